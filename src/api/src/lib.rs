@@ -1,0 +1,1 @@
+//! CRD types, labels, conditions, hashes and conversion to the model.

@@ -1,0 +1,1 @@
+//! Reconcilers that exist only for AWS.

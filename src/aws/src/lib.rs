@@ -1,0 +1,1 @@
+//! The AWS provider: catalogue, capacity, prices, images, user data, launch.

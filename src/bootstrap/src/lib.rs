@@ -1,0 +1,1 @@
+//! Prerequisites as one value: plan against the account, apply, destroy, render.

@@ -1,0 +1,1 @@
+//! The provider port, its in-memory provider and the conformance suite.

@@ -1,0 +1,1 @@
+//! Reconcilers common to every cloud.

@@ -1,0 +1,1 @@
+//! The planner: a snapshot in, a plan and a report out.

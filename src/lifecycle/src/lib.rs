@@ -1,0 +1,1 @@
+//! Step functions for one claim or node.

@@ -1,0 +1,1 @@
+//! The vocabulary every crate speaks: pure data, no I/O.

@@ -1,0 +1,1 @@
+//! A virtual-time world around the production code.

@@ -1,0 +1,1 @@
+//! Metric names, events, the pass wrapper and logging.
