@@ -1,1 +1,29 @@
-//! Prerequisites as one value: plan against the account, apply, destroy, render.
+//! Makes an AWS account ready for Karpenter: roles, policies, instance profile, interruption queue and
+//! rules, spot service-linked role, discovery tags and the access entry of the nodes.
+//!
+//! One pass, like the controller: [`desired`](desired::desired) computes every prerequisite as a pure value
+//! from [`Settings`], [`observe`](observe::observe) reads what the account has, [`plan`](plan::plan) compares
+//! the two and yields a [`Plan`](plan::Plan) of single steps, [`apply`](apply::apply) carries them out.
+//! `bootstrap plan`, the CloudFormation template and the Terraform policy documents all come from the same
+//! value, so they cannot drift apart (design section 7).
+//!
+//! Invariants:
+//! * a second `apply` finds nothing to do;
+//! * nothing that does not carry our ownership tag is changed or deleted, except that missing parts are added
+//!   to what settings name explicitly;
+//! * the account-wide spot service-linked role is created when missing and never deleted;
+//! * a half-answered read stops the run before the first write.
+
+pub mod apply;
+pub mod desired;
+pub mod destroy;
+pub mod error;
+pub mod names;
+pub mod observe;
+pub mod partition;
+pub mod plan;
+pub mod policy;
+pub mod settings;
+pub mod show;
+
+pub use settings::Settings;

@@ -1,0 +1,71 @@
+//! Names of what bootstrap creates, kept within AWS's limits.
+//!
+//! EKS allows cluster names of 100 characters while a role name ends at 64 (spec aws-operations 1.14, P-1).
+//! A name that would be too long is cut and gets a short hash of the full name, so that it stays the same
+//! on every run and two long cluster names never meet.
+
+use sha2::{Digest, Sha256};
+
+/// How long IAM lets a role name be.
+pub const ROLE_NAME_MAX: usize = 64;
+/// How long IAM lets a managed policy or instance profile name be.
+pub const POLICY_NAME_MAX: usize = 128;
+/// How long SQS lets a queue name be.
+pub const QUEUE_NAME_MAX: usize = 80;
+/// How long `EventBridge` lets a rule name be.
+pub const RULE_NAME_MAX: usize = 64;
+
+const HASH_LENGTH: usize = 8;
+
+/// `prefix + cluster + suffix`, with the cluster part shortened when the whole exceeds `max` characters.
+///
+/// The result is deterministic and at most `max` long, provided that `prefix` and `suffix` leave room for the
+/// hash and its dash.
+pub fn bounded(prefix: &str, cluster: &str, suffix: &str, max: usize) -> String {
+    let full = format!("{prefix}{cluster}{suffix}");
+    if full.len() <= max {
+        return full;
+    }
+    let hash = short_hash(&full);
+    let keep = max.saturating_sub(prefix.len() + suffix.len() + HASH_LENGTH + 1);
+    let cut: String = cluster.chars().take(keep).collect();
+    format!("{prefix}{}-{hash}{suffix}", cut.trim_end_matches(['-', '_']))
+}
+
+fn short_hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().take(HASH_LENGTH / 2).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_are_left_alone() {
+        assert_eq!(bounded("KarpenterNodeRole-", "prod", "", ROLE_NAME_MAX), "KarpenterNodeRole-prod");
+    }
+
+    #[test]
+    fn the_longest_cluster_name_fits_every_limit() {
+        let cluster = "c".repeat(100);
+        for (prefix, suffix, max) in [
+            ("KarpenterNodeRole-", "", ROLE_NAME_MAX),
+            ("", "-karpenter", ROLE_NAME_MAX),
+            ("KarpenterController-", "-2", POLICY_NAME_MAX),
+            ("", "", QUEUE_NAME_MAX),
+            ("Karpenter-", "-InstanceStateChange", RULE_NAME_MAX),
+        ] {
+            let name = bounded(prefix, &cluster, suffix, max);
+            assert!(name.len() <= max, "{name} has {} characters", name.len());
+            assert!(name.starts_with(prefix) && name.ends_with(suffix), "{name}");
+            assert_eq!(name, bounded(prefix, &cluster, suffix, max));
+        }
+    }
+
+    #[test]
+    fn long_names_that_differ_at_the_end_stay_different() {
+        let one = bounded("KarpenterNodeRole-", &format!("{}a", "c".repeat(99)), "", ROLE_NAME_MAX);
+        let other = bounded("KarpenterNodeRole-", &format!("{}b", "c".repeat(99)), "", ROLE_NAME_MAX);
+        assert_ne!(one, other);
+    }
+}

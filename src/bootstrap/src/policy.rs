@@ -1,0 +1,10 @@
+//! IAM and queue policy documents, built from settings as values.
+
+pub mod controller;
+pub mod document;
+pub mod node;
+pub mod queue;
+pub mod split;
+pub mod trust;
+
+pub use document::{Document, Effect, Principal, Statement};

@@ -1,0 +1,345 @@
+//! What the controller may do in the account: least privilege, statement by statement.
+//!
+//! Source: spec aws-operations 1.2 (the statements and their sids) and 2.5 of aws-provider (the calls really
+//! made). A test compares the actions granted here with the calls the AWS client can make.
+
+use super::Statement;
+use crate::settings::Settings;
+
+const NODEPOOL: &str = "karpenter.sh/nodepool";
+const NODECLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
+const REGION: &str = "topology.kubernetes.io/region";
+const EKS_CLUSTER: &str = "eks:eks-cluster-name";
+
+/// Every statement of the controller's policies, in the order they are packed into documents.
+pub fn statements(settings: &Settings) -> Vec<Statement> {
+    let mut all = node_lifecycle(settings);
+    all.extend(iam_integration(settings));
+    all.extend(resource_discovery(settings));
+    all.push(eks_integration(settings));
+    all.push(interruption(settings));
+    if settings.zonal_shift {
+        all.push(zonal_shift(settings));
+    }
+    if let Some(key) = &settings.queue_kms_key {
+        all.push(Statement::allow("AllowQueueKeyUse", &["kms:Decrypt"], vec![key.clone()]));
+    }
+    all
+}
+
+/// Launching, tagging and terminating instances, always scoped by the cluster's tags.
+fn node_lifecycle(settings: &Settings) -> Vec<Statement> {
+    let arns = |kinds: &[&str]| -> Vec<String> { kinds.iter().map(|kind| ec2_arn(settings, kind)).collect() };
+    let created = arns(&[
+        "fleet",
+        "instance",
+        "volume",
+        "network-interface",
+        "launch-template",
+        "spot-instances-request",
+    ]);
+    let launch = ["ec2:RunInstances", "ec2:CreateFleet"];
+    vec![
+        Statement::allow(
+            "AllowScopedEC2InstanceAccessActions",
+            &launch,
+            arns(&[
+                "image",
+                "snapshot",
+                "security-group",
+                "subnet",
+                "capacity-reservation",
+                "placement-group",
+            ]),
+        ),
+        owned(
+            settings,
+            Statement::allow(
+                "AllowScopedEC2LaunchTemplateAccessActions",
+                &launch,
+                arns(&["launch-template"]),
+            ),
+        ),
+        requested(
+            settings,
+            Statement::allow(
+                "AllowScopedEC2InstanceActionsWithTags",
+                &["ec2:RunInstances", "ec2:CreateFleet", "ec2:CreateLaunchTemplate"],
+                created.clone(),
+            ),
+        ),
+        requested(
+            settings,
+            Statement::allow("AllowScopedResourceCreationTagging", &["ec2:CreateTags"], created),
+        )
+        .when(
+            "StringEquals",
+            "ec2:CreateAction",
+            ["RunInstances", "CreateFleet", "CreateLaunchTemplate"],
+        ),
+        owned(
+            settings,
+            Statement::allow("AllowScopedResourceTagging", &["ec2:CreateTags"], arns(&["instance"])),
+        )
+        .when("StringEqualsIfExists", &request_tag(EKS_CLUSTER), [settings.cluster.as_str()])
+        .when(
+            "ForAllValues:StringEquals",
+            "aws:TagKeys",
+            [EKS_CLUSTER, "karpenter.sh/nodeclaim", "Name"],
+        ),
+        owned(
+            settings,
+            Statement::allow(
+                "AllowScopedDeletion",
+                &["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"],
+                arns(&["instance", "launch-template"]),
+            ),
+        ),
+    ]
+}
+
+/// Handing the node role to EC2 and looking after instance profiles.
+fn iam_integration(settings: &Settings) -> Vec<Statement> {
+    let profiles = || vec![settings.iam_arn("instance-profile/*")];
+    let cluster = settings.cluster.as_str();
+    let region = settings.region.as_str();
+    let mut passable = vec![settings.node_role_arn()];
+    passable.extend(settings.extra_pass_roles.iter().cloned());
+    let on_existing = |statement: Statement| {
+        statement
+            .when("StringEquals", &resource_tag(&settings.cluster_tag_key()), ["owned"])
+            .when("StringEquals", &resource_tag(REGION), [region])
+            .when("StringLike", &resource_tag(NODECLASS), ["*"])
+    };
+    let on_request = |statement: Statement| {
+        statement
+            .when("StringEquals", &request_tag(&settings.cluster_tag_key()), ["owned"])
+            .when("StringEquals", &request_tag(EKS_CLUSTER), [cluster])
+            .when("StringEquals", &request_tag(REGION), [region])
+            .when("StringLike", &request_tag(NODECLASS), ["*"])
+    };
+    vec![
+        Statement::allow("AllowPassingInstanceRole", &["iam:PassRole"], passable).when(
+            "StringEquals",
+            "iam:PassedToService",
+            settings.partition.passed_to_services(),
+        ),
+        on_request(Statement::allow(
+            "AllowScopedInstanceProfileCreationActions",
+            &["iam:CreateInstanceProfile"],
+            profiles(),
+        )),
+        on_request(on_existing(Statement::allow(
+            "AllowScopedInstanceProfileTagActions",
+            &["iam:TagInstanceProfile"],
+            profiles(),
+        ))),
+        on_existing(Statement::allow(
+            "AllowScopedInstanceProfileActions",
+            &[
+                "iam:AddRoleToInstanceProfile",
+                "iam:RemoveRoleFromInstanceProfile",
+                "iam:DeleteInstanceProfile",
+            ],
+            profiles(),
+        )),
+    ]
+}
+
+/// Read-only look-ups.
+fn resource_discovery(settings: &Settings) -> Vec<Statement> {
+    let everything = || vec!["*".to_owned()];
+    let mut parameters =
+        vec![format!("arn:{}:ssm:{}::parameter/aws/service/*", settings.partition, settings.region)];
+    parameters.extend(settings.extra_ssm_parameters.iter().cloned());
+    vec![
+        Statement::allow(
+            "AllowRegionalReadActions",
+            &[
+                "ec2:DescribeCapacityReservations",
+                "ec2:DescribeImages",
+                "ec2:DescribeInstances",
+                "ec2:DescribeInstanceStatus",
+                "ec2:DescribeInstanceTypeOfferings",
+                "ec2:DescribeInstanceTypes",
+                "ec2:DescribeLaunchTemplates",
+                "ec2:DescribePlacementGroups",
+                "ec2:DescribeSecurityGroups",
+                "ec2:DescribeSpotPriceHistory",
+                "ec2:DescribeSubnets",
+            ],
+            everything(),
+        )
+        .when("StringEquals", "aws:RequestedRegion", [settings.region.as_str()]),
+        Statement::allow("AllowSSMReadActions", &["ssm:GetParameter"], parameters),
+        Statement::allow("AllowPricingReadActions", &["pricing:GetProducts"], everything()),
+        Statement::allow(
+            "AllowUnscopedInstanceProfileListAction",
+            &["iam:ListInstanceProfiles"],
+            everything(),
+        ),
+        Statement::allow(
+            "AllowInstanceProfileReadActions",
+            &["iam:GetInstanceProfile"],
+            vec![settings.iam_arn("instance-profile/*")],
+        ),
+    ]
+}
+
+fn eks_integration(settings: &Settings) -> Statement {
+    Statement::allow(
+        "AllowAPIServerEndpointDiscovery",
+        &["eks:DescribeCluster"],
+        vec![settings.cluster_arn()],
+    )
+}
+
+fn interruption(settings: &Settings) -> Statement {
+    Statement::allow(
+        "AllowInterruptionQueueActions",
+        &["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"],
+        vec![settings.queue_arn()],
+    )
+}
+
+fn zonal_shift(settings: &Settings) -> Statement {
+    Statement::allow(
+        "AllowZonalShiftStatusReadOnly",
+        &["arc-zonal-shift:GetManagedResource"],
+        vec!["*".to_owned()],
+    )
+    .when("StringEquals", "arc-zonal-shift:ResourceIdentifier", [settings.cluster_arn()])
+}
+
+/// Only on resources that already carry the cluster's tags.
+fn owned(settings: &Settings, statement: Statement) -> Statement {
+    statement.when("StringEquals", &resource_tag(&settings.cluster_tag_key()), ["owned"]).when(
+        "StringLike",
+        &resource_tag(NODEPOOL),
+        ["*"],
+    )
+}
+
+/// Only in requests that put the cluster's tags on what they create.
+fn requested(settings: &Settings, statement: Statement) -> Statement {
+    statement
+        .when("StringEquals", &request_tag(&settings.cluster_tag_key()), ["owned"])
+        .when("StringEquals", &request_tag(EKS_CLUSTER), [settings.cluster.as_str()])
+        .when("StringLike", &request_tag(NODEPOOL), ["*"])
+}
+
+fn request_tag(key: &str) -> String {
+    format!("aws:RequestTag/{key}")
+}
+
+fn resource_tag(key: &str) -> String {
+    format!("aws:ResourceTag/{key}")
+}
+
+/// Images and snapshots belong to no account in IAM's eyes; everything else is matched in any account,
+/// because a reservation or a subnet may be shared by another one.
+fn ec2_arn(settings: &Settings, kind: &str) -> String {
+    let account = if matches!(kind, "image" | "snapshot") { "" } else { "*" };
+    format!("arn:{}:ec2:{}:{account}:{kind}/*", settings.partition, settings.region)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::policy::split::{MANAGED_POLICY_MAX, split};
+    use crate::settings::tests::{settings, settings_for_cluster};
+
+    /// Spec aws-operations 1.2, "API calls the controller can make", less the harness-only ones.
+    const CALLS: &[&str] = &[
+        "arc-zonal-shift:GetManagedResource",
+        "ec2:CreateFleet",
+        "ec2:CreateLaunchTemplate",
+        "ec2:CreateTags",
+        "ec2:DeleteLaunchTemplate",
+        "ec2:DescribeCapacityReservations",
+        "ec2:DescribeImages",
+        "ec2:DescribeInstanceStatus",
+        "ec2:DescribeInstanceTypeOfferings",
+        "ec2:DescribeInstanceTypes",
+        "ec2:DescribeInstances",
+        "ec2:DescribeLaunchTemplates",
+        "ec2:DescribePlacementGroups",
+        "ec2:DescribeSecurityGroups",
+        "ec2:DescribeSpotPriceHistory",
+        "ec2:DescribeSubnets",
+        "ec2:RunInstances",
+        "ec2:TerminateInstances",
+        "eks:DescribeCluster",
+        "iam:AddRoleToInstanceProfile",
+        "iam:CreateInstanceProfile",
+        "iam:DeleteInstanceProfile",
+        "iam:GetInstanceProfile",
+        "iam:ListInstanceProfiles",
+        "iam:PassRole",
+        "iam:RemoveRoleFromInstanceProfile",
+        "iam:TagInstanceProfile",
+        "pricing:GetProducts",
+        "sqs:DeleteMessage",
+        "sqs:GetQueueUrl",
+        "sqs:ReceiveMessage",
+        "ssm:GetParameter",
+    ];
+
+    #[test]
+    fn grants_exactly_the_calls_the_controller_makes() {
+        let mut with_shift = settings();
+        with_shift.zonal_shift = true;
+        let granted: BTreeSet<_> = statements(&with_shift).into_iter().flat_map(|s| s.actions).collect();
+        let needed: BTreeSet<_> = CALLS.iter().map(|call| (*call).to_owned()).collect();
+        assert_eq!(granted, needed);
+    }
+
+    #[test]
+    fn every_sid_is_unique() {
+        let all = statements(&settings());
+        let sids: BTreeSet<_> = all.iter().map(|statement| &statement.sid).collect();
+        assert_eq!(sids.len(), all.len());
+    }
+
+    #[test]
+    fn no_write_is_granted_without_a_tag_condition() {
+        let launch_on_shared_inputs = "AllowScopedEC2InstanceAccessActions";
+        for statement in statements(&settings()) {
+            let writes = statement.actions.iter().any(|action| {
+                let (service, verb) = action.split_once(':').unwrap();
+                matches!(service, "ec2" | "iam")
+                    && !["Describe", "Get", "List", "PassRole"].iter().any(|read| verb.starts_with(read))
+            });
+            if writes && statement.sid != launch_on_shared_inputs {
+                let keys: Vec<_> = statement.conditions.values().flat_map(|keys| keys.keys()).collect();
+                assert!(
+                    keys.iter().any(|key| key.contains("Tag/kubernetes.io/cluster/")),
+                    "{}",
+                    statement.sid
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn one_policy_holds_a_short_name_and_few_hold_the_longest() {
+        let ordinary = split(statements(&settings()), MANAGED_POLICY_MAX);
+        assert_eq!(ordinary.len(), 1);
+        let longest = split(statements(&settings_for_cluster(&"c".repeat(100))), MANAGED_POLICY_MAX);
+        assert!((2..=4).contains(&longest.len()), "{} policies", longest.len());
+        assert!(longest.iter().all(|document| document.measured_size() <= MANAGED_POLICY_MAX));
+    }
+
+    #[test]
+    fn china_passes_the_role_to_both_spellings_of_ec2() {
+        let mut china = settings();
+        china.partition = crate::partition::Partition::AwsCn;
+        let pass = statements(&china).into_iter().find(|s| s.sid == "AllowPassingInstanceRole").unwrap();
+        assert_eq!(
+            pass.conditions["StringEquals"]["iam:PassedToService"],
+            ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Who may assume the two roles (spec aws-operations 1.3 and 1.5).
+
+use super::{Document, Statement};
+use crate::settings::{Identity, Settings};
+
+/// The node role is assumed by EC2.
+pub fn node(settings: &Settings) -> Document {
+    let principal = settings.partition.ec2_principal();
+    Document::of(vec![
+        Statement::allow("AllowEC2", &["sts:AssumeRole"], vec![]).for_principal("Service", &[&principal]),
+    ])
+}
+
+/// The controller role is assumed by the controller's service account, by the way settings choose.
+/// `None` when the operator brings credentials of their own.
+pub fn controller(settings: &Settings) -> Option<Document> {
+    let statement = match &settings.identity {
+        Identity::None => return None,
+        Identity::PodIdentity => {
+            Statement::allow("AllowPodIdentity", &["sts:AssumeRole", "sts:TagSession"], vec![])
+                .for_principal("Service", &["pods.eks.amazonaws.com"])
+                .when("StringEquals", "aws:SourceAccount", [settings.account.as_str()])
+                .when("ArnEquals", "aws:SourceArn", [settings.cluster_arn()])
+        }
+        Identity::Irsa { issuer } => {
+            let subject =
+                format!("system:serviceaccount:{}:{}", settings.namespace, settings.service_account);
+            let provider = settings.iam_arn(&format!("oidc-provider/{issuer}"));
+            Statement::allow("AllowServiceAccount", &["sts:AssumeRoleWithWebIdentity"], vec![])
+                .for_principal("Federated", &[&provider])
+                .when("StringEquals", &format!("{issuer}:aud"), ["sts.amazonaws.com"])
+                .when("StringEquals", &format!("{issuer}:sub"), [subject])
+        }
+    };
+    Some(Document::of(vec![statement]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::settings;
+
+    #[test]
+    fn pod_identity_is_limited_to_this_cluster() {
+        let document = controller(&settings()).unwrap();
+        assert_eq!(
+            document.to_json(),
+            concat!(
+                r#"{"Version":"2012-10-17","Statement":[{"Sid":"AllowPodIdentity","Effect":"Allow","#,
+                r#""Principal":{"Service":"pods.eks.amazonaws.com"},"Action":["sts:AssumeRole","sts:TagSession"],"#,
+                r#""Condition":{"ArnEquals":{"aws:SourceArn":"arn:aws:eks:eu-west-1:123456789012:cluster/prod"},"#,
+                r#""StringEquals":{"aws:SourceAccount":"123456789012"}}}]}"#
+            )
+        );
+    }
+
+    #[test]
+    fn irsa_names_the_service_account() {
+        let mut settings = settings();
+        settings.identity = Identity::Irsa { issuer: "oidc.eks.eu-west-1.amazonaws.com/id/ABC".to_owned() };
+        let json = controller(&settings).unwrap().to_json();
+        assert!(json.contains(
+            r#""Federated":"arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/ABC""#
+        ));
+        assert!(json.contains(r#"/id/ABC:sub":"system:serviceaccount:kube-system:karpenter""#));
+    }
+
+    #[test]
+    fn no_identity_means_no_role() {
+        let mut settings = settings();
+        settings.identity = Identity::None;
+        assert!(controller(&settings).is_none());
+    }
+}
