@@ -1,0 +1,53 @@
+//! `cargo xtask`: the rules of this repository, checked by machine, and its generated files.
+//!
+//! Everything a reviewer would otherwise have to remember is here: who may depend on whom, that no source
+//! file is forgotten, that files stay readable.
+
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Developer tasks of the karpenter repository.
+#[derive(Parser)]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Checks the repository's rules; prints every violation and fails if there is one.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().task {
+        Task::Tidy => tidy::run(&repository_root()),
+    };
+    match outcome {
+        Ok(violations) if violations.is_empty() => ExitCode::SUCCESS,
+        Ok(violations) => {
+            report(&violations);
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            report(&[format!("{error:#}")]);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a developer's tool speaks on the terminal")]
+fn report(lines: &[String]) {
+    for line in lines {
+        eprintln!("{line}");
+    }
+}
+
+/// The workspace root: two levels above this crate's manifest.
+fn repository_root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

@@ -1,0 +1,24 @@
+//! The checks behind `cargo xtask tidy`. Each returns the violations it found, one line each.
+
+mod dependencies;
+mod files;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+/// Runs every check over the repository at `root`.
+pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
+    let mut violations = dependencies::check(root)?;
+    violations.extend(files::check(root)?);
+    Ok(violations)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_repository_keeps_its_own_rules() {
+        let violations = super::run(&crate::repository_root()).unwrap();
+        assert!(violations.is_empty(), "\n{}", violations.join("\n"));
+    }
+}

@@ -1,0 +1,119 @@
+//! Who may depend on whom: the crate table of `docs/architecture.md` against `cargo metadata`.
+//!
+//! The pure crates hold every decision, so they must not even be able to reach a client, a clock or a runtime;
+//! only `aws-client` sees the AWS SDK.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// A crate and the workspace crates it may use in production code.
+const INTERNAL: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("engine", &["model"]),
+    ("lifecycle", &["model"]),
+    ("audit", &["model"]),
+    ("cluster", &["model"]),
+    ("cloud", &["model"]),
+    ("api", &["model"]),
+    ("telemetry", &[]),
+    ("aws-client", &["model"]),
+    ("aws", &["api", "aws-client", "cloud", "model"]),
+    ("bootstrap", &["aws-client"]),
+    ("sim", &["api", "model"]),
+    ("controllers", &["api", "audit", "cloud", "cluster", "engine", "lifecycle", "model", "telemetry"]),
+    ("aws-controllers", &["api", "aws", "aws-client", "cloud", "controllers", "model", "telemetry"]),
+    ("xtask", &["api", "aws-controllers", "bootstrap", "controllers"]),
+];
+
+/// Crates that decide and therefore may not reach the outside world.
+const PURE: &[&str] = &["model", "engine", "lifecycle", "audit", "cluster"];
+
+/// What a pure crate may use from outside the workspace.
+const PURE_EXTERNAL: &[&str] = &["indexmap", "jiff", "serde", "serde_json", "thiserror"];
+
+/// Compares every workspace crate's declared dependencies with the table.
+pub(super) fn check(root: &Path) -> Result<Vec<String>> {
+    let metadata = metadata(root)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata has no `packages`")?;
+    Ok(packages.iter().flat_map(violations).collect())
+}
+
+fn metadata(root: &Path) -> Result<Value> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root)
+        .output()
+        .context("cannot run `cargo metadata`")?;
+    if !output.status.success() {
+        bail!("`cargo metadata` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    serde_json::from_slice(&output.stdout).context("`cargo metadata` did not answer with JSON")
+}
+
+fn violations(package: &Value) -> Vec<String> {
+    let name = short(package["name"].as_str().unwrap_or_default());
+    let declared: BTreeSet<&str> = package["dependencies"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|dependency| dependency["kind"].is_null())
+        .filter_map(|dependency| dependency["name"].as_str())
+        .collect();
+    let mut found = Vec::new();
+    let allowed = INTERNAL.iter().find(|(krate, _)| *krate == name).map(|(_, allowed)| *allowed);
+    for dependency in &declared {
+        if dependency.starts_with("aws-") && name != "aws-client" {
+            found
+                .push(format!("crate `{name}` uses `{dependency}`: only `aws-client` may touch the AWS SDK"));
+        }
+        let Some(internal) = dependency.strip_prefix("karpenter-") else {
+            if PURE.contains(&name) && !PURE_EXTERNAL.contains(dependency) {
+                found.push(format!("pure crate `{name}` uses `{dependency}`: it may only compute"));
+            }
+            continue;
+        };
+        // The composition roots, `cli` and `e2e`, are not in the table and may use everything.
+        if allowed.is_some_and(|allowed| !allowed.contains(&internal)) {
+            found
+                .push(format!("crate `{name}` uses `{internal}`, which the dependency table does not allow"));
+        }
+    }
+    found
+}
+
+fn short(package: &str) -> &str {
+    package.strip_prefix("karpenter-").unwrap_or(package)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn package(name: &str, dependencies: &[&str]) -> Value {
+        let dependencies: Vec<_> =
+            dependencies.iter().map(|name| json!({ "name": name, "kind": null })).collect();
+        json!({ "name": format!("karpenter-{name}"), "dependencies": dependencies })
+    }
+
+    #[test]
+    fn each_forbidden_edge_is_named() {
+        let cases: [(&str, &[&str], usize); 6] = [
+            ("engine", &["karpenter-model", "jiff"], 0),
+            ("engine", &["karpenter-cloud"], 1),
+            ("engine", &["tokio"], 1),
+            ("aws", &["aws-sdk-ec2"], 1),
+            ("aws-client", &["aws-sdk-ec2"], 0),
+            ("cli", &["karpenter-engine", "karpenter-sim", "tokio"], 0),
+        ];
+        for (name, dependencies, expected) in cases {
+            let found = violations(&package(name, dependencies));
+            assert_eq!(found.len(), expected, "{name} -> {dependencies:?}: {found:?}");
+        }
+    }
+}
