@@ -1,1 +1,29 @@
-//! CRD types, labels, conditions, hashes and conversion to the model.
+//! The Kubernetes face of the project: custom resources, their schemas, labels, conditions, hashes, and the
+//! way into and out of the pure model.
+//!
+//! Invariants:
+//! - what a user wrote is written back byte for byte (durations, quantities, absent versus empty);
+//! - `crd::crds` is the only source of the schemas; the chart's files are generated from it and both are tested
+//!   against the Rust types and against the accept/reject tables in `cases`;
+//! - hashes are bit-exact with Karpenter v1.14, so that switching controllers drifts nothing.
+
+mod condition;
+mod duration;
+mod quantity;
+mod requirement;
+mod resource;
+
+pub mod annotations;
+pub mod ec2nodeclass;
+pub mod labels;
+pub mod nodeclaim;
+pub mod nodepool;
+pub mod taints;
+
+pub use condition::{Condition, ConditionStatus};
+pub use duration::{Duration, InvalidDuration, NillableDuration, parse_go_duration};
+pub use ec2nodeclass::{EC2NodeClass, Ec2NodeClassSpec, Ec2NodeClassStatus};
+pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
+pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
+pub use quantity::{RawQuantity, ResourceMap};
+pub use requirement::{NodeClassReference, Operator, Requirement};

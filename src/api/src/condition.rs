@@ -1,0 +1,47 @@
+//! One status condition as stored. The rules for changing them are in [`crate::conditions`].
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::{Deserialize, Serialize};
+
+/// One observed aspect of an object.
+///
+/// `reason` and `message` may be absent: NodeClaims written by old versions lack them and stay valid
+/// (spec core-scheduling 4). Both are always written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// What the condition is about, for example `Launched`; unique within one object.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: ConditionStatus,
+    /// When `status` last changed, to the second.
+    pub last_transition_time: Time,
+    /// A stable word for why, for machines.
+    #[serde(default)]
+    pub reason: String,
+    /// A sentence for why, for people.
+    #[serde(default)]
+    pub message: String,
+    /// `metadata.generation` the condition was computed for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// Yes, no, or not known yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    True,
+    False,
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}

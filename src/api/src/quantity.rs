@@ -1,0 +1,56 @@
+//! Resource quantities exactly as users wrote them: `1`, `"1"`, `1000m` and `1Gi` stay what they are.
+//!
+//! The API server stores custom resources untouched, so an integer stays an integer; a client that turned it
+//! into text would fight with whoever applies the manifest. The value is computed where it is needed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A quantity as written, integer or text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RawQuantity {
+    /// A bare JSON integer, for example `cpu: 1000`.
+    Integer(i64),
+    /// A text with optional suffix, for example `cpu: 1000m`.
+    Text(String),
+}
+
+/// Resource name to quantity, ordered by name.
+pub type ResourceMap = BTreeMap<String, RawQuantity>;
+
+impl From<&str> for RawQuantity {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for RawQuantity {
+    fn from(value: i64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl fmt::Display for RawQuantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_integers_and_texts_apart() {
+        for text in ["1", "\"1\"", "\"1000m\"", "\"1.50Gi\"", "-3"] {
+            let quantity: RawQuantity = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&quantity).unwrap(), text);
+        }
+    }
+}

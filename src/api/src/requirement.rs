@@ -1,0 +1,84 @@
+//! Parts of a node template that NodePool and NodeClaim share: requirements and the node class reference.
+
+use serde::{Deserialize, Serialize};
+
+/// One condition on a node label; a list of them is a conjunction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Requirement {
+    /// The label key.
+    pub key: String,
+    pub operator: Operator,
+    /// The label values the operator compares with; one integer for the bound operators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<String>>,
+    /// Least number of different values the chosen instance types must offer, 1 to 50 [alpha].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_values: Option<i64>,
+}
+
+impl Requirement {
+    /// A requirement without minimum.
+    pub fn new<const N: usize>(key: &str, operator: Operator, values: [&str; N]) -> Self {
+        let values = (N > 0).then(|| values.map(str::to_owned).to_vec());
+        Self { key: key.to_owned(), operator, values, min_values: None }
+    }
+
+    /// The values, empty when the field is absent.
+    pub fn values(&self) -> &[String] {
+        self.values.as_deref().unwrap_or_default()
+    }
+}
+
+/// How a requirement compares the label with its values (spec core-scheduling 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+    Gt,
+    Lt,
+    Gte,
+    Lte,
+}
+
+impl Operator {
+    /// Every operator, in the order of the schema.
+    pub const ALL: [Self; 8] =
+        [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
+
+    /// The name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Gt => "Gt",
+            Self::Lt => "Lt",
+            Self::Gte => "Gte",
+            Self::Lte => "Lte",
+        }
+    }
+
+    /// Whether the one value is a bound on an integer label.
+    pub const fn is_bound(self) -> bool {
+        matches!(self, Self::Gt | Self::Lt | Self::Gte | Self::Lte)
+    }
+}
+
+/// Which node class object of which cloud describes the machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeClassReference {
+    pub group: String,
+    pub kind: String,
+    pub name: String,
+}
+
+impl NodeClassReference {
+    /// The key of the label that carries the node class name, for example `karpenter.k8s.aws/ec2nodeclass`.
+    pub fn label_key(&self) -> String {
+        crate::labels::node_class(&self.group, &self.kind)
+    }
+}
