@@ -1,1 +1,29 @@
-//! The provider port, its in-memory provider and the conformance suite.
+//! The provider port: everything the rest of the program may ask of a cloud.
+//!
+//! Controllers hold an `Arc<dyn Provider>` and know nothing else about where machines come from. The port is
+//! small on purpose: eleven questions, one closed error enum, a handful of notices. Whoever implements it also
+//! runs [`conformance`], so every cloud behaves the same in the cases that lose machines or money:
+//!
+//! - a launch adopts before it creates and is idempotent per (claim uid, attempt);
+//! - terminating twice is not an error, and "gone" is only ever said after a consistent read;
+//! - a list is complete or it is an error, never a part;
+//! - lack of capacity excludes only the offering that lacks it.
+//!
+//! [`memory`] is a cloud held in memory, with faults, on an explicit clock.
+
+pub mod conformance;
+mod error;
+mod instance;
+mod launch;
+pub mod memory;
+mod notice;
+mod provider;
+
+pub use error::{Error, Kind, Retry};
+pub use instance::{Instance, InstanceId, InstanceState, Read, Termination};
+pub use launch::{LaunchRequest, LaunchToken};
+pub use notice::{Notice, NoticeKind, OfferingKey};
+pub use provider::{DriftReason, NodeClassKind, Provider, RepairPolicy};
+
+/// The result of asking a cloud something.
+pub type Result<T> = std::result::Result<T, Error>;

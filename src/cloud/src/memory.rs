@@ -1,0 +1,227 @@
+//! A cloud held in memory: a few instance types, capacity that runs out per offering, machines that take time to
+//! boot and to end on an explicit clock, faults per operation, and a log of every call.
+//!
+//! It is the provider of `sim`, `karpenter demo` and of every controller test, and it is held to the same
+//! [`crate::conformance`] suite as a real cloud. [`Account`] is the cloud side and survives a restart;
+//! [`MemoryProvider`] is the client side with its own short memory of exhausted offerings.
+
+mod account;
+mod catalogue;
+mod clock;
+mod faults;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use karpenter_model::{
+    Claim, ClaimName, ImageId, InstanceType, LabelKey, LabelRegistry, LabelValue, NodeName, Offering, Pool,
+    ProviderId,
+};
+
+pub use account::{Account, Options};
+pub use catalogue::{Catalogue, NODE_CLASS};
+pub use clock::ManualClock;
+pub use faults::{Call, Fault, Operation};
+
+use crate::{
+    DriftReason, Error, Instance, InstanceState, Kind, LaunchRequest, NodeClassKind, OfferingKey, Provider, Read,
+    RepairPolicy, Result, Termination,
+};
+
+/// How long an offering that lacked capacity is left alone.
+pub const EXHAUSTED_FOR: Duration = Duration::from_secs(180);
+
+/// Tag naming the claim of a machine.
+pub const CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
+/// Tag naming the pool of a machine.
+pub const POOL_TAG: &str = "karpenter.sh/nodepool";
+/// Tag naming the node of a machine.
+pub const NODE_TAG: &str = "Name";
+
+const REPAIR_POLICIES: &[RepairPolicy] = &[
+    RepairPolicy { condition: "Ready", status: "False", toleration: Duration::from_secs(30 * 60) },
+    RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_secs(30 * 60) },
+];
+
+/// The client side of an in-memory [`Account`].
+pub struct MemoryProvider {
+    account: Arc<Account>,
+    catalogue: Arc<Catalogue>,
+    /// Offerings that lacked capacity, and until when they are left alone.
+    exhausted: Mutex<BTreeMap<OfferingKey, Timestamp>>,
+}
+
+impl MemoryProvider {
+    /// A provider with nothing remembered.
+    pub fn new(account: Arc<Account>, catalogue: Arc<Catalogue>) -> Self {
+        Self { account, catalogue, exhausted: Mutex::default() }
+    }
+
+    /// Runs one operation through the account's faults and log.
+    fn call<T>(
+        &self,
+        operation: Operation,
+        subject: &str,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        match self.account.enter(operation, subject) {
+            None => work(),
+            Some(Fault::Refused(kind)) => {
+                Err(Error::new(kind, operation.verb(), subject, "refused by an injected fault"))
+            }
+            Some(Fault::AnswerLost) => {
+                // The work is done for real; whatever came of it is what gets lost.
+                let _lost = work();
+                Err(Error::new(Kind::Transient, operation.verb(), subject, "the answer was lost"))
+            }
+        }
+    }
+
+    fn adopt(&self, request: &LaunchRequest) -> Option<Instance> {
+        self.account
+            .machines()
+            .into_iter()
+            .find(|instance| instance.claim.as_ref() == Some(&request.claim) && instance.state.exists())
+    }
+
+    /// Starts a machine from the cheapest offering that has capacity, remembering those that had none.
+    fn create(&self, request: &LaunchRequest) -> Result<Instance> {
+        for (instance_type, offering) in self.catalogue.candidates(request) {
+            let key = offering_key(instance_type, offering);
+            if self.left_alone(&key) {
+                continue;
+            }
+            if self.account.is_exhausted(&key) {
+                let until = self.account.now() + EXHAUSTED_FOR;
+                self.exhausted().insert(key, until);
+                continue;
+            }
+            return Ok(self.start(request, instance_type, &key));
+        }
+        let verb = Operation::Launch.verb();
+        Err(Error::new(Kind::NoCapacity, verb, request.claim.as_str(), "no offering of the request has capacity"))
+    }
+
+    fn start(&self, request: &LaunchRequest, instance_type: &InstanceType, key: &OfferingKey) -> Instance {
+        let launched_at = self.account.now();
+        let mut tags = BTreeMap::from([(CLAIM_TAG.to_owned(), request.claim.to_string())]);
+        if let Some(pool) = &request.pool {
+            tags.insert(POOL_TAG.to_owned(), pool.to_string());
+        }
+        self.account.launch(request.token(), |provider_id, instance_id| Instance {
+            provider_id,
+            instance_id,
+            image_id: Some(ImageId::from("image-1")),
+            instance_type: key.instance_type.clone(),
+            zone: key.zone.clone(),
+            capacity_type: key.capacity_type,
+            state: InstanceState::Pending,
+            labels: offering_labels(key),
+            annotations: BTreeMap::new(),
+            capacity: instance_type.capacity.clone(),
+            allocatable: instance_type.allocatable(),
+            launched_at,
+            tags,
+            claim: Some(request.claim.clone()),
+            pool: request.pool.clone(),
+        })
+    }
+
+    fn left_alone(&self, key: &OfferingKey) -> bool {
+        let now = self.account.now();
+        self.exhausted().get(key).is_some_and(|until| now < *until)
+    }
+
+    /// A panic while holding the lock leaves plain data behind, so a poisoned lock is still good.
+    fn exhausted(&self) -> MutexGuard<'_, BTreeMap<OfferingKey, Timestamp>> {
+        self.exhausted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn missing(operation: Operation, id: &ProviderId) -> Error {
+        Error::new(Kind::NotFound, operation.verb(), id.as_str(), "no such machine")
+    }
+}
+
+#[async_trait]
+impl Provider for MemoryProvider {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn node_class_kinds(&self) -> &[NodeClassKind] {
+        std::slice::from_ref(&NODE_CLASS)
+    }
+
+    fn label_registry(&self) -> Arc<LabelRegistry> {
+        self.catalogue.registry()
+    }
+
+    async fn launch(&self, request: &LaunchRequest) -> Result<Instance> {
+        self.call(Operation::Launch, request.claim.as_str(), || match self.adopt(request) {
+            Some(instance) => Ok(instance),
+            None => self.create(request),
+        })
+    }
+
+    async fn terminate(&self, id: &ProviderId) -> Result<Termination> {
+        self.call(Operation::Terminate, id.as_str(), || {
+            Ok(if self.account.end(id) { Termination::Started } else { Termination::AlreadyGone })
+        })
+    }
+
+    async fn instance(&self, id: &ProviderId, _read: Read) -> Result<Instance> {
+        self.call(Operation::Instance, id.as_str(), || {
+            self.account.machine(id).ok_or_else(|| Self::missing(Operation::Instance, id))
+        })
+    }
+
+    async fn instances(&self) -> Result<Vec<Instance>> {
+        self.call(Operation::Instances, "", || Ok(self.account.machines()))
+    }
+
+    async fn instance_types(&self, pool: &Pool) -> Result<Arc<[Arc<InstanceType>]>> {
+        self.call(Operation::InstanceTypes, pool.name.as_str(), || {
+            Ok(self.catalogue.with_availability(|key| !self.left_alone(key)))
+        })
+    }
+
+    async fn drift(&self, claim: &Claim) -> Result<Option<DriftReason>> {
+        self.call(Operation::Drift, claim.name.as_str(), || {
+            Ok(claim.provider_id.as_ref().and_then(|id| self.account.drift_of(id)))
+        })
+    }
+
+    async fn tag(&self, id: &ProviderId, claim: &ClaimName, node: &NodeName) -> Result<()> {
+        self.call(Operation::Tag, id.as_str(), || {
+            let tags = [(CLAIM_TAG.to_owned(), claim.to_string()), (NODE_TAG.to_owned(), node.to_string())];
+            if self.account.write_tags(id, tags) { Ok(()) } else { Err(Self::missing(Operation::Tag, id)) }
+        })
+    }
+
+    fn repair_policies(&self) -> &[RepairPolicy] {
+        REPAIR_POLICIES
+    }
+}
+
+fn offering_key(instance_type: &InstanceType, offering: &Offering) -> OfferingKey {
+    OfferingKey {
+        instance_type: instance_type.name.clone(),
+        zone: offering.zone.clone(),
+        capacity_type: offering.capacity_type,
+    }
+}
+
+fn offering_labels(key: &OfferingKey) -> BTreeMap<LabelKey, LabelValue> {
+    BTreeMap::from([
+        (LabelKey::from("node.kubernetes.io/instance-type"), LabelValue::from(key.instance_type.as_str())),
+        (LabelKey::from("topology.kubernetes.io/zone"), LabelValue::from(key.zone.as_str())),
+        (LabelKey::from("karpenter.sh/capacity-type"), LabelValue::from(key.capacity_type.as_str())),
+        (LabelKey::from("kubernetes.io/arch"), LabelValue::from("amd64")),
+        (LabelKey::from("kubernetes.io/os"), LabelValue::from("linux")),
+    ])
+}
