@@ -1,0 +1,98 @@
+//! A `NodeClaim`, reduced to what decisions need (spec core-scheduling 4).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::condition::{Condition, ConditionStatus, ConditionType};
+use crate::id::{
+    CapacityType, ClaimName, ClaimUid, ImageId, InstanceTypeName, NodeClassRef, NodeName, PoolName,
+    ProviderId, Zone,
+};
+use crate::label::{self, Annotations, Labels};
+use crate::requirement_set::Requirements;
+use crate::resources::Resources;
+use crate::taint::Taint;
+
+/// One `NodeClaim`: the wish for a machine and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Object name.
+    pub name: ClaimName,
+    /// Object uid.
+    pub uid: ClaimUid,
+    /// Owning pool (label `karpenter.sh/nodepool`).
+    pub pool: Option<PoolName>,
+    /// Node class the claim launches with.
+    pub node_class: NodeClassRef,
+    /// Object labels; the provider adds the resolved ones after the launch.
+    pub labels: Labels,
+    /// Object annotations.
+    pub annotations: Annotations,
+    /// `spec.requirements`.
+    pub requirements: Requirements,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `spec.startupTaints`.
+    pub startup_taints: Vec<Taint>,
+    /// `spec.resources.requests`: pods plus daemon overhead at creation.
+    pub requests: Resources,
+    /// `spec.expireAfter`; `None` is `Never`.
+    pub expire_after: Option<Duration>,
+    /// `spec.terminationGracePeriod`.
+    pub termination_grace_period: Option<Duration>,
+    /// Creation time of the object.
+    pub created_at: Timestamp,
+    /// Deletion timestamp of the object.
+    pub deletion: Option<Timestamp>,
+    /// Finalizers.
+    pub finalizers: Vec<String>,
+    /// `status.providerID`: set once launched.
+    pub provider_id: Option<ProviderId>,
+    /// `status.nodeName`.
+    pub node_name: Option<NodeName>,
+    /// `status.imageID`.
+    pub image_id: Option<ImageId>,
+    /// `status.capacity`.
+    pub capacity: Resources,
+    /// `status.allocatable`.
+    pub allocatable: Resources,
+    /// Status conditions of known types.
+    pub conditions: BTreeMap<ConditionType, Condition>,
+    /// `status.lastPodEventTime`.
+    pub last_pod_event: Option<Timestamp>,
+}
+
+impl Claim {
+    /// Whether condition `kind` is present and `True`.
+    pub fn is_true(&self, kind: ConditionType) -> bool {
+        self.status(kind) == Some(ConditionStatus::True)
+    }
+
+    /// Status of condition `kind`, if the claim has it.
+    pub fn status(&self, kind: ConditionType) -> Option<ConditionStatus> {
+        self.conditions.get(&kind).map(|condition| condition.status)
+    }
+
+    /// When condition `kind` became `True`, if it is.
+    pub fn true_since(&self, kind: ConditionType) -> Option<Timestamp> {
+        let condition = self.conditions.get(&kind)?;
+        (condition.status == ConditionStatus::True).then_some(condition.last_transition)
+    }
+
+    /// Instance type label, once the provider has resolved it.
+    pub fn instance_type(&self) -> Option<InstanceTypeName> {
+        self.labels.get(label::INSTANCE_TYPE).map(|value| value.as_str().into())
+    }
+
+    /// Zone label, once the provider has resolved it.
+    pub fn zone(&self) -> Option<Zone> {
+        self.labels.get(label::ZONE).map(|value| value.as_str().into())
+    }
+
+    /// Capacity type label, once the provider has resolved it.
+    pub fn capacity_type(&self) -> Option<CapacityType> {
+        CapacityType::from_label(self.labels.get(label::CAPACITY_TYPE)?.as_str())
+    }
+}

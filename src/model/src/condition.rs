@@ -1,0 +1,103 @@
+//! Status conditions of a `NodeClaim`, as far as decisions read them (spec core-scheduling 4).
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+/// The condition types a claim may carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConditionType {
+    /// Root: launched, registered and initialized.
+    Ready,
+    /// The cloud has created the instance.
+    Launched,
+    /// The Node has joined.
+    Registered,
+    /// The Node is ready for pods.
+    Initialized,
+    /// The consolidation window has passed.
+    Consolidatable,
+    /// The claim no longer matches its pool, class or instance type.
+    Drifted,
+    /// Every evictable pod has left.
+    Drained,
+    /// Every volume attachment is gone.
+    VolumesDetached,
+    /// The cloud has been asked to terminate the instance.
+    InstanceTerminating,
+    /// The node looks like what was asked for.
+    ConsistentStateFound,
+    /// Chosen for disruption.
+    DisruptionReason,
+}
+
+impl ConditionType {
+    /// All types.
+    pub const ALL: [Self; 11] = [
+        Self::Ready,
+        Self::Launched,
+        Self::Registered,
+        Self::Initialized,
+        Self::Consolidatable,
+        Self::Drifted,
+        Self::Drained,
+        Self::VolumesDetached,
+        Self::InstanceTerminating,
+        Self::ConsistentStateFound,
+        Self::DisruptionReason,
+    ];
+
+    /// The type as it is spelled in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Launched => "Launched",
+            Self::Registered => "Registered",
+            Self::Initialized => "Initialized",
+            Self::Consolidatable => "Consolidatable",
+            Self::Drifted => "Drifted",
+            Self::Drained => "Drained",
+            Self::VolumesDetached => "VolumesDetached",
+            Self::InstanceTerminating => "InstanceTerminating",
+            Self::ConsistentStateFound => "ConsistentStateFound",
+            Self::DisruptionReason => "DisruptionReason",
+        }
+    }
+
+    /// The type spelled `text`, if we know it.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|condition| condition.as_str() == text)
+    }
+}
+
+impl fmt::Display for ConditionType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Whether a condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// Nobody knows yet.
+    Unknown,
+}
+
+/// One status condition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// `CamelCase` reason, stable.
+    pub reason: String,
+    /// Text for people.
+    pub message: String,
+    /// When `status` last changed.
+    pub last_transition: Timestamp,
+    /// Generation of the object the condition was computed for.
+    pub observed_generation: i64,
+}

@@ -1,0 +1,134 @@
+//! What a cloud sells: instance types and their offerings (spec core-scheduling 10).
+
+use crate::id::{CapacityType, InstanceTypeName, ReservationId, Zone};
+use crate::label::LabelRegistry;
+use crate::money::Price;
+use crate::quantity::Quantity;
+use crate::requirement_set::{Requirements, Undefined};
+use crate::resources::{self, Resources};
+
+/// One instance type as one pool sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceType {
+    /// Its name.
+    pub name: InstanceTypeName,
+    /// One entry for every well-known label, possibly `DoesNotExist`.
+    pub requirements: Requirements,
+    /// What the machine has.
+    pub capacity: Resources,
+    /// What the system keeps of it.
+    pub overhead: Overhead,
+    /// Where and how it is sold, available or not.
+    pub offerings: Vec<Offering>,
+}
+
+/// Resources pods cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Overhead {
+    /// `kubeReserved` of the kubelet.
+    pub kube_reserved: Resources,
+    /// `systemReserved` of the kubelet.
+    pub system_reserved: Resources,
+    /// Hard eviction threshold.
+    pub eviction: Resources,
+}
+
+impl Overhead {
+    /// The sum of the three.
+    pub fn total(&self) -> Resources {
+        self.kube_reserved.merge(&self.system_reserved).merge(&self.eviction)
+    }
+}
+
+/// One way to buy an instance type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offering {
+    /// Where.
+    pub zone: Zone,
+    /// How.
+    pub capacity_type: CapacityType,
+    /// Labels that hold for it; always zone and capacity type, for reserved ones the reservation id.
+    pub requirements: Requirements,
+    /// Price per hour.
+    pub price: Price,
+    /// Believed to be launchable now.
+    pub available: bool,
+    /// The reservation behind a reserved offering.
+    pub reservation: Option<Reservation>,
+    /// Capacity entries that replace those of the type when launched through this offering.
+    pub capacity_override: Resources,
+    /// Overhead entries that replace those of the type when launched through this offering.
+    pub overhead_override: Resources,
+}
+
+/// A capacity reservation and how many instances it still has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// Its id.
+    pub id: ReservationId,
+    /// Instances left.
+    pub count: u32,
+}
+
+impl InstanceType {
+    /// What pods and daemons may use: capacity minus overhead; huge pages come out of memory, floor 0.
+    pub fn allocatable(&self) -> Resources {
+        allocatable(&self.capacity, &self.overhead.total())
+    }
+
+    /// What pods and daemons may use when launched through `offering`, whose overrides replace entries.
+    pub fn allocatable_through(&self, offering: &Offering) -> Resources {
+        let capacity = self.capacity.replaced_by(&offering.capacity_override);
+        allocatable(&capacity, &self.overhead.total().replaced_by(&offering.overhead_override))
+    }
+
+    /// Available offerings that `requirements` accept.
+    pub fn compatible_offerings<'a>(
+        &'a self,
+        requirements: &'a Requirements,
+        registry: &'a LabelRegistry,
+    ) -> impl Iterator<Item = &'a Offering> {
+        self.offerings
+            .iter()
+            .filter(|offering| offering.available && offering.is_compatible(requirements, registry))
+    }
+
+    /// Price of the cheapest available offering that `requirements` accept.
+    pub fn cheapest(&self, requirements: &Requirements, registry: &LabelRegistry) -> Option<Price> {
+        self.compatible_offerings(requirements, registry).map(|offering| offering.price).min()
+    }
+
+    /// The dearest price a launch may end up with: the first capacity type in launch preference that has a
+    /// compatible available offering, at its most expensive.
+    pub fn worst_launch_price(&self, requirements: &Requirements, registry: &LabelRegistry) -> Option<Price> {
+        let offerings: Vec<&Offering> = self.compatible_offerings(requirements, registry).collect();
+        let first = offerings.iter().map(|offering| offering.capacity_type).min()?;
+        offerings
+            .iter()
+            .filter(|offering| offering.capacity_type == first)
+            .map(|offering| offering.price)
+            .max()
+    }
+}
+
+impl Offering {
+    /// Whether a claim with `requirements` may be launched through this offering; well-known keys the claim
+    /// does not mention are fine.
+    pub fn is_compatible(&self, requirements: &Requirements, registry: &LabelRegistry) -> bool {
+        requirements.compatible(&self.requirements, Undefined::WellKnown(registry)).is_ok()
+    }
+}
+
+fn allocatable(capacity: &Resources, overhead: &Resources) -> Resources {
+    let mut allocatable = capacity.subtract(overhead);
+    let huge: Quantity = capacity
+        .iter()
+        .filter(|(name, _)| name.as_str().starts_with(resources::HUGE_PAGES_PREFIX))
+        .fold(Quantity::ZERO, |sum, (_, quantity)| sum.saturating_add(*quantity));
+    if let Some(memory) = allocatable.get(resources::MEMORY) {
+        let left = memory.saturating_sub(huge);
+        let floor = if huge > Quantity::ZERO { left.max(Quantity::ZERO) } else { left };
+        allocatable.set(resources::MEMORY, floor);
+    }
+    allocatable
+}

@@ -1,0 +1,208 @@
+//! One machine as the scheduler and the life cycle see it: claim and Node merged (spec core-scheduling 27.3).
+//!
+//! The fields hold what each object says; the methods are the merged views. A machine without `name` has no
+//! Node yet, one without `claim` is not managed by us.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::claim::Claim;
+use crate::condition::ConditionType;
+use crate::id::{CapacityType, InstanceTypeName, LabelValue, NodeId, NodeName, PoolName, ProviderId, Zone};
+use crate::label::{self, Annotations, Labels};
+use crate::pod::Pod;
+use crate::quantity::Quantity;
+use crate::resources::{self, Resources};
+use crate::taint::Taint;
+
+/// One machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Key in the cluster index.
+    pub id: NodeId,
+    /// Name of the Node object, once there is one.
+    pub name: Option<NodeName>,
+    /// `spec.providerID` of the Node object.
+    pub provider_id: Option<ProviderId>,
+    /// The claim, for machines we manage.
+    pub claim: Option<Arc<Claim>>,
+    /// Labels of the Node object.
+    pub labels: Labels,
+    /// Annotations of the Node object.
+    pub annotations: Annotations,
+    /// Taints of the Node object.
+    pub taints: Vec<Taint>,
+    /// `status.capacity` of the Node object.
+    pub capacity: Resources,
+    /// `status.allocatable` of the Node object.
+    pub allocatable: Resources,
+    /// Ready condition of the Node object is `True`.
+    pub ready: bool,
+    /// Creation time of the Node object, or of the claim.
+    pub created_at: Timestamp,
+    /// Deletion timestamp of the Node object.
+    pub deletion: Option<Timestamp>,
+    /// We have decided to remove it, and no object says so yet.
+    pub marked_for_deletion: bool,
+    /// A pod was promised a place here until then.
+    pub nominated_until: Option<Timestamp>,
+    /// Pods bound to it, terminal ones left out, in key order.
+    pub pods: Vec<Arc<Pod>>,
+}
+
+impl Node {
+    /// A machine with nothing known about it yet, the starting point of builders and tests.
+    pub fn new(id: NodeId, created_at: Timestamp) -> Self {
+        Self {
+            id,
+            name: None,
+            provider_id: None,
+            claim: None,
+            labels: Labels::new(),
+            annotations: Annotations::new(),
+            taints: Vec::new(),
+            capacity: Resources::new(),
+            allocatable: Resources::new(),
+            ready: false,
+            created_at,
+            deletion: None,
+            marked_for_deletion: false,
+            nominated_until: None,
+            pods: Vec::new(),
+        }
+    }
+
+    /// Whether we manage it.
+    pub fn is_managed(&self) -> bool {
+        self.claim.is_some()
+    }
+
+    /// Whether the Node has joined and been registered; unmanaged nodes always are.
+    pub fn registered(&self) -> bool {
+        !self.is_managed() || self.has_true_label(label::REGISTERED)
+    }
+
+    /// Whether the Node has been initialized; unmanaged nodes always are.
+    pub fn initialized(&self) -> bool {
+        !self.is_managed() || self.has_true_label(label::INITIALIZED)
+    }
+
+    fn has_true_label(&self, key: &str) -> bool {
+        self.name.is_some() && self.labels.get(key).is_some_and(|value| *value == "true")
+    }
+
+    /// The claim, as long as it speaks for the machine: until the Node is registered.
+    fn speaker(&self) -> Option<&Claim> {
+        self.claim.as_deref().filter(|_| !self.registered())
+    }
+
+    /// Labels: the claim's until registered, then the Node's.
+    pub fn effective_labels(&self) -> &Labels {
+        self.speaker().map_or(&self.labels, |claim| &claim.labels)
+    }
+
+    /// Annotations: the claim's until registered, then the Node's.
+    pub fn effective_annotations(&self) -> &Annotations {
+        self.speaker().map_or(&self.annotations, |claim| &claim.annotations)
+    }
+
+    /// Name to show: the claim's until registered, then the Node's.
+    pub fn display_name(&self) -> &str {
+        match (self.speaker(), &self.name) {
+            (Some(claim), _) => claim.name.as_str(),
+            (None, Some(name)) => name.as_str(),
+            (None, None) => self.id.as_str(),
+        }
+    }
+
+    /// Host name: the label, else the name.
+    pub fn hostname(&self) -> LabelValue {
+        let label = self.effective_labels().get(label::HOSTNAME);
+        label.cloned().unwrap_or_else(|| self.display_name().into())
+    }
+
+    /// Owning pool, from the label.
+    pub fn pool(&self) -> Option<PoolName> {
+        self.effective_labels().get(label::NODE_POOL).map(|value| value.as_str().into())
+    }
+
+    /// Instance type, from the label.
+    pub fn instance_type(&self) -> Option<InstanceTypeName> {
+        self.effective_labels().get(label::INSTANCE_TYPE).map(|value| value.as_str().into())
+    }
+
+    /// Zone, from the label.
+    pub fn zone(&self) -> Option<Zone> {
+        self.effective_labels().get(label::ZONE).map(|value| value.as_str().into())
+    }
+
+    /// Capacity type, from the label.
+    pub fn capacity_type(&self) -> Option<CapacityType> {
+        CapacityType::from_label(self.effective_labels().get(label::CAPACITY_TYPE)?.as_str())
+    }
+
+    /// Capacity as it will be, plus one node: until initialized, entries the Node lacks or shows as zero
+    /// come from the claim (kubelets report extended resources as zero while device plugins start).
+    pub fn effective_capacity(&self) -> Resources {
+        let capacity = self.filled(&self.capacity, |claim| &claim.capacity);
+        capacity.with(resources::NODES, Quantity::ONE)
+    }
+
+    /// Allocatable as it will be; filled from the claim as the capacity is.
+    pub fn effective_allocatable(&self) -> Resources {
+        self.filled(&self.allocatable, |claim| &claim.allocatable)
+    }
+
+    fn filled(&self, own: &Resources, promised: impl Fn(&Claim) -> &Resources) -> Resources {
+        let Some(claim) = self.claim.as_deref().filter(|_| !self.initialized()) else { return own.clone() };
+        let mut filled = own.clone();
+        for (name, quantity) in promised(claim).iter() {
+            if own.amount(name.as_str()).is_zero() {
+                filled.set(name.as_str(), *quantity);
+            }
+        }
+        filled
+    }
+
+    /// Taints a pod must tolerate to go here (spec core-scheduling 27.4): the claim's until there is a
+    /// registered Node, then the Node's; until initialized without those that will go away by themselves.
+    pub fn effective_taints(&self) -> Vec<Taint> {
+        let Some(claim) = self.claim.as_deref() else { return self.taints.clone() };
+        let taints = if self.name.is_none() || !self.registered() { &claim.taints } else { &self.taints };
+        if self.initialized() {
+            return taints.clone();
+        }
+        let passing = |taint: &Taint| {
+            taint.is_ephemeral() || claim.startup_taints.iter().any(|startup| startup.matches(taint))
+        };
+        taints.iter().filter(|taint| !passing(taint)).cloned().collect()
+    }
+
+    /// Whether it is on its way out, so that no pod should go there and its pods need a new home.
+    pub fn is_leaving(&self) -> bool {
+        let object = match &self.claim {
+            Some(claim) => claim.deletion.is_some() || claim.is_true(ConditionType::InstanceTerminating),
+            None => self.deletion.is_some(),
+        };
+        self.marked_for_deletion || object
+    }
+
+    /// Whether a pod was promised a place here and may still be on its way.
+    pub fn is_nominated(&self, now: Timestamp) -> bool {
+        self.nominated_until.is_some_and(|until| until > now)
+    }
+
+    /// Sum of the requests of its pods that are not terminal.
+    pub fn requested(&self) -> Resources {
+        self.pods.iter().filter(|pod| !pod.is_terminal()).map(|pod| &pod.requests).sum()
+    }
+
+    /// Sum of the requests of its daemon pods that are not terminal.
+    pub fn daemon_requested(&self) -> Resources {
+        self.pods.iter().filter(|pod| pod.is_daemon() && !pod.is_terminal()).map(|pod| &pod.requests).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! The merged views at every stage of a machine.

@@ -1,0 +1,176 @@
+//! What placement and disruption must know of a pod.
+
+pub mod predicate;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::affinity::{PodAffinity, SpreadConstraint};
+use crate::host_port::HostPort;
+use crate::id::{NodeName, PodKey, PodUid};
+use crate::label::Labels;
+use crate::requirement::Expression;
+use crate::resources::Resources;
+use crate::taint::Toleration;
+use crate::volume::VolumeClaim;
+
+/// One pod, reduced to what decisions read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Namespace and name.
+    pub key: PodKey,
+    /// Object uid.
+    pub uid: PodUid,
+    /// Object labels.
+    pub labels: Labels,
+    /// Effective requests including `pods: 1` (spec core-scheduling 9 and 26).
+    pub requests: Resources,
+    /// `spec.nodeSelector`.
+    pub node_selector: Labels,
+    /// Required node affinity terms: one of them must hold.
+    pub required_terms: Vec<NodeTerm>,
+    /// Preferred node affinity terms with weight 1 to 100.
+    pub preferred_terms: Vec<(i32, NodeTerm)>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+    /// Host ports of all containers.
+    pub host_ports: Vec<HostPort>,
+    /// Topology spread constraints.
+    pub spread: Vec<SpreadConstraint>,
+    /// Pod affinity.
+    pub pod_affinity: PodAffinity,
+    /// Pod anti-affinity.
+    pub pod_anti_affinity: PodAffinity,
+    /// Persistent volumes.
+    pub volumes: Vec<VolumeClaim>,
+    /// Who made it.
+    pub owner: PodOwner,
+    /// Phase.
+    pub phase: PodPhase,
+    /// Creation time.
+    pub created_at: Timestamp,
+    /// `status.startTime`.
+    pub started_at: Option<Timestamp>,
+    /// Deletion timestamp; it includes the grace period already.
+    pub deletion: Option<Timestamp>,
+    /// `spec.nodeName`.
+    pub node_name: Option<NodeName>,
+    /// `status.nominatedNodeName`.
+    pub nominated_node: Option<NodeName>,
+    /// `PodScheduled` has reason `Unschedulable`.
+    pub unschedulable: bool,
+    /// `spec.priority`.
+    pub priority: Option<i32>,
+    /// `spec.priorityClassName` is `system-cluster-critical` or `system-node-critical`; drained last.
+    pub critical: bool,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub grace_period: Option<Duration>,
+    /// Annotation `controller.kubernetes.io/pod-deletion-cost`, 0 when absent or unreadable.
+    pub deletion_cost: i32,
+    /// Annotation `karpenter.sh/do-not-disrupt`.
+    pub do_not_disrupt: DoNotDisrupt,
+    /// Ready condition, if the pod has one.
+    pub ready: Option<bool>,
+    /// `spec.schedulerName`.
+    pub scheduler_name: String,
+    /// The pod or a container uses resource claims.
+    pub has_resource_claims: bool,
+}
+
+/// A conjunction of expressions about a node's labels.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct NodeTerm {
+    /// `matchExpressions`.
+    pub expressions: Vec<Expression>,
+    /// The term has `matchFields`, which cannot be planned for.
+    pub match_fields: bool,
+}
+
+/// Who owns a pod, by exact API version and kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum PodOwner {
+    /// `apps/v1` `DaemonSet`.
+    DaemonSet,
+    /// `apps/v1` `StatefulSet`.
+    StatefulSet,
+    /// `apps/v1` `ReplicaSet`.
+    ReplicaSet,
+    /// `batch/v1` `Job`.
+    Job,
+    /// `v1` `Node`: a static (mirror) pod.
+    Mirror,
+    /// Some other owner.
+    Other,
+    /// Nobody.
+    #[default]
+    None,
+}
+
+/// Life cycle phase of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum PodPhase {
+    /// Not all containers have started.
+    #[default]
+    Pending,
+    /// Running.
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// At least one container ended badly.
+    Failed,
+    /// The kubelet cannot be reached.
+    Unknown,
+}
+
+/// The annotation `karpenter.sh/do-not-disrupt` of a pod, parsed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum DoNotDisrupt {
+    /// No annotation.
+    #[default]
+    No,
+    /// `true`: for ever.
+    Always,
+    /// A positive duration after the start of the pod.
+    For(Duration),
+    /// Anything else: treated as absent, with a warning.
+    Invalid(String),
+}
+
+impl Pod {
+    /// A pending, unschedulable pod that asks for one pod slot and nothing else; the starting point of
+    /// builders and tests.
+    pub fn pending(key: PodKey, uid: &str, created_at: Timestamp) -> Self {
+        Self {
+            key,
+            uid: uid.into(),
+            labels: Labels::new(),
+            requests: Resources::one_pod(),
+            node_selector: Labels::new(),
+            required_terms: Vec::new(),
+            preferred_terms: Vec::new(),
+            tolerations: Vec::new(),
+            host_ports: Vec::new(),
+            spread: Vec::new(),
+            pod_affinity: PodAffinity::default(),
+            pod_anti_affinity: PodAffinity::default(),
+            volumes: Vec::new(),
+            owner: PodOwner::ReplicaSet,
+            phase: PodPhase::Pending,
+            created_at,
+            started_at: None,
+            deletion: None,
+            node_name: None,
+            nominated_node: None,
+            unschedulable: true,
+            priority: None,
+            critical: false,
+            grace_period: None,
+            deletion_cost: 0,
+            do_not_disrupt: DoNotDisrupt::No,
+            ready: None,
+            scheduler_name: "default-scheduler".into(),
+            has_resource_claims: false,
+        }
+    }
+}

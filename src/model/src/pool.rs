@@ -1,0 +1,196 @@
+//! A `NodePool`, read as policy (spec core-scheduling 3).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::id::{NodeClassRef, PoolName, PoolUid};
+use crate::label::{Annotations, Labels};
+use crate::requirement_set::Requirements;
+use crate::resources::Resources;
+use crate::taint::Taint;
+
+/// One `NodePool`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Object name.
+    pub name: PoolName,
+    /// Object uid.
+    pub uid: PoolUid,
+    /// 1 to 100, 0 when absent; heavier pools are tried first.
+    pub weight: i32,
+    /// Most resources the pool's nodes may add up to; `None` is unlimited.
+    pub limits: Option<Resources>,
+    /// Number of nodes of a static pool; `None` for a dynamic one.
+    pub replicas: Option<i64>,
+    /// What its claims look like.
+    pub template: Template,
+    /// When its nodes may be disrupted.
+    pub disruption: Disruption,
+    /// `karpenter.sh/nodepool-hash` of the template: decimal text of the 64 bit hash.
+    pub hash: String,
+    /// Ready condition is `True`.
+    pub ready: bool,
+    /// The object is being deleted.
+    pub deleting: bool,
+}
+
+/// The part of a pool that its claims copy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Template {
+    /// Labels of claims and nodes.
+    pub labels: Labels,
+    /// Annotations of claims and nodes.
+    pub annotations: Annotations,
+    /// `spec.requirements` as written, intersected per key; labels are not folded in.
+    pub requirements: Requirements,
+    /// Taints of the nodes.
+    pub taints: Vec<Taint>,
+    /// Taints the nodes start with and somebody else removes.
+    pub startup_taints: Vec<Taint>,
+    /// Node class.
+    pub node_class: NodeClassRef,
+    /// Age at which nodes expire; `None` is `Never`.
+    pub expire_after: Option<Duration>,
+    /// How long a drain may take at most.
+    pub termination_grace_period: Option<Duration>,
+}
+
+/// When nodes of a pool may be disrupted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disruption {
+    /// How long a node must have been quiet; `None` is `Never`.
+    pub consolidate_after: Option<Duration>,
+    /// What consolidation may do.
+    pub policy: ConsolidationPolicy,
+    /// How many nodes at once.
+    pub budgets: Vec<Budget>,
+}
+
+impl Default for Disruption {
+    fn default() -> Self {
+        Self {
+            consolidate_after: Some(Duration::ZERO),
+            policy: ConsolidationPolicy::WhenEmptyOrUnderutilized,
+            budgets: vec![Budget { nodes: BudgetNodes::Percent(10), reasons: None, window: None }],
+        }
+    }
+}
+
+/// What consolidation may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum ConsolidationPolicy {
+    /// Remove empty nodes only.
+    WhenEmpty,
+    /// Also replace or merge nodes that cost too much.
+    WhenEmptyOrUnderutilized,
+    /// Weigh savings against the cost of moving pods.
+    Balanced,
+}
+
+/// Voluntary disruption reasons that budgets distinguish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum DisruptionReason {
+    /// Nothing on it would have to move.
+    Empty,
+    /// No longer what its pool or class asks for.
+    Drifted,
+    /// Cheaper without it.
+    Underutilized,
+}
+
+impl fmt::Display for DisruptionReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Empty => "Empty",
+            Self::Drifted => "Drifted",
+            Self::Underutilized => "Underutilized",
+        })
+    }
+}
+
+/// One disruption budget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    /// How many nodes.
+    pub nodes: BudgetNodes,
+    /// Reasons it applies to; `None` is all, the empty set is none.
+    pub reasons: Option<BTreeSet<DisruptionReason>>,
+    /// When it applies; `None` is always.
+    pub window: Option<BudgetWindow>,
+}
+
+/// Size of a budget as written in `nodes`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BudgetNodes {
+    /// A number of nodes.
+    Count(u32),
+    /// A share of the pool's nodes, 0 to 100, rounded up.
+    Percent(u8),
+    /// Text that is neither; evaluates to zero nodes.
+    Invalid(String),
+}
+
+impl BudgetNodes {
+    /// Reads the API form: `5` or `10%`.
+    pub fn parse(text: &str) -> Self {
+        let invalid = || Self::Invalid(text.to_owned());
+        let digits = text.strip_suffix('%').unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return invalid();
+        }
+        if digits.len() == text.len() {
+            return digits.parse().map_or_else(|_| invalid(), Self::Count);
+        }
+        digits.parse().ok().filter(|percent| *percent <= 100).map_or_else(invalid, Self::Percent)
+    }
+
+    /// Nodes the budget allows out of `total`; `None` when the text was not understood.
+    pub fn of(&self, total: u32) -> Option<u32> {
+        match self {
+            Self::Count(count) => Some(*count),
+            Self::Percent(percent) => {
+                let nodes = (u64::from(total) * u64::from(*percent)).div_ceil(100);
+                u32::try_from(nodes).ok()
+            }
+            Self::Invalid(_) => None,
+        }
+    }
+}
+
+/// When a budget applies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetWindow {
+    /// Cron expression in UTC: when windows open.
+    pub schedule: String,
+    /// How long each window stays open.
+    pub duration: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budget_nodes_read_counts_and_percentages_rounded_up() {
+        let table = [
+            ("0", 10, Some(0)),
+            ("5", 3, Some(5)),
+            ("10%", 1, Some(1)),
+            ("10%", 10, Some(1)),
+            ("10%", 11, Some(2)),
+            ("0%", 10, Some(0)),
+            ("100%", 7, Some(7)),
+            ("101%", 7, None),
+            ("-1", 7, None),
+            ("", 7, None),
+            ("%", 7, None),
+            ("ten", 7, None),
+        ];
+        for (text, total, expected) in table {
+            assert_eq!(BudgetNodes::parse(text).of(total), expected, "{text} of {total}");
+        }
+    }
+}

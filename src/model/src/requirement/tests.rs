@@ -1,0 +1,1 @@
+//! Exhaustive comparison with plain sets over a small universe.

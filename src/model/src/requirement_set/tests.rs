@@ -1,0 +1,1 @@
+//! Truth tables of compatibility between sets.

@@ -1,0 +1,107 @@
+//! Every setting a decision depends on, already parsed (spec core-disruption 5.1).
+
+use std::time::Duration;
+
+/// Whether preferences are tried before they are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum PreferencePolicy {
+    /// Preferences are hard until relaxed one by one.
+    #[default]
+    Respect,
+    /// Preferences are ignored.
+    Ignore,
+}
+
+/// What happens when `minValues` cannot be met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum MinValuesPolicy {
+    /// The pool cannot host the pod.
+    #[default]
+    Strict,
+    /// The number is lowered to what can be had, for new claims.
+    BestEffort,
+}
+
+/// Feature gates (spec core-disruption 0.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one switch per gate, named as users write them")]
+pub struct FeatureGates {
+    /// Reserved capacity offerings.
+    pub reserved_capacity: bool,
+    /// Replace spot by cheaper spot.
+    pub spot_to_spot_consolidation: bool,
+    /// Replace unhealthy nodes.
+    pub node_repair: bool,
+    /// Price and capacity overlays.
+    pub node_overlay: bool,
+    /// Pools with `replicas`.
+    pub static_capacity: bool,
+    /// Capacity buffers.
+    pub capacity_buffer: bool,
+}
+
+impl Default for FeatureGates {
+    fn default() -> Self {
+        Self {
+            reserved_capacity: true,
+            spot_to_spot_consolidation: false,
+            node_repair: false,
+            node_overlay: false,
+            static_capacity: false,
+            capacity_buffer: false,
+        }
+    }
+}
+
+/// Settings of the pure crates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Longest batch of pending pods.
+    pub batch_max: Duration,
+    /// Quiet time that ends a batch.
+    pub batch_idle: Duration,
+    /// Preferences.
+    pub preference_policy: PreferencePolicy,
+    /// `minValues`.
+    pub min_values_policy: MinValuesPolicy,
+    /// Pods with resource claims are refused.
+    pub ignore_dra_requests: bool,
+    /// Feature gates.
+    pub gates: FeatureGates,
+    /// Termination grace period of claims whose pool has none.
+    pub default_termination_grace_period: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            batch_max: Duration::from_secs(10),
+            batch_idle: Duration::from_secs(1),
+            preference_policy: PreferencePolicy::default(),
+            min_values_policy: MinValuesPolicy::default(),
+            ignore_dra_requests: true,
+            gates: FeatureGates::default(),
+            default_termination_grace_period: None,
+        }
+    }
+}
+
+impl Settings {
+    /// How long a nomination protects a node: twice the longest batch, at least 10 s
+    /// (spec core-scheduling 27.6).
+    pub fn nomination_window(&self) -> Duration {
+        (self.batch_max * 2).max(Duration::from_secs(10))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nomination_window_is_twice_the_batch_and_at_least_ten_seconds() {
+        let settings = |seconds| Settings { batch_max: Duration::from_secs(seconds), ..Settings::default() };
+        assert_eq!(Settings::default().nomination_window(), Duration::from_secs(20));
+        assert_eq!(settings(2).nomination_window(), Duration::from_secs(10));
+    }
+}

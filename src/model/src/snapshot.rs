@@ -1,0 +1,132 @@
+//! The whole input of one pass, frozen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::id::{DaemonSetName, Namespace, PoolName, VolumeClaimName};
+use crate::instance_type::InstanceType;
+use crate::label::{LabelRegistry, Labels};
+use crate::node::Node;
+use crate::pod::Pod;
+use crate::pool::{BudgetNodes, Pool};
+use crate::selector::LabelSelector;
+use crate::settings::Settings;
+use crate::volume::Volume;
+
+/// Everything a pass may look at. Cloning is cheap: the parts are shared.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Revision of the cluster index it was frozen at.
+    pub revision: u64,
+    /// The instant of the pass.
+    pub now: Timestamp,
+    /// Settings.
+    pub settings: Arc<Settings>,
+    /// What is known about label keys.
+    pub registry: Arc<LabelRegistry>,
+    /// Managed pools.
+    pub pools: Vec<Arc<Pool>>,
+    /// Instance types per pool; a pool that is missing could not be evaluated and takes no new nodes.
+    pub instance_types: BTreeMap<PoolName, Arc<[Arc<InstanceType>]>>,
+    /// Machines, managed or not, with the pods bound to them.
+    pub nodes: Vec<Arc<Node>>,
+    /// Pods that wait for capacity.
+    pub pending: Vec<Arc<Pod>>,
+    /// Daemon sets with the pod they put on a new node.
+    pub daemons: Vec<Arc<Daemon>>,
+    /// Persistent volume claims by namespace and name.
+    pub volumes: BTreeMap<(Namespace, VolumeClaimName), Arc<Volume>>,
+    /// Labels of namespaces, for affinity terms that select them.
+    pub namespaces: BTreeMap<Namespace, Labels>,
+    /// Pod disruption budgets.
+    pub budgets: Vec<Arc<PodDisruptionBudget>>,
+}
+
+/// A daemon set, as placement sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Daemon {
+    /// Namespace of the daemon set.
+    pub namespace: Namespace,
+    /// Its name.
+    pub name: DaemonSetName,
+    /// The newest pod, or one built from the template; its required node affinity is the template's
+    /// (spec core-scheduling 16).
+    pub pod: Pod,
+}
+
+/// A `PodDisruptionBudget`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodDisruptionBudget {
+    /// Namespace whose pods it covers.
+    pub namespace: Namespace,
+    /// Its name.
+    pub name: String,
+    /// Pods it covers; `None` covers none.
+    pub selector: Option<LabelSelector>,
+    /// `maxUnavailable`.
+    pub max_unavailable: Option<BudgetNodes>,
+    /// `minAvailable`.
+    pub min_available: Option<BudgetNodes>,
+    /// `status.disruptionsAllowed`.
+    pub disruptions_allowed: i32,
+    /// `unhealthyPodEvictionPolicy: AlwaysAllow`.
+    pub always_allow_unhealthy: bool,
+}
+
+impl PodDisruptionBudget {
+    /// Whether the budget covers `pod`.
+    pub fn covers(&self, pod: &Pod) -> bool {
+        self.namespace == pod.key.namespace
+            && self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+    }
+
+    /// Whether no eviction can ever pass: nothing may be unavailable, or everything must be available.
+    pub fn fully_blocks(&self) -> bool {
+        matches!(self.max_unavailable, Some(BudgetNodes::Count(0) | BudgetNodes::Percent(0)))
+            || matches!(self.min_available, Some(BudgetNodes::Percent(100)))
+    }
+}
+
+impl Snapshot {
+    /// An empty snapshot at `now`, the starting point of builders and tests.
+    pub fn empty(now: Timestamp) -> Self {
+        Self {
+            revision: 0,
+            now,
+            settings: Arc::default(),
+            registry: Arc::default(),
+            pools: Vec::new(),
+            instance_types: BTreeMap::new(),
+            nodes: Vec::new(),
+            pending: Vec::new(),
+            daemons: Vec::new(),
+            volumes: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            budgets: Vec::new(),
+        }
+    }
+
+    /// Whether no eviction of `pod` can pass its budgets: more than one covers it, or the one that does
+    /// blocks fully (spec core-scheduling 11.3). Pods nobody would evict are never blocked.
+    pub fn fully_blocked(&self, pod: &Pod) -> bool {
+        if !pod.is_evictable(self.now) {
+            return false;
+        }
+        let mut covering = self.budgets.iter().filter(|budget| budget.covers(pod));
+        match (covering.next(), covering.next()) {
+            (None, _) => false,
+            (Some(_), Some(_)) => true,
+            (Some(budget), None) => {
+                let unhealthy = budget.always_allow_unhealthy && pod.ready == Some(false);
+                budget.fully_blocks() && !unhealthy
+            }
+        }
+    }
+
+    /// Whether `pod`, bound to a node that is going away, needs a new home now (spec core-disruption 0.6).
+    pub fn currently_reschedulable(&self, pod: &Pod) -> bool {
+        pod.is_reschedulable() && pod.is_disruptable(self.now) && !self.fully_blocked(pod)
+    }
+}
