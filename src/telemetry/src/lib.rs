@@ -1,1 +1,10 @@
-//! Metric names, events, the pass wrapper and logging.
+//! What the controller says about itself: metrics, Kubernetes events, logs, and the wrapper every pass runs in.
+//!
+//! Metric names, event reasons and log fields are a contract with dashboards and alerts written for the
+//! reference; each is declared once, in a table that the generated reference pages are made from. The crate
+//! knows no other crate of the workspace, so everything that does I/O may use it.
+
+pub mod events;
+pub mod logging;
+pub mod metrics;
+pub mod observe;

@@ -1,0 +1,144 @@
+//! Kubernetes events: what people read in `kubectl describe`.
+//!
+//! [`Recorder::publish`] never blocks and never fails: an event tells a person something, and nothing may depend
+//! on it. Equal events are suppressed for the period of their reason, some reasons also have a rate limit
+//! (spec core-disruption 7). What passes goes to a [`Sink`]: the API server in production, memory in tests.
+
+mod gate;
+mod kube_sink;
+pub mod reason;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+pub use kube_sink::KubeSink;
+pub use reason::{Reason, Severity};
+
+use gate::Gate;
+
+/// Longest message kept, in bytes; the API server refuses longer ones.
+pub const MESSAGE_MAX: usize = 1024;
+
+/// The object an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectRef {
+    pub api_version: String,
+    pub kind: String,
+    /// Absent for cluster-scoped objects.
+    pub namespace: Option<String>,
+    pub name: String,
+    pub uid: String,
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} `{namespace}/{}`", self.kind, self.name),
+            None => write!(f, "{} `{}`", self.kind, self.name),
+        }
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub object: ObjectRef,
+    pub reason: Reason,
+    pub message: String,
+    /// Values that, together with the reason, decide whether two events are the same one.
+    pub dedupe: Vec<String>,
+}
+
+impl Event {
+    /// An event that repeats when reason and object uid are equal, as most do.
+    pub fn new(object: ObjectRef, reason: Reason, message: impl Into<String>) -> Self {
+        let dedupe = vec![object.uid.clone()];
+        Self { object, reason, message: truncate(message.into(), MESSAGE_MAX), dedupe }
+    }
+
+    /// Makes `value` part of what decides whether two events are the same one.
+    #[must_use]
+    pub fn distinguished_by(mut self, value: impl Into<String>) -> Self {
+        self.dedupe.push(value.into());
+        self
+    }
+}
+
+/// Where events go once they passed the recorder.
+pub trait Sink: Send + Sync {
+    /// Takes the event without blocking; delivery may fail silently.
+    fn emit(&self, event: Event, at: Timestamp);
+}
+
+/// Suppresses repeated events and hands the others to its sink.
+pub struct Recorder {
+    sink: Box<dyn Sink>,
+    now: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    gate: Mutex<Gate>,
+}
+
+impl Recorder {
+    /// A recorder that reads the time from `now`.
+    pub fn new(sink: impl Sink + 'static, now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self { sink: Box::new(sink), now: Box::new(now), gate: Mutex::default() }
+    }
+
+    /// Emits `event` unless an equal one was emitted recently or its reason is over its rate.
+    pub fn publish(&self, event: Event) {
+        let now = (self.now)();
+        let admitted = self.gate.lock().unwrap_or_else(PoisonError::into_inner).admit(&event, now);
+        if admitted {
+            tracing::debug!(
+                object = %event.object, reason = event.reason.name(), message = event.message, "published event"
+            );
+            self.sink.emit(event, now);
+        }
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+/// Keeps events in memory, for tests and for commands that only look.
+#[derive(Clone, Debug, Default)]
+pub struct MemorySink(Arc<Mutex<Vec<Event>>>);
+
+impl MemorySink {
+    /// Everything emitted so far, oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The messages emitted with the reason called `name`.
+    pub fn messages(&self, name: &str) -> Vec<String> {
+        self.events()
+            .into_iter()
+            .filter(|event| event.reason.name() == name)
+            .map(|event| event.message)
+            .collect()
+    }
+}
+
+impl Sink for MemorySink {
+    fn emit(&self, event: Event, _at: Timestamp) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+    }
+}
+
+/// Cuts `text` to at most `max` bytes, marking the cut with `...`.
+pub fn truncate(mut text: String, max: usize) -> String {
+    const MARK: &str = "...";
+    if text.len() > max {
+        text.truncate(text.floor_char_boundary(max.saturating_sub(MARK.len())));
+        text.push_str(MARK);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The reasons events carry. A reason's name is an API: alerts and scripts match on it.
+
+use std::time::Duration;
+
+/// Whether an event reports progress or trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Normal,
+    Warning,
+}
+
+impl Severity {
+    /// The value of the event's `type` field.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// A limit on how often one reason is emitted, over all objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub per_second: u32,
+    pub burst: u32,
+}
+
+/// Why an event is emitted, and how often it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason {
+    name: &'static str,
+    severity: Severity,
+    period: Duration,
+    rate: Option<Rate>,
+}
+
+impl Reason {
+    const fn normal(name: &'static str) -> Self {
+        Self { name, severity: Severity::Normal, period: PERIOD, rate: None }
+    }
+
+    const fn warning(name: &'static str) -> Self {
+        Self { name, severity: Severity::Warning, period: PERIOD, rate: None }
+    }
+
+    const fn every(self, period: Duration) -> Self {
+        Self { period, ..self }
+    }
+
+    const fn limited(self, rate: Rate) -> Self {
+        Self { rate: Some(rate), ..self }
+    }
+
+    /// The reason of a status-condition transition, which is the condition's type; never suppressed.
+    pub const fn condition(condition_type: &'static str) -> Self {
+        Self { name: condition_type, severity: Severity::Normal, period: Duration::ZERO, rate: None }
+    }
+
+    /// The value of the event's `reason` field.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Progress or trouble.
+    pub fn severity(&self) -> Severity {
+        self.severity
+    }
+
+    /// How long an equal event is suppressed.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// The limit over all objects, if there is one.
+    pub fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+}
+
+/// How long equal events are suppressed unless their reason says otherwise.
+pub const PERIOD: Duration = Duration::from_mins(2);
+
+macro_rules! reasons {
+    ($( $(#[doc = $doc:literal])+ $id:ident = $value:expr; )*) => {
+        $( $(#[doc = $doc])+ pub const $id: Reason = $value; )*
+
+        /// Every named reason with its meaning: the source of the events reference page.
+        pub fn reference() -> Vec<(Reason, &'static str)> {
+            vec![$( ($id, concat!($($doc),+).trim_ascii_start()) ),*]
+        }
+    };
+}
+
+reasons! {
+    /// A node or NodeClaim may not be disrupted now, or a budget of the NodePool is used up.
+    DISRUPTION_BLOCKED = Reason::normal("DisruptionBlocked");
+    /// A budget of the NodePool lets no node go.
+    DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal("DisruptionBlocked").every(Duration::from_mins(1));
+    /// A replacement is being launched.
+    DISRUPTION_LAUNCHING = Reason::normal("DisruptionLaunching");
+    /// A replacement is not ready yet.
+    DISRUPTION_WAITING_READINESS = Reason::normal("DisruptionWaitingReadiness");
+    /// The node is being removed.
+    DISRUPTION_TERMINATING = Reason::normal("DisruptionTerminating");
+    /// Consolidation leaves the node alone.
+    UNCONSOLIDATABLE = Reason::normal("Unconsolidatable").every(Duration::from_mins(15));
+    /// A cheaper replacement was found and is being checked.
+    CONSOLIDATION_CANDIDATE = Reason::normal("ConsolidationCandidate");
+    /// The second look dropped a replacement.
+    CONSOLIDATION_REJECTED = Reason::normal("ConsolidationRejected");
+    /// The Balanced policy approved a move.
+    CONSOLIDATION_APPROVED = Reason::normal("ConsolidationApproved");
+    /// No NodePool can take the pod.
+    FAILED_SCHEDULING = Reason::warning("FailedScheduling").every(Duration::from_mins(5));
+    /// The requirements of the NodePool leave no instance type.
+    NO_COMPATIBLE_INSTANCE_TYPES = Reason::warning("NoCompatibleInstanceTypes").every(Duration::from_mins(1));
+    /// The pod is expected on a node or NodeClaim.
+    NOMINATED = Reason::normal("Nominated").limited(Rate { per_second: 5, burst: 10 });
+    /// Too many nodes are unhealthy for repair to be safe.
+    NODE_REPAIR_BLOCKED = Reason::warning("NodeRepairBlocked").every(Duration::from_mins(15));
+    /// The pod is deleted because its node reached its termination deadline.
+    DISRUPTED = Reason::normal("Disrupted");
+    /// The pod was evicted from a node that is being removed.
+    EVICTED = Reason::normal("Evicted");
+    /// Pods still keep the node from being removed.
+    FAILED_DRAINING = Reason::warning("FailedDraining");
+    /// The node will be removed at its deadline whatever its pods ask for.
+    TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning("TerminationGracePeriodExpiring");
+    /// Volumes are still attached to the node that is being removed.
+    AWAITING_VOLUME_DETACHMENT = Reason::normal("AwaitingVolumeDetachment");
+    /// The node does not have what its NodeClaim promised.
+    FAILED_CONSISTENCY_CHECK = Reason::warning("FailedConsistencyCheck");
+    /// The cloud had no capacity for the NodeClaim.
+    INSUFFICIENT_CAPACITY = Reason::warning("InsufficientCapacityError");
+    /// The node class of the NodeClaim is not ready.
+    NODE_CLASS_NOT_READY = Reason::warning("NodeClassNotReady");
+    /// The node joined without the taint that keeps pods away until it is registered.
+    UNREGISTERED_TAINT_MISSING = Reason::warning("UnregisteredTaintMissing");
+    /// The do-not-disrupt annotation of the pod is neither `true` nor a positive duration.
+    INVALID_DO_NOT_DISRUPT = Reason::warning("InvalidDoNotDisruptAnnotation");
+    /// The pod is protected until the given time.
+    DO_NOT_DISRUPT_UNTIL = Reason::normal("DoNotDisruptUntil");
+    /// The protection of the pod has ended.
+    DO_NOT_DISRUPT_ELAPSED = Reason::normal("DoNotDisruptGracePeriodElapsed");
+    /// The finalizer is gone.
+    FINALIZED = Reason::normal("Finalized").every(Duration::ZERO);
+    /// A plan broke a rule and was not applied; not in the reference.
+    PLAN_REFUSED = Reason::warning("PlanRefused").every(Duration::from_mins(5));
+    /// The cloud takes a spot instance back.
+    SPOT_INTERRUPTED = Reason::warning("SpotInterrupted");
+    /// The cloud takes a reserved instance back.
+    CAPACITY_RESERVATION_INTERRUPTED = Reason::warning("CapacityReservationInstanceInterrupted");
+    /// The cloud advises to move off a spot instance.
+    SPOT_REBALANCE = Reason::normal("SpotRebalanceRecommendation");
+    /// The instance is stopping.
+    INSTANCE_STOPPING = Reason::warning("InstanceStopping");
+    /// The instance is terminating.
+    INSTANCE_TERMINATING = Reason::warning("InstanceTerminating");
+    /// The instance is impaired or has maintenance ahead.
+    INSTANCE_UNHEALTHY = Reason::warning("InstanceUnhealthy");
+    /// The NodeClaim is deleted because its instance is going away.
+    TERMINATING_ON_INTERRUPTION = Reason::warning("TerminatingOnInterruption");
+    /// NodeClaims still use the node class that is being deleted.
+    WAITING_ON_NODE_CLAIM_TERMINATION = Reason::normal("WaitingOnNodeClaimTermination");
+}

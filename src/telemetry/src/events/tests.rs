@@ -1,0 +1,93 @@
+//! When an event is repeated and when it is not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Event, MemorySink, ObjectRef, Reason, Recorder, reason, truncate};
+
+/// A recorder whose time is set by hand, in seconds.
+fn recorder() -> (Recorder, MemorySink, Arc<AtomicI64>) {
+    let (sink, second) = (MemorySink::default(), Arc::new(AtomicI64::new(0)));
+    let read = Arc::clone(&second);
+    let now = move || Timestamp::UNIX_EPOCH + SignedDuration::from_secs(read.load(Ordering::Relaxed));
+    (Recorder::new(sink.clone(), now), sink, second)
+}
+
+fn event(reason: Reason, uid: &str, message: &str) -> Event {
+    let object = ObjectRef {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: Some("default".to_owned()),
+        name: format!("pod-{uid}"),
+        uid: uid.to_owned(),
+    };
+    Event::new(object, reason, message)
+}
+
+#[test]
+fn an_equal_event_is_suppressed_for_the_period_of_its_reason() {
+    for (reason, seconds) in [
+        (reason::EVICTED, 120),
+        (reason::FAILED_SCHEDULING, 300),
+        (reason::UNCONSOLIDATABLE, 900),
+        (reason::NO_COMPATIBLE_INSTANCE_TYPES, 60),
+    ] {
+        let (recorder, sink, second) = recorder();
+        recorder.publish(event(reason, "a", "first"));
+        second.store(seconds - 1, Ordering::Relaxed);
+        recorder.publish(event(reason, "a", "hidden although its text changed"));
+        assert_eq!(sink.events().len(), 1, "{}", reason.name());
+        second.store(seconds, Ordering::Relaxed);
+        recorder.publish(event(reason, "a", "second"));
+        assert_eq!(sink.messages(reason.name()), ["first", "second"]);
+    }
+}
+
+#[test]
+fn other_objects_and_other_distinguishing_values_are_news() {
+    let (recorder, sink, _) = recorder();
+    recorder.publish(event(reason::DISRUPTION_TERMINATING, "a", "1").distinguished_by("Empty"));
+    recorder.publish(event(reason::DISRUPTION_TERMINATING, "a", "2").distinguished_by("Drifted"));
+    recorder.publish(event(reason::DISRUPTION_TERMINATING, "b", "3").distinguished_by("Empty"));
+    recorder.publish(event(reason::DISRUPTION_TERMINATING, "b", "4").distinguished_by("Empty"));
+    assert_eq!(sink.messages("DisruptionTerminating"), ["1", "2", "3"]);
+}
+
+#[test]
+fn nominations_are_limited_over_all_pods_and_stay_suppressed_when_refused() {
+    let (recorder, sink, second) = recorder();
+    for pod in 0..20 {
+        recorder.publish(event(reason::NOMINATED, &pod.to_string(), "nominated"));
+    }
+    assert_eq!(sink.events().len(), 10, "burst");
+    second.store(1, Ordering::Relaxed);
+    recorder.publish(event(reason::NOMINATED, "19", "refused a second ago, still suppressed"));
+    for pod in 20..40 {
+        recorder.publish(event(reason::NOMINATED, &pod.to_string(), "nominated"));
+    }
+    assert_eq!(sink.events().len(), 15, "five more a second later");
+}
+
+#[test]
+fn condition_transitions_are_never_suppressed() {
+    let (recorder, sink, _) = recorder();
+    recorder.publish(event(Reason::condition("Launched"), "a", "Unknown to True"));
+    recorder.publish(event(Reason::condition("Launched"), "a", "Unknown to True"));
+    assert_eq!(sink.events().len(), 2);
+}
+
+#[test]
+fn long_messages_are_cut_at_a_character_boundary() {
+    assert_eq!(truncate("short".to_owned(), 5), "short");
+    assert_eq!(truncate("äöüäöü".to_owned(), 8), "äö...");
+}
+
+#[test]
+fn every_reason_is_documented() {
+    for (reason, meaning) in reason::reference() {
+        assert!(meaning.ends_with('.') && !meaning.starts_with(' '), "{}: `{meaning}`", reason.name());
+        assert!(reason.name().chars().all(char::is_alphanumeric), "{}", reason.name());
+    }
+}

@@ -1,0 +1,219 @@
+//! Logs: one JSON object per line as the reference writes them, or text for people.
+//!
+//! Levels mean: `error` a human must act, `warn` unexpected but recovered, `info` state changed, `debug` why.
+//! Settings come in typed; reading flags and environment is the binary's business (spec core-disruption 5.3).
+
+mod json;
+mod sampling;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// The least severe messages that are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    Debug,
+    #[default]
+    Info,
+    Warn,
+    Error,
+}
+
+impl FromStr for Level {
+    type Err = LoggingError;
+
+    /// The empty text means `info`, as in the reference.
+    fn from_str(text: &str) -> Result<Self, LoggingError> {
+        match text {
+            "" | "info" => Ok(Self::Info),
+            "debug" => Ok(Self::Debug),
+            "warn" => Ok(Self::Warn),
+            "error" => Ok(Self::Error),
+            _ => Err(LoggingError::Level(text.to_owned())),
+        }
+    }
+}
+
+impl Level {
+    fn filter(self) -> LevelFilter {
+        match self {
+            Self::Debug => LevelFilter::DEBUG,
+            Self::Info => LevelFilter::INFO,
+            Self::Warn => LevelFilter::WARN,
+            Self::Error => LevelFilter::ERROR,
+        }
+    }
+}
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For log collectors.
+    #[default]
+    Json,
+    /// For people.
+    Text,
+}
+
+/// Where lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    Stdout,
+    Stderr,
+    /// Appended to.
+    File(PathBuf),
+}
+
+impl From<&str> for Output {
+    fn from(path: &str) -> Self {
+        match path {
+            "stdout" => Self::Stdout,
+            "stderr" => Self::Stderr,
+            file => Self::File(file.into()),
+        }
+    }
+}
+
+/// What to log and where to.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub level: Level,
+    pub format: Format,
+    /// Every line goes to each of them.
+    pub outputs: Vec<Output>,
+    /// Seven hex digits of the commit the binary was built from; empty leaves the field out.
+    pub commit: &'static str,
+}
+
+impl Default for Settings {
+    /// `info` as text to standard error: what a command wants, whose standard output is data.
+    fn default() -> Self {
+        Self { level: Level::Info, format: Format::Text, outputs: vec![Output::Stderr], commit: "" }
+    }
+}
+
+/// Why logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LoggingError {
+    #[error("log level `{0}` is unknown; use debug, info, warn or error")]
+    Level(String),
+    #[error("cannot open log file `{path}`; check that the directory exists and is writable", path = path.display())]
+    Open {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("logging is already set up in this process")]
+    Twice(#[source] tracing_subscriber::util::TryInitError),
+}
+
+/// Sets up logging for the process.
+pub fn init(settings: &Settings) -> Result<(), LoggingError> {
+    let lines = Lines::open(&settings.outputs)?;
+    let layer = match settings.format {
+        Format::Json => json::Json::new(lines, settings.commit, settings.level == Level::Debug).boxed(),
+        Format::Text => {
+            tracing_subscriber::fmt::layer().with_target(false).with_ansi(false).with_writer(lines).boxed()
+        }
+    };
+    tracing_subscriber::registry()
+        .with(layer.with_filter(filter(settings.level)))
+        .try_init()
+        .map_err(LoggingError::Twice)
+}
+
+/// Our own messages at `level`; libraries only when they warn.
+fn filter(level: Level) -> Targets {
+    let libraries = level.filter().min(LevelFilter::WARN);
+    Targets::new().with_default(libraries).with_target("karpenter", level.filter())
+}
+
+/// The opened outputs; a line is written to each of them in one call.
+#[derive(Clone)]
+struct Lines(Arc<Vec<Mutex<Box<dyn Write + Send>>>>);
+
+impl Lines {
+    fn open(outputs: &[Output]) -> Result<Self, LoggingError> {
+        let open = |output: &Output| -> Result<Mutex<Box<dyn Write + Send>>, LoggingError> {
+            Ok(Mutex::new(match output {
+                Output::Stdout => Box::new(io::stdout()),
+                Output::Stderr => Box::new(io::stderr()),
+                Output::File(path) => Box::new(
+                    File::options()
+                        .create(true)
+                        .append(true)
+                        .open(path)
+                        .map_err(|source| LoggingError::Open { path: path.clone(), source })?,
+                ),
+            }))
+        };
+        Ok(Self(Arc::new(outputs.iter().map(open).collect::<Result<_, _>>()?)))
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        for output in self.0.iter() {
+            output.lock().unwrap_or_else(PoisonError::into_inner).write_all(line)?;
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        for output in self.0.iter() {
+            output.lock().unwrap_or_else(PoisonError::into_inner).flush()?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Level, Output, filter};
+
+    #[test]
+    fn levels_are_those_of_the_reference_and_warn() {
+        for (text, want) in
+            [("", Level::Info), ("debug", Level::Debug), ("info", Level::Info), ("error", Level::Error)]
+        {
+            assert_eq!(text.parse::<Level>().unwrap(), want);
+        }
+        assert_eq!(
+            "loud".parse::<Level>().unwrap_err().to_string(),
+            "log level `loud` is unknown; use debug, info, warn or error"
+        );
+    }
+
+    #[test]
+    fn outputs_are_standard_streams_or_files() {
+        assert_eq!(Output::from("stdout"), Output::Stdout);
+        assert_eq!(Output::from("/var/log/karpenter.log"), Output::File("/var/log/karpenter.log".into()));
+    }
+
+    #[test]
+    fn libraries_are_quiet_unless_they_warn() {
+        let targets = filter(Level::Debug);
+        assert!(targets.would_enable("karpenter_controllers::provisioner", &tracing::Level::DEBUG));
+        assert!(!targets.would_enable("kube_client::client", &tracing::Level::INFO));
+        assert!(targets.would_enable("kube_client::client", &tracing::Level::WARN));
+        assert!(!filter(Level::Error).would_enable("kube_client::client", &tracing::Level::WARN));
+    }
+}

@@ -1,0 +1,46 @@
+//! Metrics about cloud calls: those of every provider, and those only AWS has (spec aws-provider 16).
+
+use super::area::area;
+use super::buckets;
+
+area! {
+    /// Calls of the provider port.
+    pub struct Cloud {
+        duration_seconds: Histogram = "karpenter_cloudprovider_duration_seconds" ["controller", "method", "provider"]
+            Beta, "Duration of provider calls", buckets::DURATION;
+        errors_total: Counter = "karpenter_cloudprovider_errors_total" ["controller", "method", "provider", "error"]
+            Beta, "Provider calls that failed";
+        instance_type_offering_available: Gauge = "karpenter_cloudprovider_instance_type_offering_available" ["instance_type", "capacity_type", "zone"]
+            Beta, "1 when the offering may be launched";
+        instance_type_offering_price_estimate: Gauge = "karpenter_cloudprovider_instance_type_offering_price_estimate" ["instance_type", "capacity_type", "zone"]
+            Beta, "Price of the offering, in dollars per hour";
+        instance_type_cpu_cores: Gauge = "karpenter_cloudprovider_instance_type_cpu_cores" ["instance_type"]
+            Beta, "CPU cores of the instance type";
+        instance_type_memory_bytes: Gauge = "karpenter_cloudprovider_instance_type_memory_bytes" ["instance_type"]
+            Beta, "Memory of the instance type";
+        instance_launch_failures_total: Counter = "karpenter_cloudprovider_instance_launch_failures_total" ["zone", "zone_id", "capacity_type", "reason"]
+            Alpha, "Offerings that could not be launched";
+        instance_termination_failures_total: Counter = "karpenter_cloudprovider_instance_termination_failures_total" ["zone", "zone_id"]
+            Alpha, "Instances that could not be terminated";
+        batch_time_seconds: Histogram = "karpenter_cloudprovider_batcher_batch_time_seconds" ["batcher"]
+            Alpha, "How long calls waited to be merged", buckets::DURATION;
+        batch_size: Histogram = "karpenter_cloudprovider_batcher_batch_size" ["batcher"]
+            Alpha, "How many calls were merged into one", buckets::BATCH_SIZE;
+    }
+}
+
+area! {
+    /// What only AWS has: the interruption queue, instance status and user data.
+    pub struct Aws {
+        interruption_received_messages_total: Counter = "karpenter_interruption_received_messages_total" ["message_type"]
+            Stable, "Messages received from the interruption queue";
+        interruption_deleted_messages_total: Counter = "karpenter_interruption_deleted_messages_total" []
+            Stable, "Messages deleted from the interruption queue";
+        interruption_message_queue_duration_seconds: Histogram = "karpenter_interruption_message_queue_duration_seconds" []
+            Stable, "From the event until its message was handled", buckets::DURATION;
+        interruption_instance_status_unhealthy_total: Counter = "karpenter_interruption_instance_status_unhealthy_total" ["category"]
+            Alpha, "Instances found impaired, once per instance and category until it recovers";
+        ec2nodeclasses_userdata_bytes: Gauge = "karpenter_ec2nodeclasses_userdata_bytes" ["nodeclass"]
+            Alpha, "Size of the decoded user data";
+    }
+}

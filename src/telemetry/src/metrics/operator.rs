@@ -1,0 +1,54 @@
+//! Metrics outside the `karpenter_` prefix, named as the reference's framework names them.
+
+use super::area::area;
+use super::buckets;
+
+area! {
+    /// The process and the objects it answers for.
+    pub struct Operator {
+        build_info: Gauge = "karpenter_build_info" ["version", "goversion", "goarch", "commit"]
+            Stable, "Always 1; the label goversion carries the toolchain, its name is kept for dashboards";
+        nodeclaim_condition_transitions_total: Counter = "operator_nodeclaim_status_condition_transitions_total" ["type", "status", "reason"]
+            Beta, "Condition changes of NodeClaims";
+        nodeclaim_condition_transition_seconds: Histogram = "operator_nodeclaim_status_condition_transition_seconds" ["type", "status"]
+            Beta, "How long the previous state lasted", buckets::CONDITION;
+        nodepool_condition_transitions_total: Counter = "operator_nodepool_status_condition_transitions_total" ["type", "status", "reason"]
+            Beta, "Condition changes of NodePools";
+        nodepool_condition_transition_seconds: Histogram = "operator_nodepool_status_condition_transition_seconds" ["type", "status"]
+            Beta, "How long the previous state lasted", buckets::CONDITION;
+        leader: Gauge = "leader_election_master_status" ["name"]
+            Stable, "1 on the replica that holds the lease";
+    }
+}
+
+area! {
+    /// Reconcile passes.
+    pub struct Runtime {
+        reconcile_total: Counter = "controller_runtime_reconcile_total" ["controller", "result"]
+            Stable, "Passes by result";
+        reconcile_errors_total: Counter = "controller_runtime_reconcile_errors_total" ["controller"]
+            Stable, "Passes that failed";
+        reconcile_time_seconds: Histogram = "controller_runtime_reconcile_time_seconds" ["controller"]
+            Stable, "Duration of passes", buckets::RECONCILE;
+        active_workers: Gauge = "controller_runtime_active_workers" ["controller"]
+            Stable, "Passes running now";
+        max_concurrent_reconciles: Gauge = "controller_runtime_max_concurrent_reconciles" ["controller"]
+            Stable, "Passes that may run at once";
+        queue_depth: Gauge = "workqueue_depth" ["name", "controller"]
+            Stable, "Objects waiting for a pass";
+        queue_adds_total: Counter = "workqueue_adds_total" ["name", "controller"]
+            Stable, "Objects queued";
+        queue_retries_total: Counter = "workqueue_retries_total" ["name", "controller"]
+            Stable, "Objects queued again after a failure";
+    }
+}
+
+area! {
+    /// Calls of the Kubernetes API.
+    pub struct Kube {
+        request_total: Counter = "client_go_request_total" ["code", "method"]
+            Stable, "Requests by HTTP status";
+        request_duration_seconds: Histogram = "client_go_request_duration_seconds" ["verb", "group", "version", "kind", "subresource"]
+            Stable, "Duration of requests", buckets::DURATION;
+    }
+}

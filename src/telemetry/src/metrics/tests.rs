@@ -1,0 +1,70 @@
+//! The tables are well-formed, and what is exported looks as the reference's dashboards expect.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{Kind, Metrics, Series, reference};
+
+#[test]
+fn every_name_is_declared_once_and_follows_the_conventions() {
+    let mut seen = BTreeSet::new();
+    for row in reference().iter().flat_map(|(_, rows)| rows.iter()) {
+        assert!(seen.insert(row.name), "`{}` is declared twice", row.name);
+        assert_eq!(
+            row.kind == Kind::Counter,
+            row.name.ends_with("_total") && row.name != "karpenter_nodepools_cost_total",
+            "{}",
+            row.name
+        );
+        assert_eq!(row.kind == Kind::Histogram, !row.buckets.is_empty(), "{}", row.name);
+        assert!(row.buckets.is_sorted(), "{}", row.name);
+        assert!(!row.help.is_empty() && !row.help.ends_with('.'), "{}", row.name);
+    }
+}
+
+#[test]
+fn metrics_without_labels_are_exported_from_the_start() {
+    let text = Metrics::new().render();
+    for line in [
+        "karpenter_cluster_state_synced 0",
+        "karpenter_scheduler_ignored_pods_count 0",
+        "karpenter_pods_startup_duration_seconds_count 0",
+        "karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type=\"multi\"} 0",
+    ] {
+        assert!(text.lines().any(|have| have == line), "missing `{line}` in:\n{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn summaries_forget_observations_after_ten_minutes_but_keep_the_count() {
+    let metrics = Metrics::new();
+    let summary = &metrics.nodes.termination_duration_seconds;
+    summary.observe(["default"], Duration::from_secs(30));
+    assert!(
+        metrics.render().contains(
+            "karpenter_nodes_termination_duration_seconds{nodepool=\"default\",quantile=\"0.5\"} 30"
+        )
+    );
+    tokio::time::advance(Duration::from_secs(601)).await;
+    let text = metrics.render();
+    assert!(
+        text.contains(
+            "karpenter_nodes_termination_duration_seconds{nodepool=\"default\",quantile=\"0.5\"} NaN"
+        )
+    );
+    assert!(text.contains("karpenter_nodes_termination_duration_seconds_count{nodepool=\"default\"} 1"));
+}
+
+#[test]
+fn series_of_an_object_are_replaced_as_a_whole() {
+    let metrics = Metrics::new();
+    let series = Series::new(metrics.nodepools.limit.clone());
+    let row = |resource: &str| [resource.to_owned(), "default".to_owned()];
+    series.replace("default", [(row("cpu"), 4.0), (row("memory"), 8.0)]);
+    series.replace("default", [(row("cpu"), 5.0)]);
+    let text = metrics.render();
+    assert!(text.contains("karpenter_nodepools_limit{nodepool=\"default\",resource_type=\"cpu\"} 5"));
+    assert!(!text.contains("resource_type=\"memory\""));
+    series.forget("default");
+    assert!(!metrics.render().contains("karpenter_nodepools_limit{"));
+}
