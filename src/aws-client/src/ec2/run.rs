@@ -1,0 +1,26 @@
+//! `RunInstances`, dry run only: checks that a node class could be launched (spec aws-provider 12.2).
+
+use crate::ec2::{NetworkInterface, TagSpecification};
+use crate::id::{InstanceType, SubnetId};
+
+/// A launch to check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunInstancesRequest {
+    /// Template name; the version is always the latest.
+    pub launch_template: String,
+    /// The type.
+    pub instance_type: InstanceType,
+    /// Interfaces with their subnet; they replace the template's.
+    pub interfaces: Vec<RunInterface>,
+    /// Tags for `instance`, `volume` and `network-interface`.
+    pub tags: Vec<TagSpecification>,
+}
+
+/// A network interface in a subnet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunInterface {
+    /// The subnet.
+    pub subnet: SubnetId,
+    /// Everything else.
+    pub interface: NetworkInterface,
+}

@@ -1,0 +1,249 @@
+//! Why EC2 refused a launch: the reason strings users see (spec aws-provider 5.9, aws-operations 2.10).
+//!
+//! The rules are substring tests on `code: message`, first match wins, because several reasons share one code
+//! and differ only in AWS's text. The order of [`LaunchFailure::of`] is part of the contract.
+
+/// Reason of a failed launch, as reported in the claim's condition and in metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LaunchFailure {
+    /// EC2 may not create the spot service-linked role for the caller.
+    SpotSlrCreationFailed,
+    /// Denied, and the permissions boundary is what denies.
+    UnauthorizedByBoundary,
+    /// Denied, and an organisation's service control policy is what denies.
+    UnauthorizedByServiceControlPolicy,
+    /// The image, or its snapshot, is not shared with this account.
+    AmiAuthorizationFailure,
+    /// Denied, no statement allows it.
+    Unauthorized,
+    /// Subnets and security groups are of different VPCs.
+    SecurityGroupSubnetVpcMismatch,
+    /// Instance profile deleted, or not propagated yet.
+    InstanceProfileNameInvalid,
+    /// Launch template was deleted behind our back.
+    LaunchTemplateNotFound,
+    /// More than 16 KiB of user data.
+    UserDataSizeLimitExceeded,
+    /// Image id is not an image id.
+    InvalidAmiId,
+    /// Image does not exist (any more).
+    AmiNotFound,
+    /// Throttled.
+    RequestLimitExceeded,
+    /// EC2 failed.
+    InternalError,
+    /// Account is on a plan that does not include the type.
+    FreeTierIneligible,
+    /// Quota of fleets or of instances per fleet.
+    FleetQuotaExceeded,
+    /// Account is still being verified.
+    AccountPendingVerification,
+    /// Quota of spot instances.
+    SpotQuotaExceeded,
+    /// Quota of running on-demand vCPUs.
+    VcpuLimitExceeded,
+    /// Subnet is full.
+    InsufficientFreeAddressesInSubnet,
+    /// Anything else.
+    LaunchFailed,
+}
+
+impl LaunchFailure {
+    /// Classifies `code: message`; first match wins.
+    pub fn of(text: &str) -> Self {
+        let has = |part: &str| text.contains(part);
+        if has(SLR_CODE) {
+            return Self::SpotSlrCreationFailed;
+        }
+        if ["UnauthorizedOperation", "AccessDenied", "AuthFailure"].into_iter().any(has) {
+            return unauthorized(text);
+        }
+        if has("InvalidParameter") && has("belong to different networks") {
+            return Self::SecurityGroupSubnetVpcMismatch;
+        }
+        BY_TEXT.iter().find(|(part, _)| has(part)).map_or(Self::LaunchFailed, |(_, failure)| *failure)
+    }
+
+    /// The reason string of conditions and metrics. Public API: dashboards filter on it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::SpotSlrCreationFailed => "SpotSLRCreationFailed",
+            Self::UnauthorizedByBoundary | Self::UnauthorizedByServiceControlPolicy | Self::Unauthorized => {
+                "Unauthorized"
+            }
+            Self::AmiAuthorizationFailure => "AMIAuthorizationFailure",
+            Self::SecurityGroupSubnetVpcMismatch => "SecurityGroupSubnetVPCMismatch",
+            Self::InstanceProfileNameInvalid => "InstanceProfileNameInvalid",
+            Self::LaunchTemplateNotFound => "LaunchTemplateNotFound",
+            Self::UserDataSizeLimitExceeded => "UserDataSizeLimitExceeded",
+            Self::InvalidAmiId => "InvalidAMIID",
+            Self::AmiNotFound => "AMINotFound",
+            Self::RequestLimitExceeded => "RequestLimitExceeded",
+            Self::InternalError => "InternalError",
+            Self::FreeTierIneligible => "FreeTierIneligible",
+            Self::FleetQuotaExceeded => "FleetQuotaExceeded",
+            Self::AccountPendingVerification => "AccountPendingVerification",
+            Self::SpotQuotaExceeded => "SpotQuotaExceeded",
+            Self::VcpuLimitExceeded => "VCPULimitExceeded",
+            Self::InsufficientFreeAddressesInSubnet => "InsufficientFreeAddressesInSubnet",
+            Self::LaunchFailed => "LaunchFailed",
+        }
+    }
+
+    /// What to do about it, when there is something to do (spec aws-operations 2.10, column "doctor hint").
+    pub fn hint(self) -> Option<&'static str> {
+        Some(match self {
+            Self::SpotSlrCreationFailed => {
+                "create the service-linked role for spot.amazonaws.com once per account"
+            }
+            Self::UnauthorizedByBoundary => "widen the permissions boundary of the controller role",
+            Self::UnauthorizedByServiceControlPolicy => {
+                "ask the organisation's administrator to allow the action"
+            }
+            Self::AmiAuthorizationFailure => {
+                "share the image and its snapshot with this account, or accept the marketplace terms"
+            }
+            Self::Unauthorized => "add the missing statement to the controller role's policies",
+            Self::SecurityGroupSubnetVpcMismatch => {
+                "make the subnet and security group selectors choose from one VPC"
+            }
+            Self::InstanceProfileNameInvalid => {
+                "wait for the instance profile to propagate, or create it again if it was deleted"
+            }
+            Self::UserDataSizeLimitExceeded => "shorten the user data to 16 KiB",
+            Self::FreeTierIneligible => "upgrade the account plan or allow other instance types",
+            Self::AccountPendingVerification => "wait until AWS has verified the account",
+            Self::FleetQuotaExceeded | Self::SpotQuotaExceeded | Self::VcpuLimitExceeded => {
+                "raise the account quota"
+            }
+            Self::InsufficientFreeAddressesInSubnet => "free addresses or select larger subnets",
+            Self::RequestLimitExceeded | Self::InternalError => "nothing to do, the launch is retried",
+            Self::LaunchTemplateNotFound | Self::InvalidAmiId | Self::AmiNotFound | Self::LaunchFailed => {
+                return None;
+            }
+        })
+    }
+}
+
+/// Codes that mean "not this offering, not now": it is marked unavailable and the claim goes elsewhere.
+pub fn is_unfulfillable(code: &str) -> bool {
+    matches!(
+        code,
+        "InsufficientInstanceCapacity"
+            | "MaxSpotInstanceCountExceeded"
+            | "VcpuLimitExceeded"
+            | "UnfulfillableCapacity"
+            | "Unsupported"
+            | "InsufficientFreeAddressesInSubnet"
+            | "MaxFleetCountExceeded"
+            | "ReservationCapacityExceeded"
+    )
+}
+
+/// EC2 could not create the spot service-linked role: all spot offerings are out, not just this one.
+pub fn is_service_linked_role_refusal(code: &str) -> bool {
+    code == SLR_CODE
+}
+
+/// The spread placement group has its seven instances in this zone.
+pub fn is_spread_limit(message: &str) -> bool {
+    message.contains("maximum of 7 instances per Availability Zone")
+        || message.contains("limit of 7 instances per Availability Zone")
+        || (message.contains("spread") && message.contains("placement group") && message.contains("limit"))
+}
+
+const SLR_CODE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
+
+/// Tests that need one substring, in order.
+const BY_TEXT: [(&str, LaunchFailure); 13] = [
+    ("iamInstanceProfile.name is invalid", LaunchFailure::InstanceProfileNameInvalid),
+    ("InvalidLaunchTemplateId.NotFound", LaunchFailure::LaunchTemplateNotFound),
+    ("User data is limited to", LaunchFailure::UserDataSizeLimitExceeded),
+    ("InvalidAMIID.Malformed", LaunchFailure::InvalidAmiId),
+    ("InvalidAMIID.NotFound", LaunchFailure::AmiNotFound),
+    ("RequestLimitExceeded", LaunchFailure::RequestLimitExceeded),
+    ("InternalError", LaunchFailure::InternalError),
+    ("not eligible for Free Tier", LaunchFailure::FreeTierIneligible),
+    ("MaxFleetCountExceeded", LaunchFailure::FleetQuotaExceeded),
+    ("PendingVerification", LaunchFailure::AccountPendingVerification),
+    ("MaxSpotInstanceCountExceeded", LaunchFailure::SpotQuotaExceeded),
+    ("VcpuLimitExceeded", LaunchFailure::VcpuLimitExceeded),
+    ("InsufficientFreeAddressesInSubnet", LaunchFailure::InsufficientFreeAddressesInSubnet),
+];
+
+fn unauthorized(text: &str) -> LaunchFailure {
+    if text.contains("permissions boundary") {
+        LaunchFailure::UnauthorizedByBoundary
+    } else if text.contains("service control policy") {
+        LaunchFailure::UnauthorizedByServiceControlPolicy
+    } else if text.contains("Not authorized for images") {
+        LaunchFailure::AmiAuthorizationFailure
+    } else {
+        LaunchFailure::Unauthorized
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_matching_rule_gives_the_reason() {
+        let table = [
+            ("AuthFailure.ServiceLinkedRoleCreationNotPermitted: x", "SpotSLRCreationFailed"),
+            ("UnauthorizedOperation: with an explicit deny in a permissions boundary", "Unauthorized"),
+            ("AccessDenied: explicit deny in a service control policy", "Unauthorized"),
+            ("AuthFailure: Not authorized for images: [ami-1]", "AMIAuthorizationFailure"),
+            ("UnauthorizedOperation: You are not authorized", "Unauthorized"),
+            (
+                "InvalidParameter: Security group sg-1 and subnet subnet-1 belong to different networks.",
+                "SecurityGroupSubnetVPCMismatch",
+            ),
+            (
+                "InvalidParameterValue: Value (p) for parameter iamInstanceProfile.name is invalid. x",
+                "InstanceProfileNameInvalid",
+            ),
+            ("InvalidLaunchTemplateId.NotFound: x", "LaunchTemplateNotFound"),
+            ("InvalidUserData.Malformed: User data is limited to 16384 bytes", "UserDataSizeLimitExceeded"),
+            ("InvalidAMIID.Malformed: x", "InvalidAMIID"),
+            ("InvalidAMIID.NotFound: x", "AMINotFound"),
+            ("RequestLimitExceeded: x", "RequestLimitExceeded"),
+            ("InternalError: x", "InternalError"),
+            ("InvalidParameterCombination: the type is not eligible for Free Tier", "FreeTierIneligible"),
+            ("MaxFleetCountExceeded: x", "FleetQuotaExceeded"),
+            ("PendingVerification: x", "AccountPendingVerification"),
+            ("MaxSpotInstanceCountExceeded: x", "SpotQuotaExceeded"),
+            ("VcpuLimitExceeded: x", "VCPULimitExceeded"),
+            ("InsufficientFreeAddressesInSubnet: x", "InsufficientFreeAddressesInSubnet"),
+            ("InsufficientInstanceCapacity: x", "LaunchFailed"),
+        ];
+        for (text, reason) in table {
+            assert_eq!(LaunchFailure::of(text).reason(), reason, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_three_denials_differ_in_their_hint() {
+        let hints: std::collections::BTreeSet<_> = [
+            "UnauthorizedOperation: permissions boundary",
+            "UnauthorizedOperation: service control policy",
+            "UnauthorizedOperation: no identity-based policy allows it",
+        ]
+        .into_iter()
+        .map(|text| LaunchFailure::of(text).hint())
+        .collect();
+        assert_eq!(hints.len(), 3);
+    }
+
+    #[test]
+    fn throttling_and_denials_never_mark_an_offering() {
+        for code in
+            ["RequestLimitExceeded", "UnauthorizedOperation", "InternalError", "InvalidAMIID.NotFound"]
+        {
+            assert!(!is_unfulfillable(code), "{code}");
+        }
+        for code in ["InsufficientInstanceCapacity", "Unsupported", "MaxFleetCountExceeded"] {
+            assert!(is_unfulfillable(code), "{code}");
+        }
+    }
+}

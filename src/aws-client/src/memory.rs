@@ -1,0 +1,1 @@
+//! An AWS account in memory.

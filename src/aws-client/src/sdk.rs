@@ -1,0 +1,1 @@
+//! The backend over the AWS SDK.
