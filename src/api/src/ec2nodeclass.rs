@@ -10,12 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::resource::custom_resource;
 
 mod device;
+mod hash;
 mod kubelet;
 mod network;
 mod selector;
 mod status;
 
 pub use device::{BlockDevice, BlockDeviceMapping, InstanceStorePolicy, VolumeType};
+pub use hash::HASH_VERSION;
 pub use kubelet::KubeletConfiguration;
 pub use network::{ConnectionTracking, InterfaceType, MetadataOptions, NetworkInterface, Toggle, TokenState};
 pub use selector::{

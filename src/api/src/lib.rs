@@ -9,11 +9,13 @@
 
 mod condition;
 mod duration;
+mod hash;
 mod quantity;
 mod requirement;
 mod resource;
 
 pub mod annotations;
+pub mod conditions;
 pub mod ec2nodeclass;
 pub mod labels;
 pub mod nodeclaim;

@@ -12,6 +12,10 @@ use crate::quantity::ResourceMap;
 use crate::requirement::{NodeClassReference, Requirement};
 use crate::resource::custom_resource;
 
+mod hash;
+
+pub use hash::HASH_VERSION;
+
 custom_resource! {
     /// A policy for creating and disrupting nodes of one kind.
     NodePool { spec: NodePoolSpec, status: NodePoolStatus }

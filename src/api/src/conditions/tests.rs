@@ -1,0 +1,172 @@
+//! The condition rules as tables: what is there, what is set, what must be there afterwards.
+
+use super::nodeclaim::{DEPENDENTS, DRIFTED, INITIALIZED, LAUNCHED, REGISTERED};
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn metadata(generation: i64) -> ObjectMeta {
+    ObjectMeta { generation: Some(generation), creation_timestamp: Some(Time(at(100))), ..Default::default() }
+}
+
+/// `type status reason since@generation`, the root's message in brackets.
+fn render(list: &[Condition]) -> Vec<String> {
+    list.iter()
+        .map(|c| {
+            let generation = c.observed_generation.unwrap_or_default();
+            let since = c.last_transition_time.0.as_second();
+            let message = if c.kind == READY { format!(" [{}]", c.message) } else { String::new() };
+            format!("{} {} {} {since}@{generation}{message}", c.kind, c.status.as_str(), c.reason)
+        })
+        .collect()
+}
+
+fn open(list: &mut Vec<Condition>, generation: i64, now: i64) -> Conditions<'_> {
+    Conditions::open(DEPENDENTS, list, &metadata(generation), at(now))
+}
+
+fn launched_and_registered() -> Vec<Condition> {
+    let mut list = Vec::new();
+    open(&mut list, 1, 110).set_true(LAUNCHED);
+    open(&mut list, 1, 120).set_true(REGISTERED);
+    list
+}
+
+#[test]
+fn missing_dependents_count_from_creation_and_the_root_from_now() {
+    let mut list = Vec::new();
+    assert!(open(&mut list, 1, 150).changed());
+    assert_eq!(
+        render(&list),
+        [
+            "Launched Unknown AwaitingReconciliation 100@1",
+            "Registered Unknown AwaitingReconciliation 100@1",
+            "Initialized Unknown AwaitingReconciliation 100@1",
+            "Ready Unknown AwaitingReconciliation 150@1 [object is awaiting reconciliation]",
+        ]
+    );
+    assert!(!open(&mut list, 1, 160).changed(), "opening again changes nothing");
+}
+
+#[test]
+fn root_follows_dependents_step_by_step() {
+    let mut list = Vec::new();
+    let steps: [(&str, i64, &str); 3] = [
+        (
+            LAUNCHED,
+            110,
+            "Ready Unknown ReconcilingDependents 110@1 [Registered=Unknown, Initialized=Unknown]",
+        ),
+        (REGISTERED, 120, "Ready Unknown ReconcilingDependents 110@1 [Initialized=Unknown]"),
+        (INITIALIZED, 130, "Ready True Ready 130@1 []"),
+    ];
+    for (kind, now, root) in steps {
+        assert!(open(&mut list, 1, now).set_true(kind));
+        assert_eq!(render(&list).last().map(String::as_str), Some(root));
+    }
+    assert_eq!(
+        render(&list)[..3],
+        [
+            "Launched True Launched 110@1",
+            "Registered True Registered 120@1",
+            "Initialized True Initialized 130@1"
+        ],
+        "ordered by transition time"
+    );
+}
+
+#[test]
+fn one_false_dependent_makes_the_root_false_and_lists_the_newest_transition_first() {
+    let mut list = launched_and_registered();
+    open(&mut list, 1, 130).set_false(REGISTERED, "MultipleNodesFound", "two nodes");
+    assert_eq!(
+        render(&list).last().map(String::as_str),
+        Some("Ready False UnhealthyDependents 130@1 [Registered=False, Initialized=Unknown]")
+    );
+}
+
+#[test]
+fn transition_time_moves_only_with_status() {
+    let mut list = launched_and_registered();
+    let mut conditions = open(&mut list, 1, 140);
+    assert!(conditions.set_true_because(LAUNCHED, "Launched", "changed text"));
+    assert_eq!(conditions.get(LAUNCHED).map(|c| c.last_transition_time.0), Some(at(110)));
+    assert!(conditions.set_unknown(LAUNCHED, "LaunchFailed", "no capacity"));
+    assert_eq!(conditions.get(LAUNCHED).map(|c| c.last_transition_time.0), Some(at(140)));
+}
+
+#[test]
+fn setting_the_same_again_changes_nothing() {
+    let mut list = launched_and_registered();
+    let before = list.clone();
+    let mut conditions = open(&mut list, 1, 500);
+    assert!(!conditions.set_true(LAUNCHED));
+    assert!(!conditions.changed());
+    assert_eq!(list, before);
+}
+
+#[test]
+fn a_dependent_of_an_older_generation_is_not_healthy() {
+    let mut list = launched_and_registered();
+    open(&mut list, 1, 130).set_true(INITIALIZED);
+    open(&mut list, 2, 140).set_true(LAUNCHED);
+    assert_eq!(
+        render(&list).last().map(String::as_str),
+        Some("Ready Unknown ReconcilingDependents 140@2 [Initialized=True, Registered=True]")
+    );
+    open(&mut list, 2, 150).set_true(REGISTERED);
+    open(&mut list, 2, 160).set_true(INITIALIZED);
+    assert_eq!(render(&list).last().map(String::as_str), Some("Ready True Ready 160@2 []"));
+}
+
+#[test]
+fn a_refusal_of_an_older_generation_leaves_the_root_unknown() {
+    let mut list = launched_and_registered();
+    open(&mut list, 1, 130).set_false(INITIALIZED, "X", "");
+    open(&mut list, 2, 140).set_true(LAUNCHED);
+    assert_eq!(
+        render(&list).last().map(String::as_str),
+        Some("Ready Unknown ReconcilingDependents 140@2 [Initialized=False, Registered=True]")
+    );
+}
+
+#[test]
+fn independent_conditions_do_not_touch_the_root_and_can_be_cleared() {
+    let mut list = launched_and_registered();
+    open(&mut list, 1, 130).set_true(INITIALIZED);
+    let mut conditions = open(&mut list, 1, 140);
+    assert!(conditions.set_true_because(DRIFTED, "NodePoolDrifted", "NodePoolDrifted"));
+    assert_eq!(conditions.get(READY).map(|c| c.status), Some(ConditionStatus::True));
+    assert_eq!(conditions.clear(DRIFTED), Ok(true));
+    assert_eq!(conditions.clear(DRIFTED), Ok(false));
+    for kind in [LAUNCHED, READY] {
+        assert_eq!(conditions.clear(kind), Err(NotClearable { kind: kind.to_owned() }));
+    }
+}
+
+#[test]
+fn deleting_objects_have_every_condition_stamped_with_the_current_generation() {
+    let mut list = launched_and_registered();
+    let deleting = ObjectMeta { deletion_timestamp: Some(Time(at(200))), ..metadata(2) };
+    assert!(Conditions::open(DEPENDENTS, &mut list, &deleting, at(210)).changed());
+    assert!(list.iter().all(|c| c.observed_generation == Some(2)), "{:?}", render(&list));
+}
+
+#[test]
+fn times_carry_no_fraction_of_a_second() {
+    let mut list = Vec::new();
+    let now = Timestamp::from_millisecond(110_750).unwrap();
+    Conditions::open(DEPENDENTS, &mut list, &metadata(1), now).set_true(LAUNCHED);
+    let launched = list.iter().find(|c| c.kind == LAUNCHED).unwrap();
+    assert_eq!(launched.last_transition_time.0, at(110));
+}
+
+#[test]
+fn reservations_decide_readiness_only_with_their_gate() {
+    let with = ec2nodeclass::dependents(true).0;
+    let without = ec2nodeclass::dependents(false).0;
+    assert_eq!(with.len(), without.len() + 1);
+    assert!(with.contains(&ec2nodeclass::CAPACITY_RESERVATIONS_READY));
+}
