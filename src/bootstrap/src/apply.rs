@@ -1,1 +1,245 @@
-//! placeholder
+//! Carries out a plan, step by step.
+//!
+//! Every step may be repeated: a run that dies or fails half-way is continued by planning again.
+
+use std::time::Duration;
+
+use karpenter_aws_client::eks::{AccessEntrySpec, PodIdentitySpec};
+use karpenter_aws_client::events::{RuleSpec, Target};
+use karpenter_aws_client::iam::{InstanceProfileSpec, PolicySpec, RoleSpec};
+use karpenter_aws_client::id::Arn;
+use karpenter_aws_client::{Clients, Error as AwsError, Kind};
+
+use crate::Error;
+use crate::desired::{InstanceProfile, ManagedPolicy, Queue, RULE_TARGET_ID, Role, Rule};
+use crate::plan::Plan;
+use crate::step::Step;
+
+/// IAM tells other services about a new role only after some seconds. Steps that refer to one are tried this
+/// often before the refusal is believed.
+const VISIBILITY_TRIES: u32 = 8;
+/// The pause between those tries.
+const VISIBILITY_PAUSE: Duration = Duration::from_secs(3);
+
+/// Carries out `plan` for `cluster`. `progress` is told of every step once it is done.
+///
+/// Refuses a plan with conflicts before touching anything.
+pub async fn apply(
+    clients: &Clients,
+    cluster: &str,
+    plan: &Plan,
+    progress: &mut (dyn FnMut(&Step) + Send),
+) -> Result<(), Error> {
+    if !plan.conflicts.is_empty() {
+        return Err(Error::Conflicts(plan.conflicts.clone()));
+    }
+    for step in &plan.steps {
+        carry_out(clients, cluster, step)
+            .await
+            .map_err(|source| Error::Step { step: crate::show::sentence(step), source })?;
+        progress(step);
+    }
+    Ok(())
+}
+
+async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), AwsError> {
+    match step {
+        Step::CreateSpotRole
+        | Step::CreatePolicy(_)
+        | Step::UpdatePolicy { .. }
+        | Step::CreateRole(_)
+        | Step::UpdateTrust { .. }
+        | Step::AttachPolicy { .. }
+        | Step::DetachPolicy { .. }
+        | Step::DeletePolicy { .. }
+        | Step::DeleteRole { .. }
+        | Step::CreateInstanceProfile(_)
+        | Step::FillInstanceProfile { .. }
+        | Step::DeleteInstanceProfile { .. } => identity(clients, step).await,
+        Step::CreateQueue(_)
+        | Step::UpdateQueue { .. }
+        | Step::DeleteQueue { .. }
+        | Step::PutRule { .. }
+        | Step::PutTarget { .. }
+        | Step::DeleteRule { .. } => interruption(clients, step).await,
+        Step::CreateAccessEntry(_)
+        | Step::DeleteAccessEntry { .. }
+        | Step::CreatePodIdentity(_)
+        | Step::UpdatePodIdentity { .. }
+        | Step::DeletePodIdentity { .. } => membership(clients, cluster, step).await,
+        Step::TagResource { id, tags, .. } => clients.ec2.create_tags(&[id.clone()], tags).await,
+        Step::UntagResource { id, keys, .. } => clients.ec2.delete_tags(&[id.clone()], keys).await,
+    }
+}
+
+/// Steps on roles, policies and profiles.
+async fn identity(clients: &Clients, step: &Step) -> Result<(), AwsError> {
+    let iam = &clients.iam;
+    match step {
+        Step::CreateSpotRole => {
+            already_fine(iam.create_service_linked_role("spot.amazonaws.com").await.map(drop))
+        }
+        Step::CreatePolicy(policy) => iam.create_policy(&policy_spec(policy)).await.map(drop),
+        Step::UpdatePolicy { policy, spare } => {
+            let arn = Arn::from(policy.arn.as_str());
+            for version in spare {
+                gone_is_fine(iam.delete_policy_version(&arn, version).await)?;
+            }
+            iam.create_policy_version(&arn, &policy.document.to_json()).await.map(drop)
+        }
+        Step::CreateRole(role) => iam.create_role(&role_spec(role)).await.map(drop),
+        Step::UpdateTrust { role, trust } => iam.update_assume_role_policy(role, &trust.to_json()).await,
+        Step::AttachPolicy { role, policy } => {
+            iam.attach_role_policy(role, &Arn::from(policy.as_str())).await
+        }
+        Step::DetachPolicy { role, policy } => {
+            gone_is_fine(iam.detach_role_policy(role, &Arn::from(policy.as_str())).await)
+        }
+        Step::DeletePolicy { policy, versions } => {
+            let arn = Arn::from(policy.as_str());
+            for version in versions {
+                gone_is_fine(iam.delete_policy_version(&arn, version).await)?;
+            }
+            gone_is_fine(iam.delete_policy(&arn).await)
+        }
+        Step::DeleteRole { role } => gone_is_fine(iam.delete_role(role).await),
+        Step::CreateInstanceProfile(profile) => {
+            iam.create_instance_profile(&profile_spec(profile)).await.map(drop)
+        }
+        Step::FillInstanceProfile { profile, role, replaces } => {
+            if let Some(old) = replaces {
+                gone_is_fine(iam.remove_role_from_instance_profile(profile, old).await)?;
+            }
+            iam.add_role_to_instance_profile(profile, role).await
+        }
+        Step::DeleteInstanceProfile { profile, role } => {
+            if let Some(role) = role {
+                gone_is_fine(iam.remove_role_from_instance_profile(profile, role).await)?;
+            }
+            gone_is_fine(iam.delete_instance_profile(profile).await)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Steps on the queue and its rules.
+async fn interruption(clients: &Clients, step: &Step) -> Result<(), AwsError> {
+    let (sqs, events) = (&clients.sqs, &clients.events);
+    match step {
+        Step::CreateQueue(queue) => {
+            sqs.create_queue(&queue.name, &queue_attributes(queue), &queue.tags).await.map(drop)
+        }
+        Step::UpdateQueue { url, attributes, .. } => sqs.set_queue_attributes(url, attributes).await,
+        Step::DeleteQueue { url, .. } => gone_is_fine(sqs.delete_queue(url).await),
+        Step::PutRule { rule, .. } => events.put_rule(&rule_spec(rule)).await.map(drop),
+        Step::PutTarget { rule, target } => {
+            let target = Target { id: RULE_TARGET_ID.to_owned(), arn: Arn::from(target.as_str()) };
+            events.put_targets(rule, &[target]).await
+        }
+        Step::DeleteRule { rule, targets } => {
+            gone_is_fine(events.remove_targets(rule, targets).await)?;
+            gone_is_fine(events.delete_rule(rule).await)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Steps on who may join and act in the cluster. They refer to roles that may be seconds old.
+async fn membership(clients: &Clients, cluster: &str, step: &Step) -> Result<(), AwsError> {
+    let eks = &clients.eks;
+    for _ in 1..VISIBILITY_TRIES {
+        match membership_once(eks.as_ref(), cluster, step).await {
+            Err(error) if matches!(error.kind, Kind::Invalid | Kind::NotFound) => {
+                tokio::time::sleep(VISIBILITY_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
+    membership_once(eks.as_ref(), cluster, step).await
+}
+
+async fn membership_once(
+    eks: &dyn karpenter_aws_client::eks::Eks,
+    cluster: &str,
+    step: &Step,
+) -> Result<(), AwsError> {
+    match step {
+        Step::CreateAccessEntry(entry) => {
+            let spec = AccessEntrySpec {
+                principal: Arn::from(entry.principal.as_str()),
+                kind: entry.kind.to_owned(),
+                tags: entry.tags.clone(),
+            };
+            eks.create_access_entry(cluster, &spec).await.map(drop)
+        }
+        Step::DeleteAccessEntry { principal } => {
+            gone_is_fine(eks.delete_access_entry(cluster, &Arn::from(principal.as_str())).await)
+        }
+        Step::CreatePodIdentity(identity) => {
+            let spec = PodIdentitySpec {
+                namespace: identity.namespace.clone(),
+                service_account: identity.service_account.clone(),
+                role: Arn::from(identity.role.as_str()),
+                tags: identity.tags.clone(),
+            };
+            eks.create_pod_identity_association(cluster, &spec).await.map(drop)
+        }
+        Step::UpdatePodIdentity { id, role } => {
+            eks.update_pod_identity_association(cluster, id, &Arn::from(role.as_str())).await
+        }
+        Step::DeletePodIdentity { id } => {
+            gone_is_fine(eks.delete_pod_identity_association(cluster, id).await)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn policy_spec(policy: &ManagedPolicy) -> PolicySpec {
+    PolicySpec {
+        name: policy.name.clone(),
+        path: policy.path.clone(),
+        description: "What the Karpenter controller may do".to_owned(),
+        document: policy.document.to_json(),
+        tags: policy.tags.clone(),
+    }
+}
+
+fn role_spec(role: &Role) -> RoleSpec {
+    RoleSpec {
+        name: role.name.clone(),
+        path: role.path.clone(),
+        description: role.description.to_owned(),
+        trust: role.trust.to_json(),
+        permissions_boundary: role.boundary.as_deref().map(Arn::from),
+        tags: role.tags.clone(),
+    }
+}
+
+fn profile_spec(profile: &InstanceProfile) -> InstanceProfileSpec {
+    InstanceProfileSpec { name: profile.name.clone(), path: profile.path.clone(), tags: profile.tags.clone() }
+}
+
+fn rule_spec(rule: &Rule) -> RuleSpec {
+    RuleSpec {
+        name: rule.name.clone(),
+        description: rule.description.to_owned(),
+        pattern: rule.pattern.to_string(),
+        tags: rule.tags.clone(),
+    }
+}
+
+fn queue_attributes(queue: &Queue) -> std::collections::BTreeMap<String, String> {
+    let mut attributes = queue.attributes.clone();
+    attributes.insert("Policy".to_owned(), queue.policy.to_json());
+    attributes
+}
+
+/// The spot role may have been made by somebody else in the meantime.
+fn already_fine(outcome: Result<(), AwsError>) -> Result<(), AwsError> {
+    outcome.or_else(|error| if error.kind == Kind::AlreadyExists { Ok(()) } else { Err(error) })
+}
+
+/// What should go and is gone is done.
+fn gone_is_fine(outcome: Result<(), AwsError>) -> Result<(), AwsError> {
+    outcome.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
+}

@@ -20,10 +20,11 @@ pub mod destroy;
 pub mod error;
 pub mod names;
 pub mod observe;
-pub mod partition;
 pub mod plan;
 pub mod policy;
 pub mod settings;
 pub mod show;
+pub mod step;
 
+pub use error::Error;
 pub use settings::Settings;

@@ -1,1 +1,290 @@
-//! placeholder
+//! Reads what the account has of one cluster's prerequisites.
+//!
+//! Complete or an error: a plan is never made from half an answer.
+
+use std::collections::BTreeMap;
+
+use karpenter_aws_client::ec2::{SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery};
+use karpenter_aws_client::error::optional;
+use karpenter_aws_client::id::{Arn, QueueUrl, SecurityGroupId, SubnetId};
+use karpenter_aws_client::{Clients, Filter, Tags, eks, events, iam};
+
+use crate::Error;
+use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG, RULE_TARGET_ID};
+use crate::policy::Document;
+use crate::settings::Settings;
+
+/// The name AWS gives the spot service-linked role.
+pub const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
+
+/// What the account has.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The EKS cluster.
+    pub cluster: eks::Cluster,
+    /// Customer-managed policies by ARN: the desired ones that exist, and any other attached one of ours.
+    pub policies: BTreeMap<String, Policy>,
+    /// Roles by name.
+    pub roles: BTreeMap<String, Role>,
+    /// The static instance profile.
+    pub instance_profile: Option<iam::InstanceProfile>,
+    /// The interruption queue.
+    pub queue: Option<Queue>,
+    /// Rules by name.
+    pub rules: BTreeMap<String, Rule>,
+    /// Whether the account has the spot service-linked role.
+    pub spot_role: bool,
+    /// The access entry of the node role.
+    pub access_entry: Option<eks::AccessEntry>,
+    /// The association of the controller's service account.
+    pub pod_identity: Option<eks::PodIdentityAssociation>,
+    /// The subnets nodes may be launched into.
+    pub subnets: Vec<Subnet>,
+    /// Security groups of the cluster's VPC that carry its discovery tag, and the one that would get it.
+    pub security_groups: Vec<SecurityGroup>,
+}
+
+/// A customer-managed policy.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Name without path.
+    pub name: String,
+    /// The document in force.
+    pub document: Document,
+    /// All versions.
+    pub versions: Vec<iam::PolicyVersion>,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+/// A role with its attachments.
+#[derive(Clone, Debug)]
+pub struct Role {
+    /// The role.
+    pub role: iam::Role,
+    /// Who may assume it.
+    pub trust: Document,
+    /// ARNs of attached managed policies.
+    pub attached: Vec<String>,
+}
+
+/// The queue.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    /// Its address.
+    pub url: QueueUrl,
+    /// SQS attributes.
+    pub attributes: BTreeMap<String, String>,
+    /// Who may send; `None` without a policy.
+    pub policy: Option<Document>,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+/// A rule with its targets.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// The rule.
+    pub rule: events::Rule,
+    /// Where it sends.
+    pub targets: Vec<events::Target>,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+/// Whether tags say that bootstrap made this thing for `cluster`.
+pub fn is_ours(tags: &Tags, cluster: &str) -> bool {
+    tags.get(OWNER_TAG).is_some_and(|owner| owner == cluster)
+}
+
+impl Rule {
+    /// The ARN our target points to, if the rule has it.
+    pub fn target(&self) -> Option<&str> {
+        self.targets.iter().find(|target| target.id == RULE_TARGET_ID).map(|target| target.arn.as_str())
+    }
+}
+
+/// Reads everything that `desired` speaks of.
+pub async fn observe(clients: &Clients, settings: &Settings, desired: &Desired) -> Result<Observed, Error> {
+    let reader = Reader { clients, settings, desired };
+    let cluster = clients
+        .eks
+        .describe_cluster(&settings.cluster)
+        .await
+        .map_err(Error::observing(format!("cluster `{}`", settings.cluster)))?;
+    let roles = reader.roles().await?;
+    Ok(Observed {
+        policies: reader.policies(&roles).await?,
+        instance_profile: reader.instance_profile().await?,
+        queue: reader.queue().await?,
+        rules: reader.rules().await?,
+        spot_role: reader.spot_role().await?,
+        access_entry: reader.access_entry().await?,
+        pod_identity: reader.pod_identity().await?,
+        subnets: reader.subnets(&cluster).await?,
+        security_groups: reader.security_groups(&cluster).await?,
+        roles,
+        cluster,
+    })
+}
+
+/// The three things every read needs.
+struct Reader<'a> {
+    clients: &'a Clients,
+    settings: &'a Settings,
+    desired: &'a Desired,
+}
+
+impl Reader<'_> {
+    async fn roles(&self) -> Result<BTreeMap<String, Role>, Error> {
+        let iam = &self.clients.iam;
+        let mut found = BTreeMap::new();
+        for wanted in &self.desired.roles {
+            let what = format!("role `{}`", wanted.name);
+            let Some(role) =
+                optional(iam.get_role(&wanted.name).await).map_err(Error::observing(what.clone()))?
+            else {
+                continue;
+            };
+            let attached = iam
+                .list_attached_role_policies(&wanted.name)
+                .await
+                .map_err(Error::observing(what.clone()))?;
+            let trust = parse(&what, &role.trust)?;
+            let attached = attached.into_iter().map(|policy| policy.arn.to_string()).collect();
+            found.insert(wanted.name.clone(), Role { role, trust, attached });
+        }
+        Ok(found)
+    }
+
+    /// The desired policies, and every other customer-managed policy attached to our roles.
+    async fn policies(&self, roles: &BTreeMap<String, Role>) -> Result<BTreeMap<String, Policy>, Error> {
+        let account = format!("::{}:policy/", self.settings.account);
+        let attached = roles.values().flat_map(|role| &role.attached).filter(|arn| arn.contains(&account));
+        let mut arns: Vec<&String> =
+            self.desired.policies.iter().map(|policy| &policy.arn).chain(attached).collect();
+        arns.sort();
+        arns.dedup();
+        let mut found = BTreeMap::new();
+        for arn in arns {
+            if let Some(policy) = self.policy(arn).await? {
+                found.insert(arn.clone(), policy);
+            }
+        }
+        Ok(found)
+    }
+
+    async fn policy(&self, arn: &str) -> Result<Option<Policy>, Error> {
+        let iam = &self.clients.iam;
+        let what = format!("policy `{arn}`");
+        let arn = Arn::from(arn);
+        let reading = || Error::observing(what.clone());
+        let Some(policy) = optional(iam.get_policy(&arn).await).map_err(reading())? else {
+            return Ok(None);
+        };
+        let text = iam.get_policy_version(&arn, &policy.default_version).await.map_err(reading())?;
+        let versions = iam.list_policy_versions(&arn).await.map_err(reading())?;
+        Ok(Some(Policy { name: policy.name, document: parse(&what, &text)?, versions, tags: policy.tags }))
+    }
+
+    async fn instance_profile(&self) -> Result<Option<iam::InstanceProfile>, Error> {
+        let name = &self.desired.instance_profile.name;
+        optional(self.clients.iam.get_instance_profile(name).await)
+            .map_err(Error::observing(format!("instance profile `{name}`")))
+    }
+
+    async fn queue(&self) -> Result<Option<Queue>, Error> {
+        let sqs = &self.clients.sqs;
+        let what = format!("queue `{}`", self.desired.queue.name);
+        let reading = || Error::observing(what.clone());
+        let Some(url) = optional(sqs.get_queue_url(&self.desired.queue.name).await).map_err(reading())?
+        else {
+            return Ok(None);
+        };
+        let attributes = sqs.get_queue_attributes(&url).await.map_err(reading())?;
+        let tags = sqs.list_queue_tags(&url).await.map_err(reading())?;
+        let policy = attributes.get("Policy").filter(|text| !text.is_empty());
+        let policy = policy.map(|text| parse(&what, text)).transpose()?;
+        Ok(Some(Queue { url, attributes, policy, tags }))
+    }
+
+    async fn rules(&self) -> Result<BTreeMap<String, Rule>, Error> {
+        let events = &self.clients.events;
+        let mut found = BTreeMap::new();
+        for wanted in &self.desired.rules {
+            let reading = || Error::observing(format!("rule `{}`", wanted.name));
+            let Some(rule) = optional(events.describe_rule(&wanted.name).await).map_err(reading())? else {
+                continue;
+            };
+            let targets = events.list_targets(&wanted.name).await.map_err(reading())?;
+            let tags = events.list_tags(&rule.arn).await.map_err(reading())?;
+            found.insert(wanted.name.clone(), Rule { rule, targets, tags });
+        }
+        Ok(found)
+    }
+
+    async fn spot_role(&self) -> Result<bool, Error> {
+        let role = optional(self.clients.iam.get_role(SPOT_ROLE).await);
+        Ok(role.map_err(Error::observing(format!("role `{SPOT_ROLE}`")))?.is_some())
+    }
+
+    async fn access_entry(&self) -> Result<Option<eks::AccessEntry>, Error> {
+        let Some(wanted) = &self.desired.access_entry else { return Ok(None) };
+        let principal = Arn::from(wanted.principal.as_str());
+        let entry = self.clients.eks.describe_access_entry(&self.settings.cluster, &principal).await;
+        optional(entry).map_err(Error::observing(format!("access entry of `{principal}`")))
+    }
+
+    async fn pod_identity(&self) -> Result<Option<eks::PodIdentityAssociation>, Error> {
+        let Some(wanted) = &self.desired.pod_identity else { return Ok(None) };
+        let (namespace, account) = (&wanted.namespace, &wanted.service_account);
+        let found =
+            self.clients.eks.find_pod_identity_associations(&self.settings.cluster, namespace, account).await;
+        let found = found.map_err(Error::observing(format!("pod identity of `{namespace}/{account}`")))?;
+        Ok(found.into_iter().next())
+    }
+
+    /// The subnets named by settings, else the cluster's private ones, else all of the cluster's.
+    async fn subnets(&self, cluster: &eks::Cluster) -> Result<Vec<Subnet>, Error> {
+        let named: Vec<SubnetId> =
+            self.settings.subnets.iter().map(|id| SubnetId::from(id.as_str())).collect();
+        let ids = if named.is_empty() { cluster.subnets.clone() } else { named.clone() };
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let query = SubnetQuery { ids, filters: Vec::new() };
+        let mut all = self
+            .clients
+            .ec2
+            .describe_subnets(&query)
+            .await
+            .map_err(Error::observing("the cluster's subnets"))?;
+        if named.is_empty() && all.iter().any(|subnet| !subnet.public_by_default) {
+            all.retain(|subnet| !subnet.public_by_default);
+        }
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(all)
+    }
+
+    async fn security_groups(&self, cluster: &eks::Cluster) -> Result<Vec<SecurityGroup>, Error> {
+        let reading = || Error::observing("the cluster's security groups");
+        let ec2 = &self.clients.ec2;
+        let mut filters = vec![Filter::tag(DISCOVERY_TAG, &self.settings.cluster)];
+        filters.extend(cluster.vpc.iter().map(|vpc| Filter::new("vpc-id", [vpc.as_str()])));
+        let tagged = SecurityGroupQuery { ids: Vec::new(), filters };
+        let mut all = ec2.describe_security_groups(&tagged).await.map_err(reading())?;
+        let chosen = self.settings.security_group.as_deref().map(SecurityGroupId::from);
+        if let Some(id) = chosen.or_else(|| cluster.cluster_security_group.clone())
+            && !all.iter().any(|group| group.id == id)
+        {
+            let query = SecurityGroupQuery { ids: vec![id], filters: Vec::new() };
+            all.extend(ec2.describe_security_groups(&query).await.map_err(reading())?);
+        }
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(all)
+    }
+}
+
+fn parse(object: &str, text: &str) -> Result<Document, Error> {
+    Document::parse(text).map_err(|source| Error::Document { object: object.to_owned(), source })
+}

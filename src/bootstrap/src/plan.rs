@@ -1,1 +1,309 @@
-//! placeholder
+//! Compares what should be with what is, and yields the steps from one to the other. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_aws_client::Tags;
+
+use crate::desired::{DISCOVERY_TAG, Desired, ManagedPolicy, OWNER_TAG, Queue, RULE_TARGET_ID, Role, Rule};
+use crate::observe::{self, Observed, is_ours};
+use crate::settings::Settings;
+use crate::step::Step;
+
+/// AWS keeps this many versions of a managed policy.
+const POLICY_VERSIONS_MAX: usize = 5;
+
+/// The steps, and what stands in their way.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// In the order they have to be done.
+    pub steps: Vec<Step>,
+    /// Why the plan must not be carried out; empty when it may.
+    pub conflicts: Vec<String>,
+    /// What an operator should know although it stops nothing.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    /// Whether the account already is as it should be.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.conflicts.is_empty()
+    }
+}
+
+/// Plans the way from `observed` to `desired`.
+pub fn plan(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan {
+    let mut planner = Planner { settings, desired, observed, plan: Plan::default() };
+    planner.spot_role();
+    for policy in &desired.policies {
+        planner.policy(policy);
+    }
+    for role in &desired.roles {
+        planner.role(role);
+    }
+    planner.instance_profile();
+    planner.queue();
+    for rule in &desired.rules {
+        planner.rule(rule);
+    }
+    planner.access_entry();
+    planner.pod_identity();
+    planner.discovery();
+    planner.plan
+}
+
+struct Planner<'a> {
+    settings: &'a Settings,
+    desired: &'a Desired,
+    observed: &'a Observed,
+    plan: Plan,
+}
+
+impl Planner<'_> {
+    fn step(&mut self, step: Step) {
+        self.plan.steps.push(step);
+    }
+
+    /// Notes that something under our name is not ours. Returns whether it is ours.
+    fn owned(&mut self, what: &str, tags: &Tags, how: &str) -> bool {
+        let ours = is_ours(tags, &self.settings.cluster);
+        if !ours {
+            self.plan.conflicts.push(format!(
+                "{what} exists and does not carry the tag {OWNER_TAG}={}: {how}",
+                self.settings.cluster
+            ));
+        }
+        ours
+    }
+
+    fn spot_role(&mut self) {
+        if !self.observed.spot_role {
+            self.step(Step::CreateSpotRole);
+        }
+    }
+
+    fn policy(&mut self, wanted: &ManagedPolicy) {
+        let Some(existing) = self.observed.policies.get(&wanted.arn) else {
+            return self.step(Step::CreatePolicy(wanted.clone()));
+        };
+        if !self.owned(
+            &format!("policy `{}`", wanted.name),
+            &existing.tags,
+            "delete it, or tag it to hand it over",
+        ) {
+            return;
+        }
+        if !existing.document.equivalent(&wanted.document) {
+            self.step(Step::UpdatePolicy { policy: wanted.clone(), spare: spare_versions(existing) });
+        }
+    }
+
+    fn role(&mut self, wanted: &Role) {
+        let Some(existing) = self.observed.roles.get(&wanted.name) else {
+            self.step(Step::CreateRole(wanted.clone()));
+            for policy in &wanted.attached {
+                self.step(Step::AttachPolicy { role: wanted.name.clone(), policy: policy.clone() });
+            }
+            return;
+        };
+        let named = self.settings.node_role_name.as_deref() == Some(wanted.name.as_str());
+        if named && !is_ours(&existing.role.tags, &self.settings.cluster) {
+            return self.existing_node_role(wanted, existing);
+        }
+        let how = "choose another name, or tag it to hand it over";
+        if !self.owned(&format!("role `{}`", wanted.name), &existing.role.tags, how) {
+            return;
+        }
+        if !existing.trust.equivalent(&wanted.trust) {
+            self.step(Step::UpdateTrust { role: wanted.name.clone(), trust: wanted.trust.clone() });
+        }
+        let boundary = existing.role.permissions_boundary.as_ref().map(ToString::to_string);
+        if boundary != wanted.boundary {
+            self.plan.conflicts.push(format!(
+                "role `{}` has the permissions boundary {}, wanted is {}: change it with `aws iam \
+                 put-role-permissions-boundary` or `delete-role-permissions-boundary`",
+                wanted.name,
+                boundary.as_deref().unwrap_or("none"),
+                wanted.boundary.as_deref().unwrap_or("none"),
+            ));
+        }
+        self.attachments(wanted, existing);
+    }
+
+    /// A node role the operator named and made: used as it is, never changed.
+    fn existing_node_role(&mut self, wanted: &Role, existing: &observe::Role) {
+        for policy in wanted.attached.iter().filter(|policy| !existing.attached.contains(policy)) {
+            self.plan.notes.push(format!(
+                "role `{}` is yours and is left alone, but nodes usually need {policy} attached to it",
+                wanted.name
+            ));
+        }
+    }
+
+    fn attachments(&mut self, wanted: &Role, existing: &observe::Role) {
+        for policy in wanted.attached.iter().filter(|policy| !existing.attached.contains(policy)) {
+            self.step(Step::AttachPolicy { role: wanted.name.clone(), policy: policy.clone() });
+        }
+        // Policies of ours from an earlier, larger split. What users attached themselves stays.
+        for arn in existing.attached.iter().filter(|arn| !wanted.attached.contains(arn)) {
+            let Some(policy) = self.observed.policies.get(arn) else { continue };
+            if is_ours(&policy.tags, &self.settings.cluster) {
+                self.step(Step::DetachPolicy { role: wanted.name.clone(), policy: arn.clone() });
+                self.step(Step::DeletePolicy { policy: arn.clone(), versions: other_versions(policy) });
+            }
+        }
+    }
+
+    fn instance_profile(&mut self) {
+        let wanted = &self.desired.instance_profile;
+        let current = match &self.observed.instance_profile {
+            None => {
+                self.step(Step::CreateInstanceProfile(wanted.clone()));
+                None
+            }
+            Some(existing) => {
+                let what = format!("instance profile `{}`", wanted.name);
+                if !self.owned(&what, &existing.tags, "delete it, or tag it to hand it over") {
+                    return;
+                }
+                existing.role.clone()
+            }
+        };
+        if current.as_ref() != Some(&wanted.role) {
+            self.step(Step::FillInstanceProfile {
+                profile: wanted.name.clone(),
+                role: wanted.role.clone(),
+                replaces: current,
+            });
+        }
+    }
+
+    fn queue(&mut self) {
+        let wanted = &self.desired.queue;
+        let Some(existing) = &self.observed.queue else {
+            return self.step(Step::CreateQueue(wanted.clone()));
+        };
+        // Two clusters on one queue lose each other's interruptions (spec aws-operations 1.14, P-12).
+        let how = "two clusters must not share a queue, choose another one with --queue-name";
+        if !self.owned(&format!("queue `{}`", wanted.name), &existing.tags, how) {
+            return;
+        }
+        let attributes = differing_attributes(wanted, existing);
+        if !attributes.is_empty() {
+            self.step(Step::UpdateQueue { name: wanted.name.clone(), url: existing.url.clone(), attributes });
+        }
+    }
+
+    fn rule(&mut self, wanted: &Rule) {
+        let target = Step::PutTarget { rule: wanted.name.clone(), target: wanted.target.clone() };
+        let Some(existing) = self.observed.rules.get(&wanted.name) else {
+            self.step(Step::PutRule { rule: wanted.clone(), fresh: true });
+            return self.step(target);
+        };
+        let how = "delete it, or tag it to hand it over";
+        if !self.owned(&format!("rule `{}`", wanted.name), &existing.tags, how) {
+            return;
+        }
+        let pattern = existing.rule.pattern.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        if pattern.as_ref() != Some(&wanted.pattern) || !existing.rule.enabled {
+            self.step(Step::PutRule { rule: wanted.clone(), fresh: false });
+        }
+        if existing.target() != Some(wanted.target.as_str()) {
+            self.step(target);
+        }
+    }
+
+    fn access_entry(&mut self) {
+        let Some(wanted) = &self.desired.access_entry else { return };
+        if self.observed.cluster.authentication_mode.as_deref().is_none_or(|mode| mode == "CONFIG_MAP") {
+            self.plan.conflicts.push(format!(
+                "cluster `{}` does not take access entries: switch its authentication mode to API_AND_CONFIG_MAP, \
+                 or pass --no-access-entry and map {} in the aws-auth ConfigMap",
+                self.settings.cluster, wanted.principal
+            ));
+        } else if self.observed.access_entry.is_none() {
+            self.step(Step::CreateAccessEntry(wanted.clone()));
+        }
+    }
+
+    fn pod_identity(&mut self) {
+        let Some(wanted) = &self.desired.pod_identity else { return };
+        match &self.observed.pod_identity {
+            None => self.step(Step::CreatePodIdentity(wanted.clone())),
+            Some(existing) if existing.role.as_str() != wanted.role => {
+                self.step(Step::UpdatePodIdentity { id: existing.id.clone(), role: wanted.role.clone() });
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Tags the subnets, and one security group unless some group already is the one: several of them break the
+    /// load balancer controller (spec aws-operations 1.8).
+    fn discovery(&mut self) {
+        let cluster = &self.settings.cluster;
+        let carries = |tags: &Tags| tags.get(DISCOVERY_TAG) == Some(cluster);
+        let tags: Tags = [(DISCOVERY_TAG, cluster), (OWNER_TAG, cluster)]
+            .map(|(key, value)| (key.to_owned(), value.clone()))
+            .into();
+        let subnets = self.observed.subnets.iter().filter(|subnet| !carries(&subnet.tags));
+        let mut steps: Vec<_> = subnets
+            .map(|subnet| Step::TagResource { kind: "subnet", id: subnet.id.to_string(), tags: tags.clone() })
+            .collect();
+        let groups = &self.observed.security_groups;
+        let tagged: BTreeSet<_> =
+            groups.iter().filter(|group| carries(&group.tags)).map(|group| &group.id).collect();
+        match (tagged.len(), groups.first()) {
+            (0, Some(group)) => {
+                steps.push(Step::TagResource { kind: "security group", id: group.id.to_string(), tags });
+            }
+            (0, None) => self.plan.conflicts.push(format!(
+                "cluster `{cluster}` has no security group to tag for discovery: name one with --security-group"
+            )),
+            (1, _) => {}
+            (count, _) => self.plan.notes.push(format!(
+                "{count} security groups carry {DISCOVERY_TAG}={cluster}: nodes get all of them, and the load \
+                 balancer controller refuses that when more than one also carries {}",
+                self.settings.cluster_tag_key()
+            )),
+        }
+        if self.observed.subnets.is_empty() {
+            self.plan.conflicts.push(format!("cluster `{cluster}` has no subnets: name them with --subnet"));
+        }
+        self.plan.steps.extend(steps);
+    }
+}
+
+/// The attributes whose value differs, the policy compared by meaning.
+fn differing_attributes(wanted: &Queue, existing: &observe::Queue) -> BTreeMap<String, String> {
+    let mut differing: BTreeMap<String, String> = wanted
+        .attributes
+        .iter()
+        .filter(|(name, value)| existing.attributes.get(*name) != Some(value))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    if !existing.policy.as_ref().is_some_and(|policy| policy.equivalent(&wanted.policy)) {
+        differing.insert("Policy".to_owned(), wanted.policy.to_json());
+    }
+    differing
+}
+
+/// Versions to delete before a new one can be made: the oldest non-default ones.
+fn spare_versions(policy: &observe::Policy) -> Vec<String> {
+    let surplus = (policy.versions.len() + 1).saturating_sub(POLICY_VERSIONS_MAX);
+    let mut versions: Vec<_> = policy.versions.iter().filter(|version| !version.is_default).collect();
+    versions.sort_by_key(|version| version.created_at);
+    versions.into_iter().take(surplus).map(|version| version.id.clone()).collect()
+}
+
+/// All versions but the default one, which goes with the policy.
+pub(crate) fn other_versions(policy: &observe::Policy) -> Vec<String> {
+    policy.versions.iter().filter(|version| !version.is_default).map(|version| version.id.clone()).collect()
+}
+
+/// Every target of a rule, to be removed before the rule.
+pub(crate) fn target_ids(rule: &observe::Rule) -> Vec<String> {
+    let mut ids: Vec<_> = rule.targets.iter().map(|target| target.id.clone()).collect();
+    if ids.is_empty() {
+        ids.push(RULE_TARGET_ID.to_owned());
+    }
+    ids
+}

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_aws_client::Partition;
+
 use crate::names::{QUEUE_NAME_MAX, ROLE_NAME_MAX, bounded};
-use crate::partition::Partition;
 
 /// Everything the desired prerequisites are computed from. Build with [`Settings::new`] and set the optional
 /// fields, then call [`Settings::validate`].
@@ -191,7 +192,7 @@ impl Settings {
 
     /// An IAM ARN in this account, `resource` being what stands after the last colon.
     pub fn iam_arn(&self, resource: &str) -> String {
-        format!("arn:{}:iam::{}:{resource}", self.partition, self.account)
+        format!("arn:{}:iam::{}:{resource}", self.partition.arn_prefix(), self.account)
     }
 
     /// The ARN of the node role, path included.
@@ -206,17 +207,23 @@ impl Settings {
 
     /// The ARN of the interruption queue.
     pub fn queue_arn(&self) -> String {
-        format!("arn:{}:sqs:{}:{}:{}", self.partition, self.region, self.account, self.queue())
+        format!("arn:{}:sqs:{}:{}:{}", self.partition.arn_prefix(), self.region, self.account, self.queue())
     }
 
     /// The ARN of the EKS cluster.
     pub fn cluster_arn(&self) -> String {
-        format!("arn:{}:eks:{}:{}:cluster/{}", self.partition, self.region, self.account, self.cluster)
+        format!(
+            "arn:{}:eks:{}:{}:cluster/{}",
+            self.partition.arn_prefix(),
+            self.region,
+            self.account,
+            self.cluster
+        )
     }
 
     /// The ARN of a rule on the default event bus.
     pub fn rule_arn(&self, rule: &str) -> String {
-        format!("arn:{}:events:{}:{}:rule/{rule}", self.partition, self.region, self.account)
+        format!("arn:{}:events:{}:{}:rule/{rule}", self.partition.arn_prefix(), self.region, self.account)
     }
 }
 

@@ -98,7 +98,8 @@ fn node_lifecycle(settings: &Settings) -> Vec<Statement> {
     ]
 }
 
-/// Handing the node role to EC2 and looking after instance profiles.
+/// Handing the node role to EC2 and looking after instance profiles. China passes the role under either
+/// spelling of EC2's name, depending on the API, so both are always listed (spec aws-operations 1.14, P-6).
 fn iam_integration(settings: &Settings) -> Vec<Statement> {
     let profiles = || vec![settings.iam_arn("instance-profile/*")];
     let cluster = settings.cluster.as_str();
@@ -122,7 +123,7 @@ fn iam_integration(settings: &Settings) -> Vec<Statement> {
         Statement::allow("AllowPassingInstanceRole", &["iam:PassRole"], passable).when(
             "StringEquals",
             "iam:PassedToService",
-            settings.partition.passed_to_services(),
+            ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"],
         ),
         on_request(Statement::allow(
             "AllowScopedInstanceProfileCreationActions",
@@ -149,8 +150,11 @@ fn iam_integration(settings: &Settings) -> Vec<Statement> {
 /// Read-only look-ups.
 fn resource_discovery(settings: &Settings) -> Vec<Statement> {
     let everything = || vec!["*".to_owned()];
-    let mut parameters =
-        vec![format!("arn:{}:ssm:{}::parameter/aws/service/*", settings.partition, settings.region)];
+    let mut parameters = vec![format!(
+        "arn:{}:ssm:{}::parameter/aws/service/*",
+        settings.partition.arn_prefix(),
+        settings.region
+    )];
     parameters.extend(settings.extra_ssm_parameters.iter().cloned());
     vec![
         Statement::allow(
@@ -240,7 +244,7 @@ fn resource_tag(key: &str) -> String {
 /// because a reservation or a subnet may be shared by another one.
 fn ec2_arn(settings: &Settings, kind: &str) -> String {
     let account = if matches!(kind, "image" | "snapshot") { "" } else { "*" };
-    format!("arn:{}:ec2:{}:{account}:{kind}/*", settings.partition, settings.region)
+    format!("arn:{}:ec2:{}:{account}:{kind}/*", settings.partition.arn_prefix(), settings.region)
 }
 
 #[cfg(test)]
@@ -335,7 +339,7 @@ mod tests {
     #[test]
     fn china_passes_the_role_to_both_spellings_of_ec2() {
         let mut china = settings();
-        china.partition = crate::partition::Partition::AwsCn;
+        china.partition = karpenter_aws_client::Partition::China;
         let pass = statements(&china).into_iter().find(|s| s.sid == "AllowPassingInstanceRole").unwrap();
         assert_eq!(
             pass.conditions["StringEquals"]["iam:PassedToService"],

@@ -5,7 +5,7 @@ use crate::settings::{Identity, Settings};
 
 /// The node role is assumed by EC2.
 pub fn node(settings: &Settings) -> Document {
-    let principal = settings.partition.ec2_principal();
+    let principal = format!("ec2.{}", settings.partition.dns_suffix());
     Document::of(vec![
         Statement::allow("AllowEC2", &["sts:AssumeRole"], vec![]).for_principal("Service", &[&principal]),
     ])
