@@ -123,7 +123,10 @@ pub const CHECKS: &[Check] = &[
     Check { name: "terminate fails when refused", run: |w| Box::pin(ending::fails_when_refused(w)) },
     Check { name: "list is complete", run: |w| Box::pin(listing::is_complete(w)) },
     Check { name: "list is an error when refused", run: |w| Box::pin(listing::is_an_error_when_refused(w)) },
-    Check { name: "list leaves out terminated machines", run: |w| Box::pin(listing::leaves_out_terminated(w)) },
+    Check {
+        name: "list leaves out terminated machines",
+        run: |w| Box::pin(listing::leaves_out_terminated(w)),
+    },
     Check { name: "tags name claim and node", run: |w| Box::pin(listing::tags_name_claim_and_node(w)) },
     Check {
         name: "exhausted types are still listed",

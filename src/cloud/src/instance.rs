@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_model::{
-    CapacityType, ClaimName, ImageId, InstanceTypeName, LabelKey, LabelValue, PoolName, ProviderId, Resources,
-    Zone,
+    CapacityType, ClaimName, ImageId, InstanceTypeName, LabelKey, LabelValue, PoolName, ProviderId,
+    Resources, Zone,
 };
 
 /// The cloud's own name of a machine, without account or zone (`i-0abc...`).

@@ -29,8 +29,8 @@ pub use clock::ManualClock;
 pub use faults::{Call, Fault, Operation};
 
 use crate::{
-    DriftReason, Error, Instance, InstanceState, Kind, LaunchRequest, NodeClassKind, OfferingKey, Provider, Read,
-    RepairPolicy, Result, Termination,
+    DriftReason, Error, Instance, InstanceState, Kind, LaunchRequest, NodeClassKind, OfferingKey, Provider,
+    Read, RepairPolicy, Result, Termination,
 };
 
 /// How long an offering that lacked capacity is left alone.
@@ -63,12 +63,7 @@ impl MemoryProvider {
     }
 
     /// Runs one operation through the account's faults and log.
-    fn call<T>(
-        &self,
-        operation: Operation,
-        subject: &str,
-        work: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
+    fn call<T>(&self, operation: Operation, subject: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         match self.account.enter(operation, subject) {
             None => work(),
             Some(Fault::Refused(kind)) => {
@@ -104,7 +99,12 @@ impl MemoryProvider {
             return Ok(self.start(request, instance_type, &key));
         }
         let verb = Operation::Launch.verb();
-        Err(Error::new(Kind::NoCapacity, verb, request.claim.as_str(), "no offering of the request has capacity"))
+        Err(Error::new(
+            Kind::NoCapacity,
+            verb,
+            request.claim.as_str(),
+            "no offering of the request has capacity",
+        ))
     }
 
     fn start(&self, request: &LaunchRequest, instance_type: &InstanceType, key: &OfferingKey) -> Instance {

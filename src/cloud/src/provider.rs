@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use karpenter_model::{Claim, ClaimName, InstanceType, LabelRegistry, NodeClassRef, NodeName, Pool, ProviderId};
+use karpenter_model::{
+    Claim, ClaimName, InstanceType, LabelRegistry, NodeClassRef, NodeName, Pool, ProviderId,
+};
 
 use crate::{Instance, LaunchRequest, Read, Result, Termination};
 

@@ -99,7 +99,9 @@ pub(super) async fn no_offering_left_is_no_capacity(world: &dyn World) -> Verdic
         match world.provider().launch(&world.request(&format!("web-{turn}"))).await {
             Ok(instance) => world.exhaust(&offering(&instance)).await,
             Err(error) => {
-                return ensure(error.kind == Kind::NoCapacity, || format!("expected NoCapacity, got {error}"));
+                return ensure(error.kind == Kind::NoCapacity, || {
+                    format!("expected NoCapacity, got {error}")
+                });
             }
         }
     }

@@ -159,7 +159,11 @@ impl Account {
         not_gone(&self.view(machine, now))
     }
 
-    pub(super) fn write_tags(&self, id: &ProviderId, tags: impl IntoIterator<Item = (String, String)>) -> bool {
+    pub(super) fn write_tags(
+        &self,
+        id: &ProviderId,
+        tags: impl IntoIterator<Item = (String, String)>,
+    ) -> bool {
         match self.state().machines.get_mut(id) {
             Some(machine) => {
                 machine.instance.tags.extend(tags);
