@@ -21,15 +21,11 @@ use crate::{LaunchRequest, OfferingKey, Provider};
 pub async fn run(backend: &dyn Backend) -> Report {
     let mut outcomes = Vec::with_capacity(CHECKS.len());
     for check in CHECKS {
-        let outcome = match backend.skipped(check.name) {
-            Some(reason) => Outcome::Skipped(reason),
-            None => {
-                let world = backend.world().await;
-                match (check.run)(world.as_ref()).await {
-                    Ok(()) => Outcome::Passed,
-                    Err(complaint) => Outcome::Failed(complaint),
-                }
-            }
+        let outcome = if let Some(reason) = backend.skipped(check.name) {
+            Outcome::Skipped(reason)
+        } else {
+            let world = backend.world().await;
+            (check.run)(world.as_ref()).await.map_or_else(Outcome::Failed, |()| Outcome::Passed)
         };
         outcomes.push((check.name, outcome));
     }

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// How long an offering that lacked capacity is left alone.
-pub const EXHAUSTED_FOR: Duration = Duration::from_secs(180);
+pub const EXHAUSTED_FOR: Duration = Duration::from_mins(3);
 
 /// Tag naming the claim of a machine.
 pub const CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
@@ -44,8 +44,8 @@ pub const POOL_TAG: &str = "karpenter.sh/nodepool";
 pub const NODE_TAG: &str = "Name";
 
 const REPAIR_POLICIES: &[RepairPolicy] = &[
-    RepairPolicy { condition: "Ready", status: "False", toleration: Duration::from_secs(30 * 60) },
-    RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_secs(30 * 60) },
+    RepairPolicy { condition: "Ready", status: "False", toleration: Duration::from_mins(30) },
+    RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_mins(30) },
 ];
 
 /// The client side of an in-memory [`Account`].

@@ -83,7 +83,7 @@ impl World for Memory {
     }
 
     async fn settle(&self) {
-        self.clock.advance(Duration::from_secs(60));
+        self.clock.advance(Duration::from_mins(1));
     }
 
     async fn lose_answer(&self, operation: Operation) {
