@@ -132,3 +132,6 @@ fn allocatable(capacity: &Resources, overhead: &Resources) -> Resources {
     }
     allocatable
 }
+
+#[cfg(test)]
+mod tests;

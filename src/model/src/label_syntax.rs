@@ -62,6 +62,11 @@ pub fn check(registry: &LabelRegistry, expression: &Expression) -> Result<(), Ex
     if !is_qualified_name(key.as_str()) {
         return Err(ExpressionError::Key(text()));
     }
+    let integer =
+        || matches!(&expression.values[..], [one] if one.as_str().parse().is_ok_and(|n: i64| n >= 0));
+    if expression.operator.is_bound() && !integer() {
+        return Err(ExpressionError::Bound { key: text(), operator: expression.operator.as_str() });
+    }
     if let Some(value) = expression.values.iter().find(|value| !is_label_value(value.as_str())) {
         return Err(ExpressionError::Value { key: text(), value: value.to_string() });
     }
@@ -70,11 +75,6 @@ pub fn check(registry: &LabelRegistry, expression: &Expression) -> Result<(), Ex
             return Err(ExpressionError::NoValues(text()));
         }
         check_min_values(expression, expression.values.len())?;
-    }
-    let integer =
-        || matches!(&expression.values[..], [one] if one.as_str().parse().is_ok_and(|n: i64| n >= 0));
-    if expression.operator.is_bound() && !integer() {
-        return Err(ExpressionError::Bound { key: text(), operator: expression.operator.as_str() });
     }
     Ok(())
 }

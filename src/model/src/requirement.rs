@@ -265,14 +265,14 @@ impl Requirement {
         }
     }
 
-    /// A value that passes: the first listed one, or the smallest integer from 0 or the lower bound on that
-    /// is not excluded. `None` when nothing passes.
+    /// A label value that passes: the first listed one, or the smallest integer from 0 or the lower bound on
+    /// that is not excluded. Label values cannot be negative, so a purely negative range has none.
     pub fn any(&self) -> Option<LabelValue> {
         if !self.complement {
             return self.values.first().cloned();
         }
-        let start = self.gte.unwrap_or_else(|| self.lte.map_or(0, |lte| lte.min(0)));
-        (start..=self.lte.unwrap_or(i64::MAX))
+        let lowest = self.gte.unwrap_or(0).max(0);
+        (lowest..=self.lte.unwrap_or(i64::MAX))
             .map(|integer| LabelValue::from(integer.to_string()))
             .find(|value| !self.values.contains(value))
     }

@@ -167,7 +167,8 @@ impl Requirements {
         for key in few.0.keys() {
             let (Some(existing), Some(asked)) = (self.0.get(key), incoming.0.get(key)) else { continue };
             debug_assert!(many.contains(key.as_str()));
-            if !existing.intersects(asked) && !(existing.accepts_absence() && asked.accepts_absence()) {
+            let both_accept_absence = existing.accepts_absence() && asked.accepts_absence();
+            if !both_accept_absence && !existing.intersects(asked) {
                 return Err(Incompatibility::Disjoint {
                     key: key.clone(),
                     incoming: Box::new(asked.clone()),

@@ -160,7 +160,7 @@ mod tests {
             (DoNotDisrupt::Invalid("yes".into()), None, 0, false),
         ];
         for (do_not_disrupt, started_at, now, expected) in table {
-            let pod = Pod { do_not_disrupt, started_at, ..pod() };
+            let pod = Pod { started_at, do_not_disrupt, ..pod() };
             assert_eq!(pod.blocks_disruption(at(now)), expected, "{:?}", pod.do_not_disrupt);
         }
     }
@@ -188,7 +188,7 @@ mod tests {
             (i32::MAX, Some(2_000_000_000), 10 * COST_UNIT),
         ];
         for (deletion_cost, priority, expected) in table {
-            let pod = Pod { deletion_cost, priority, ..pod() };
+            let pod = Pod { priority, deletion_cost, ..pod() };
             assert_eq!(pod.eviction_cost(), expected.max(-10 * COST_UNIT));
         }
     }
