@@ -1,0 +1,1 @@
+//! The AWS account of a run.

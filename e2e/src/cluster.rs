@@ -1,0 +1,73 @@
+//! A Kubernetes cluster to test against, whichever this machine can give.
+//!
+//! | variant | what it is | needs |
+//! |---|---|---|
+//! | [`local`] | etcd, API server, scheduler and controller manager as processes, no nodes | Go once, etcd |
+//! | [`kind`] | a kind cluster with one control-plane node | Docker and kind |
+//! | [`kubeconfig`] | a cluster that exists already | a kubeconfig |
+//!
+//! All three give an [`Access`]: an administrator's client, and kubeconfigs for other identities, so that the
+//! controller under test runs with exactly the rights of its chart.
+
+pub mod access;
+pub mod kind;
+pub mod kubeconfig;
+pub mod local;
+
+pub use access::Access;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+/// Which cluster to use.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// Processes on this machine.
+    Local(local::Options),
+    /// A kind cluster of this name, created if it does not exist.
+    Kind(String),
+    /// The current context of this kubeconfig.
+    Kubeconfig(PathBuf),
+}
+
+/// A running cluster.
+pub enum Cluster {
+    /// Processes on this machine.
+    Local(local::LocalCluster),
+    /// A kind cluster.
+    Kind(kind::KindCluster),
+    /// A cluster that was there before us.
+    Kubeconfig(kubeconfig::KubeconfigCluster),
+}
+
+impl Cluster {
+    /// Starts, or connects to, the chosen cluster.
+    pub async fn start(choice: Choice) -> Result<Self> {
+        Ok(match choice {
+            Choice::Local(options) => Self::Local(local::LocalCluster::start(options).await?),
+            Choice::Kind(name) => Self::Kind(kind::KindCluster::start(&name).await?),
+            Choice::Kubeconfig(path) => {
+                Self::Kubeconfig(kubeconfig::KubeconfigCluster::connect(&path).await?)
+            }
+        })
+    }
+
+    /// How to reach it.
+    pub fn access(&self) -> &Access {
+        match self {
+            Self::Local(cluster) => cluster.access(),
+            Self::Kind(cluster) => cluster.access(),
+            Self::Kubeconfig(cluster) => cluster.access(),
+        }
+    }
+
+    /// Ends what [`Cluster::start`] began; a cluster that was there before stays.
+    pub async fn stop(self) -> Result<()> {
+        match self {
+            Self::Local(cluster) => cluster.stop().await,
+            Self::Kind(cluster) => cluster.stop().await,
+            Self::Kubeconfig(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Starts the four programs in order and waits until each says it is ready.
+//!
+//! The scheduler and the controller manager start together once the API server is ready; nothing starts
+//! before what it needs. A program that ends early ends the wait at once, with its last log lines.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Error, Result, anyhow};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
+
+use super::arguments::{self, Addresses};
+use crate::prepare::Binaries;
+use crate::process::{Guard, Process, Program, says_port_is_taken};
+
+/// Generous: two cores shared with a build still get there in a fraction of it.
+const READY_WITHIN: Duration = Duration::from_secs(90);
+const ASK_EVERY: Duration = Duration::from_millis(50);
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+
+/// Why a start failed: worth another try with other ports, or not.
+pub(super) enum StartError {
+    PortTaken(Error),
+    Other(Error),
+}
+
+impl From<Error> for StartError {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// The running programs, in the order they were started.
+pub(super) struct Components(Vec<Process>);
+
+impl Components {
+    /// Starts all four; on an error those that run are ended.
+    pub(super) async fn start(
+        binaries: &Binaries,
+        folder: &Path,
+        addresses: &Addresses,
+        guard: &Arc<Guard>,
+    ) -> Result<Self, StartError> {
+        // Data of an attempt that failed halfway would make etcd insist on its old ports.
+        match std::fs::remove_dir_all(folder.join("etcd")) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::new(error).context("remove old etcd data").into());
+            }
+            _ => {}
+        }
+        let begin = |name, binary: &Path, arguments: Vec<String>| {
+            let arguments = arguments.into_iter().map(Into::into).collect();
+            let program = Program { name, binary: binary.to_owned(), arguments, environment: Vec::new() };
+            Process::start(program, folder, false, guard)
+        };
+        let admin = Health::new(folder).await?;
+        let mut etcd = begin("etcd", &binaries.etcd, arguments::etcd(addresses))?;
+        admin.await_ready(&mut etcd, addresses.etcd, "/health").await?;
+        let mut apiserver =
+            begin("kube-apiserver", &binaries.kube_apiserver, arguments::apiserver(addresses))?;
+        admin.await_ready(&mut apiserver, addresses.apiserver, "/readyz").await?;
+        let mut scheduler =
+            begin("kube-scheduler", &binaries.kube_scheduler, arguments::scheduler(addresses))?;
+        let mut controllers = begin(
+            "kube-controller-manager",
+            &binaries.kube_controller_manager,
+            arguments::controller_manager(addresses),
+        )?;
+        admin.await_ready(&mut scheduler, addresses.scheduler, "/readyz").await?;
+        admin.await_ready(&mut controllers, addresses.controller_manager, "/healthz").await?;
+        Ok(Self(vec![etcd, apiserver, scheduler, controllers]))
+    }
+
+    /// Ends all, the last started first, so that no program sees what it depends on disappear.
+    pub(super) async fn stop(&mut self) -> Result<()> {
+        while let Some(process) = self.0.pop() {
+            process.stop(STOP_WITHIN).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks programs for their health with the administrator's certificate, which etcd demands too.
+struct Health(Config);
+
+impl Health {
+    async fn new(folder: &Path) -> Result<Self> {
+        let path = folder.join("admin.kubeconfig");
+        let file = Kubeconfig::read_from(&path).with_context(|| format!("read `{}`", path.display()))?;
+        let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            .await
+            .context("build a client for health checks")?;
+        config.proxy_url = None;
+        config.read_timeout = Some(ANSWER_WITHIN);
+        Ok(Self(config))
+    }
+
+    async fn await_ready(&self, process: &mut Process, port: u16, path: &str) -> Result<(), StartError> {
+        let mut config = self.0.clone();
+        config.cluster_url = format!("https://127.0.0.1:{port}").parse().context("build a health URL")?;
+        let client = Client::try_from(config).context("build a client for health checks")?;
+        let mut ticks = tokio::time::interval(ASK_EVERY);
+        let wait = async {
+            loop {
+                ticks.tick().await;
+                if let Some(status) = process.ended()? {
+                    return Err(early_end(process, status));
+                }
+                if healthy(&client, path).await {
+                    return Ok(());
+                }
+            }
+        };
+        match tokio::time::timeout(READY_WITHIN, wait).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let words = process.last_words();
+                Err(anyhow!("{} was not ready after {READY_WITHIN:?}; {words}", process.name()).into())
+            }
+        }
+    }
+}
+
+fn early_end(process: &Process, status: std::process::ExitStatus) -> StartError {
+    let words = process.last_words();
+    let error = anyhow!("{} ended with {status} before it was ready; {words}", process.name());
+    if says_port_is_taken(&words) { StartError::PortTaken(error) } else { StartError::Other(error) }
+}
+
+/// etcd answers JSON, the others `ok`; all answer an error status while they are not ready, which is expected
+/// here and would otherwise fill the log with the client's complaints.
+async fn healthy(client: &Client, path: &str) -> bool {
+    let Ok(request) = http::Request::get(path).body(Vec::new()) else { return false };
+    match client.request_text(request).with_subscriber(NoSubscriber::new()).await {
+        Ok(text) => text.trim() == "ok" || text.contains(r#""health":"true""#),
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,42 @@
+//! The command line: which subcommand, with which arguments.
+
+mod cluster;
+mod prepare;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+/// End-to-end harness of Karpenter: a control plane and an AWS account on this machine.
+#[derive(Parser)]
+#[command(name = "karpenter-e2e", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find or build every program a run needs.
+    Prepare(prepare::Arguments),
+    /// Bring up a local control plane.
+    Cluster(cluster::Arguments),
+}
+
+/// Runs the chosen subcommand to its end.
+pub(crate) fn run(arguments: Arguments) -> Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("start the async runtime")?;
+    match arguments.command {
+        Command::Prepare(arguments) => prepare::run(&arguments),
+        Command::Cluster(arguments) => runtime.block_on(cluster::run(arguments)),
+    }
+}
+
+/// Resolves on Ctrl-C or SIGTERM.
+async fn interrupted() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    tokio::select! {
+        outcome = tokio::signal::ctrl_c() => outcome.context("listen for Ctrl-C"),
+        _ = terminate.recv() => Ok(()),
+    }
+}

@@ -1,0 +1,14 @@
+//! The end-to-end harness: everything a scenario needs that is not Karpenter itself.
+//!
+//! A run is `cluster × account`. [`cluster`] gives a real Kubernetes API with scheduler and controller
+//! manager (processes on this machine, kind, or a cluster that exists); [`account`] gives an AWS account
+//! (the moto launcher of `localstack/`, the `LocalStack` container, or an endpoint that exists). [`prepare`]
+//! makes the machine ready: it finds or builds every program once and remembers it in the cache folder.
+//!
+//! Invariants: every listener is on loopback; nothing this crate starts outlives it (see [`process`]);
+//! a program that is missing costs one line that says which one and how to get it.
+
+pub mod account;
+pub mod cluster;
+pub mod prepare;
+pub mod process;

@@ -1,0 +1,39 @@
+//! Makes the machine ready: finds or builds every program a run needs, once, and says what it does.
+//!
+//! Results live in the cache folder (see [`cache`]) under a key made of their inputs, so a changed input is
+//! built again and an unchanged one costs nothing. Preparing is safe to repeat and safe to do from several
+//! test processes at once.
+
+pub mod cache;
+mod command;
+mod control_plane;
+mod etcd;
+mod python;
+
+pub use control_plane::{KubernetesVersion, control_plane};
+pub use etcd::etcd;
+pub use python::{launcher_folder, python};
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+/// The programs of a local control plane.
+#[derive(Clone, Debug)]
+pub struct Binaries {
+    /// The key-value store below the API server.
+    pub etcd: PathBuf,
+    /// The API server.
+    pub kube_apiserver: PathBuf,
+    /// Binds pods to nodes.
+    pub kube_scheduler: PathBuf,
+    /// Service accounts, garbage collection, node life cycle, workload controllers.
+    pub kube_controller_manager: PathBuf,
+}
+
+/// Finds or builds the programs of a local control plane.
+pub fn binaries() -> Result<Binaries> {
+    let etcd = etcd()?;
+    let built = control_plane()?;
+    Ok(Binaries { etcd, ..built })
+}

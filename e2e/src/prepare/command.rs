@@ -1,0 +1,51 @@
+//! Runs a tool to its end and turns failure into an error with what the tool said.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The first executable called `name` on `PATH`.
+pub(super) fn find_on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| is_executable(candidate))
+}
+
+/// Whether `path` is a file somebody may execute.
+pub(super) fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Runs `command`; an error names the program and ends with the last lines of what it printed.
+pub(super) fn run(command: &mut Command) -> Result<String> {
+    let program = Path::new(command.get_program()).display().to_string();
+    let output = command.output().with_context(|| format!("run `{program}`"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    let last = lines[lines.len().saturating_sub(15)..].join("\n  ");
+    bail!("`{program}` ended with {}:\n  {last}", output.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_programs_on_the_path_only() {
+        assert!(find_on_path("sh").is_some_and(|path| is_executable(&path)));
+        assert_eq!(find_on_path("no-such-program-here"), None);
+    }
+
+    #[test]
+    fn a_failure_names_the_program_and_repeats_its_words() {
+        let error = run(Command::new("sh").args(["-c", "echo out; echo why >&2; exit 3"])).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("`sh`") && text.contains("exit status: 3") && text.contains("why"), "{text}");
+        assert_eq!(run(Command::new("echo").arg("hi")).unwrap(), "hi\n");
+    }
+}

@@ -1,0 +1,133 @@
+//! kube-apiserver, kube-scheduler and kube-controller-manager, built from their Go modules.
+//!
+//! `e2e/control-plane/go.mod` names them as `tool` lines and pins the release; `go.sum` pins every byte. The
+//! programs are rebuilt when either file or the recipe here changes. A folder in `KUBEBUILDER_ASSETS` (what
+//! `setup-envtest` downloads) is used first; it usually has the API server but neither scheduler nor
+//! controller manager, and what it lacks is built.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Binaries, cache, command};
+
+const PROGRAMS: [&str; 3] = ["kube-apiserver", "kube-scheduler", "kube-controller-manager"];
+
+/// The Kubernetes release that `go.mod` pins, e.g. `v1.35.4`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubernetesVersion {
+    major: String,
+    minor: String,
+    full: String,
+}
+
+impl KubernetesVersion {
+    /// Reads the version of the `k8s.io/kubernetes` requirement.
+    pub fn from_go_mod(text: &str) -> Result<Self> {
+        let full = text
+            .lines()
+            .filter_map(|line| line.trim().trim_start_matches("require ").strip_prefix("k8s.io/kubernetes "))
+            .find_map(|rest| rest.split_whitespace().next())
+            .context("find the version of `k8s.io/kubernetes` in go.mod")?;
+        let mut numbers = full.trim_start_matches('v').split('.');
+        match (numbers.next(), numbers.next()) {
+            (Some(major), Some(minor)) => {
+                Ok(Self { major: major.to_owned(), minor: minor.to_owned(), full: full.to_owned() })
+            }
+            _ => bail!("`{full}` in go.mod is not a version like v1.35.4"),
+        }
+    }
+
+    /// Without these flags `/version` reports `v0.0.0-master`, which every client takes for an ancient server.
+    fn linker_flags(&self) -> String {
+        let package = "k8s.io/component-base/version";
+        format!(
+            "-s -w -X {package}.gitVersion={} -X {package}.gitMajor={} -X {package}.gitMinor={} \
+             -X {package}.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion={}",
+            self.full, self.major, self.minor, self.full
+        )
+    }
+}
+
+/// Finds or builds the three programs; `etcd` of the result is left empty.
+pub fn control_plane() -> Result<Binaries> {
+    let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty());
+    let found = PROGRAMS.map(|name| in_assets(assets.as_ref(), name));
+    let built = if found.iter().all(Option::is_some) { None } else { Some(build()?) };
+    let [kube_apiserver, kube_scheduler, kube_controller_manager] = std::array::from_fn(|index| {
+        let built = built.as_deref().unwrap_or(Path::new("")).join(PROGRAMS[index]);
+        found[index].clone().unwrap_or(built)
+    });
+    Ok(Binaries { etcd: PathBuf::new(), kube_apiserver, kube_scheduler, kube_controller_manager })
+}
+
+pub(super) fn in_assets(assets: Option<&OsString>, name: &str) -> Option<PathBuf> {
+    assets.map(|folder| Path::new(folder).join(name)).filter(|path| command::is_executable(path))
+}
+
+fn build() -> Result<PathBuf> {
+    let module = cache::repository().join("e2e/control-plane");
+    let go_mod = read(&module.join("go.mod"))?;
+    let go_sum = read(&module.join("go.sum"))?;
+    let version = KubernetesVersion::from_go_mod(&go_mod)?;
+    let flags = version.linker_flags();
+    let key = cache::key(&[go_mod.as_bytes(), go_sum.as_bytes(), flags.as_bytes()]);
+    cache::entry("control-plane", &key, |folder| {
+        let go = command::find_on_path("go").context(
+            "`go` is not on PATH; install Go 1.25 or newer (https://go.dev/dl), or point KUBEBUILDER_ASSETS at \
+             a folder with kube-apiserver, kube-scheduler and kube-controller-manager",
+        )?;
+        tracing::info!(version = version.full, "building the control plane; about four minutes, once");
+        command::run(
+            Command::new(go)
+                .current_dir(&module)
+                .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags, "-o"])
+                .arg(folder)
+                .args(PROGRAMS.map(|name| format!("k8s.io/kubernetes/cmd/{name}"))),
+        )
+        .map(drop)
+        .context("build the control plane from e2e/control-plane/go.mod")
+    })
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("read `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_pinned_release() {
+        let version =
+            KubernetesVersion::from_go_mod("require (\n\tk8s.io/kubernetes v1.35.4 // indirect\n)\n");
+        let version = version.unwrap();
+        assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "35"));
+        assert!(version.linker_flags().contains("version.gitVersion=v1.35.4 "));
+        assert!(KubernetesVersion::from_go_mod("module x\n").is_err());
+        assert!(KubernetesVersion::from_go_mod("require k8s.io/kubernetes latest\n").is_err());
+    }
+
+    #[test]
+    fn the_committed_module_names_all_three_programs() {
+        let text = read(&cache::repository().join("e2e/control-plane/go.mod")).unwrap();
+        assert!(KubernetesVersion::from_go_mod(&text).unwrap().full.starts_with("v1.35."));
+        for name in PROGRAMS {
+            assert!(text.contains(&format!("k8s.io/kubernetes/cmd/{name}")), "{name} is a tool of go.mod");
+        }
+    }
+
+    #[test]
+    fn takes_only_executables_from_the_assets_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let assets = OsString::from(folder.path());
+        fs::write(folder.path().join("kube-apiserver"), "not executable").unwrap();
+        assert_eq!(in_assets(Some(&assets), "kube-apiserver"), None);
+        assert_eq!(in_assets(Some(&assets), "kube-scheduler"), None);
+        assert_eq!(in_assets(None, "kube-scheduler"), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! The harness held to its promises: a control plane that schedules, reconciles and goes away.
+
+mod control_plane;
+mod failures;
