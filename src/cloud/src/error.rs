@@ -18,11 +18,11 @@ pub struct Error {
     /// What the cloud said, in one line.
     pub message: String,
     /// The cloud's own error code (`InsufficientInstanceCapacity`), if it gave one.
-    pub code: Option<String>,
+    pub code: Option<Box<str>>,
     /// The reason to write into the `Launched` condition instead of `LaunchFailed`, `UpperCamelCase`.
-    pub reason: Option<String>,
+    pub reason: Option<Box<str>>,
     /// What a person should do next.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
 }
 
 impl Error {
@@ -46,21 +46,21 @@ impl Error {
 
     /// The same error carrying the cloud's own code.
     #[must_use]
-    pub fn with_code(mut self, code: impl Into<String>) -> Self {
+    pub fn with_code(mut self, code: impl Into<Box<str>>) -> Self {
         self.code = Some(code.into());
         self
     }
 
     /// The same error carrying a condition reason.
     #[must_use]
-    pub fn with_reason(mut self, reason: impl Into<String>) -> Self {
+    pub fn with_reason(mut self, reason: impl Into<Box<str>>) -> Self {
         self.reason = Some(reason.into());
         self
     }
 
     /// The same error carrying advice for a person.
     #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
