@@ -85,6 +85,11 @@ macro_rules! reasons {
     ($( $(#[doc = $doc:literal])+ $id:ident = $value:expr; )*) => {
         $( $(#[doc = $doc])+ pub const $id: Reason = $value; )*
 
+        /// The reason called `name`, if there is one. Of two with the same name the first.
+        pub fn find(name: &str) -> Option<Reason> {
+            [$($id),*].into_iter().find(|reason| reason.name == name)
+        }
+
         /// Every named reason with its meaning: the source of the events reference page.
         pub fn reference() -> Vec<(Reason, &'static str)> {
             vec![$( ($id, concat!($($doc),+).trim_ascii_start()) ),*]

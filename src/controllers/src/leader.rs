@@ -1,0 +1,223 @@
+//! Leader election by Lease: of all replicas exactly one acts.
+//!
+//! Compatible with client-go's `LeaseLock`, so replicas of the reference and of this controller exclude each other
+//! during a swap of images. Safety rests on durations only, never on comparing clocks of machines: a candidate
+//! waits a whole lease after it *saw* the record change, and a leader stops before its lease could have run out
+//! for anybody who saw the last renewal. Unlike the reference, the lease is given back on a graceful stop.
+
+mod record;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use karpenter_model::Clock;
+use karpenter_telemetry::metrics::Metrics;
+use kube::api::{Api, PostParams};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+pub use record::Holder;
+
+/// How long the leader may take to act on a stop before the lease is given back under it.
+const LEASE: Duration = Duration::from_secs(15);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Who stands for election, and for which Lease.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Unique to the process: host name and a random part.
+    pub identity: String,
+    /// How long others must leave the leader alone after seeing its last renewal.
+    pub lease: Duration,
+    /// How long the leader tries to renew before it gives up; shorter than `lease`.
+    pub renew_deadline: Duration,
+    /// Pause between tries.
+    pub retry: Duration,
+}
+
+impl Candidate {
+    /// A candidate with the durations of the reference: 15 s, 10 s and 2 s.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>, identity: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            identity: identity.into(),
+            lease: LEASE,
+            renew_deadline: RENEW_DEADLINE,
+            retry: RETRY,
+        }
+    }
+}
+
+/// Why the process no longer leads. Either way it has to exit with an error.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaderError {
+    /// The lease could not be renewed in time; somebody else may act from now on.
+    #[error(
+        "lost lease `{namespace}/{name}`: not renewed for {after:?}; the process restarts as a candidate"
+    )]
+    Lost { namespace: String, name: String, after: Duration },
+}
+
+/// Waits to be elected, then runs `lead` until it returns or the lease is lost.
+///
+/// `lead` gets a token that is cancelled when `shutdown` is; it should drain and return, while the lease is still
+/// being renewed, and the lease is given back afterwards. When the lease is lost `lead` is dropped at once.
+pub async fn run<F: Future<Output = ()>>(
+    client: kube::Client,
+    candidate: Candidate,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    shutdown: CancellationToken,
+    lead: impl FnOnce(CancellationToken) -> F,
+) -> Result<(), LeaderError> {
+    let mut election = Election {
+        leases: Api::namespaced(client, &candidate.namespace),
+        candidate,
+        clock,
+        seen: None,
+        metrics,
+    };
+    tokio::select! {
+        () = shutdown.cancelled() => return Ok(()),
+        () = election.acquire() => {}
+    }
+    let leading = lead(shutdown.child_token());
+    let ended = tokio::select! {
+        () = leading => Ok(()),
+        after = election.keep() => Err(after),
+    };
+    election.metrics.operator.leader.set([&election.candidate.name], 0.0);
+    match ended {
+        Ok(()) => {
+            election.release().await;
+            Ok(())
+        }
+        Err(after) => {
+            let Candidate { namespace, name, .. } = election.candidate;
+            tracing::error!(lease = name, "lost leadership");
+            Err(LeaderError::Lost { namespace, name, after })
+        }
+    }
+}
+
+struct Election {
+    leases: Api<Lease>,
+    candidate: Candidate,
+    clock: Arc<dyn Clock>,
+    /// The record as last seen and when it was seen to change.
+    seen: Option<(Lease, Instant)>,
+    metrics: Arc<Metrics>,
+}
+
+impl Election {
+    /// Returns when the lease is ours.
+    async fn acquire(&mut self) {
+        tracing::info!(lease = self.candidate.name, identity = self.candidate.identity, "waiting to lead");
+        self.metrics.operator.leader.set([&self.candidate.name], 0.0);
+        loop {
+            match timeout(self.candidate.renew_deadline, self.try_hold()).await {
+                Ok(Ok(true)) => break,
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "cannot acquire lease, trying again"),
+                Err(_elapsed) => tracing::warn!("acquiring the lease takes too long, trying again"),
+            }
+            sleep(self.candidate.retry).await;
+        }
+        tracing::info!(lease = self.candidate.name, identity = self.candidate.identity, "leading");
+        self.metrics.operator.leader.set([&self.candidate.name], 1.0);
+    }
+
+    /// Renews until that fails for the renew deadline; returns how long it had failed.
+    async fn keep(&mut self) -> Duration {
+        let mut renewed = Instant::now();
+        loop {
+            sleep(self.candidate.retry).await;
+            let left = self.candidate.renew_deadline.saturating_sub(renewed.elapsed());
+            let started = Instant::now();
+            match timeout(left, self.try_hold()).await {
+                // Others count from when they see the renewal, which is not before the call started.
+                Ok(Ok(true)) => renewed = started,
+                Ok(Ok(false)) => return renewed.elapsed(),
+                Ok(Err(error)) => tracing::warn!(%error, "cannot renew lease, trying again"),
+                Err(_elapsed) => {}
+            }
+            if renewed.elapsed() >= self.candidate.renew_deadline {
+                return renewed.elapsed();
+            }
+        }
+    }
+
+    /// One try to take or renew the lease; false when somebody else holds it.
+    async fn try_hold(&mut self) -> Result<bool, kube::Error> {
+        let Some(present) = self.leases.get_opt(&self.candidate.name).await? else {
+            let lease = record::first(&self.candidate, self.clock.now());
+            let created = self.leases.create(&PostParams::default(), &lease).await;
+            return self.taken(created);
+        };
+        self.observe(&present);
+        if !self.may_take(&present) {
+            return Ok(false);
+        }
+        let lease = record::held(present, &self.candidate, self.clock.now());
+        let replaced = self.leases.replace(&self.candidate.name, &PostParams::default(), &lease).await;
+        self.taken(replaced)
+    }
+
+    /// Somebody else being quicker is not an error.
+    fn taken(&mut self, written: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
+        match written {
+            Ok(lease) => {
+                self.observe(&lease);
+                Ok(true)
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes when the record changed, by our own time.
+    fn observe(&mut self, lease: &Lease) {
+        if self.seen.as_ref().is_none_or(|(seen, _)| seen.spec != lease.spec) {
+            self.seen = Some((lease.clone(), Instant::now()));
+        }
+    }
+
+    fn may_take(&self, present: &Lease) -> bool {
+        match Holder::of(present) {
+            Holder::Nobody => true,
+            Holder::Somebody { identity, .. } if identity == self.candidate.identity => true,
+            Holder::Somebody { lease, .. } => {
+                self.seen.as_ref().is_some_and(|(_, since)| since.elapsed() >= lease)
+            }
+        }
+    }
+
+    /// Gives the lease back so that a successor need not wait; best effort.
+    async fn release(&mut self) {
+        let released = async {
+            let Some(present) = self.leases.get_opt(&self.candidate.name).await? else { return Ok(()) };
+            let ours = matches!(Holder::of(&present), Holder::Somebody { identity, .. } if identity == self.candidate.identity);
+            if ours {
+                let lease = record::released(present, self.clock.now());
+                self.leases.replace(&self.candidate.name, &PostParams::default(), &lease).await?;
+            }
+            Ok::<_, kube::Error>(())
+        };
+        match timeout(self.candidate.retry, released).await {
+            Ok(Ok(())) => tracing::info!(lease = self.candidate.name, "released lease"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot release lease; a successor waits for it to run out")
+            }
+            Err(_elapsed) => {
+                tracing::warn!("releasing the lease takes too long; a successor waits for it to run out")
+            }
+        }
+    }
+}

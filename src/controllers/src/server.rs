@@ -1,0 +1,119 @@
+//! The two HTTP endpoints of the process: metrics, and health probes.
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use karpenter_telemetry::metrics::Metrics;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::Settings;
+
+/// Whether the process can do its work; shared by whoever knows and the readiness probe.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    /// Says that the views of the cluster are complete, or that they no longer are.
+    pub fn set(&self, ready: bool) {
+        self.0.store(ready, Ordering::Relaxed);
+    }
+
+    /// What the probe answers.
+    pub fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why an endpoint is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("cannot listen on port {port} for {endpoint}; stop what uses it or set flag `--{flag}`")]
+    Bind {
+        endpoint: &'static str,
+        port: u16,
+        flag: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("serving {endpoint} ended")]
+    Serve {
+        endpoint: &'static str,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Serves metrics and probes on the configured ports of every address until `shutdown`. Port 0 leaves an endpoint out.
+pub async fn run(
+    settings: &Settings,
+    metrics: Arc<Metrics>,
+    readiness: Readiness,
+    shutdown: CancellationToken,
+) -> Result<(), ServerError> {
+    let metrics_listener = bind("metrics", settings.metrics_port, "metrics-port").await?;
+    let probe_listener = bind("health probes", settings.health_probe_port, "health-probe-port").await?;
+    let metrics = serve("metrics", metrics_listener, metrics_routes(metrics), shutdown.clone());
+    let probes = serve("health probes", probe_listener, probe_routes(readiness), shutdown);
+    tokio::try_join!(metrics, probes).map(|((), ())| ())
+}
+
+/// `/metrics` in the text exposition format.
+pub fn metrics_routes(metrics: Arc<Metrics>) -> Router {
+    let render = |State(metrics): State<Arc<Metrics>>| async move {
+        ([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], metrics.render())
+    };
+    Router::new().route("/metrics", get(render)).with_state(metrics)
+}
+
+/// `/healthz`, which answers while the process lives, and `/readyz`, which answers once it can do its work.
+pub fn probe_routes(readiness: Readiness) -> Router {
+    let ready = |State(readiness): State<Readiness>| async move {
+        if readiness.get() {
+            (StatusCode::OK, "ok").into_response()
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, "the view of the cluster is not complete yet").into_response()
+        }
+    };
+    Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(ready)).with_state(readiness)
+}
+
+async fn bind(
+    endpoint: &'static str,
+    port: u16,
+    flag: &'static str,
+) -> Result<Option<TcpListener>, ServerError> {
+    if port == 0 {
+        return Ok(None);
+    }
+    // One socket for IPv6 and IPv4; machines without IPv6 get IPv4 alone.
+    let every_address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    let bound = match TcpListener::bind(every_address).await {
+        Ok(listener) => Ok(listener),
+        Err(_no_ipv6) => TcpListener::bind(SocketAddr::from(([0, 0, 0, 0], port))).await,
+    };
+    bound.map(Some).map_err(|source| ServerError::Bind { endpoint, port, flag, source })
+}
+
+async fn serve(
+    endpoint: &'static str,
+    listener: Option<TcpListener>,
+    routes: Router,
+    shutdown: CancellationToken,
+) -> Result<(), ServerError> {
+    let Some(listener) = listener else {
+        shutdown.cancelled().await;
+        return Ok(());
+    };
+    axum::serve(listener, routes)
+        .with_graceful_shutdown(shutdown.cancelled_owned())
+        .await
+        .map_err(|source| ServerError::Serve { endpoint, source })
+}

@@ -1,0 +1,129 @@
+//! Every setting of the controller: names, defaults, and what each value may be (spec core-disruption 5.1).
+//!
+//! The binary collects texts from flags and environment; [`Settings::resolve`] turns them into types once. A wrong
+//! value is an error that names where it came from, what it was and what is allowed. (The reference silently falls
+//! back to the default for unreadable environment variables; a typo must not change behaviour unnoticed.)
+
+mod error;
+mod flag;
+mod read;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_model::settings::{MinValuesPolicy, PreferencePolicy};
+use karpenter_telemetry::logging;
+
+pub use error::{SettingError, Source};
+pub use flag::{FLAGS, Flag};
+
+use read::Reader;
+
+/// The settings of one process, resolved and valid.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What decisions depend on.
+    pub decisions: Arc<karpenter_model::Settings>,
+    /// Port of `/metrics`.
+    pub metrics_port: u16,
+    /// Port of `/healthz` and `/readyz`.
+    pub health_probe_port: u16,
+    /// Sustained Kubernetes requests per second.
+    pub kube_client_qps: u32,
+    /// Kubernetes requests that may be made at once above the sustained rate.
+    pub kube_client_burst: u32,
+    /// How the one active replica is chosen.
+    pub leader_election: LeaderElection,
+    /// Start watches before leading, so that a successor is ready at once.
+    pub warm_up: bool,
+    /// Publish a series per pod, node and pool.
+    pub cluster_state_observability: bool,
+    /// Serve `/debug/pprof`. Accepted for compatibility; this binary has no such endpoint.
+    pub enable_profiling: bool,
+    /// Memory the process should stay below, in bytes; `None` is unlimited.
+    pub memory_limit_bytes: Option<u64>,
+    /// CPU the process was promised, in thousandths of a core; at least 1.
+    pub cpu_requests_millicores: u32,
+    pub log_level: logging::Level,
+    pub log_outputs: Vec<logging::Output>,
+    pub log_error_outputs: Vec<logging::Output>,
+}
+
+/// How the one active replica is chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderElection {
+    pub enabled: bool,
+    /// Name of the Lease.
+    pub name: String,
+    /// Namespace of the Lease; `None` is the pod's own.
+    pub namespace: Option<String>,
+}
+
+impl Settings {
+    /// Resolves every setting. `given` answers with the text and its origin when a flag or variable is set; the
+    /// flag wins over the variable, which is the caller's part. All wrong values are reported together.
+    pub fn resolve<'a>(
+        given: impl Fn(&Flag) -> Option<(&'a str, Source)>,
+    ) -> Result<Self, Vec<SettingError>> {
+        let mut reader = Reader::new(given);
+        let settings = Self {
+            decisions: Arc::new(karpenter_model::Settings {
+                batch_max: reader.duration("batch-max-duration"),
+                batch_idle: reader.duration("batch-idle-duration"),
+                preference_policy: reader.choice(
+                    "preference-policy",
+                    &[("Respect", PreferencePolicy::Respect), ("Ignore", PreferencePolicy::Ignore)],
+                ),
+                min_values_policy: reader.choice(
+                    "min-values-policy",
+                    &[("Strict", MinValuesPolicy::Strict), ("BestEffort", MinValuesPolicy::BestEffort)],
+                ),
+                ignore_dra_requests: reader.boolean("ignore-dra-requests"),
+                gates: reader.gates("feature-gates"),
+                ..karpenter_model::Settings::default()
+            }),
+            metrics_port: reader.number("metrics-port"),
+            health_probe_port: reader.number("health-probe-port"),
+            kube_client_qps: reader.number("kube-client-qps"),
+            kube_client_burst: reader.number("kube-client-burst"),
+            leader_election: LeaderElection {
+                enabled: !reader.boolean("disable-leader-election"),
+                name: reader.text("leader-election-name"),
+                namespace: Some(reader.text("leader-election-namespace")).filter(|name| !name.is_empty()),
+            },
+            warm_up: !reader.boolean("disable-controller-warmup"),
+            cluster_state_observability: !reader.boolean("disable-cluster-state-observability"),
+            enable_profiling: reader.boolean("enable-profiling"),
+            memory_limit_bytes: u64::try_from(reader.number::<i64>("memory-limit"))
+                .ok()
+                .filter(|bytes| *bytes > 0),
+            cpu_requests_millicores: u32::try_from(reader.number::<i64>("cpu-requests"))
+                .ok()
+                .filter(|millicores| *millicores > 0)
+                .unwrap_or(flag::CPU_REQUESTS_DEFAULT),
+            log_level: reader.log_level("log-level"),
+            log_outputs: reader.outputs("log-output-paths"),
+            log_error_outputs: reader.outputs("log-error-output-paths"),
+        };
+        reader.finish().map(|()| settings)
+    }
+
+    /// Workers for a controller that has `least` on one core and `most` on sixty (spec core-disruption 0.8).
+    pub fn concurrency(&self, least: u32, most: u32) -> usize {
+        let cores = self.cpu_requests_millicores.div_ceil(1000).clamp(1, 60);
+        let extra = u64::from(most - least) * u64::from(cores - 1) / 59;
+        usize::try_from(u64::from(least) + extra).unwrap_or(usize::MAX)
+    }
+
+    /// How long the process waits for running passes when it is told to stop.
+    pub const DRAIN: Duration = Duration::from_secs(10);
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::resolve(|_| None).expect("invariant: every default is valid, checked by a test")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! What is wrong with a setting, said so that it can be put right.
+
+use std::fmt;
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The command line.
+    Flag,
+    /// The environment.
+    Environment,
+}
+
+/// A value that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingError {
+    /// Flag name without dashes.
+    pub flag: &'static str,
+    /// Environment variable.
+    pub env: &'static str,
+    pub source: Source,
+    pub value: String,
+    /// What would have been accepted.
+    pub allowed: String,
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { flag, env, source, value, allowed } = self;
+        match source {
+            Source::Flag => write!(f, "flag `--{flag}` is `{value}`; use {allowed}"),
+            Source::Environment => write!(f, "environment variable `{env}` is `{value}`; use {allowed}"),
+        }
+    }
+}
+
+impl std::error::Error for SettingError {}

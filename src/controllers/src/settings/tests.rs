@@ -1,0 +1,114 @@
+//! Defaults are those of the reference, and a wrong value says what to write instead.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use karpenter_model::settings::PreferencePolicy;
+use karpenter_telemetry::logging::{Level, Output};
+
+use super::{FLAGS, SettingError, Settings, Source};
+
+fn resolve(given: &[(&'static str, &'static str)], source: Source) -> Result<Settings, Vec<SettingError>> {
+    let given: BTreeMap<&str, &str> = given.iter().copied().collect();
+    Settings::resolve(|flag| given.get(flag.name).map(|value| (*value, source)))
+}
+
+#[test]
+fn defaults_are_those_of_the_reference() {
+    let settings = Settings::default();
+    assert_eq!(*settings.decisions, karpenter_model::Settings::default());
+    assert_eq!((settings.metrics_port, settings.health_probe_port), (8080, 8081));
+    assert_eq!((settings.kube_client_qps, settings.kube_client_burst), (200, 300));
+    assert!(settings.leader_election.enabled);
+    assert_eq!(settings.leader_election.name, "karpenter-leader-election");
+    assert_eq!(settings.leader_election.namespace, None);
+    assert!(!settings.warm_up && settings.cluster_state_observability);
+    assert_eq!((settings.memory_limit_bytes, settings.cpu_requests_millicores), (None, 1000));
+    assert_eq!(settings.log_level, Level::Info);
+    assert_eq!(settings.log_outputs, [Output::Stdout]);
+}
+
+#[test]
+fn a_wrong_value_names_flag_value_and_what_is_allowed() {
+    let table = [
+        ("metrics-port", "70000", "flag `--metrics-port` is `70000`; use a port, 0 to 65535"),
+        ("log-level", "loud", "flag `--log-level` is `loud`; use debug, info, warn or error"),
+        ("preference-policy", "respect", "flag `--preference-policy` is `respect`; use Respect or Ignore"),
+        (
+            "batch-max-duration",
+            "10",
+            "flag `--batch-max-duration` is `10`; use a duration above zero such as 10s, 1m30s or 500ms",
+        ),
+        ("disable-leader-election", "1", "flag `--disable-leader-election` is `1`; use true or false"),
+        (
+            "feature-gates",
+            "NodeRepair=yes",
+            "flag `--feature-gates` is `NodeRepair=yes`; use Name=true or Name=false, separated by commas",
+        ),
+        (
+            "feature-gates",
+            "NodeRepair",
+            "flag `--feature-gates` is `NodeRepair`; use Name=true or Name=false, separated by commas",
+        ),
+    ];
+    for (flag, value, want) in table {
+        let errors = resolve(&[(flag, value)], Source::Flag).unwrap_err();
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [want]);
+    }
+}
+
+#[test]
+fn all_wrong_values_are_reported_together_and_name_the_variable_when_it_came_from_there() {
+    let errors = resolve(&[("metrics-port", "x"), ("log-level", "x")], Source::Environment).unwrap_err();
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), 2);
+    assert!(texts[0].starts_with("environment variable `METRICS_PORT` is `x`"), "{texts:?}");
+}
+
+#[test]
+fn values_are_read() {
+    let settings = resolve(
+        &[
+            ("batch-max-duration", "1m30s"),
+            ("preference-policy", "Ignore"),
+            ("feature-gates", " NodeRepair=true, Unknown=true ,ReservedCapacity=false"),
+            ("memory-limit", "1073741824"),
+            ("cpu-requests", "-5"),
+            ("leader-election-namespace", "karpenter"),
+            ("log-output-paths", "stderr, /tmp/log"),
+        ],
+        Source::Flag,
+    )
+    .unwrap();
+    assert_eq!(settings.decisions.batch_max, Duration::from_secs(90));
+    assert_eq!(settings.decisions.preference_policy, PreferencePolicy::Ignore);
+    assert!(settings.decisions.gates.node_repair && !settings.decisions.gates.reserved_capacity);
+    assert_eq!(settings.memory_limit_bytes, Some(1 << 30));
+    assert_eq!(settings.cpu_requests_millicores, 1000, "not above zero means the default");
+    assert_eq!(settings.leader_election.namespace.as_deref(), Some("karpenter"));
+    assert_eq!(settings.log_outputs, [Output::Stderr, Output::File("/tmp/log".into())]);
+}
+
+#[test]
+fn the_environment_takes_booleans_as_go_writes_them() {
+    for (text, want) in [("1", true), ("T", true), ("True", true), ("0", false), ("f", false)] {
+        let settings = resolve(&[("disable-leader-election", text)], Source::Environment).unwrap();
+        assert_eq!(!settings.leader_election.enabled, want, "{text}");
+    }
+}
+
+#[test]
+fn workers_grow_linearly_with_cores() {
+    let workers = |millicores| {
+        Settings { cpu_requests_millicores: millicores, ..Settings::default() }.concurrency(1000, 5000)
+    };
+    assert_eq!((workers(500), workers(1000), workers(60_000), workers(90_000)), (1000, 1000, 5000, 5000));
+    assert_eq!(workers(2000), 1067);
+}
+
+#[test]
+fn flags_and_variables_have_the_same_words() {
+    for flag in FLAGS {
+        assert_eq!(flag.env, flag.name.replace('-', "_").to_uppercase());
+    }
+}
