@@ -16,6 +16,7 @@ mod resource;
 
 pub mod annotations;
 pub mod conditions;
+pub mod crd;
 pub mod ec2nodeclass;
 pub mod labels;
 pub mod nodeclaim;
@@ -23,6 +24,7 @@ pub mod nodepool;
 pub mod taints;
 
 pub use condition::{Condition, ConditionStatus};
+pub use crd::{crd_values, crds, crds_yaml};
 pub use duration::{Duration, InvalidDuration, NillableDuration, parse_go_duration};
 pub use ec2nodeclass::{EC2NodeClass, Ec2NodeClassSpec, Ec2NodeClassStatus};
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};

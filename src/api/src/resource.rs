@@ -93,6 +93,7 @@ macro_rules! custom_resource {
                     kind: Option<String>,
                     #[serde(default)]
                     metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+                    #[serde(default)]
                     spec: $spec,
                     status: Option<$status>,
                 }
