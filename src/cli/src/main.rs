@@ -1,1 +1,48 @@
-fn main(){}
+//! `karpenter`: one binary from an AWS account to a running cluster that scales its own nodes.
+//!
+//! This crate is the composition root: it reads arguments and environment, builds settings and clients, and
+//! hands them to the libraries. One file per subcommand under `command/`; nothing here decides anything about
+//! pods, prices or nodes.
+
+mod command;
+mod complaint;
+mod flags;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Node autoscaler for Kubernetes on AWS: right-sized instances for pods that do not fit, and fewer of them
+/// when they are not needed.
+#[derive(Parser)]
+#[command(name = "karpenter", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the controller: launch, register, drain and remove nodes
+    Controller(Box<command::controller::Arguments>),
+    /// Make an AWS account ready for a cluster: roles, queue, rules, tags
+    Bootstrap(Box<command::bootstrap::Arguments>),
+    /// Print the custom resource definitions, ready for `kubectl apply -f -`
+    Crds,
+    /// Watch pods become nodes and disappear again, all in memory
+    Demo(command::demo::Arguments),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Controller(arguments) => command::controller::run(*arguments),
+        Command::Bootstrap(arguments) => command::bootstrap::run(*arguments),
+        Command::Crds => command::crds::run(),
+        Command::Demo(arguments) => command::demo::run(arguments),
+    };
+    outcome.unwrap_or_else(|error| {
+        complaint::print(&error);
+        ExitCode::FAILURE
+    })
+}

@@ -3,6 +3,7 @@
 //! Everything a reviewer would otherwise have to remember is here: who may depend on whom, that no source
 //! file is forgotten, that files stay readable.
 
+mod generate;
 mod tidy;
 
 use std::path::PathBuf;
@@ -21,11 +22,19 @@ struct Args {
 enum Task {
     /// Checks the repository's rules; prints every violation and fails if there is one.
     Tidy,
+    /// Writes the files that come from the code; with `--check` only says which are stale.
+    Generate {
+        /// Write nothing.
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 fn main() -> ExitCode {
     let outcome = match Args::parse().task {
         Task::Tidy => tidy::run(&repository_root()),
+        Task::Generate { check: true } => generate::check(&repository_root()),
+        Task::Generate { check: false } => generate::write(&repository_root()),
     };
     match outcome {
         Ok(violations) if violations.is_empty() => ExitCode::SUCCESS,

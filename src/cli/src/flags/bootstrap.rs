@@ -1,0 +1,137 @@
+//! Flags of `karpenter bootstrap` and their way into its settings.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
+use karpenter_aws_client::{Partition, eks};
+use karpenter_bootstrap::Settings;
+use karpenter_bootstrap::settings::Identity;
+
+/// The cluster, names and options.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BootstrapFlags {
+    /// Name of the EKS cluster
+    #[arg(long, env)]
+    pub(crate) cluster_name: String,
+    /// Region of the cluster; else the SDK's own choice (`AWS_REGION`, profile)
+    #[arg(long)]
+    pub(crate) region: Option<String>,
+    /// Use this endpoint for every AWS service: an emulator's
+    #[arg(long, env = "AWS_ENDPOINT_URL")]
+    pub(crate) endpoint_url: Option<String>,
+    /// How the controller gets its credentials
+    #[arg(long, default_value = "pod-identity")]
+    pub(crate) identity: IdentityKind,
+    /// Namespace of the controller's service account
+    #[arg(long, default_value = "kube-system")]
+    pub(crate) namespace: String,
+    /// Name of the controller's service account
+    #[arg(long, default_value = "karpenter")]
+    pub(crate) service_account: String,
+    /// IAM path of roles, policies and profile
+    #[arg(long, default_value = "/")]
+    pub(crate) iam_path: String,
+    /// ARN of the permissions boundary of both roles
+    #[arg(long)]
+    pub(crate) permissions_boundary: Option<String>,
+    /// Name of the node role; an existing role that is not ours is used as it is
+    #[arg(long)]
+    pub(crate) node_role_name: Option<String>,
+    /// Name of the controller role
+    #[arg(long)]
+    pub(crate) controller_role_name: Option<String>,
+    /// Name of the interruption queue
+    #[arg(long)]
+    pub(crate) queue_name: Option<String>,
+    /// ARN of the key that encrypts the queue, instead of SQS's own; its policy must let
+    /// events.amazonaws.com use it
+    #[arg(long)]
+    pub(crate) queue_kms_key: Option<String>,
+    /// ARN of a further managed policy of the node role (repeatable)
+    #[arg(long = "extra-node-policy", value_name = "ARN")]
+    pub(crate) extra_node_policies: Vec<String>,
+    /// ARN of a further role that an EC2NodeClass names (repeatable)
+    #[arg(long = "extra-pass-role", value_name = "ARN")]
+    pub(crate) extra_pass_roles: Vec<String>,
+    /// ARN of a private SSM parameter that an EC2NodeClass names (repeatable)
+    #[arg(long = "extra-ssm-parameter", value_name = "ARN")]
+    pub(crate) extra_ssm_parameters: Vec<String>,
+    /// Tag for everything that is created (repeatable)
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) tags: Vec<(String, String)>,
+    /// Subnet to tag for discovery (repeatable); else the cluster's private ones
+    #[arg(long = "subnet", value_name = "ID")]
+    pub(crate) subnets: Vec<String>,
+    /// Security group to tag for discovery; else the cluster security group
+    #[arg(long, value_name = "ID")]
+    pub(crate) security_group: Option<String>,
+    /// Let the controller read the zonal-shift status of the cluster
+    #[arg(long)]
+    pub(crate) zonal_shift: bool,
+    /// Make no EKS access entry for the node role
+    #[arg(long)]
+    pub(crate) no_access_entry: bool,
+}
+
+/// Values of `--identity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IdentityKind {
+    /// EKS Pod Identity; needs the eks-pod-identity-agent add-on.
+    PodIdentity,
+    /// IAM roles for service accounts; needs the cluster's OIDC provider in IAM.
+    Irsa,
+    /// No controller role.
+    None,
+}
+
+impl BootstrapFlags {
+    /// Settings for this account. The issuer of IRSA comes from the cluster.
+    pub(crate) fn settings(
+        &self,
+        account: &str,
+        region: &str,
+        partition: Partition,
+        cluster: &eks::Cluster,
+    ) -> anyhow::Result<Settings> {
+        let mut settings = Settings::new(&self.cluster_name, region, account, partition);
+        settings.identity = match self.identity {
+            IdentityKind::PodIdentity => Identity::PodIdentity,
+            IdentityKind::None => Identity::None,
+            IdentityKind::Irsa => {
+                let issuer = cluster.oidc_issuer.as_deref().ok_or_else(|| {
+                    anyhow::anyhow!("cluster `{}` has no OIDC issuer, which --identity irsa needs", self.cluster_name)
+                })?;
+                Identity::Irsa { issuer: issuer.trim_start_matches("https://").to_owned() }
+            }
+        };
+        settings.tags = self.tags.iter().cloned().collect::<BTreeMap<_, _>>();
+        settings.namespace.clone_from(&self.namespace);
+        settings.service_account.clone_from(&self.service_account);
+        settings.iam_path.clone_from(&self.iam_path);
+        settings.permissions_boundary.clone_from(&self.permissions_boundary);
+        settings.node_role_name.clone_from(&self.node_role_name);
+        settings.controller_role_name.clone_from(&self.controller_role_name);
+        settings.queue_name.clone_from(&self.queue_name);
+        settings.queue_kms_key.clone_from(&self.queue_kms_key);
+        settings.extra_node_policies.clone_from(&self.extra_node_policies);
+        settings.extra_pass_roles.clone_from(&self.extra_pass_roles);
+        settings.extra_ssm_parameters.clone_from(&self.extra_ssm_parameters);
+        settings.subnets.clone_from(&self.subnets);
+        settings.security_group.clone_from(&self.security_group);
+        settings.zonal_shift = self.zonal_shift;
+        settings.access_entry = !self.no_access_entry;
+        let wrong = settings.validate();
+        if !wrong.is_empty() {
+            let lines: Vec<_> = wrong.iter().map(|invalid| format!("--{invalid}")).collect();
+            anyhow::bail!("{}", lines.join("\n"));
+        }
+        Ok(settings)
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
