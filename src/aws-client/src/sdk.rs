@@ -1,1 +1,135 @@
-//! The backend over the AWS SDK.
+//! The backend over the AWS SDK: real AWS, or any endpoint that speaks its protocols.
+//!
+//! One file per service, conversion code only: no decision, no cache, no state. One TLS stack (rustls with ring),
+//! one retry policy, one user agent for all services.
+//!
+//! Credentials come from the default chain (environment, web identity, container endpoint, instance metadata);
+//! there is no way to pass them as values, so they cannot end up in a settings dump.
+
+mod call;
+mod convert;
+mod ec2;
+mod eks;
+mod events;
+mod iam;
+mod pricing;
+mod sqs;
+mod ssm;
+mod sts;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+
+use crate::{Clients, Error, Partition, Result};
+
+/// Where and how to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Region; `None` takes it from the environment, the profile or instance metadata.
+    pub region: Option<String>,
+    /// One endpoint for all services, for emulators and tests; `None` is real AWS.
+    pub endpoint_url: Option<String>,
+    /// Ends the user agent, as `karpenter.sh-<version>`.
+    pub version: String,
+    /// How failed requests are repeated.
+    pub retries: Retries,
+    /// Limit for one attempt. Must exceed the 20 s of a long poll.
+    pub attempt_timeout: Duration,
+    /// Limit for a call with all its attempts; 4 minutes in the reference (spec aws-provider 2.2).
+    pub call_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            region: None,
+            endpoint_url: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            retries: Retries::Standard { max_attempts: 5 },
+            attempt_timeout: Duration::from_secs(60),
+            call_timeout: Duration::from_secs(240),
+        }
+    }
+}
+
+/// How failed requests are repeated. Always bounded: whoever called decides what an hour of failure means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retries {
+    /// One attempt.
+    Never,
+    /// Exponential back-off with jitter.
+    Standard {
+        /// Attempts in all, at least 1.
+        max_attempts: u32,
+    },
+    /// The same, plus a client-side rate that falls when AWS throttles and rises slowly again.
+    Adaptive {
+        /// Attempts in all, at least 1.
+        max_attempts: u32,
+    },
+}
+
+impl Retries {
+    fn config(self) -> RetryConfig {
+        match self {
+            Self::Never => RetryConfig::disabled(),
+            Self::Standard { max_attempts } => RetryConfig::standard().with_max_attempts(max_attempts.max(1)),
+            Self::Adaptive { max_attempts } => RetryConfig::adaptive().with_max_attempts(max_attempts.max(1)),
+        }
+    }
+}
+
+/// Builds the clients. Makes no AWS call; only looking up the region may ask instance metadata.
+pub async fn connect(config: Config) -> Result<Clients> {
+    let sdk = load(&config).await?;
+    let region = sdk.region().map(ToString::to_string).ok_or_else(|| {
+        Error::invalid(
+            "connect",
+            "region",
+            "no region in settings, environment, profile or instance metadata; set `AWS_REGION`",
+        )
+    })?;
+    let pricing_region = Region::from_static(Partition::pricing_region(&region));
+    Ok(Clients {
+        ec2: Arc::new(ec2::Client::new(&sdk)),
+        iam: Arc::new(iam::Client::new(&sdk)),
+        sqs: Arc::new(sqs::Client::new(&sdk)),
+        events: Arc::new(events::Client::new(&sdk)),
+        ssm: Arc::new(ssm::Client::new(&sdk)),
+        pricing: Arc::new(pricing::Client::new(&sdk.to_builder().region(pricing_region).build())),
+        eks: Arc::new(eks::Client::new(&sdk)),
+        sts: Arc::new(sts::Client::new(&sdk)),
+        partition: Partition::of_region(&region),
+        region,
+    })
+}
+
+async fn load(config: &Config) -> Result<SdkConfig> {
+    let name = format!("karpenter.sh-{}", config.version);
+    let app_name = AppName::new(name.clone())
+        .map_err(|error| Error::invalid("connect", name, format!("not usable as user agent: {error}")))?;
+    let http =
+        aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(5))
+        .operation_attempt_timeout(config.attempt_timeout)
+        .operation_timeout(config.call_timeout)
+        .build();
+    let mut loader = aws_config::defaults(BehaviorVersion::latest())
+        .http_client(http)
+        .app_name(app_name)
+        .retry_config(config.retries.config())
+        .timeout_config(timeouts);
+    if let Some(region) = &config.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    if let Some(url) = &config.endpoint_url {
+        loader = loader.endpoint_url(url);
+    }
+    Ok(loader.load().await)
+}
