@@ -1,0 +1,112 @@
+//! A small cache whose entries expire by an injected clock.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use karpenter_model::Clock;
+
+/// Key to value with one time to live for all entries.
+///
+/// Expired entries are dropped when they are met and whenever something is inserted, so the cache is never
+/// larger than what was asked for within one time to live.
+pub struct TtlCache<K, V> {
+    clock: Arc<dyn Clock>,
+    ttl: Duration,
+    entries: Mutex<BTreeMap<K, Entry<V>>>,
+}
+
+struct Entry<V> {
+    value: V,
+    expires: Timestamp,
+}
+
+impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
+    /// An empty cache.
+    pub fn new(clock: Arc<dyn Clock>, ttl: Duration) -> Self {
+        Self { clock, ttl, entries: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// The value, if it has not expired.
+    pub fn get(&self, key: &K) -> Option<V> {
+        let now = self.clock.now();
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        match entries.get(key) {
+            Some(entry) if entry.expires > now => Some(entry.value.clone()),
+            Some(_) => {
+                entries.remove(key);
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// Inserts or replaces a value with the usual time to live.
+    pub fn put(&self, key: K, value: V) {
+        self.put_for(key, value, self.ttl);
+    }
+
+    /// Inserts or replaces a value with its own time to live.
+    pub fn put_for(&self, key: K, value: V, ttl: Duration) {
+        let now = self.clock.now();
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|_, entry| entry.expires > now);
+        entries.insert(key, Entry { value, expires: later(now, ttl) });
+    }
+
+    /// Forgets one entry.
+    pub fn remove(&self, key: &K) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    /// Forgets everything that does not pass.
+    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|key, entry| keep(key, &entry.value));
+    }
+
+    /// Every entry that has not expired, by key.
+    pub fn entries(&self) -> Vec<(K, V)> {
+        let now = self.clock.now();
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries
+            .iter()
+            .filter(|(_, entry)| entry.expires > now)
+            .map(|(key, entry)| (key.clone(), entry.value.clone()))
+            .collect()
+    }
+}
+
+impl<K, V> std::fmt::Debug for TtlCache<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TtlCache").field("ttl", &self.ttl).finish_non_exhaustive()
+    }
+}
+
+/// `now` plus `span`; the far end of time when that does not exist.
+pub fn later(now: Timestamp, span: Duration) -> Timestamp {
+    SignedDuration::try_from(span)
+        .ok()
+        .and_then(|span| now.checked_add(span).ok())
+        .unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ManualClock;
+
+    #[test]
+    fn entries_expire_by_the_given_clock() {
+        let clock = Arc::new(ManualClock::default());
+        let cache = TtlCache::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_secs(60));
+        cache.put("a", 1);
+        cache.put_for("b", 2, Duration::from_secs(5));
+        clock.advance(Duration::from_secs(10));
+        assert_eq!((cache.get(&"a"), cache.get(&"b")), (Some(1), None));
+        assert_eq!(cache.entries(), [("a", 1)]);
+        clock.advance(Duration::from_secs(50));
+        assert_eq!(cache.get(&"a"), None);
+    }
+}

@@ -1,0 +1,5 @@
+//! Where nodes stand: subnets with their free addresses, and security groups (spec aws-provider 7).
+
+pub mod addresses;
+pub mod security_groups;
+pub mod subnets;

@@ -1,0 +1,133 @@
+//! Subnets: which ones a NodeClass selects, and which one a launch uses in each zone (spec aws-provider 7.1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_api::EC2NodeClass;
+use karpenter_api::ec2nodeclass::Subnet as StatusSubnet;
+use karpenter_aws_client::ec2::{Ec2, Subnet, SubnetQuery};
+use karpenter_aws_client::id::SubnetId;
+use karpenter_aws_client::{Filter, Result};
+use karpenter_model::Clock;
+
+use super::addresses::Addresses;
+use crate::cache::TtlCache;
+use crate::selector::{lookup_key, tag_filters};
+
+/// Finds subnets and remembers their free addresses.
+#[derive(Debug)]
+pub struct Subnets {
+    ec2: Arc<dyn Ec2>,
+    addresses: Addresses,
+    lookups: TtlCache<String, Vec<Subnet>>,
+}
+
+/// The subnet a launch uses in one zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZonalSubnet {
+    /// The subnet.
+    pub id: SubnetId,
+    /// The zone's id, when known.
+    pub zone_id: Option<String>,
+}
+
+impl Subnets {
+    /// A finder that reuses a lookup for `refresh`.
+    pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>, refresh: Duration) -> Self {
+        Self { ec2, addresses: Addresses::default(), lookups: TtlCache::new(clock, refresh) }
+    }
+
+    /// The book of free addresses.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// Every subnet the NodeClass selects: most free addresses first, then by id.
+    pub async fn select(&self, class: &EC2NodeClass) -> Result<Vec<Subnet>> {
+        let key = lookup_key(class);
+        if let Some(subnets) = self.lookups.get(&key) {
+            return Ok(subnets);
+        }
+        let mut found = BTreeMap::new();
+        for filters in queries(class) {
+            let query = SubnetQuery { ids: Vec::new(), filters };
+            for subnet in self.ec2.describe_subnets(&query).await? {
+                found.insert(subnet.id.clone(), subnet);
+            }
+        }
+        let mut subnets: Vec<Subnet> = found.into_values().collect();
+        subnets.sort_by(|a, b| b.free_addresses.cmp(&a.free_addresses).then_with(|| a.id.cmp(&b.id)));
+        for subnet in &subnets {
+            self.addresses.described(&subnet.id, subnet.free_addresses);
+        }
+        self.lookups.put(key, subnets.clone());
+        Ok(subnets)
+    }
+
+    /// For each zone of the NodeClass's status the subnet with the most free addresses; ties keep the earlier.
+    pub fn for_launch(&self, subnets: &[StatusSubnet]) -> BTreeMap<String, ZonalSubnet> {
+        let mut best: BTreeMap<String, (u32, ZonalSubnet)> = BTreeMap::new();
+        for subnet in subnets {
+            let id = SubnetId::from(subnet.id.as_str());
+            let free = self.addresses.free(&id);
+            if best.get(&subnet.zone).is_none_or(|(known, _)| free > *known) {
+                let chosen = ZonalSubnet { id, zone_id: subnet.zone_id.clone() };
+                best.insert(subnet.zone.clone(), (free, chosen));
+            }
+        }
+        best.into_iter().map(|(zone, (_, subnet))| (zone, subnet)).collect()
+    }
+}
+
+/// One query per tag term, and one for all ids. An id makes the rest of its term meaningless.
+///
+/// Ids are asked for by filter: a deleted subnet then just goes missing instead of failing the whole lookup.
+fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
+    let terms = &class.spec.subnet_selector_terms;
+    let ids: Vec<String> = terms.iter().filter_map(|term| term.id.clone()).collect();
+    let mut queries: Vec<Vec<Filter>> = terms
+        .iter()
+        .filter(|term| term.id.is_none())
+        .filter_map(|term| term.tags.as_ref().map(tag_filters))
+        .filter(|filters| !filters.is_empty())
+        .collect();
+    if !ids.is_empty() {
+        queries.push(vec![Filter::new("subnet-id", ids)]);
+    }
+    queries
+}
+
+/// The form subnets have in a NodeClass's status.
+pub fn to_status(subnets: &[Subnet]) -> Vec<StatusSubnet> {
+    subnets
+        .iter()
+        .map(|subnet| StatusSubnet {
+            id: subnet.id.to_string(),
+            zone: subnet.zone.to_string(),
+            zone_id: subnet.zone_id.as_ref().map(ToString::to_string),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_api::ec2nodeclass::SubnetSelectorTerm;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_one_query_tags_one_each_and_an_id_wins_over_tags() {
+        let tags = || Some([("team".to_owned(), "web".to_owned())].into());
+        let mut class = EC2NodeClass::new("a", Default::default());
+        class.spec.subnet_selector_terms = vec![
+            SubnetSelectorTerm { tags: tags(), id: None },
+            SubnetSelectorTerm { tags: None, id: Some("subnet-1".into()) },
+            SubnetSelectorTerm { tags: tags(), id: Some("subnet-2".into()) },
+            SubnetSelectorTerm::default(),
+        ];
+        let expected =
+            [vec![Filter::tag("team", "web")], vec![Filter::new("subnet-id", ["subnet-1", "subnet-2"])]];
+        assert_eq!(queries(&class), expected, "an empty term selects nothing rather than everything");
+    }
+}

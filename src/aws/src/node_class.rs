@@ -1,0 +1,89 @@
+//! The EC2NodeClasses the provider launches from, as the controller last saw them.
+//!
+//! The NodeClass reconciler fills the store; the provider only reads. Before the first fill a lookup says
+//! [`Lookup::NotSynced`], which is never the same as "deleted".
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use karpenter_api::EC2NodeClass;
+
+/// Shared, replaceable view of all EC2NodeClasses.
+#[derive(Debug, Default)]
+pub struct NodeClassStore {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    synced: bool,
+    classes: BTreeMap<String, Arc<EC2NodeClass>>,
+}
+
+/// Answer to a lookup.
+#[derive(Clone, Debug)]
+pub enum Lookup {
+    /// The object.
+    Found(Arc<EC2NodeClass>),
+    /// There is no such object.
+    Absent,
+    /// Nothing is known yet.
+    NotSynced,
+}
+
+impl NodeClassStore {
+    /// Inserts or replaces one object.
+    pub fn put(&self, class: EC2NodeClass) {
+        if let Some(name) = class.metadata.name.clone() {
+            let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+            inner.classes.insert(name, Arc::new(class));
+        }
+    }
+
+    /// Forgets one object.
+    pub fn remove(&self, name: &str) {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner).classes.remove(name);
+    }
+
+    /// Replaces everything with a complete list.
+    pub fn replace(&self, classes: impl IntoIterator<Item = EC2NodeClass>) {
+        let classes = classes
+            .into_iter()
+            .filter_map(|class| Some((class.metadata.name.clone()?, Arc::new(class))))
+            .collect();
+        *self.inner.write().unwrap_or_else(PoisonError::into_inner) = Inner { synced: true, classes };
+    }
+
+    /// One object by name.
+    pub fn get(&self, name: &str) -> Lookup {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        match inner.classes.get(name) {
+            Some(class) => Lookup::Found(Arc::clone(class)),
+            None if inner.synced => Lookup::Absent,
+            None => Lookup::NotSynced,
+        }
+    }
+
+    /// Every object, by name; `None` before the first complete list.
+    pub fn all(&self) -> Option<Vec<Arc<EC2NodeClass>>> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        inner.synced.then(|| inner.classes.values().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absence_is_only_claimed_after_a_complete_list() {
+        let store = NodeClassStore::default();
+        assert!(matches!(store.get("a"), Lookup::NotSynced));
+        assert!(store.all().is_none());
+        store.put(EC2NodeClass::new("a", Default::default()));
+        assert!(matches!(store.get("a"), Lookup::Found(_)));
+        store.replace([]);
+        assert!(matches!(store.get("a"), Lookup::Absent));
+        assert_eq!(store.all().unwrap().len(), 0);
+    }
+}

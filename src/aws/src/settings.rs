@@ -1,0 +1,70 @@
+//! What the provider must be told about the cluster and the installation (spec aws-provider 2.1).
+
+/// Settings that do not change while the process runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// EKS cluster name; part of every tag and template.
+    pub cluster_name: String,
+    /// URL of the API server that nodes join.
+    pub cluster_endpoint: String,
+    /// Base64 of the cluster's CA, as configured or from the kubeconfig.
+    pub cluster_ca_bundle: Option<String>,
+    /// ClusterIP of kube-dns. An IPv6 address switches the provider to IPv6.
+    pub kube_dns_ip: Option<String>,
+    /// No calls to the global price list and to IAM for clean-up.
+    pub isolated_vpc: bool,
+    /// The Kubernetes version is read from EKS instead of from the API server.
+    pub eks_control_plane: bool,
+    /// Memory the hypervisor takes, in parts per million of the advertised memory.
+    pub vm_memory_overhead_ppm: u32,
+    /// Network interfaces per node that pods do not get.
+    pub reserved_enis: u32,
+    /// Skip the dry runs that prove a NodeClass can be launched.
+    pub disable_dry_run: bool,
+    /// The `ReservedCapacity` gate.
+    pub reserved_capacity: bool,
+    /// How long an image lookup is reused, in seconds.
+    pub ami_refresh_seconds: u64,
+    /// How long a subnet lookup is reused, in seconds.
+    pub subnet_refresh_seconds: u64,
+}
+
+impl Settings {
+    /// The defaults of the chart for a cluster.
+    pub fn new(cluster_name: &str, cluster_endpoint: &str) -> Self {
+        Self {
+            cluster_name: cluster_name.to_owned(),
+            cluster_endpoint: cluster_endpoint.to_owned(),
+            cluster_ca_bundle: None,
+            kube_dns_ip: None,
+            isolated_vpc: false,
+            eks_control_plane: false,
+            vm_memory_overhead_ppm: 75_000,
+            reserved_enis: 0,
+            disable_dry_run: false,
+            reserved_capacity: true,
+            ami_refresh_seconds: 60,
+            subnet_refresh_seconds: 60,
+        }
+    }
+
+    /// Whether nodes get IPv6 addresses.
+    pub fn ipv6(&self) -> bool {
+        self.kube_dns_ip.as_deref().is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dns_address_decides_the_ip_family() {
+        let mut settings = Settings::new("demo", "https://demo");
+        assert!(!settings.ipv6());
+        settings.kube_dns_ip = Some("10.100.0.10".to_owned());
+        assert!(!settings.ipv6());
+        settings.kube_dns_ip = Some("fd30::a".to_owned());
+        assert!(settings.ipv6());
+    }
+}

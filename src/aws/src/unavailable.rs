@@ -1,0 +1,220 @@
+//! Offerings that recently had no capacity, so that launches go elsewhere (spec aws-provider 3.10).
+//!
+//! One typed key serves both the writer and the reader; nothing here is looked up by text. An entry lasts
+//! three minutes. An offering that fails again soon after it came back is left alone for longer, up to half an
+//! hour: a pool that is dry for hours then costs a handful of calls instead of one every three minutes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_aws_client::id::SubnetId;
+use karpenter_cloud::OfferingKey;
+use karpenter_model::{CapacityType, Clock};
+
+use crate::cache::later;
+
+/// How long the first failure keeps an offering out.
+pub const FIRST: Duration = Duration::from_secs(180);
+/// The longest an offering is kept out.
+pub const LONGEST: Duration = Duration::from_secs(1_800);
+/// A failure this long after the previous one starts from the beginning.
+const FORGET: Duration = Duration::from_secs(3_600);
+
+/// What is out of capacity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// One type in one zone, bought in one way.
+    Offering(OfferingKey),
+    /// A whole way of buying, for example spot without its service-linked role.
+    CapacityType(CapacityType),
+    /// A subnet without free addresses.
+    Subnet(SubnetId),
+}
+
+/// The memory of failures.
+pub struct Unavailable {
+    clock: Arc<dyn Clock>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    entries: BTreeMap<Subject, Entry>,
+    revision: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    until: Timestamp,
+    strikes: u32,
+    forget_at: Timestamp,
+    /// Whether the revision already reflects that the entry ran out.
+    expired: bool,
+}
+
+impl Unavailable {
+    /// An empty memory.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, inner: Mutex::new(Inner::default()) }
+    }
+
+    /// Keeps a subject out from now on.
+    ///
+    /// Marking what is out already only starts its time again: parallel launches that fail together are one
+    /// failure, not many.
+    pub fn mark(&self, subject: Subject) {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.sweep(now);
+        let strikes = match inner.entries.get(&subject) {
+            Some(entry) if entry.until > now => entry.strikes,
+            Some(entry) => entry.strikes.saturating_add(1),
+            None => 0,
+        };
+        let entry = Entry {
+            until: later(now, span(strikes)),
+            strikes,
+            forget_at: later(now, span(strikes) + FORGET),
+            expired: false,
+        };
+        inner.entries.insert(subject, entry);
+        inner.revision += 1;
+    }
+
+    /// Whether a subject is out at the moment.
+    pub fn contains(&self, subject: &Subject) -> bool {
+        let now = self.clock.now();
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.entries.get(subject).is_some_and(|entry| entry.until > now)
+    }
+
+    /// A frozen view for many questions at once.
+    pub fn view(&self) -> View {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.sweep(now);
+        let subjects =
+            inner.entries.iter().filter(|(_, entry)| entry.until > now).map(|(key, _)| key.clone()).collect();
+        View { revision: inner.revision, subjects }
+    }
+}
+
+impl Inner {
+    /// Counts entries that ran out as a change and drops those nobody needs to remember.
+    fn sweep(&mut self, now: Timestamp) {
+        for entry in self.entries.values_mut().filter(|entry| !entry.expired && entry.until <= now) {
+            entry.expired = true;
+            self.revision += 1;
+        }
+        self.entries.retain(|_, entry| entry.forget_at > now);
+    }
+}
+
+fn span(strikes: u32) -> Duration {
+    FIRST.saturating_mul(1 << strikes.min(8)).min(LONGEST)
+}
+
+/// What was out at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// Changes whenever the set does, including by time.
+    pub revision: u64,
+    subjects: std::collections::BTreeSet<Subject>,
+}
+
+impl View {
+    /// Whether nothing is out.
+    pub fn is_empty(&self) -> bool {
+        self.subjects.is_empty()
+    }
+
+    /// Whether an offering is out: by itself, with its whole capacity type, or because no subnet of its zone
+    /// has addresses left.
+    pub fn excludes(&self, offering: &OfferingKey, subnets: &[SubnetId]) -> bool {
+        self.subjects.contains(&Subject::Offering(offering.clone()))
+            || self.subjects.contains(&Subject::CapacityType(offering.capacity_type))
+            || (!subnets.is_empty()
+                && subnets.iter().all(|subnet| self.subjects.contains(&Subject::Subnet(subnet.clone()))))
+    }
+}
+
+impl std::fmt::Debug for Unavailable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unavailable").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ManualClock;
+
+    fn offering(zone: &str, capacity_type: CapacityType) -> OfferingKey {
+        OfferingKey { instance_type: "m5.large".into(), zone: zone.into(), capacity_type }
+    }
+
+    fn memory() -> (Arc<ManualClock>, Unavailable) {
+        let clock = Arc::new(ManualClock::default());
+        (Arc::clone(&clock), Unavailable::new(clock))
+    }
+
+    #[test]
+    fn only_the_marked_offering_is_out_and_for_three_minutes() {
+        let (clock, unavailable) = memory();
+        unavailable.mark(Subject::Offering(offering("a", CapacityType::Spot)));
+        let view = unavailable.view();
+        assert!(view.excludes(&offering("a", CapacityType::Spot), &[]));
+        assert!(!view.excludes(&offering("b", CapacityType::Spot), &[]));
+        assert!(!view.excludes(&offering("a", CapacityType::OnDemand), &[]));
+        clock.advance(FIRST);
+        assert!(!unavailable.view().excludes(&offering("a", CapacityType::Spot), &[]));
+        assert_ne!(unavailable.view().revision, view.revision, "running out is a change too");
+    }
+
+    #[test]
+    fn a_capacity_type_takes_all_its_offerings_and_a_zone_needs_all_its_subnets() {
+        let (_, unavailable) = memory();
+        unavailable.mark(Subject::CapacityType(CapacityType::Spot));
+        unavailable.mark(Subject::Subnet("subnet-1".into()));
+        let view = unavailable.view();
+        assert!(view.excludes(&offering("z", CapacityType::Spot), &[]));
+        let on_demand = offering("a", CapacityType::OnDemand);
+        assert!(view.excludes(&on_demand, &["subnet-1".into()]));
+        assert!(!view.excludes(&on_demand, &["subnet-1".into(), "subnet-2".into()]));
+        assert!(!view.excludes(&on_demand, &[]));
+    }
+
+    #[test]
+    fn repeated_failures_keep_it_out_longer_and_quiet_time_forgives() {
+        let (clock, unavailable) = memory();
+        let subject = Subject::Offering(offering("a", CapacityType::Spot));
+        let mut spans = Vec::new();
+        for _ in 0..6 {
+            unavailable.mark(subject.clone());
+            let mut out = Duration::ZERO;
+            while unavailable.contains(&subject) {
+                clock.advance(Duration::from_secs(60));
+                out += Duration::from_secs(60);
+            }
+            spans.push(out.as_secs() / 60);
+        }
+        assert_eq!(spans, [3, 6, 12, 24, 30, 30]);
+        clock.advance(FORGET);
+        unavailable.mark(subject.clone());
+        clock.advance(FIRST);
+        assert!(!unavailable.contains(&subject));
+    }
+
+    #[test]
+    fn failures_that_come_together_count_once() {
+        let (clock, unavailable) = memory();
+        let subject = Subject::Offering(offering("a", CapacityType::Spot));
+        for _ in 0..5 {
+            unavailable.mark(subject.clone());
+        }
+        clock.advance(FIRST);
+        assert!(!unavailable.contains(&subject));
+    }
+}

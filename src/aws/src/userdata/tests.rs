@@ -1,0 +1,198 @@
+//! Golden user data of every family.
+
+use expect_test::expect;
+
+use super::*;
+
+fn bootstrap() -> Bootstrap {
+    Bootstrap {
+        cluster_name: "demo".to_owned(),
+        cluster_endpoint: "https://demo.example".to_owned(),
+        ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
+        cluster_cidr: Some("10.100.0.0/16".to_owned()),
+        kubelet: KubeletConfiguration {
+            cluster_dns: Some(vec!["10.100.0.10".to_owned()]),
+            max_pods: Some(110),
+            ..KubeletConfiguration::default()
+        },
+        taints: vec![NodeTaint {
+            key: "karpenter.sh/unregistered".to_owned(),
+            value: String::new(),
+            effect: "NoExecute".to_owned(),
+        }],
+        labels: text_map([("karpenter.sh/capacity-type", "on-demand"), ("karpenter.sh/nodepool", "default")]),
+        custom: None,
+        raid0: false,
+        bottlerocket_binds_directories: false,
+    }
+}
+
+/// Every kubelet setting there is.
+fn full_kubelet() -> KubeletConfiguration {
+    KubeletConfiguration {
+        cluster_dns: Some(vec!["10.100.0.10".to_owned()]),
+        max_pods: Some(29),
+        pods_per_core: Some(4),
+        system_reserved: Some(text_map([("memory", "1Gi"), ("cpu", "100m")])),
+        kube_reserved: Some(text_map([("memory", "2Gi"), ("cpu", "200m")])),
+        eviction_hard: Some(text_map([("nodefs.available", "10%"), ("memory.available", "5%")])),
+        eviction_soft: Some(text_map([("memory.available", "10%")])),
+        eviction_soft_grace_period: Some([("memory.available".to_owned(), "1m".into())].into()),
+        eviction_max_pod_grace_period: Some(60),
+        image_gc_high_threshold_percent: Some(80),
+        image_gc_low_threshold_percent: Some(70),
+        cpu_cfs_quota: Some(false),
+    }
+}
+
+fn text_map<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<String, String> {
+    entries.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn check(family: AmiFamily, bootstrap: &Bootstrap, golden: &expect_test::Expect) {
+    golden.assert_eq(&render(family, bootstrap).unwrap());
+}
+
+#[test]
+fn al2_joins_with_the_bootstrap_script() {
+    check(AmiFamily::AL2, &bootstrap(), &expect![[""]]);
+}
+
+#[test]
+fn al2_passes_every_kubelet_setting_in_the_fixed_order_and_maps_sorted() {
+    let mut input = Bootstrap { kubelet: full_kubelet(), raid0: true, ..bootstrap() };
+    input.custom = Some("echo before".to_owned());
+    check(AmiFamily::AL2, &input, &expect![[""]]);
+}
+
+#[test]
+fn al2_keeps_all_headers_of_custom_parts_and_switches_to_ipv6_by_the_dns_address() {
+    let mut input = bootstrap();
+    input.labels.clear();
+    input.kubelet.cluster_dns = Some(vec!["fd97::a".to_owned()]);
+    input.custom = Some("MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"B\"\r\n\r\n--B\r\nContent-Type: text/cloud-config\r\nMerge-Type: append\r\n\r\n#cloud-config\r\n--B--\r\n".to_owned());
+    check(AmiFamily::AL2, &input, &expect![[""]]);
+}
+
+#[test]
+fn al2023_joins_with_a_node_config() {
+    check(AmiFamily::AL2023, &bootstrap(), &expect![[""]]);
+}
+
+#[test]
+fn al2023_passes_every_kubelet_setting_and_stripes_local_disks() {
+    let mut input = Bootstrap { kubelet: full_kubelet(), raid0: true, ..bootstrap() };
+    input.taints.push(NodeTaint { key: "team".into(), value: "web".into(), effect: "NoSchedule".into() });
+    input.labels.clear();
+    check(AmiFamily::AL2023, &input, &expect![[""]]);
+}
+
+#[test]
+fn al2023_tells_node_configs_scripts_and_archives_apart() {
+    let kinds = |custom: &str| -> Vec<String> {
+        let input = Bootstrap { custom: Some(custom.to_owned()), ..bootstrap() };
+        let parts = mime::parse(&render(AmiFamily::AL2023, &input).unwrap()).unwrap();
+        parts.iter().map(|part| part.content_type().to_owned()).collect()
+    };
+    let ours = "application/node.eks.aws";
+    assert_eq!(kinds("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"), [ours, ours]);
+    assert_eq!(kinds("{\"apiVersion\": \"node.eks.aws/v1alpha1\"}"), [ours, ours]);
+    assert_eq!(kinds("#!/bin/bash\necho hello\n"), [mime::SHELL_SCRIPT, ours]);
+    assert_eq!(kinds("echo hello"), [mime::SHELL_SCRIPT, ours]);
+    assert_eq!(kinds(""), [ours]);
+    let archive = mime::write(&[mime::Part {
+        headers: vec![("X".into(), "1".into()), ("Content-Type".into(), "text/cloud-config".into())],
+        body: "#cloud-config".into(),
+    }]);
+    assert_eq!(kinds(&archive), ["text/cloud-config", ours]);
+}
+
+#[test]
+fn al2023_refuses_a_ca_that_is_not_base64() {
+    let input = Bootstrap { ca_bundle: Some("not base64!".to_owned()), ..bootstrap() };
+    assert!(matches!(render(AmiFamily::AL2023, &input), Err(Error::CaBundle(_))));
+}
+
+#[test]
+fn malformed_mime_is_refused_by_both_amazon_linux_families() {
+    let input = Bootstrap { custom: Some("MIME-Version: 1.0\n\nnothing".to_owned()), ..bootstrap() };
+    for family in [AmiFamily::AL2, AmiFamily::AL2023] {
+        assert!(matches!(render(family, &input), Err(Error::Mime(_))));
+    }
+}
+
+#[test]
+fn bottlerocket_joins_with_settings() {
+    check(AmiFamily::Bottlerocket, &bootstrap(), &expect![[""]]);
+}
+
+#[test]
+fn bottlerocket_keeps_foreign_tables_drops_unknown_kubernetes_keys_and_wins_over_ours() {
+    let mut input = Bootstrap { kubelet: full_kubelet(), raid0: true, ..bootstrap() };
+    input.bottlerocket_binds_directories = true;
+    input.taints.push(NodeTaint { key: "team".into(), value: "web".into(), effect: "NoSchedule".into() });
+    input.custom = Some(
+        "[settings.kubernetes]\ncluster-name = 'other'\nlog-level = 3\nno-such-setting = true\n\
+         [settings.kubernetes.node-labels]\n'karpenter.sh/nodepool' = 'other'\nmine = 'kept'\n\
+         [settings.kubernetes.node-taints]\ndedicated = ['x:NoSchedule']\n\
+         [settings.kernel.sysctl]\n'user.max_user_namespaces' = '16384'\n\
+         [settings.bootstrap-commands.mine]\nmode = 'once'\n"
+            .to_owned(),
+    );
+    check(AmiFamily::Bottlerocket, &input, &expect![[""]]);
+}
+
+#[test]
+fn bottlerocket_refuses_text_that_is_not_toml() {
+    let input = Bootstrap { custom: Some("#!/bin/bash\nexit 1".to_owned()), ..bootstrap() };
+    assert!(matches!(render(AmiFamily::Bottlerocket, &input), Err(Error::Toml(_))));
+    let input = Bootstrap { custom: Some("settings = 1".to_owned()), ..bootstrap() };
+    assert!(matches!(render(AmiFamily::Bottlerocket, &input), Err(Error::Toml(_))));
+}
+
+#[test]
+fn bottlerocket_versions_before_1_46_or_unknown_bind_the_directories_they_are_told() {
+    for (version, old) in [
+        (None, true),
+        (Some("latest"), false),
+        (Some("v1.45.9"), true),
+        (Some("1.46.0"), false),
+        (Some("v1.46.0-abcdef"), true),
+        (Some("2.0.0"), false),
+        (Some("1.46"), true),
+        (Some("new"), true),
+    ] {
+        assert_eq!(bottlerocket::binds_directories(version), old, "{version:?}");
+    }
+}
+
+#[test]
+fn windows_joins_with_powershell_after_the_users_commands() {
+    let input = Bootstrap { custom: Some("Write-Host 'hi'".to_owned()), ..bootstrap() };
+    check(AmiFamily::Windows2022, &input, &expect![[""]]);
+}
+
+#[test]
+fn custom_user_data_is_left_alone() {
+    let input = Bootstrap { custom: Some("anything\r\n".to_owned()), ..bootstrap() };
+    assert_eq!(render(AmiFamily::Custom, &input).unwrap(), "anything\r\n");
+    assert_eq!(encode("anything"), "YW55dGhpbmc=");
+}
+
+#[test]
+fn kubelets_are_not_given_labels_of_the_kubernetes_domains() {
+    let labels = text_map([
+        ("karpenter.sh/nodepool", "default"),
+        ("kubernetes.io/arch", "amd64"),
+        ("topology.kubernetes.io/zone", "a"),
+        ("node-restriction.kubernetes.io/x", "1"),
+        ("x.node-restriction.kubernetes.io/x", "1"),
+        ("k8s.io/x", "1"),
+        ("deep.sub.k8s.io/x", "1"),
+        ("notk8s.io/x", "1"),
+        ("topology.k8s.aws/zone-id", "use1-az1"),
+        ("plain", "1"),
+    ]);
+    let kept: Vec<_> = kubelet_labels(&labels).into_keys().collect();
+    assert_eq!(kept, ["karpenter.sh/nodepool", "notk8s.io/x", "plain", "topology.k8s.aws/zone-id"]);
+}
