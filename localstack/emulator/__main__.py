@@ -1,0 +1,43 @@
+"""`python -m emulator`: serves the account on loopback until it is told to stop."""
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+
+# moto reads these when it is imported.
+os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # AmazonEKSWorkerNodePolicy and its kind exist
+os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"  # 1,300 images all created "now"; see images.py
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="emulator", description=__doc__)
+    parser.add_argument("--port", type=int, default=4566, help="0 lets the system choose (default 4566)")
+    parser.add_argument("--seed", metavar="CLUSTER", help="furnish the account for this cluster before serving")
+    parser.add_argument("--region", default="us-west-2", help="region of --seed (default us-west-2)")
+    parser.add_argument("--kubernetes", default="1.35", help="Kubernetes version of --seed (default 1.35)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = arguments()
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    from . import seed, server
+
+    running = server.start(options.port)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    ready: dict[str, object] = {"endpoint": running.endpoint, "region": options.region}
+    if options.seed:
+        ready["seed"] = seed.seed(running.endpoint, options.seed, options.region, options.kubernetes)
+    print(json.dumps(ready), flush=True)
+    try:
+        running.wait()
+    except (KeyboardInterrupt, SystemExit):
+        running.stop()
+
+
+if __name__ == "__main__":
+    main()

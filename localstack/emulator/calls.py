@@ -1,0 +1,49 @@
+"""The log of AWS calls: what was asked, what was answered, what the emulator could not do."""
+
+import time
+from collections import Counter, deque
+from dataclasses import asdict, dataclass
+
+# A soak test makes millions of calls; the newest are kept, the counters count all.
+LOG_LENGTH = 50_000
+
+
+@dataclass(frozen=True)
+class Call:
+    at: float
+    service: str
+    action: str
+    region: str
+    status: int
+    error: str | None
+    milliseconds: int
+
+
+_log: deque[Call] = deque(maxlen=LOG_LENGTH)
+_counts: Counter[str] = Counter()
+_unimplemented: Counter[str] = Counter()
+
+
+def record(service: str, action: str, region: str, status: int, code: str | None, started: float) -> None:
+    milliseconds = int((time.monotonic() - started) * 1000)
+    _log.append(Call(time.time(), service, action, region, status, code, milliseconds))
+    _counts[f"{service}:{action}"] += 1
+
+
+def unimplemented(service: str, action: str) -> None:
+    _unimplemented[f"{service}:{action}"] += 1
+
+
+def report() -> dict[str, object]:
+    """Counts per `service:Action`, what is missing, and the newest calls, oldest first."""
+    return {
+        "counts": dict(sorted(_counts.items())),
+        "unimplemented": dict(sorted(_unimplemented.items())),
+        "log": [asdict(call) for call in _log],
+    }
+
+
+def reset() -> None:
+    _log.clear()
+    _counts.clear()
+    _unimplemented.clear()

@@ -1,0 +1,62 @@
+"""Events as AWS publishes them to EventBridge: state changes by themselves, the others when a test asks."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from moto.events import events_backends
+
+from . import ACCOUNT
+
+BATCH = 10  # PutEvents takes no more
+
+
+def _publish(region: str, source: str, kind: str, detail: dict[str, object], resources: list[str]) -> None:
+    event = {"Source": source, "DetailType": kind, "Detail": json.dumps(detail), "Resources": resources}
+    events_backends[ACCOUNT][region].put_events([event])
+
+
+def _instance_arn(region: str, instance: str) -> str:
+    return f"arn:aws:ec2:{region}:{ACCOUNT}:instance/{instance}"
+
+
+def state_change(region: str, instance: str, state: str) -> None:
+    detail: dict[str, object] = {"instance-id": instance, "state": state}
+    _publish(region, "aws.ec2", "EC2 Instance State-change Notification", detail, [_instance_arn(region, instance)])
+
+
+def spot_interruption(region: str, instance: str) -> None:
+    detail: dict[str, object] = {"instance-id": instance, "instance-action": "terminate"}
+    _publish(region, "aws.ec2", "EC2 Spot Instance Interruption Warning", detail, [_instance_arn(region, instance)])
+
+
+def rebalance(region: str, instance: str) -> None:
+    resources = [_instance_arn(region, instance)]
+    _publish(region, "aws.ec2", "EC2 Instance Rebalance Recommendation", {"instance-id": instance}, resources)
+
+
+def capacity_reservation_interruption(region: str, instance: str) -> None:
+    detail: dict[str, object] = {"instance-id": instance, "instance-action": "terminate"}
+    kind = "EC2 Capacity Reservation Instance Interruption Warning"
+    _publish(region, "aws.ec2", kind, detail, [_instance_arn(region, instance)])
+
+
+def health(region: str, instance: str) -> None:
+    now = datetime.now(UTC)
+    detail: dict[str, object] = {
+        "eventArn": f"arn:aws:health:{region}::event/EC2/AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED/emulator",
+        "service": "EC2",
+        "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+        "eventTypeCategory": "scheduledChange",
+        "startTime": f"{now:%a, %d %b %Y %H:%M:%S GMT}",
+        "endTime": f"{now + timedelta(hours=1):%a, %d %b %Y %H:%M:%S GMT}",
+        "affectedEntities": [{"entityValue": instance}],
+    }
+    _publish(region, "aws.health", "AWS Health Event", detail, [instance])
+
+
+KINDS = {
+    "spot-interruption": spot_interruption,
+    "rebalance": rebalance,
+    "capacity-reservation-interruption": capacity_reservation_interruption,
+    "health": health,
+}

@@ -1,0 +1,159 @@
+"""The images EKS users launch, in every region, with distinct creation dates.
+
+For each Kubernetes version there are two releases, so that "newest" and pinned versions mean something; a
+release made later through the control endpoint becomes the recommended one. Ids are derived from region and
+name. `paths` of an image are the SSM parameters that resolve to it.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from moto.ec2.models.amis import Ami, AmiBackend
+
+from . import replace
+
+EKS, BOTTLEROCKET, WINDOWS, AMAZON = "602401143452", "092701018921", "801119661308", "137112412989"
+MINORS = range(30, 37)
+# (date of the EKS releases, Bottlerocket version), oldest first
+RELEASES = ((datetime(2026, 1, 20, tzinfo=UTC), "1.52.0"), (datetime(2026, 2, 10, tzinfo=UTC), "1.53.0"))
+AL2_LAST_MINOR = 32
+WINDOWS_2025_FIRST_MINOR = 35
+SUPPORTED_FOR = timedelta(days=730)
+
+
+@dataclass(frozen=True)
+class Image:
+    name: str
+    owner: str
+    architecture: str
+    created: datetime
+    root_device: str = "/dev/xvda"
+    platform: str | None = None
+    paths: tuple[str, ...] = field(default=())
+
+    def id(self, region: str) -> str:
+        return "ami-0" + hashlib.sha256(f"{region}|{self.name}".encode()).hexdigest()[:16]
+
+
+_released: list[Image] = []
+
+
+def released() -> list[Image]:
+    """All images, oldest release first, so that a later one overrides the `recommended` parameter."""
+    if not _released:
+        _released.append(
+            Image("al2023-ami-2023.10.20260202.0-kernel-6.1-x86_64", AMAZON, "x86_64", RELEASES[-1][0])
+        )
+        for date, bottlerocket in RELEASES:
+            for minor in MINORS:
+                _released.extend(release(minor, date, bottlerocket))
+    return _released
+
+
+def release(minor: int, date: datetime, bottlerocket: str) -> list[Image]:
+    """One release of every family for Kubernetes 1.`minor`; each image is a minute newer than the one before."""
+    images = [*_al2023(minor, date), *_al2(minor, date), *_bottlerocket(minor, date, bottlerocket), *_windows(minor, date)]
+    return [
+        Image(**{**vars(image), "created": date + timedelta(hours=minor, minutes=index)})
+        for index, image in enumerate(images)
+    ]
+
+
+def publish(minor: int, date: datetime, bottlerocket: str) -> list[Image]:
+    """Makes a release available everywhere, as if AWS had just published it."""
+    from moto.ec2.models import ec2_backends
+
+    images = release(minor, date, bottlerocket)
+    released().extend(images)
+    for regions in ec2_backends.values():
+        for backend in regions.values():
+            for image in images:
+                _add(backend, image)
+    return images
+
+
+def reset() -> None:
+    _released.clear()
+
+
+def _al2023(minor: int, date: datetime) -> list[Image]:
+    variants = (("x86_64", "standard"), ("arm64", "standard"), ("x86_64", "nvidia"), ("arm64", "nvidia"), ("x86_64", "neuron"))
+    base = f"/aws/service/eks/optimized-ami/1.{minor}/amazon-linux-2023"
+    images = []
+    for arch, variant in variants:
+        name = f"amazon-eks-node-al2023-{arch}-{variant}-1.{minor}-v{date:%Y%m%d}"
+        paths = tuple(f"{base}/{arch}/{variant}/{leaf}/image_id" for leaf in ("recommended", name))
+        images.append(Image(name, EKS, arch, date, paths=paths))
+    return images
+
+
+def _al2(minor: int, date: datetime) -> list[Image]:
+    if minor > AL2_LAST_MINOR:
+        return []
+    base = f"/aws/service/eks/optimized-ami/1.{minor}"
+    images = []
+    for folder, prefix, arch in (
+        ("amazon-linux-2", "amazon-eks-node", "x86_64"),
+        ("amazon-linux-2-arm64", "amazon-eks-arm64-node", "arm64"),
+        ("amazon-linux-2-gpu", "amazon-eks-gpu-node", "x86_64"),
+    ):
+        name = f"{prefix}-1.{minor}-v{date:%Y%m%d}"
+        paths = tuple(f"{base}/{folder}/{leaf}/image_id" for leaf in ("recommended", name))
+        images.append(Image(name, EKS, arch, date, paths=paths))
+    return images
+
+
+def _bottlerocket(minor: int, date: datetime, version: str) -> list[Image]:
+    images = []
+    for variant in (f"aws-k8s-1.{minor}", f"aws-k8s-1.{minor}-nvidia"):
+        for arch in ("x86_64", "arm64"):
+            base = f"/aws/service/bottlerocket/{variant}/{arch}"
+            name = f"bottlerocket-{variant}-{arch}-v{version}"
+            paths = tuple(f"{base}/{leaf}/image_id" for leaf in ("latest", version))
+            images.append(Image(name, BOTTLEROCKET, arch, date, paths=paths))
+    return images
+
+
+def _windows(minor: int, date: datetime) -> list[Image]:
+    images = []
+    for year in ("2019", "2022", "2025"):
+        if year == "2025" and minor < WINDOWS_2025_FIRST_MINOR:
+            continue
+        family = f"Windows_Server-{year}-English-Core-EKS_Optimized-1.{minor}"
+        paths = (f"/aws/service/ami-windows-latest/{family}/image_id",)
+        name = f"{family}-{date:%Y.%m.%d}"
+        images.append(Image(name, WINDOWS, "x86_64", date, "/dev/sda1", "windows", paths))
+    return images
+
+
+def _add(backend: Any, image: Image) -> None:
+    ami = Ami(
+        backend,
+        image.id(backend.region_name),
+        name=image.name,
+        description=image.name,
+        owner_id=image.owner,
+        owner_alias="amazon",
+        public=True,
+        virtualization_type="hvm",
+        architecture=image.architecture,
+        creation_date=image.created,
+        platform=image.platform,
+        image_location=f"amazon/{image.name}",
+        hypervisor="xen",
+        root_device_type="ebs",
+        root_device_name=image.root_device,
+        region_name=f"{backend.region_name}a",
+    )
+    ami.deprecation_time = f"{image.created + SUPPORTED_FOR:%Y-%m-%dT%H:%M:%S.000Z}"
+    backend.amis[ami.id] = ami
+
+
+def apply() -> None:
+    @replace(AmiBackend, "_load_amis")
+    def load_amis(original: Any, self: Any) -> None:
+        original(self)
+        for image in released():
+            _add(self, image)

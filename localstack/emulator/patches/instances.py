@@ -1,0 +1,104 @@
+"""Instances: states in time, repeatable terminate, real status checks, the filters Karpenter uses."""
+
+import copy
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.ec2 import utils
+from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models.instances import Instance
+from moto.ec2.responses.instances import InstanceResponse
+
+from .. import lifecycle
+from . import replace
+
+FILTERS = {
+    "client-token": "client_token",
+    "instance-lifecycle": "lifecycle",
+    "availability-zone-id": "placement.availability_zone_id",
+    "tenancy": "placement.tenancy",
+    "spot-instance-request-id": "spot_instance_request_id",
+}
+STATUS_FILTERS = {"instance-status.status", "system-status.status", "event.code", "instance-state-name", "availability-zone"}
+# What a test declared unhealthy: instance id -> {"instance": bool, "system": bool, "events": [code], "since": time}
+impaired: dict[str, dict[str, Any]] = {}
+
+
+def reset() -> None:
+    impaired.clear()
+
+
+def impair(instance: str, checks: list[str], events: list[str], since: str | None) -> None:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    impaired[instance] = {"checks": checks, "events": events, "since": since or now}
+
+
+def apply() -> None:
+    utils.filter_dict_attribute_mapping.update(FILTERS)
+    lifecycle.finish = Instance.terminate
+
+    @replace(InstanceResponse, "terminate_instances")
+    def terminate_instances(_original: Any, self: Any) -> ActionResult:
+        ids = self._get_param("InstanceIds", [])
+        self.error_on_dryrun()
+        if not ids:
+            raise EC2ClientError("InvalidParameterCombination", "No instances specified")
+        rows = []
+        instances = self.ec2_backend.get_multi_instances_by_id(ids)
+        for instance in instances:
+            if instance.disable_api_termination:
+                message = f"The instance '{instance.id}' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again."
+                raise EC2ClientError("OperationNotPermitted", message)
+        for instance in instances:
+            before = copy.copy(instance._state)
+            # EC2 answers `shutting-down` even if the instance is gone a moment later.
+            now = before if before.name == "terminated" else type(before)("shutting-down", 32)
+            lifecycle.terminating(instance)
+            rows.append({"InstanceId": instance.id, "CurrentState": now, "PreviousState": before})
+        return ActionResult({"TerminatingInstances": rows})
+
+    @replace(InstanceResponse, "describe_instance_status")
+    def describe_instance_status(_original: Any, self: Any) -> ActionResult:
+        self.error_on_dryrun()
+        filters = self._filters_from_querystring()
+        if unknown := set(filters) - STATUS_FILTERS:
+            raise NotImplementedError(f"DescribeInstanceStatus filters {sorted(unknown)}")
+        everything = self._get_bool_param("IncludeAllInstances", False)
+        instances = self.ec2_backend.describe_instance_status(self._get_param("InstanceIds", []), everything, [])
+        rows = [_status(instance) for instance in instances]
+        return ActionResult({"InstanceStatuses": [row for row in rows if _passes(row, filters)]})
+
+
+def _status(instance: Instance) -> dict[str, Any]:
+    trouble = impaired.get(instance.id, {"checks": [], "events": [], "since": None})
+    return {
+        "InstanceId": instance.id,
+        "AvailabilityZone": instance.availability_zone,
+        "InstanceState": instance._state,
+        "InstanceStatus": _check(instance, "instance" in trouble["checks"], trouble["since"]),
+        "SystemStatus": _check(instance, "system" in trouble["checks"], trouble["since"]),
+        "Events": [
+            {"Code": code, "Description": "The instance is scheduled for maintenance", "NotBefore": trouble["since"]}
+            for code in trouble["events"]
+        ],
+    }
+
+
+def _check(instance: Instance, failed: bool, since: str | None) -> dict[str, Any]:
+    if instance.state != "running":
+        return {"Status": "not-applicable"}
+    if not failed:
+        return {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]}
+    return {"Status": "impaired", "Details": [{"Name": "reachability", "Status": "failed", "ImpairedSince": since}]}
+
+
+def _passes(row: dict[str, Any], filters: dict[str, list[str]]) -> bool:
+    values = {
+        "instance-status.status": [row["InstanceStatus"]["Status"]],
+        "system-status.status": [row["SystemStatus"]["Status"]],
+        "event.code": [event["Code"] for event in row["Events"]],
+        "instance-state-name": [row["InstanceState"].name],
+        "availability-zone": [row["AvailabilityZone"]],
+    }
+    return all(set(wanted) & set(values[name]) for name, wanted in filters.items())

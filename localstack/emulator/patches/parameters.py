@@ -1,0 +1,42 @@
+"""The public SSM parameters of EKS, Bottlerocket and Windows images. Clients cannot put them, AWS owns the path."""
+
+from datetime import datetime
+from typing import Any
+
+from moto.ssm.models import Parameter, ParameterDict
+
+from . import images, replace
+
+PREFIXES = ("/aws/service/eks/", "/aws/service/bottlerocket/", "/aws/service/ami-windows-latest/")
+
+
+def apply() -> None:
+    @replace(ParameterDict, "_check_loading_status")
+    def load(original: Any, self: Any, key: str) -> None:
+        original(self, key)
+        # Images published later are added by count, so that one call after a release is enough.
+        loaded = self.__dict__.setdefault("image_count", 0)
+        if not str(key or "").startswith(PREFIXES) or loaded == len(images.released()):
+            return
+        self.image_count = len(images.released())
+        for image in images.released()[loaded:]:
+            for path in image.paths:
+                _put(self, path, image.id(self.region_name), image.created)
+
+
+def _put(parameters: ParameterDict, name: str, value: str, modified: datetime) -> None:
+    versions = dict.setdefault(parameters, name, [])
+    versions.append(
+        Parameter(
+            account_id=parameters.account_id,
+            name=name,
+            value=value,
+            parameter_type="String",
+            description=None,
+            allowed_pattern=None,
+            keyid=None,
+            last_modified_date=modified,
+            version=len(versions) + 1,
+            data_type="text",
+        )
+    )

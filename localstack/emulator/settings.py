@@ -1,0 +1,33 @@
+"""How the account behaves, changeable while it runs."""
+
+from dataclasses import asdict, dataclass, fields
+
+
+@dataclass
+class Settings:
+    # Seconds an instance stays `pending` and `shutting-down`; 0 skips the state, as stock moto does.
+    pending_seconds: float = 0.0
+    shutting_down_seconds: float = 0.0
+    # Seconds a terminated instance can still be described; AWS keeps it about an hour.
+    terminated_seconds: float = 3600.0
+    # `implicit`: EC2 makes the spot service-linked role at the first spot launch, as it does for a caller with
+    # the permission. `required`: the launch fails without the role, as it does for the controller's policy.
+    spot_role: str = "implicit"
+    # Whether state changes of instances are published to EventBridge.
+    state_change_events: bool = True
+
+
+current = Settings()
+
+
+def update(values: dict[str, object]) -> dict[str, object]:
+    known = {field.name for field in fields(Settings)}
+    if unknown := set(values) - known:
+        raise ValueError(f"there is no setting {sorted(unknown)}; there are {sorted(known)}")
+    for name, value in values.items():
+        setattr(current, name, value)
+    return asdict(current)
+
+
+def reset() -> None:
+    update(asdict(Settings()))
