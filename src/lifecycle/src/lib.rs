@@ -1,1 +1,32 @@
-//! Step functions for one claim or node.
+//! The life of one claim and its Node, as step functions: facts in, effects out.
+//!
+//! Every function here is pure. It is given what is true (slim objects, answers of the cloud, the instant) and
+//! returns a [`step::Step`]: what to do, in order, what to write into the conditions, and when to look again. The
+//! caller gathers the facts, carries the effects out and reports failures by calling again; it never decides.
+//! Because each step starts from what is true and not from what was done before, a crash between any two effects
+//! is repaired by the next pass.
+//!
+//! A claim passes through [`launch`], [`registration`], [`initialization`] and [`liveness`] in every pass, in this
+//! order; a deleted one through [`finalize`]. A deleted Node passes through [`termination`], which drains it.
+
+pub mod batch;
+pub mod consistency;
+pub mod consolidatable;
+pub mod drain;
+mod elapsed;
+pub mod eviction;
+pub mod expiration;
+pub mod finalize;
+#[cfg(test)]
+mod fixture;
+pub mod garbage;
+pub mod hydration;
+pub mod initialization;
+pub mod launch;
+pub mod liveness;
+pub mod nodepool;
+pub mod podevents;
+pub mod registration;
+pub mod step;
+pub mod termination;
+pub mod volumes;

@@ -1,0 +1,148 @@
+//! The batching window of the provisioner, as a state machine without timers (spec core-scheduling 11.2).
+//!
+//! The first trigger opens a window. It closes when nothing new has arrived for the idle duration, or when the
+//! maximum is over, whichever comes first. An element already seen in this window does not extend it; another
+//! one does. Triggers that arrive while a pass is running arm the next window, whose time starts when the pass
+//! ends.
+//!
+//! The caller sleeps until [`Batcher::deadline`] or the next trigger, then asks [`Batcher::close`].
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// Collects triggers into windows. `K` identifies what triggered: the uid of a pod, node or buffer.
+#[derive(Debug, Clone)]
+pub struct Batcher<K> {
+    idle: Duration,
+    max: Duration,
+    seen: BTreeSet<K>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has been triggered.
+    Waiting,
+    /// A window is open.
+    Open { opened: Timestamp, last_new: Timestamp },
+    /// A window was closed and its pass has not ended.
+    Passing,
+}
+
+impl<K: Ord> Batcher<K> {
+    /// A batcher with these windows (`BATCH_IDLE_DURATION`, 1 s; `BATCH_MAX_DURATION`, 10 s).
+    pub fn new(idle: Duration, max: Duration) -> Self {
+        Self { idle, max, seen: BTreeSet::new(), phase: Phase::Waiting }
+    }
+
+    /// Notes a trigger; true when the element is new in its window.
+    pub fn trigger(&mut self, element: K, now: Timestamp) -> bool {
+        let new = self.seen.insert(element);
+        if new {
+            self.phase = match self.phase {
+                Phase::Waiting => Phase::Open { opened: now, last_new: now },
+                Phase::Open { opened, .. } => Phase::Open { opened, last_new: now },
+                Phase::Passing => Phase::Passing,
+            };
+        }
+        new
+    }
+
+    /// When the open window closes if nothing new arrives; `None` when no window is open.
+    pub fn deadline(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Open { opened, last_new } => Some((last_new + self.idle).min(opened + self.max)),
+            Phase::Waiting | Phase::Passing => None,
+        }
+    }
+
+    /// Closes the window if its deadline has come, and returns what triggered it. A pass follows, and
+    /// [`Self::pass_ended`] after it.
+    pub fn close(&mut self, now: Timestamp) -> Option<BTreeSet<K>> {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return None;
+        }
+        self.phase = Phase::Passing;
+        Some(std::mem::take(&mut self.seen))
+    }
+
+    /// The pass is over; triggers that arrived meanwhile open the next window now.
+    pub fn pass_ended(&mut self, now: Timestamp) {
+        self.phase =
+            if self.seen.is_empty() { Phase::Waiting } else { Phase::Open { opened: now, last_new: now } };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).expect("in range")
+    }
+
+    fn batcher() -> Batcher<&'static str> {
+        Batcher::new(Duration::from_secs(1), Duration::from_secs(10))
+    }
+
+    #[test]
+    fn without_a_trigger_no_window_is_open() {
+        let mut batcher = batcher();
+        assert_eq!(batcher.deadline(), None);
+        assert_eq!(batcher.close(at(100_000)), None);
+    }
+
+    #[test]
+    fn closes_after_the_idle_duration() {
+        let mut batcher = batcher();
+        batcher.trigger("a", at(0));
+        assert_eq!(batcher.close(at(999)), None);
+        assert_eq!(batcher.close(at(1000)), Some(BTreeSet::from(["a"])));
+        assert_eq!(batcher.deadline(), None);
+    }
+
+    #[test]
+    fn a_seen_element_does_not_extend_the_window_and_another_one_does() {
+        let mut batcher = batcher();
+        assert!(batcher.trigger("a", at(0)));
+        assert!(!batcher.trigger("a", at(900)));
+        assert_eq!(batcher.deadline(), Some(at(1000)));
+        assert!(batcher.trigger("b", at(950)));
+        assert_eq!(batcher.deadline(), Some(at(1950)));
+    }
+
+    #[test]
+    fn a_steady_stream_ends_at_the_maximum() {
+        let mut batcher = Batcher::new(Duration::from_secs(1), Duration::from_secs(10));
+        for number in 0..20_u32 {
+            batcher.trigger(number, at(i64::from(number) * 500));
+        }
+        assert_eq!(batcher.deadline(), Some(at(10_000)));
+        assert_eq!(batcher.close(at(10_000)).map(|elements| elements.len()), Some(20));
+    }
+
+    #[test]
+    fn triggers_during_a_pass_open_the_next_window_when_it_ends() {
+        let mut batcher = batcher();
+        batcher.trigger("a", at(0));
+        batcher.close(at(1000)).expect("window is over");
+        batcher.trigger("a", at(1500));
+        assert_eq!(batcher.deadline(), None);
+        batcher.pass_ended(at(5000));
+        assert_eq!(batcher.deadline(), Some(at(6000)));
+        assert!(!batcher.trigger("a", at(5500)), "already an element of this window");
+        assert_eq!(batcher.close(at(6000)), Some(BTreeSet::from(["a"])));
+    }
+
+    #[test]
+    fn elements_are_forgotten_when_a_window_closes() {
+        let mut batcher = batcher();
+        batcher.trigger("a", at(0));
+        batcher.close(at(1000)).expect("window is over");
+        batcher.pass_ended(at(1100));
+        assert_eq!(batcher.deadline(), None);
+        assert!(batcher.trigger("a", at(2000)));
+    }
+}

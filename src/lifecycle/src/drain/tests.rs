@@ -1,0 +1,159 @@
+//! Group order, who is never evicted, and deletions ahead of a deadline.
+
+use karpenter_model::{
+    DoNotDisrupt, Effect as TaintEffect, PodKey, PodOwner, PodPhase, Toleration, TolerationOperator,
+};
+
+use super::*;
+use crate::fixture::at;
+
+fn pod(name: &str) -> Pod {
+    let mut pod = Pod::pending(PodKey::new("ns", name), name, at(0));
+    pod.node_name = Some("node-1".into());
+    pod.phase = PodPhase::Running;
+    pod
+}
+
+fn tolerating(key: &str, operator: TolerationOperator) -> Pod {
+    let effect = Some(TaintEffect::NoSchedule);
+    Pod {
+        tolerations: vec![Toleration { key: key.into(), operator, value: String::new(), effect }],
+        ..pod("t")
+    }
+}
+
+fn evicted(drain: &Drain) -> Vec<&str> {
+    let names = drain.effects.iter().filter_map(|effect| match effect {
+        Effect::Evict(pod) => Some(pod.key.name.as_str()),
+        _ => None,
+    });
+    names.collect()
+}
+
+fn deleted(drain: &Drain) -> Vec<(&str, u32)> {
+    let names = drain.effects.iter().filter_map(|effect| match effect {
+        Effect::DeletePod(pod, grace) => Some((pod.key.name.as_str(), *grace)),
+        _ => None,
+    });
+    names.collect()
+}
+
+#[test]
+fn four_groups_leave_one_after_the_other() {
+    let daemon = |pod: Pod| Pod { owner: PodOwner::DaemonSet, ..pod };
+    let critical = |pod: Pod| Pod { critical: true, ..pod };
+    let mut pods = vec![
+        critical(daemon(pod("d-critical"))),
+        critical(pod("c-critical")),
+        daemon(pod("b-daemon")),
+        pod("a-web"),
+        Pod { owner: PodOwner::None, priority: Some(2_000_000_000), ..pod("a-alone") },
+    ];
+    let expected =
+        [vec!["a-alone", "a-web"], vec!["b-daemon"], vec!["c-critical"], vec!["d-critical"], vec![]];
+    for group in expected {
+        let drain = drain(&pods, None, at(10));
+        assert_eq!(drain.waiting, pods.len());
+        assert_eq!(evicted(&drain), group);
+        // A terminating member keeps the later groups waiting, and is not evicted again.
+        if let Some(first) = group.first() {
+            let leaving = pods.iter_mut().find(|pod| pod.key.name == *first).expect("a member");
+            leaving.deletion = Some(at(10));
+            let later = super::drain(&pods, None, at(10));
+            assert_eq!(evicted(&later), group[1..]);
+        }
+        pods.retain(|pod| !group.contains(&pod.key.name.as_str()));
+    }
+}
+
+#[test]
+fn some_pods_neither_leave_nor_hold_up() {
+    let table = [
+        tolerating(karpenter_model::taint::DISRUPTED, TolerationOperator::Exists),
+        tolerating(karpenter_model::taint::DISRUPTED, TolerationOperator::Equal),
+        Pod { owner: PodOwner::Mirror, ..pod("mirror") },
+        Pod { phase: PodPhase::Succeeded, ..pod("done") },
+        Pod { phase: PodPhase::Failed, ..pod("failed") },
+        Pod { deletion: Some(at(-51)), ..pod("stuck") },
+    ];
+    for one in table {
+        assert_eq!(drain([&one], None, at(10)), Drain::default(), "{:?}", one.key);
+    }
+}
+
+#[test]
+fn tolerating_only_unschedulable_does_not_protect() {
+    let pod = tolerating("node.kubernetes.io/unschedulable", TolerationOperator::Exists);
+    assert_eq!(evicted(&drain([&pod], None, at(10))), ["t"]);
+}
+
+#[test]
+fn a_protected_pod_holds_up_its_own_and_later_groups() {
+    let protected = Pod { do_not_disrupt: DoNotDisrupt::Always, ..pod("protected") };
+    let critical = Pod { critical: true, ..pod("critical") };
+    let drain = drain([&protected, &critical], None, at(10));
+    assert_eq!((evicted(&drain), drain.waiting), (vec![], 2));
+}
+
+#[test]
+fn a_terminating_pod_is_stuck_one_minute_after_its_deletion_time() {
+    let going = Pod { deletion: Some(at(0)), ..pod("going") };
+    assert_eq!(drain([&going], None, at(60)).waiting, 1);
+    assert_eq!(drain([&going], None, at(61)).waiting, 0);
+}
+
+#[test]
+fn pods_are_deleted_early_enough_to_get_their_own_grace() {
+    let with = |name: &str, grace: u64| Pod {
+        do_not_disrupt: DoNotDisrupt::Always,
+        grace_period: Some(Duration::from_secs(grace)),
+        ..pod(name)
+    };
+    let pods = [with("long", 300), with("short", 60)];
+    let deadline = Some(at(300));
+    assert_eq!(deleted(&drain(&pods, deadline, at(1))), [("long", 299)]);
+    assert_eq!(deleted(&drain(&pods, deadline, at(240))), [("long", 60)]);
+    assert_eq!(deleted(&drain(&pods, deadline, at(241))), [("long", 59), ("short", 59)]);
+    assert_eq!(deleted(&drain(&pods, None, at(241))), []);
+}
+
+#[test]
+fn a_deadline_in_the_past_leaves_one_second_and_never_none() {
+    let pod = Pod { grace_period: Some(Duration::from_secs(30)), ..pod("late") };
+    for now in [300, 301, 5000] {
+        assert_eq!(deleted(&drain([&pod], Some(at(300)), at(now))), [("late", 1)], "at {now}");
+    }
+}
+
+#[test]
+fn a_terminating_pod_is_deleted_again_only_if_it_overshoots_the_deadline() {
+    let going =
+        |until| Pod { deletion: Some(at(until)), grace_period: Some(Duration::from_secs(600)), ..pod("g") };
+    assert_eq!(deleted(&drain([&going(500)], Some(at(300)), at(200))), [("g", 100)]);
+    assert_eq!(deleted(&drain([&going(300)], Some(at(300)), at(200))), []);
+}
+
+#[test]
+fn a_pod_without_grace_period_is_left_to_eviction() {
+    let drain = drain([&pod("plain")], Some(at(300)), at(299));
+    assert_eq!((deleted(&drain), evicted(&drain)), (vec![], vec!["plain"]));
+}
+
+#[test]
+fn a_deleted_pod_is_told_and_not_evicted_too() {
+    let pod = Pod { grace_period: Some(Duration::from_secs(30)), ..pod("web") };
+    let drain = drain([&pod], Some(at(300)), at(290));
+    let [Effect::DeletePod(_, 10), Effect::Event(event)] = &drain.effects[..] else { panic!("{drain:?}") };
+    assert_eq!((event.reason, event.warning), ("Disrupted", false));
+    assert!(event.message.contains("10 seconds") && event.message.contains("30"), "{}", event.message);
+}
+
+#[test]
+fn deadline_deletions_reach_every_group_at_once() {
+    let mut pods = [pod("web"), Pod { critical: true, ..pod("critical") }];
+    for pod in &mut pods {
+        pod.grace_period = Some(Duration::from_secs(30));
+    }
+    let drain = drain(&pods, Some(at(300)), at(280));
+    assert_eq!(deleted(&drain), [("critical", 20), ("web", 20)]);
+}

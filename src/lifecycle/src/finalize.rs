@@ -1,0 +1,93 @@
+//! Finalization: a deleted claim first loses its Nodes, then its machine, then its finalizer (spec core-disruption
+//! 1.9).
+//!
+//! Nodes are deleted only when the claim had registered: an unregistered machine may still be writing its Node,
+//! and deleting the object under it would leak it. The finalizer goes only after the provider said, by a
+//! consistent read, that the machine is gone.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_model::{Annotations, Claim, ConditionType, NodeObject, label};
+
+use crate::elapsed::since;
+use crate::step::{About, Change, Effect, Event, Milestone, Step, Wake};
+
+/// How long to wait before asking about a machine again that is on its way out.
+pub const TERMINATING_POLL: Duration = Duration::from_secs(5);
+
+/// What came of asking the provider to terminate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is on its way out.
+    Started,
+    /// It is gone, by a consistent read.
+    Gone,
+    /// The call failed; try again.
+    Failed(String),
+}
+
+/// The next thing to do for a deleted claim. `nodes` are all Nodes with its provider id.
+pub fn step(claim: &Claim, nodes: &[&NodeObject], now: Timestamp) -> Step {
+    let Some(deletion) = claim.deletion else { return Step::idle() };
+    if !claim.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER) {
+        return Step::idle();
+    }
+    let step = restamped(claim).then(deadline(claim, deletion));
+    if claim.is_true(ConditionType::Registered) && !nodes.is_empty() {
+        let deletions = nodes.iter().filter(|node| node.deletion.is_none());
+        return step.then(Step::of(deletions.map(|node| Effect::DeleteNode(node.name.clone()))));
+    }
+    match &claim.provider_id {
+        Some(id) => step.then(Step::of([Effect::Terminate(id.clone())])),
+        None => step.then(removed(deletion, now)),
+    }
+}
+
+/// What the provider's answer to the termination means for the claim.
+pub fn terminated(claim: &Claim, answer: &Answer, now: Timestamp) -> Step {
+    match answer {
+        Answer::Started => Step::idle()
+            .and_condition(Change::holds(ConditionType::InstanceTerminating))
+            .and_wake(Wake::After(TERMINATING_POLL)),
+        Answer::Failed(_) => Step::idle().and_wake(Wake::Backoff),
+        Answer::Gone => {
+            let asked = claim.true_since(ConditionType::InstanceTerminating).unwrap_or(now);
+            Step::of([Effect::Milestone(Milestone::InstanceGone(since(asked, now)))])
+                .then(removed(claim.deletion.unwrap_or(now), now))
+        }
+    }
+}
+
+/// Fixes the termination deadline, once; a value somebody else has set stays.
+fn deadline(claim: &Claim, deletion: Timestamp) -> Step {
+    let Some(grace) = claim.termination_grace_period else { return Step::idle() };
+    if claim.annotations.contains_key(label::TERMINATION_TIMESTAMP) {
+        return Step::idle();
+    }
+    // A grace period that leaves the calendar is no deadline at all.
+    let Ok(deadline) = deletion.checked_add(grace) else { return Step::idle() };
+    let text = deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    Step::of([
+        Effect::AnnotateClaim(Annotations::from([(label::TERMINATION_TIMESTAMP.to_owned(), text.clone())])),
+        Effect::Milestone(Milestone::DeadlineSet(deadline)),
+        Effect::Event(Event::warning(
+            About::Claim(claim.name.clone()),
+            "TerminationGracePeriodExpiring",
+            format!("All pods will be deleted by {text}"),
+        )),
+    ])
+}
+
+/// Every condition of a deleted object follows its generation.
+fn restamped(claim: &Claim) -> Step {
+    let kinds = claim.conditions.keys().filter(|kind| **kind != ConditionType::Ready);
+    kinds.fold(Step::idle(), |step, kind| step.and_condition(Change::restamp(claim, *kind)))
+}
+
+fn removed(deletion: Timestamp, now: Timestamp) -> Step {
+    Step::of([Effect::RemoveFinalizer, Effect::Milestone(Milestone::ClaimDeleted(since(deletion, now)))])
+}
+
+#[cfg(test)]
+mod tests;

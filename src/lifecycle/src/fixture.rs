@@ -1,0 +1,101 @@
+//! Starting points of the tests in this crate.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use karpenter_model::{
+    Annotations, Claim, Condition, ConditionStatus, ConditionType, Disruption, Labels, NodeClassRef,
+    NodeCondition, NodeObject, Pool, Requirements, Resources, Template, label,
+};
+
+/// Seconds after an arbitrary epoch.
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).expect("in range")
+}
+
+/// A claim of pool `web` created at 0, with the finalizer and nothing else.
+pub(crate) fn claim() -> Claim {
+    Claim {
+        name: "web-1".into(),
+        uid: "uid-1".into(),
+        pool: Some("web".into()),
+        node_class: NodeClassRef {
+            group: "karpenter.k8s.aws".into(),
+            kind: "EC2NodeClass".into(),
+            name: "default".into(),
+        },
+        labels: Labels::from([(label::NODE_POOL.into(), "web".into())]),
+        annotations: Annotations::new(),
+        requirements: Requirements::default(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        requests: Resources::new(),
+        expire_after: None,
+        termination_grace_period: None,
+        created_at: at(0),
+        deletion: None,
+        finalizers: vec![label::TERMINATION_FINALIZER.to_owned()],
+        provider_id: Some("cloud:///i-1".into()),
+        node_name: None,
+        image_id: None,
+        capacity: Resources::new(),
+        allocatable: Resources::new(),
+        conditions: BTreeMap::new(),
+        last_pod_event: None,
+    }
+}
+
+/// The claim with one condition, last changed at this second.
+pub(crate) fn with_condition(
+    mut claim: Claim,
+    kind: ConditionType,
+    status: ConditionStatus,
+    since: i64,
+) -> Claim {
+    let condition = Condition {
+        status,
+        reason: kind.as_str().to_owned(),
+        message: String::new(),
+        last_transition: at(since),
+        observed_generation: 1,
+    };
+    claim.conditions.insert(kind, condition);
+    claim
+}
+
+/// The claim with these conditions true since its creation.
+pub(crate) fn holding(claim: Claim, kinds: &[ConditionType]) -> Claim {
+    kinds.iter().fold(claim, |claim, kind| with_condition(claim, *kind, ConditionStatus::True, 0))
+}
+
+/// The Node of [`claim`], ready and managed, created at 0.
+pub(crate) fn node() -> NodeObject {
+    let mut node = NodeObject::bare("node-1", at(0));
+    node.provider_id = Some("cloud:///i-1".into());
+    node.finalizers = vec![label::TERMINATION_FINALIZER.to_owned()];
+    node.labels = Labels::from([("karpenter.k8s.aws/ec2nodeclass".into(), "default".into())]);
+    ready(node, true)
+}
+
+/// The Node with its Ready condition set.
+pub(crate) fn ready(mut node: NodeObject, ready: bool) -> NodeObject {
+    let status = if ready { ConditionStatus::True } else { ConditionStatus::False };
+    node.conditions.insert("Ready".to_owned(), NodeCondition { status, last_transition: at(0) });
+    node
+}
+
+/// A dynamic pool named `web`.
+pub(crate) fn pool() -> Pool {
+    Pool {
+        name: "web".into(),
+        uid: "uid-web".into(),
+        weight: 0,
+        limits: None,
+        replicas: None,
+        template: Template::default(),
+        disruption: Disruption::default(),
+        hash: "1".to_owned(),
+        ready: true,
+        deleting: false,
+    }
+}

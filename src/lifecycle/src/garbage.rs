@@ -1,0 +1,133 @@
+//! Garbage collection in both directions (spec core-disruption 1.11).
+//!
+//! Claims whose machine is gone are deleted; machines whose claim is gone are terminated. Either is irreversible,
+//! so the list of machines has to be complete, and it is taken **before** claims and Nodes are read: a machine in
+//! the list then has its claim among the claims read. The other way round only claims that had registered before
+//! the list was asked for are looked up in it. An empty answer of either side is not believed when the other side
+//! says there is a whole cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_model::{Claim, ClaimName, ConditionType, NodeObject, ProviderId};
+
+use crate::elapsed::since;
+
+/// How often to collect.
+pub const PERIOD: Duration = Duration::from_mins(2);
+/// Youngest machine that may be collected for want of a claim: its claim's status may not have been written yet.
+pub const INSTANCE_GRACE: Duration = Duration::from_secs(30);
+/// Most claims and most machines given up in one pass.
+pub const MAX_PER_PASS: usize = 20;
+
+/// A machine as the provider listed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// Its id.
+    pub provider_id: ProviderId,
+    /// The claim named in its tags.
+    pub claim: Option<ClaimName>,
+    /// When it was launched.
+    pub launched_at: Timestamp,
+    /// It is on its way out already.
+    pub ending: bool,
+}
+
+/// What the pass compares: first the machines were listed, then claims and Nodes were read.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// All managed claims.
+    pub claims: &'a [&'a Claim],
+    /// All Nodes.
+    pub nodes: &'a [&'a NodeObject],
+    /// All machines of this cluster: a complete list, never a partial one.
+    pub machines: &'a [Machine],
+    /// When the list of machines was asked for.
+    pub listed_at: Timestamp,
+}
+
+/// What to give up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Garbage {
+    /// Registered claims without machine, in name order: confirm each by a consistent read, then delete.
+    pub claims: Vec<ClaimName>,
+    /// Machines without claim, oldest first: terminate.
+    pub machines: Vec<ProviderId>,
+    /// Why the pass believed nothing, if it did not.
+    pub disbelieved: Option<Disbelief>,
+}
+
+/// Why a list of machines was not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disbelief {
+    /// No machine at all, though several claims have one.
+    Empty,
+    /// No claim at all, though there are machines: the API server answered with nothing.
+    NoClaims,
+}
+
+/// Compares claims with machines.
+pub fn collect(facts: Facts<'_>) -> Garbage {
+    let living = facts.machines.iter().filter(|machine| !machine.ending);
+    let living: BTreeSet<&ProviderId> = living.map(|machine| &machine.provider_id).collect();
+    let launched = facts.claims.iter().filter(|claim| registered_before(claim, facts.listed_at)).count();
+    if facts.machines.is_empty() && launched > 1 {
+        return Garbage { disbelieved: Some(Disbelief::Empty), ..Garbage::default() };
+    }
+    if facts.claims.is_empty() && living.len() > 1 {
+        return Garbage { disbelieved: Some(Disbelief::NoClaims), ..Garbage::default() };
+    }
+    Garbage {
+        claims: claims_without_machine(facts, &living),
+        machines: machines_without_claim(facts),
+        disbelieved: None,
+    }
+}
+
+/// Registered, not being deleted, machine absent or ending, and no Node of it still reporting Ready.
+fn claims_without_machine(facts: Facts<'_>, living: &BTreeSet<&ProviderId>) -> Vec<ClaimName> {
+    let mut ready: BTreeMap<&ProviderId, bool> = BTreeMap::new();
+    for node in facts.nodes {
+        if let Some(id) = &node.provider_id {
+            *ready.entry(id).or_default() |= node.is_ready();
+        }
+    }
+    let mut claims: Vec<ClaimName> = facts
+        .claims
+        .iter()
+        .filter(|claim| claim.deletion.is_none() && registered_before(claim, facts.listed_at))
+        .filter(|claim| {
+            let id = claim.provider_id.as_ref();
+            id.is_some_and(|id| !living.contains(id) && ready.get(id) != Some(&true))
+        })
+        .map(|claim| claim.name.clone())
+        .collect();
+    claims.sort();
+    claims.truncate(MAX_PER_PASS);
+    claims
+}
+
+fn registered_before(claim: &Claim, instant: Timestamp) -> bool {
+    claim.true_since(ConditionType::Registered).is_some_and(|since| since < instant)
+}
+
+/// Older than the grace, not ending, and neither its id nor the claim in its tags is known.
+fn machines_without_claim(facts: Facts<'_>) -> Vec<ProviderId> {
+    let ids: BTreeSet<&ProviderId> =
+        facts.claims.iter().filter_map(|claim| claim.provider_id.as_ref()).collect();
+    let waiting: BTreeSet<&ClaimName> =
+        facts.claims.iter().filter(|claim| claim.provider_id.is_none()).map(|claim| &claim.name).collect();
+    let mut machines: Vec<&Machine> = facts
+        .machines
+        .iter()
+        .filter(|machine| !machine.ending && !ids.contains(&machine.provider_id))
+        .filter(|machine| machine.claim.as_ref().is_none_or(|claim| !waiting.contains(claim)))
+        .filter(|machine| since(machine.launched_at, facts.listed_at) > INSTANCE_GRACE)
+        .collect();
+    machines.sort_by_key(|machine| (machine.launched_at, machine.provider_id.clone()));
+    machines.into_iter().take(MAX_PER_PASS).map(|machine| machine.provider_id.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests;

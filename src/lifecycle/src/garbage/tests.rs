@@ -1,0 +1,99 @@
+//! Both directions of garbage collection, and what must never be collected.
+
+use karpenter_model::ConditionStatus;
+
+use super::*;
+use crate::fixture::{at, claim, node, ready, with_condition};
+
+fn registered(name: &str, id: &str) -> Claim {
+    let claim = Claim { name: name.into(), provider_id: Some(id.into()), ..claim() };
+    with_condition(claim, ConditionType::Registered, ConditionStatus::True, 10)
+}
+
+fn machine(id: &str) -> Machine {
+    Machine { provider_id: id.into(), claim: None, launched_at: at(0), ending: false }
+}
+
+fn run(claims: &[&Claim], nodes: &[&NodeObject], machines: &[Machine]) -> Garbage {
+    collect(Facts { claims, nodes, machines, listed_at: at(1000) })
+}
+
+#[test]
+fn a_registered_claim_without_machine_is_collected_unless_its_node_is_ready() {
+    let lost = registered("web-1", "cloud:///i-1");
+    let other = machine("cloud:///i-other");
+    let kept = registered("web-2", "cloud:///i-other");
+    let claims = [&lost, &kept];
+    let dead = ready(node(), false);
+    let alive = ready(node(), true);
+    assert_eq!(run(&claims, &[&dead], std::slice::from_ref(&other)).claims, ["web-1"]);
+    assert_eq!(run(&claims, &[], std::slice::from_ref(&other)).claims, ["web-1"]);
+    assert!(run(&claims, &[&alive], std::slice::from_ref(&other)).claims.is_empty());
+}
+
+#[test]
+fn claims_unregistered_deleting_or_registered_after_the_list_are_kept() {
+    let other = [machine("cloud:///i-other")];
+    let kept = registered("web-2", "cloud:///i-other");
+    let unregistered = Claim { name: "web-1".into(), ..claim() };
+    let deleting = Claim { deletion: Some(at(5)), ..registered("web-1", "cloud:///i-1") };
+    let late = with_condition(claim(), ConditionType::Registered, ConditionStatus::True, 1000);
+    for claim in [unregistered, deleting, late] {
+        assert!(run(&[&claim, &kept], &[], &other).claims.is_empty(), "{claim:?}");
+    }
+}
+
+#[test]
+fn a_machine_on_its_way_out_counts_as_absent() {
+    let claim = registered("web-1", "cloud:///i-1");
+    let ending = Machine { ending: true, ..machine("cloud:///i-1") };
+    let garbage = run(&[&claim], &[], &[ending]);
+    assert_eq!(garbage.claims, ["web-1"]);
+    assert!(garbage.machines.is_empty());
+}
+
+#[test]
+fn a_machine_without_claim_is_collected_after_its_grace() {
+    let claim = registered("web-1", "cloud:///i-1");
+    let own = machine("cloud:///i-1");
+    let orphan = |launched| Machine { launched_at: at(launched), ..machine("cloud:///i-2") };
+    for (launched, collected) in [(0, true), (969, true), (970, false), (1001, false)] {
+        let garbage = run(&[&claim], &[], &[own.clone(), orphan(launched)]);
+        assert_eq!(garbage.machines.len(), usize::from(collected), "launched at {launched}");
+    }
+}
+
+#[test]
+fn a_machine_whose_claim_does_not_know_it_yet_is_kept() {
+    let launching = Claim { provider_id: None, ..claim() };
+    let named = Machine { claim: Some("web-1".into()), ..machine("cloud:///i-2") };
+    assert!(run(&[&launching], &[], std::slice::from_ref(&named)).machines.is_empty());
+    let launched = Claim { provider_id: Some("cloud:///i-1".into()), ..claim() };
+    let both = [machine("cloud:///i-1"), named];
+    assert_eq!(run(&[&launched], &[], &both).machines, ["cloud:///i-2"], "a second machine of one claim");
+}
+
+#[test]
+fn empty_answers_are_not_believed_against_a_cluster() {
+    let claims = [registered("web-1", "cloud:///i-1"), registered("web-2", "cloud:///i-2")];
+    let claims: Vec<&Claim> = claims.iter().collect();
+    let machines = [machine("cloud:///i-1"), machine("cloud:///i-2")];
+    let nothing = |disbelief| Garbage { disbelieved: Some(disbelief), ..Garbage::default() };
+    assert_eq!(run(&claims, &[], &[]), nothing(Disbelief::Empty));
+    assert_eq!(run(&[], &[], &machines), nothing(Disbelief::NoClaims));
+    assert_eq!(run(&[], &[], &[]), Garbage::default());
+    assert_eq!(run(&claims[..1], &[], &[]).claims, ["web-1"], "the last machine of a cluster may be gone");
+}
+
+#[test]
+fn a_pass_gives_up_no_more_than_its_bound_and_starts_with_the_oldest() {
+    let claim = registered("web-1", "cloud:///i-own");
+    let mut machines = vec![machine("cloud:///i-own")];
+    for number in 0..30 {
+        machines
+            .push(Machine { launched_at: at(100 - number), ..machine(&format!("cloud:///i-{number:02}")) });
+    }
+    let garbage = run(&[&claim], &[], &machines);
+    assert_eq!(garbage.machines.len(), MAX_PER_PASS);
+    assert_eq!(garbage.machines[0], "cloud:///i-29");
+}

@@ -1,0 +1,67 @@
+//! The `NodeClassReady` condition of a pool (spec core-disruption 1.14).
+
+use karpenter_model::ConditionStatus;
+
+use crate::step::Verdict;
+
+/// The condition type.
+pub const NODE_CLASS_READY: &str = "NodeClassReady";
+
+/// What is known about a pool's node class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeClass {
+    /// There is none of that name.
+    Missing,
+    /// It is being deleted.
+    Terminating,
+    /// It exists and this is its Ready condition, if it has one.
+    Present(Option<Verdict>),
+}
+
+/// What the pool's condition has to say.
+pub fn verdict(class: NodeClass) -> Verdict {
+    let fails = |reason: &str, message: &str| Verdict {
+        status: ConditionStatus::False,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    };
+    match class {
+        NodeClass::Missing => fails("NodeClassNotFound", "NodeClass not found on cluster"),
+        NodeClass::Terminating => fails("NodeClassTerminating", "NodeClass is Terminating"),
+        NodeClass::Present(None) => fails("NodeClassReadinessUnknown", "Node Class Readiness Unknown"),
+        NodeClass::Present(Some(ready)) => match ready.status {
+            ConditionStatus::Unknown => fails("NodeClassReadinessUnknown", "Node Class Readiness Unknown"),
+            ConditionStatus::False => ready,
+            ConditionStatus::True => Verdict {
+                status: ConditionStatus::True,
+                reason: NODE_CLASS_READY.to_owned(),
+                message: String::new(),
+            },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_the_class() {
+        use ConditionStatus::{False, True, Unknown};
+        let class = |status, reason: &str| {
+            NodeClass::Present(Some(Verdict { status, reason: reason.to_owned(), message: "m".to_owned() }))
+        };
+        let table = [
+            (NodeClass::Missing, False, "NodeClassNotFound"),
+            (NodeClass::Terminating, False, "NodeClassTerminating"),
+            (NodeClass::Present(None), False, "NodeClassReadinessUnknown"),
+            (class(Unknown, "AwaitingReconciliation"), False, "NodeClassReadinessUnknown"),
+            (class(False, "SubnetsNotFound"), False, "SubnetsNotFound"),
+            (class(True, "Ready"), True, "NodeClassReady"),
+        ];
+        for (class, status, reason) in table {
+            let verdict = verdict(class.clone());
+            assert_eq!((verdict.status, verdict.reason.as_str()), (status, reason), "{class:?}");
+        }
+    }
+}

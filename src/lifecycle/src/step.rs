@@ -1,0 +1,350 @@
+//! What a step function answers: effects in order, condition changes, and when to look again.
+//!
+//! The caller carries out the effects in order and stops at the first that fails; condition changes are written
+//! after them in one status patch. Everything here is data: no step function performs anything.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_model::{
+    Annotations, Claim, ClaimName, ClaimUid, Condition, ConditionStatus, ConditionType, ImageId, LabelKey,
+    LabelValue, Labels, NodeName, PodKey, PodUid, PoolName, ProviderId, Resources, Taint,
+};
+
+/// The outcome of one step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Step {
+    /// What to do, in order.
+    pub effects: Vec<Effect>,
+    /// What to write into the claim's conditions afterwards.
+    pub conditions: Vec<Change>,
+    /// When to look again.
+    pub wake: Wake,
+}
+
+/// When a step wants to be run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wake {
+    /// Only when something it depends on changes.
+    #[default]
+    OnEvent,
+    /// After this long, or when something changes.
+    After(Duration),
+    /// After the caller's exponential back-off: something failed.
+    Backoff,
+}
+
+impl Wake {
+    /// The earlier of two wishes. A back-off wins: the caller's delays bound it anyway.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Backoff, _) | (_, Self::Backoff) => Self::Backoff,
+            (Self::OnEvent, wish) | (wish, Self::OnEvent) => wish,
+            (Self::After(left), Self::After(right)) => Self::After(left.min(right)),
+        }
+    }
+}
+
+/// A change of one condition of the claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Which condition.
+    pub kind: ConditionType,
+    /// What it becomes; `None` removes it (never a root or one of its dependents).
+    pub to: Option<Verdict>,
+}
+
+/// What a condition says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// Stable `UpperCamelCase` word.
+    pub reason: String,
+    /// Text for people.
+    pub message: String,
+}
+
+impl Change {
+    /// `True`, with the type as reason and no message (spec core-disruption 0.2).
+    pub fn holds(kind: ConditionType) -> Self {
+        Self::with(kind, ConditionStatus::True, kind.as_str(), "")
+    }
+
+    /// `Unknown` for this reason.
+    pub fn unknown(kind: ConditionType, reason: &str, message: impl Into<String>) -> Self {
+        Self::with(kind, ConditionStatus::Unknown, reason, message)
+    }
+
+    /// `False` for this reason.
+    pub fn fails(kind: ConditionType, reason: &str, message: impl Into<String>) -> Self {
+        Self::with(kind, ConditionStatus::False, reason, message)
+    }
+
+    /// Removal.
+    pub fn removed(kind: ConditionType) -> Self {
+        Self { kind, to: None }
+    }
+
+    /// The condition as it is, written again so that its observed generation follows the object's.
+    pub fn restamp(claim: &Claim, kind: ConditionType) -> Option<Self> {
+        let Condition { status, reason, message, .. } = claim.conditions.get(&kind)?;
+        Some(Self::with(kind, *status, reason, message.as_str()))
+    }
+
+    fn with(kind: ConditionType, status: ConditionStatus, reason: &str, message: impl Into<String>) -> Self {
+        Self { kind, to: Some(Verdict { status, reason: reason.to_owned(), message: message.into() }) }
+    }
+}
+
+/// One thing to do. Effects without an object mean the claim or node the step was asked about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Put the termination finalizer on the claim (optimistic lock); nothing else may precede it.
+    AddFinalizer,
+    /// Take the termination finalizer off the claim (optimistic lock); `NotFound` is success.
+    RemoveFinalizer,
+    /// Ask the provider to launch, and feed the answer to [`crate::launch::answered`].
+    Launch,
+    /// Merge what the provider resolved into the claim's metadata and status.
+    RecordLaunch(Box<Launched>),
+    /// Write `status.nodeName`.
+    RecordNode(NodeName),
+    /// Add a label to the claim.
+    LabelClaim(LabelKey, LabelValue),
+    /// Write annotations of the claim.
+    AnnotateClaim(Annotations),
+    /// Write `status.lastPodEventTime`.
+    RecordPodEvent(Timestamp),
+    /// Delete the claim; count it under the cause only if the call succeeds.
+    DeleteClaim(DeletionCause),
+    /// Change a Node; with an optimistic lock when taints are part of it.
+    PatchNode(NodePatch),
+    /// Delete a Node; `NotFound` is success.
+    DeleteNode(NodeName),
+    /// Take the termination finalizer off a Node.
+    RemoveNodeFinalizer(NodeName),
+    /// Ask the provider to terminate; feed the answer to the same stage.
+    Terminate(ProviderId),
+    /// Put a pod into the eviction queue; adding it twice is harmless.
+    Evict(PodRef),
+    /// Delete a pod with this many seconds of grace, at least 1; `NotFound` is success.
+    DeletePod(PodRef, u32),
+    /// Note an outcome in the pool's registration health.
+    RegistrationHealth(RegistrationOutcome),
+    /// Tell people.
+    Event(Event),
+    /// Something worth a metric and a log line has happened.
+    Milestone(Milestone),
+}
+
+/// What the provider resolved for a claim, already merged with what the claim says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Launched {
+    /// Id of the machine.
+    pub provider_id: ProviderId,
+    /// Image it was started from.
+    pub image_id: Option<ImageId>,
+    /// Labels of the claim.
+    pub labels: Labels,
+    /// Annotations of the claim.
+    pub annotations: Annotations,
+    /// Expected capacity.
+    pub capacity: Resources,
+    /// Expected allocatable.
+    pub allocatable: Resources,
+}
+
+/// Why a claim is deleted: the `reason` label of `karpenter_nodeclaims_disrupted_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DeletionCause {
+    /// No offering had capacity.
+    InsufficientCapacity,
+    /// The node class cannot be launched from.
+    NodeClassNotReady,
+    /// Not launched in time.
+    LaunchTimeout,
+    /// Launched, but no Node registered in time.
+    RegistrationTimeout,
+    /// Older than its `expireAfter`.
+    Expired,
+    /// Its machine is gone.
+    GarbageCollected,
+    /// Its Node was deleted.
+    NodeDeleted,
+}
+
+impl DeletionCause {
+    /// The metric label; `None` for deletions that only follow another one and are not counted.
+    pub const fn label(self) -> Option<&'static str> {
+        match self {
+            Self::InsufficientCapacity => Some("insufficient_capacity"),
+            Self::NodeClassNotReady => Some("nodeclass_not_ready"),
+            Self::LaunchTimeout => Some("launch_timeout"),
+            Self::RegistrationTimeout => Some("registration_timeout"),
+            Self::Expired => Some("expired"),
+            Self::GarbageCollected => Some("garbage_collected"),
+            Self::NodeDeleted => None,
+        }
+    }
+}
+
+/// Changes to a Node. Taints are given as differences so that fields we do not model (`timeAdded`) survive.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodePatch {
+    /// The Node.
+    pub node: NodeName,
+    /// Add the termination finalizer.
+    pub add_finalizer: bool,
+    /// Add an owner reference to this claim, blocking its deletion.
+    pub add_owner: Option<(ClaimName, ClaimUid)>,
+    /// Labels to set.
+    pub labels: Labels,
+    /// Annotations to set.
+    pub annotations: Annotations,
+    /// Taints to remove, by key and effect.
+    pub remove_taints: Vec<Taint>,
+    /// Taints to append.
+    pub add_taints: Vec<Taint>,
+}
+
+impl NodePatch {
+    /// A patch of this Node that changes nothing yet.
+    pub fn of(node: &NodeName) -> Self {
+        Self { node: node.clone(), ..Self::default() }
+    }
+
+    /// True when there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::of(&self.node)
+    }
+}
+
+/// A pod, exactly this one and not another of the same name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodRef {
+    /// Namespace and name.
+    pub key: PodKey,
+    /// Uid, sent as precondition.
+    pub uid: PodUid,
+}
+
+/// One outcome for the pool's registration health (spec core-disruption 1.8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RegistrationOutcome {
+    /// A Node registered.
+    Success,
+    /// A claim was given up before its Node registered, with the reason and message to show on the pool.
+    Failure {
+        /// Condition reason.
+        reason: String,
+        /// Condition message.
+        message: String,
+    },
+}
+
+/// A Kubernetes Event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What it is about.
+    pub about: About,
+    /// `Warning` if true, else `Normal`.
+    pub warning: bool,
+    /// Stable `UpperCamelCase` word.
+    pub reason: &'static str,
+    /// Text for people.
+    pub message: String,
+}
+
+/// The object of an [`Event`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum About {
+    /// A claim.
+    Claim(ClaimName),
+    /// A Node.
+    Node(NodeName),
+    /// A pod.
+    Pod(PodRef),
+    /// A pool.
+    Pool(PoolName),
+}
+
+impl Event {
+    /// A `Normal` event.
+    pub fn normal(about: About, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { about, warning: false, reason, message: message.into() }
+    }
+
+    /// A `Warning` event.
+    pub fn warning(about: About, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { about, warning: true, reason, message: message.into() }
+    }
+}
+
+/// A point in the life of a claim or node that dashboards count and logs tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Milestone {
+    /// `launched nodeclaim`
+    Launched(ProviderId),
+    /// `registered nodeclaim`, `karpenter_nodes_created_total`
+    Registered(NodeName),
+    /// `initialized nodeclaim`
+    Initialized(NodeName),
+    /// `terminating due to timeout`
+    TimedOut(DeletionCause, Duration),
+    /// `tainted node`
+    Tainted(NodeName),
+    /// `karpenter_nodes_drained_total`
+    Drained(NodeName),
+    /// `karpenter_nodeclaims_instance_termination_duration_seconds`, since termination was asked for.
+    InstanceGone(Duration),
+    /// `deleted node`, nodes terminated, termination and lifetime durations.
+    NodeDeleted {
+        /// The Node.
+        node: NodeName,
+        /// Since its deletion timestamp.
+        terminating: Duration,
+        /// Since its creation.
+        lifetime: Duration,
+    },
+    /// `deleted nodeclaim`, claims terminated and their termination duration.
+    ClaimDeleted(Duration),
+    /// `annotated nodeclaim` with its termination deadline.
+    DeadlineSet(Timestamp),
+}
+
+impl Step {
+    /// A step that does nothing and waits for events.
+    pub fn idle() -> Self {
+        Self::default()
+    }
+
+    /// A step with these effects.
+    pub fn of(effects: impl IntoIterator<Item = Effect>) -> Self {
+        Self { effects: effects.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The same step also changing a condition.
+    #[must_use]
+    pub fn and_condition(mut self, change: impl Into<Option<Change>>) -> Self {
+        self.conditions.extend(change.into());
+        self
+    }
+
+    /// The same step also asking to be run again.
+    #[must_use]
+    pub fn and_wake(mut self, wake: Wake) -> Self {
+        self.wake = self.wake.sooner(wake);
+        self
+    }
+
+    /// Both steps, this one first; the stages of one pass are joined like this.
+    #[must_use]
+    pub fn then(mut self, next: Self) -> Self {
+        self.effects.extend(next.effects);
+        self.conditions.extend(next.conditions);
+        self.wake = self.wake.sooner(next.wake);
+        self
+    }
+}
