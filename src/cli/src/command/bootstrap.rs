@@ -110,7 +110,8 @@ impl Account {
             ..sdk::Config::default()
         };
         let clients = sdk::connect(config).await.context("cannot set up the AWS clients")?;
-        let identity = clients.sts.get_caller_identity().await.context("cannot tell which AWS account this is")?;
+        let identity =
+            clients.sts.get_caller_identity().await.context("cannot tell which AWS account this is")?;
         let cluster = clients.eks.describe_cluster(&flags.cluster_name).await?;
         let partition = Partition::of_region(&clients.region);
         let settings = flags.settings(&identity.account, &clients.region, partition, &cluster)?;
@@ -127,7 +128,10 @@ impl Account {
     }
 
     fn heading(&self) -> String {
-        format!("cluster {} in {}, account {}\n", self.settings.cluster, self.settings.region, self.settings.account)
+        format!(
+            "cluster {} in {}, account {}\n",
+            self.settings.cluster, self.settings.region, self.settings.account
+        )
     }
 }
 

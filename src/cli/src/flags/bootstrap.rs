@@ -99,7 +99,10 @@ impl BootstrapFlags {
             IdentityKind::None => Identity::None,
             IdentityKind::Irsa => {
                 let issuer = cluster.oidc_issuer.as_deref().ok_or_else(|| {
-                    anyhow::anyhow!("cluster `{}` has no OIDC issuer, which --identity irsa needs", self.cluster_name)
+                    anyhow::anyhow!(
+                        "cluster `{}` has no OIDC issuer, which --identity irsa needs",
+                        self.cluster_name
+                    )
                 })?;
                 Identity::Irsa { issuer: issuer.trim_start_matches("https://").to_owned() }
             }

@@ -38,7 +38,8 @@ impl Args for CoreFlags {
                 .help(format!("{} [default: {default}]", flag.help))
                 .help_heading(HEADING);
             if flag.boolean {
-                arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL");
+                arg =
+                    arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL");
             }
             command.arg(arg)
         })
@@ -97,7 +98,9 @@ mod tests {
 
     #[test]
     fn every_wrong_value_is_named_with_flag_and_what_is_allowed() {
-        let error = parse(&["--metrics-port", "http", "--feature-gates", "NodeRepairs=true"]).unwrap_err().to_string();
+        let error = parse(&["--metrics-port", "http", "--feature-gates", "NodeRepairs=true"])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("flag `--metrics-port` is `http`"), "{error}");
         assert!(error.contains("flag `--feature-gates` is `NodeRepairs=true`"), "{error}");
     }

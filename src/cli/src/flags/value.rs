@@ -30,7 +30,8 @@ pub(crate) fn fraction_ppm(text: &str) -> Result<u64, String> {
     let wrong = || "expected a decimal number of at least 0, such as `0.075`".to_owned();
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) || fraction.len() > 6 {
+    if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) || fraction.len() > 6
+    {
         return Err(wrong());
     }
     let padded = format!("{whole}{fraction:0<6}");
@@ -103,14 +104,9 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_go_reads_them() {
-        for (text, millis) in [
-            ("10s", 10_000),
-            ("1m30s", 90_000),
-            ("1.5h", 5_400_000),
-            ("100ms", 100),
-            ("0", 0),
-            (".5s", 500),
-        ] {
+        for (text, millis) in
+            [("10s", 10_000), ("1m30s", 90_000), ("1.5h", 5_400_000), ("100ms", 100), ("0", 0), (".5s", 500)]
+        {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         for text in ["", "10", "s", "-1s", "1d", "1s ", "1..5s"] {

@@ -1,0 +1,161 @@
+//! The life of each NodeClaim: asked for, launched at a price, ready, removed and why.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use karpenter_api::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
+use karpenter_api::{Condition, ConditionStatus, NodeClaim, Operator};
+use kube::ResourceExt;
+
+use super::{Change, Line, PriceBook};
+
+/// What was told of every claim so far.
+pub(crate) struct Claims {
+    prices: PriceBook,
+    known: BTreeMap<String, Told>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Told {
+    asked: bool,
+    launched: bool,
+    ready: bool,
+    removing: bool,
+}
+
+impl Claims {
+    /// Knows no claim yet.
+    pub(crate) fn new(prices: PriceBook) -> Self {
+        Self { prices, known: BTreeMap::new() }
+    }
+
+    /// The lines that a change is worth; `now` dates what has no time of its own.
+    pub(crate) fn observe(&mut self, change: &Change<NodeClaim>, now: Timestamp) -> Vec<Line> {
+        let claim = match change {
+            Change::Gone(name) => {
+                return self.known.remove(name).map(|_| Line::new("gone", name.clone())).into_iter().collect();
+            }
+            Change::Present(claim) => claim,
+        };
+        let name = claim.name_any();
+        let mut told = self.known.get(&name).copied().unwrap_or_default();
+        let mut lines = Vec::new();
+        let mut tell = |told: &mut bool, due: bool, line: &dyn Fn() -> Line| {
+            if due && !*told {
+                *told = true;
+                lines.push(line());
+            }
+        };
+        tell(&mut told.asked, true, &|| asked(claim));
+        tell(&mut told.launched, is_true(claim, "Launched"), &|| self.launched(claim));
+        tell(&mut told.ready, is_true(claim, "Initialized"), &|| ready(claim, now));
+        tell(&mut told.removing, claim.metadata.deletion_timestamp.is_some(), &|| removing(claim));
+        self.known.insert(name, told);
+        lines
+    }
+
+    fn launched(&self, claim: &NodeClaim) -> Line {
+        let label = |key: &str| claim.labels().get(key).map_or("?", String::as_str);
+        let (instance_type, zone, capacity) = (label(INSTANCE_TYPE), label(ZONE), label(CAPACITY_TYPE));
+        let price = (self.prices)(instance_type, zone, capacity)
+            .map_or_else(String::new, |price| format!(" at {price}/h"));
+        let instance = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
+        let instance = instance.rsplit('/').next().unwrap_or_default();
+        Line::new("launch", format!("{}: {instance_type} {capacity} in {zone}{price} ({instance})", claim.name_any()))
+    }
+}
+
+fn asked(claim: &NodeClaim) -> Line {
+    let requests = claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let room = requests.map_or_else(String::new, |requests| {
+        let parts: Vec<_> = requests.iter().map(|(name, quantity)| format!("{} {name}", quantity)).collect();
+        parts.join(", ")
+    });
+    let types = claim
+        .spec
+        .requirements
+        .iter()
+        .find(|requirement| requirement.key == INSTANCE_TYPE && requirement.operator == Operator::In)
+        .and_then(|requirement| requirement.values.as_ref())
+        .map_or_else(String::new, |values| format!("; cheapest of {} types that fit", values.len()));
+    Line::new("claim", format!("{}: room for {room}{types}", claim.name_any()))
+}
+
+fn ready(claim: &NodeClaim, now: Timestamp) -> Line {
+    let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or("?");
+    let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    let seconds = now.duration_since(created).as_secs();
+    Line::new("ready", format!("{}: node {node}, {seconds}s after it was asked for", claim.name_any()))
+}
+
+fn removing(claim: &NodeClaim) -> Line {
+    let reason = condition(claim, "DisruptionReason").filter(|condition| condition.status == ConditionStatus::True);
+    let reason = reason.map_or_else(String::new, |condition| format!(" because it is {}", condition.reason.to_lowercase()));
+    Line::new("remove", format!("{}{reason}", claim.name_any()))
+}
+
+fn is_true(claim: &NodeClaim, kind: &str) -> bool {
+    condition(claim, kind).is_some_and(|condition| condition.status == ConditionStatus::True)
+}
+
+fn condition<'a>(claim: &'a NodeClaim, kind: &str) -> Option<&'a Condition> {
+    claim.status.as_ref()?.conditions.iter().find(|condition| condition.kind == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn claim(conditions: &[(&str, &str)], deletion: Option<&str>) -> Change<NodeClaim> {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|(kind, reason)| {
+                json!({ "type": kind, "status": "True", "reason": reason, "message": "",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z" })
+            })
+            .collect();
+        let claim = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {
+                "name": "general-1", "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": deletion,
+                "labels": { INSTANCE_TYPE: "c7g.large", ZONE: "eu-west-1a", CAPACITY_TYPE: "spot" },
+            },
+            "spec": {
+                "nodeClassRef": { "group": "g", "kind": "k", "name": "n" },
+                "requirements": [{ "key": INSTANCE_TYPE, "operator": "In", "values": ["c7g.large", "m7g.large"] }],
+                "resources": { "requests": { "cpu": "1", "pods": "3" } },
+            },
+            "status": { "providerID": "aws:///eu-west-1a/i-1", "nodeName": "node-1", "conditions": conditions },
+        });
+        Change::Present(serde_json::from_value(claim).unwrap())
+    }
+
+    fn texts(lines: Vec<Line>) -> Vec<String> {
+        lines.into_iter().map(|line| format!("{} {}", line.topic, line.text)).collect()
+    }
+
+    #[test]
+    fn tells_a_life_once_and_in_order() {
+        let mut claims = Claims::new(Arc::new(|_, _, _| "0.05".parse().ok()));
+        let now = "2026-01-01T00:00:42Z".parse().unwrap();
+        assert_eq!(
+            texts(claims.observe(&claim(&[], None), now)),
+            ["claim general-1: room for 1 cpu, 3 pods; cheapest of 2 types that fit"]
+        );
+        let launched = claim(&[("Launched", "Launched")], None);
+        assert_eq!(
+            texts(claims.observe(&launched, now)),
+            ["launch general-1: c7g.large spot in eu-west-1a at $0.0500/h (i-1)"]
+        );
+        assert!(claims.observe(&launched, now).is_empty());
+        let ready = claim(&[("Launched", "Launched"), ("Initialized", "Initialized")], None);
+        assert_eq!(texts(claims.observe(&ready, now)), ["ready general-1: node node-1, 42s after it was asked for"]);
+        let going = claim(&[("DisruptionReason", "Empty"), ("Launched", ""), ("Initialized", "")], Some("2026-01-01T01:00:00Z"));
+        assert_eq!(texts(claims.observe(&going, now)), ["remove general-1 because it is empty"]);
+        assert_eq!(texts(claims.observe(&Change::Gone("general-1".to_owned()), now)), ["gone general-1"]);
+    }
+}
