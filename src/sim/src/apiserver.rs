@@ -1,0 +1,140 @@
+//! A Kubernetes API server in memory.
+//!
+//! Layers, each ignorant of the one above: objects and patches ([`patch`], [`schema`]) - a pure [`store::Store`]
+//! with one file per verb - HTTP over it ([`http`]). The store is guarded by one lock that is never held across an
+//! await; watchers sleep on the revision and then read the log.
+//!
+//! What it is not: no authentication, no authorization, no admission webhooks, no conversion webhooks, no API
+//! priority and fairness. Faults are injected on purpose instead ([`faults`]).
+
+mod builtin;
+mod columns;
+mod crd;
+pub mod faults;
+mod http;
+mod jsonpath;
+pub mod object;
+mod patch;
+mod refusal;
+mod resource;
+mod schema;
+mod selector;
+pub mod serve;
+pub mod store;
+mod versions;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use karpenter_model::Clock;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use self::store::{Store, WriteOptions};
+pub use self::{
+    faults::{Fault, Faults, Rule},
+    refusal::{Cause, Refusal},
+    resource::{Registry, Resource, TableName},
+    selector::label_selector_matches,
+    serve::Serving,
+};
+
+/// How the server is set up.
+#[derive(Clone)]
+pub struct Options {
+    /// Source of every timestamp.
+    pub clock: Arc<dyn Clock>,
+    /// Decides uids and generated names.
+    pub seed: u64,
+    /// Changes per resource that a watcher may lag behind before it gets 410.
+    pub window: usize,
+    /// Kubernetes version that `/version` reports, for example `1.35`.
+    pub version: String,
+}
+
+impl Options {
+    /// Options with room for 10,000 changes per resource.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, seed: 0, window: 10_000, version: "1.35".to_owned() }
+    }
+}
+
+/// The server. Clones share the same store.
+#[derive(Clone)]
+pub struct ApiServer {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Mutex<Store>,
+    revision: watch::Sender<u64>,
+    faults: Faults,
+    version: String,
+}
+
+impl ApiServer {
+    /// A server with default options.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_options(Options::new(clock))
+    }
+
+    /// A server with the given options.
+    pub fn with_options(options: Options) -> Self {
+        let store = Store::new(options.clock, options.seed, options.window);
+        let revision = watch::Sender::new(store.revision());
+        let faults = Faults::new(options.seed);
+        let shared = Shared { store: Mutex::new(store), revision, faults, version: options.version };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// A client whose requests never leave the process. Must be called within a tokio runtime.
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(http::Service::new(self.clone()), "default")
+    }
+
+    /// Faults to inject into requests.
+    pub fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    /// Reads the store directly, for checkers and dumps.
+    pub fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
+        read(&self.shared.store.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Writes to the store directly and wakes the watchers.
+    pub fn write<T>(&self, write: impl FnOnce(&mut Store) -> T) -> T {
+        let (result, revision) = {
+            let mut store = self.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = write(&mut store);
+            (result, store.revision())
+        };
+        self.shared.revision.send_if_modified(|known| std::mem::replace(known, revision) != revision);
+        result
+    }
+
+    /// Creates any object whose kind the server knows, CustomResourceDefinitions included; the namespace is that
+    /// of the object, or `default`.
+    pub fn load(&self, object: &Value) -> Result<Arc<Value>, Refusal> {
+        self.write(|store| {
+            let (version, kind) = (object::text(object, "/apiVersion"), object::text(object, "/kind"));
+            let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+            let resource = store.registry().of_kind(group, version, kind);
+            let resource = resource.ok_or_else(|| {
+                Refusal::bad_request(format!("no matches for kind `{kind}` in `{group}/{version}`"))
+            })?;
+            let namespace = match object::namespace(object) {
+                "" if resource.namespaced => "default",
+                given => given,
+            };
+            store.create(&resource, namespace, object.clone(), &WriteOptions::default())
+        })
+    }
+
+    fn version(&self) -> &str {
+        &self.shared.version
+    }
+
+    fn subscribe(&self) -> watch::Receiver<u64> {
+        self.shared.revision.subscribe()
+    }
+}

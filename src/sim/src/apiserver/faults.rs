@@ -1,0 +1,200 @@
+//! Faults on purpose: refusals, latency and broken watches, chosen by verb, resource and name.
+//!
+//! Latency is tokio time, so with a paused clock a slow API server costs nothing.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use super::refusal::Refusal;
+
+/// What goes wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fault {
+    /// 409 `Conflict`.
+    Conflict,
+    /// 429 with `Retry-After` in seconds.
+    TooManyRequests(u32),
+    /// 500.
+    InternalError,
+    /// Any other refusal.
+    Refuse(Box<Refusal>),
+    /// The request takes this much longer; then the next matching rule applies.
+    Delay(Duration),
+}
+
+/// Which requests a fault hits. An empty text matches everything.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    verb: String,
+    resource: String,
+    name: String,
+    times: u32,
+    one_in: u32,
+}
+
+impl Rule {
+    /// A rule for one verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    pub fn on(verb: &str) -> Self {
+        let verb = verb.to_owned();
+        Self { verb, resource: String::new(), name: String::new(), times: u32::MAX, one_in: 1 }
+    }
+
+    /// A rule for every verb.
+    pub fn any() -> Self {
+        Self::on("")
+    }
+
+    /// Only this plural resource, with a subresource as `pods/eviction`.
+    pub fn resource(self, resource: &str) -> Self {
+        Self { resource: resource.to_owned(), ..self }
+    }
+
+    /// Only the object of this name.
+    pub fn name(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    /// Only the next `times` matching requests.
+    pub fn times(self, times: u32) -> Self {
+        Self { times, ..self }
+    }
+
+    /// Only about one in `n` matching requests, by the seed of the server. 0 means every one.
+    pub fn one_in(self, n: u32) -> Self {
+        Self { one_in: n.max(1), ..self }
+    }
+
+    fn matches(&self, request: &Request<'_>) -> bool {
+        let fits = |wanted: &str, actual: &str| wanted.is_empty() || wanted == actual;
+        self.times > 0
+            && fits(&self.verb, request.verb)
+            && fits(&self.resource, request.resource)
+            && fits(&self.name, request.name)
+    }
+}
+
+/// A request as rules see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) verb: &'a str,
+    pub(super) resource: &'a str,
+    pub(super) name: &'a str,
+}
+
+/// All rules of one server.
+pub struct Faults {
+    state: Mutex<State>,
+    broken_watches: watch::Sender<String>,
+}
+
+struct State {
+    rules: Vec<(Rule, Fault)>,
+    random: fastrand::Rng,
+}
+
+impl Faults {
+    pub(super) fn new(seed: u64) -> Self {
+        let state = State { rules: Vec::new(), random: fastrand::Rng::with_seed(seed) };
+        Self { state: Mutex::new(state), broken_watches: watch::Sender::new(String::new()) }
+    }
+
+    /// Adds a rule. Rules are tried in the order they were added; the first refusal wins.
+    pub fn inject(&self, rule: Rule, fault: Fault) {
+        self.lock().rules.push((rule, fault));
+    }
+
+    /// Removes all rules.
+    pub fn clear(&self) {
+        self.lock().rules.clear();
+    }
+
+    /// Ends every open watch of a plural resource, of all resources when empty. Clients see the stream end.
+    pub fn break_watches(&self, resource: &str) {
+        self.broken_watches.send_replace(resource.to_owned());
+    }
+
+    pub(super) fn watch_breaks(&self) -> watch::Receiver<String> {
+        self.broken_watches.subscribe()
+    }
+
+    /// What happens to a request: how long it waits, and how it is refused if it is.
+    pub(super) fn strike(&self, request: Request<'_>) -> (Duration, Option<Refusal>) {
+        let mut delay = Duration::ZERO;
+        let state = &mut *self.lock();
+        for (rule, fault) in &mut state.rules {
+            if !rule.matches(&request) || state.random.u32(..rule.one_in) != 0 {
+                continue;
+            }
+            rule.times = if rule.times == u32::MAX { u32::MAX } else { rule.times - 1 };
+            match fault {
+                Fault::Delay(more) => delay += *more,
+                other => return (delay, Some(refusal(other, request))),
+            }
+        }
+        (delay, None)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refusal(fault: &Fault, request: Request<'_>) -> Refusal {
+    match fault {
+        Fault::Conflict => Refusal {
+            code: 409,
+            reason: "Conflict",
+            message: format!(
+                "Operation cannot be fulfilled on {} \"{}\": injected conflict",
+                request.resource, request.name
+            ),
+            subject: None,
+            causes: Vec::new(),
+            retry_after_seconds: None,
+        },
+        Fault::TooManyRequests(seconds) => {
+            Refusal::too_many_requests("too many requests, please try again later", Some(*seconds))
+        }
+        Fault::Refuse(refusal) => Refusal::clone(refusal),
+        Fault::InternalError | Fault::Delay(_) => Refusal::internal("an injected error on the server"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: Request<'static> = Request { verb: "update", resource: "nodes", name: "n1" };
+
+    #[test]
+    fn a_rule_strikes_as_often_as_it_says() {
+        let faults = Faults::new(1);
+        faults.inject(Rule::on("update").resource("nodes").times(2), Fault::Conflict);
+        let codes: Vec<_> = (0..3).map(|_| faults.strike(REQUEST).1.map(|r| r.code)).collect();
+        assert_eq!(codes, [Some(409), Some(409), None]);
+    }
+
+    #[test]
+    fn other_requests_are_spared() {
+        let faults = Faults::new(1);
+        faults.inject(Rule::on("update").name("n2"), Fault::Conflict);
+        faults.inject(Rule::on("get"), Fault::InternalError);
+        faults.inject(Rule::any().resource("nodes/status"), Fault::InternalError);
+        assert_eq!(faults.strike(REQUEST), (Duration::ZERO, None));
+    }
+
+    #[test]
+    fn delays_add_up_before_a_refusal() {
+        let faults = Faults::new(1);
+        faults.inject(Rule::any(), Fault::Delay(Duration::from_secs(2)));
+        faults.inject(Rule::any(), Fault::Delay(Duration::from_secs(3)));
+        faults.inject(Rule::any(), Fault::TooManyRequests(1));
+        let (delay, refusal) = faults.strike(REQUEST);
+        assert_eq!(delay, Duration::from_secs(5));
+        assert_eq!(refusal.and_then(|r| r.retry_after_seconds), Some(1));
+    }
+}

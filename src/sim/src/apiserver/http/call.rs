@@ -1,0 +1,277 @@
+//! One request about objects: which verb it is, what may go wrong on purpose, and what the store says.
+
+use http::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::{
+    Incoming,
+    answer::{self, Body},
+    route::Target,
+    watch,
+};
+use crate::apiserver::{
+    ApiServer, columns, faults,
+    object::{self, Key},
+    refusal::Refusal,
+    resource::Resource,
+    selector::Selectors,
+    store::{DeleteOptions, Deleted, ListQuery, Part, Patch, PatchKind, Store, WriteOptions},
+    versions,
+};
+
+/// How the client wants objects to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    Full,
+    Table,
+    Metadata,
+}
+
+impl View {
+    fn wanted(accept: &str) -> Self {
+        let first = accept.split(',').next().unwrap_or_default();
+        match first {
+            f if f.contains("as=Table") => Self::Table,
+            f if f.contains("as=PartialObjectMetadata") => Self::Metadata,
+            _ => Self::Full,
+        }
+    }
+
+    /// One object in this view.
+    pub(super) fn one(self, resource: &Resource, stored: &Value, store: &Store) -> Value {
+        match self {
+            Self::Full => versions::to_served(resource, stored),
+            Self::Table => {
+                columns::table(&resource.columns, &[stored], store.now(), object::revision(stored))
+            }
+            Self::Metadata => metadata_only(stored),
+        }
+    }
+}
+
+fn metadata_only(stored: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": stored["metadata"]})
+}
+
+/// Answers a request about objects.
+pub(super) async fn answer(
+    server: &ApiServer,
+    target: &Target,
+    incoming: &Incoming,
+) -> Result<Response<Body>, Refusal> {
+    let verb = verb(target, incoming)?;
+    let resource = match target.subresource.as_str() {
+        "" => target.resource.plural.clone(),
+        subresource => format!("{}/{subresource}", target.resource.plural),
+    };
+    let request = faults::Request { verb, resource: &resource, name: &target.name };
+    let (delay, refusal) = server.faults().strike(request);
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    if verb == "watch" {
+        return watch::start(server, target, &incoming.query, View::wanted(&incoming.accept));
+    }
+    let body = decode(incoming)?;
+    if incoming.query.get("dryRun").is_empty() {
+        if matches!(verb, "get" | "list") {
+            return server.read(|store| read(store, target, incoming));
+        }
+        return server.write(|store| write(store, verb, target, incoming, body));
+    }
+    let mut scratch = server.read(Clone::clone);
+    write(&mut scratch, verb, target, incoming, body)
+}
+
+fn verb(target: &Target, incoming: &Incoming) -> Result<&'static str, Refusal> {
+    let one = !target.name.is_empty();
+    match incoming.method {
+        Method::GET if incoming.query.is_true("watch") => Ok("watch"),
+        Method::GET if one => Ok("get"),
+        Method::GET => Ok("list"),
+        Method::POST if one == target.subresource.is_empty() => Err(Refusal::method_not_allowed()),
+        Method::POST => Ok("create"),
+        Method::PUT if one => Ok("update"),
+        Method::PATCH if one => Ok("patch"),
+        Method::DELETE if one => Ok("delete"),
+        Method::DELETE => Ok("deletecollection"),
+        _ => Err(Refusal::method_not_allowed()),
+    }
+}
+
+fn decode(incoming: &Incoming) -> Result<Value, Refusal> {
+    if incoming.body.is_empty() {
+        return Ok(json!({}));
+    }
+    if incoming.content_type.contains("protobuf") {
+        return Err(Refusal::unsupported_media_type("this server does not speak protobuf; send JSON"));
+    }
+    if let Ok(value) = serde_json::from_slice(&incoming.body) {
+        return Ok(value);
+    }
+    serde_saphyr::from_slice(&incoming.body)
+        .map_err(|error| Refusal::bad_request(format!("the body is neither JSON nor YAML: {error}")))
+}
+
+fn read(store: &Store, target: &Target, incoming: &Incoming) -> Result<Response<Body>, Refusal> {
+    let resource = &*target.resource;
+    let view = View::wanted(&incoming.accept);
+    let key = Key::new(&target.namespace, &target.name);
+    let value = match (target.name.as_str(), target.subresource.as_str()) {
+        ("", _) => list(store, target, incoming, view)?,
+        (_, "" | "status") => view.one(resource, &*store.get(resource, &key)?, store),
+        (_, "scale") => store.scale(resource, &key)?,
+        _ => return Err(Refusal::no_such_path()),
+    };
+    Ok(answer::json(StatusCode::OK, &value))
+}
+
+fn list(store: &Store, target: &Target, incoming: &Incoming, view: View) -> Result<Value, Refusal> {
+    let resource = &*target.resource;
+    let page = store.list(resource, &list_query(target, incoming)?)?;
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if !page.resume.is_empty() {
+        metadata["continue"] = json!(page.resume);
+        metadata["remainingItemCount"] = json!(page.remaining);
+    }
+    let mut value = match view {
+        View::Table => {
+            let objects: Vec<&Value> = page.items.iter().map(AsRef::as_ref).collect();
+            columns::table(&resource.columns, &objects, store.now(), page.revision)
+        }
+        View::Metadata => json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "items": page.items.iter().map(|o| metadata_only(o)).collect::<Vec<_>>(),
+        }),
+        View::Full => json!({
+            "kind": format!("{}List", resource.kind), "apiVersion": resource.api_version(),
+            "items": page.items.iter().map(|o| versions::to_served(resource, o)).collect::<Vec<_>>(),
+        }),
+    };
+    value["metadata"] = metadata;
+    Ok(value)
+}
+
+fn list_query(target: &Target, incoming: &Incoming) -> Result<ListQuery, Refusal> {
+    let query = &incoming.query;
+    Ok(ListQuery {
+        namespace: target.namespace.clone(),
+        selectors: Selectors::parse(query.get("labelSelector"), query.get("fieldSelector"))?,
+        limit: query.get("limit").parse().unwrap_or(0),
+        resume: query.get("continue").to_owned(),
+    })
+}
+
+fn write(
+    store: &mut Store,
+    verb: &str,
+    target: &Target,
+    incoming: &Incoming,
+    body: Value,
+) -> Result<Response<Body>, Refusal> {
+    let resource = &*target.resource;
+    let key = Key::new(&target.namespace, &target.name);
+    let options = WriteOptions {
+        manager: incoming.manager.clone(),
+        force: incoming.query.is_true("force"),
+        strict: incoming.query.get("fieldValidation") == "Strict",
+    };
+    let part = if target.subresource == "status" { Part::Status } else { Part::Main };
+    let (code, stored) = match (verb, target.subresource.as_str()) {
+        ("create", "") => (StatusCode::CREATED, store.create(resource, &target.namespace, body, &options)?),
+        ("update", "" | "status") => (StatusCode::OK, store.update(resource, &key, body, part, &options)?),
+        ("patch", "" | "status") => {
+            let existed = store.get(resource, &key).is_ok();
+            let patch = Patch { kind: PatchKind::of_content_type(&incoming.content_type)?, body };
+            let stored = store.patch(resource, &key, &patch, part, &options)?;
+            (if existed { StatusCode::OK } else { StatusCode::CREATED }, stored)
+        }
+        ("delete", "") => return delete(store, target, &delete_options(incoming, &body)),
+        ("deletecollection", "") => {
+            let query = list_query(target, incoming)?;
+            let deleted = store.delete_collection(resource, &query, &delete_options(incoming, &body))?;
+            let items: Vec<Value> = deleted.iter().map(|o| versions::to_served(resource, o)).collect();
+            let list = json!({
+                "kind": format!("{}List", resource.kind), "apiVersion": resource.api_version(),
+                "metadata": {"resourceVersion": store.revision().to_string()}, "items": items,
+            });
+            return Ok(answer::json(StatusCode::OK, &list));
+        }
+        _ => return write_subresource(store, verb, target, incoming, &body, &options),
+    };
+    let view = View::wanted(&incoming.accept);
+    Ok(answer::json(code, &view.one(resource, &stored, store)))
+}
+
+fn write_subresource(
+    store: &mut Store,
+    verb: &str,
+    target: &Target,
+    incoming: &Incoming,
+    body: &Value,
+    options: &WriteOptions,
+) -> Result<Response<Body>, Refusal> {
+    let resource = &*target.resource;
+    let key = Key::new(&target.namespace, &target.name);
+    let success =
+        || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let value = match (verb, target.subresource.as_str()) {
+        ("create", "eviction") if resource.is_core("pods") => {
+            let options = DeleteOptions::parse(&body["deleteOptions"]);
+            store.evict(resource, &key, &options)?;
+            success()
+        }
+        ("create", "binding") if resource.is_core("pods") => {
+            store.bind(resource, &key, body)?;
+            success()
+        }
+        ("create", "token") if resource.is_core("serviceaccounts") => {
+            store.issue_token(resource, &key, body)?
+        }
+        ("update", "scale") => store.set_scale(resource, &key, body, options)?,
+        ("patch", "scale") => {
+            let patch =
+                Patch { kind: PatchKind::of_content_type(&incoming.content_type)?, body: body.clone() };
+            store.patch_scale(resource, &key, &patch, options)?
+        }
+        ("update", "finalize") if resource.is_core("namespaces") => {
+            versions::to_served(resource, &*store.get(resource, &key)?)
+        }
+        _ => return Err(Refusal::no_such_path()),
+    };
+    let code = if verb == "create" { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(answer::json(code, &value))
+}
+
+fn delete_options(incoming: &Incoming, body: &Value) -> DeleteOptions {
+    let mut options = DeleteOptions::parse(body);
+    if let Ok(seconds) = incoming.query.get("gracePeriodSeconds").parse() {
+        options.grace_seconds = Some(seconds);
+    }
+    if !incoming.query.get("propagationPolicy").is_empty() {
+        options.propagation =
+            DeleteOptions::parse(&json!({"propagationPolicy": incoming.query.get("propagationPolicy")}))
+                .propagation;
+    }
+    options
+}
+
+fn delete(store: &mut Store, target: &Target, options: &DeleteOptions) -> Result<Response<Body>, Refusal> {
+    let resource = &*target.resource;
+    let key = Key::new(&target.namespace, &target.name);
+    let value = match store.delete(resource, &key, options)? {
+        Deleted::Begun(object) => versions::to_served(resource, &object),
+        // Pods answer with themselves even when they are gone at once.
+        Deleted::Gone(object) if resource.is_core("pods") => versions::to_served(resource, &object),
+        Deleted::Gone(object) => json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": {
+                "name": key.name, "group": resource.group, "kind": resource.plural, "uid": object::uid(&object),
+            },
+        }),
+    };
+    Ok(answer::json(StatusCode::OK, &value))
+}

@@ -1,0 +1,204 @@
+//! Watches: a stream that reads the log whenever the revision moves.
+//!
+//! A watcher pulls, the store never pushes: there is no channel that could overflow, and a slow client only falls
+//! behind until the log has forgotten what it needs (410).
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::stream;
+use http::Response;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use serde_json::{Value, json};
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    answer::{self, Body},
+    call::View,
+    route::{Query, Target},
+};
+use crate::apiserver::{
+    ApiServer, object,
+    refusal::Refusal,
+    resource::Resource,
+    selector::Selectors,
+    store::{Change, ChangeKind, ListQuery, Store},
+};
+
+/// Longest watch when the client does not say, as in kube-apiserver.
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+struct Watch {
+    server: ApiServer,
+    resource: Arc<Resource>,
+    namespace: String,
+    selectors: Selectors,
+    view: View,
+    bookmarks: bool,
+    cursor: u64,
+    ready: VecDeque<Bytes>,
+    ended: bool,
+    deadline: Instant,
+    revision: watch::Receiver<u64>,
+    breaks: watch::Receiver<String>,
+}
+
+/// Begins a watch.
+pub(super) fn start(
+    server: &ApiServer,
+    target: &Target,
+    query: &Query,
+    view: View,
+) -> Result<Response<Body>, Refusal> {
+    let mut selectors = query.get("fieldSelector").to_owned();
+    if !target.name.is_empty() {
+        selectors = format!("metadata.name={}", target.name);
+    }
+    let timeout = query.get("timeoutSeconds").parse().map_or(TIMEOUT, Duration::from_secs);
+    let mut watch = Watch {
+        server: server.clone(),
+        resource: target.resource.clone(),
+        namespace: target.namespace.clone(),
+        selectors: Selectors::parse(query.get("labelSelector"), &selectors)?,
+        view,
+        bookmarks: query.is_true("allowWatchBookmarks"),
+        cursor: 0,
+        ready: VecDeque::new(),
+        ended: false,
+        deadline: Instant::now() + timeout,
+        revision: server.subscribe(),
+        breaks: server.faults().watch_breaks(),
+    };
+    watch.open(query)?;
+    let frames = stream::unfold(watch, |mut watch| async move {
+        let bytes = watch.next().await?;
+        Some((Ok::<_, Infallible>(Frame::data(bytes)), watch))
+    });
+    Ok(answer::stream(StreamBody::new(frames).boxed_unsync()))
+}
+
+impl Watch {
+    /// Without a revision, and with `sendInitialEvents`, a watch begins with what exists.
+    fn open(&mut self, query: &Query) -> Result<(), Refusal> {
+        let initial = query.get("sendInitialEvents");
+        let from = query.get("resourceVersion");
+        let lists = initial == "true" || (initial.is_empty() && matches!(from, "" | "0"));
+        if !lists {
+            if !matches!(from, "" | "0") {
+                self.cursor = from.parse().map_err(|_| {
+                    Refusal::bad_request(format!(
+                        "Invalid value: \"{from}\": resourceVersion is not a number"
+                    ))
+                })?;
+            } else {
+                self.cursor = self.server.read(Store::revision);
+            }
+            return Ok(());
+        }
+        let query = ListQuery {
+            namespace: self.namespace.clone(),
+            selectors: self.selectors.clone(),
+            ..ListQuery::default()
+        };
+        let server = self.server.clone();
+        server.read(|store| {
+            let page = store.list(&self.resource, &query)?;
+            for object in &page.items {
+                self.ready.push_back(event("ADDED", &self.view.one(&self.resource, object, store)));
+            }
+            self.cursor = page.revision;
+            Ok::<_, Refusal>(())
+        })?;
+        if initial == "true" {
+            self.ready.push_back(self.bookmark(&json!({"k8s.io/initial-events-end": "true"})));
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Some(bytes);
+            }
+            if self.ended {
+                return None;
+            }
+            self.revision.mark_unchanged();
+            self.read_log();
+            if self.ready.is_empty() && !self.ended {
+                self.sleep().await;
+            }
+        }
+    }
+
+    async fn sleep(&mut self) {
+        tokio::select! {
+            biased;
+            changed = self.revision.changed() => self.ended = changed.is_err(),
+            () = broken(&mut self.breaks, &self.resource.plural) => self.ended = true,
+            () = tokio::time::sleep_until(self.deadline) => {
+                self.ended = true;
+                if self.bookmarks {
+                    self.ready.push_back(self.bookmark(&Value::Null));
+                }
+            }
+        }
+    }
+
+    fn read_log(&mut self) {
+        let server = self.server.clone();
+        server.read(|store| match store.changes_since(&self.resource.table(), self.cursor) {
+            Ok(changes) => {
+                let events: Vec<Bytes> =
+                    changes.iter().filter_map(|change| self.seen(change, store)).collect();
+                self.ready.extend(events);
+                self.cursor = store.revision().max(self.cursor);
+            }
+            Err(refusal) => {
+                self.ready.push_back(event("ERROR", &refusal.to_status()));
+                self.ended = true;
+            }
+        });
+    }
+
+    /// A change as this watcher sees it: what starts to match is added, what stops is deleted.
+    fn seen(&self, change: &Change, store: &Store) -> Option<Bytes> {
+        let inside = self.namespace.is_empty() || object::namespace(&change.object) == self.namespace;
+        let matches = |object: &Value| inside && self.selectors.matches(object);
+        let before = change.previous.as_ref().is_some_and(|o| matches(o));
+        let after = change.kind != ChangeKind::Deleted && matches(&change.object);
+        let kind = match (before, after) {
+            (false, false) => return None,
+            (false, true) => "ADDED",
+            (true, true) => "MODIFIED",
+            (true, false) => "DELETED",
+        };
+        Some(event(kind, &self.view.one(&self.resource, &change.object, store)))
+    }
+
+    fn bookmark(&self, annotations: &Value) -> Bytes {
+        let mut metadata = json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
+        if !annotations.is_null() {
+            metadata["annotations"] = annotations.clone();
+        }
+        let object = json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata});
+        event("BOOKMARK", &object)
+    }
+}
+
+async fn broken(breaks: &mut watch::Receiver<String>, plural: &str) {
+    loop {
+        if breaks.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+        let resource = breaks.borrow_and_update().clone();
+        if resource.is_empty() || resource == plural {
+            return;
+        }
+    }
+}
+
+fn event(kind: &str, object: &Value) -> Bytes {
+    Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"))
+}

@@ -1,0 +1,123 @@
+//! Reading and writing the metadata that every Kubernetes object has, on untyped JSON.
+//!
+//! The store keeps objects as JSON because patches, printer columns, field selectors and schemas are all
+//! defined on JSON. Readers return empty values for what is absent; writers create what is missing.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// Where an object lives within its resource.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
+}
+
+impl Key {
+    /// Key of an object; `namespace` is empty for cluster-scoped ones.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Key of a stored object.
+    pub fn of(object: &Value) -> Self {
+        Self::new(namespace(object), name(object))
+    }
+}
+
+/// Text at a JSON pointer, empty when absent or not text.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Entries of a list at a JSON pointer, none when absent.
+pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// `metadata.name`.
+pub fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// `metadata.namespace`, empty for cluster-scoped objects.
+pub fn namespace(object: &Value) -> &str {
+    text(object, "/metadata/namespace")
+}
+
+/// `metadata.uid`.
+pub fn uid(object: &Value) -> &str {
+    text(object, "/metadata/uid")
+}
+
+/// `metadata.resourceVersion` as a number; 0 when absent.
+pub fn revision(object: &Value) -> u64 {
+    text(object, "/metadata/resourceVersion").parse().unwrap_or(0)
+}
+
+/// Whether deletion has begun.
+pub fn is_deleting(object: &Value) -> bool {
+    !text(object, "/metadata/deletionTimestamp").is_empty()
+}
+
+/// `metadata.finalizers`.
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    list(object, "/metadata/finalizers").iter().filter_map(Value::as_str).collect()
+}
+
+/// `metadata.labels[key]`.
+pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.get("metadata")?.get("labels")?.get(key)?.as_str()
+}
+
+/// The status of the condition of type `kind`, `None` when the object has no such condition.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
+    list(object, "/status/conditions").iter().find(|c| c["type"] == kind)?.get("status")?.as_str()
+}
+
+/// `metadata.uid` of the owners.
+pub fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
+    list(object, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"))
+}
+
+/// The owner that says it is the controller.
+pub fn controller(object: &Value) -> Option<&Value> {
+    list(object, "/metadata/ownerReferences").iter().find(|owner| owner["controller"] == true)
+}
+
+/// `metadata` for writing.
+pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    map_mut(object, "metadata")
+}
+
+/// The map at `field`, created (or put in place of a scalar) when there is none.
+pub fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    let slot = &mut object[field];
+    if !slot.is_object() {
+        *slot = json!({});
+    }
+    slot.as_object_mut().expect("invariant: just made a map")
+}
+
+/// Sets `map[field]` unless it is there already.
+pub fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+    let slot = map.entry(field.to_owned()).or_insert(Value::Null);
+    if slot.is_null() {
+        *slot = value.into();
+    }
+}
+
+/// A timestamp as the Kubernetes API writes `Time`: whole seconds, UTC.
+pub fn rfc3339(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A timestamp of the API at a JSON pointer.
+pub fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
+    text(object, pointer).parse().ok()
+}

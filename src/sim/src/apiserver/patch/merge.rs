@@ -1,0 +1,48 @@
+//! JSON merge patch, RFC 7386.
+
+use serde_json::{Value, json};
+
+/// `target` with `patch` merged in: maps are merged, `null` removes, everything else replaces.
+pub(crate) fn merged(target: &Value, patch: &Value) -> Value {
+    let Value::Object(changes) = patch else { return patch.clone() };
+    let mut result = if target.is_object() { target.clone() } else { json!({}) };
+    let map = result.as_object_mut().expect("invariant: made a map above");
+    for (field, change) in changes {
+        if change.is_null() {
+            map.shift_remove(field);
+        } else {
+            let merged = merged(map.get(field).unwrap_or(&Value::Null), change);
+            map.insert(field.clone(), merged);
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples of RFC 7386, appendix A.
+    #[test]
+    fn merges_as_the_rfc_shows() {
+        let cases = [
+            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
+            (json!({"a": "b"}), json!({"a": null}), json!({})),
+            (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),
+            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "c"}), json!({"a": ["b"]}), json!({"a": ["b"]})),
+            (json!({"a": {"b": "c"}}), json!({"a": {"b": "d", "c": null}}), json!({"a": {"b": "d"}})),
+            (json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]})),
+            (json!(["a", "b"]), json!(["c", "d"]), json!(["c", "d"])),
+            (json!({"a": "b"}), json!(["c"]), json!(["c"])),
+            (json!({"a": "foo"}), json!(null), json!(null)),
+            (json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1})),
+            (json!([1, 2]), json!({"a": "b", "c": null}), json!({"a": "b"})),
+            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
+        ];
+        for (target, patch, expected) in cases {
+            assert_eq!(merged(&target, &patch), expected, "{target} + {patch}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What the API server says when it refuses a request: the `Status` object of the Kubernetes API.
+//!
+//! Clients branch on `code`, `reason` and the causes, so these carry the same strings as kube-apiserver's.
+
+use serde_json::{Value, json};
+
+use super::{patch::json_patch, resource::Resource};
+
+/// A refused request. Becomes a `Status` body with the HTTP status `code`.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// HTTP status, 400 to 599.
+    pub code: u16,
+    /// Machine-readable reason, for example `NotFound`.
+    pub reason: &'static str,
+    /// Text for people; names the object.
+    pub message: String,
+    /// The object the request was about.
+    pub subject: Option<Box<Subject>>,
+    /// One entry per offending field.
+    pub causes: Vec<Cause>,
+    /// Seconds after which a repeated request may succeed.
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// The object named in the details of a `Status`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Plural resource name, or the kind for validation errors, as kube-apiserver does.
+    pub kind: String,
+    /// Object name, empty when the request named none.
+    pub name: String,
+}
+
+/// One reason why one field was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// `FieldValueInvalid`, `FieldValueRequired`, `FieldValueNotSupported`, `DisruptionBudget`, ...
+    pub reason: String,
+    /// What is wrong, without the field.
+    pub message: String,
+    /// Path of the field, for example `spec.weight`.
+    pub field: String,
+}
+
+impl Refusal {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, reason, message, subject: None, causes: Vec::new(), retry_after_seconds: None }
+    }
+
+    fn about(mut self, resource: &Resource, name: &str) -> Self {
+        self.subject = Some(Box::new(Subject {
+            group: resource.group.clone(),
+            kind: resource.plural.clone(),
+            name: name.to_owned(),
+        }));
+        self
+    }
+
+    /// 404 for an object that does not exist.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", resource.qualified());
+        Self::new(404, "NotFound", message).about(resource, name)
+    }
+
+    /// 404 for a path the server does not serve.
+    pub fn no_such_path() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// 405 for a verb the resource does not have.
+    pub fn method_not_allowed() -> Self {
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    }
+
+    /// 409 on create of a name that is taken.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", resource.qualified());
+        Self::new(409, "AlreadyExists", message).about(resource, name)
+    }
+
+    /// 409 when the object changed since the caller read it.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
+        Self::new(409, "Conflict", message).about(resource, name)
+    }
+
+    /// 409 for the usual stale `resourceVersion`.
+    pub fn stale(resource: &Resource, name: &str) -> Self {
+        Self::conflict(
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 409 when server-side apply meets fields of other managers; one cause per field.
+    pub fn apply_conflict(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+        let list = causes.iter().map(|c| format!("{}: {}", c.message, c.field)).collect::<Vec<_>>();
+        let message = format!("Apply failed with {} conflict(s): {}", causes.len(), list.join(", "));
+        Self { causes, ..Self::new(409, "Conflict", message).about(resource, name) }
+    }
+
+    /// 422 with one cause per offending field.
+    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+        let lines = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect::<Vec<_>>();
+        let text = match lines.as_slice() {
+            [only] => only.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{} \"{name}\" is invalid: {text}", resource.qualified_kind());
+        let mut refusal = Self::new(422, "Invalid", message).about(resource, name);
+        if let Some(subject) = &mut refusal.subject {
+            subject.kind.clone_from(&resource.kind);
+        }
+        refusal.causes = causes;
+        refusal
+    }
+
+    /// 400 for a request that cannot be understood.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 403 for a request that the server understands and never grants.
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified());
+        Self::new(403, "Forbidden", message).about(resource, name)
+    }
+
+    /// 410 when a watch or a continue token is older than the history that is kept.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// 415 for a patch format the resource does not take.
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// 422 when a JSON patch does not fit the object, 400 when it is malformed.
+    pub fn json_patch(resource: &Resource, name: &str, error: &json_patch::Error) -> Self {
+        match error {
+            json_patch::Error::Malformed { .. } => Self::bad_request(error.to_string()),
+            _ => Self::new(
+                422,
+                "Invalid",
+                format!("the server rejected our request due to an error in our request: {error}"),
+            )
+            .about(resource, name),
+        }
+    }
+
+    /// 429: try again later.
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: Option<u32>) -> Self {
+        Self { retry_after_seconds, ..Self::new(429, "TooManyRequests", message) }
+    }
+
+    /// 429 because a disruption budget does not allow the eviction now.
+    pub fn disruption_budget(message: impl Into<String>, why: impl Into<String>) -> Self {
+        let cause =
+            Cause { reason: "DisruptionBudget".to_owned(), message: why.into(), field: String::new() };
+        Self { causes: vec![cause], ..Self::too_many_requests(message, None) }
+    }
+
+    /// 500.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "InternalError", message)
+    }
+
+    /// The `Status` object as JSON.
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        let details = self.details();
+        if details.as_object().is_some_and(|d| !d.is_empty()) {
+            status["details"] = details;
+        }
+        status
+    }
+
+    fn details(&self) -> Value {
+        let mut details = json!({});
+        if let Some(subject) = &self.subject {
+            if !subject.name.is_empty() {
+                details["name"] = json!(subject.name);
+            }
+            if !subject.group.is_empty() {
+                details["group"] = json!(subject.group);
+            }
+            details["kind"] = json!(subject.kind);
+        }
+        if !self.causes.is_empty() {
+            let cause = |c: &Cause| json!({"reason": c.reason, "message": c.message, "field": c.field});
+            details["causes"] = self.causes.iter().map(cause).collect();
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            details["retryAfterSeconds"] = json!(seconds);
+        }
+        details
+    }
+}
+
+impl Cause {
+    /// `FieldValueInvalid` with kube-apiserver's wording.
+    pub fn invalid(field: &str, value: &Value, why: &str) -> Self {
+        let shown = shown(value);
+        Self {
+            reason: "FieldValueInvalid".to_owned(),
+            message: format!("Invalid value: {shown}: {why}"),
+            field: field.to_owned(),
+        }
+    }
+
+    /// `FieldValueRequired`.
+    pub fn required(field: &str, why: &str) -> Self {
+        let message =
+            if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
+        Self { reason: "FieldValueRequired".to_owned(), message, field: field.to_owned() }
+    }
+
+    /// `FieldValueForbidden`.
+    pub fn forbidden(field: &str, why: &str) -> Self {
+        Self {
+            reason: "FieldValueForbidden".to_owned(),
+            message: format!("Forbidden: {why}"),
+            field: field.to_owned(),
+        }
+    }
+
+    /// `FieldValueNotSupported` with the supported values.
+    pub fn unsupported(field: &str, value: &Value, supported: &[String]) -> Self {
+        let list = supported.iter().map(|s| format!("\"{s}\"")).collect::<Vec<_>>().join(", ");
+        Self {
+            reason: "FieldValueNotSupported".to_owned(),
+            message: format!("Unsupported value: {}: supported values: {list}", shown(value)),
+            field: field.to_owned(),
+        }
+    }
+
+    /// `FieldValueDuplicate`.
+    pub fn duplicate(field: &str, value: &Value) -> Self {
+        Self {
+            reason: "FieldValueDuplicate".to_owned(),
+            message: format!("Duplicate value: {}", shown(value)),
+            field: field.to_owned(),
+        }
+    }
+}
+
+/// Containers are named by their kind only: quoting a whole object helps nobody.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "\"object\"".to_owned(),
+        Value::Array(_) => "\"array\"".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,80 @@
+//! Dropping fields that the schema does not know.
+
+use serde_json::Value;
+
+/// Removes unknown fields and returns their paths. The metadata, `apiVersion` and `kind` of the object itself are
+/// always known.
+pub(super) fn prune(schema: &Value, object: &mut Value) -> Vec<String> {
+    let mut dropped = Vec::new();
+    walk(schema, object, "", &mut dropped);
+    dropped
+}
+
+fn walk(schema: &Value, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+    let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
+    let embedded = path.is_empty() || schema["x-kubernetes-embedded-resource"] == true;
+    match value {
+        Value::Object(map) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let additional = schema.get("additionalProperties").filter(|a| **a != false);
+            let known = |field: &str| {
+                properties.is_some_and(|p| p.contains_key(field))
+                    || additional.is_some()
+                    || preserves
+                    || (embedded && matches!(field, "apiVersion" | "kind" | "metadata"))
+            };
+            let unknown: Vec<String> = map.keys().filter(|f| !known(f)).cloned().collect();
+            for field in unknown {
+                map.shift_remove(&field);
+                dropped.push(join(path, &field));
+            }
+            for (field, below) in map {
+                if embedded && field == "metadata" {
+                    continue;
+                }
+                let schema = properties.and_then(|p| p.get(field)).or(additional.filter(|a| a.is_object()));
+                if let Some(schema) = schema {
+                    walk(schema, below, &join(path, field), dropped);
+                }
+            }
+        }
+        Value::Array(list) => {
+            if let Some(items) = schema.get("items") {
+                for (index, entry) in list.iter_mut().enumerate() {
+                    walk(items, entry, &format!("{path}[{index}]"), dropped);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn join(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn drops_what_the_schema_does_not_know_and_says_what() {
+        let schema = json!({"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {
+                "a": {"type": "string"},
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                "map": {"type": "object", "additionalProperties": {"type": "string"}},
+                "list": {"type": "array", "items": {"type": "object", "properties": {"x": {}}}}}}}});
+        let mut object = json!({"apiVersion": "v", "kind": "K", "metadata": {"name": "n"}, "top": 1,
+            "spec": {"a": "1", "b": "2", "free": {"q": 1}, "map": {"k": "v"}, "list": [{"x": 1, "y": 2}]}});
+        let dropped = prune(&schema, &mut object);
+        assert_eq!(dropped, ["top", "spec.b", "spec.list[0].y"]);
+        assert_eq!(
+            object["spec"],
+            json!({"a": "1", "free": {"q": 1}, "map": {"k": "v"}, "list": [{"x": 1}]})
+        );
+        assert_eq!(object["metadata"]["name"], "n");
+    }
+}

@@ -1,0 +1,271 @@
+//! Structural validation: types, enums, patterns, bounds, required fields, formats, and lists that are sets or
+//! maps. Errors are worded as kube-apiserver words them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::apiserver::refusal::Cause;
+
+/// What is wrong with the structure of `object`, in the order of its fields.
+pub(super) fn check(schema: &Value, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    walk(schema, object, "", &mut causes);
+    causes
+}
+
+fn walk(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if value.is_null() && schema["nullable"] == true {
+        return;
+    }
+    if !check_type(schema, value, path, causes) {
+        return;
+    }
+    check_enum(schema, value, path, causes);
+    match value {
+        Value::String(text) => check_string(schema, text, path, causes),
+        Value::Number(number) => check_number(schema, number.as_f64().unwrap_or(f64::NAN), path, causes),
+        Value::Array(list) => check_list(schema, list, path, causes),
+        Value::Object(_) => check_map(schema, value, path, causes),
+        _ => {}
+    }
+    check_branches(schema, value, path, causes);
+}
+
+fn check_type(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) -> bool {
+    let actual = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_i64() || n.is_u64() => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let fits = if schema["x-kubernetes-int-or-string"] == true {
+        matches!(actual, "integer" | "string")
+    } else {
+        match schema["type"].as_str() {
+            None | Some("") => true,
+            Some("number") => matches!(actual, "integer" | "number"),
+            Some(expected) => expected == actual,
+        }
+    };
+    if !fits {
+        let expected = schema["type"].as_str().unwrap_or("integer,string");
+        let at = if path.is_empty() { "<nil>" } else { path };
+        let mut cause = Cause::invalid(at, &Value::String(actual.to_owned()), "");
+        cause.reason = "FieldValueTypeInvalid".to_owned();
+        cause.message =
+            format!("Invalid value: \"{actual}\": {path} in body must be of type {expected}: \"{actual}\"");
+        causes.push(cause);
+    }
+    fits
+}
+
+fn check_enum(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let Some(allowed) = schema["enum"].as_array() else { return };
+    if !allowed.contains(value) {
+        let names = allowed.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+        causes.push(Cause::unsupported(path, value, &names.collect::<Vec<_>>()));
+    }
+}
+
+fn check_string(schema: &Value, text: &str, path: &str, causes: &mut Vec<Cause>) {
+    let mut invalid = |why: String| causes.push(Cause::invalid(path, &Value::String(text.to_owned()), &why));
+    let length = text.chars().count() as u64;
+    if let Some(max) = schema["maxLength"].as_u64().filter(|&max| length > max) {
+        invalid(format!("may not be more than {max} bytes"));
+    }
+    if let Some(min) = schema["minLength"].as_u64().filter(|&min| length < min) {
+        invalid(format!("{path} in body should be at least {min} chars long"));
+    }
+    if let Some(pattern) = schema["pattern"].as_str().filter(|pattern| !matches(pattern, text)) {
+        invalid(format!("{path} in body should match '{pattern}'"));
+    }
+    if schema["format"] == "date-time" && text.parse::<jiff::Timestamp>().is_err() {
+        invalid(format!("{path} in body must be of type date-time: \"{text}\""));
+    }
+}
+
+/// Patterns search, they are not anchored. A pattern that this engine cannot compile accepts everything, so that
+/// the double is never stricter than the original by accident.
+fn matches(pattern: &str, text: &str) -> bool {
+    thread_local! {
+        static COMPILED: RefCell<BTreeMap<String, Option<Regex>>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    COMPILED.with_borrow_mut(|compiled| {
+        let regex = compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok());
+        regex.as_ref().is_none_or(|regex| regex.is_match(text))
+    })
+}
+
+fn check_number(schema: &Value, number: f64, path: &str, causes: &mut Vec<Cause>) {
+    let mut invalid = |why: String| {
+        let shown = serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number);
+        let shown = if number.fract() == 0.0 { Value::String(format!("{number:.0}")) } else { shown };
+        let text = shown.as_str().map_or_else(|| shown.to_string(), str::to_owned);
+        causes.push(Cause {
+            reason: "FieldValueInvalid".to_owned(),
+            message: format!("Invalid value: {text}: {why}"),
+            field: path.to_owned(),
+        });
+    };
+    if let Some(max) = schema["maximum"].as_f64() {
+        let exclusive = schema["exclusiveMaximum"] == true;
+        if number > max || (exclusive && number >= max) {
+            let bound = if exclusive { "less than" } else { "less than or equal to" };
+            invalid(format!("{path} in body should be {bound} {max}"));
+        }
+    }
+    if let Some(min) = schema["minimum"].as_f64() {
+        let exclusive = schema["exclusiveMinimum"] == true;
+        if number < min || (exclusive && number <= min) {
+            let bound = if exclusive { "greater than" } else { "greater than or equal to" };
+            invalid(format!("{path} in body should be {bound} {min}"));
+        }
+    }
+}
+
+fn check_list(schema: &Value, list: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    let length = list.len() as u64;
+    if let Some(max) = schema["maxItems"].as_u64().filter(|&max| length > max) {
+        causes.push(Cause {
+            reason: "FieldValueTooMany".to_owned(),
+            message: format!("Too many: {length}: must have at most {max} items"),
+            field: path.to_owned(),
+        });
+    }
+    if let Some(min) = schema["minItems"].as_u64().filter(|&min| length < min) {
+        let why = format!("{path} in body should have at least {min} items");
+        causes.push(Cause::invalid(path, &Value::from(length), &why));
+    }
+    check_unique(schema, list, path, causes);
+    if let Some(items) = schema.get("items") {
+        for (index, entry) in list.iter().enumerate() {
+            walk(items, entry, &format!("{path}[{index}]"), causes);
+        }
+    }
+}
+
+fn check_unique(schema: &Value, list: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    let keys = schema["x-kubernetes-list-map-keys"].as_array();
+    let identity = |entry: &Value| match (schema["x-kubernetes-list-type"].as_str(), keys) {
+        (Some("set"), _) => Some(entry.clone()),
+        (Some("map"), Some(keys)) => {
+            let pairs = keys.iter().filter_map(Value::as_str);
+            Some(pairs.map(|k| (k.to_owned(), entry[k].clone())).collect::<serde_json::Map<_, _>>().into())
+        }
+        _ => None,
+    };
+    for (index, entry) in list.iter().enumerate() {
+        let Some(own) = identity(entry) else { return };
+        if list[..index].iter().any(|before| identity(before).as_ref() == Some(&own)) {
+            let mut cause = Cause::duplicate(&format!("{path}[{index}]"), &own);
+            cause.message = format!("Duplicate value: {own}");
+            causes.push(cause);
+        }
+    }
+}
+
+fn check_map(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let map = value.as_object().expect("invariant: called on maps");
+    for field in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if !map.contains_key(field) {
+            causes.push(Cause::required(&join(path, field), ""));
+        }
+    }
+    let size = map.len() as u64;
+    if let Some(max) = schema["maxProperties"].as_u64().filter(|&max| size > max) {
+        causes.push(Cause {
+            reason: "FieldValueTooMany".to_owned(),
+            message: format!("Too many: {size}: must have at most {max} items"),
+            field: path.to_owned(),
+        });
+    }
+    if let Some(min) = schema["minProperties"].as_u64().filter(|&min| size < min) {
+        let why = format!("{path} in body should have at least {min} properties");
+        causes.push(Cause::invalid(path, &Value::from(size), &why));
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let additional = schema.get("additionalProperties").filter(|a| a.is_object());
+    for (field, below) in map {
+        let schema = properties.and_then(|p| p.get(field)).or(additional);
+        if path.is_empty() && field == "metadata" {
+            continue;
+        }
+        if let Some(schema) = schema {
+            walk(schema, below, &join(path, field), causes);
+        }
+    }
+}
+
+fn check_branches(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let fits = |branch: &Value| {
+        let mut found = Vec::new();
+        walk(branch, value, path, &mut found);
+        found.is_empty()
+    };
+    let branches = |name: &str| schema[name].as_array();
+    for branch in branches("allOf").into_iter().flatten() {
+        walk(branch, value, path, causes);
+    }
+    let mut refuse = |why: &str| causes.push(Cause::invalid(path, value, &format!("{path} in body {why}")));
+    if branches("anyOf").is_some_and(|list| !list.iter().any(fits)) {
+        refuse("must validate at least one schema (anyOf)");
+    }
+    if branches("oneOf").is_some_and(|list| list.iter().filter(|b| fits(b)).count() != 1) {
+        refuse("must validate one and only one schema (oneOf)");
+    }
+    if schema.get("not").is_some_and(fits) {
+        refuse("must not validate the schema (not)");
+    }
+}
+
+fn join(path: &str, field: &str) -> String {
+    match path {
+        "" => field.to_owned(),
+        path if field.contains(['.', '/']) => format!("{path}[{field}]"),
+        path => format!("{path}.{field}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_constraint_names_its_field() {
+        let schema = json!({"type": "object", "required": ["need"], "properties": {
+            "s": {"type": "string", "pattern": "^a+$", "maxLength": 3, "enum": ["a", "aa", "aaaa"]},
+            "n": {"type": "integer", "minimum": 1, "maximum": 10},
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "maxItems": 2, "items": {"type": "string"}},
+            "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object"}},
+            "ios": {"x-kubernetes-int-or-string": true},
+            "any": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}});
+        let cases = [
+            (json!({"need": 1}), vec![]),
+            (json!({}), vec!["need"]),
+            (json!({"need": 1, "s": "b"}), vec!["s", "s"]),
+            (json!({"need": 1, "s": "aaaa"}), vec!["s"]),
+            (json!({"need": 1, "s": 5}), vec!["s"]),
+            (json!({"need": 1, "n": 0}), vec!["n"]),
+            (json!({"need": 1, "n": 11}), vec!["n"]),
+            (json!({"need": 1, "set": ["a", "a"]}), vec!["set[1]"]),
+            (json!({"need": 1, "set": ["a", "b", "c"]}), vec!["set"]),
+            (json!({"need": 1, "map": [{"k": 1}, {"k": 2}, {"k": 1}]}), vec!["map[2]"]),
+            (json!({"need": 1, "ios": "5"}), vec![]),
+            (json!({"need": 1, "ios": true}), vec!["ios"]),
+            (json!({"need": 1, "any": true}), vec!["any"]),
+        ];
+        for (object, expected) in cases {
+            let fields: Vec<String> = check(&schema, &object).into_iter().map(|c| c.field).collect();
+            assert_eq!(fields, expected, "{object}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The pure heart of the API server: verbs in, objects and changes out. No I/O, no locks, no wall clock.
+//!
+//! Invariants:
+//! - every write has its own revision, and `metadata.resourceVersion` of an object is the revision of its last
+//!   write; revisions only grow;
+//! - a refused verb changes nothing;
+//! - what a watcher reads from the log from revision R on, applied to a list at revision R, gives the tables.
+//!
+//! A dry run is a verb on a clone: objects are shared, so a clone costs a few tree nodes per table.
+
+mod admission;
+mod bind;
+mod cascade;
+mod create;
+mod defaults;
+mod delete;
+mod evict;
+mod log;
+mod names;
+mod patch;
+mod read;
+mod scale;
+mod token;
+mod update;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use karpenter_model::Clock;
+use serde_json::{Value, json};
+
+use self::{cascade::Owners, log::Log};
+pub use self::{
+    delete::{DeleteOptions, Deleted, Propagation},
+    evict::{Allowance, allowed_disruptions},
+    log::{Change, ChangeKind},
+    patch::{Patch, PatchKind},
+    read::{ListQuery, Page},
+    update::Part,
+};
+use super::{
+    builtin, crd,
+    object::{self, Key},
+    refusal::Refusal,
+    resource::{Registry, Resource, TableName},
+};
+
+/// How the writer asks for a write.
+#[derive(Debug, Clone, Default)]
+pub struct WriteOptions {
+    /// `fieldManager`, or what the user agent suggests.
+    pub manager: String,
+    /// Take fields over from other managers (server-side apply).
+    pub force: bool,
+    /// Refuse fields the schema does not know instead of dropping them (`fieldValidation=Strict`).
+    pub strict: bool,
+}
+
+/// Everything the API server stores.
+#[derive(Clone)]
+pub struct Store {
+    clock: Arc<dyn Clock>,
+    registry: Registry,
+    tables: BTreeMap<TableName, BTreeMap<Key, Arc<Value>>>,
+    owners: Owners,
+    log: Log,
+    revision: u64,
+    random: fastrand::Rng,
+}
+
+impl Store {
+    /// A store with the namespaces and priority classes that every cluster has. `seed` decides uids and
+    /// generated names; `window` is how many changes per resource a watcher may lag behind.
+    pub fn new(clock: Arc<dyn Clock>, seed: u64, window: usize) -> Self {
+        let mut store = Self {
+            clock,
+            registry: builtin::registry(),
+            tables: BTreeMap::new(),
+            owners: Owners::default(),
+            log: Log::new(window),
+            revision: 0,
+            random: fastrand::Rng::with_seed(seed),
+        };
+        store.create_initial_objects();
+        store
+    }
+
+    fn create_initial_objects(&mut self) {
+        let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
+        for name in namespaces {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            self.create_initial("", "namespaces", namespace);
+        }
+        for (name, value) in admission::SYSTEM_PRIORITIES {
+            let class = json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": name}, "value": value,
+            });
+            self.create_initial("scheduling.k8s.io", "priorityclasses", class);
+        }
+    }
+
+    fn create_initial(&mut self, group: &str, plural: &str, object: Value) {
+        let resource = self.registry.get(group, "v1", plural).expect("invariant: the kind is built in");
+        self.create(&resource, "", object, &WriteOptions::default())
+            .expect("invariant: the initial objects are valid");
+    }
+
+    /// What the server serves.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Revision of the last write.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The current time of the simulated world.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
+    }
+
+    /// Changes of a table after `revision`, oldest first; 410 when they are no longer kept.
+    pub fn changes_since(&self, table: &TableName, revision: u64) -> Result<Vec<Change>, Refusal> {
+        self.log.since(table, revision)
+    }
+
+    /// Forgets the history, as etcd compaction does: watchers that lag get 410.
+    pub fn compact(&mut self) {
+        self.log.compact(self.revision);
+    }
+
+    fn table(&self, table: &TableName) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
+        self.tables.get(table).into_iter().flatten()
+    }
+
+    fn find(&self, resource: &Resource, key: &Key) -> Result<Arc<Value>, Refusal> {
+        let found = self.tables.get(&resource.table()).and_then(|table| table.get(key));
+        found.cloned().ok_or_else(|| Refusal::not_found(resource, &key.name))
+    }
+
+    /// Writes an object and tells the log. Every write ends here.
+    fn commit(&mut self, table: &TableName, mut object: Value) -> Arc<Value> {
+        self.revision += 1;
+        object::metadata_mut(&mut object)
+            .insert("resourceVersion".to_owned(), json!(self.revision.to_string()));
+        let object = Arc::new(object);
+        let key = Key::of(&object);
+        let previous = self.tables.entry(table.clone()).or_default().insert(key.clone(), object.clone());
+        if let Some(previous) = &previous {
+            self.owners.forget(table, &key, previous);
+        }
+        self.owners.learn(table, &key, &object);
+        let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
+        self.log.push(table, Change { revision: self.revision, kind, object: object.clone(), previous });
+        if crd::is_crd_table(table) {
+            self.serve_custom_resource(&object);
+        }
+        object
+    }
+
+    /// Removes an object and tells the log. Every removal ends here; what follows from it is in [`cascade`].
+    fn erase(&mut self, table: &TableName, key: &Key) -> Option<Arc<Value>> {
+        let previous = self.tables.get_mut(table)?.remove(key)?;
+        self.revision += 1;
+        self.owners.forget(table, key, &previous);
+        let mut last = Value::clone(&previous);
+        object::metadata_mut(&mut last)
+            .insert("resourceVersion".to_owned(), json!(self.revision.to_string()));
+        let last = Arc::new(last);
+        let change = Change {
+            revision: self.revision,
+            kind: ChangeKind::Deleted,
+            object: last.clone(),
+            previous: Some(previous),
+        };
+        self.log.push(table, change);
+        self.after_erase(table, &last);
+        Some(last)
+    }
+
+    fn serve_custom_resource(&mut self, definition: &Value) {
+        self.registry.remove(&crd::table_of(definition));
+        if object::is_deleting(definition) {
+            return;
+        }
+        for resource in crd::resources(definition) {
+            self.registry.insert(resource);
+        }
+    }
+
+    fn fresh_uid(&mut self) -> String {
+        let (high, low) = (self.random.u64(..), self.random.u64(..));
+        format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xfff,
+            0x8000 | ((low >> 48) & 0x3fff),
+            low & 0xffff_ffff_ffff
+        )
+    }
+
+    /// Five characters that kube-apiserver uses for generated names: no vowels, no look-alikes.
+    fn fresh_suffix(&mut self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..5).map(|_| char::from(ALPHABET[self.random.usize(..ALPHABET.len())])).collect()
+    }
+}

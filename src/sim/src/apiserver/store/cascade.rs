@@ -1,0 +1,168 @@
+//! What follows from a removal: dependents of a gone owner, contents of a namespace, instances of a custom kind.
+//!
+//! kube-controller-manager does this a moment later in the background; here it happens within the same verb,
+//! so a simulation has no window in which orphans are visible and needs no controller for it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+
+use super::{DeleteOptions, Store};
+use crate::apiserver::{
+    crd,
+    object::{self, Key},
+    resource::TableName,
+};
+
+/// The finalizer that holds an owner until its dependents are gone.
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+
+/// Who depends on whom, by uid of the owner.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Owners {
+    dependents: BTreeMap<String, BTreeSet<(TableName, Key)>>,
+    gone: BTreeSet<String>,
+}
+
+impl Owners {
+    pub(super) fn learn(&mut self, table: &TableName, key: &Key, object: &Value) {
+        for owner in object::owner_uids(object) {
+            self.dependents.entry(owner.to_owned()).or_default().insert((table.clone(), key.clone()));
+        }
+    }
+
+    pub(super) fn forget(&mut self, table: &TableName, key: &Key, object: &Value) {
+        for owner in object::owner_uids(object) {
+            if let Some(dependents) = self.dependents.get_mut(owner) {
+                dependents.remove(&(table.clone(), key.clone()));
+                if dependents.is_empty() {
+                    self.dependents.remove(owner);
+                }
+            }
+        }
+    }
+
+    pub(super) fn of(&self, uid: &str) -> Vec<(TableName, Key)> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Whether every owner the object names has existed and is gone. Owners that never existed do not count:
+    /// tests make them up.
+    fn all_gone(&self, object: &Value) -> bool {
+        let mut owners = object::owner_uids(object).peekable();
+        owners.peek().is_some() && owners.all(|uid| self.gone.contains(uid))
+    }
+}
+
+impl Store {
+    pub(super) fn after_erase(&mut self, table: &TableName, object: &Value) {
+        let uid = object::uid(object).to_owned();
+        self.owners.gone.insert(uid.clone());
+        for (table, key) in self.owners.of(&uid) {
+            self.collect(&table, &key);
+        }
+        for owner in object::owner_uids(object).map(str::to_owned).collect::<Vec<_>>() {
+            self.release_foreground_owner(&owner);
+        }
+        if crd::is_crd_table(table) {
+            self.registry.remove(&crd::table_of(object));
+        }
+        if !object::namespace(object).is_empty() {
+            self.finish_namespace(object::namespace(object));
+        }
+    }
+
+    /// Deletes an object that arrives after its owners have gone.
+    pub(super) fn collect_late_arrival(&mut self, table: &TableName, object: &Arc<Value>) {
+        if self.owners.all_gone(object) {
+            self.collect(table, &Key::of(object));
+        }
+    }
+
+    /// Deletes the dependents of an object that is kept until they are gone.
+    pub(super) fn delete_dependents(&mut self, uid: &str) {
+        for (table, key) in self.owners.of(uid) {
+            self.delete_quietly(&table, &key);
+        }
+    }
+
+    /// Removes the reference to a deleted owner from its dependents, for orphaning deletion.
+    pub(super) fn orphan_dependents(&mut self, uid: &str) {
+        for (table, key) in self.owners.of(uid) {
+            let Some(current) = self.tables.get(&table).and_then(|t| t.get(&key)) else { continue };
+            let mut dependent = Value::clone(current);
+            let references = &mut dependent["metadata"]["ownerReferences"];
+            if let Some(list) = references.as_array_mut() {
+                list.retain(|owner| object::text(owner, "/uid") != uid);
+            }
+            self.commit(&table, dependent);
+        }
+    }
+
+    fn collect(&mut self, table: &TableName, key: &Key) {
+        let current = self.tables.get(table).and_then(|t| t.get(key));
+        if current.is_some_and(|object| self.owners.all_gone(object)) {
+            self.delete_quietly(table, key);
+        }
+    }
+
+    fn delete_quietly(&mut self, table: &TableName, key: &Key) {
+        if let Some(resource) = self.registry.of_table(table) {
+            // The only refusal possible is that the object is gone already, which is what we want.
+            let _ = self.delete(&resource, key, &DeleteOptions::default());
+        }
+    }
+
+    fn release_foreground_owner(&mut self, uid: &str) {
+        if !self.owners.of(uid).is_empty() {
+            return;
+        }
+        let waiting = self.tables.iter().find_map(|(name, table)| {
+            let found = table
+                .iter()
+                .find(|(_, o)| object::uid(o) == uid && object::finalizers(o).contains(&FOREGROUND))?;
+            Some((name.clone(), Value::clone(found.1)))
+        });
+        let Some((table, mut owner)) = waiting else { return };
+        if let Some(list) = owner["metadata"]["finalizers"].as_array_mut() {
+            list.retain(|f| f != FOREGROUND);
+        }
+        let last = object::finalizers(&owner).is_empty();
+        let owner = self.commit(&table, owner);
+        if last {
+            self.erase(&table, &Key::of(&owner));
+        }
+    }
+
+    /// Deletes everything in a namespace whose deletion has begun, then the namespace.
+    pub(super) fn empty_namespace(&mut self, namespace: &str) {
+        let inside = |(name, table): (&TableName, &BTreeMap<Key, Arc<Value>>)| {
+            let keys = table.keys().filter(|k| k.namespace == namespace);
+            keys.map(|k| (name.clone(), k.clone())).collect::<Vec<_>>()
+        };
+        let contents: Vec<(TableName, Key)> = self.tables.iter().flat_map(inside).collect();
+        for (table, key) in contents {
+            self.delete_quietly(&table, &key);
+        }
+        self.finish_namespace(namespace);
+    }
+
+    fn finish_namespace(&mut self, namespace: &str) {
+        let table = TableName::new("", "namespaces");
+        let key = Key::new("", namespace);
+        let deleting =
+            self.tables.get(&table).and_then(|t| t.get(&key)).is_some_and(|n| object::is_deleting(n));
+        let is_empty = || self.tables.values().all(|t| t.keys().all(|k| k.namespace != namespace));
+        if deleting && is_empty() {
+            self.erase(&table, &key);
+        }
+    }
+
+    /// Marks a namespace as terminating.
+    pub(super) fn terminate_namespace(namespace: &mut Value) {
+        object::map_mut(namespace, "status").insert("phase".to_owned(), json!("Terminating"));
+    }
+}

@@ -1,0 +1,187 @@
+//! The verb update, also the second half of every patch.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{Store, WriteOptions, admission, defaults};
+use crate::apiserver::{
+    object::{self, Key},
+    refusal::{Cause, Refusal},
+    resource::Resource,
+    versions,
+};
+
+/// Which part of an object a write may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Everything except the status of kinds with a status subresource.
+    Main,
+    /// The status only.
+    Status,
+}
+
+/// Metadata that only the server writes.
+const SERVER_FIELDS: [&str; 7] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+    "generateName",
+];
+
+impl Store {
+    /// Replaces an object, provided its `resourceVersion` (if given) is still current.
+    pub fn update(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        object: Value,
+        part: Part,
+        options: &WriteOptions,
+    ) -> Result<Arc<Value>, Refusal> {
+        versions::check_kind(resource, &object)?;
+        if part == Part::Status && !resource.has_status {
+            return Err(Refusal::no_such_path());
+        }
+        let current = self.find(resource, key)?;
+        let mut object = versions::to_stored(resource, object);
+        check_identity(resource, key, &current, &object)?;
+        match part {
+            Part::Main => keep_status(resource, &current, &mut object),
+            Part::Status => keep_all_but_status(resource, &current, &mut object),
+        }
+        keep_server_fields(resource, &current, &mut object);
+        defaults::apply(resource, &mut object);
+        admission::on_update(self, resource, &current, &mut object, part)?;
+        if let Some(schema) = &resource.schema {
+            schema.admit(resource, &mut object, Some(&current), options.strict)?;
+        }
+        self.write_over(resource, key, &current, object)
+    }
+
+    fn write_over(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        current: &Arc<Value>,
+        mut object: Value,
+    ) -> Result<Arc<Value>, Refusal> {
+        let version = current["metadata"]["resourceVersion"].clone();
+        object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), version);
+        if same_but_for_managers(&object, current) {
+            return Ok(current.clone());
+        }
+        if resource.counts_generations && spec_of(resource, &object) != spec_of(resource, current) {
+            let generation = current["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            object::metadata_mut(&mut object).insert("generation".to_owned(), json!(generation));
+        }
+        let stored = self.commit(&resource.table(), object);
+        let released = object::is_deleting(&stored)
+            && object::finalizers(&stored).is_empty()
+            && stored["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0;
+        // A namespace waits for its contents instead, which it holds with `spec.finalizers`.
+        if released && !resource.is_core("namespaces") {
+            self.erase(&resource.table(), key);
+        }
+        Ok(stored)
+    }
+}
+
+fn check_identity(resource: &Resource, key: &Key, current: &Value, object: &Value) -> Result<(), Refusal> {
+    let name = object::name(object);
+    if name != key.name {
+        return Err(Refusal::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            key.name
+        )));
+    }
+    let (given, actual) = (object::uid(object), object::uid(current));
+    if !given.is_empty() && given != actual {
+        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {actual}");
+        return Err(Refusal::conflict(resource, &key.name, &why));
+    }
+    let version = object::text(object, "/metadata/resourceVersion");
+    if version.is_empty() && resource.custom {
+        let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+        return Err(Refusal::invalid(resource, &key.name, vec![cause]));
+    }
+    if !version.is_empty() && version != object::text(current, "/metadata/resourceVersion") {
+        return Err(Refusal::stale(resource, &key.name));
+    }
+    Ok(())
+}
+
+fn keep_status(resource: &Resource, current: &Value, object: &mut Value) {
+    if resource.has_status {
+        set_or_remove(object, "status", current.get("status"));
+    }
+}
+
+/// Custom kinds take nothing but the status through `/status`; built-in ones also take labels and annotations.
+fn keep_all_but_status(resource: &Resource, current: &Value, object: &mut Value) {
+    let status = object.get("status").cloned();
+    let metadata = object.get("metadata").cloned();
+    *object = current.clone();
+    set_or_remove(object, "status", status.as_ref());
+    let Some(Value::Object(given)) = metadata else { return };
+    let managed =
+        if resource.custom { &["managedFields"][..] } else { &["labels", "annotations", "managedFields"] };
+    for field in managed {
+        if let Some(value) = given.get(*field) {
+            object::metadata_mut(object).insert((*field).to_owned(), value.clone());
+        }
+    }
+}
+
+fn keep_server_fields(resource: &Resource, current: &Value, object: &mut Value) {
+    let metadata = object::metadata_mut(object);
+    for field in SERVER_FIELDS {
+        match current["metadata"].get(field) {
+            Some(value) => metadata.insert(field.to_owned(), value.clone()),
+            None => metadata.shift_remove(field),
+        };
+    }
+    if resource.namespaced {
+        metadata.insert("namespace".to_owned(), current["metadata"]["namespace"].clone());
+    }
+}
+
+fn set_or_remove(object: &mut Value, field: &str, value: Option<&Value>) {
+    let map = object.as_object_mut().expect("invariant: stored objects are maps");
+    match value {
+        Some(value) => map.insert(field.to_owned(), value.clone()),
+        None => map.shift_remove(field),
+    };
+}
+
+/// A write that changes nothing gets no revision, so watchers are not woken by it.
+fn same_but_for_managers(left: &Value, right: &Value) -> bool {
+    let strip = |value: &Value| {
+        let mut value = value.clone();
+        let metadata = object::metadata_mut(&mut value);
+        metadata.shift_remove("managedFields");
+        for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+            let is_empty = |v: &Value| {
+                v.as_object().is_some_and(Map::is_empty) || v.as_array().is_some_and(Vec::is_empty)
+            };
+            if metadata.get(field).is_some_and(is_empty) {
+                metadata.shift_remove(field);
+            }
+        }
+        value
+    };
+    let managers = |value: &Value| value["metadata"].get("managedFields").is_some();
+    managers(left) == managers(right) && strip(left) == strip(right)
+}
+
+/// What counts for the generation: everything but metadata and, when it has its own subresource, status.
+fn spec_of<'a>(resource: &Resource, object: &'a Value) -> Vec<(&'a String, &'a Value)> {
+    let ignored = |field: &str| field == "metadata" || (field == "status" && resource.has_status);
+    let map = object.as_object().into_iter().flatten();
+    let mut fields: Vec<_> = map.filter(|(field, _)| !ignored(field)).collect();
+    fields.sort_by_key(|(field, _)| field.as_str());
+    fields
+}

@@ -1,0 +1,8 @@
+//! The simulated world, used the way its clients use it: over `kube::Client`, and over kubectl.
+
+mod kubectl;
+mod patches;
+mod subresources;
+mod verbs;
+mod watches;
+mod world;
