@@ -15,6 +15,7 @@ mod requirement;
 mod resource;
 
 pub mod annotations;
+pub mod cases;
 pub mod conditions;
 pub mod crd;
 pub mod ec2nodeclass;
