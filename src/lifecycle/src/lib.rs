@@ -6,7 +6,7 @@
 //! Because each step starts from what is true and not from what was done before, a crash between any two effects
 //! is repaired by the next pass.
 //!
-//! A claim passes through [`launch`], [`registration`], [`initialization`] and [`liveness`] in every pass, in this
+//! [`entry`] says which way an object goes. A claim passes through [`launch`], [`registration`], [`initialization`] and [`liveness`] in every pass, in this
 //! order; a deleted one through [`finalize`]. A deleted Node passes through [`termination`], which drains it.
 
 pub mod batch;
@@ -14,6 +14,7 @@ pub mod consistency;
 pub mod consolidatable;
 pub mod drain;
 mod elapsed;
+pub mod entry;
 pub mod eviction;
 pub mod expiration;
 pub mod finalize;

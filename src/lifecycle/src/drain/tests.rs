@@ -128,7 +128,7 @@ fn a_deadline_in_the_past_leaves_one_second_and_never_none() {
 #[test]
 fn a_terminating_pod_is_deleted_again_only_if_it_overshoots_the_deadline() {
     let going =
-        |until| Pod { deletion: Some(at(until)), grace_period: Some(Duration::from_secs(600)), ..pod("g") };
+        |until| Pod { deletion: Some(at(until)), grace_period: Some(Duration::from_mins(10)), ..pod("g") };
     assert_eq!(deleted(&drain([&going(500)], Some(at(300)), at(200))), [("g", 100)]);
     assert_eq!(deleted(&drain([&going(300)], Some(at(300)), at(200))), []);
 }

@@ -17,11 +17,18 @@ enum Deleted {
     Machine,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Machine {
+    Running,
+    /// Gone in this many seconds.
+    Ending(u32),
+    Gone,
+}
+
 struct World {
     claim: Option<Claim>,
     node: Option<NodeObject>,
-    /// Seconds left until the machine is gone once it was told to end.
-    machine: Option<Option<u32>>,
+    machine: Machine,
     pod: Option<Pod>,
     now: i64,
 }
@@ -30,20 +37,22 @@ impl World {
     fn new() -> Self {
         let pod = Pod::pending(PodKey::new("ns", "web"), "uid", at(0));
         let claim = holding(claim(), &[ConditionType::Launched, ConditionType::Registered]);
-        Self { claim: Some(claim), node: Some(node()), machine: Some(None), pod: Some(pod), now: 100 }
+        Self { claim: Some(claim), node: Some(node()), machine: Machine::Running, pod: Some(pod), now: 100 }
     }
 
     fn delete(&mut self, what: Deleted) {
         let now = at(self.now);
         match what {
-            Deleted::Node => {
-                self.node.iter_mut().for_each(|node| node.deletion = node.deletion.or(Some(now)))
-            }
-            Deleted::Claim => {
-                self.claim.iter_mut().for_each(|claim| claim.deletion = claim.deletion.or(Some(now)))
-            }
+            Deleted::Node => self.node.iter_mut().for_each(|node| {
+                node.deletion.get_or_insert(now);
+            }),
+
+            Deleted::Claim => self.claim.iter_mut().for_each(|claim| {
+                claim.deletion.get_or_insert(now);
+            }),
+
             Deleted::Machine => {
-                self.machine = None;
+                self.machine = Machine::Gone;
                 self.pod = None;
                 self.node = self.node.take().map(|node| ready(node, false));
             }
@@ -52,23 +61,21 @@ impl World {
 
     fn tick(&mut self) {
         self.now += 1;
-        if let Some(Some(left)) = &mut self.machine {
-            *left = left.saturating_sub(1);
-            if *left == 0 {
-                self.machine = None;
-            }
-        }
+        self.machine = match self.machine {
+            Machine::Ending(0) | Machine::Gone => Machine::Gone,
+            Machine::Ending(left) => Machine::Ending(left - 1),
+            Machine::Running => Machine::Running,
+        };
     }
 
     fn terminate(&mut self) -> Answer {
         assert!(self.pod.is_none(), "the machine was ended under a running pod");
-        match &mut self.machine {
-            None => Answer::Gone,
-            Some(left) => {
-                left.get_or_insert(3);
-                Answer::Started
-            }
+        match self.machine {
+            Machine::Gone => return Answer::Gone,
+            Machine::Running => self.machine = Machine::Ending(3),
+            Machine::Ending(_) => {}
         }
+        Answer::Started
     }
 
     fn reconcile_claim(&mut self) {
@@ -91,7 +98,7 @@ impl World {
             claim: claim.as_ref(),
             class_labels: &["karpenter.k8s.aws/ec2nodeclass".into()],
             pods: &pods.iter().collect::<Vec<_>>(),
-            presence: if self.machine.is_some() { Presence::Exists } else { Presence::Gone },
+            presence: if self.machine == Machine::Gone { Presence::Gone } else { Presence::Exists },
             attachments: &[],
             now: at(self.now),
         };
@@ -110,12 +117,12 @@ impl World {
                 Effect::DeleteNode(_) => self.delete(Deleted::Node),
                 Effect::Evict(_) => self.pod = None,
                 Effect::RemoveFinalizer => {
-                    assert_eq!(self.machine, None, "the claim went before its machine");
+                    assert_eq!(self.machine, Machine::Gone, "the claim went before its machine");
                     assert_eq!(self.node, None, "the claim went before its node");
                     self.claim = None;
                 }
                 Effect::RemoveNodeFinalizer(_) => {
-                    assert_eq!(self.machine, None, "the node went before its machine");
+                    assert_eq!(self.machine, Machine::Gone, "the node went before its machine");
                     self.node = None;
                 }
                 Effect::PatchNode(patch) => self.node.iter_mut().for_each(|node| {
@@ -177,7 +184,11 @@ fn everything_goes_in_every_order() {
                 }
                 run(&mut world, node_first, 60);
                 let left = (&world.claim, &world.node, &world.machine);
-                assert_eq!(left, (&None, &None, &None), "{sequence:?}, gap {gap}, node first {node_first}");
+                assert_eq!(
+                    left,
+                    (&None, &None, &Machine::Gone),
+                    "{sequence:?}, gap {gap}, node first {node_first}"
+                );
             }
         }
     }

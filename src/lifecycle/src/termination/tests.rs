@@ -120,7 +120,10 @@ fn taints_once_and_replaces_other_effects_of_the_same_key() {
     let step = world.step(101);
     let Effect::PatchNode(patch) = &step.effects[0] else { panic!("{step:?}") };
     assert_eq!((&patch.remove_taints, &patch.add_taints), (&vec![old], &vec![Taint::disrupted()]));
-    assert_eq!(patch.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(|value| value.as_str()), Some(EXCLUDED_BY));
+    assert_eq!(
+        patch.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(karpenter_model::LabelValue::as_str),
+        Some(EXCLUDED_BY)
+    );
     assert_eq!(step.effects[1], Effect::Milestone(Milestone::Tainted("node-1".into())));
     world.node.taints = vec![Taint::new(karpenter_model::taint::DISRUPTED, "x", TaintEffect::NoSchedule)];
     let Effect::PatchNode(patch) = &world.step(101).effects[0] else { panic!("the label is missing") };
