@@ -1,0 +1,121 @@
+//! Resource amounts as dense arrays, so that adding and comparing them needs no names.
+
+use indexmap::IndexSet;
+use karpenter_model::{Quantity, ResourceName, Resources};
+
+/// Index of every resource name of a snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct ResourceIndex {
+    names: IndexSet<ResourceName>,
+}
+
+/// Amounts in nano units by resource index; missing entries at the end are zero.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Amounts(Vec<i128>);
+
+impl ResourceIndex {
+    /// The dense form of `resources`, learning new names.
+    pub(crate) fn amounts(&mut self, resources: &Resources) -> Amounts {
+        let mut dense = Vec::new();
+        for (name, quantity) in resources.iter() {
+            let index = self
+                .names
+                .get_index_of(name.as_str())
+                .unwrap_or_else(|| self.names.insert_full(name.clone()).0);
+            if dense.len() <= index {
+                dense.resize(index + 1, 0);
+            }
+            dense[index] = quantity.nanos();
+        }
+        Amounts(dense)
+    }
+
+    /// Number of resources seen so far.
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+}
+
+impl Amounts {
+    /// The amount at `index`.
+    pub(crate) fn at(&self, index: usize) -> i128 {
+        self.0.get(index).copied().unwrap_or(0)
+    }
+
+    /// Amounts with their index.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, i128)> {
+        self.0.iter().copied().enumerate()
+    }
+
+    /// Adds `other`.
+    pub(crate) fn add(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (own, more) in self.0.iter_mut().zip(&other.0) {
+            *own = own.saturating_add(*more);
+        }
+    }
+
+    /// The sum of both.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.clone();
+        sum.add(other);
+        sum
+    }
+
+    /// Takes `other` away.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (own, less) in self.0.iter_mut().zip(&other.0) {
+            *own = own.saturating_sub(*less);
+        }
+    }
+
+    /// Whether some amount is below zero.
+    pub(crate) fn any_negative(&self) -> bool {
+        self.0.iter().any(|amount| *amount < 0)
+    }
+
+    /// Whether a request of `self` fits into `available`, none of which may be negative.
+    pub(crate) fn fits(&self, available: &Self) -> bool {
+        !available.any_negative() && self.iter().all(|(index, amount)| amount <= available.at(index))
+    }
+}
+
+/// Largest request that is plausible for one pod: a million cores usually means `M` was typed for `m`.
+pub(crate) fn looks_like_mega(cpu: Quantity) -> bool {
+    cpu >= Quantity::from_units(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resources(entries: &[(&str, &str)]) -> Resources {
+        entries.iter().map(|(name, text)| ((*name).into(), text.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn dense_arithmetic_agrees_with_the_model() {
+        let lists = [
+            resources(&[]),
+            resources(&[("cpu", "2"), ("memory", "1Gi")]),
+            resources(&[("cpu", "500m"), ("gpu", "1")]),
+            resources(&[("memory", "-1")]),
+            resources(&[("gpu", "0")]),
+        ];
+        let mut index = ResourceIndex::default();
+        for a in &lists {
+            for b in &lists {
+                let (dense_a, dense_b) = (index.amounts(a), index.amounts(b));
+                assert_eq!(dense_a.fits(&dense_b), a.fits(b), "{a} in {b}");
+                let sum = dense_a.plus(&dense_b);
+                let expected = index.amounts(&a.merge(b));
+                assert!((0..index.len()).all(|resource| sum.at(resource) == expected.at(resource)));
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A fixed-size set of small integers, one bit each: the currency of every filter in the planner.
+
+/// A set of indices below the length it was made for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+}
+
+impl Bits {
+    /// The empty set over `len` indices.
+    pub(crate) fn none(len: usize) -> Self {
+        Self { words: vec![0; len.div_ceil(64)] }
+    }
+
+    /// The full set over `len` indices.
+    pub(crate) fn all(len: usize) -> Self {
+        let mut bits = Self { words: vec![u64::MAX; len.div_ceil(64)] };
+        if let (Some(last), partial @ 1..) = (bits.words.last_mut(), len % 64) {
+            *last = (1 << partial) - 1;
+        }
+        bits
+    }
+
+    /// Adds `index`, growing the set if needed.
+    pub(crate) fn insert(&mut self, index: usize) {
+        let word = index / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (index % 64);
+    }
+
+    /// Drops `index`.
+    pub(crate) fn remove(&mut self, index: usize) {
+        if let Some(word) = self.words.get_mut(index / 64) {
+            *word &= !(1 << (index % 64));
+        }
+    }
+
+    /// Whether `index` is in the set.
+    pub(crate) fn contains(&self, index: usize) -> bool {
+        self.words.get(index / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)
+    }
+
+    /// Whether any index of `range` is in the set.
+    pub(crate) fn any_in(&self, range: std::ops::Range<usize>) -> bool {
+        range.into_iter().any(|index| self.contains(index))
+    }
+
+    /// Keeps what is in `other` too.
+    pub(crate) fn intersect(&mut self, other: &Self) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            *word &= other.words.get(index).copied().unwrap_or(0);
+        }
+    }
+
+    /// Adds what is in `other`.
+    pub(crate) fn unite(&mut self, other: &Self) {
+        if other.words.len() > self.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            *word |= more;
+        }
+    }
+
+    /// Both at once.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        both.intersect(other);
+        both
+    }
+
+    /// Whether the two have an index in common.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+    }
+
+    /// Whether the set is empty.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// Indices in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(index, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest.wrapping_sub(1);
+                (bit < 64).then_some(index * 64 + bit)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(indices: &[usize]) -> Bits {
+        let mut bits = Bits::none(130);
+        indices.iter().for_each(|index| bits.insert(*index));
+        bits
+    }
+
+    #[test]
+    fn behaves_like_a_set() {
+        let (a, b) = (of(&[0, 63, 64, 129]), of(&[63, 128, 129]));
+        assert_eq!(a.and(&b).iter().collect::<Vec<_>>(), [63, 129]);
+        let mut union = a.clone();
+        union.unite(&b);
+        assert_eq!(union.iter().collect::<Vec<_>>(), [0, 63, 64, 128, 129]);
+        assert!(a.meets(&b) && !a.meets(&of(&[1])));
+        assert!(a.any_in(64..66) && !a.any_in(65..129));
+        let mut less = a;
+        less.remove(64);
+        assert!(!less.contains(64) && less.contains(63) && !less.contains(10_000));
+    }
+
+    #[test]
+    fn full_sets_end_at_their_length() {
+        for len in [0, 1, 63, 64, 65, 128] {
+            assert_eq!(Bits::all(len).iter().count(), len);
+            assert_eq!(Bits::all(len).is_empty(), len == 0);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The instance types of one pool as bit sets.
+//!
+//! A *shape* is an instance type together with one group of offerings that share capacity and overhead
+//! overrides; most types have exactly one. "Fits" and "has a matching offering" must hold for the same group
+//! (spec core-scheduling 10), so shapes, not types, are what a bin keeps.
+
+mod fit;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use karpenter_model::{InstanceType, Offering, Resources};
+
+use crate::amounts::{Amounts, ResourceIndex};
+use crate::bits::Bits;
+use crate::rules::{KeyId, RuleId, RuleSetId, Rules};
+use fit::FitTables;
+
+/// An instance type with one group of offerings.
+#[derive(Debug)]
+pub(crate) struct Shape<'a> {
+    /// The type.
+    pub(crate) instance_type: &'a InstanceType,
+    /// Capacity through these offerings.
+    pub(crate) capacity: Resources,
+    /// Its available offerings, by index.
+    offerings: Range<usize>,
+}
+
+/// Which things have which requirement on one key.
+#[derive(Debug, Default)]
+struct KeyTable {
+    undefined: Bits,
+    alternatives: Vec<(RuleId, Bits)>,
+}
+
+/// Shapes a requirement set leaves, by criterion.
+#[derive(Debug, Clone)]
+pub(crate) struct Mask {
+    /// The type's requirements intersect.
+    pub(crate) requirements: Bits,
+    /// Some available offering is compatible.
+    pub(crate) offerings: Bits,
+    /// Both.
+    pub(crate) both: Bits,
+    /// Compatible available offerings, by offering index.
+    matching: Bits,
+}
+
+/// The instance types of one pool.
+#[derive(Debug)]
+pub(crate) struct Catalogue<'a> {
+    shapes: Vec<Shape<'a>>,
+    offerings: Vec<&'a Offering>,
+    fit: FitTables,
+    shape_keys: BTreeMap<KeyId, KeyTable>,
+    offering_keys: BTreeMap<KeyId, KeyTable>,
+    shape_rules: BTreeMap<RuleId, Bits>,
+    offering_rules: BTreeMap<RuleId, Bits>,
+    masks: BTreeMap<RuleSetId, Arc<Mask>>,
+}
+
+impl<'a> Catalogue<'a> {
+    /// Indexes `types`.
+    pub(crate) fn new(
+        types: &'a [Arc<InstanceType>],
+        rules: &mut Rules<'a>,
+        resources: &mut ResourceIndex,
+    ) -> Self {
+        let mut shapes = Vec::new();
+        let mut offerings: Vec<&Offering> = Vec::new();
+        let mut allocatable: Vec<Amounts> = Vec::new();
+        for instance_type in types {
+            for group in groups(instance_type) {
+                let start = offerings.len();
+                offerings.extend(group.offerings);
+                allocatable.push(resources.amounts(&group.allocatable));
+                let capacity = group.capacity;
+                shapes.push(Shape { instance_type, capacity, offerings: start..offerings.len() });
+            }
+        }
+        let shape_keys = tables(shapes.iter().map(|shape| &shape.instance_type.requirements), rules);
+        let offering_keys = tables(offerings.iter().map(|offering| &offering.requirements), rules);
+        let fit = FitTables::new(&allocatable, resources.len());
+        let (shape_rules, offering_rules, masks) = Default::default();
+        Self { shapes, offerings, fit, shape_keys, offering_keys, shape_rules, offering_rules, masks }
+    }
+
+    /// The shape at `index`.
+    pub(crate) fn shape(&self, index: usize) -> &Shape<'a> {
+        &self.shapes[index]
+    }
+
+    /// Number of shapes.
+    pub(crate) fn len(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// Shapes that can hold `request`.
+    pub(crate) fn fitting(&self, request: &Amounts) -> Bits {
+        self.fit.fitting(request)
+    }
+
+    /// Shapes of `among` that can hold `request`.
+    pub(crate) fn fitting_among(&self, request: &Amounts, among: &Bits) -> Bits {
+        self.fit.fitting_among(request, among)
+    }
+
+    /// What `set` leaves; computed once per set.
+    pub(crate) fn mask(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Arc<Mask> {
+        if let Some(known) = self.masks.get(&set) {
+            return Arc::clone(known);
+        }
+        let requirements = self.requirement_mask(set, rules);
+        let matching = self.matching_offerings(set, rules);
+        let mut offerings = Bits::none(self.shapes.len());
+        for (index, shape) in self.shapes.iter().enumerate() {
+            if matching.any_in(shape.offerings.clone()) {
+                offerings.insert(index);
+            }
+        }
+        let both = requirements.and(&offerings);
+        let mask = Arc::new(Mask { requirements, offerings, both, matching });
+        self.masks.insert(set, Arc::clone(&mask));
+        mask
+    }
+
+    /// Shapes whose own requirements intersect `set`, offerings aside.
+    pub(crate) fn requirement_mask(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Bits {
+        let mut mask = Bits::all(self.shapes.len());
+        for rule in rules.rules_of(set) {
+            if let Some(table) = self.shape_keys.get(&rules.key_of(*rule)) {
+                mask.intersect(remembered(&mut self.shape_rules, *rule, table, rules));
+            }
+        }
+        mask
+    }
+
+    fn matching_offerings(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Bits {
+        let mut matching = Bits::all(self.offerings.len());
+        for (key, table) in &self.offering_keys {
+            let asked = rules.rules_of(set).iter().find(|rule| rules.key_of(**rule) == *key);
+            if let Some(rule) = asked {
+                matching.intersect(remembered(&mut self.offering_rules, *rule, table, rules));
+            } else if !rules.registry().is_well_known(rules.key_name(*key).as_str()) {
+                matching.intersect(&table.select(|rule| rules.requirement(rule).accepts_absence()));
+            }
+        }
+        matching
+    }
+
+    /// The available offerings of shape `index` that `mask` leaves.
+    pub(crate) fn offerings_of<'s>(
+        &'s self,
+        index: usize,
+        mask: &'s Mask,
+    ) -> impl Iterator<Item = &'a Offering> + 's {
+        let range = self.shapes[index].offerings.clone();
+        range.filter(|offering| mask.matching.contains(*offering)).map(|offering| self.offerings[offering])
+    }
+}
+
+impl KeyTable {
+    /// Things that do not have the key, or have it with a requirement `accept` accepts.
+    fn select(&self, accept: impl Fn(RuleId) -> bool) -> Bits {
+        let mut selected = self.undefined.clone();
+        for (rule, things) in &self.alternatives {
+            if accept(*rule) {
+                selected.unite(things);
+            }
+        }
+        selected
+    }
+}
+
+fn remembered<'m>(
+    memory: &'m mut BTreeMap<RuleId, Bits>,
+    rule: RuleId,
+    table: &KeyTable,
+    rules: &Rules<'_>,
+) -> &'m Bits {
+    memory.entry(rule).or_insert_with(|| table.select(|alternative| rules.agree(rule, alternative)))
+}
+
+/// One table per key that any of `things` defines.
+fn tables<'r>(
+    things: impl ExactSizeIterator<Item = &'r karpenter_model::Requirements>,
+    rules: &mut Rules<'_>,
+) -> BTreeMap<KeyId, KeyTable> {
+    let len = things.len();
+    let mut defined: BTreeMap<KeyId, BTreeMap<RuleId, Bits>> = BTreeMap::new();
+    for (index, requirements) in things.enumerate() {
+        for requirement in requirements.iter() {
+            let rule = rules.rule(requirement);
+            let alternatives = defined.entry(rules.key_of(rule)).or_default();
+            alternatives.entry(rule).or_insert_with(|| Bits::none(len)).insert(index);
+        }
+    }
+    let table = |alternatives: BTreeMap<RuleId, Bits>| {
+        let mut undefined = Bits::all(len);
+        for things in alternatives.values() {
+            things.iter().for_each(|index| undefined.remove(index));
+        }
+        KeyTable { undefined, alternatives: alternatives.into_iter().collect() }
+    };
+    defined.into_iter().map(|(key, alternatives)| (key, table(alternatives))).collect()
+}
+
+/// Available offerings of one type that share their overrides.
+struct Group<'a> {
+    capacity: Resources,
+    allocatable: Resources,
+    offerings: Vec<&'a Offering>,
+}
+
+/// The offering groups of a type; the one without overrides comes first and exists even when it is empty.
+fn groups(instance_type: &InstanceType) -> Vec<Group<'_>> {
+    let mut by_override: BTreeMap<(Resources, Resources), Vec<&Offering>> = BTreeMap::new();
+    by_override.insert(Default::default(), Vec::new());
+    for offering in instance_type.offerings.iter().filter(|offering| offering.available) {
+        let overrides = (offering.capacity_override.clone(), offering.overhead_override.clone());
+        by_override.entry(overrides).or_default().push(offering);
+    }
+    let mut groups = Vec::with_capacity(by_override.len());
+    for ((capacity, _), offerings) in by_override {
+        let allocatable = match offerings.first() {
+            Some(offering) => instance_type.allocatable_through(offering),
+            None => instance_type.allocatable(),
+        };
+        groups.push(Group {
+            capacity: instance_type.capacity.replaced_by(&capacity),
+            allocatable,
+            offerings,
+        });
+    }
+    groups
+}

@@ -1,0 +1,96 @@
+//! Which shapes can hold how much: per resource, the shapes sorted by what they have.
+
+use crate::amounts::Amounts;
+use crate::bits::Bits;
+
+/// Per resource: thresholds in ascending order and the shapes that have at least that much.
+#[derive(Debug)]
+pub(crate) struct FitTables {
+    by_resource: Vec<Vec<(i128, Bits)>>,
+    /// Shapes none of whose amounts is negative; nothing fits on the others.
+    sound: Bits,
+}
+
+impl FitTables {
+    /// Tables over `resources` resources for shapes with these allocatable amounts.
+    pub(crate) fn new(allocatable: &[Amounts], resources: usize) -> Self {
+        let mut sound = Bits::all(allocatable.len());
+        for (shape, amounts) in allocatable.iter().enumerate() {
+            if amounts.any_negative() {
+                sound.remove(shape);
+            }
+        }
+        let by_resource = (0..resources).map(|resource| thresholds(allocatable, resource)).collect();
+        Self { by_resource, sound }
+    }
+
+    /// Shapes that can hold `request`.
+    pub(crate) fn fitting(&self, request: &Amounts) -> Bits {
+        self.fitting_among(request, &self.sound)
+    }
+
+    /// Shapes of `among` that can hold `request`.
+    pub(crate) fn fitting_among(&self, request: &Amounts, among: &Bits) -> Bits {
+        let mut fitting = among.and(&self.sound);
+        for (resource, amount) in request.iter().filter(|(_, amount)| *amount > 0) {
+            let enough = self.by_resource.get(resource).and_then(|thresholds| {
+                let first = thresholds.partition_point(|(threshold, _)| *threshold < amount);
+                thresholds.get(first)
+            });
+            match enough {
+                Some((_, shapes)) => fitting.intersect(shapes),
+                None => return Bits::none(0),
+            }
+        }
+        fitting
+    }
+}
+
+fn thresholds(allocatable: &[Amounts], resource: usize) -> Vec<(i128, Bits)> {
+    let mut by_amount: Vec<(i128, usize)> =
+        allocatable.iter().enumerate().map(|(shape, amounts)| (amounts.at(resource), shape)).collect();
+    by_amount.sort_unstable();
+    let mut thresholds: Vec<(i128, Bits)> = Vec::new();
+    let mut enough = Bits::none(allocatable.len());
+    for (amount, shape) in by_amount.into_iter().rev() {
+        enough.insert(shape);
+        match thresholds.last_mut() {
+            Some((last, shapes)) if *last == amount => shapes.insert(shape),
+            _ => thresholds.push((amount, enough.clone())),
+        }
+    }
+    thresholds.reverse();
+    thresholds
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::Resources;
+
+    use super::*;
+    use crate::amounts::ResourceIndex;
+
+    #[test]
+    fn agrees_with_comparing_each_shape() {
+        let amounts = ["-1", "0", "1", "2", "3"];
+        let mut lists = vec![Resources::new()];
+        for cpu in amounts {
+            for gpu in amounts {
+                let list =
+                    Resources::new().with("cpu", cpu.parse().unwrap()).with("gpu", gpu.parse().unwrap());
+                lists.push(list);
+            }
+        }
+        let mut index = ResourceIndex::default();
+        let dense: Vec<Amounts> = lists.iter().map(|list| index.amounts(list)).collect();
+        let tables = FitTables::new(&dense, index.len());
+        let unknown = index.amounts(&Resources::new().with("fpga", "1".parse().unwrap()));
+        assert!(tables.fitting(&unknown).is_empty(), "nothing has a resource no shape names");
+        for request in lists.iter().filter(|list| !list.iter().any(|(_, quantity)| quantity.is_negative())) {
+            let expected: Vec<usize> =
+                (0..lists.len()).filter(|shape| request.fits(&lists[*shape])).collect();
+            let fitting: Vec<usize> = tables.fitting(&index.amounts(request)).iter().collect();
+            assert_eq!(fitting, expected, "{request}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The cron schedules of budget windows: five fields in UTC, the grammar of the reference's parser
+//! (spec core-disruption 3.4).
+
+use std::time::Duration;
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ToSpan};
+
+/// How far ahead a hit is looked for, in days; a schedule without one counts as always open.
+const HORIZON_DAYS: u32 = 5 * 366;
+
+/// Why a schedule cannot be evaluated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CronError(String);
+
+impl std::fmt::Display for CronError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The values one field allows, one bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Field {
+    bits: u64,
+    /// Written with a star and no step above one.
+    star: bool,
+}
+
+/// A parsed schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    minute: Field,
+    hour: Field,
+    day: Field,
+    month: Field,
+    weekday: Field,
+}
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+impl Schedule {
+    /// Reads five fields or one of the macros.
+    pub(crate) fn parse(text: &str) -> Result<Self, CronError> {
+        let expanded = match text.trim() {
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            "@monthly" => "0 0 1 * *",
+            "@weekly" => "0 0 * * 0",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@hourly" => "0 * * * *",
+            fields => fields,
+        };
+        let error = |part: &str| CronError(format!("schedule `{text}` has an invalid field `{part}`"));
+        let fields: Vec<&str> = expanded.split_whitespace().collect();
+        let [minute, hour, day, month, weekday] = fields[..] else {
+            return Err(CronError(format!("schedule `{text}` needs five fields or a macro such as @daily")));
+        };
+        let parse =
+            |part: &str, low, high, names: &[&str]| field(part, low, high, names).ok_or_else(|| error(part));
+        Ok(Self {
+            minute: parse(minute, 0, 59, &[])?,
+            hour: parse(hour, 0, 23, &[])?,
+            day: parse(day, 1, 31, &[])?,
+            month: parse(month, 1, 12, &MONTHS)?,
+            weekday: parse(weekday, 0, 6, &WEEKDAYS)?,
+        })
+    }
+
+    /// Whether a window of `duration` that opened at some hit is open at `now`: hit <= now < hit + duration.
+    pub(crate) fn is_open(&self, duration: Duration, now: Timestamp) -> bool {
+        let Ok(duration) = SignedDuration::try_from(duration) else { return true };
+        let Ok(checkpoint) = now.checked_sub(duration) else { return true };
+        self.next(checkpoint).is_none_or(|hit| hit <= now)
+    }
+
+    /// The first hit strictly after `instant`, within the horizon.
+    fn next(&self, instant: Timestamp) -> Option<Timestamp> {
+        let start = instant.to_zoned(TimeZone::UTC).datetime();
+        let mut date = start.date();
+        for _ in 0..HORIZON_DAYS {
+            if self.covers(date) {
+                let hits = self.times(date).find(|hit| *hit > start);
+                if let Some(hit) = hits {
+                    return hit.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
+                }
+            }
+            date = date.checked_add(1.day()).ok()?;
+        }
+        None
+    }
+
+    /// Day of month and weekday must both match when one of them is a star, otherwise either is enough.
+    fn covers(&self, date: Date) -> bool {
+        let day = self.day.has(date.day());
+        let weekday = self.weekday.has(date.weekday().to_sunday_zero_offset());
+        let days = if self.day.star || self.weekday.star { day && weekday } else { day || weekday };
+        self.month.has(date.month()) && days
+    }
+
+    fn times(&self, date: Date) -> impl Iterator<Item = DateTime> {
+        let hours = (0..24).filter(|hour| self.hour.has(*hour));
+        hours.flat_map(move |hour| {
+            (0..60).filter(|minute| self.minute.has(*minute)).map(move |minute| date.at(hour, minute, 0, 0))
+        })
+    }
+}
+
+impl Field {
+    fn has(self, value: i8) -> bool {
+        u32::try_from(value).is_ok_and(|value| self.bits & (1 << value) != 0)
+    }
+}
+
+/// A comma list of `*`, `?`, `N`, `N-M`, each with an optional `/step`; `N/step` runs to the end.
+fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Option<Field> {
+    let mut whole = Field { bits: 0, star: false };
+    for part in text.split(',') {
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => (range, Some(number(step)?)),
+            None => (part, None),
+        };
+        let star = matches!(range, "*" | "?");
+        let value = |text| named(text, low, names);
+        let (first, last) = match range.split_once('-') {
+            _ if star => (low, high),
+            Some((first, last)) => (value(first)?, value(last)?),
+            None if step.is_some() => (value(range)?, high),
+            None => (value(range)?, value(range)?),
+        };
+        let step = step.unwrap_or(1);
+        if step == 0 || first < low || last > high || first > last {
+            return None;
+        }
+        whole.star |= star && step == 1;
+        for value in (first..=last).step_by(usize::try_from(step).ok()?) {
+            whole.bits |= 1 << value;
+        }
+    }
+    Some(whole)
+}
+
+fn named(text: &str, low: u32, names: &[&str]) -> Option<u32> {
+    let position = names.iter().position(|name| name.eq_ignore_ascii_case(text));
+    match position {
+        Some(position) => u32::try_from(position).ok().map(|position| position + low),
+        None => number(text),
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn next_hit_is_strictly_after_and_in_utc() {
+        let table = [
+            ("0 9 * * *", "2026-01-01T08:59:59Z", "2026-01-01T09:00:00Z"),
+            ("0 9 * * *", "2026-01-01T09:00:00Z", "2026-01-02T09:00:00Z"),
+            ("*/15 * * * *", "2026-01-01T00:00:00.5Z", "2026-01-01T00:15:00Z"),
+            ("5/20 * * * *", "2026-01-01T00:06:00Z", "2026-01-01T00:25:00Z"),
+            ("0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
+            ("0 0 * * MON-fri", "2026-01-02T12:00:00Z", "2026-01-05T00:00:00Z"),
+            ("0 0 1 jan,Mar *", "2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z"),
+            // A star on either side: both must match. No star: either does.
+            ("0 0 13 * *", "2026-01-01T00:00:00Z", "2026-01-13T00:00:00Z"),
+            ("0 0 13 * 5", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+            ("0 0 */1 * 5", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+            ("0 0 */2 * 5", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+            ("0 0 ? * 1", "2026-01-01T00:00:00Z", "2026-01-05T00:00:00Z"),
+            ("@hourly", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"),
+            ("@weekly", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
+            ("@annually", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+        ];
+        for (text, after, expected) in table {
+            let schedule = Schedule::parse(text).unwrap();
+            assert_eq!(schedule.next(at(after)), Some(at(expected)), "{text} after {after}");
+        }
+    }
+
+    #[test]
+    fn windows_include_their_start_and_exclude_their_end() {
+        let schedule = Schedule::parse("0 9 * * *").unwrap();
+        let table = [
+            ("2026-01-01T08:59:59Z", false),
+            ("2026-01-01T09:00:00Z", true),
+            ("2026-01-01T16:59:59Z", true),
+            ("2026-01-01T17:00:00Z", false),
+        ];
+        for (now, open) in table {
+            assert_eq!(schedule.is_open(Duration::from_hours(8), at(now)), open, "{now}");
+        }
+        assert!(schedule.is_open(Duration::from_hours(25), at("2026-01-01T08:00:00Z")), "windows overlap");
+    }
+
+    #[test]
+    fn schedules_that_never_hit_count_as_open() {
+        let never = Schedule::parse("0 0 31 2 *").unwrap();
+        assert!(never.is_open(Duration::from_mins(1), at("2026-01-01T00:00:00Z")));
+    }
+
+    #[test]
+    fn refuses_what_the_reference_refuses() {
+        for text in [
+            "",
+            "* * * *",
+            "* * * * * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * * 13 *",
+            "* * * * 7",
+            "* * * * tue-mon",
+            "*/0 * * * *",
+            "-1 * * * *",
+            "a * * * *",
+            "@fortnightly",
+            "TZ=UTC * * * * *",
+            "1- * * * *",
+            "1,,2 * * * *",
+        ] {
+            assert!(Schedule::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Placement: every pod that waits gets a place on an existing machine, a coming one or a new one, in this
+//! order (spec core-scheduling 12), or a reason why not.
+
+mod bin;
+pub(crate) mod class;
+mod constraint;
+mod existing;
+mod materialise;
+mod pool;
+mod queue;
+mod refusal;
+mod reject;
+mod relax;
+mod solve;
+
+use std::collections::BTreeMap;
+
+use karpenter_model::{Launch, NodeId, Nomination, PodKey, PodOutcome, PoolName, PoolOutcome, Snapshot};
+
+/// The outcome of placement.
+#[derive(Debug, Default)]
+pub(crate) struct Placement {
+    /// Claims to create.
+    pub(crate) launches: Vec<Launch>,
+    /// Pods that existing or coming machines take.
+    pub(crate) nominations: Vec<Nomination>,
+    /// What became of each pod.
+    pub(crate) pods: BTreeMap<PodKey, PodOutcome>,
+    /// What became of each pool.
+    pub(crate) pools: BTreeMap<PoolName, PoolOutcome>,
+    /// Machines that take pods.
+    pub(crate) used_nodes: Vec<NodeId>,
+}
+
+/// Places the pods of `snapshot`.
+pub(crate) fn place(snapshot: &Snapshot) -> Placement {
+    solve::Solver::new(snapshot).run()
+}

@@ -1,0 +1,97 @@
+//! A machine being filled, and the one question asked of it: what would be left if this ask joined
+//! (spec core-scheduling 13.2 and 14).
+
+use karpenter_model::HostPorts;
+use karpenter_model::settings::MinValuesPolicy;
+
+use crate::amounts::Amounts;
+use crate::bits::Bits;
+use crate::catalogue::Catalogue;
+use crate::place::class::Ask;
+use crate::place::constraint::min_values;
+use crate::place::pool::PoolSpace;
+use crate::rules::{RuleSetId, Rules};
+
+/// What a bin may still turn out to be.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    /// Its requirements.
+    pub(crate) rules: RuleSetId,
+    /// Requests of its pods, daemons aside.
+    pub(crate) total: Amounts,
+    /// Shapes that satisfy both.
+    pub(crate) shapes: Bits,
+}
+
+/// A bin: a claim the plan will create.
+#[derive(Debug)]
+pub(crate) struct Bin {
+    /// Its pool, by position.
+    pub(crate) pool: usize,
+    /// What it may still turn out to be.
+    pub(crate) state: State,
+    /// Host ports of its pods.
+    pub(crate) ports: HostPorts,
+    /// Its pods, by position in the queue.
+    pub(crate) pods: Vec<usize>,
+}
+
+impl State {
+    /// What a new bin of `space` starts from.
+    pub(crate) fn new(space: &PoolSpace<'_>, shapes: Bits) -> Self {
+        Self { rules: space.rules, total: Amounts::default(), shapes }
+    }
+
+    /// What is left when `ask` joins; `None` when nothing is. `lower` says whether `minValues` may be
+    /// lowered, which only a new bin may do.
+    pub(crate) fn join<'a>(
+        &self,
+        ask: &Ask,
+        space: &PoolSpace<'a>,
+        catalogue: &mut Catalogue<'a>,
+        rules: &mut Rules<'a>,
+        lower: MinValuesPolicy,
+    ) -> Option<Self> {
+        let mut set = rules.meet(self.rules, ask.rules?)?;
+        let allowed = if set == self.rules {
+            self.shapes.clone()
+        } else {
+            self.shapes.and(&catalogue.mask(set, rules).both)
+        };
+        let total = self.total.plus(&ask.amounts);
+        let shapes = fitting(&total, &allowed, ask, space, catalogue);
+        if shapes.is_empty() {
+            return None;
+        }
+        let short = min_values::shortfalls(set, shapes.iter(), catalogue, rules);
+        if !short.is_empty() {
+            if lower == MinValuesPolicy::Strict {
+                return None;
+            }
+            set = min_values::lowered(set, &short, rules);
+        }
+        Some(Self { rules: set, total, shapes })
+    }
+}
+
+/// Shapes of `allowed` that hold `total` and the daemons that will run there. Where a daemon holds a host
+/// port the ask wants, its whole group is out.
+pub(crate) fn fitting(
+    total: &Amounts,
+    allowed: &Bits,
+    ask: &Ask,
+    space: &PoolSpace<'_>,
+    catalogue: &Catalogue<'_>,
+) -> Bits {
+    let mut fitting = Bits::none(catalogue.len());
+    for group in &space.daemons {
+        if ask.host_ports.iter().any(|port| group.ports.iter().any(|held| held.conflicts_with(port))) {
+            continue;
+        }
+        let candidates = allowed.and(&group.shapes);
+        if !candidates.is_empty() {
+            fitting.unite(&catalogue.fitting_among(&total.plus(&group.overhead), &candidates));
+        }
+    }
+    fitting
+}

@@ -1,0 +1,88 @@
+//! Required anti-affinity of pods that already run: the domains they keep others out of
+//! (inverse groups of spec core-scheduling 18.4).
+//!
+//! Bound pods do not move during a pass, so what they forbid is a plain `NotIn` requirement of the pods they
+//! forbid it to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::{
+    AffinityTerm, Expression, LabelKey, LabelSelector, LabelValue, Namespace, Node, Operator, Pod, Snapshot,
+    label,
+};
+
+/// One rule: pods in these namespaces that match stay out of these domains.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rule<'a> {
+    topology_key: &'a LabelKey,
+    selector: &'a LabelSelector,
+    /// `None` is every namespace.
+    namespaces: Option<BTreeSet<&'a Namespace>>,
+}
+
+/// What bound pods forbid to others.
+#[derive(Debug, Default)]
+pub(crate) struct BoundAntiAffinity<'a> {
+    forbidden: BTreeMap<Rule<'a>, BTreeSet<LabelValue>>,
+}
+
+impl<'a> BoundAntiAffinity<'a> {
+    /// Collects the rules of every bound pod that stays where it is.
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+        let mut forbidden: BTreeMap<Rule<'a>, BTreeSet<LabelValue>> = BTreeMap::new();
+        for node in &snapshot.nodes {
+            let stays = |pod: &&'a Pod| !(node.is_leaving() && snapshot.currently_reschedulable(pod));
+            for pod in node.pods.iter().map(AsRef::as_ref).filter(|pod| !pod.is_terminal()).filter(stays) {
+                for term in &pod.pod_anti_affinity.required {
+                    let rule = rule(term, &pod.key.namespace, snapshot);
+                    if let Some((rule, domain)) = rule.zip(domain(node, &term.topology_key)) {
+                        forbidden.entry(rule).or_default().insert(domain);
+                    }
+                }
+            }
+        }
+        Self { forbidden }
+    }
+
+    /// Whether nobody forbids anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.forbidden.is_empty()
+    }
+
+    /// What `pod` has to stay out of.
+    pub(crate) fn exclusions(&self, pod: &Pod) -> Vec<Expression> {
+        let applies = |rule: &Rule<'_>| {
+            rule.namespaces.as_ref().is_none_or(|namespaces| namespaces.contains(&pod.key.namespace))
+                && rule.selector.matches(&pod.labels)
+        };
+        let exclusion = |(rule, domains): (&Rule<'_>, &BTreeSet<LabelValue>)| Expression {
+            key: rule.topology_key.clone(),
+            operator: Operator::NotIn,
+            values: domains.iter().cloned().collect(),
+            min_values: None,
+        };
+        self.forbidden.iter().filter(|(rule, _)| applies(rule)).map(exclusion).collect()
+    }
+}
+
+/// The rule of one term; a term without selector concerns nobody.
+fn rule<'a>(term: &'a AffinityTerm, own: &'a Namespace, snapshot: &'a Snapshot) -> Option<Rule<'a>> {
+    let namespaces = match &term.namespace_selector {
+        Some(selector) if selector.expressions.is_empty() => None,
+        Some(selector) => {
+            let selected = snapshot.namespaces.iter().filter(|(_, labels)| selector.matches(labels));
+            Some(term.namespaces.iter().chain(selected.map(|(name, _)| name)).collect())
+        }
+        None if term.namespaces.is_empty() => Some([own].into()),
+        None => Some(term.namespaces.iter().collect()),
+    };
+    Some(Rule { topology_key: &term.topology_key, selector: term.selector.as_ref()?, namespaces })
+}
+
+/// The domain of `node` under `key`; the host name falls back to the node's name.
+fn domain(node: &Node, key: &LabelKey) -> Option<LabelValue> {
+    if *key == label::HOSTNAME {
+        return Some(node.hostname());
+    }
+    node.effective_labels().get(key).cloned()
+}

@@ -1,0 +1,174 @@
+//! Machines that exist or are coming up, as places for pods (spec core-scheduling 13.1).
+//!
+//! Machines with the same taints and the same values of the labels anybody asks about are of one kind; labels
+//! and taints are compared once per ask and kind. Room only shrinks during a pass, so each ask walks the list
+//! once and never looks back.
+
+use indexmap::IndexSet;
+use karpenter_model::taint::first_untolerated;
+use karpenter_model::{
+    HostPorts, LabelKey, LabelRegistry, LabelValue, Node, NodeId, Operator, Pod, Requirements, Resources,
+    Snapshot, Taint, Target, label,
+};
+
+use crate::amounts::{Amounts, ResourceIndex};
+use crate::daemons;
+use crate::place::class::{Ask, Memory};
+use crate::rules::Rules;
+
+/// What labels and taints decide about a machine.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Kind {
+    /// Values of the keys anybody asks about, in their order.
+    values: Vec<Option<LabelValue>>,
+    taints: Vec<Taint>,
+}
+
+#[derive(Debug)]
+struct Slot<'a> {
+    node: &'a Node,
+    kind: usize,
+    room: Amounts,
+    ports: HostPorts,
+}
+
+/// The machines of a pass, in the order they are tried.
+#[derive(Debug)]
+pub(crate) struct Existing<'a> {
+    keys: Vec<LabelKey>,
+    kinds: IndexSet<Kind>,
+    slots: Vec<Slot<'a>>,
+}
+
+impl<'a> Existing<'a> {
+    /// The machines of `snapshot` that stay: initialized ones first, then by name. `keys` are the label keys
+    /// pods ask about.
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        mut keys: Vec<LabelKey>,
+        resources: &mut ResourceIndex,
+    ) -> Self {
+        let registry = &snapshot.registry;
+        let daemons = daemons::planned(snapshot.daemons.iter().map(AsRef::as_ref), &snapshot.settings);
+        let daemons: Vec<(&Pod, Requirements)> =
+            daemons.iter().map(|daemon| (&daemon.pod, daemons::on_existing(&daemon.pod, registry))).collect();
+        keys.extend(
+            daemons.iter().flat_map(|(_, requirements)| requirements.iter().map(|r| r.key().clone())),
+        );
+        keys.sort_unstable();
+        keys.dedup();
+
+        let mut nodes: Vec<&Node> =
+            snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| !node.is_leaving()).collect();
+        nodes.sort_by_cached_key(|node| {
+            (!node.initialized(), node.display_name().to_owned(), node.id.clone())
+        });
+
+        let mut kinds = IndexSet::new();
+        let mut overheads: Vec<Resources> = Vec::new();
+        let mut slots = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let values = keys.iter().map(|key| value(node, key, registry)).collect();
+            let (kind, new) = kinds.insert_full(Kind { values, taints: node.effective_taints() });
+            if new {
+                overheads.push(overhead(&kinds[kind], &keys, &daemons));
+            }
+            let room = resources.amounts(&room(node, &overheads[kind]));
+            let mut ports = HostPorts::default();
+            node.pods.iter().for_each(|pod| ports.add(&pod.key, &pod.host_ports));
+            slots.push(Slot { node, kind, room, ports });
+        }
+        Self { keys, kinds, slots }
+    }
+
+    /// The first machine that takes `pod`, which asks for `ask`; the room is taken at once.
+    pub(crate) fn place(
+        &mut self,
+        pod: &Pod,
+        ask: &Ask,
+        memory: &mut Memory,
+        rules: &Rules<'_>,
+    ) -> Option<&'a Node> {
+        memory.kinds.resize(self.kinds.len(), None);
+        for index in memory.first_node..self.slots.len() {
+            let kind = self.slots[index].kind;
+            let kind_accepts = match memory.kinds[kind] {
+                Some(known) => known,
+                None => *memory.kinds[kind].insert(self.kind_accepts(kind, ask, rules)),
+            };
+            let slot = &mut self.slots[index];
+            let accepts = kind_accepts
+                && ask.amounts.fits(&slot.room)
+                && slot.ports.conflict(&pod.key, &ask.host_ports).is_none();
+            if accepts {
+                slot.room.subtract(&ask.amounts);
+                slot.ports.add(&pod.key, &ask.host_ports);
+                memory.first_node = index;
+                return Some(slot.node);
+            }
+        }
+        memory.first_node = self.slots.len();
+        None
+    }
+
+    /// Whether taints and labels of machines of `kind` suit `ask`; labels it does not have are missing for good.
+    fn kind_accepts(&self, kind: usize, ask: &Ask, rules: &Rules<'_>) -> bool {
+        let Some(set) = ask.rules else { return false };
+        let kind = &self.kinds[kind];
+        let allowed = |requirement: &karpenter_model::Requirement| {
+            let place = self.keys.binary_search(requirement.key());
+            match place.ok().and_then(|place| kind.values[place].as_ref()) {
+                Some(value) => requirement.allows(value.as_str()),
+                None => requirement.accepts_absence(),
+            }
+        };
+        first_untolerated(&kind.taints, &ask.tolerations).is_none()
+            && rules.rules_of(set).iter().all(|rule| allowed(rules.requirement(*rule)))
+    }
+}
+
+/// How a machine that takes pods is named in a plan, and its key in the index.
+pub(crate) fn target(node: &Node) -> (Target, NodeId) {
+    let target = match (&node.name, &node.claim) {
+        (Some(name), _) if node.registered() => Target::Node(name.clone()),
+        (_, Some(claim)) => Target::Claim(claim.name.clone()),
+        (Some(name), None) => Target::Node(name.clone()),
+        (None, None) => Target::Node(node.id.as_str().into()),
+    };
+    (target, node.id.clone())
+}
+
+/// The normalised value of `key` on `node`, under its own name or an alias.
+fn value(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Option<LabelValue> {
+    if *key == label::HOSTNAME {
+        return Some(node.hostname());
+    }
+    let labels = node.effective_labels();
+    let aliases =
+        registry.normalized_keys.iter().filter(|(_, canonical)| *canonical == key).map(|(alias, _)| alias);
+    let value = std::iter::once(key).chain(aliases).find_map(|key| labels.get(key))?;
+    Some(registry.normalize_value(key, value))
+}
+
+/// What daemons will request on machines of `kind`.
+fn overhead(kind: &Kind, keys: &[LabelKey], daemons: &[(&Pod, Requirements)]) -> Resources {
+    let runs = |(pod, requirements): &&(&Pod, Requirements)| {
+        let allowed = |requirement: &karpenter_model::Requirement| {
+            let place = keys.binary_search(requirement.key());
+            match place.ok().and_then(|place| kind.values[place].as_ref()) {
+                Some(value) => requirement.allows(value.as_str()),
+                None => requirement.accepts_absence() && requirement.operator() != Operator::In,
+            }
+        };
+        first_untolerated(&kind.taints, &pod.tolerations).is_none() && requirements.iter().all(allowed)
+    };
+    daemons.iter().filter(runs).map(|(pod, _)| &pod.requests).sum()
+}
+
+/// What is left of `node` once its pods and the daemons that are still to come have what they request.
+fn room(node: &Node, overhead: &Resources) -> Resources {
+    let expected = overhead.subtract(&node.daemon_requested()).floor_zero();
+    let mut taken = node.requested();
+    taken.add(&expected);
+    node.effective_allocatable().subtract(&taken)
+}

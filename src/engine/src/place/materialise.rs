@@ -1,0 +1,150 @@
+//! From a filled bin to the claim that will be created (spec core-scheduling 21).
+
+use std::collections::BTreeSet;
+
+use karpenter_model::plan::MAX_INSTANCE_TYPES;
+use karpenter_model::settings::MinValuesPolicy;
+use karpenter_model::{
+    Annotations, BinId, InstanceTypeName, LabelRegistry, Labels, Launch, Offering, OfferingRef, Pod, Price,
+    Reason, Requirement, Requirements, Resources, Snapshot, label,
+};
+
+use crate::bits::Bits;
+use crate::catalogue::Catalogue;
+use crate::place::bin::Bin;
+use crate::place::constraint::min_values;
+use crate::place::pool::PoolSpace;
+use crate::rules::Rules;
+
+/// An instance type of a bin with its cheapest offering.
+struct Candidate<'a> {
+    name: &'a InstanceTypeName,
+    cheapest: &'a Offering,
+    shapes: Vec<usize>,
+}
+
+/// The claim for `bin`; an error when `minValues` no longer hold once the list of types is cut.
+pub(crate) fn launch<'a>(
+    id: BinId,
+    bin: &Bin,
+    pods: &[&Pod],
+    space: &PoolSpace<'a>,
+    catalogue: &mut Catalogue<'a>,
+    rules: &Rules<'a>,
+    snapshot: &Snapshot,
+) -> Result<Launch, Reason> {
+    let set = bin.state.rules;
+    let mask = catalogue.mask(set, rules);
+    let offerings = |shape| catalogue.offerings_of(shape, &mask);
+    let mut candidates = candidates(&bin.state.shapes, catalogue, offerings);
+    candidates.truncate(MAX_INSTANCE_TYPES);
+    let shapes = || candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
+    let short = min_values::shortfalls(set, shapes(), catalogue, rules);
+    if !short.is_empty() && snapshot.settings.min_values_policy == MinValuesPolicy::Strict {
+        return Err(min_values::reason(&short));
+    }
+    let capacity_types: BTreeSet<_> =
+        shapes().flat_map(offerings).map(|offering| offering.capacity_type.as_str()).collect();
+    let names: Vec<InstanceTypeName> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
+    let relaxed = min_values::is_relaxed(set, space.rules, rules);
+    let requirements = narrowed(rules.requirements(set), &names, &capacity_types);
+    let template = &space.pool.template;
+    Ok(Launch {
+        bin: id,
+        pool: space.pool.name.clone(),
+        pool_hash: space.pool.hash.clone(),
+        labels: labels(space, &requirements, rules.registry()),
+        annotations: annotations(space, relaxed),
+        requirements,
+        taints: template.taints.clone(),
+        startup_taints: template.startup_taints.clone(),
+        node_class: template.node_class.clone(),
+        expire_after: template.expire_after,
+        termination_grace_period: template
+            .termination_grace_period
+            .or(snapshot.settings.default_termination_grace_period),
+        requests: requests(bin, pods, space),
+        cheapest: candidates.first().map(|first| OfferingRef {
+            instance_type: first.name.clone(),
+            zone: first.cheapest.zone.clone(),
+            capacity_type: first.cheapest.capacity_type,
+            price: first.cheapest.price,
+        }),
+        instance_types: names,
+        pods: bin.pods.iter().map(|pod| pods[*pod].key.clone()).collect(),
+    })
+}
+
+/// The types of `shapes`, cheapest first; equal prices by name.
+fn candidates<'a, I: Iterator<Item = &'a Offering>>(
+    shapes: &Bits,
+    catalogue: &Catalogue<'a>,
+    offerings: impl Fn(usize) -> I,
+) -> Vec<Candidate<'a>> {
+    let rank = |offering: &Offering| -> (Price, _, _) {
+        (offering.price, offering.capacity_type, offering.zone.clone())
+    };
+    let mut candidates: Vec<Candidate<'a>> = Vec::new();
+    for shape in shapes.iter() {
+        let name = &catalogue.shape(shape).instance_type.name;
+        let Some(cheapest) = offerings(shape).min_by_key(|offering| rank(offering)) else { continue };
+        // Shapes of one type follow each other.
+        match candidates.last_mut().filter(|last| last.name == name) {
+            Some(last) => {
+                last.shapes.push(shape);
+                if rank(cheapest) < rank(last.cheapest) {
+                    last.cheapest = cheapest;
+                }
+            }
+            None => candidates.push(Candidate { name, cheapest, shapes: vec![shape] }),
+        }
+    }
+    candidates.sort_by(|a, b| (a.cheapest.price, a.name).cmp(&(b.cheapest.price, b.name)));
+    candidates
+}
+
+/// Requirements of the claim: no host name, and exactly the types and capacity types that are left.
+fn narrowed(
+    mut requirements: Requirements,
+    names: &[InstanceTypeName],
+    capacity_types: &BTreeSet<&'static str>,
+) -> Requirements {
+    requirements.remove(label::HOSTNAME);
+    let mut only = |key: &str, values: Vec<&str>| {
+        let min_values = requirements.get(key).and_then(Requirement::min_values);
+        let values = values.into_iter().map(karpenter_model::LabelValue::from);
+        requirements.replace(Requirement::one_of(key.into(), values).with_min_values(min_values));
+    };
+    only(label::INSTANCE_TYPE, names.iter().map(InstanceTypeName::as_str).collect());
+    only(label::CAPACITY_TYPE, capacity_types.iter().copied().collect());
+    requirements
+}
+
+/// Labels of the claim: the pool's, and one value for every custom key. Well-known keys are left to the
+/// provider, which knows what it launched.
+fn labels(space: &PoolSpace<'_>, requirements: &Requirements, registry: &LabelRegistry) -> Labels {
+    let mut labels = space.labels.clone();
+    for requirement in requirements.iter() {
+        let key = requirement.key();
+        if !registry.is_well_known(key.as_str()) && !labels.contains_key(key) {
+            labels.extend(requirement.any().map(|value| (key.clone(), value)));
+        }
+    }
+    labels
+}
+
+fn annotations(space: &PoolSpace<'_>, relaxed: bool) -> Annotations {
+    let mut annotations = space.pool.template.annotations.clone();
+    annotations.insert(label::POOL_HASH.into(), space.pool.hash.clone());
+    annotations.insert(label::POOL_HASH_VERSION.into(), label::POOL_HASH_VERSION_CURRENT.into());
+    annotations.insert(label::MIN_VALUES_RELAXED.into(), relaxed.to_string());
+    annotations
+}
+
+/// Requests of the pods plus the least any remaining type's daemons will take.
+fn requests(bin: &Bin, pods: &[&Pod], space: &PoolSpace<'_>) -> Resources {
+    let mut total: Resources = bin.pods.iter().map(|pod| &pods[*pod].requests).sum();
+    let left = space.daemons.iter().filter(|group| group.shapes.meets(&bin.state.shapes));
+    total.add(&Resources::min(left.map(|group| &group.requests)));
+    total
+}

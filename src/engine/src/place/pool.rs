@@ -1,0 +1,150 @@
+//! The pools that may open bins, in the order they are tried (spec core-scheduling 11.6 and 15).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use karpenter_model::report::ReasonCode;
+use karpenter_model::settings::MinValuesPolicy;
+use karpenter_model::{
+    Daemon, InstanceType, Labels, Pool, PoolName, PoolOutcome, Reason, Requirements, Snapshot, label,
+};
+
+use crate::amounts::{Amounts, ResourceIndex};
+use crate::bits::Bits;
+use crate::catalogue::Catalogue;
+use crate::daemons::{self, DaemonGroup};
+use crate::place::constraint::limits::{Limits, usage};
+use crate::place::constraint::min_values;
+use crate::rules::{RuleSetId, Rules};
+
+/// A pool that takes part.
+#[derive(Debug)]
+pub(crate) struct PoolSpace<'a> {
+    /// The pool.
+    pub(crate) pool: &'a Pool,
+    /// Labels of its claims: the template's, the pool's name and the node class.
+    pub(crate) labels: Labels,
+    /// What its claims start with: template requirements and labels.
+    pub(crate) rules: RuleSetId,
+    /// Which catalogue holds its instance types.
+    pub(crate) catalogue: usize,
+    /// Shapes its own requirements leave.
+    pub(crate) base: Bits,
+    /// The same shapes by the daemons that will run on them.
+    pub(crate) daemons: Vec<DaemonGroup>,
+    /// What it may still add.
+    pub(crate) limits: Limits,
+}
+
+/// The pools of a pass.
+#[derive(Debug, Default)]
+pub(crate) struct Pools<'a> {
+    /// Those that take part, in the order they are tried.
+    pub(crate) spaces: Vec<PoolSpace<'a>>,
+    /// Instance types, shared by pools that offer the same ones.
+    pub(crate) catalogues: Vec<Catalogue<'a>>,
+    /// What became of every pool so far.
+    pub(crate) outcomes: BTreeMap<PoolName, PoolOutcome>,
+}
+
+impl<'a> Pools<'a> {
+    /// Gathers the pools of `snapshot`.
+    pub(crate) fn new(snapshot: &'a Snapshot, rules: &mut Rules<'a>, resources: &mut ResourceIndex) -> Self {
+        let mut pools: Vec<&Pool> = snapshot.pools.iter().map(AsRef::as_ref).collect();
+        // Heavier first; equal weights by name, descending, as users of the reference are used to.
+        pools.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name)));
+        let usage = usage(snapshot.nodes.iter().map(AsRef::as_ref));
+        let daemons = daemons::planned(snapshot.daemons.iter().map(AsRef::as_ref), &snapshot.settings);
+        let mut gathered = Self::default();
+        let mut sources: Vec<&[Arc<InstanceType>]> = Vec::new();
+        for pool in pools {
+            let types = match eligible(pool, snapshot) {
+                Ok(types) => types,
+                Err(reason) => {
+                    gathered.outcomes.insert(pool.name.clone(), PoolOutcome::Skipped(reason));
+                    continue;
+                }
+            };
+            let known = sources.iter().position(|source| same_types(source, types));
+            let catalogue = known.unwrap_or_else(|| {
+                sources.push(types);
+                gathered.catalogues.push(Catalogue::new(types, rules, resources));
+                sources.len() - 1
+            });
+            let limits = Limits::new(pool, usage.get(&pool.name));
+            let index = &mut gathered.catalogues[catalogue];
+            match space(pool, (catalogue, index), limits, &daemons, snapshot, rules, resources) {
+                Ok(space) => {
+                    gathered.outcomes.insert(pool.name.clone(), PoolOutcome::Used { launches: 0 });
+                    gathered.spaces.push(space);
+                }
+                Err(reason) => {
+                    gathered.outcomes.insert(pool.name.clone(), PoolOutcome::Skipped(reason));
+                }
+            }
+        }
+        gathered
+    }
+}
+
+/// The instance types of `pool`, if it may open bins.
+fn eligible<'a>(pool: &Pool, snapshot: &'a Snapshot) -> Result<&'a [Arc<InstanceType>], Reason> {
+    if pool.replicas.is_some() {
+        return Err(Reason::bare(ReasonCode::PoolStatic));
+    }
+    if pool.deleting {
+        return Err(Reason::bare(ReasonCode::PoolDeleting));
+    }
+    if !pool.ready {
+        return Err(Reason::bare(ReasonCode::PoolNotReady));
+    }
+    match snapshot.instance_types.get(&pool.name) {
+        Some(types) if !types.is_empty() => Ok(types),
+        _ => Err(Reason::bare(ReasonCode::NoInstanceTypes)),
+    }
+}
+
+/// Whether two lists hold the very same objects, so that one catalogue serves both.
+fn same_types(a: &[Arc<InstanceType>], b: &[Arc<InstanceType>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+fn space<'a>(
+    pool: &'a Pool,
+    (catalogue, index): (usize, &mut Catalogue<'a>),
+    limits: Limits,
+    daemons: &[&Daemon],
+    snapshot: &Snapshot,
+    rules: &mut Rules<'a>,
+    resources: &mut ResourceIndex,
+) -> Result<PoolSpace<'a>, Reason> {
+    let labels = claim_labels(pool);
+    let mut template = pool.template.requirements.clone();
+    template.add_all(&Requirements::from_labels(rules.registry(), &labels));
+    let set = rules.set(&template);
+    let base = index.mask(set, rules).both.and(&index.fitting(&Amounts::default()));
+    if base.is_empty() {
+        return Err(Reason::new(ReasonCode::NoCompatibleInstanceTypes, &template));
+    }
+    let short = min_values::shortfalls(set, base.iter(), index, rules);
+    if !short.is_empty() && snapshot.settings.min_values_policy == MinValuesPolicy::Strict {
+        return Err(min_values::reason(&short));
+    }
+    let mut groups = daemons::groups(pool, &template, daemons, index, rules, resources);
+    for group in &mut groups {
+        group.shapes.intersect(&base);
+    }
+    groups.retain(|group| !group.shapes.is_empty());
+    Ok(PoolSpace { pool, labels, rules: set, catalogue, base, daemons: groups, limits })
+}
+
+/// Labels every claim of `pool` carries.
+fn claim_labels(pool: &Pool) -> Labels {
+    let mut labels = pool.template.labels.clone();
+    labels.insert(label::NODE_POOL.into(), pool.name.as_str().into());
+    let class = &pool.template.node_class;
+    if !class.kind.is_empty() {
+        labels.insert(class.label_key(), class.name.as_str().into());
+    }
+    labels
+}

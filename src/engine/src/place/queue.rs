@@ -1,0 +1,21 @@
+//! Which pods need a place, and in what order they are tried.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use karpenter_model::{Pod, PodKey, Snapshot, resources};
+
+/// Pods to place: those that wait for capacity, and those that will lose their machine. Large ones first,
+/// then old ones, then by uid (spec core-scheduling 12).
+pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
+    let waiting = snapshot.pending.iter().filter(|pod| pod.is_provisionable());
+    let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
+    let moving = leaving.filter(|pod| snapshot.currently_reschedulable(pod));
+    let unique: BTreeMap<&PodKey, &Pod> = moving.chain(waiting).map(|pod| (&pod.key, pod.as_ref())).collect();
+    let mut pods: Vec<&Pod> = unique.into_values().collect();
+    pods.sort_by_cached_key(|pod| {
+        let amount = |name| Reverse(pod.requests.amount(name));
+        (amount(resources::CPU), amount(resources::MEMORY), pod.created_at, pod.uid.clone())
+    });
+    pods
+}

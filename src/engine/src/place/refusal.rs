@@ -1,0 +1,106 @@
+//! Why a pool cannot open a bin for an ask: evaluated once per ask, after everything else has failed
+//! (spec core-scheduling 14, error bookkeeping).
+
+use karpenter_model::report::ReasonCode;
+use karpenter_model::taint::first_untolerated;
+use karpenter_model::{Reason, Requirements, Resources, Undefined, resources};
+
+use crate::amounts::looks_like_mega;
+use crate::bits::Bits;
+use crate::catalogue::Catalogue;
+use crate::place::bin;
+use crate::place::class::Ask;
+use crate::place::constraint::min_values;
+use crate::place::pool::PoolSpace;
+use crate::rules::Rules;
+
+/// The reason why `space` refuses `ask`.
+pub(crate) fn explain<'a>(
+    ask: &Ask,
+    space: &PoolSpace<'a>,
+    catalogue: &mut Catalogue<'a>,
+    rules: &mut Rules<'a>,
+) -> Reason {
+    let Some(asked) = ask.rules else {
+        return Reason::new(ReasonCode::Requirements, "requirements of the pod contradict each other");
+    };
+    let allowed = match space.limits.admit(catalogue, &space.base) {
+        Ok(allowed) => allowed,
+        Err(reason) => return reason,
+    };
+    if let Some(taint) = first_untolerated(&space.pool.template.taints, &ask.tolerations) {
+        return Reason::new(ReasonCode::Taint, taint);
+    }
+    let Some(set) = rules.meet(space.rules, asked) else {
+        return requirements_clash(&rules.requirements(space.rules), &rules.requirements(asked), rules);
+    };
+    let requirements = rules.requirements(set);
+    let mask = catalogue.mask(set, rules);
+    let fits = bin::fitting(&ask.amounts, &allowed, ask, space, catalogue);
+    let criteria = Criteria {
+        requirements: mask.requirements.and(&allowed),
+        fits,
+        offerings: mask.offerings.and(&allowed),
+    };
+    let left = criteria.requirements.and(&criteria.fits).and(&criteria.offerings);
+    if !left.is_empty() {
+        return min_values::reason(&min_values::shortfalls(set, left.iter(), catalogue, rules));
+    }
+    let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(ask, space));
+    if looks_like_mega(ask.requests.amount(resources::CPU)) {
+        detail.push_str(" (did you mean `m` instead of `M`?)");
+    }
+    Reason::new(ReasonCode::InstanceTypes, detail)
+}
+
+fn requirements_clash(existing: &Requirements, asked: &Requirements, rules: &Rules<'_>) -> Reason {
+    match existing.compatible(asked, Undefined::WellKnown(rules.registry())) {
+        Err(clash) => Reason::new(ReasonCode::Requirements, clash),
+        Ok(()) => Reason::new(ReasonCode::Requirements, asked),
+    }
+}
+
+/// Requests including daemons: one amount, or the span when daemons differ by instance type.
+fn needs(ask: &Ask, space: &PoolSpace<'_>) -> String {
+    let overheads = || space.daemons.iter().map(|group| &group.requests);
+    let least = Resources::min(overheads()).merge(&ask.requests);
+    let most = Resources::max(overheads()).merge(&ask.requests);
+    if least == most { format!("resources={least}") } else { format!("resources=min={least}, max={most}") }
+}
+
+/// Which shapes meet each criterion on its own.
+struct Criteria {
+    requirements: Bits,
+    fits: Bits,
+    offerings: Bits,
+}
+
+impl Criteria {
+    /// The most telling sentence: what no type does, or what those that do the rest lack.
+    fn verdict(&self) -> &'static str {
+        let Self { requirements, fits, offerings } = self;
+        match (requirements.is_empty(), fits.is_empty(), offerings.is_empty()) {
+            (true, true, true) => {
+                "no instance type met the requirements, had enough resources or had an offering"
+            }
+            (true, true, false) => "no instance type met the requirements or had enough resources",
+            (true, false, true) => "no instance type met the requirements or had a matching offering",
+            (false, true, true) => "no instance type had enough resources or a matching offering",
+            (true, false, false) => "no instance type met all requirements",
+            (false, true, false) => "no instance type had enough resources",
+            (false, false, true) => "no instance type had a matching offering",
+            (false, false, false) if requirements.meets(fits) => {
+                "no instance type that met the requirements and had enough resources had a matching offering"
+            }
+            (false, false, false) if fits.meets(offerings) => {
+                "no instance type that had enough resources and a matching offering met the requirements"
+            }
+            (false, false, false) if requirements.meets(offerings) => {
+                "no instance type that met the requirements and had a matching offering had enough resources"
+            }
+            (false, false, false) => {
+                "no instance type met the requirements, had enough resources and had a matching offering"
+            }
+        }
+    }
+}

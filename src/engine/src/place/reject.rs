@@ -1,0 +1,91 @@
+//! Pods the planner does not place, whatever capacity there is (spec core-scheduling 11.4 and 22.1).
+
+use karpenter_model::label_syntax;
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{
+    Expression, Operator, Pod, PodOutcome, PoolRefusal, Reason, Requirements, Snapshot, WhenUnsatisfiable,
+    label,
+};
+
+/// Why `pod` is not placed, if it is not. Pods that are not ours are ignored; pods we cannot serve are
+/// unschedulable.
+pub(crate) fn rejection(pod: &Pod, snapshot: &Snapshot) -> Option<PodOutcome> {
+    let ignored = ignored(pod, snapshot);
+    if !ignored.is_empty() {
+        return Some(PodOutcome::Ignored(ignored));
+    }
+    let refused = unserved(pod, snapshot);
+    let refusal = |reason| PoolRefusal { pool: None, reason };
+    (!refused.is_empty()).then(|| PodOutcome::Unschedulable(refused.into_iter().map(refusal).collect()))
+}
+
+/// All reasons to leave the pod alone.
+fn ignored(pod: &Pod, snapshot: &Snapshot) -> Vec<Reason> {
+    let registry = &snapshot.registry;
+    let mut reasons = Vec::new();
+    if opts_out(pod, snapshot) {
+        reasons.push(Reason::bare(ReasonCode::OptedOut));
+    }
+    let selected = pod.node_selector.iter().map(|(key, value)| Expression {
+        key: key.clone(),
+        operator: Operator::In,
+        values: vec![value.clone()],
+        min_values: None,
+    });
+    let required = pod.required_terms.iter().flat_map(|term| term.expressions.iter().cloned());
+    for expression in selected.chain(required) {
+        if let Err(error) = label_syntax::check(registry, &expression) {
+            reasons.push(Reason::new(ReasonCode::InvalidRequirement, error));
+        }
+    }
+    if pod.required_terms.iter().any(|term| term.match_fields) {
+        reasons.push(Reason::bare(ReasonCode::MatchFields));
+    }
+    for claim in &pod.volumes {
+        let volume = snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
+        let problem = match volume {
+            Some(volume) => volume.problem.clone(),
+            None => Some("it does not exist".to_owned()),
+        };
+        if let Some(problem) = problem {
+            reasons.push(Reason::new(ReasonCode::InvalidVolume, format_args!("`{}`: {problem}", claim.name)));
+        }
+    }
+    reasons
+}
+
+/// Whether the pod's own requirements exclude every pool.
+fn opts_out(pod: &Pod, snapshot: &Snapshot) -> bool {
+    let mut requirements = Requirements::from_labels(&snapshot.registry, &pod.node_selector);
+    if let Some(term) = pod.required_terms.first() {
+        requirements.add_all(&Requirements::from_expressions(&snapshot.registry, &term.expressions));
+    }
+    requirements.get(label::NODE_POOL).is_some_and(|pool| pool.operator() == Operator::DoesNotExist)
+}
+
+/// Rules the planner does not model yet, named rather than broken.
+fn unserved(pod: &Pod, snapshot: &Snapshot) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if pod.has_resource_claims && snapshot.settings.ignore_dra_requests {
+        reasons.push(Reason::bare(ReasonCode::ResourceClaims));
+    }
+    let mut unsupported = |what: String| reasons.push(Reason::new(ReasonCode::UnsupportedConstraint, what));
+    for spread in &pod.spread {
+        if spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule {
+            unsupported(format!("topology spread over `{}`", spread.topology_key));
+        }
+    }
+    for term in &pod.pod_affinity.required {
+        unsupported(format!("required pod affinity over `{}`", term.topology_key));
+    }
+    for term in &pod.pod_anti_affinity.required {
+        unsupported(format!("required pod anti-affinity over `{}`", term.topology_key));
+    }
+    for claim in &pod.volumes {
+        let volume = snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
+        if volume.is_some_and(|volume| volume.driver.is_some() || !volume.alternatives.is_empty()) {
+            unsupported(format!("persistent volume claim `{}` with a driver or a zone", claim.name));
+        }
+    }
+    reasons
+}
