@@ -2,6 +2,7 @@
 
 mod kubectl;
 mod patches;
+mod schemas;
 mod subresources;
 mod verbs;
 mod watches;

@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use karpenter_sim::apiserver::{Fault, Rule};
 use kube::{
     Api,
-    api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{EvictParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
@@ -77,10 +77,16 @@ async fn two_budgets_over_one_pod_are_an_error_and_an_idle_pod_needs_none() {
 async fn eviction_keeps_to_the_uid_it_was_asked_for() {
     let pods: Api<Pod> = Api::default_namespaced(server().client());
     running_pod(&pods, "a", "n").await;
-    let other = Preconditions { uid: Some("other".to_owned()), resource_version: None };
-    let options = DeleteParams { preconditions: Some(other), ..DeleteParams::default() };
-    let params = EvictParams { delete_options: Some(options), ..EvictParams::default() };
-    assert_eq!(code(pods.evict("a", &params).await), 409);
+    let eviction = |uid: &str| {
+        json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        })
+    };
+    let params = PostParams::default();
+    let refused: Result<Value, _> =
+        pods.create_subresource("eviction", "a", &params, &eviction("other")).await;
+    assert_eq!(code(refused), 409);
     assert_eq!(code(pods.evict("missing", &EvictParams::default()).await), 404);
 }
 
@@ -90,13 +96,12 @@ async fn a_pod_is_bound_once() {
     let pods: Api<Pod> = Api::default_namespaced(server.client());
     pods.create(&PostParams::default(), &pod("a")).await.expect("created");
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
-    let bytes = || serde_json::to_vec(&binding).expect("JSON");
     let _: Value =
-        pods.create_subresource("binding", "a", &PostParams::default(), bytes()).await.expect("bound");
+        pods.create_subresource("binding", "a", &PostParams::default(), &binding).await.expect("bound");
     let bound = pods.get("a").await.expect("found");
     assert_eq!(bound.spec.and_then(|s| s.node_name).as_deref(), Some("n1"));
     let again: Result<Value, _> =
-        pods.create_subresource("binding", "a", &PostParams::default(), bytes()).await;
+        pods.create_subresource("binding", "a", &PostParams::default(), &binding).await;
     assert_eq!(code(again), 409);
 }
 

@@ -180,6 +180,7 @@ async fn lists_page_and_select() {
     assert_eq!(rest.items.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["c", "d", "e"]);
     let on_n1 = pods.list(&ListParams::default().fields("spec.nodeName=n1").labels("app in (web)")).await;
     assert_eq!(on_n1.expect("listed").items.len(), 2);
+    running_pod(&pods, "f", "n3").await;
     server.write(karpenter_sim::apiserver::store::Store::compact);
     assert_eq!(code(pods.list(&ListParams::default().continue_token(&token)).await), 410);
 }

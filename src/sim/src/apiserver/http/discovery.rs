@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{
     answer::{self, Body},
     openapi,
+    reviews::Review,
     route::Document,
 };
 use crate::apiserver::{
@@ -61,8 +62,8 @@ fn groups(registry: &Registry) -> BTreeMap<String, BTreeSet<String>> {
     for resource in registry.iter().filter(|r| !r.group.is_empty()) {
         groups.entry(resource.group.clone()).or_default().insert(resource.version.clone());
     }
-    for reviews in ["authentication.k8s.io", "authorization.k8s.io"] {
-        groups.entry(reviews.to_owned()).or_default().insert("v1".to_owned());
+    for group in Review::groups() {
+        groups.entry(group.to_owned()).or_default().insert("v1".to_owned());
     }
     groups
 }
@@ -77,14 +78,19 @@ fn group(name: &str, versions: &BTreeSet<String>) -> Value {
 }
 
 fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
-    let reviews = matches!(group, "authentication.k8s.io" | "authorization.k8s.io");
     let served: Vec<_> = registry.iter().filter(|r| r.group == group && r.version == version).collect();
-    if served.is_empty() && !reviews {
+    if served.is_empty() && Review::of_group(group).next().is_none() {
         return None;
     }
-    let entries: Vec<Value> = served.iter().flat_map(|r| entries(r)).collect();
+    let stored = served.iter().flat_map(|r| entries(r));
+    let entries: Vec<Value> = stored.chain(Review::of_group(group).map(|kind| review(kind))).collect();
     let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": entries}))
+}
+
+fn review(kind: &str) -> Value {
+    let plural = format!("{}s", kind.to_lowercase());
+    json!({"name": plural, "singularName": kind.to_lowercase(), "namespaced": false, "kind": kind, "verbs": ["create"]})
 }
 
 fn entries(resource: &Resource) -> Vec<Value> {

@@ -18,17 +18,31 @@ pub(super) enum Review {
     Rules,
 }
 
+/// Group, kind and meaning.
+const REVIEWS: [(&str, &str, Review); 5] = [
+    ("authentication.k8s.io", "SelfSubjectReview", Review::Subject),
+    ("authentication.k8s.io", "TokenReview", Review::Token),
+    ("authorization.k8s.io", "SelfSubjectAccessReview", Review::Access),
+    ("authorization.k8s.io", "SelfSubjectRulesReview", Review::Rules),
+    ("authorization.k8s.io", "SubjectAccessReview", Review::Access),
+];
+
 impl Review {
+    /// The review behind a path.
     pub(super) fn find(group: &str, plural: &str) -> Option<Self> {
-        match (group, plural) {
-            ("authentication.k8s.io", "selfsubjectreviews") => Some(Self::Subject),
-            ("authentication.k8s.io", "tokenreviews") => Some(Self::Token),
-            ("authorization.k8s.io", "selfsubjectaccessreviews" | "subjectaccessreviews") => {
-                Some(Self::Access)
-            }
-            ("authorization.k8s.io", "selfsubjectrulesreviews") => Some(Self::Rules),
-            _ => None,
-        }
+        let singular = plural.strip_suffix('s')?;
+        let is_it = |row: &&(&str, &str, Self)| row.0 == group && row.1.to_lowercase() == singular;
+        REVIEWS.iter().find(is_it).map(|row| row.2)
+    }
+
+    /// Groups with reviews.
+    pub(super) fn groups() -> impl Iterator<Item = &'static str> {
+        REVIEWS.iter().map(|row| row.0)
+    }
+
+    /// Kinds of the reviews of a group.
+    pub(super) fn of_group(group: &str) -> impl Iterator<Item = &'static str> {
+        REVIEWS.iter().filter(move |row| row.0 == group).map(|row| row.1)
     }
 }
 
