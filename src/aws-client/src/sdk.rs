@@ -4,7 +4,8 @@
 //! one retry policy, one user agent for all services.
 //!
 //! Credentials come from the default chain (environment, web identity, container endpoint, instance metadata);
-//! there is no way to pass them as values, so they cannot end up in a settings dump.
+//! there is no way to pass them as values, so they cannot end up in a settings dump. The one exception is the
+//! meaningless pair that emulators are signed to with.
 
 mod call;
 mod convert;
@@ -34,6 +35,8 @@ pub struct Config {
     pub region: Option<String>,
     /// One endpoint for all services, for emulators and tests; `None` is real AWS.
     pub endpoint_url: Option<String>,
+    /// Where credentials come from.
+    pub credentials: Credentials,
     /// Ends the user agent, as `karpenter.sh-<version>`.
     pub version: String,
     /// How failed requests are repeated.
@@ -49,12 +52,22 @@ impl Default for Config {
         Self {
             region: None,
             endpoint_url: None,
+            credentials: Credentials::DefaultChain,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             retries: Retries::Standard { max_attempts: 5 },
             attempt_timeout: Duration::from_secs(60),
             call_timeout: Duration::from_secs(240),
         }
     }
+}
+
+/// Where credentials come from. Never a value of the caller's: what is not held cannot be printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// Environment, web identity, container endpoint, instance metadata.
+    DefaultChain,
+    /// A well-known pair that means nothing, for an emulator that wants to see some signature.
+    Emulator,
 }
 
 /// How failed requests are repeated. Always bounded: whoever called decides what an hour of failure means.
@@ -125,6 +138,10 @@ async fn load(config: &Config) -> Result<SdkConfig> {
         .app_name(app_name)
         .retry_config(config.retries.config())
         .timeout_config(timeouts);
+    if config.credentials == Credentials::Emulator {
+        let pair = aws_credential_types::Credentials::new("emulator", "emulator", None, None, "emulator");
+        loader = loader.credentials_provider(pair);
+    }
     if let Some(region) = &config.region {
         loader = loader.region(Region::new(region.clone()));
     }
