@@ -4,6 +4,7 @@
 //! "no longer sold", unavailability just steers launches elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_api::ec2nodeclass::{CapacityReservation, ReservationState};
 use karpenter_api::labels::{self, aws};
@@ -11,7 +12,7 @@ use karpenter_aws_client::ec2::InstanceTypeInfo;
 use karpenter_aws_client::id::Zone as AwsZone;
 use karpenter_cloud::OfferingKey;
 use karpenter_model::{
-    CapacityType, LabelKey, Offering, Price, Requirement, Requirements, Reservation, Resources,
+    CapacityType, InstanceType, LabelKey, Offering, Price, Requirement, Requirements, Reservation, Resources,
     Zone,
 };
 
@@ -30,8 +31,6 @@ pub struct Context<'a> {
     pub region_zones: &'a BTreeSet<&'a AwsZone>,
     /// Prices.
     pub prices: &'a Book,
-    /// What is out of capacity.
-    pub unavailable: &'a View,
     /// Instances left in each reservation, by id; an unknown one has none.
     pub reserved: &'a BTreeMap<String, u32>,
 }
@@ -47,11 +46,11 @@ pub fn offerings(info: &InstanceTypeInfo, zones: &BTreeSet<AwsZone>, context: Co
             let offering = match CapacityType::from_label(way) {
                 Some(CapacityType::OnDemand) => {
                     let price = context.prices.on_demand(info.name.as_str());
-                    base(info, zone, CapacityType::OnDemand, price, sold, context)
+                    base(zone, CapacityType::OnDemand, price, sold, context)
                 }
                 Some(CapacityType::Spot) => {
                     let price = context.prices.spot(info.name.as_str(), zone.as_str());
-                    base(info, zone, CapacityType::Spot, price, sold, context)
+                    base(zone, CapacityType::Spot, price, sold, context)
                 }
                 Some(CapacityType::Reserved) | None => continue,
             };
@@ -66,32 +65,23 @@ pub fn offerings(info: &InstanceTypeInfo, zones: &BTreeSet<AwsZone>, context: Co
 }
 
 fn base(
-    info: &InstanceTypeInfo,
     zone: &AwsZone,
     capacity_type: CapacityType,
     price: Option<Price>,
     sold: bool,
     context: Context<'_>,
 ) -> Offering {
-    let place = context.view.zones.get(zone.as_str());
-    let key = OfferingKey {
-        instance_type: info.name.as_str().into(),
-        zone: zone.as_str().into(),
-        capacity_type,
-    };
-    let subnets = place.map_or(&[][..], |place| place.subnets.as_slice());
-    let available =
-        sold && place.is_some() && price.is_some() && !context.unavailable.excludes(&key, subnets);
+    let placed = context.view.zones.contains_key(zone.as_str());
     let mut requirements = common(zone.as_str(), capacity_type, context.view);
     for absent in aws::RESERVED_CAPACITY {
         requirements.add(Requirement::does_not_exist(absent.into()));
     }
     Offering {
-        zone: key.zone,
+        zone: zone.as_str().into(),
         capacity_type,
         requirements,
         price: price.unwrap_or(Price::ZERO),
-        available,
+        available: sold && placed && price.is_some(),
         reservation: None,
         capacity_override: Resources::new(),
         overhead_override: Resources::new(),
@@ -139,4 +129,32 @@ fn common(zone: &str, capacity_type: CapacityType, view: &ClassView<'_>) -> Requ
 
 fn is(key: &'static str, value: &str) -> Requirement {
     Requirement::one_of(LabelKey::from(key), [value.into()])
+}
+
+/// The type with everything that is out of capacity marked unavailable; the very same type when nothing is.
+///
+/// Reservations keep their own count and are not affected.
+pub fn without(instance_type: &Arc<InstanceType>, view: &ClassView<'_>, unavailable: &View) -> Arc<InstanceType> {
+    let out = |offering: &Offering| {
+        if !offering.available || offering.capacity_type == CapacityType::Reserved {
+            return false;
+        }
+        let key = OfferingKey {
+            instance_type: instance_type.name.clone(),
+            zone: offering.zone.clone(),
+            capacity_type: offering.capacity_type,
+        };
+        let place = view.zones.get(offering.zone.as_str());
+        unavailable.excludes(&key, place.map_or(&[][..], |place| place.subnets.as_slice()))
+    };
+    if !instance_type.offerings.iter().any(out) {
+        return Arc::clone(instance_type);
+    }
+    let mut copy = InstanceType::clone(instance_type);
+    for offering in &mut copy.offerings {
+        if out(offering) {
+            offering.available = false;
+        }
+    }
+    Arc::new(copy)
 }

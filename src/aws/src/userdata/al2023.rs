@@ -69,7 +69,9 @@ fn node_config(bootstrap: &Bootstrap) -> Result<String, Error> {
             "kubelet": kubelet,
         },
     });
-    let yaml = serde_saphyr::to_string(&document)
+    // Labels may be long; a folded scalar would be valid too, but is not what anybody greps for.
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    let yaml = serde_saphyr::to_string_with_options(&document, options)
         .map_err(|error| Error::Encode { format: "YAML", reason: error.to_string() })?;
     Ok(format!("# Karpenter Generated NodeConfig\n{yaml}"))
 }

@@ -55,14 +55,47 @@ fn check(family: AmiFamily, bootstrap: &Bootstrap, golden: &expect_test::Expect)
 
 #[test]
 fn al2_joins_with_the_bootstrap_script() {
-    check(AmiFamily::AL2, &bootstrap(), &expect![[""]]);
+    check(AmiFamily::AL2, &bootstrap(), &expect![[r#"
+        MIME-Version: 1.0
+        Content-Type: multipart/mixed; boundary="//"
+
+        --//
+        Content-Type: text/x-shellscript; charset="us-ascii"
+
+        #!/bin/bash -xe
+        exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1
+        /etc/eks/bootstrap.sh 'demo' --apiserver-endpoint 'https://demo.example' --b64-cluster-ca 'Y2EtYnVuZGxlCg==' \
+        --dns-cluster-ip '10.100.0.10' \
+        --use-max-pods false \
+        --kubelet-extra-args '--node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default" --register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=110'
+        --//--
+    "#]]);
 }
 
 #[test]
 fn al2_passes_every_kubelet_setting_in_the_fixed_order_and_maps_sorted() {
     let mut input = Bootstrap { kubelet: full_kubelet(), raid0: true, ..bootstrap() };
     input.custom = Some("echo before".to_owned());
-    check(AmiFamily::AL2, &input, &expect![[""]]);
+    check(AmiFamily::AL2, &input, &expect![[r#"
+        MIME-Version: 1.0
+        Content-Type: multipart/mixed; boundary="//"
+
+        --//
+        Content-Type: text/x-shellscript; charset="us-ascii"
+
+        echo before
+        --//
+        Content-Type: text/x-shellscript; charset="us-ascii"
+
+        #!/bin/bash -xe
+        exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1
+        /etc/eks/bootstrap.sh 'demo' --apiserver-endpoint 'https://demo.example' --b64-cluster-ca 'Y2EtYnVuZGxlCg==' \
+        --dns-cluster-ip '10.100.0.10' \
+        --use-max-pods false \
+        --kubelet-extra-args '--node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default" --register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=29 --pods-per-core=4 --system-reserved="cpu=100m,memory=1Gi" --kube-reserved="cpu=200m,memory=2Gi" --eviction-hard="memory.available<5%,nodefs.available<10%" --eviction-soft="memory.available<10%" --eviction-soft-grace-period="memory.available=1m" --eviction-max-pod-grace-period=60 --image-gc-high-threshold=80 --image-gc-low-threshold=70 --cpu-cfs-quota=false' \
+        --local-disks raid0
+        --//--
+    "#]]);
 }
 
 #[test]
@@ -71,12 +104,65 @@ fn al2_keeps_all_headers_of_custom_parts_and_switches_to_ipv6_by_the_dns_address
     input.labels.clear();
     input.kubelet.cluster_dns = Some(vec!["fd97::a".to_owned()]);
     input.custom = Some("MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"B\"\r\n\r\n--B\r\nContent-Type: text/cloud-config\r\nMerge-Type: append\r\n\r\n#cloud-config\r\n--B--\r\n".to_owned());
-    check(AmiFamily::AL2, &input, &expect![[""]]);
+    check(AmiFamily::AL2, &input, &expect![[r#"
+        MIME-Version: 1.0
+        Content-Type: multipart/mixed; boundary="//"
+
+        --//
+        Content-Type: text/cloud-config
+        Merge-Type: append
+
+        #cloud-config
+        --//
+        Content-Type: text/x-shellscript; charset="us-ascii"
+
+        #!/bin/bash -xe
+        exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1
+        /etc/eks/bootstrap.sh 'demo' --apiserver-endpoint 'https://demo.example' --b64-cluster-ca 'Y2EtYnVuZGxlCg==' \
+        --ip-family ipv6 \
+        --dns-cluster-ip 'fd97::a' \
+        --use-max-pods false \
+        --kubelet-extra-args '--register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=110'
+        --//--
+    "#]]);
 }
 
 #[test]
 fn al2023_joins_with_a_node_config() {
-    check(AmiFamily::AL2023, &bootstrap(), &expect![[""]]);
+    check(AmiFamily::AL2023, &bootstrap(), &expect![[r#"
+        MIME-Version: 1.0
+        Content-Type: multipart/mixed; boundary="//"
+
+        --//
+        Content-Type: application/node.eks.aws
+
+        # Karpenter Generated NodeConfig
+        apiVersion: node.eks.aws/v1alpha1
+        kind: NodeConfig
+        metadata: {}
+        spec:
+          cluster:
+            apiServerEndpoint: https://demo.example
+            certificateAuthority: Y2EtYnVuZGxlCg==
+            cidr: 10.100.0.0/16
+            name: demo
+          containerd: {}
+          instance:
+            localStorage: {}
+          kubelet:
+            config:
+              clusterDNS:
+              - "10.100.0.10"
+              maxPods: 110
+              registerWithTaints:
+              - effect: NoExecute
+                key: karpenter.sh/unregistered
+            flags:
+            - >-
+              --node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default"
+
+        --//--
+    "#]]);
 }
 
 #[test]
@@ -84,7 +170,59 @@ fn al2023_passes_every_kubelet_setting_and_stripes_local_disks() {
     let mut input = Bootstrap { kubelet: full_kubelet(), raid0: true, ..bootstrap() };
     input.taints.push(NodeTaint { key: "team".into(), value: "web".into(), effect: "NoSchedule".into() });
     input.labels.clear();
-    check(AmiFamily::AL2023, &input, &expect![[""]]);
+    check(AmiFamily::AL2023, &input, &expect![[r#"
+        MIME-Version: 1.0
+        Content-Type: multipart/mixed; boundary="//"
+
+        --//
+        Content-Type: application/node.eks.aws
+
+        # Karpenter Generated NodeConfig
+        apiVersion: node.eks.aws/v1alpha1
+        kind: NodeConfig
+        metadata: {}
+        spec:
+          cluster:
+            apiServerEndpoint: https://demo.example
+            certificateAuthority: Y2EtYnVuZGxlCg==
+            cidr: 10.100.0.0/16
+            name: demo
+          containerd: {}
+          instance:
+            localStorage:
+              strategy: RAID0
+          kubelet:
+            config:
+              clusterDNS:
+              - "10.100.0.10"
+              cpuCFSQuota: false
+              evictionHard:
+                memory.available: 5%
+                nodefs.available: 10%
+              evictionMaxPodGracePeriod: 60
+              evictionSoft:
+                memory.available: 10%
+              evictionSoftGracePeriod:
+                memory.available: 1m
+              imageGCHighThresholdPercent: 80
+              imageGCLowThresholdPercent: 70
+              kubeReserved:
+                cpu: 200m
+                memory: 2Gi
+              maxPods: 29
+              podsPerCore: 4
+              registerWithTaints:
+              - effect: NoExecute
+                key: karpenter.sh/unregistered
+              - effect: NoSchedule
+                key: team
+                value: web
+              systemReserved:
+                cpu: 100m
+                memory: 1Gi
+
+        --//--
+    "#]]);
 }
 
 #[test]
@@ -123,7 +261,21 @@ fn malformed_mime_is_refused_by_both_amazon_linux_families() {
 
 #[test]
 fn bottlerocket_joins_with_settings() {
-    check(AmiFamily::Bottlerocket, &bootstrap(), &expect![[""]]);
+    check(AmiFamily::Bottlerocket, &bootstrap(), &expect![[r#"
+        [settings.kubernetes]
+        api-server = "https://demo.example"
+        cluster-certificate = "Y2EtYnVuZGxlCg=="
+        cluster-dns-ip = "10.100.0.10"
+        cluster-name = "demo"
+        max-pods = 110
+
+        [settings.kubernetes.node-labels]
+        "karpenter.sh/capacity-type" = "on-demand"
+        "karpenter.sh/nodepool" = "default"
+
+        [settings.kubernetes.node-taints]
+        "karpenter.sh/unregistered" = [":NoExecute"]
+    "#]]);
 }
 
 #[test]
@@ -139,7 +291,57 @@ fn bottlerocket_keeps_foreign_tables_drops_unknown_kubernetes_keys_and_wins_over
          [settings.bootstrap-commands.mine]\nmode = 'once'\n"
             .to_owned(),
     );
-    check(AmiFamily::Bottlerocket, &input, &expect![[""]]);
+    check(AmiFamily::Bottlerocket, &input, &expect![[r#"
+        [settings.bootstrap-commands.000-mount-instance-storage]
+        commands = [["apiclient", "ephemeral-storage", "init"], ["apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]]
+        essential = true
+        mode = "always"
+
+        [settings.bootstrap-commands.mine]
+        mode = "once"
+
+        [settings.kernel.sysctl]
+        "user.max_user_namespaces" = "16384"
+
+        [settings.kubernetes]
+        api-server = "https://demo.example"
+        cluster-certificate = "Y2EtYnVuZGxlCg=="
+        cluster-dns-ip = "10.100.0.10"
+        cluster-name = "demo"
+        cpu-cfs-quota-enforced = false
+        eviction-max-pod-grace-period = 60
+        image-gc-high-threshold-percent = "80"
+        image-gc-low-threshold-percent = "70"
+        log-level = 3
+        max-pods = 29
+
+        [settings.kubernetes.eviction-hard]
+        "memory.available" = "5%"
+        "nodefs.available" = "10%"
+
+        [settings.kubernetes.eviction-soft]
+        "memory.available" = "10%"
+
+        [settings.kubernetes.eviction-soft-grace-period]
+        "memory.available" = "1m"
+
+        [settings.kubernetes.kube-reserved]
+        cpu = "200m"
+        memory = "2Gi"
+
+        [settings.kubernetes.node-labels]
+        "karpenter.sh/capacity-type" = "on-demand"
+        "karpenter.sh/nodepool" = "default"
+        mine = "kept"
+
+        [settings.kubernetes.node-taints]
+        "karpenter.sh/unregistered" = [":NoExecute"]
+        team = ["web:NoSchedule"]
+
+        [settings.kubernetes.system-reserved]
+        cpu = "100m"
+        memory = "1Gi"
+    "#]]);
 }
 
 #[test]
@@ -169,7 +371,12 @@ fn bottlerocket_versions_before_1_46_or_unknown_bind_the_directories_they_are_to
 #[test]
 fn windows_joins_with_powershell_after_the_users_commands() {
     let input = Bootstrap { custom: Some("Write-Host 'hi'".to_owned()), ..bootstrap() };
-    check(AmiFamily::Windows2022, &input, &expect![[""]]);
+    check(AmiFamily::Windows2022, &input, &expect![[r#"
+        <powershell>
+        Write-Host 'hi'
+        [string]$EKSBootstrapScriptFile = "$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1"
+        & $EKSBootstrapScriptFile -EKSClusterName 'demo' -APIServerEndpoint 'https://demo.example' -Base64ClusterCA 'Y2EtYnVuZGxlCg==' -KubeletExtraArgs '--node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default" --register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=110' -DNSClusterIP '10.100.0.10'
+        </powershell>"#]]);
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Facts about the cluster that are learnt after the start: its version and its service CIDR
+//! (spec aws-provider 6.4, 6.5).
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use karpenter_aws_client::eks::Eks;
+use karpenter_aws_client::{Error, Result};
+
+/// Oldest and newest minor version of Kubernetes 1 that is supported.
+pub const SUPPORTED_MINORS: (u32, u32) = (26, 36);
+
+/// What is known about the cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    eks: Arc<dyn Eks>,
+    name: String,
+    facts: RwLock<Facts>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Facts {
+    version: Option<String>,
+    service_cidr: Option<String>,
+}
+
+impl Cluster {
+    /// Nothing known yet.
+    pub fn new(eks: Arc<dyn Eks>, name: &str) -> Self {
+        Self { eks, name: name.to_owned(), facts: RwLock::default() }
+    }
+
+    /// `1.34`, once known.
+    pub fn version(&self) -> Option<String> {
+        self.facts().version
+    }
+
+    /// Takes over a version, as the API server or EKS reports it; `1.34+` is `1.34`. Returns whether it changed.
+    pub fn set_version(&self, version: &str) -> bool {
+        let version = version.trim_end_matches('+').to_owned();
+        let mut facts = self.facts.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = facts.version.as_ref() != Some(&version);
+        facts.version = Some(version);
+        changed
+    }
+
+    /// Asks EKS for the version.
+    ///
+    /// # Errors
+    /// When EKS cannot be asked; the old version stays.
+    pub async fn refresh_version(&self) -> Result<bool> {
+        let cluster = self.eks.describe_cluster(&self.name).await?;
+        Ok(self.set_version(&cluster.version))
+    }
+
+    /// Range of service addresses, once known.
+    pub fn service_cidr(&self) -> Option<String> {
+        self.facts().service_cidr
+    }
+
+    /// Takes over a range that is known from elsewhere.
+    pub fn set_service_cidr(&self, cidr: &str) {
+        self.facts.write().unwrap_or_else(PoisonError::into_inner).service_cidr = Some(cidr.to_owned());
+    }
+
+    /// Asks EKS for the range once; it cannot change during a cluster's life.
+    ///
+    /// # Errors
+    /// When EKS cannot be asked or does not say.
+    pub async fn resolve_service_cidr(&self) -> Result<String> {
+        if let Some(cidr) = self.service_cidr() {
+            return Ok(cidr);
+        }
+        let cluster = self.eks.describe_cluster(&self.name).await?;
+        let cidr = cluster
+            .service_ipv4_cidr
+            .or(cluster.service_ipv6_cidr)
+            .ok_or_else(|| Error::missing_field("DescribeCluster", self.name.as_str(), "kubernetesNetworkConfig"))?;
+        self.set_service_cidr(&cidr);
+        Ok(cidr)
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Whether a version is one this release is made for; a text that cannot be read is not.
+pub fn is_supported(version: &str) -> bool {
+    let Some(("1", minor)) = version.split_once('.') else { return false };
+    let (oldest, newest) = SUPPORTED_MINORS;
+    minor.parse::<u32>().is_ok_and(|minor| (oldest..=newest).contains(&minor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_supported_window_has_two_ends() {
+        for (version, supported) in
+            [("1.25", false), ("1.26", true), ("1.36", true), ("1.37", false), ("2.30", false), ("", false)]
+        {
+            assert_eq!(is_supported(version), supported, "{version}");
+        }
+    }
+}

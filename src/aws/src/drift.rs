@@ -1,0 +1,65 @@
+//! Whether an instance still is what its NodeClass asks for (spec aws-provider 13).
+//!
+//! Pure. Missing data is never drift: an empty list in the status, an unknown type or an instance EC2 describes
+//! incompletely leaves the question open, and open questions replace no nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_api::EC2NodeClass;
+use karpenter_api::annotations::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
+use karpenter_aws_client::ec2::Instance;
+use karpenter_cloud::DriftReason;
+use karpenter_model::{Claim, InstanceType, LabelRegistry};
+
+use crate::image::image_for;
+
+/// A static field of the NodeClass changed.
+pub const NODE_CLASS: DriftReason = DriftReason::new("NodeClassDrift");
+/// Another image is selected for the type now.
+pub const AMI: DriftReason = DriftReason::new("AMIDrift");
+/// The security groups differ.
+pub const SECURITY_GROUP: DriftReason = DriftReason::new("SecurityGroupDrift");
+/// The subnet is not selected any more.
+pub const SUBNET: DriftReason = DriftReason::new("SubnetDrift");
+
+/// Drift that shows without looking at the instance.
+pub fn of_claim(
+    claim: &Claim,
+    class: &EC2NodeClass,
+    instance_type: Option<&InstanceType>,
+    registry: &LabelRegistry,
+) -> Option<DriftReason> {
+    if static_fields(&claim.annotations, class.metadata.annotations.as_ref()) {
+        return Some(NODE_CLASS);
+    }
+    let amis = class.status.as_ref().map(|status| status.amis.as_slice()).unwrap_or_default();
+    let wanted = image_for(amis, &instance_type?.requirements, registry)?;
+    let image = claim.image_id.as_ref().filter(|image| !image.as_str().is_empty())?;
+    (image.as_str() != wanted.id).then_some(AMI)
+}
+
+/// Drift of the instance itself.
+pub fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Option<DriftReason> {
+    let status = class.status.as_ref()?;
+    let wanted: BTreeSet<&str> = status.security_groups.iter().map(|group| group.id.as_str()).collect();
+    let actual: BTreeSet<&str> = instance.security_groups.iter().map(|group| group.as_str()).collect();
+    if !wanted.is_empty() && !actual.is_empty() && wanted != actual {
+        return Some(SECURITY_GROUP);
+    }
+    let subnet = instance.subnet.as_ref()?;
+    let selected = status.subnets.iter().any(|one| one.id == subnet.as_str());
+    (!status.subnets.is_empty() && !selected).then_some(SUBNET)
+}
+
+/// Both sides carry a hash of the same version, and the hashes differ.
+fn static_fields(claim: &BTreeMap<String, String>, class: Option<&BTreeMap<String, String>>) -> bool {
+    let Some(class) = class else { return false };
+    let both = |key: &str| Some((claim.get(key)?, class.get(key)?));
+    match (both(EC2_NODE_CLASS_HASH_VERSION), both(EC2_NODE_CLASS_HASH)) {
+        (Some((a, b)), Some((hash, wanted))) => a == b && hash != wanted,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

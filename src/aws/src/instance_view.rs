@@ -1,0 +1,183 @@
+//! An EC2 instance in the words of the provider port: labels, capacity, state (spec aws-provider 5.10).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use karpenter_api::EC2NodeClass;
+use karpenter_api::ec2nodeclass::HASH_VERSION;
+use karpenter_api::labels::{self, aws};
+use karpenter_api::annotations;
+use karpenter_aws_client::ec2::{
+    CapacityReservationPreference, Instance, InstanceState, InterfaceKind, Lifecycle, Tenancy,
+};
+use karpenter_cloud::Instance as CloudInstance;
+use karpenter_cloud::InstanceState as CloudState;
+use karpenter_model::label::Labels;
+use karpenter_model::{CapacityType, InstanceType, LabelKey, Operator, Resources};
+
+use crate::instance_type::capacity::EFA;
+use crate::launch::Launched;
+use crate::provider_id::provider_id;
+use crate::tags;
+
+/// What a claim of this instance should carry, from what EC2 describes.
+///
+/// Without its type (deleted NodeClass, retired type) the instance has neither type labels nor capacity.
+pub fn of_described(
+    instance: &Instance,
+    instance_type: Option<&InstanceType>,
+    class: Option<&EC2NodeClass>,
+    ca_bundle: &str,
+    reserved_capacity: bool,
+) -> CloudInstance {
+    let capacity_type = capacity_type_of(instance, reserved_capacity);
+    let zone_id = instance.zone_id.as_ref().map(ToString::to_string).or_else(|| zone_id_of(class, instance.zone.as_str()));
+    let place = Place {
+        zone: instance.zone.as_str(),
+        zone_id: zone_id.as_deref(),
+        capacity_type,
+        dedicated: instance.tenancy == Tenancy::Dedicated,
+    };
+    let efa = instance
+        .interfaces
+        .iter()
+        .any(|nic| matches!(nic.kind, Some(InterfaceKind::Efa | InterfaceKind::EfaOnly)));
+    let mut labels = labels_of(instance_type, &place, instance.tags.get(labels::NODEPOOL));
+    if capacity_type == CapacityType::Reserved {
+        reservation_labels(&mut labels, instance);
+    }
+    CloudInstance {
+        provider_id: provider_id(instance.zone.as_str(), instance.id.as_str()),
+        instance_id: instance.id.as_str().into(),
+        image_id: Some(instance.image.as_str().into()),
+        instance_type: instance.instance_type.as_str().into(),
+        zone: instance.zone.as_str().into(),
+        capacity_type,
+        state: state_of(instance.state),
+        labels,
+        annotations: class.map(|class| annotations_of(class, ca_bundle)).unwrap_or_default(),
+        capacity: resources(instance_type.map(|one| one.capacity.clone()), efa),
+        allocatable: resources(instance_type.map(InstanceType::allocatable), efa),
+        launched_at: instance.launched_at,
+        tags: instance.tags.clone(),
+        claim: instance.tags.get(tags::NODE_CLAIM).map(|name| name.as_str().into()),
+        pool: instance.tags.get(labels::NODEPOOL).filter(|name| !name.is_empty()).map(|name| name.as_str().into()),
+    }
+}
+
+/// What a claim of this instance should carry, from the answer to its launch: EC2 may not describe it yet.
+pub fn of_launched(launched: &Launched, claim: &str, class: &EC2NodeClass, ca_bundle: &str, now: Timestamp) -> CloudInstance {
+    let place = Place {
+        zone: &launched.zone,
+        zone_id: launched.zone_id.as_deref(),
+        capacity_type: launched.capacity_type,
+        dedicated: launched.dedicated,
+    };
+    let mut tags = launched.tags.clone();
+    tags.insert(tags::NODE_CLAIM.to_owned(), claim.to_owned());
+    let pool = tags.get(labels::NODEPOOL).cloned();
+    CloudInstance {
+        provider_id: provider_id(&launched.zone, &launched.instance),
+        instance_id: launched.instance.as_str().into(),
+        image_id: Some(launched.image.as_str().into()),
+        instance_type: launched.instance_type.name.clone(),
+        zone: launched.zone.as_str().into(),
+        capacity_type: launched.capacity_type,
+        state: CloudState::Pending,
+        labels: labels_of(Some(&launched.instance_type), &place, pool.as_ref()),
+        annotations: annotations_of(class, ca_bundle),
+        capacity: resources(Some(launched.instance_type.capacity.clone()), launched.efa),
+        allocatable: resources(Some(launched.instance_type.allocatable()), launched.efa),
+        launched_at: now,
+        claim: Some(claim.into()),
+        pool: pool.filter(|name| !name.is_empty()).map(|name| name.as_str().into()),
+        tags,
+    }
+}
+
+struct Place<'a> {
+    zone: &'a str,
+    zone_id: Option<&'a str>,
+    capacity_type: CapacityType,
+    dedicated: bool,
+}
+
+/// Labels with exactly one possible value on the type, then those the launch has decided.
+fn labels_of(instance_type: Option<&InstanceType>, place: &Place<'_>, pool: Option<&String>) -> Labels {
+    let mut labels = Labels::new();
+    for requirement in instance_type.iter().flat_map(|one| one.requirements.iter()) {
+        let single = requirement.operator() == Operator::In && requirement.values().len() == 1;
+        if single && !aws::RESERVED_CAPACITY.contains(&requirement.key().as_str()) {
+            labels.extend(requirement.any().map(|value| (requirement.key().clone(), value)));
+        }
+    }
+    let tenancy = if place.dedicated { "dedicated" } else { "default" };
+    let decided = [
+        (labels::ZONE, Some(place.zone)),
+        (aws::ZONE_ID, place.zone_id),
+        (labels::CAPACITY_TYPE, Some(place.capacity_type.as_str())),
+        (aws::INSTANCE_TENANCY, Some(tenancy)),
+        (labels::NODEPOOL, pool.map(String::as_str).filter(|pool| !pool.is_empty())),
+    ];
+    for (key, value) in decided {
+        labels.extend(value.map(|value| (LabelKey::from(key), value.into())));
+    }
+    labels
+}
+
+fn reservation_labels(labels: &mut Labels, instance: &Instance) {
+    let kind = if instance.lifecycle == Some(Lifecycle::CapacityBlock) { "capacity-block" } else { "default" };
+    let interruptible = instance.lifecycle == Some(Lifecycle::InterruptibleCapacityReservation);
+    labels.extend(
+        instance.reservation.as_ref().map(|id| (aws::CAPACITY_RESERVATION_ID.into(), id.as_str().into())),
+    );
+    labels.insert(aws::CAPACITY_RESERVATION_TYPE.into(), kind.into());
+    labels.insert(aws::CAPACITY_RESERVATION_INTERRUPTIBLE.into(), interruptible.to_string().into());
+}
+
+/// Instances that merely fell into an open reservation are on-demand: they never asked for it.
+fn capacity_type_of(instance: &Instance, reserved_capacity: bool) -> CapacityType {
+    let only = instance.reservation_preference == Some(CapacityReservationPreference::CapacityReservationsOnly);
+    if instance.spot_request.is_some() || instance.lifecycle == Some(Lifecycle::Spot) {
+        CapacityType::Spot
+    } else if reserved_capacity && only && instance.reservation.is_some() {
+        CapacityType::Reserved
+    } else {
+        CapacityType::OnDemand
+    }
+}
+
+fn zone_id_of(class: Option<&EC2NodeClass>, zone: &str) -> Option<String> {
+    let subnets = class?.status.as_ref()?.subnets.iter();
+    subnets.filter(|subnet| subnet.zone == zone).find_map(|subnet| subnet.zone_id.clone())
+}
+
+/// The three annotations a launch writes to its claim (spec 5.1).
+fn annotations_of(class: &EC2NodeClass, ca_bundle: &str) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::from([
+        (annotations::aws::EC2_NODE_CLASS_HASH.to_owned(), class.hash(ca_bundle)),
+        (annotations::aws::EC2_NODE_CLASS_HASH_VERSION.to_owned(), HASH_VERSION.to_owned()),
+    ]);
+    let profile = class.status.as_ref().and_then(|status| status.instance_profile.clone());
+    all.extend(profile.map(|name| (annotations::aws::INSTANCE_PROFILE_NAME.to_owned(), name)));
+    all
+}
+
+/// Non-zero resources; EFA only where an adapter is attached.
+fn resources(all: Option<Resources>, efa: bool) -> Resources {
+    all.unwrap_or_default()
+        .iter()
+        .filter(|(name, quantity)| !quantity.is_zero() && (efa || name.as_str() != EFA))
+        .map(|(name, quantity)| (name.clone(), *quantity))
+        .collect()
+}
+
+fn state_of(state: InstanceState) -> CloudState {
+    match state {
+        InstanceState::Pending => CloudState::Pending,
+        InstanceState::Running => CloudState::Running,
+        InstanceState::Stopping | InstanceState::Stopped => CloudState::Stopped,
+        InstanceState::ShuttingDown => CloudState::ShuttingDown,
+        InstanceState::Terminated => CloudState::Terminated,
+    }
+}

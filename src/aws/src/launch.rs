@@ -1,0 +1,345 @@
+//! Launching one instance for one claim (spec aws-provider 5).
+//!
+//! Narrow the types, make sure their templates exist, ask EC2 for one instance of whichever it has, learn from
+//! what it did not have. Idempotent: the fleet request carries the claim's token, so the same call again gives
+//! the same instance.
+
+pub mod bootstrap;
+pub mod filter;
+pub mod fleet;
+pub mod group;
+pub mod outcome;
+pub mod template;
+pub mod templates;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use karpenter_api::ec2nodeclass::{EC2NodeClass, Ec2NodeClassStatus};
+use karpenter_api::{annotations, labels};
+use karpenter_aws_client::Clients;
+use karpenter_aws_client::ec2::{FleetRequest, FleetResult};
+use karpenter_cloud::{Error, Kind, LaunchRequest, OfferingKey};
+use karpenter_model::{CapacityType, InstanceType, LabelRegistry};
+
+use crate::class_view::ClassView;
+use crate::cluster::Cluster;
+use crate::fault::launch_error;
+use crate::network::addresses::Charge;
+use crate::network::subnets::{Subnets, ZonalSubnet};
+use crate::observer::{LaunchFailed, Observer};
+use crate::settings::Settings;
+use crate::tags;
+use crate::unavailable::Unavailable;
+
+use filter::{Candidate, Wanted};
+use fleet::TemplatedGroup;
+use templates::Templates;
+
+const OPERATION: &str = "launch instance for claim";
+const TEMPLATE_GONE: &str = "InvalidLaunchTemplateName.NotFoundException";
+/// Requesting this resource switches Nitro enclaves on.
+const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
+
+/// Everything a launch needs besides the request itself. Shared by all launches.
+#[derive(Debug)]
+pub struct Launcher {
+    /// AWS.
+    pub clients: Clients,
+    /// Provider settings.
+    pub settings: Arc<Settings>,
+    /// What is known about the cluster.
+    pub cluster: Arc<Cluster>,
+    /// Subnets and their free addresses.
+    pub subnets: Arc<Subnets>,
+    /// Launch templates.
+    pub templates: Arc<Templates>,
+    /// Memory of failures.
+    pub unavailable: Arc<Unavailable>,
+    /// Label keys.
+    pub registry: Arc<LabelRegistry>,
+    /// Receiver of counters.
+    pub observer: Arc<dyn Observer>,
+}
+
+/// What a launch produced.
+#[derive(Clone, Debug)]
+pub struct Launched {
+    /// The instance's id.
+    pub instance: String,
+    /// Its type.
+    pub instance_type: Arc<InstanceType>,
+    /// Where it runs.
+    pub zone: String,
+    /// The zone's id, when known.
+    pub zone_id: Option<String>,
+    /// How it was bought.
+    pub capacity_type: CapacityType,
+    /// Image it was started from.
+    pub image: String,
+    /// On hardware of its own.
+    pub dedicated: bool,
+    /// Elastic fabric adapters are attached.
+    pub efa: bool,
+    /// Tags it was launched with.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A launch that has been thought through but not asked for.
+#[derive(Clone, Debug)]
+struct Prepared {
+    groups: Vec<TemplatedGroup>,
+    subnets: BTreeMap<String, ZonalSubnet>,
+    capacity_type: CapacityType,
+    dedicated: bool,
+    tags: BTreeMap<String, String>,
+}
+
+impl Launcher {
+    /// Launches an instance. The NodeClass must be ready.
+    ///
+    /// # Errors
+    /// `NoCapacity` when no offering is left, `NodeClassNotReady` when the NodeClass lacks something, and the
+    /// classified failure of EC2 otherwise.
+    pub async fn launch(
+        &self,
+        request: &LaunchRequest,
+        class: &EC2NodeClass,
+        types: &[Arc<InstanceType>],
+    ) -> Result<Launched, Error> {
+        let prepared = self.prepare(request, class, types).await?;
+        let fleet = self.fleet_request(request, class, &prepared)?;
+        let charges = self.charge(&prepared);
+        let mut answer = self.clients.ec2.create_fleet(&fleet).await;
+        if lost_template(&answer) {
+            for group in &prepared.groups {
+                self.templates.forget(&group.template);
+            }
+            self.prepare(request, class, types).await?;
+            answer = self.clients.ec2.create_fleet(&fleet).await;
+        }
+        self.settle(&charges, answer.as_ref().ok());
+        let result = answer
+            .map_err(|error| launch_error(OPERATION, request.claim.as_str(), &error))?;
+        self.learn(&result, &fleet, &prepared);
+        launched(&result, &prepared)
+            .ok_or_else(|| outcome::failure(request.claim.as_str(), &result.errors))
+    }
+
+    async fn prepare(
+        &self,
+        request: &LaunchRequest,
+        class: &EC2NodeClass,
+        types: &[Arc<InstanceType>],
+    ) -> Result<Prepared, Error> {
+        let claim = request.claim.as_str();
+        let not_ready = |message: String| Error::new(Kind::NodeClassNotReady, OPERATION, claim, message);
+        let status = class.status.as_ref().ok_or_else(|| not_ready("the node class has no status yet".into()))?;
+        let tags = self.tags(request, class).map_err(|error| not_ready(error.to_string()))?;
+        let wanted = Wanted {
+            requirements: &request.requirements,
+            requests: &request.requests,
+            registry: &self.registry,
+            min_values_relaxed: request.annotations.get(annotations::MIN_VALUES_RELAXED).is_some_and(|v| v == "true"),
+        };
+        let candidates = filter::narrow(&named(request, types), wanted)
+            .map_err(|empty| Error::new(Kind::NoCapacity, OPERATION, claim, empty.to_string()))?;
+        let capacity_type = filter::capacity_type(&candidates);
+        let subnets = self.subnets.for_launch(&status.subnets);
+        if subnets.is_empty() {
+            return Err(not_ready("no subnets are resolved".into()).with_reason("SubnetResolutionFailed"));
+        }
+        let dedicated = filter::dedicated(&request.requirements);
+        let groups = self.ensure_templates(request, class, status, &candidates, (capacity_type, dedicated), &tags);
+        let groups = groups.await?;
+        Ok(Prepared { groups, subnets, capacity_type, dedicated, tags })
+    }
+
+    /// Tags of everything but the claim's own instance, which also carries the claim's name.
+    fn tags(&self, request: &LaunchRequest, class: &EC2NodeClass) -> Result<BTreeMap<String, String>, tags::Restricted> {
+        let view = class.metadata.name.as_deref().unwrap_or_default();
+        let pool = request.pool.as_ref().map(ToString::to_string).unwrap_or_default();
+        tags::of_launch(&class.spec, view, &self.settings.cluster_name, &pool)
+    }
+
+    async fn ensure_templates(
+        &self,
+        request: &LaunchRequest,
+        class: &EC2NodeClass,
+        status: &Ec2NodeClassStatus,
+        candidates: &[Candidate],
+        (capacity_type, dedicated): (CapacityType, bool),
+        tags: &BTreeMap<String, String>,
+    ) -> Result<Vec<TemplatedGroup>, Error> {
+        let claim = request.claim.as_str();
+        let not_ready = |message: &str| Error::new(Kind::NodeClassNotReady, OPERATION, claim, message);
+        let profile = status.instance_profile.as_deref().ok_or_else(|| not_ready("no instance profile is resolved"))?;
+        if status.security_groups.is_empty() {
+            return Err(not_ready("no security groups are resolved"));
+        }
+        let grouped = group::group(candidates, &status.amis, &request.requests, &self.registry);
+        if grouped.is_empty() {
+            return Err(not_ready("no image of the node class is for any of the instance types"));
+        }
+        let view = ClassView::new(class);
+        let mut groups = Vec::new();
+        for (key, candidates) in grouped {
+            let bootstrap = bootstrap::Inputs {
+                settings: &self.settings,
+                view: &view,
+                service_cidr: self.cluster.service_cidr(),
+                pods: key.pods,
+                capacity_type,
+                labels: &request.labels,
+                taints: &request.taints,
+                startup_taints: &request.startup_taints,
+            };
+            let user_data = bootstrap::user_data(bootstrap).map_err(|error| not_ready(&error.to_string()))?;
+            self.observer.user_data(view.name(), user_data.len());
+            let spec = template::template(template::Inputs {
+                spec: &class.spec,
+                family: view.family,
+                security_groups: status.security_groups.iter().map(|group| group.id.as_str().into()).collect(),
+                instance_profile: profile,
+                image: &key.image,
+                user_data,
+                tags,
+                capacity_type,
+                dedicated,
+                efa: key.efa,
+                enclave: !request.requests.amount(ENCLAVE_SLOTS).is_zero(),
+                ipv6: self.settings.ipv6(),
+                reserved_capacity: self.settings.reserved_capacity,
+                region: &self.clients.region,
+            });
+            let ensured = self.templates.ensure(&spec).await;
+            ensured.map_err(|error| launch_error("create launch template for claim", claim, &error))?;
+            groups.push(TemplatedGroup { template: spec.name, image: key.image, candidates });
+        }
+        Ok(groups)
+    }
+
+    fn fleet_request(
+        &self,
+        request: &LaunchRequest,
+        class: &EC2NodeClass,
+        prepared: &Prepared,
+    ) -> Result<FleetRequest, Error> {
+        let relaxed = request.annotations.get(annotations::MIN_VALUES_RELAXED).is_some_and(|v| v == "true");
+        let overlaid = request.annotations.get(annotations::PRICE_OVERLAY_APPLIED).is_some_and(|v| v == "true");
+        let mut tags = prepared.tags.clone();
+        // The name is on the instance from its first moment: whoever comes later finds it by this tag.
+        tags.insert(tags::NODE_CLAIM.to_owned(), request.claim.to_string());
+        let inputs = fleet::Inputs {
+            groups: &prepared.groups,
+            subnets: &prepared.subnets,
+            capacity_type: prepared.capacity_type,
+            prioritized: overlaid,
+            tags,
+            context: class.spec.context.clone().filter(|_| !relaxed),
+            token: Some(request.token().to_string()),
+        };
+        fleet::request(inputs).ok_or_else(|| {
+            let message = "none of the available offerings is in a zone the node class has a subnet in";
+            Error::new(Kind::NoCapacity, OPERATION, request.claim.as_str(), message)
+        })
+    }
+
+    fn charge(&self, prepared: &Prepared) -> Vec<Charge> {
+        fleet::addresses_per_zone(&prepared.groups, &prepared.subnets, prepared.capacity_type)
+            .into_iter()
+            .filter_map(|(zone, addresses)| {
+                Some(self.subnets.addresses().charge(&prepared.subnets.get(&zone)?.id, addresses))
+            })
+            .collect()
+    }
+
+    /// Gives back the addresses of subnets the instance is not in.
+    fn settle(&self, charges: &[Charge], result: Option<&FleetResult>) {
+        let used = result.and_then(|result| result.instances.first()?.offering.as_ref());
+        for charge in charges {
+            if used.is_none_or(|offering| offering.subnet != *charge.subnet()) {
+                self.subnets.addresses().give_back(charge);
+            }
+        }
+    }
+
+    /// Remembers what EC2 did not have.
+    fn learn(&self, result: &FleetResult, fleet: &FleetRequest, prepared: &Prepared) {
+        for error in &result.errors {
+            let zone = error.zone.as_ref().map(ToString::to_string).unwrap_or_default();
+            let zone_id = prepared.subnets.get(&zone).and_then(|subnet| subnet.zone_id.as_deref());
+            let instance_type = error.instance_type.as_ref().map(ToString::to_string).unwrap_or_default();
+            let capacity_type = prepared.capacity_type;
+            let text = error.code_and_message();
+            self.observer.launch_failed(&LaunchFailed {
+                offering: OfferingKey { instance_type: instance_type.into(), zone: zone.into(), capacity_type },
+                zone_id: zone_id.unwrap_or_default(),
+                reason: karpenter_aws_client::error::LaunchFailure::of(&text).reason(),
+            });
+            let Some(subject) = outcome::takes_out(error, fleet, capacity_type) else { continue };
+            if let crate::unavailable::Subject::Subnet(subnet) = &subject {
+                self.subnets.addresses().exhausted(subnet);
+            }
+            tracing::info!(?subject, code = %error.code, "offering unavailable");
+            self.unavailable.mark(subject);
+        }
+    }
+}
+
+/// The types the request names, in its order; all of them when it names none.
+fn named(request: &LaunchRequest, types: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
+    if request.instance_types.is_empty() {
+        return types.to_vec();
+    }
+    let by_name: BTreeMap<&str, &Arc<InstanceType>> = types.iter().map(|one| (one.name.as_str(), one)).collect();
+    request.instance_types.iter().filter_map(|name| by_name.get(name.as_str()).copied().cloned()).collect()
+}
+
+fn lost_template(answer: &karpenter_aws_client::Result<FleetResult>) -> bool {
+    match answer {
+        Err(error) => error.code.as_deref() == Some(TEMPLATE_GONE),
+        Ok(result) => {
+            result.instances.is_empty() && result.errors.iter().any(|error| error.code == TEMPLATE_GONE)
+        }
+    }
+}
+
+/// The first instance of the fleet; surplus ones, if any, are left to garbage collection.
+fn launched(result: &FleetResult, prepared: &Prepared) -> Option<Launched> {
+    let group = result.instances.iter().find(|group| !group.ids.is_empty())?;
+    let instance = group.ids.first()?.to_string();
+    let subnet = group.offering.as_ref().map(|offering| &offering.subnet);
+    let place = prepared.subnets.iter().find(|(_, place)| Some(&place.id) == subnet);
+    let zone = match place {
+        Some((zone, _)) => zone.clone(),
+        None => group.offering.as_ref()?.zone.as_ref()?.to_string(),
+    };
+    let of_type = |candidate: &&Candidate| candidate.instance_type.name.as_str() == group.instance_type.as_str();
+    let (templated, candidate) = prepared
+        .groups
+        .iter()
+        .find_map(|templated| Some((templated, templated.candidates.iter().find(of_type)?)))?;
+    Some(Launched {
+        instance,
+        instance_type: Arc::clone(&candidate.instance_type),
+        zone_id: place.and_then(|(_, place)| place.zone_id.clone()),
+        zone,
+        capacity_type: prepared.capacity_type,
+        image: templated.image.clone(),
+        dedicated: prepared.dedicated,
+        efa: false,
+        tags: prepared.tags.clone(),
+    })
+}
+
+/// Labels every node of a launch carries besides those of its claim.
+pub(crate) fn launch_labels(custom_image: bool, capacity_type: CapacityType) -> BTreeMap<String, String> {
+    let mut extra = BTreeMap::new();
+    extra.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.as_str().to_owned());
+    if !custom_image {
+        // The kubelet registers with all taints, so nobody has to copy them afterwards.
+        extra.insert(labels::DO_NOT_SYNC_TAINTS.to_owned(), "true".to_owned());
+    }
+    extra
+}

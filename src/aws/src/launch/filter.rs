@@ -1,0 +1,164 @@
+//! Which of the types a claim allows a launch asks for (spec aws-provider 5.2, 5.3).
+//!
+//! The planner says what would do; these rules keep EC2 from choosing something wasteful out of it: hardware
+//! nobody asked for, or spot capacity dearer than on-demand. Pure; the input is never changed in place.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use karpenter_api::labels::{self, aws};
+use karpenter_model::{
+    CapacityType, InstanceType, LabelRegistry, Offering, Price, Requirements, Resources, Undefined,
+};
+
+use crate::instance_type::capacity;
+
+/// Most types one launch names.
+pub const TYPES_MAX: usize = 60;
+
+/// A type with the offerings a launch may use: available and compatible.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The type.
+    pub instance_type: Arc<InstanceType>,
+    /// Its offerings, never empty.
+    pub offerings: Vec<Offering>,
+}
+
+/// What a claim asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Label constraints.
+    pub requirements: &'a Requirements,
+    /// Resources.
+    pub requests: &'a Resources,
+    /// The labels the constraints are about.
+    pub registry: &'a LabelRegistry,
+    /// Whether `minValues` may be missed.
+    pub min_values_relaxed: bool,
+}
+
+/// Why no type is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Empty {
+    /// No type fits with an offering that can be had.
+    #[error("no instance type has the requested resources and an available offering that satisfies the requirements")]
+    NoneCompatible,
+    /// The cheapest types do not reach `minValues`.
+    #[error("the {TYPES_MAX} cheapest instance types do not have enough distinct values for `minValues`")]
+    MinValues,
+}
+
+/// The types to ask for, cheapest first.
+///
+/// # Errors
+/// [`Empty`] when nothing is left; to the caller that is lack of capacity.
+pub fn narrow(types: &[Arc<InstanceType>], wanted: Wanted<'_>) -> Result<Vec<Candidate>, Empty> {
+    let mut candidates: Vec<Candidate> = types.iter().filter_map(|one| available(one, wanted)).collect();
+    let min_values = wanted.requirements.has_min_values();
+    if !min_values {
+        candidates = without_exotic(candidates);
+        candidates = without_dear_spot(candidates, wanted.requirements);
+    }
+    if candidates.is_empty() {
+        return Err(Empty::NoneCompatible);
+    }
+    candidates.sort_by(|a, b| {
+        cheapest(&a.offerings)
+            .cmp(&cheapest(&b.offerings))
+            .then_with(|| a.instance_type.name.cmp(&b.instance_type.name))
+    });
+    candidates.truncate(TYPES_MAX);
+    if min_values && !wanted.min_values_relaxed && !enough_values(&candidates, wanted.requirements) {
+        return Err(Empty::MinValues);
+    }
+    Ok(candidates)
+}
+
+/// How the launch buys: reserved before spot before on-demand, whichever has something to offer.
+pub fn capacity_type(candidates: &[Candidate]) -> CapacityType {
+    candidates
+        .iter()
+        .flat_map(|candidate| &candidate.offerings)
+        .map(|offering| offering.capacity_type)
+        .min()
+        .unwrap_or(CapacityType::OnDemand)
+}
+
+fn available(instance_type: &Arc<InstanceType>, wanted: Wanted<'_>) -> Option<Candidate> {
+    let undefined = Undefined::WellKnown(wanted.registry);
+    wanted.requirements.compatible(&instance_type.requirements, undefined).ok()?;
+    let offerings: Vec<Offering> = instance_type
+        .compatible_offerings(wanted.requirements, wanted.registry)
+        .filter(|offering| wanted.requests.fits(&instance_type.allocatable_through(offering)))
+        .cloned()
+        .collect();
+    (!offerings.is_empty()).then(|| Candidate { instance_type: Arc::clone(instance_type), offerings })
+}
+
+/// Drops bare metal and accelerated types, unless nothing else is left.
+fn without_exotic(candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let plain: Vec<Candidate> =
+        candidates.iter().filter(|candidate| !exotic(&candidate.instance_type)).cloned().collect();
+    if plain.is_empty() { candidates } else { plain }
+}
+
+fn exotic(instance_type: &InstanceType) -> bool {
+    let metal = instance_type.name.as_str().split_once('.').is_some_and(|(_, size)| size.contains("metal"));
+    let accelerated = [
+        capacity::NVIDIA_GPU,
+        capacity::AMD_GPU,
+        capacity::NEURON,
+        capacity::NEURON_CORE,
+        capacity::GAUDI,
+    ];
+    metal || accelerated.iter().any(|name| !instance_type.capacity.amount(name).is_zero())
+}
+
+/// Drops spot offerings dearer than the cheapest on-demand one, when the claim takes either.
+fn without_dear_spot(candidates: Vec<Candidate>, requirements: &Requirements) -> Vec<Candidate> {
+    let allowed = |capacity_type: CapacityType| {
+        requirements.get(labels::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(capacity_type.as_str()))
+    };
+    if !allowed(CapacityType::Spot) || !allowed(CapacityType::OnDemand) {
+        return candidates;
+    }
+    let all = || candidates.iter().flat_map(|candidate| &candidate.offerings);
+    let on_demand = all().filter(|one| one.capacity_type == CapacityType::OnDemand).map(|one| one.price).min();
+    let any_spot = all().any(|one| one.capacity_type == CapacityType::Spot);
+    let Some(ceiling) = on_demand.filter(|_| any_spot) else { return candidates };
+    candidates
+        .into_iter()
+        .filter_map(|mut candidate| {
+            candidate
+                .offerings
+                .retain(|one| one.capacity_type != CapacityType::Spot || one.price <= ceiling);
+            (!candidate.offerings.is_empty()).then_some(candidate)
+        })
+        .collect()
+}
+
+fn cheapest(offerings: &[Offering]) -> Option<Price> {
+    offerings.iter().map(|offering| offering.price).min()
+}
+
+/// Whether the types have, per key with `minValues`, as many distinct allowed values.
+fn enough_values(candidates: &[Candidate], requirements: &Requirements) -> bool {
+    requirements.iter().all(|wanted| {
+        let Some(least) = wanted.min_values() else { return true };
+        let values: BTreeSet<_> = candidates
+            .iter()
+            .filter_map(|candidate| candidate.instance_type.requirements.get(wanted.key().as_str()))
+            .flat_map(|own| own.values())
+            .filter(|value| wanted.allows(value.as_str()))
+            .collect();
+        u32::try_from(values.len()).is_ok_and(|count| count >= least)
+    })
+}
+
+/// Shared hardware when the claim accepts it, else dedicated (spec 5.3).
+pub fn dedicated(requirements: &Requirements) -> bool {
+    requirements
+        .get(aws::INSTANCE_TENANCY)
+        .is_some_and(|tenancy| !tenancy.allows("default") && tenancy.allows("dedicated"))
+}

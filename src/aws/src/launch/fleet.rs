@@ -1,0 +1,127 @@
+//! The fleet request of a launch: which offerings, in what order of preference (spec aws-provider 5.7).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_aws_client::Tags;
+use karpenter_aws_client::ec2::{
+    CapacityKind, FleetConfig, FleetOverride, FleetRequest, OnDemandAllocation, SpotAllocation,
+    TagSpecification, TaggedKind,
+};
+use karpenter_model::{CapacityType, resources};
+
+use super::filter::Candidate;
+use crate::network::subnets::ZonalSubnet;
+
+/// A launch template with the types it is for.
+#[derive(Clone, Debug)]
+pub struct TemplatedGroup {
+    /// Template name.
+    pub template: String,
+    /// Image of the template.
+    pub image: String,
+    /// Types with their usable offerings.
+    pub candidates: Vec<Candidate>,
+}
+
+/// Inputs of a request.
+#[derive(Clone, Debug)]
+pub struct Inputs<'a> {
+    /// Templates with types.
+    pub groups: &'a [TemplatedGroup],
+    /// The subnet of each zone.
+    pub subnets: &'a BTreeMap<String, ZonalSubnet>,
+    /// How the instance is bought.
+    pub capacity_type: CapacityType,
+    /// Prices were overlaid by the user, so our ranking counts instead of EC2's.
+    pub prioritized: bool,
+    /// Tags of instance, volume and fleet.
+    pub tags: Tags,
+    /// Fleet context of the NodeClass.
+    pub context: Option<String>,
+    /// Idempotency token.
+    pub token: Option<String>,
+}
+
+/// The request for one instance; `None` when no offering is left, for example because no subnet is in any zone.
+pub fn request(inputs: Inputs<'_>) -> Option<FleetRequest> {
+    let configs: Vec<FleetConfig> = inputs
+        .groups
+        .iter()
+        .map(|group| FleetConfig {
+            launch_template: group.template.clone(),
+            overrides: overrides(group, inputs.subnets, inputs.capacity_type),
+        })
+        .filter(|config| !config.overrides.is_empty())
+        .collect();
+    if configs.is_empty() {
+        return None;
+    }
+    let kinds = [TaggedKind::Instance, TaggedKind::Volume, TaggedKind::Fleet];
+    Some(FleetRequest {
+        client_token: inputs.token,
+        capacity: capacity_kind(inputs.capacity_type, inputs.prioritized),
+        target: 1,
+        configs,
+        tags: kinds.into_iter().map(|kind| TagSpecification { kind, tags: inputs.tags.clone() }).collect(),
+        context: inputs.context,
+    })
+}
+
+fn capacity_kind(capacity_type: CapacityType, prioritized: bool) -> CapacityKind {
+    match (capacity_type, prioritized) {
+        (CapacityType::Spot, false) => CapacityKind::Spot(SpotAllocation::PriceCapacityOptimized),
+        (CapacityType::Spot, true) => CapacityKind::Spot(SpotAllocation::CapacityOptimizedPrioritized),
+        (CapacityType::OnDemand | CapacityType::Reserved, false) => {
+            CapacityKind::OnDemand(OnDemandAllocation::LowestPrice)
+        }
+        (CapacityType::OnDemand | CapacityType::Reserved, true) => {
+            CapacityKind::OnDemand(OnDemandAllocation::Prioritized)
+        }
+    }
+}
+
+/// One override per type and zone that has a subnet, in candidate order.
+fn overrides(
+    group: &TemplatedGroup,
+    subnets: &BTreeMap<String, ZonalSubnet>,
+    capacity_type: CapacityType,
+) -> Vec<FleetOverride> {
+    let mut seen = BTreeSet::new();
+    let mut overrides = Vec::new();
+    for candidate in &group.candidates {
+        for offering in candidate.offerings.iter().filter(|one| one.capacity_type == capacity_type) {
+            let Some(subnet) = subnets.get(offering.zone.as_str()) else { continue };
+            if !seen.insert((candidate.instance_type.name.clone(), offering.zone.clone())) {
+                continue;
+            }
+            overrides.push(FleetOverride {
+                instance_type: candidate.instance_type.name.as_str().into(),
+                subnet: subnet.id.clone(),
+                zone: Some(offering.zone.as_str().into()),
+                image: Some(group.image.as_str().into()),
+                priority_nanos: Some(offering.price.nanos()),
+            });
+        }
+    }
+    overrides
+}
+
+/// Addresses the launch may take in each zone: the pods of the smallest node it may become there.
+pub fn addresses_per_zone(
+    groups: &[TemplatedGroup],
+    subnets: &BTreeMap<String, ZonalSubnet>,
+    capacity_type: CapacityType,
+) -> BTreeMap<String, u32> {
+    let mut least: BTreeMap<String, u32> = BTreeMap::new();
+    for candidate in groups.iter().flat_map(|group| &group.candidates) {
+        let pods = candidate.instance_type.capacity.amount(resources::PODS).as_units_ceil();
+        let pods = u32::try_from(pods).unwrap_or_default();
+        for offering in candidate.offerings.iter().filter(|one| one.capacity_type == capacity_type) {
+            if subnets.contains_key(offering.zone.as_str()) {
+                let entry = least.entry(offering.zone.to_string()).or_insert(pods);
+                *entry = pods.min(*entry);
+            }
+        }
+    }
+    least
+}

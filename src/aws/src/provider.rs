@@ -1,0 +1,347 @@
+//! The provider port on AWS: the parts of this crate put together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use karpenter_api::{ConditionStatus, EC2NodeClass};
+use karpenter_aws_client::Clients;
+use karpenter_aws_client::ec2::Instance as Ec2Instance;
+use karpenter_aws_client::id::InstanceId;
+use karpenter_cloud::{
+    DriftReason, Error, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RepairPolicy, Result,
+    Termination,
+};
+use karpenter_model::{
+    Claim, ClaimName, Clock, InstanceType, LabelRegistry, NodeClassRef, NodeName, Pool, ProviderId,
+};
+
+use crate::catalogue::Catalogue;
+use crate::cluster::Cluster;
+use crate::discovered::DiscoveredMemory;
+use crate::fault::cloud_error;
+use crate::image::resolve::Images;
+use crate::instance_profiles::InstanceProfiles;
+use crate::instance_types::{self, InstanceTypes};
+use crate::instances::Instances;
+use crate::launch::Launcher;
+use crate::launch::templates::Templates;
+use crate::network::security_groups::SecurityGroups;
+use crate::network::subnets::Subnets;
+use crate::node_class::{Lookup, NodeClassStore};
+use crate::observer::Observer;
+use crate::prices::{Prices, estimate::estimate};
+use crate::provider_id::instance_of;
+use crate::registry::label_registry;
+use crate::settings::Settings;
+use crate::unavailable::Unavailable;
+use crate::{drift, instance_view, repair};
+
+/// The one kind of node class this provider owns.
+pub const NODE_CLASS_KIND: NodeClassKind = NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" };
+
+/// Karpenter's view of one AWS account and region. Cheap to share; the parts are public because the AWS
+/// controllers fill and refresh them.
+pub struct AwsProvider {
+    /// Provider settings.
+    pub settings: Arc<Settings>,
+    /// NodeClasses, filled by their reconciler.
+    pub classes: Arc<NodeClassStore>,
+    /// Facts about the cluster.
+    pub cluster: Arc<Cluster>,
+    /// Instance types and where they are sold.
+    pub catalogue: Arc<Catalogue>,
+    /// Prices.
+    pub prices: Arc<Prices>,
+    /// Recent capacity failures.
+    pub unavailable: Arc<Unavailable>,
+    /// Memory real nodes reported.
+    pub discovered: Arc<DiscoveredMemory>,
+    /// The join of the four above.
+    pub types: Arc<InstanceTypes>,
+    /// Subnets.
+    pub subnets: Arc<Subnets>,
+    /// Security groups.
+    pub security_groups: Arc<SecurityGroups>,
+    /// Images.
+    pub images: Arc<Images>,
+    /// Instance profiles.
+    pub profiles: Arc<InstanceProfiles>,
+    /// Launch templates.
+    pub templates: Arc<Templates>,
+    /// Instances.
+    pub instances: Arc<Instances>,
+    launcher: Launcher,
+    registry: Arc<LabelRegistry>,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for AwsProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AwsProvider").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl AwsProvider {
+    /// Puts the parts together. Nothing is called yet; see [`AwsProvider::hydrate`].
+    pub fn new(
+        clients: Clients,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        let settings = Arc::new(settings);
+        let registry = Arc::new(label_registry());
+        let ec2 = || Arc::clone(&clients.ec2);
+        let time = || Arc::clone(&clock);
+        let name = settings.cluster_name.as_str();
+        let cluster = Arc::new(Cluster::new(Arc::clone(&clients.eks), name));
+        let catalogue = Arc::new(Catalogue::new(ec2()));
+        let prices = Arc::new(Prices::new(clients.clone(), time(), settings.isolated_vpc));
+        let unavailable = Arc::new(Unavailable::new(time()));
+        let discovered = Arc::new(DiscoveredMemory::new(time()));
+        let refresh = Duration::from_secs(settings.subnet_refresh_seconds);
+        let subnets = Arc::new(Subnets::new(ec2(), time(), refresh));
+        let templates = Arc::new(Templates::new(ec2(), time(), name));
+        let refresh = Duration::from_secs(settings.ami_refresh_seconds);
+        let types = InstanceTypes::new(
+            Arc::clone(&catalogue),
+            Arc::clone(&prices),
+            Arc::clone(&unavailable),
+            Arc::clone(&discovered),
+            Arc::clone(&settings),
+            &clients.region,
+            Arc::clone(&registry),
+        );
+        let launcher = Launcher {
+            clients: clients.clone(),
+            settings: Arc::clone(&settings),
+            cluster: Arc::clone(&cluster),
+            subnets: Arc::clone(&subnets),
+            templates: Arc::clone(&templates),
+            unavailable: Arc::clone(&unavailable),
+            registry: Arc::clone(&registry),
+            observer: Arc::clone(&observer),
+        };
+        Self {
+            classes: Arc::default(),
+            security_groups: Arc::new(SecurityGroups::new(ec2(), time())),
+            images: Arc::new(Images::new(ec2(), Arc::clone(&clients.ssm), time(), refresh)),
+            profiles: Arc::new(InstanceProfiles::new(Arc::clone(&clients.iam), &clock, name, &clients.region)),
+            instances: Arc::new(Instances::new(ec2(), time(), name, observer)),
+            types: Arc::new(types),
+            clock: time(),
+            cluster,
+            catalogue,
+            prices,
+            unavailable,
+            discovered,
+            subnets,
+            templates,
+            launcher,
+            registry,
+            settings,
+        }
+    }
+
+    /// Reads the catalogue, without which nothing can be planned.
+    ///
+    /// # Errors
+    /// When EC2 does not answer completely.
+    pub async fn refresh_catalogue(&self) -> karpenter_aws_client::Result<bool> {
+        let changed = self.catalogue.refresh().await?;
+        let contents = self.catalogue.contents();
+        let estimates =
+            contents.types.values().map(|info| (info.name.as_str().into(), estimate(info))).collect();
+        self.prices.set_estimates(estimates);
+        Ok(changed)
+    }
+
+    /// The launcher, for validation by dry runs.
+    pub fn launcher(&self) -> &Launcher {
+        &self.launcher
+    }
+
+    /// The CA bundle as it goes into hashes.
+    pub fn ca_bundle(&self) -> &str {
+        self.settings.cluster_ca_bundle.as_deref().unwrap_or_default()
+    }
+
+    /// The present time.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
+    }
+
+    fn class(&self, operation: &'static str, reference: &NodeClassRef) -> Result<Arc<EC2NodeClass>> {
+        if !NODE_CLASS_KIND.owns(reference) {
+            let text = format!("{} of {} is not a node class of AWS", reference.kind, reference.group);
+            return Err(Error::new(Kind::Invalid, operation, reference.name.as_str(), text));
+        }
+        match self.classes.get(&reference.name) {
+            Lookup::Found(class) if class.metadata.deletion_timestamp.is_none() => Ok(class),
+            Lookup::Found(_) => Err(not_ready(operation, &reference.name, "the node class is being deleted")),
+            Lookup::Absent => Err(not_ready(operation, &reference.name, "the node class does not exist")),
+            Lookup::NotSynced => {
+                let text = "node classes have not been read yet";
+                Err(Error::new(Kind::Transient, operation, reference.name.as_str(), text))
+            }
+        }
+    }
+
+    fn list(&self, operation: &'static str, class: &Arc<EC2NodeClass>) -> Result<instance_types::List> {
+        let name = class.metadata.name.as_deref().unwrap_or_default();
+        self.types.list(class).map_err(|error| match error {
+            instance_types::Error::NoSubnets => not_ready(operation, name, &error.to_string()),
+            instance_types::Error::NoCatalogue => {
+                Error::new(Kind::Transient, operation, name, error.to_string())
+                    .with_reason("InstanceTypeResolutionFailed")
+            }
+        })
+    }
+
+    fn view(&self, instance: &Ec2Instance) -> Instance {
+        let name = instance.tags.get(karpenter_api::labels::aws::EC2_NODE_CLASS);
+        let class = name.and_then(|name| match self.classes.get(name) {
+            Lookup::Found(class) => Some(class),
+            Lookup::Absent | Lookup::NotSynced => None,
+        });
+        let types = class.as_ref().and_then(|class| self.types.list(class).ok());
+        let of_type = types.as_ref().and_then(|types| named(types, instance.instance_type.as_str()));
+        instance_view::of_described(
+            instance,
+            of_type,
+            class.as_deref(),
+            self.ca_bundle(),
+            self.settings.reserved_capacity,
+        )
+    }
+}
+
+#[async_trait]
+impl Provider for AwsProvider {
+    fn name(&self) -> &'static str {
+        "aws"
+    }
+
+    fn node_class_kinds(&self) -> &[NodeClassKind] {
+        std::slice::from_ref(&NODE_CLASS_KIND)
+    }
+
+    fn label_registry(&self) -> Arc<LabelRegistry> {
+        Arc::clone(&self.registry)
+    }
+
+    async fn launch(&self, request: &LaunchRequest) -> Result<Instance> {
+        const OPERATION: &str = "launch instance for claim";
+        let claim = request.claim.as_str();
+        let class = self.class(OPERATION, &request.node_class)?;
+        ready(OPERATION, claim, &class)?;
+        let found = self.instances.of_claim(claim).await;
+        let found = found.map_err(|error| cloud_error("find instance of claim", claim, &error))?;
+        if let Some(instance) = found {
+            tracing::info!(claim, instance = %instance.id, "adopted instance launched before");
+            return Ok(self.view(&instance));
+        }
+        let types = self.list(OPERATION, &class)?;
+        let mut launched = self.launcher.launch(request, &class, &types).await?;
+        let id = InstanceId::from(launched.instance.as_str());
+        self.instances.launched(&id);
+        let wants_efa = !request.requests.amount(crate::instance_type::capacity::EFA).is_zero();
+        launched.efa = wants_efa || class.spec.network_interfaces.is_some();
+        Ok(instance_view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now()))
+    }
+
+    async fn terminate(&self, id: &ProviderId) -> Result<Termination> {
+        const OPERATION: &str = "terminate instance";
+        let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
+        let ended = self.instances.terminate(&instance).await;
+        ended.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))
+    }
+
+    async fn instance(&self, id: &ProviderId, read: Read) -> Result<Instance> {
+        const OPERATION: &str = "read instance";
+        let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
+        let found = self.instances.get(&instance, read).await;
+        let found = found.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
+        found.map(|instance| self.view(&instance)).ok_or_else(|| {
+            Error::new(Kind::NotFound, OPERATION, id.as_str(), "EC2 has no such instance, or it is terminated")
+        })
+    }
+
+    async fn instances(&self) -> Result<Vec<Instance>> {
+        let listed = self.instances.list().await;
+        let listed = listed.map_err(|error| cloud_error("list instances of", &self.settings.cluster_name, &error))?;
+        Ok(listed.iter().map(|instance| self.view(instance)).collect())
+    }
+
+    async fn instance_types(&self, pool: &Pool) -> Result<Arc<[Arc<InstanceType>]>> {
+        const OPERATION: &str = "list instance types for node class";
+        let class = self.class(OPERATION, &pool.template.node_class)?;
+        self.list(OPERATION, &class)
+    }
+
+    async fn drift(&self, claim: &Claim) -> Result<Option<DriftReason>> {
+        const OPERATION: &str = "compare instance of claim";
+        if claim.pool.is_none() || !NODE_CLASS_KIND.owns(&claim.node_class) {
+            return Ok(None);
+        }
+        let Lookup::Found(class) = self.classes.get(&claim.node_class.name) else { return Ok(None) };
+        if class.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let types = self.types.list(&class).ok();
+        let name = claim.instance_type();
+        let of_type = types.as_ref().zip(name.as_ref()).and_then(|(types, name)| named(types, name.as_str()));
+        if let Some(reason) = drift::of_claim(claim, &class, of_type, &self.registry) {
+            return Ok(Some(reason));
+        }
+        let Some(instance) = claim.provider_id.as_ref().and_then(instance_of) else { return Ok(None) };
+        let found = self.instances.get(&instance, Read::Cached).await;
+        let found = found.map_err(|error| cloud_error(OPERATION, claim.name.as_str(), &error))?;
+        Ok(found.and_then(|instance| drift::of_instance(&instance, &class)))
+    }
+
+    async fn tag(&self, id: &ProviderId, claim: &ClaimName, node: &NodeName) -> Result<()> {
+        const OPERATION: &str = "tag instance";
+        let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
+        let tagged = self.instances.tag(&instance, claim.as_str(), node.as_str()).await;
+        tagged.map(drop).map_err(|error| cloud_error(OPERATION, id.as_str(), &error))
+    }
+
+    fn repair_policies(&self) -> &[RepairPolicy] {
+        &repair::POLICIES
+    }
+}
+
+fn named<'a>(types: &'a [Arc<InstanceType>], name: &str) -> Option<&'a InstanceType> {
+    // The catalogue is ordered by name.
+    let position = types.binary_search_by(|one| one.name.as_str().cmp(name)).ok()?;
+    types.get(position).map(Arc::as_ref)
+}
+
+/// Refuses a NodeClass that is not known to be launchable as it is now (spec 5.1).
+fn ready(operation: &'static str, claim: &str, class: &EC2NodeClass) -> Result<()> {
+    let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let condition = conditions.iter().find(|condition| condition.kind == "Ready");
+    let unknown = || {
+        let text = "the readiness of the node class is not known yet";
+        Error::new(Kind::Transient, operation, claim, text).with_reason("NodeClassReadinessUnknown")
+    };
+    let condition = condition.ok_or_else(unknown)?;
+    match condition.status {
+        ConditionStatus::False => Err(not_ready(operation, claim, &condition.message)),
+        ConditionStatus::Unknown => Err(unknown()),
+        ConditionStatus::True if condition.observed_generation != class.metadata.generation => {
+            Err(not_ready(operation, claim, "the node class was changed and is being resolved again"))
+        }
+        ConditionStatus::True => Ok(()),
+    }
+}
+
+fn not_ready(operation: &'static str, subject: &str, message: &str) -> Error {
+    Error::new(Kind::NodeClassNotReady, operation, subject, message)
+}
+
+fn foreign(operation: &'static str, id: &ProviderId) -> Error {
+    Error::new(Kind::Invalid, operation, id.as_str(), "not a provider id of EC2, expected aws:///<zone>/<instance>")
+}

@@ -1,0 +1,35 @@
+//! Label keys and values AWS gives a meaning to (spec aws-provider 1.9).
+
+use karpenter_api::labels::{self, aws};
+use karpenter_model::{LabelKey, LabelRegistry, LabelValue};
+
+/// The core registry extended by AWS's labels.
+pub fn label_registry() -> LabelRegistry {
+    let mut registry = LabelRegistry::core();
+    registry.well_known.extend(aws::WELL_KNOWN.map(LabelKey::from));
+    registry.restricted_domains.insert(aws::DOMAIN.to_owned());
+    registry
+        .normalized_keys
+        .extend(aws::NORMALIZED.map(|(old, new)| (LabelKey::from(old), LabelKey::from(new))));
+    registry
+        .well_known_values
+        .insert(aws::INSTANCE_TENANCY.into(), aws::TENANCIES.map(LabelValue::from).into());
+    registry.reservation_id = Some(aws::CAPACITY_RESERVATION_ID.into());
+    registry.reserved_labels = aws::RESERVED_CAPACITY.map(LabelKey::from).into();
+    debug_assert!(registry.is_well_known(labels::CAPACITY_TYPE));
+    registry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_domain_is_restricted_to_the_labels_we_define() {
+        let registry = label_registry();
+        assert!(!registry.is_restricted(aws::INSTANCE_FAMILY));
+        assert!(registry.is_restricted("karpenter.k8s.aws/something"));
+        assert!(registry.is_restricted("sub.karpenter.k8s.aws/something"));
+        assert_eq!(registry.normalize_key(&"topology.ebs.csi.aws.com/zone".into()), labels::ZONE);
+    }
+}
