@@ -1,0 +1,401 @@
+//! The index told in every order, and each rule of the merged views.
+
+mod orders;
+mod promises;
+
+use std::collections::BTreeMap;
+
+use karpenter_model::{
+    Annotations, Condition, ConditionStatus, ConditionType, Disruption, Labels, NodeClassRef, PodPhase,
+    Quantity, Requirements, Template, label,
+};
+
+use super::*;
+use crate::event::{Listed, Seen};
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).expect("in range")
+}
+
+fn cluster() -> Cluster {
+    Cluster::new(Arc::default(), Arc::default())
+}
+
+fn cpu(units: i64) -> Resources {
+    Resources::new().with("cpu", Quantity::from_units(units))
+}
+
+fn pod(name: &str, node: Option<&str>) -> Pod {
+    let mut pod = Pod::pending(PodKey::new("ns", name), name, at(0));
+    pod.node_name = node.map(NodeName::from);
+    pod.unschedulable = node.is_none();
+    pod
+}
+
+/// A launched claim of pool `web`, promising 4 cpu; its provider id ends like its name.
+fn claim(name: &str) -> Claim {
+    Claim {
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        pool: Some("web".into()),
+        node_class: NodeClassRef::default(),
+        labels: Labels::from([(label::NODE_POOL.into(), "web".into())]),
+        annotations: Annotations::new(),
+        requirements: Requirements::new(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        requests: cpu(1),
+        expire_after: None,
+        termination_grace_period: None,
+        created_at: at(0),
+        deletion: None,
+        finalizers: Vec::new(),
+        provider_id: Some(format!("cloud:///{name}").into()),
+        node_name: None,
+        image_id: None,
+        capacity: cpu(4),
+        allocatable: cpu(4),
+        conditions: BTreeMap::new(),
+        last_pod_event: None,
+    }
+}
+
+fn unlaunched(name: &str) -> Claim {
+    Claim { provider_id: None, capacity: Resources::new(), allocatable: Resources::new(), ..claim(name) }
+}
+
+fn terminating(mut claim: Claim) -> Claim {
+    let condition = Condition {
+        status: ConditionStatus::True,
+        reason: String::new(),
+        message: String::new(),
+        last_transition: at(0),
+        observed_generation: 1,
+    };
+    claim.conditions.insert(ConditionType::InstanceTerminating, condition);
+    claim
+}
+
+/// The Node of [`claim`], with 3 cpu; initialized or not.
+fn node(name: &str, claim: &str, initialized: bool) -> NodeObject {
+    let mut node = NodeObject::bare(name, at(10));
+    node.provider_id = Some(format!("cloud:///{claim}").into());
+    node.capacity = cpu(3);
+    node.allocatable = cpu(3);
+    node.labels.insert(label::NODE_POOL.into(), "web".into());
+    node.labels.insert(label::INSTANCE_TYPE.into(), "small".into());
+    if initialized {
+        node.labels.insert(label::REGISTERED.into(), "true".into());
+        node.labels.insert(label::INITIALIZED.into(), "true".into());
+    }
+    node
+}
+
+fn unmanaged(name: &str) -> NodeObject {
+    NodeObject { capacity: cpu(2), ..NodeObject::bare(name, at(10)) }
+}
+
+fn pool() -> Pool {
+    Pool {
+        name: "web".into(),
+        uid: "uid-web".into(),
+        weight: 0,
+        limits: None,
+        replicas: None,
+        template: Template::default(),
+        disruption: Disruption::default(),
+        hash: String::new(),
+        ready: true,
+        deleting: false,
+    }
+}
+
+fn tell(cluster: &mut Cluster, events: impl IntoIterator<Item = Event>) {
+    for event in events {
+        cluster.apply(event);
+    }
+}
+
+fn gone_claim(name: &str, version: u64) -> Event {
+    Event::Claim(Seen::Gone { key: name.into(), version: Version(version) })
+}
+
+fn gone_node(name: &str, version: u64) -> Event {
+    Event::Node(Seen::Gone { key: name.into(), version: Version(version) })
+}
+
+fn ids(snapshot: &Snapshot) -> Vec<&str> {
+    snapshot.nodes.iter().map(|node| node.id.as_str()).collect()
+}
+
+fn pods_on(snapshot: &Snapshot, id: &str) -> Vec<String> {
+    let node = snapshot.nodes.iter().find(|node| node.id == id).expect("the machine is there");
+    node.pods.iter().map(|pod| pod.key.name.to_string()).collect()
+}
+
+#[test]
+fn claim_and_node_of_one_machine_are_merged_whichever_comes_first() {
+    let events = [Event::claim(Version(1), claim("c1")), Event::node(Version(2), node("n1", "c1", true))];
+    for reversed in [false, true] {
+        let mut events = events.to_vec();
+        if reversed {
+            events.reverse();
+        }
+        let mut cluster = cluster();
+        tell(&mut cluster, events);
+        let snapshot = cluster.snapshot(at(20));
+        assert_eq!(ids(&snapshot), ["cloud:///c1"]);
+        assert!(snapshot.nodes[0].claim.is_some() && snapshot.nodes[0].name.is_some());
+    }
+}
+
+#[test]
+fn a_machine_leaves_when_both_its_objects_are_gone() {
+    let mut cluster = cluster();
+    tell(
+        &mut cluster,
+        [Event::claim(Version(1), claim("c1")), Event::node(Version(2), node("n1", "c1", true))],
+    );
+    cluster.apply(gone_node("n1", 3));
+    assert_eq!(cluster.snapshot(at(20)).nodes.len(), 1);
+    cluster.apply(gone_claim("c1", 4));
+    assert_eq!(cluster.snapshot(at(20)).nodes.len(), 0);
+    assert!(cluster.derived.members.is_empty() && cluster.derived.machines.is_empty());
+}
+
+#[test]
+fn a_node_that_does_not_say_what_it_is_yet_is_not_looked_at() {
+    let mut silent = node("n1", "c1", false);
+    silent.labels.remove(label::INSTANCE_TYPE);
+    let nameless = NodeObject { provider_id: None, ..node("n2", "c2", false) };
+    let mut cluster = cluster();
+    tell(&mut cluster, [Event::node(Version(1), silent), Event::node(Version(2), nameless)]);
+    assert_eq!(cluster.snapshot(at(20)).nodes.len(), 0);
+    tell(
+        &mut cluster,
+        [Event::node(Version(3), node("n1", "c1", false)), Event::node(Version(4), node("n2", "c2", false))],
+    );
+    assert_eq!(ids(&cluster.snapshot(at(20))), ["cloud:///c1", "cloud:///c2"]);
+}
+
+#[test]
+fn an_unmanaged_node_is_known_by_its_name_and_a_claim_of_that_name_is_another_machine() {
+    let mut cluster = cluster();
+    tell(&mut cluster, [Event::node(Version(1), unmanaged("x")), Event::claim(Version(2), unlaunched("x"))]);
+    assert_eq!(ids(&cluster.snapshot(at(20))), ["nodeclaim/x", "x"]);
+    tell(&mut cluster, [gone_claim("x", 3), gone_node("x", 4)]);
+    assert_eq!(cluster.snapshot(at(20)).nodes.len(), 0);
+}
+
+#[test]
+fn a_changed_provider_id_leaves_nothing_behind() {
+    let mut cluster = cluster();
+    tell(
+        &mut cluster,
+        [Event::node(Version(1), node("n1", "old", true)), Event::pod(Version(2), pod("p", Some("n1")))],
+    );
+    cluster.apply(Event::node(Version(3), node("n1", "new", true)));
+    let snapshot = cluster.snapshot(at(20));
+    assert_eq!(ids(&snapshot), ["cloud:///new"]);
+    assert_eq!(pods_on(&snapshot, "cloud:///new"), ["p"]);
+}
+
+#[test]
+fn pods_follow_their_node_name_and_leave_when_they_end() {
+    let mut cluster = cluster();
+    // The pod is told before its node.
+    tell(
+        &mut cluster,
+        [Event::pod(Version(1), pod("p", Some("n1"))), Event::node(Version(2), unmanaged("n1"))],
+    );
+    tell(&mut cluster, [Event::node(Version(3), unmanaged("n2"))]);
+    assert_eq!(pods_on(&cluster.snapshot(at(20)), "n1"), ["p"]);
+    cluster.apply(Event::pod(Version(4), Pod { uid: "again".into(), ..pod("p", Some("n2")) }));
+    let snapshot = cluster.snapshot(at(20));
+    assert_eq!((pods_on(&snapshot, "n1").len(), pods_on(&snapshot, "n2")), (0, vec!["p".to_owned()]));
+    cluster.apply(Event::pod(Version(5), Pod { phase: PodPhase::Succeeded, ..pod("p", Some("n2")) }));
+    assert_eq!(pods_on(&cluster.snapshot(at(20)), "n2").len(), 0);
+    assert!(cluster.derived.bound.is_empty());
+}
+
+#[test]
+fn pending_pods_come_and_go() {
+    let mut cluster = cluster();
+    cluster.apply(Event::pod(Version(1), pod("p", None)));
+    assert_eq!(cluster.snapshot(at(0)).pending.len(), 1);
+    cluster.apply(Event::pod(Version(2), pod("p", Some("n1"))));
+    assert_eq!(cluster.snapshot(at(0)).pending.len(), 0);
+    cluster.apply(Event::pod(Version(3), pod("q", None)));
+    cluster.apply(Event::Pod(Seen::Gone { key: PodKey::new("ns", "q"), version: Version(4) }));
+    assert_eq!(cluster.snapshot(at(0)).pending.len(), 0);
+}
+
+#[test]
+fn usage_follows_every_transition_and_subtracts_once() {
+    let web: PoolName = "web".into();
+    let mut cluster = cluster();
+    let expect = |cluster: &mut Cluster, cpu: i64, nodes: i64, why: &str| {
+        let usage = cluster.usage(&web);
+        let seen = (usage.amount("cpu"), usage.amount("nodes"));
+        assert_eq!(seen, (Quantity::from_units(cpu), Quantity::from_units(nodes)), "{why}");
+    };
+    expect(&mut cluster, 0, 0, "nothing yet");
+    cluster.apply(Event::claim(Version(1), claim("c1")));
+    expect(&mut cluster, 4, 1, "promised");
+    cluster.apply(Event::node(Version(2), node("n1", "c1", false)));
+    expect(&mut cluster, 3, 1, "the node's own value, where it has one");
+    cluster.apply(Event::node(Version(3), node("n1", "c1", true)));
+    cluster.apply(Event::claim(Version(4), claim("c2")));
+    expect(&mut cluster, 7, 2, "two machines");
+    cluster.mark_for_deletion([&"c1".into()]);
+    cluster.mark_for_deletion([&"c1".into()]);
+    expect(&mut cluster, 4, 1, "marked twice");
+    cluster.apply(Event::claim(Version(5), Claim { deletion: Some(at(5)), ..claim("c1") }));
+    cluster.apply(Event::claim(Version(6), terminating(Claim { deletion: Some(at(5)), ..claim("c1") })));
+    expect(&mut cluster, 4, 1, "already left out");
+    cluster.unmark([&"c1".into()]);
+    expect(&mut cluster, 4, 1, "its claim is still being deleted");
+    cluster.apply(gone_node("n1", 7));
+    cluster.apply(gone_claim("c1", 8));
+    expect(&mut cluster, 4, 1, "gone");
+    cluster.mark_for_deletion([&"c2".into()]);
+    expect(&mut cluster, 0, 0, "empty");
+    assert_eq!(cluster.usage(&web), Resources::new(), "and not zeros");
+    cluster.unmark([&"c2".into()]);
+    expect(&mut cluster, 4, 1, "back");
+}
+
+#[test]
+fn marks_die_with_their_claim() {
+    let mut cluster = cluster();
+    cluster.mark_for_deletion([&"c1".into()]);
+    cluster.apply(Event::claim(Version(1), claim("c1")));
+    assert!(!cluster.snapshot(at(0)).nodes[0].marked_for_deletion, "nobody knew it when it was marked");
+    cluster.mark_for_deletion([&"c1".into()]);
+    assert!(cluster.snapshot(at(0)).nodes[0].marked_for_deletion);
+    cluster.apply(gone_claim("c1", 2));
+    cluster.apply(Event::claim(Version(3), Claim { uid: "another".into(), ..claim("c1") }));
+    assert!(!cluster.snapshot(at(0)).nodes[0].marked_for_deletion);
+}
+
+#[test]
+fn nominations_are_extended_and_expire() {
+    let mut cluster = cluster();
+    assert!(!cluster.nominate(&Target::Node("n1".into()), at(0)), "no such machine");
+    cluster.apply(Event::node(Version(1), unmanaged("n1")));
+    assert!(cluster.nominate(&Target::Node("n1".into()), at(0)));
+    let until = |cluster: &mut Cluster, now| cluster.snapshot(at(now)).nodes[0].nominated_until;
+    assert_eq!(until(&mut cluster, 5), Some(at(20)));
+    cluster.nominate(&Target::Node("n1".into()), at(10));
+    assert_eq!(until(&mut cluster, 29), Some(at(30)));
+    assert_eq!(until(&mut cluster, 30), None);
+    cluster.apply(gone_node("n1", 2));
+    cluster.snapshot(at(31));
+    assert!(cluster.own.nominated.is_empty());
+}
+
+#[test]
+fn disturbances_are_what_may_allow_another_consolidation() {
+    let mut cluster = cluster();
+    let mut last = cluster.disturbances();
+    let mut step = |cluster: &mut Cluster, event: Event, disturbs: bool, why: &str| {
+        cluster.apply(event);
+        let now = cluster.disturbances();
+        assert_eq!(now > last, disturbs, "{why}");
+        last = now;
+    };
+    step(&mut cluster, Event::claim(Version(1), claim("c1")), true, "a machine came");
+    step(
+        &mut cluster,
+        Event::node(Version(2), node("n1", "c1", false)),
+        false,
+        "its node is not initialized",
+    );
+    step(&mut cluster, Event::node(Version(3), node("n1", "c1", true)), true, "now it is");
+    let mut labelled = node("n1", "c1", true);
+    labelled.labels.insert("team".into(), "a".into());
+    step(&mut cluster, Event::node(Version(4), labelled), false, "a label");
+    step(&mut cluster, Event::pod(Version(5), pod("p", Some("n1"))), true, "a pod came");
+    let gone = Event::Pod(Seen::Gone { key: PodKey::new("ns", "p"), version: Version(6) });
+    step(&mut cluster, gone, true, "a pod went");
+    step(&mut cluster, Event::pool(Version(7), pool()), true, "a pool changed");
+    step(
+        &mut cluster,
+        Event::claim(Version(8), Claim { deletion: Some(at(1)), ..claim("c1") }),
+        true,
+        "leaving",
+    );
+    step(&mut cluster, gone_node("n1", 9), true, "no longer initialized");
+    step(&mut cluster, gone_claim("c1", 10), true, "a machine went");
+}
+
+#[test]
+fn a_list_drops_what_it_lacks_and_keeps_what_we_created_meanwhile() {
+    let mut cluster = cluster();
+    tell(&mut cluster, [Event::claim(Version(1), claim("lost")), Event::claim(Version(2), claim("kept"))]);
+    let began = cluster.begin_list();
+    cluster.created(Version(9), unlaunched("ours"), []);
+    cluster.apply(Event::claim(Version(2), claim("kept")));
+    cluster.finish_list(&Listed::Claims(["kept".into()].into()), began);
+    assert_eq!(ids(&cluster.snapshot(at(0))), ["cloud:///kept", "nodeclaim/ours"]);
+    cluster.apply(Event::claim(Version(1), claim("lost")));
+    assert_eq!(cluster.snapshot(at(0)).nodes.len(), 2, "a late event does not resurrect it");
+}
+
+#[test]
+fn the_index_is_primed_when_every_needed_kind_was_listed() {
+    let mut cluster = cluster();
+    assert_eq!(cluster.unlisted(), ["pods", "nodes", "claims", "pools", "daemons"]);
+    let began = cluster.begin_list();
+    for listed in [
+        Listed::Pods([].into()),
+        Listed::Nodes([].into()),
+        Listed::Claims([].into()),
+        Listed::Pools([].into()),
+        Listed::Daemons([].into()),
+    ] {
+        cluster.finish_list(&listed, began);
+    }
+    assert!(cluster.unlisted().is_empty());
+}
+
+#[test]
+fn untouched_machines_are_shared_between_snapshots() {
+    let mut cluster = cluster();
+    tell(&mut cluster, [Event::claim(Version(1), claim("c1")), Event::claim(Version(2), claim("c2"))]);
+    let before = cluster.snapshot(at(0));
+    cluster.apply(Event::claim(Version(3), terminating(claim("c1"))));
+    let after = cluster.snapshot(at(0));
+    assert!(!Arc::ptr_eq(&before.nodes[0], &after.nodes[0]));
+    assert!(Arc::ptr_eq(&before.nodes[1], &after.nodes[1]));
+    assert!(after.revision > before.revision);
+    assert!(!before.nodes[0].is_leaving(), "the older snapshot is not touched");
+}
+
+#[test]
+fn a_heartbeat_changes_nothing() {
+    let mut cluster = cluster();
+    cluster.apply(Event::node(Version(1), unmanaged("n1")));
+    let revision = cluster.revision();
+    assert!(!cluster.apply(Event::node(Version(2), unmanaged("n1"))));
+    assert_eq!(cluster.revision(), revision);
+}
+
+#[test]
+fn two_nodes_of_one_machine_are_one_machine_with_all_pods() {
+    let mut cluster = cluster();
+    tell(
+        &mut cluster,
+        [
+            Event::node(Version(1), node("n2", "c1", true)),
+            Event::node(Version(2), node("n1", "c1", true)),
+            Event::pod(Version(3), pod("a", Some("n2"))),
+            Event::pod(Version(4), pod("b", Some("n1"))),
+        ],
+    );
+    let snapshot = cluster.snapshot(at(0));
+    assert_eq!(snapshot.nodes[0].name.as_ref().map(NodeName::as_str), Some("n1"));
+    assert_eq!(pods_on(&snapshot, "cloud:///c1"), ["a", "b"]);
+    let (claims, nodes) = cluster.members(&"cloud:///c1".into());
+    assert_eq!((claims.len(), nodes.len()), (0, 2));
+}

@@ -1,0 +1,168 @@
+//! Claims before their launch: what they count as, whom they serve, and that nobody waits for them.
+
+use karpenter_model::{CapacityType, LabelRegistry, Offering, Overhead, Price, Requirement};
+
+use super::*;
+
+fn instance_type(name: &str, units: i64) -> Arc<InstanceType> {
+    let registry = LabelRegistry::core();
+    let zone: Requirements = [Requirement::one_of(label::ZONE.into(), ["a".into()])].into_iter().collect();
+    assert!(registry.is_well_known(label::ZONE));
+    Arc::new(InstanceType {
+        name: name.into(),
+        requirements: [
+            Requirement::one_of(label::INSTANCE_TYPE.into(), [name.into()]),
+            Requirement::one_of(label::ZONE.into(), ["a".into()]),
+        ]
+        .into_iter()
+        .collect(),
+        capacity: cpu(units),
+        overhead: Overhead { kube_reserved: cpu(1), ..Overhead::default() },
+        offerings: vec![Offering {
+            zone: "a".into(),
+            capacity_type: CapacityType::OnDemand,
+            requirements: zone,
+            price: Price::from_nanos(1),
+            available: false,
+            reservation: None,
+            capacity_override: Resources::new(),
+            overhead_override: Resources::new(),
+        }],
+    })
+}
+
+fn requiring(key: &str, values: &[&str]) -> Claim {
+    let values = values.iter().map(|value| (*value).into());
+    let requirements = [Requirement::one_of(key.into(), values)].into_iter().collect();
+    Claim { requirements, requests: cpu(2), ..unlaunched("c1") }
+}
+
+fn view(claim: Claim, types: &[Arc<InstanceType>]) -> Node {
+    let mut cluster = cluster();
+    cluster.set_instance_types(&"web".into(), Some(types.into()));
+    cluster.created(Version(1), claim, []);
+    cluster.snapshot(at(0)).nodes[0].as_ref().clone()
+}
+
+#[test]
+fn counts_as_the_least_it_can_become() {
+    let types = [instance_type("tiny", 2), instance_type("small", 4), instance_type("large", 16)];
+    let cases = [
+        (requiring(label::INSTANCE_TYPE, &["small", "large"]), 3, 4),
+        (requiring(label::INSTANCE_TYPE, &["large"]), 15, 16),
+        // `tiny` cannot hold the 2 cpu asked for after its overhead.
+        (requiring(label::INSTANCE_TYPE, &["tiny", "large"]), 15, 16),
+        // Nothing known: what it asks for.
+        (requiring(label::INSTANCE_TYPE, &["unknown"]), 2, 2),
+    ];
+    for (claim, allocatable, capacity) in cases {
+        let text = format!("{}", claim.requirements);
+        let node = view(claim, &types);
+        assert_eq!(node.effective_allocatable(), cpu(allocatable), "{text}");
+        assert_eq!(node.effective_capacity().amount("cpu"), Quantity::from_units(capacity), "{text}");
+    }
+}
+
+#[test]
+fn carries_the_labels_its_requirements_leave_no_choice_about() {
+    let label = |values: &[&str]| {
+        let node = view(requiring(label::ZONE, values), &[]);
+        node.effective_labels().get(label::ZONE).map(ToString::to_string)
+    };
+    assert_eq!(label(&["a"]), Some("a".to_owned()));
+    assert_eq!(label(&["a", "b"]), None);
+}
+
+#[test]
+fn new_instance_types_change_what_it_counts_as() {
+    let mut cluster = cluster();
+    cluster.created(Version(1), requiring(label::INSTANCE_TYPE, &["small"]), []);
+    let allocatable = |cluster: &mut Cluster| cluster.snapshot(at(0)).nodes[0].effective_allocatable();
+    assert_eq!(allocatable(&mut cluster), cpu(2));
+    cluster.set_instance_types(&"web".into(), Some([instance_type("small", 4)].into()));
+    assert_eq!(allocatable(&mut cluster), cpu(3));
+    let revision = cluster.revision();
+    cluster.set_instance_types(&"web".into(), Some([instance_type("small", 4)].into()));
+    assert_eq!(cluster.revision(), revision, "the same types");
+    cluster.set_instance_types(&"web".into(), None);
+    assert_eq!(allocatable(&mut cluster), cpu(2));
+}
+
+#[test]
+fn holds_its_pods_until_it_is_launched_and_then_they_are_planned_again() {
+    let mut cluster = cluster();
+    tell(&mut cluster, [Event::pod(Version(1), pod("p", None)), Event::pod(Version(2), pod("other", None))]);
+    cluster.created(Version(3), unlaunched("c1"), [PodKey::new("ns", "p")]);
+    let snapshot = cluster.snapshot(at(0));
+    assert_eq!(pods_on(&snapshot, "nodeclaim/c1"), ["p"]);
+    let pending: Vec<_> = snapshot.pending.iter().map(|pod| pod.key.name.as_str()).collect();
+    assert_eq!(pending, ["other"], "nobody else waits");
+    cluster.apply(Event::claim(Version(4), claim("c1")));
+    let snapshot = cluster.snapshot(at(0));
+    assert_eq!(ids(&snapshot), ["cloud:///c1"]);
+    assert_eq!((pods_on(&snapshot, "cloud:///c1").len(), snapshot.pending.len()), (0, 2));
+    assert!(cluster.own.promises.claim_of(&PodKey::new("ns", "p")).is_none());
+}
+
+#[test]
+fn a_claim_that_ends_before_its_launch_gives_its_pods_back() {
+    let mut cluster = cluster();
+    cluster.apply(Event::pod(Version(1), pod("p", None)));
+    cluster.created(Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
+    assert_eq!(cluster.snapshot(at(0)).pending.len(), 0);
+    cluster.apply(gone_claim("c1", 3));
+    let snapshot = cluster.snapshot(at(0));
+    assert_eq!((snapshot.pending.len(), snapshot.nodes.len()), (1, 0));
+}
+
+#[test]
+fn a_promised_pod_that_is_bound_or_gone_no_longer_counts() {
+    let events = [
+        Event::pod(Version(9), pod("p", Some("n1"))),
+        Event::Pod(Seen::Gone { key: PodKey::new("ns", "p"), version: Version(9) }),
+    ];
+    for event in events {
+        let mut cluster = cluster();
+        cluster.apply(Event::pod(Version(1), pod("p", None)));
+        cluster.created(Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
+        cluster.snapshot(at(0));
+        cluster.apply(event);
+        let snapshot = cluster.snapshot(at(0));
+        assert_eq!((pods_on(&snapshot, "nodeclaim/c1").len(), snapshot.pending.len()), (0, 0));
+    }
+}
+
+#[test]
+fn a_pod_is_promised_one_place_only() {
+    let mut cluster = cluster();
+    cluster.apply(Event::pod(Version(1), pod("p", None)));
+    cluster.created(Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
+    cluster.created(Version(3), unlaunched("c2"), [PodKey::new("ns", "p")]);
+    let snapshot = cluster.snapshot(at(0));
+    assert_eq!(pods_on(&snapshot, "nodeclaim/c1").len(), 0);
+    assert_eq!(pods_on(&snapshot, "nodeclaim/c2"), ["p"]);
+}
+
+#[test]
+fn the_watch_confirms_what_we_created_and_stale_events_change_nothing() {
+    let mut cluster = cluster();
+    cluster.created(Version(5), unlaunched("c1"), []);
+    let revision = cluster.revision();
+    cluster.apply(Event::claim(Version(5), unlaunched("c1")));
+    cluster.apply(gone_claim("c1", 4));
+    assert_eq!(cluster.revision(), revision);
+    assert_eq!(cluster.snapshot(at(0)).nodes.len(), 1);
+    cluster.apply(gone_claim("c1", 6));
+    cluster.apply(Event::claim(Version(5), unlaunched("c1")));
+    assert_eq!(cluster.snapshot(at(0)).nodes.len(), 0, "not resurrected");
+}
+
+#[test]
+fn a_creation_told_after_the_watch_saw_the_launch_promises_nothing() {
+    let mut cluster = cluster();
+    cluster.apply(Event::pod(Version(1), pod("p", None)));
+    cluster.apply(Event::claim(Version(7), claim("c1")));
+    cluster.created(Version(5), unlaunched("c1"), [PodKey::new("ns", "p")]);
+    let snapshot = cluster.snapshot(at(0));
+    assert_eq!((ids(&snapshot), snapshot.pending.len()), (vec!["cloud:///c1"], 1));
+}
