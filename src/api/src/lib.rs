@@ -17,6 +17,7 @@ mod resource;
 pub mod annotations;
 pub mod cases;
 pub mod conditions;
+pub mod convert;
 pub mod crd;
 pub mod ec2nodeclass;
 pub mod labels;

@@ -1,0 +1,123 @@
+//! The way from Kubernetes objects into the model, and back for what we create.
+//!
+//! Conversions are total over what an API server accepts; what it would not accept gives an [`Error`] that
+//! names object and field, so that one odd object is skipped and reported instead of stopping a pass.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use karpenter_model::quantity::QuantityError;
+use karpenter_model::{Annotations, Labels, Quantity, Resources};
+
+use crate::quantity::RawQuantity;
+
+mod affinity;
+mod budget;
+mod claim;
+mod daemon;
+mod node;
+mod pod;
+mod pool;
+mod requests;
+mod requirement;
+mod selector;
+mod taint;
+
+pub use budget::budget;
+pub use claim::claim;
+pub use daemon::daemon;
+pub use node::node;
+pub use pod::pod;
+pub use pool::pool;
+pub use requests::{Defaults, effective_requests};
+pub use requirement::{expressions, requirements};
+pub use selector::selector;
+pub use taint::{taint_to_api, taints};
+
+/// A field the model cannot take over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read `{field}` of {object}: {problem}; correct the object")]
+pub struct Error {
+    /// Kind and name, for example ``NodePool `default` ``.
+    pub object: String,
+    /// Path of the field, for example `spec.limits.cpu`.
+    pub field: String,
+    /// What is wrong with its value.
+    pub problem: String,
+}
+
+/// A problem with one field, before it is known whose field it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    field: String,
+    problem: String,
+}
+
+impl FieldError {
+    fn new(field: &str, problem: impl Display) -> Self {
+        Self { field: field.to_owned(), problem: problem.to_string() }
+    }
+
+    /// The value is not among those the field may have.
+    fn unknown(field: &str, value: &str) -> Self {
+        Self::new(field, format_args!("`{value}` is not a known value"))
+    }
+
+    /// Puts a parent path in front.
+    fn below(mut self, parent: &str) -> Self {
+        self.field = format!("{parent}.{}", self.field);
+        self
+    }
+
+    /// Says whose field it is.
+    fn of(self, kind: &str, name: &str) -> Error {
+        Error { object: format!("{kind} `{name}`"), field: self.field, problem: self.problem }
+    }
+}
+
+/// A quantity in one of its written forms.
+trait Written {
+    fn read(&self) -> Result<Quantity, QuantityError>;
+}
+
+impl Written for ApiQuantity {
+    fn read(&self) -> Result<Quantity, QuantityError> {
+        self.0.parse()
+    }
+}
+
+impl Written for RawQuantity {
+    fn read(&self) -> Result<Quantity, QuantityError> {
+        match self {
+            Self::Integer(units) => Ok(Quantity::from_units(*units)),
+            Self::Text(text) => text.parse(),
+        }
+    }
+}
+
+/// Reads quantities by resource name.
+fn resources<Q: Written>(
+    field: &str,
+    written: Option<&BTreeMap<String, Q>>,
+) -> Result<Resources, FieldError> {
+    let mut amounts = Resources::new();
+    for (name, quantity) in written.into_iter().flatten() {
+        let read = quantity.read().map_err(|error| FieldError::new(&format!("{field}.{name}"), error))?;
+        amounts.set(name, read);
+    }
+    Ok(amounts)
+}
+
+fn labels(written: Option<&BTreeMap<String, String>>) -> Labels {
+    written.into_iter().flatten().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
+}
+
+fn annotations(written: Option<&BTreeMap<String, String>>) -> Annotations {
+    written.cloned().unwrap_or_default()
+}
+
+/// The text, unless it is absent or empty.
+fn present(text: Option<&String>) -> Option<&str> {
+    text.map(String::as_str).filter(|text| !text.is_empty())
+}

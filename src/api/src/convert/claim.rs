@@ -1,0 +1,129 @@
+//! `NodeClaim` to the model's claim.
+
+use karpenter_model::condition::ConditionType;
+use karpenter_model::{Claim, Condition, LabelRegistry, NodeClassRef, label};
+
+use super::pool::{span, span_or_never};
+use super::{Error, FieldError, annotations, labels, present, requirements, resources, taints};
+use crate::nodeclaim::NodeClaim;
+use crate::{ConditionStatus, NodeClaimStatus};
+
+/// Reads a claim; conditions of types nobody reads are left out.
+pub fn claim(object: &NodeClaim, registry: &LabelRegistry) -> Result<Claim, Error> {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    read(object, name, registry).map_err(|error| error.of("NodeClaim", name))
+}
+
+fn read(object: &NodeClaim, name: &str, registry: &LabelRegistry) -> Result<Claim, FieldError> {
+    let (metadata, spec) = (&object.metadata, &object.spec);
+    let empty = NodeClaimStatus::default();
+    let status = object.status.as_ref().unwrap_or(&empty);
+    let labels = labels(metadata.labels.as_ref());
+    let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    Ok(Claim {
+        name: name.into(),
+        uid: metadata.uid.as_deref().unwrap_or_default().into(),
+        pool: labels.get(label::NODE_POOL).map(|pool| pool.as_str().into()),
+        node_class: NodeClassRef::from(&spec.node_class_ref),
+        labels,
+        annotations: annotations(metadata.annotations.as_ref()),
+        requirements: requirements(registry, &spec.requirements),
+        taints: taints("spec.taints", spec.taints.as_ref())?,
+        startup_taints: taints("spec.startupTaints", spec.startup_taints.as_ref())?,
+        requests: resources("spec.resources.requests", requests)?,
+        expire_after: span_or_never("spec.expireAfter", &spec.expire_after)?,
+        termination_grace_period: span(
+            "spec.terminationGracePeriod",
+            spec.termination_grace_period.as_ref(),
+        )?,
+        created_at: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
+        deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        finalizers: metadata.finalizers.clone().unwrap_or_default(),
+        provider_id: present(status.provider_id.as_ref()).map(Into::into),
+        node_name: present(status.node_name.as_ref()).map(Into::into),
+        image_id: present(status.image_id.as_ref()).map(Into::into),
+        capacity: resources("status.capacity", status.capacity.as_ref())?,
+        allocatable: resources("status.allocatable", status.allocatable.as_ref())?,
+        conditions: status.conditions.iter().filter_map(condition).collect(),
+        last_pod_event: status.last_pod_event_time.as_ref().map(|time| time.0),
+    })
+}
+
+fn condition(written: &crate::Condition) -> Option<(ConditionType, Condition)> {
+    let condition = Condition {
+        status: written.status.into(),
+        reason: written.reason.clone(),
+        message: written.message.clone(),
+        last_transition: written.last_transition_time.0,
+        observed_generation: written.observed_generation.unwrap_or_default(),
+    };
+    Some((ConditionType::parse(&written.kind)?, condition))
+}
+
+impl From<ConditionStatus> for karpenter_model::ConditionStatus {
+    fn from(status: ConditionStatus) -> Self {
+        match status {
+            ConditionStatus::True => Self::True,
+            ConditionStatus::False => Self::False,
+            ConditionStatus::Unknown => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::{CapacityType, Quantity};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn takes_everything_over() {
+        let object: NodeClaim = serde_json::from_value(json!({
+            "metadata": {
+                "name": "web-1", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"karpenter.sh/nodepool": "web", "karpenter.sh/capacity-type": "spot"},
+                "finalizers": ["karpenter.sh/termination"],
+            },
+            "spec": {
+                "requirements": [{"key": "a", "operator": "In", "values": ["b"]}],
+                "nodeClassRef": {"group": "g", "kind": "K", "name": "n"},
+                "resources": {"requests": {"cpu": 1}},
+            },
+            "status": {
+                "providerID": "aws:///a/i-1",
+                "nodeName": "",
+                "capacity": {"memory": "1Gi"},
+                "conditions": [
+                    {"type": "Launched", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"},
+                    {"type": "SomethingElse", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"},
+                ],
+            },
+        }))
+        .unwrap();
+        let claim = claim(&object, &LabelRegistry::core()).unwrap();
+        assert_eq!(claim.pool.as_ref().map(|pool| pool.as_str()), Some("web"));
+        assert_eq!(claim.capacity_type(), Some(CapacityType::Spot));
+        assert_eq!(claim.requests.get("cpu"), Some(Quantity::ONE));
+        assert_eq!(claim.capacity.get("memory"), Some(Quantity::from_bytes(1 << 30)));
+        assert_eq!(claim.node_name, None, "an empty name is no name");
+        assert!(claim.is_true(ConditionType::Launched));
+        assert_eq!(claim.conditions.len(), 1);
+        assert_eq!(claim.created_at.to_string(), "2026-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn errors_name_object_and_field() {
+        let object: NodeClaim = serde_json::from_value(json!({
+            "metadata": {"name": "web-1"},
+            "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "K", "name": "n"}},
+            "status": {"capacity": {"cpu": "much"}},
+        }))
+        .unwrap();
+        let error = claim(&object, &LabelRegistry::core()).unwrap_err();
+        assert_eq!(
+            (error.object.as_str(), error.field.as_str()),
+            ("NodeClaim `web-1`", "status.capacity.cpu")
+        );
+    }
+}

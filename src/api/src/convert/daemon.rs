@@ -1,0 +1,138 @@
+//! `DaemonSet` to the pod it puts on a new node (spec core-scheduling 16).
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1;
+use karpenter_model::{Daemon, NodeTerm, PodKey, PodOwner};
+
+use super::requests::Defaults;
+use super::{Error, FieldError, affinity, pod};
+
+/// Reads a daemon set. `newest` is its newest pod, which carries what admission changed; without one the
+/// template is read, limits standing in for missing requests.
+pub fn daemon(object: &DaemonSet, newest: Option<&v1::Pod>) -> Result<Daemon, Error> {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let pod = read(object, newest, PodKey::new(namespace, name))
+        .map_err(|error| error.of("DaemonSet", &format!("{namespace}/{name}")))?;
+    Ok(Daemon { namespace: namespace.into(), name: name.into(), pod })
+}
+
+fn read(
+    object: &DaemonSet,
+    newest: Option<&v1::Pod>,
+    key: PodKey,
+) -> Result<karpenter_model::Pod, FieldError> {
+    let template = object.spec.as_ref().map(|spec| &spec.template);
+    let mut daemon = match newest {
+        Some(newest) => pod::read(newest, key, Defaults::Done)?,
+        None => {
+            let from_template = v1::Pod {
+                metadata: template.and_then(|template| template.metadata.clone()).unwrap_or_default(),
+                spec: template.and_then(|template| template.spec.clone()),
+                status: None,
+            };
+            pod::read(&from_template, key, Defaults::FromLimits)
+                .map_err(|error| error.below("spec.template"))?
+        }
+    };
+    let of_template = match template.and_then(|template| template.spec.as_ref()) {
+        Some(spec) => affinity::required_terms(spec).map_err(|error| error.below("spec.template"))?,
+        None => Vec::new(),
+    };
+    daemon.required_terms =
+        if of_template.is_empty() { without_pin(daemon.required_terms) } else { of_template };
+    daemon.owner = PodOwner::DaemonSet;
+    daemon.node_name = None;
+    Ok(daemon)
+}
+
+/// Drops what the daemon set controller adds to bind a pod to one node. A term with nothing else allows
+/// every node.
+fn without_pin(mut terms: Vec<NodeTerm>) -> Vec<NodeTerm> {
+    for term in &mut terms {
+        term.match_fields = false;
+    }
+    if terms.iter().any(|term| term.expressions.is_empty()) { Vec::new() } else { terms }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn daemon_set(affinity: &Value) -> DaemonSet {
+        let resources = json!({"limits": {"cpu": "2"}});
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "kube-system", "name": "cni"},
+            "spec": {"selector": {}, "template": {
+                "metadata": {"labels": {"app": "cni"}},
+                "spec": {"affinity": affinity, "containers": [{"name": "c", "resources": resources}]},
+            }},
+        }))
+        .unwrap()
+    }
+
+    fn required(term: &Value) -> Value {
+        json!({"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
+        }})
+    }
+
+    fn running(term: &Value) -> v1::Pod {
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "kube-system", "name": "cni-x1"},
+            "spec": {
+                "nodeName": "n",
+                "affinity": required(term),
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}],
+            },
+        }))
+        .unwrap()
+    }
+
+    fn pin() -> Value {
+        json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]})
+    }
+
+    #[test]
+    fn template_stands_in_with_limits_as_requests() {
+        let daemon = daemon(&daemon_set(&json!(null)), None).unwrap();
+        assert_eq!(daemon.pod.requests.amount("cpu").to_string(), "2");
+        assert_eq!(daemon.pod.key.to_string(), "kube-system/cni");
+        assert_eq!(daemon.pod.owner, PodOwner::DaemonSet);
+        assert_eq!(daemon.pod.labels.get("app").map(ToString::to_string).as_deref(), Some("cni"));
+    }
+
+    #[test]
+    fn newest_pod_wins_without_its_node() {
+        let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&pin()))).unwrap();
+        assert_eq!(daemon.pod.requests.amount("cpu").to_string(), "3");
+        assert_eq!((daemon.pod.node_name, daemon.pod.required_terms), (None, Vec::new()));
+    }
+
+    #[test]
+    fn required_affinity_of_the_template_replaces_that_of_the_pod() {
+        let term = json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]});
+        let daemon = daemon(&daemon_set(&required(&term)), Some(&running(&pin()))).unwrap();
+        assert_eq!(daemon.pod.required_terms.len(), 1);
+        assert_eq!(daemon.pod.required_terms[0].expressions[0].key, "a");
+    }
+
+    #[test]
+    fn what_admission_added_next_to_the_pin_is_kept() {
+        let mut term = pin();
+        term["matchExpressions"] = json!([{"key": "b", "operator": "Exists"}]);
+        let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&term))).unwrap();
+        assert_eq!(daemon.pod.required_terms[0].expressions[0].key, "b");
+        assert!(!daemon.pod.required_terms[0].match_fields);
+    }
+
+    #[test]
+    fn errors_name_the_daemon_set() {
+        let term = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
+        let error = daemon(&daemon_set(&required(&term)), None).unwrap_err();
+        assert_eq!(error.object, "DaemonSet `kube-system/cni`");
+        assert!(error.field.starts_with("spec.template.spec.affinity.nodeAffinity"), "{error}");
+    }
+}

@@ -1,0 +1,91 @@
+//! `Node` to the model.
+
+use k8s_openapi::api::core::v1::{Node, NodeCondition as ApiCondition};
+use karpenter_model::{ConditionStatus, NodeCondition, NodeObject};
+
+use super::{Error, FieldError, annotations, labels, present, resources, taints};
+
+/// Reads a Node.
+pub fn node(object: &Node) -> Result<NodeObject, Error> {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    read(object, name).map_err(|error| error.of("Node", name))
+}
+
+fn read(object: &Node, name: &str) -> Result<NodeObject, FieldError> {
+    let metadata = &object.metadata;
+    let spec = object.spec.as_ref();
+    let status = object.status.as_ref();
+    let owners = metadata.owner_references.iter().flatten();
+    Ok(NodeObject {
+        name: name.into(),
+        provider_id: present(spec.and_then(|spec| spec.provider_id.as_ref())).map(Into::into),
+        labels: labels(metadata.labels.as_ref()),
+        annotations: annotations(metadata.annotations.as_ref()),
+        taints: taints("spec.taints", spec.and_then(|spec| spec.taints.as_ref()))?,
+        finalizers: metadata.finalizers.clone().unwrap_or_default(),
+        owners: owners.map(|owner| owner.uid.as_str().into()).collect(),
+        capacity: resources("status.capacity", status.and_then(|status| status.capacity.as_ref()))?,
+        allocatable: resources("status.allocatable", status.and_then(|status| status.allocatable.as_ref()))?,
+        conditions: status
+            .into_iter()
+            .flat_map(|status| status.conditions.iter().flatten())
+            .map(|written| (written.type_.clone(), condition(written)))
+            .collect(),
+        created_at: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
+        deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+    })
+}
+
+fn condition(written: &ApiCondition) -> NodeCondition {
+    NodeCondition {
+        status: match written.status.as_str() {
+            "True" => ConditionStatus::True,
+            "False" => ConditionStatus::False,
+            _ => ConditionStatus::Unknown,
+        },
+        last_transition: written.last_transition_time.as_ref().map(|time| time.0).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::Quantity;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn takes_everything_over() {
+        let object: Node = serde_json::from_value(json!({
+            "metadata": {
+                "name": "n", "labels": {"a": "b"}, "finalizers": ["f"],
+                "ownerReferences": [{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "c", "uid": "u"}],
+            },
+            "spec": {"providerID": "aws:///a/i-1", "taints": [{"key": "t", "effect": "NoExecute"}]},
+            "status": {
+                "capacity": {"cpu": "2", "nvidia.com/gpu": "0"},
+                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            },
+        }))
+        .unwrap();
+        let node = node(&object).unwrap();
+        assert!(node.is_ready());
+        assert_eq!(node.provider_id.as_ref().map(|id| id.as_str()), Some("aws:///a/i-1"));
+        assert_eq!(node.capacity.get("nvidia.com/gpu"), Some(Quantity::ZERO), "zero is kept");
+        assert_eq!(node.taints[0].to_string(), "t:NoExecute");
+        assert!(node.owners.contains("u"));
+    }
+
+    #[test]
+    fn an_unknown_effect_is_named() {
+        let object: Node = serde_json::from_value(json!({
+            "metadata": {"name": "n"}, "spec": {"taints": [{"key": "t", "effect": "Maybe"}]},
+        }))
+        .unwrap();
+        let error = node(&object).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot read `spec.taints[0].effect` of Node `n`: `Maybe` is not a known value; correct the object"
+        );
+    }
+}

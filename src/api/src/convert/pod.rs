@@ -1,0 +1,192 @@
+//! `Pod` to the model.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{self, ContainerPort, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use karpenter_model::{
+    DoNotDisrupt, Effect, HostPort, Pod, PodKey, PodOwner, PodPhase, Protocol, Toleration,
+    TolerationOperator, VolumeClaim, label,
+};
+
+use super::requests::{Defaults, effective_requests};
+use super::{Error, FieldError, affinity, labels, present};
+use crate::duration::parse_go_duration;
+
+#[cfg(test)]
+mod tests;
+
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
+/// Reads a pod.
+pub fn pod(object: &v1::Pod) -> Result<Pod, Error> {
+    let metadata = &object.metadata;
+    let key = PodKey::new(
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default(),
+    );
+    let shown = key.to_string();
+    read(object, key, Defaults::Done).map_err(|error| error.of("Pod", &shown))
+}
+
+/// Reads a pod under another key, with or without the defaults an API server would have set.
+pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults) -> Result<Pod, FieldError> {
+    let metadata = &object.metadata;
+    let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
+    let spec = object.spec.as_ref().unwrap_or(&no_spec);
+    let status = object.status.as_ref().unwrap_or(&no_status);
+    let annotation = |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key));
+    Ok(Pod {
+        uid: metadata.uid.as_deref().unwrap_or_default().into(),
+        labels: labels(metadata.labels.as_ref()),
+        requests: effective_requests(spec, Some(status), defaults)?,
+        node_selector: labels(spec.node_selector.as_ref()),
+        required_terms: affinity::required_terms(spec)?,
+        preferred_terms: affinity::preferred_terms(spec)?,
+        tolerations: tolerations(spec)?,
+        host_ports: host_ports(spec)?,
+        spread: affinity::spread(spec)?,
+        pod_affinity: affinity::pod_affinity(spec),
+        pod_anti_affinity: affinity::pod_anti_affinity(spec),
+        volumes: volumes(spec, key.name.as_str()),
+        owner: owner(metadata.owner_references.as_deref().unwrap_or_default()),
+        phase: phase(status),
+        created_at: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
+        started_at: status.start_time.as_ref().map(|time| time.0),
+        deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        node_name: present(spec.node_name.as_ref()).map(Into::into),
+        nominated_node: present(status.nominated_node_name.as_ref()).map(Into::into),
+        unschedulable: condition(status, "PodScheduled")
+            .is_some_and(|scheduled| scheduled.reason.as_deref() == Some("Unschedulable")),
+        priority: spec.priority,
+        critical: spec.priority_class_name.as_deref().is_some_and(|class| CRITICAL.contains(&class)),
+        grace_period: spec
+            .termination_grace_period_seconds
+            .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default())),
+        deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or_default(),
+        do_not_disrupt: annotation(label::DO_NOT_DISRUPT)
+            .map_or(DoNotDisrupt::No, |text| do_not_disrupt(text)),
+        ready: condition(status, "Ready").map(|ready| ready.status == "True"),
+        scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
+        has_resource_claims: has_resource_claims(spec),
+        key,
+    })
+}
+
+fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<&'a v1::PodCondition> {
+    status.conditions.iter().flatten().find(|condition| condition.type_ == kind)
+}
+
+/// Owners are compared by exact API version and kind (spec core-disruption 0.5).
+fn owner(references: &[OwnerReference]) -> PodOwner {
+    const KNOWN: [(&str, &str, PodOwner); 5] = [
+        ("apps/v1", "DaemonSet", PodOwner::DaemonSet),
+        ("v1", "Node", PodOwner::Mirror),
+        ("apps/v1", "StatefulSet", PodOwner::StatefulSet),
+        ("apps/v1", "ReplicaSet", PodOwner::ReplicaSet),
+        ("batch/v1", "Job", PodOwner::Job),
+    ];
+    let owned = |(api_version, kind, _): &(&str, &str, PodOwner)| {
+        references.iter().any(|owner| owner.api_version == *api_version && owner.kind == *kind)
+    };
+    let other = if references.is_empty() { PodOwner::None } else { PodOwner::Other };
+    KNOWN.into_iter().find(owned).map_or(other, |(_, _, owner)| owner)
+}
+
+fn phase(status: &PodStatus) -> PodPhase {
+    match status.phase.as_deref() {
+        Some("Running") => PodPhase::Running,
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        Some("Unknown") => PodPhase::Unknown,
+        _ => PodPhase::Pending,
+    }
+}
+
+/// `true` for ever, a positive duration for that long; anything else is worth a warning
+/// (spec core-disruption 0.5).
+fn do_not_disrupt(text: &str) -> DoNotDisrupt {
+    if text == "true" {
+        return DoNotDisrupt::Always;
+    }
+    match parse_go_duration(text) {
+        Ok(span) if !span.is_zero() => DoNotDisrupt::For(span),
+        _ => DoNotDisrupt::Invalid(text.to_owned()),
+    }
+}
+
+fn tolerations(spec: &PodSpec) -> Result<Vec<Toleration>, FieldError> {
+    let read = |(index, written): (usize, &v1::Toleration)| {
+        let field = |name: &str| format!("spec.tolerations[{index}].{name}");
+        let operator = match present(written.operator.as_ref()) {
+            None | Some("Equal") => TolerationOperator::Equal,
+            Some("Exists") => TolerationOperator::Exists,
+            Some("Gt") => TolerationOperator::Gt,
+            Some("Lt") => TolerationOperator::Lt,
+            Some(other) => return Err(FieldError::unknown(&field("operator"), other)),
+        };
+        let effect = match present(written.effect.as_ref()) {
+            None => None,
+            Some(text) => {
+                Some(Effect::parse(text).ok_or_else(|| FieldError::unknown(&field("effect"), text))?)
+            }
+        };
+        Ok(Toleration {
+            key: written.key.clone().unwrap_or_default(),
+            operator,
+            value: written.value.clone().unwrap_or_default(),
+            effect,
+        })
+    };
+    spec.tolerations.iter().flatten().enumerate().map(read).collect()
+}
+
+/// Host ports of the containers; init containers give theirs back (spec core-scheduling 9).
+fn host_ports(spec: &PodSpec) -> Result<Vec<HostPort>, FieldError> {
+    let ports = spec.containers.iter().enumerate().flat_map(|(container, written)| {
+        let ports = written.ports.iter().flatten().enumerate();
+        ports.map(move |(port, written)| (format!("spec.containers[{container}].ports[{port}]"), written))
+    });
+    ports.filter_map(|(field, written)| host_port(written).map_err(|e| e.below(&field)).transpose()).collect()
+}
+
+fn host_port(written: &ContainerPort) -> Result<Option<HostPort>, FieldError> {
+    let Some(number) = written.host_port.filter(|port| *port != 0) else { return Ok(None) };
+    let port = u16::try_from(number)
+        .map_err(|_| FieldError::new("hostPort", format_args!("{number} is not a port number")))?;
+    let ip = match present(written.host_ip.as_ref()) {
+        None => HostPort::tcp(port).ip,
+        Some(text) => text.parse::<IpAddr>().map_err(|error| FieldError::new("hostIP", error))?,
+    };
+    let protocol = match present(written.protocol.as_ref()) {
+        None | Some("TCP") => Protocol::Tcp,
+        Some("UDP") => Protocol::Udp,
+        Some("SCTP") => Protocol::Sctp,
+        Some(other) => return Err(FieldError::unknown("protocol", other)),
+    };
+    Ok(Some(HostPort { ip, port, protocol }))
+}
+
+/// Claims of the pod's volumes; a generic ephemeral volume has one named `<pod>-<volume>`.
+fn volumes(spec: &PodSpec, pod: &str) -> Vec<VolumeClaim> {
+    let claim = |volume: &v1::Volume| {
+        let name = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(source), _) => source.claim_name.as_str().into(),
+            (None, Some(_)) => format!("{pod}-{}", volume.name).into(),
+            (None, None) => return None,
+        };
+        Some(VolumeClaim { name })
+    };
+    spec.volumes.iter().flatten().filter_map(claim).collect()
+}
+
+fn has_resource_claims(spec: &PodSpec) -> bool {
+    let mut containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let of_container = |container: &v1::Container| {
+        let claims = container.resources.as_ref().and_then(|resources| resources.claims.as_ref());
+        claims.is_some_and(|claims| !claims.is_empty())
+    };
+    spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()) || containers.any(of_container)
+}

@@ -1,0 +1,120 @@
+//! What a pod takes from its node (spec core-scheduling 9 and 26).
+//!
+//! - Plain init containers run one after the other, so the largest counts; restartable ones (sidecars) keep
+//!   running, so they add to the containers and to every init container after them (KEP-753).
+//! - While a resize is under way a container holds the larger of what it asks for and what it was given;
+//!   when the kubelet has called the resize infeasible, only the latter.
+//! - Requests at pod level replace the sum for the resources they name; overhead comes on top.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use karpenter_model::{Quantity, Resources, resources};
+
+use super::FieldError;
+
+/// Whether limits stand in for requests that are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defaults {
+    /// The API server has filled them in already.
+    Done,
+    /// A template nobody has admitted yet: limits are copied.
+    FromLimits,
+}
+
+/// The requests the scheduler counts, including one pod slot.
+pub fn effective_requests(
+    spec: &PodSpec,
+    status: Option<&PodStatus>,
+    defaults: Defaults,
+) -> Result<Resources, FieldError> {
+    let held = Held { status, defaults };
+    let mut running = Resources::new();
+    for (index, container) in spec.containers.iter().enumerate() {
+        running.add(&held.by_container(container).map_err(|error| at("containers", index, error))?);
+    }
+    let mut sidecars = Resources::new();
+    let mut starting = Resources::new();
+    for (index, container) in spec.init_containers.iter().flatten().enumerate() {
+        let requests = if container.restart_policy.as_deref() == Some("Always") {
+            let own = held.by_container(container).map_err(|error| at("initContainers", index, error))?;
+            running.add(&own);
+            sidecars.add(&own);
+            sidecars.clone()
+        } else {
+            let own = held.as_written(container).map_err(|error| at("initContainers", index, error))?;
+            own.merge(&sidecars)
+        };
+        starting = Resources::max([&starting, &requests]);
+    }
+    let mut total = Resources::max([&running, &starting]);
+    let whole_pod = written(spec.resources.as_ref(), defaults).map_err(|error| error.below("spec"))?;
+    for (name, quantity) in whole_pod.iter().filter(|(name, _)| pod_level(name.as_str())) {
+        total.set(name.as_str(), *quantity);
+    }
+    total.add(&super::resources("spec.overhead", spec.overhead.as_ref())?);
+    Ok(total.with(resources::PODS, Quantity::ONE))
+}
+
+fn at(list: &str, index: usize, error: FieldError) -> FieldError {
+    error.below(&format!("spec.{list}[{index}]"))
+}
+
+/// Resources that may be asked for by the pod as a whole.
+fn pod_level(name: &str) -> bool {
+    name == resources::CPU || name == resources::MEMORY || name.starts_with(resources::HUGE_PAGES_PREFIX)
+}
+
+/// What the containers of one pod hold.
+struct Held<'a> {
+    status: Option<&'a PodStatus>,
+    defaults: Defaults,
+}
+
+impl Held<'_> {
+    fn as_written(&self, container: &Container) -> Result<Resources, FieldError> {
+        written(container.resources.as_ref(), self.defaults)
+    }
+
+    fn by_container(&self, container: &Container) -> Result<Resources, FieldError> {
+        let asked = self.as_written(container)?;
+        let Some((status, actual)) = self.report(&container.name) else { return Ok(asked) };
+        let actual = super::resources("status.resources.requests", actual.requests.as_ref())?;
+        let allocated = super::resources("status.allocatedResources", status.allocated_resources.as_ref())?;
+        Ok(if self.resize_is_infeasible() {
+            Resources::max([&actual, &allocated])
+        } else {
+            Resources::max([&asked, &actual, &allocated])
+        })
+    }
+
+    /// The kubelet's word on the container, if it says anything about resources.
+    fn report(&self, container: &str) -> Option<(&ContainerStatus, &ResourceRequirements)> {
+        let status = self.status?;
+        let mut all =
+            status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten());
+        let found = all.find(|status| status.name == container)?;
+        Some((found, found.resources.as_ref()?))
+    }
+
+    fn resize_is_infeasible(&self) -> bool {
+        let conditions = self.status.and_then(|status| status.conditions.as_ref());
+        conditions.into_iter().flatten().any(|condition| {
+            condition.type_ == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")
+        })
+    }
+}
+
+fn written(requirements: Option<&ResourceRequirements>, defaults: Defaults) -> Result<Resources, FieldError> {
+    let Some(requirements) = requirements else { return Ok(Resources::new()) };
+    let read = |field: &str, list: Option<&BTreeMap<String, ApiQuantity>>| super::resources(field, list);
+    let requests = read("resources.requests", requirements.requests.as_ref())?;
+    if defaults == Defaults::Done {
+        return Ok(requests);
+    }
+    Ok(read("resources.limits", requirements.limits.as_ref())?.replaced_by(&requests))
+}
+
+#[cfg(test)]
+mod tests;
