@@ -1,0 +1,150 @@
+//! Scenario text to [`Snapshot`]. One object per line, `kind name option=value ...`, `#` starts a comment:
+//!
+//! ```text
+//! now    2026-01-01T12:00:00Z
+//! set    preferences=ignore min-values=best-effort
+//! type   m5.large cpu=2 mem=8Gi zones=a,b od=0.096 spot=0.035 label=family=m5
+//! pool   web types=m5.* weight=10 limit=cpu=10 require=zone:In:a,b taint=team=a:NoSchedule
+//! node   n1 pool=web type=m5.large zone=a capacity=spot age=2h
+//! daemon logs cpu=100m mem=100Mi
+//! pod    api-{1..3} cpu=500m on=n1
+//! ```
+//!
+//! Options repeat where a list makes sense. The short label keys `zone`, `arch`, `os`, `type`, `capacity`,
+//! `pool` and `host` stand for the well-known ones. Quantities, durations and taints are written as Kubernetes
+//! writes them. Everything not said has a boring default.
+
+mod line;
+mod machine;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_model::settings::{MinValuesPolicy, PreferencePolicy};
+use karpenter_model::{InstanceType, Node, Pod, Settings, Snapshot};
+
+pub use line::Line;
+
+/// The instant of scenarios that do not say `now`.
+pub const NOON: &str = "2026-01-01T12:00:00Z";
+
+/// The snapshot `text` describes.
+pub fn snapshot(text: &str) -> Snapshot {
+    let mut builder = Builder::default();
+    for line in text.lines().filter_map(Line::parse) {
+        for line in line.expanded() {
+            builder.add(&line);
+        }
+    }
+    builder.finish()
+}
+
+struct Builder {
+    snapshot: Snapshot,
+    settings: Settings,
+    types: Vec<Arc<InstanceType>>,
+    nodes: Vec<Node>,
+    bound: BTreeMap<String, Vec<Arc<Pod>>>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            snapshot: Snapshot::empty(instant(NOON)),
+            settings: Settings::default(),
+            types: Vec::new(),
+            nodes: Vec::new(),
+            bound: BTreeMap::new(),
+        }
+    }
+}
+
+fn instant(text: &str) -> Timestamp {
+    text.parse().unwrap_or_else(|error| panic!("instant `{text}`: {error}"))
+}
+
+impl Builder {
+    fn add(&mut self, line: &Line) {
+        match line.kind.as_str() {
+            "now" => self.snapshot.now = instant(&line.name),
+            "set" => self.set(line),
+            "type" => self.types.push(Arc::new(machine::instance_type(line, &self.snapshot.registry))),
+            "pool" => self.pool(line),
+            "node" => {
+                let node = machine::node(line, &self.types, &self.snapshot);
+                self.nodes.push(node);
+            }
+            "daemon" => self.snapshot.daemons.push(Arc::new(workload::daemon(line, self.snapshot.now))),
+            "pod" => self.pod(line),
+            "pdb" => self.snapshot.budgets.push(Arc::new(workload::disruption_budget(line))),
+            kind => panic!("unknown kind `{kind}` in `{line}`"),
+        }
+    }
+
+    fn set(&mut self, line: &Line) {
+        // The first option stands where other lines have their name.
+        let options =
+            std::iter::once(line.name.as_str()).chain(line.options.iter().map(|(key, _)| key.as_str()));
+        for (index, key) in options.enumerate() {
+            let (key, value) = if index == 0 {
+                key.split_once('=').unwrap_or_else(|| panic!("`{line}` needs key=value"))
+            } else {
+                (key, line.options[index - 1].1.as_str())
+            };
+            match (key, value) {
+                ("preferences", "ignore") => self.settings.preference_policy = PreferencePolicy::Ignore,
+                ("min-values", "best-effort") => {
+                    self.settings.min_values_policy = MinValuesPolicy::BestEffort;
+                }
+                ("revision", number) => self.snapshot.revision = number.parse().unwrap_or_default(),
+                _ => panic!("unknown setting in `{line}`"),
+            }
+        }
+    }
+
+    fn pool(&mut self, line: &Line) {
+        let pool = machine::pool(line, &self.snapshot.registry);
+        if let Some(pattern) = line.get("types") {
+            let wanted = |name: &str| pattern.split(',').any(|pattern| glob(pattern, name));
+            let types = self.types.iter().filter(|candidate| wanted(candidate.name.as_str()));
+            self.snapshot.instance_types.insert(pool.name.clone(), types.cloned().collect());
+        }
+        self.snapshot.pools.push(Arc::new(pool));
+    }
+
+    fn pod(&mut self, line: &Line) {
+        let mut pod = workload::pod(line, self.snapshot.now);
+        match line.get("on") {
+            Some(node) => {
+                workload::bind(&mut pod, node, self.snapshot.now);
+                self.bound.entry(node.to_owned()).or_default().push(Arc::new(pod));
+            }
+            None => self.snapshot.pending.push(Arc::new(pod)),
+        }
+    }
+
+    fn finish(mut self) -> Snapshot {
+        for mut node in self.nodes {
+            if let Some(mut pods) = self.bound.remove(node.id.as_str()) {
+                pods.sort_by(|a, b| a.key.cmp(&b.key));
+                node.pods = pods;
+            }
+            self.snapshot.nodes.push(Arc::new(node));
+        }
+        assert!(self.bound.is_empty(), "pods on unknown nodes: {:?}", self.bound.keys());
+        self.snapshot.settings = Arc::new(self.settings);
+        self.snapshot
+    }
+}
+
+/// Matches `name` against a pattern with at most one `*`.
+fn glob(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, end)) => {
+            name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+        }
+    }
+}

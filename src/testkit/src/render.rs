@@ -1,0 +1,95 @@
+//! A stable text form of a plan and its report: one line per fact, in a fixed order.
+
+use std::fmt::Write;
+
+use karpenter_model::{Launch, NodeOutcome, Plan, PodOutcome, PoolOutcome, Report, Target, label};
+
+/// Most instance types a launch line lists.
+const SHOWN_TYPES: usize = 6;
+
+/// The text of `plan` and `report`.
+pub fn render(plan: &Plan, report: &Report) -> String {
+    let mut text = String::new();
+    let mut line = |fact: String| {
+        text.push_str(&fact);
+        text.push('\n');
+    };
+    for launch in &plan.launches {
+        launched(launch).into_iter().for_each(&mut line);
+    }
+    for nomination in &plan.nominations {
+        let target = match &nomination.target {
+            Target::Node(name) => format!("node {name}"),
+            Target::Claim(name) => format!("claim {name}"),
+        };
+        line(format!("nominate {} to {target}", nomination.pod));
+    }
+    for removal in &plan.removals {
+        let target = &removal.target;
+        line(format!("remove {} claim={} why={:?}", target.node, target.claim, removal.reason));
+    }
+    for (pod, outcome) in &report.pods {
+        for fact in pod_outcome(outcome) {
+            line(format!("pod {pod} {fact}"));
+        }
+    }
+    for (pool, outcome) in &report.pools {
+        if let PoolOutcome::Skipped(reason) = outcome {
+            line(format!("pool {pool} skipped: {reason}"));
+        }
+    }
+    for (node, outcome) in &report.nodes {
+        if let NodeOutcome::Kept(reason) = outcome {
+            line(format!("keep {node}: {reason}"));
+        }
+    }
+    text
+}
+
+fn launched(launch: &Launch) -> Vec<String> {
+    let mut first = format!("launch {} pool={}", launch.bin, launch.pool);
+    if let Some(cheapest) = &launch.cheapest {
+        let (name, zone, capacity) = (&cheapest.instance_type, &cheapest.zone, cheapest.capacity_type);
+        let _ = write!(first, " cheapest={name}/{zone}/{capacity}/{}", cheapest.price);
+    }
+    let mut types: Vec<String> =
+        launch.instance_types.iter().take(SHOWN_TYPES).map(ToString::to_string).collect();
+    if launch.instance_types.len() > SHOWN_TYPES {
+        types.push(format!("+{}", launch.instance_types.len() - SHOWN_TYPES));
+    }
+    let pods: Vec<String> = launch.pods.iter().map(|pod| pod.name.to_string()).collect();
+    let shown = launch.requirements.iter().filter(|requirement| requirement.key() != label::INSTANCE_TYPE);
+    let requirements: Vec<String> = shown.map(ToString::to_string).collect();
+    let mut lines = vec![
+        first,
+        format!("  types {}", types.join(" ")),
+        format!("  pods {}", pods.join(" ")),
+        format!("  requests {}", launch.requests),
+        format!("  requirements {}", requirements.join(", ")),
+    ];
+    let own = launch.labels.iter().filter(|(key, _)| !key.as_str().contains("karpenter"));
+    let labels: Vec<String> = own.map(|(key, value)| format!("{key}={value}")).collect();
+    if !labels.is_empty() {
+        lines.push(format!("  labels {}", labels.join(" ")));
+    }
+    if launch.annotations.get(label::MIN_VALUES_RELAXED).is_some_and(|relaxed| relaxed == "true") {
+        lines.push("  minValues relaxed".to_owned());
+    }
+    lines
+}
+
+fn pod_outcome(outcome: &PodOutcome) -> Vec<String> {
+    match outcome {
+        PodOutcome::Existing(node) => vec![format!("on node {node}")],
+        PodOutcome::InFlight(claim) => vec![format!("on claim {claim}")],
+        PodOutcome::New(bin) => vec![format!("on {bin}")],
+        PodOutcome::Ignored(reasons) => reasons.iter().map(|reason| format!("ignored: {reason}")).collect(),
+        PodOutcome::Unschedulable(refusals) => {
+            let refusal = |refusal: &karpenter_model::PoolRefusal| {
+                let pool = refusal.pool.as_ref().map(|pool| format!(" in {pool}")).unwrap_or_default();
+                format!("waits{pool}: {}", refusal.reason)
+            };
+            refusals.iter().map(refusal).collect()
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Generated worlds for properties and measurements: seeded, so a failure is replayed by its seed.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use jiff::{SignedDuration, Timestamp};
+use karpenter_model::{Expression, InstanceType, NodeTerm, Operator, Pod, Snapshot, Toleration, label};
+
+use crate::fixture;
+
+/// What pods of a generated world ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mix {
+    /// CPU and memory only.
+    Generic,
+    /// Half of the pods select zones, architectures or capacity types.
+    Selectors,
+    /// Half of the pods tolerate and select a tainted pool.
+    Taints,
+    /// All of the above.
+    Mixed,
+}
+
+/// `count` instance types of several families, sizes and architectures in three zones, spot and on-demand,
+/// about a tenth of the offerings unavailable.
+pub fn instance_types(count: usize, rng: &mut Rng) -> Vec<Arc<InstanceType>> {
+    let sizes = [1u32, 2, 4, 8, 16, 32, 48, 64, 96];
+    let mut lines = String::new();
+    for index in 0..count {
+        let cpu = sizes[index % sizes.len()];
+        let family = index / sizes.len();
+        let (memory, letter) = [(2, 'c'), (4, 'm'), (8, 'r')][family % 3];
+        let arch = if family % 5 == 4 { "arm64" } else { "amd64" };
+        // Thousandths of a dollar per hour: by size, with a premium that differs by family.
+        let price = u64::from(cpu) * 42 + u64::from(cpu) * memory * 3 + rng.u64(0..=u64::from(cpu) * 5);
+        let pods = (cpu * 15 + 8).min(250);
+        let _ = write!(
+            lines,
+            "type {letter}{family}.{cpu} cpu={cpu} mem={}Gi pods={pods} zones=a,b,c arch={arch} od={}.{:03} spot=0.{:06}",
+            u64::from(cpu) * memory,
+            price / 1000,
+            price % 1000,
+            (price * 350).min(999_999),
+        );
+        lines.push_str(" overhead-cpu=80m overhead-mem=400Mi");
+        if rng.u8(0..10) == 0 {
+            lines.push_str(" gone=a/spot");
+        }
+        lines.push('\n');
+    }
+    lines.push_str("pool all types=*\n");
+    let snapshot = fixture::snapshot(&lines);
+    snapshot.instance_types.values().next().map(|types| types.to_vec()).unwrap_or_default()
+}
+
+/// An empty cluster with two pools, three daemon sets and `pods` pending pods of `mix`.
+pub fn pending(pods: usize, types: usize, mix: Mix, seed: u64) -> Snapshot {
+    let mut rng = Rng::with_seed(seed);
+    let mut snapshot = fixture::snapshot(
+        "type placeholder cpu=1 mem=1Gi od=1\n\
+         pool general types=* weight=10\n\
+         pool team types=* taint=team=a:NoSchedule label=team=a\n\
+         daemon logs cpu=100m mem=200Mi tolerate=*\n\
+         daemon mesh cpu=50m mem=64Mi tolerate=*\n\
+         daemon amd cpu=10m mem=32Mi tolerate=* select=arch=amd64\n",
+    );
+    let types: Arc<[Arc<InstanceType>]> = instance_types(types, &mut rng).into();
+    for list in snapshot.instance_types.values_mut() {
+        *list = Arc::clone(&types);
+    }
+    snapshot.pending = (0..pods).map(|index| Arc::new(pod(index, mix, snapshot.now, &mut rng))).collect();
+    snapshot
+}
+
+fn pod(index: usize, mix: Mix, now: Timestamp, rng: &mut Rng) -> Pod {
+    let cpu = ["100m", "250m", "500m", "1", "1500m", "2"][rng.usize(0..6)];
+    let memory = ["100Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi"][rng.usize(0..6)];
+    let key = karpenter_model::PodKey::new("default", &format!("pod-{index:05}"));
+    let created_at = now - SignedDuration::from_secs(rng.i64(0..600));
+    let mut pod = Pod::pending(key, &format!("uid-{index:05}"), created_at);
+    pod.requests.set("cpu", cpu.parse().unwrap_or_default());
+    pod.requests.set("memory", memory.parse().unwrap_or_default());
+    let app = rng.u32(0..40);
+    pod.labels = [("app".into(), format!("app-{app}").into())].into();
+    if matches!(mix, Mix::Selectors | Mix::Mixed) && rng.bool() {
+        select(&mut pod, rng);
+    }
+    if matches!(mix, Mix::Taints | Mix::Mixed) && rng.bool() {
+        pod.tolerations.push(Toleration { key: "team".into(), ..Toleration::everything() });
+        if rng.bool() {
+            pod.node_selector.insert("team".into(), "a".into());
+        }
+    }
+    pod
+}
+
+fn select(pod: &mut Pod, rng: &mut Rng) {
+    let mut require = |key, operator, values: &[&str]| {
+        let expressions = vec![Expression::new(key, operator, values)];
+        pod.required_terms = vec![NodeTerm { expressions, match_fields: false }];
+    };
+    match rng.u8(0..5) {
+        0 => require(label::ZONE, Operator::In, &[["a", "b", "c"][rng.usize(0..3)]]),
+        1 => require(label::ARCH, Operator::In, &["amd64"]),
+        2 => require(label::CAPACITY_TYPE, Operator::In, &["on-demand"]),
+        3 => require(label::ZONE, Operator::NotIn, &["a"]),
+        _ => require(label::ARCH, Operator::In, &["arm64"]),
+    }
+}
