@@ -4,6 +4,7 @@ Patches reach into private code, so moto is pinned exactly and `replace` refuses
 `self_test.py` checks the effect of each patch through the public API.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,8 @@ def replace(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..
         def patched(*arguments: Any, **named: Any) -> Any:
             return function(original, *arguments, **named)
 
-        setattr(owner, name, patched)
+        static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+        setattr(owner, name, staticmethod(patched) if static else patched)
         return function
 
     return install
@@ -26,6 +28,7 @@ def apply() -> None:
     """Applies every patch; called once, before the first request."""
     from . import (
         catalogue,
+        events,
         fleets,
         iam,
         images,
@@ -47,6 +50,7 @@ def apply() -> None:
         spot_prices,
         iam,
         tags,
+        events,
         launch_templates,
         instances,
         fleets,

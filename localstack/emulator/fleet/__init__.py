@@ -1,0 +1,1 @@
+"""How an instant fleet is launched: read, order, check, launch."""

@@ -1,0 +1,147 @@
+"""The front door: one WSGI application on loopback in front of moto.
+
+A request is, in this order, a control request, a call a test wants to fail, a call of a service written here, or
+moto's. All but SQS run under one lock: moto is not thread safe, and a long poll must not hold everybody up.
+"""
+
+import io
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from . import calls, control, errors, faults, lifecycle, patches, seed
+from .patches import unimplemented
+from .services import ec2_empty, eks, pricing, request, zonal_shift
+
+HOST = "127.0.0.1"
+# Costly to render and the same for the life of the process; the body carries neither time nor signature.
+STATIC = {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
+STATIC_ENTRIES = 512
+SERVICES = (ec2_empty, pricing, zonal_shift, eks)
+
+StartResponse = Callable[..., Any]
+
+
+class Account:
+    """The WSGI application."""
+
+    def __init__(self) -> None:
+        patches.apply()
+        self._moto = DomainDispatcherApplication(create_backend_app)
+        self._lock = threading.RLock()
+        self._static: dict[tuple[str, str, bytes], errors.Reply] = {}
+        self.endpoint = ""
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        started = time.monotonic()
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        asked = request.read(environ, body)
+        reply = self._control(asked)
+        if reply is None:
+            reply = self._aws(asked, environ, body)
+            action = eks.action(asked) if asked.service == "eks" else asked.action
+            code = _error_code(reply) if reply.status >= 400 else None
+            if code in ("NotImplementedByEmulator", "EmulatorFailure"):
+                calls.unimplemented(asked.service, action)
+            calls.record(asked.service, action, asked.region, reply.status, code, started)
+        headers = [("Content-Type", reply.content_type), ("Content-Length", str(len(reply.body))), *reply.headers]
+        start_response(f"{reply.status} {'OK' if reply.status < 400 else 'Error'}", headers)
+        return [reply.body] if asked.method != "HEAD" else []
+
+    def _control(self, asked: request.Request) -> errors.Reply | None:
+        if asked.path == f"{control.PREFIX}seed" and asked.method == "POST":
+            # Seeding calls back through the front door, so it must not hold the lock.
+            return errors.json_reply(seed.seed(self.endpoint, **asked.json()))
+        if not asked.path.startswith(control.PREFIX):
+            return None
+        with self._lock:
+            lifecycle.advance()
+            return control.answer(asked)
+
+    def _aws(self, asked: request.Request, environ: dict[str, Any], body: bytes) -> errors.Reply:
+        if (fault := faults.strike(asked.service, asked.action)) is not None:
+            return fault
+        if asked.service == "sqs":
+            with self._lock:
+                lifecycle.advance()
+            return self._ask_moto(asked, environ, body)
+        with self._lock:
+            lifecycle.advance()
+            for service in SERVICES:
+                if (reply := service.answer(asked)) is not None:
+                    return reply
+            if asked.action not in STATIC:
+                return self._ask_moto(asked, environ, body)
+            key = (asked.region, asked.action, body)
+            if key not in self._static and len(self._static) < STATIC_ENTRIES:
+                reply = self._ask_moto(asked, environ, body)
+                if reply.status != 200:
+                    return reply
+                self._static[key] = reply
+            return self._static.get(key) or self._ask_moto(asked, environ, body)
+
+    def _ask_moto(self, asked: request.Request, environ: dict[str, Any], body: bytes) -> errors.Reply:
+        environ["wsgi.input"] = io.BytesIO(body)
+        unimplemented.take()
+        answer: list[Any] = []
+        try:
+            text = b"".join(self._moto(environ, lambda status, headers, *_: answer.extend((status, headers))))
+        except Exception as error:  # whatever moto raises, the client gets an error of its protocol
+            failure = unimplemented.take() or ("EmulatorFailure", f"{type(error).__name__}: {error}")
+            return errors.error(asked.service, *failure, status=501)
+        status, headers = int(answer[0].split()[0]), dict(answer[1])
+        content_type = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
+        if failure := unimplemented.take():
+            return errors.error(asked.service, *failure, status=501)
+        if status >= 400 and "html" in content_type and text.lstrip()[:9].lower().startswith(b"<!doctype"):
+            message = f"the emulator has no answer to {asked.service} {asked.action}"
+            return errors.error(asked.service, "NotImplementedByEmulator", message, status=501)
+        kept = tuple((name, value) for name, value in headers.items() if name.lower().startswith("x-amz"))
+        return errors.Reply(status, content_type, text, kept)
+
+
+def _error_code(reply: errors.Reply) -> str | None:
+    for name, value in reply.headers:
+        if name.lower() == "x-amzn-errortype":
+            return value
+    text = reply.body.decode(errors="replace")
+    if "<Code>" in text:
+        return text.partition("<Code>")[2].partition("<")[0]
+    try:
+        return str(json.loads(text).get("__type", "")).rpartition("#")[2] or None
+    except (ValueError, AttributeError):
+        return None
+
+
+class _Handler(MotoRequestHandler):
+    def log_request(self, *_arguments: Any, **_named: Any) -> None:
+        """The call log is better."""
+
+
+class Running:
+    """A server on a thread of its own."""
+
+    def __init__(self, server: BaseWSGIServer, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, name="account", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        self._thread.join()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+
+
+def start(port: int) -> Running:
+    """Serves the account on loopback; port 0 lets the system choose."""
+    account = Account()
+    server = make_server(HOST, port, account, threaded=True, request_handler=_Handler)
+    account.endpoint = f"http://{HOST}:{server.server_port}"
+    return Running(server, account.endpoint)

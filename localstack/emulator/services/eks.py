@@ -1,0 +1,291 @@
+"""EKS: clusters as DescribeCluster shows them, access entries, pod identity associations, tags.
+
+Done anew, because moto has neither entries nor associations and its clusters lack what Karpenter reads: a
+certificate, the VPC, the cluster security group, the service range. Routes are tried in the order of `_ROUTES`.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .. import ACCOUNT, errors
+from . import eks_clusters as clusters
+from .request import Request
+
+Json = dict[str, Any]
+Handler = Callable[..., Json]
+
+
+class Refusal(Exception):
+    def __init__(self, code: str, message: str, status: int) -> None:
+        super().__init__(message)
+        self.code, self.status = code, status
+
+
+def missing(message: str) -> Refusal:
+    return Refusal("ResourceNotFoundException", message, 404)
+
+
+def in_use(message: str) -> Refusal:
+    return Refusal("ResourceInUseException", message, 409)
+
+
+def invalid(message: str) -> Refusal:
+    return Refusal("InvalidParameterException", message, 400)
+
+
+# (region, cluster) -> cluster; (region, cluster, principal) -> entry; (region, cluster, id) -> association
+_clusters: dict[tuple[str, str], Json] = {}
+_entries: dict[tuple[str, str, str], Json] = {}
+_associations: dict[tuple[str, str, str], Json] = {}
+
+
+def reset() -> None:
+    for table in (_clusters, _entries, _associations):
+        table.clear()
+
+
+def cluster(region: str, name: str) -> Json:
+    if (region, name) not in _clusters:
+        raise missing(f"No cluster found for name: {name}.")
+    return _clusters[(region, name)]
+
+
+def create_cluster(request: Request) -> Json:
+    body = request.json()
+    key = (request.region, body["name"])
+    if key in _clusters:
+        raise in_use(f"Cluster already exists with name: {body['name']}")
+    _clusters[key] = clusters.new(request.region, body)
+    return {"cluster": _clusters[key]}
+
+
+def list_clusters(request: Request) -> Json:
+    return {"clusters": sorted(name for region, name in _clusters if region == request.region)}
+
+
+def describe_cluster(request: Request, name: str) -> Json:
+    return {"cluster": cluster(request.region, name)}
+
+
+def delete_cluster(request: Request, name: str) -> Json:
+    gone = cluster(request.region, name)
+    del _clusters[(request.region, name)]
+    return {"cluster": gone | {"status": "DELETING"}}
+
+
+def no_addons(request: Request, name: str) -> Json:
+    cluster(request.region, name)
+    return {"addons": []}
+
+
+def create_entry(request: Request, name: str) -> Json:
+    owner = cluster(request.region, name)
+    if owner["accessConfig"]["authenticationMode"] == "CONFIG_MAP":
+        raise Refusal("InvalidRequestException", "The cluster's authentication mode must be set to API or API_AND_CONFIG_MAP.", 400)
+    body = request.json()
+    principal = body["principalArn"]
+    if (request.region, name, principal) in _entries:
+        raise in_use("The specified access entry resource is already in use on this cluster.")
+    if not clusters.role_exists(principal):
+        raise invalid("The specified principalArn is invalid: invalid principal.")
+    kind = body.get("type") or "STANDARD"
+    if kind != "STANDARD" and (body.get("kubernetesGroups") or body.get("username")):
+        raise invalid(f"The access entry type {kind} allows neither kubernetesGroups nor a username.")
+    default = "system:node:{{EC2PrivateDNSName}}" if kind != "STANDARD" else principal
+    groups = ["system:nodes"] if kind in ("EC2_LINUX", "EC2_WINDOWS") else []
+    _entries[(request.region, name, principal)] = entry = {
+        "clusterName": name,
+        "principalArn": principal,
+        "kubernetesGroups": body.get("kubernetesGroups") or groups,
+        "accessEntryArn": clusters.entry_arn(request.region, name, principal),
+        "createdAt": time.time(),
+        "modifiedAt": time.time(),
+        "tags": body.get("tags") or {},
+        "username": body.get("username") or default,
+        "type": kind,
+    }
+    return {"accessEntry": entry}
+
+
+def _entry(request: Request, name: str, principal: str) -> Json:
+    cluster(request.region, name)
+    if (request.region, name, principal) not in _entries:
+        raise missing("The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.")
+    return _entries[(request.region, name, principal)]
+
+
+def describe_entry(request: Request, name: str, principal: str) -> Json:
+    entry = _entry(request, name, principal)
+    return {"accessEntry": {key: value for key, value in entry.items() if key != "policies"}}
+
+
+def list_entries(request: Request, name: str) -> Json:
+    cluster(request.region, name)
+    return {"accessEntries": [principal for region, owner, principal in _entries if (region, owner) == (request.region, name)]}
+
+
+def update_entry(request: Request, name: str, principal: str) -> Json:
+    entry, body = _entry(request, name, principal), request.json()
+    entry.update({key: body[key] for key in ("kubernetesGroups", "username") if key in body}, modifiedAt=time.time())
+    return describe_entry(request, name, principal)
+
+
+def delete_entry(request: Request, name: str, principal: str) -> Json:
+    _entry(request, name, principal)
+    del _entries[(request.region, name, principal)]
+    return {}
+
+
+def associate_policy(request: Request, name: str, principal: str) -> Json:
+    entry, body = _entry(request, name, principal), request.json()
+    policies = entry.setdefault("policies", {})
+    policies[body["policyArn"]] = policy = {
+        "policyArn": body["policyArn"],
+        "accessScope": body["accessScope"],
+        "associatedAt": time.time(),
+        "modifiedAt": time.time(),
+    }
+    return {"clusterName": name, "principalArn": principal, "associatedAccessPolicy": policy}
+
+
+def list_policies(request: Request, name: str, principal: str) -> Json:
+    policies = _entry(request, name, principal).get("policies", {})
+    return {"clusterName": name, "principalArn": principal, "associatedAccessPolicies": list(policies.values())}
+
+
+def disassociate_policy(request: Request, name: str, principal: str, policy: str) -> Json:
+    if _entry(request, name, principal).get("policies", {}).pop(policy, None) is None:
+        raise missing(f"The policy {policy} is not associated.")
+    return {}
+
+
+def create_association(request: Request, name: str) -> Json:
+    cluster(request.region, name)
+    body = request.json()
+    for other in _of_cluster(request, name):
+        if (other["namespace"], other["serviceAccount"]) == (body["namespace"], body["serviceAccount"]):
+            raise in_use(f"Association already exists: {other['associationId']}")
+    if not clusters.role_exists(body["roleArn"]):
+        raise invalid("Role provided in the request does not exist.")
+    _associations.update([clusters.association(request.region, name, body, len(_associations))])
+    key = next(reversed(_associations))
+    return {"association": _associations[key]}
+
+
+def _of_cluster(request: Request, name: str) -> list[Json]:
+    return [row for (region, owner, _), row in _associations.items() if (region, owner) == (request.region, name)]
+
+
+def list_associations(request: Request, name: str) -> Json:
+    cluster(request.region, name)
+    fields = ("clusterName", "namespace", "serviceAccount", "associationArn", "associationId")
+    rows = _of_cluster(request, name)
+    for field in ("namespace", "serviceAccount"):
+        if wanted := request.query.get(field):
+            rows = [row for row in rows if row[field] == wanted[0]]
+    return {"associations": [{field: row[field] for field in fields} for row in rows]}
+
+
+def _association(request: Request, name: str, identifier: str) -> Json:
+    cluster(request.region, name)
+    if (request.region, name, identifier) not in _associations:
+        raise missing(f"No association found with id: {identifier}")
+    return _associations[(request.region, name, identifier)]
+
+
+def describe_association(request: Request, name: str, identifier: str) -> Json:
+    return {"association": _association(request, name, identifier)}
+
+
+def update_association(request: Request, name: str, identifier: str) -> Json:
+    row, body = _association(request, name, identifier), request.json()
+    row.update({key: body[key] for key in ("roleArn",) if key in body}, modifiedAt=time.time())
+    return {"association": row}
+
+
+def delete_association(request: Request, name: str, identifier: str) -> Json:
+    row = _association(request, name, identifier)
+    del _associations[(request.region, name, identifier)]
+    return {"association": row}
+
+
+def _tagged(arn: str) -> Json:
+    for row in (*_clusters.values(), *_entries.values(), *_associations.values()):
+        if arn in (row.get("arn"), row.get("accessEntryArn"), row.get("associationArn")):
+            return row["tags"]
+    raise missing(f"No resource found with ARN {arn}")
+
+
+def tag(request: Request, arn: str) -> Json:
+    _tagged(arn).update(request.json()["tags"])
+    return {}
+
+
+def untag(request: Request, arn: str) -> Json:
+    tags = _tagged(arn)
+    for key in request.query.get("tagKeys", []):
+        tags.pop(key, None)
+    return {}
+
+
+def list_tags(_request: Request, arn: str) -> Json:
+    return {"tags": _tagged(arn)}
+
+
+_ONE = r"/clusters/([^/]+)"
+_ENTRY = _ONE + r"/access-entries/(.+?)"
+_ASSOCIATION = _ONE + r"/pod-identity-associations/([^/]+)"
+_ROUTES: list[tuple[str, str, Handler]] = [
+    ("POST", "/clusters", create_cluster),
+    ("GET", "/clusters", list_clusters),
+    ("GET", _ONE, describe_cluster),
+    ("DELETE", _ONE, delete_cluster),
+    ("GET", _ONE + "/addons", no_addons),
+    ("POST", _ONE + "/access-entries", create_entry),
+    ("GET", _ONE + "/access-entries", list_entries),
+    ("POST", _ENTRY + "/access-policies", associate_policy),
+    ("GET", _ENTRY + "/access-policies", list_policies),
+    ("DELETE", _ENTRY + "/access-policies/(.+)", disassociate_policy),
+    ("GET", _ENTRY, describe_entry),
+    ("POST", _ENTRY, update_entry),
+    ("DELETE", _ENTRY, delete_entry),
+    ("POST", _ONE + "/pod-identity-associations", create_association),
+    ("GET", _ONE + "/pod-identity-associations", list_associations),
+    ("GET", _ASSOCIATION, describe_association),
+    ("POST", _ASSOCIATION, update_association),
+    ("DELETE", _ASSOCIATION, delete_association),
+    ("POST", "/tags/(.+)", tag),
+    ("DELETE", "/tags/(.+)", untag),
+    ("GET", "/tags/(.+)", list_tags),
+]
+
+
+def action(request: Request) -> str:
+    """The name of the handler, for the call log, e.g. `create_entry`."""
+    route = _route(request)
+    return route[0].__name__ if route else f"{request.method} {request.path}"
+
+
+def _route(request: Request) -> tuple[Handler, tuple[str, ...]] | None:
+    for method, pattern, handler in _ROUTES:
+        if method == request.method and (found := re.fullmatch(pattern, request.path)):
+            return handler, found.groups()
+    return None
+
+
+def answer(request: Request) -> errors.Reply | None:
+    if request.service != "eks":
+        return None
+    if (route := _route(request)) is None:
+        message = f"eks {request.method} {request.path}"
+        return errors.error("eks", "NotImplementedByEmulator", message, 501)
+    handler, arguments = route
+    try:
+        return errors.json_reply(handler(request, *arguments))
+    except Refusal as refusal:
+        return errors.error("eks", refusal.code, str(refusal), refusal.status)
+
+
+__all__ = ["ACCOUNT", "action", "answer", "cluster", "reset"]
