@@ -4,6 +4,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_api::EC2NodeClass;
+use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, Subnet};
+use karpenter_aws_client::ec2::{Architecture, InstanceTypeInfo, NetworkCard, UsageClass};
 use karpenter_model::Clock;
 
 use crate::cache::later;
@@ -30,4 +33,50 @@ impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         *self.0.lock().unwrap()
     }
+}
+
+/// A plain Nitro type with the given name, vCPUs, GiB, interfaces and addresses per interface.
+pub fn machine(name: &str, vcpus: u32, gib: u64, interfaces: u32, ipv4: u32) -> InstanceTypeInfo {
+    InstanceTypeInfo {
+        name: name.into(),
+        architectures: vec![Architecture::X86_64],
+        usage_classes: vec![UsageClass::OnDemand, UsageClass::Spot],
+        vcpus,
+        memory_mib: gib * 1024,
+        hypervisor: "nitro".into(),
+        bare_metal: false,
+        current_generation: true,
+        burstable: false,
+        processor_manufacturer: Some("Intel".into()),
+        sustained_clock_mhz: Some(3_100),
+        processor_features: Vec::new(),
+        network_cards: vec![NetworkCard { index: 0, maximum_network_interfaces: interfaces }],
+        default_network_card: 0,
+        maximum_network_interfaces: interfaces,
+        ipv4_addresses_per_interface: ipv4,
+        ipv6_addresses_per_interface: ipv4,
+        ena_support: "required".into(),
+        maximum_efa_interfaces: 0,
+        encryption_in_transit: false,
+        ebs_optimized: None,
+        instance_storage: None,
+        gpus: Vec::new(),
+        neuron_devices: Vec::new(),
+        inference_accelerators: Vec::new(),
+        placement_strategies: Vec::new(),
+    }
+}
+
+/// A NodeClass of this family with a subnet in each of zones `a` and `b`.
+pub fn class(family: AmiFamily) -> EC2NodeClass {
+    let spec = Ec2NodeClassSpec { ami_family: Some(family), ..Default::default() };
+    let mut class = EC2NodeClass::new("default", spec);
+    class.status.get_or_insert_default().subnets = ["a", "b"]
+        .map(|zone| Subnet {
+            id: format!("subnet-{zone}"),
+            zone: zone.to_owned(),
+            zone_id: Some(format!("id-{zone}")),
+        })
+        .to_vec();
+    class
 }

@@ -158,8 +158,7 @@ fn al2023_joins_with_a_node_config() {
               - effect: NoExecute
                 key: karpenter.sh/unregistered
             flags:
-            - >-
-              --node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default"
+            - --node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default"
 
         --//--
     "#]]);

@@ -1,0 +1,145 @@
+//! Template contents and names.
+
+use karpenter_api::ec2nodeclass::{BlockDevice as ClassBlockDevice, NetworkInterface as ClassInterface, Toggle};
+
+use super::*;
+
+fn tags(class: &str) -> BTreeMap<String, String> {
+    [("karpenter.k8s.aws/ec2nodeclass".to_owned(), class.to_owned())].into()
+}
+
+fn inputs<'a>(spec: &'a Ec2NodeClassSpec, tags: &'a BTreeMap<String, String>) -> Inputs<'a> {
+    Inputs {
+        spec,
+        family: AmiFamily::AL2023,
+        security_groups: vec!["sg-1".into(), "sg-2".into()],
+        instance_profile: "profile",
+        image: "ami-1",
+        user_data: "data".to_owned(),
+        tags,
+        capacity_type: CapacityType::OnDemand,
+        dedicated: false,
+        efa: 0,
+        enclave: false,
+        ipv6: false,
+        reserved_capacity: true,
+        region: "us-west-2",
+    }
+}
+
+#[test]
+fn the_name_follows_the_contents_and_nothing_else() {
+    let spec = Ec2NodeClassSpec::default();
+    let (a, b) = (tags("a"), tags("b"));
+    let name = |inputs: Inputs<'_>| template(inputs).name;
+    let base = name(inputs(&spec, &a));
+    assert!(base.strip_prefix("karpenter.k8s.aws/").is_some_and(|hash| hash.parse::<u64>().is_ok()), "{base}");
+    assert_eq!(name(inputs(&spec, &a)), base);
+    let others = [
+        name(inputs(&spec, &b)),
+        name(Inputs { user_data: "else".to_owned(), ..inputs(&spec, &a) }),
+        name(Inputs { image: "ami-2", ..inputs(&spec, &a) }),
+        name(Inputs { dedicated: true, ..inputs(&spec, &a) }),
+        name(Inputs { capacity_type: CapacityType::Spot, ..inputs(&spec, &a) }),
+        name(Inputs { efa: 1, ..inputs(&spec, &a) }),
+    ];
+    let distinct: std::collections::BTreeSet<_> = others.iter().chain([&base]).collect();
+    assert_eq!(distinct.len(), 7, "identical node classes of different names have their own templates too");
+}
+
+#[test]
+fn sizes_are_whole_gib_rounded_up() {
+    for (size, expected) in [("2G", 2), ("20G", 19), ("100Gi", 100), ("1T", 932), ("1Ti", 1024)] {
+        assert_eq!(gib(size), Some(expected), "{size}");
+    }
+    assert_eq!(gib("large"), None);
+}
+
+#[test]
+fn disks_of_the_class_replace_those_of_the_family_and_zero_rates_are_left_out() {
+    let spec = Ec2NodeClassSpec {
+        block_device_mappings: Some(vec![BlockDeviceMapping {
+            device_name: Some("/dev/x".into()),
+            ebs: Some(ClassBlockDevice {
+                iops: Some(0),
+                throughput: Some(125),
+                volume_size: Some("20G".into()),
+                ..Default::default()
+            }),
+            root_volume: false,
+        }]),
+        ..Default::default()
+    };
+    let tags = tags("a");
+    let disk = |spec| template(inputs(spec, &tags)).data.block_devices[0].clone();
+    let own = disk(&spec).ebs.unwrap();
+    assert_eq!((own.iops, own.throughput, own.size_gib), (None, Some(125), Some(19)));
+    let default = disk(&Ec2NodeClassSpec::default());
+    assert_eq!(default.device.as_deref(), Some("/dev/xvda"));
+    let ebs = default.ebs.unwrap();
+    assert_eq!((ebs.encrypted, ebs.size_gib, ebs.volume_type.as_deref()), (Some(true), Some(20), Some("gp3")));
+}
+
+#[test]
+fn spot_requests_are_tagged_only_for_spot() {
+    let (spec, tags) = (Ec2NodeClassSpec::default(), tags("a"));
+    let kinds = |capacity_type| -> Vec<TaggedKind> {
+        let made = template(Inputs { capacity_type, ..inputs(&spec, &tags) });
+        assert_eq!(made.tags, tags);
+        made.data.tags.iter().map(|tagged| tagged.kind).collect()
+    };
+    assert_eq!(kinds(CapacityType::OnDemand), [TaggedKind::NetworkInterface]);
+    assert_eq!(kinds(CapacityType::Spot), [TaggedKind::NetworkInterface, TaggedKind::SpotInstancesRequest]);
+}
+
+#[test]
+fn open_reservations_are_left_alone_only_with_the_gate_on() {
+    let (spec, tags) = (Ec2NodeClassSpec::default(), tags("a"));
+    let target = |reserved_capacity| {
+        template(Inputs { reserved_capacity, ..inputs(&spec, &tags) }).data.capacity_reservation
+    };
+    assert_eq!(target(true).map(|target| target.preference), Some(CapacityReservationPreference::None));
+    assert_eq!(target(false), None);
+}
+
+#[test]
+fn efa_only_interfaces_have_groups_but_no_addresses() {
+    let nic = |card, interface_type| ClassInterface { network_card_index: card, device_index: 0, interface_type };
+    let spec = Ec2NodeClassSpec {
+        network_interfaces: Some(vec![nic(0, InterfaceType::Interface), nic(1, InterfaceType::EfaOnly)]),
+        ip_prefix_count: Some(0),
+        associate_public_ip_address: Some(true),
+        ..Default::default()
+    };
+    let tags = tags("a");
+    let nics = template(Inputs { ipv6: true, ..inputs(&spec, &tags) }).data.network_interfaces;
+    let plain = &nics[0];
+    assert_eq!((plain.ipv6_prefixes, plain.ipv4_prefixes), (Some(0), None), "a count of 0 is sent as 0");
+    assert_eq!((plain.primary_ipv6, plain.ipv6_addresses), (Some(true), Some(1)));
+    assert_eq!(plain.associate_public_ip, Some(true));
+    let efa = &nics[1];
+    assert_eq!((efa.card, efa.kind), (Some(1), Some(InterfaceKind::EfaOnly)));
+    assert_eq!((efa.associate_public_ip, efa.ipv6_prefixes, efa.primary_ipv6), (None, None, None));
+    assert_eq!(efa.security_groups.len(), 2);
+}
+
+#[test]
+fn requested_adapters_get_one_card_each() {
+    let (spec, tags) = (Ec2NodeClassSpec::default(), tags("a"));
+    let nics = template(Inputs { efa: 3, ..inputs(&spec, &tags) }).data.network_interfaces;
+    let places: Vec<_> = nics.iter().map(|nic| (nic.card, nic.device, nic.kind)).collect();
+    let efa = Some(InterfaceKind::Efa);
+    assert_eq!(places, [(Some(0), 0, efa), (Some(1), 1, efa), (Some(2), 1, efa)]);
+}
+
+#[test]
+fn metadata_ipv6_is_not_sent_to_regions_without_it() {
+    let spec = Ec2NodeClassSpec {
+        metadata_options: Some(ClassMetadata { http_protocol_ipv6: Some(Toggle::Enabled), ..Default::default() }),
+        ..Default::default()
+    };
+    let tags = tags("a");
+    let protocol = |region| template(Inputs { region, ..inputs(&spec, &tags) }).data.metadata.unwrap().http_protocol_ipv6;
+    assert_eq!(protocol("us-west-2").as_deref(), Some("enabled"));
+    assert_eq!(protocol("us-iso-east-1"), None);
+}
