@@ -287,14 +287,11 @@ impl Cluster {
                 self.derived.disturbances += 1;
             }
             self.derived.usage.set(&id, new.as_ref());
-            match new {
-                Some(machine) => {
-                    self.derived.machines.insert(id, Arc::new(machine));
-                }
-                None => {
-                    self.own.nominated.remove(&id);
-                    self.derived.machines.remove(&id);
-                }
+            if let Some(machine) = new {
+                self.derived.machines.insert(id, Arc::new(machine));
+            } else {
+                self.own.nominated.remove(&id);
+                self.derived.machines.remove(&id);
             }
         }
     }

@@ -153,7 +153,9 @@ mod tests {
             // Every sequence of four picks, repetitions included.
             let picks = [order % 4, order / 4 % 4, order / 16 % 4, order / 64 % 4];
             let mut store = Store::default();
-            picks.iter().for_each(|pick| events[*pick](&mut store));
+            for pick in picks {
+                events[pick](&mut store);
+            }
             let newest = picks.iter().max().expect("four picks");
             assert_eq!(value(&store), [Some(10), Some(20), None, Some(40)][*newest], "{picks:?}");
         }

@@ -93,6 +93,11 @@ impl Change {
         Self::with(kind, ConditionStatus::False, reason, message)
     }
 
+    /// `Drifted`, with the reason as message too (spec core-disruption 4.1).
+    pub fn drifted(reason: &str) -> Self {
+        Self::with(ConditionType::Drifted, ConditionStatus::True, reason, reason)
+    }
+
     /// Removal.
     pub fn removed(kind: ConditionType) -> Self {
         Self { kind, to: None }
@@ -208,6 +213,8 @@ pub enum DeletionCause {
     Expired,
     /// Its machine is gone.
     GarbageCollected,
+    /// Its Node has been broken for too long.
+    Unhealthy,
     /// Its Node was deleted.
     NodeDeleted,
 }
@@ -222,6 +229,7 @@ impl DeletionCause {
             Self::RegistrationTimeout => Some("registration_timeout"),
             Self::Expired => Some("expired"),
             Self::GarbageCollected => Some("garbage_collected"),
+            Self::Unhealthy => Some("unhealthy"),
             Self::NodeDeleted => None,
         }
     }
