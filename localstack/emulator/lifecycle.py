@@ -18,8 +18,6 @@ from . import ACCOUNT, notices, settings
 
 _due: list[tuple[float, int, Callable[[], None]]] = []
 _order = itertools.count()
-# What ends an instance for good: set by patches.instances to moto's own terminate.
-finish: Callable[[Instance], None]
 
 
 def reset() -> None:
@@ -62,7 +60,7 @@ def terminating(instance: Instance) -> None:
 
 
 def _terminate(instance: Instance) -> None:
-    finish(instance)
+    Instance.terminate(instance)
     _publish(instance)
     _later(settings.current.terminated_seconds, lambda: _forget(instance))
 

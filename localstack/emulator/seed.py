@@ -1,8 +1,8 @@
 """The account of somebody who has just made an EKS cluster and not heard of Karpenter.
 
-A VPC with a private /18 and a public /24 in each of three zones, the cluster with its security group, the cluster's
-role. No discovery tags, no node role, no queue: those are what `karpenter bootstrap` is for. Everything goes through the
-public API, so it also runs against other emulators; where EKS is missing it says so and goes on.
+A VPC with a private /18 and a public /24 in each of three zones, the cluster with its security group, the
+cluster's role. No discovery tags, no node role, no queue: those are what `karpenter bootstrap` is for. Everything
+goes through the public API, so it also runs against other emulators; where EKS is missing it says so and goes on.
 
 `python -m emulator.seed --endpoint URL --cluster NAME` seeds an account that runs already.
 """
@@ -36,9 +36,7 @@ def seed(endpoint: str, cluster: str, region: str = "us-west-2", kubernetes: str
     ec2, iam = client("ec2"), client("iam")
     network = _network(ec2, cluster, region)
     role = iam.create_role(RoleName=f"{cluster}-cluster", AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
-    iam.attach_role_policy(
-        RoleName=f"{cluster}-cluster", PolicyArn="arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
-    )
+    iam.attach_role_policy(RoleName=f"{cluster}-cluster", PolicyArn="arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
     made: dict[str, Any] = {"cluster": cluster, "region": region, **network}
     try:
         answer = client("eks").create_cluster(

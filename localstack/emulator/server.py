@@ -4,6 +4,7 @@ A request is, in this order, a control request, a call a test wants to fail, a c
 moto's. All but SQS run under one lock: moto is not thread safe, and a long poll must not hold everybody up.
 """
 
+import dataclasses
 import io
 import json
 import threading
@@ -23,6 +24,8 @@ HOST = "127.0.0.1"
 STATIC = {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
 STATIC_ENTRIES = 512
 SERVICES = (ec2_empty, pricing, zonal_shift, eks)
+# REST services name the operation by method and path only.
+OPERATIONS = {"eks": eks.operation, "arc-zonal-shift": zonal_shift.operation}
 
 StartResponse = Callable[..., Any]
 
@@ -41,14 +44,15 @@ class Account:
         started = time.monotonic()
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         asked = request.read(environ, body)
+        if asked.service in OPERATIONS:
+            asked = dataclasses.replace(asked, action=OPERATIONS[asked.service](asked))
         reply = self._control(asked)
         if reply is None:
             reply = self._aws(asked, environ, body)
-            action = eks.action(asked) if asked.service == "eks" else asked.action
             code = _error_code(reply) if reply.status >= 400 else None
             if code in ("NotImplementedByEmulator", "EmulatorFailure"):
-                calls.unimplemented(asked.service, action)
-            calls.record(asked.service, action, asked.region, reply.status, code, started)
+                calls.unimplemented(asked.service, asked.action)
+            calls.record(asked.service, asked.action, asked.region, reply.status, code, started)
         headers = [("Content-Type", reply.content_type), ("Content-Length", str(len(reply.body))), *reply.headers]
         start_response(f"{reply.status} {'OK' if reply.status < 400 else 'Error'}", headers)
         return [reply.body] if asked.method != "HEAD" else []

@@ -19,9 +19,7 @@ def possible(backend: Any, candidate: Candidate, wanted: int) -> tuple[int, Refu
     for check in (_type, _image, _profile, _security_groups, _user_data, _spot_role):
         if refusal := check(backend, candidate):
             return 0, refusal
-    count, code, message = capacity.available(
-        candidate.instance_type, candidate.zone, candidate.capacity_type, wanted
-    )
+    count, code, message = capacity.available(candidate.instance_type, candidate.zone, candidate.capacity_type, wanted)
     refusal = (code, message) if count < wanted else None
     if count == 0:
         return 0, refusal
@@ -40,7 +38,9 @@ def _type(backend: Any, candidate: Candidate) -> Refusal | None:
     if name not in INSTANCE_TYPES:
         return "InvalidParameterValue", f"Invalid value '{name}' for InstanceType."
     if (name, zone) not in _offered(backend.region_name):
-        message = f"Your requested instance type ({name}) is not supported in your requested Availability Zone ({zone})."
+        message = (
+            f"Your requested instance type ({name}) is not supported in your requested Availability Zone ({zone})."
+        )
         return "Unsupported", message
     if candidate.capacity_type == "spot" and not sold_as_spot(name):
         return "Unsupported", f"Spot Instances are not supported for the instance type {name}."
@@ -81,7 +81,9 @@ def _profile(_backend: Any, candidate: Candidate) -> Refusal | None:
     if any(profile.name == name or profile.arn == arn for profile in profiles):
         return None
     field, value = ("name", name) if name else ("arn", arn)
-    message = f"Value ({value}) for parameter iamInstanceProfile.{field} is invalid. Invalid IAM Instance Profile {field}"
+    message = (
+        f"Value ({value}) for parameter iamInstanceProfile.{field} is invalid. Invalid IAM Instance Profile {field}"
+    )
     return "InvalidParameterValue", message
 
 
@@ -116,5 +118,7 @@ def _spot_role(_backend: Any, candidate: Candidate) -> Refusal | None:
     if settings.current.spot_role == "implicit":
         iam.create_spot_role()
         return None
-    message = "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."
+    message = (
+        "The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."
+    )
     return "AuthFailure.ServiceLinkedRoleCreationNotPermitted", message

@@ -11,9 +11,7 @@ from .checks import security_group_ids
 from .request import Candidate, Fleet, tags_of
 
 
-def instances(
-    backend: Any, fleet: Fleet, candidate: Candidate, fleet_id: str, count: int, first: int
-) -> list[Any]:
+def instances(backend: Any, fleet: Fleet, candidate: Candidate, fleet_id: str, count: int, first: int) -> list[Any]:
     """Launches `count` instances; `first` is how many the fleet has launched before."""
     data = candidate.data
     groups = security_group_ids(data)
@@ -52,14 +50,16 @@ def _network_interfaces(data: dict[str, Any], subnet: str) -> list[dict[str, Any
     result = []
     for position, row in enumerate(rows):
         # moto keys interfaces by device index, but several network cards share index 1.
-        result.append({
-            "DeviceIndex": position,
-            "SubnetId": row.get("SubnetId") or subnet,
-            "Groups": list(row.get("Groups") or []),
-            "Description": row.get("Description"),
-            "AssociatePublicIpAddress": bool(row.get("AssociatePublicIpAddress")),
-            "DeleteOnTermination": True,
-        })
+        result.append(
+            {
+                "DeviceIndex": position,
+                "SubnetId": row.get("SubnetId") or subnet,
+                "Groups": list(row.get("Groups") or []),
+                "Description": row.get("Description"),
+                "AssociatePublicIpAddress": bool(row.get("AssociatePublicIpAddress")),
+                "DeleteOnTermination": True,
+            }
+        )
     return result
 
 
@@ -93,7 +93,9 @@ def _block_devices(backend: Any, data: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _finish(backend: Any, instance: Any, candidate: Candidate, groups: list[str], devices: list[dict[str, Any]]) -> None:
+def _finish(
+    backend: Any, instance: Any, candidate: Candidate, groups: list[str], devices: list[dict[str, Any]]
+) -> None:
     """What `run_instances` has no parameter for."""
     data = candidate.data
     info = INSTANCE_TYPES[candidate.instance_type]

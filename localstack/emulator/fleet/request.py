@@ -86,7 +86,9 @@ def _candidate(
         raise NotImplementedError("CreateFleet with InstanceRequirements")
     data = template.data | {name: value for name, value in override.items() if name != "Priority"}
     if not data.get("InstanceType"):
-        raise EC2ClientError("InvalidFleetConfiguration", "An override or the launch template must name an instance type.")
+        raise EC2ClientError(
+            "InvalidFleetConfiguration", "An override or the launch template must name an instance type."
+        )
     if not data.get("ImageId"):
         raise EC2ClientError("InvalidFleetConfiguration", "An override or the launch template must name an image.")
     if not data.get("SubnetId"):

@@ -43,9 +43,7 @@ _released: list[Image] = []
 def released() -> list[Image]:
     """All images, oldest release first, so that a later one overrides the `recommended` parameter."""
     if not _released:
-        _released.append(
-            Image("al2023-ami-2023.10.20260202.0-kernel-6.1-x86_64", AMAZON, "x86_64", RELEASES[-1][0])
-        )
+        _released.append(Image("al2023-ami-2023.10.20260202.0-kernel-6.1-x86_64", AMAZON, "x86_64", RELEASES[-1][0]))
         for date, bottlerocket in RELEASES:
             for minor in MINORS:
                 _released.extend(release(minor, date, bottlerocket))
@@ -54,7 +52,12 @@ def released() -> list[Image]:
 
 def release(minor: int, date: datetime, bottlerocket: str) -> list[Image]:
     """One release of every family for Kubernetes 1.`minor`; each image is a minute newer than the one before."""
-    images = [*_al2023(minor, date), *_al2(minor, date), *_bottlerocket(minor, date, bottlerocket), *_windows(minor, date)]
+    images = [
+        *_al2023(minor, date),
+        *_al2(minor, date),
+        *_bottlerocket(minor, date, bottlerocket),
+        *_windows(minor, date),
+    ]
     return [
         Image(**{**vars(image), "created": date + timedelta(hours=minor, minutes=index)})
         for index, image in enumerate(images)
@@ -79,7 +82,13 @@ def reset() -> None:
 
 
 def _al2023(minor: int, date: datetime) -> list[Image]:
-    variants = (("x86_64", "standard"), ("arm64", "standard"), ("x86_64", "nvidia"), ("arm64", "nvidia"), ("x86_64", "neuron"))
+    variants = (
+        ("x86_64", "standard"),
+        ("arm64", "standard"),
+        ("x86_64", "nvidia"),
+        ("arm64", "nvidia"),
+        ("x86_64", "neuron"),
+    )
     base = f"/aws/service/eks/optimized-ami/1.{minor}/amazon-linux-2023"
     images = []
     for arch, variant in variants:

@@ -20,7 +20,13 @@ FILTERS = {
     "tenancy": "placement.tenancy",
     "spot-instance-request-id": "spot_instance_request_id",
 }
-STATUS_FILTERS = {"instance-status.status", "system-status.status", "event.code", "instance-state-name", "availability-zone"}
+STATUS_FILTERS = {
+    "instance-status.status",
+    "system-status.status",
+    "event.code",
+    "instance-state-name",
+    "availability-zone",
+}
 # What a test declared unhealthy: instance id -> {"instance": bool, "system": bool, "events": [code], "since": time}
 impaired: dict[str, dict[str, Any]] = {}
 
@@ -36,7 +42,6 @@ def impair(instance: str, checks: list[str], events: list[str], since: str | Non
 
 def apply() -> None:
     utils.filter_dict_attribute_mapping.update(FILTERS)
-    lifecycle.finish = Instance.terminate
 
     @replace(InstanceResponse, "terminate_instances")
     def terminate_instances(_original: Any, self: Any) -> ActionResult:
@@ -48,7 +53,10 @@ def apply() -> None:
         instances = self.ec2_backend.get_multi_instances_by_id(ids)
         for instance in instances:
             if instance.disable_api_termination:
-                message = f"The instance '{instance.id}' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again."
+                message = (
+                    f"The instance '{instance.id}' may not be terminated. Modify its 'disableApiTermination' "
+                    "instance attribute and try again."
+                )
                 raise EC2ClientError("OperationNotPermitted", message)
         for instance in instances:
             before = copy.copy(instance._state)

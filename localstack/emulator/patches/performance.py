@@ -28,7 +28,9 @@ def apply() -> None:
     @replace(TaggedEC2Resource, "get_tags")
     def get_tags(_original: Any, self: Any) -> list[dict[str, str]]:
         tags = self.ec2_backend.tags.get(self.id, {}) if self.id else {}
-        return [{"resource_id": self.id, "key": key, "value": value, "resource_type": ""} for key, value in tags.items()]
+        return [
+            {"resource_id": self.id, "key": key, "value": value, "resource_type": ""} for key, value in tags.items()
+        ]
 
     @replace(parse.QueryParser, "_gonna_recurse")
     def nothing_below(_original: Any, self: Any, parameters: Any, prefix: str) -> bool:
@@ -43,10 +45,10 @@ def apply() -> None:
 
     @replace(AmiBackend, "describe_images")
     def describe_images(original: Any, self: Any, *arguments: Any, **named: Any) -> Any:
-        filters = named.get("filters")
-        if not arguments and set(named) == {"filters"} and set(filters or ()) == {"image-id"}:
-            if isinstance(wanted := filters["image-id"], str):
-                return [self.amis[wanted]] if wanted in self.amis else []
+        filters = named.get("filters") or {}
+        wanted = filters.get("image-id")
+        if not arguments and set(named) == {"filters"} and set(filters) == {"image-id"} and isinstance(wanted, str):
+            return [self.amis[wanted]] if wanted in self.amis else []
         return original(self, *arguments, **named)
 
 

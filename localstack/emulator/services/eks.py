@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .. import ACCOUNT, errors
+from .. import errors
 from . import eks_clusters as clusters
 from .request import Request
 
@@ -83,7 +83,11 @@ def no_addons(request: Request, name: str) -> Json:
 def create_entry(request: Request, name: str) -> Json:
     owner = cluster(request.region, name)
     if owner["accessConfig"]["authenticationMode"] == "CONFIG_MAP":
-        raise Refusal("InvalidRequestException", "The cluster's authentication mode must be set to API or API_AND_CONFIG_MAP.", 400)
+        raise Refusal(
+            "InvalidRequestException",
+            "The cluster's authentication mode must be set to API or API_AND_CONFIG_MAP.",
+            400,
+        )
     body = request.json()
     principal = body["principalArn"]
     if (request.region, name, principal) in _entries:
@@ -112,7 +116,10 @@ def create_entry(request: Request, name: str) -> Json:
 def _entry(request: Request, name: str, principal: str) -> Json:
     cluster(request.region, name)
     if (request.region, name, principal) not in _entries:
-        raise missing("The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.")
+        raise missing(
+            "The specified principalArn could not be found. "
+            "You can view your available access entries with 'list-access-entries'."
+        )
     return _entries[(request.region, name, principal)]
 
 
@@ -123,7 +130,11 @@ def describe_entry(request: Request, name: str, principal: str) -> Json:
 
 def list_entries(request: Request, name: str) -> Json:
     cluster(request.region, name)
-    return {"accessEntries": [principal for region, owner, principal in _entries if (region, owner) == (request.region, name)]}
+    return {
+        "accessEntries": [
+            principal for region, owner, principal in _entries if (region, owner) == (request.region, name)
+        ]
+    }
 
 
 def update_entry(request: Request, name: str, principal: str) -> Json:
@@ -237,41 +248,41 @@ def list_tags(_request: Request, arn: str) -> Json:
 _ONE = r"/clusters/([^/]+)"
 _ENTRY = _ONE + r"/access-entries/(.+?)"
 _ASSOCIATION = _ONE + r"/pod-identity-associations/([^/]+)"
-_ROUTES: list[tuple[str, str, Handler]] = [
-    ("POST", "/clusters", create_cluster),
-    ("GET", "/clusters", list_clusters),
-    ("GET", _ONE, describe_cluster),
-    ("DELETE", _ONE, delete_cluster),
-    ("GET", _ONE + "/addons", no_addons),
-    ("POST", _ONE + "/access-entries", create_entry),
-    ("GET", _ONE + "/access-entries", list_entries),
-    ("POST", _ENTRY + "/access-policies", associate_policy),
-    ("GET", _ENTRY + "/access-policies", list_policies),
-    ("DELETE", _ENTRY + "/access-policies/(.+)", disassociate_policy),
-    ("GET", _ENTRY, describe_entry),
-    ("POST", _ENTRY, update_entry),
-    ("DELETE", _ENTRY, delete_entry),
-    ("POST", _ONE + "/pod-identity-associations", create_association),
-    ("GET", _ONE + "/pod-identity-associations", list_associations),
-    ("GET", _ASSOCIATION, describe_association),
-    ("POST", _ASSOCIATION, update_association),
-    ("DELETE", _ASSOCIATION, delete_association),
-    ("POST", "/tags/(.+)", tag),
-    ("DELETE", "/tags/(.+)", untag),
-    ("GET", "/tags/(.+)", list_tags),
+_ROUTES: list[tuple[str, str, str, Handler]] = [
+    ("CreateCluster", "POST", "/clusters", create_cluster),
+    ("ListClusters", "GET", "/clusters", list_clusters),
+    ("DescribeCluster", "GET", _ONE, describe_cluster),
+    ("DeleteCluster", "DELETE", _ONE, delete_cluster),
+    ("ListAddons", "GET", _ONE + "/addons", no_addons),
+    ("CreateAccessEntry", "POST", _ONE + "/access-entries", create_entry),
+    ("ListAccessEntries", "GET", _ONE + "/access-entries", list_entries),
+    ("AssociateAccessPolicy", "POST", _ENTRY + "/access-policies", associate_policy),
+    ("ListAssociatedAccessPolicies", "GET", _ENTRY + "/access-policies", list_policies),
+    ("DisassociateAccessPolicy", "DELETE", _ENTRY + "/access-policies/(.+)", disassociate_policy),
+    ("DescribeAccessEntry", "GET", _ENTRY, describe_entry),
+    ("UpdateAccessEntry", "POST", _ENTRY, update_entry),
+    ("DeleteAccessEntry", "DELETE", _ENTRY, delete_entry),
+    ("CreatePodIdentityAssociation", "POST", _ONE + "/pod-identity-associations", create_association),
+    ("ListPodIdentityAssociations", "GET", _ONE + "/pod-identity-associations", list_associations),
+    ("DescribePodIdentityAssociation", "GET", _ASSOCIATION, describe_association),
+    ("UpdatePodIdentityAssociation", "POST", _ASSOCIATION, update_association),
+    ("DeletePodIdentityAssociation", "DELETE", _ASSOCIATION, delete_association),
+    ("TagResource", "POST", "/tags/(.+)", tag),
+    ("UntagResource", "DELETE", "/tags/(.+)", untag),
+    ("ListTagsForResource", "GET", "/tags/(.+)", list_tags),
 ]
 
 
-def action(request: Request) -> str:
-    """The name of the handler, for the call log, e.g. `create_entry`."""
+def operation(request: Request) -> str:
+    """The name of the API operation, e.g. `DescribeCluster`."""
     route = _route(request)
-    return route[0].__name__ if route else f"{request.method} {request.path}"
+    return route[0] if route else request.action
 
 
-def _route(request: Request) -> tuple[Handler, tuple[str, ...]] | None:
-    for method, pattern, handler in _ROUTES:
+def _route(request: Request) -> tuple[str, Handler, tuple[str, ...]] | None:
+    for name, method, pattern, handler in _ROUTES:
         if method == request.method and (found := re.fullmatch(pattern, request.path)):
-            return handler, found.groups()
+            return name, handler, found.groups()
     return None
 
 
@@ -281,11 +292,8 @@ def answer(request: Request) -> errors.Reply | None:
     if (route := _route(request)) is None:
         message = f"eks {request.method} {request.path}"
         return errors.error("eks", "NotImplementedByEmulator", message, 501)
-    handler, arguments = route
+    _, handler, arguments = route
     try:
         return errors.json_reply(handler(request, *arguments))
     except Refusal as refusal:
         return errors.error("eks", refusal.code, str(refusal), refusal.status)
-
-
-__all__ = ["ACCOUNT", "action", "answer", "cluster", "reset"]

@@ -59,11 +59,13 @@ def _products(name: str, region: str) -> list[dict[str, Any]]:
     rate = {"unit": "Hrs", "rateCode": f"{sku}.JRTCKXETXF.6YS6EN2CT7", "beginRange": "0", "endRange": "Inf"}
     rate_with_price = {**rate, "pricePerUnit": {currency: f"{prices.on_demand(name):.10f}"}}
     term = {"sku": sku, "offerTermCode": "JRTCKXETXF", "priceDimensions": {rate["rateCode"]: rate_with_price}}
-    return [{
-        "product": {"productFamily": family, "attributes": attributes, "sku": sku},
-        "serviceCode": "AmazonEC2",
-        "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": term}},
-    }]
+    return [
+        {
+            "product": {"productFamily": family, "attributes": attributes, "sku": sku},
+            "serviceCode": "AmazonEC2",
+            "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": term}},
+        }
+    ]
 
 
 def _matches(product: dict[str, Any], wanted: dict[str, str]) -> bool:

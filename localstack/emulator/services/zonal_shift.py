@@ -17,16 +17,23 @@ def shift(cluster_arn: str, zone_id: str, seconds: float) -> None:
     rows = [row for row in _shifts.get(cluster_arn, []) if row["awayFrom"] != zone_id]
     now = time.time()
     if seconds > 0:
-        rows.append({
-            "appliedStatus": "APPLIED",
-            "zonalShiftId": f"zs-{len(rows)}-{zone_id}",
-            "resourceIdentifier": cluster_arn,
-            "awayFrom": zone_id,
-            "expiryTime": now + seconds,
-            "startTime": now,
-            "comment": "started by the test",
-        })
+        rows.append(
+            {
+                "appliedStatus": "APPLIED",
+                "zonalShiftId": f"zs-{len(rows)}-{zone_id}",
+                "resourceIdentifier": cluster_arn,
+                "awayFrom": zone_id,
+                "expiryTime": now + seconds,
+                "startTime": now,
+                "comment": "started by the test",
+            }
+        )
     _shifts[cluster_arn] = rows
+
+
+def operation(request: Request) -> str:
+    found = request.method == "GET" and request.path.startswith("/managedresources/")
+    return "GetManagedResource" if found else request.action
 
 
 def answer(request: Request) -> errors.Reply | None:
@@ -37,11 +44,13 @@ def answer(request: Request) -> errors.Reply | None:
         message = f"arc-zonal-shift:{request.method} {request.path}"
         return errors.error(request.service, "NotImplementedByEmulator", message, 501)
     active = [row for row in _shifts.get(arn, []) if float(str(row["expiryTime"])) > time.time()]
-    return errors.json_reply({
-        "arn": arn,
-        "name": arn.rpartition("/")[2],
-        "appliedWeights": {},
-        "zonalShifts": active,
-        "autoshifts": [],
-        "zonalAutoshiftStatus": "DISABLED",
-    })
+    return errors.json_reply(
+        {
+            "arn": arn,
+            "name": arn.rpartition("/")[2],
+            "appliedWeights": {},
+            "zonalShifts": active,
+            "autoshifts": [],
+            "zonalAutoshiftStatus": "DISABLED",
+        }
+    )

@@ -1,0 +1,1 @@
+"""The parts of self_test.py: one module per subject, `kit` for all."""

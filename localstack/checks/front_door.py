@@ -1,0 +1,87 @@
+"""Faults, the call log, control requests, parallel clients."""
+
+import urllib.error
+
+from .kit import CLUSTER, REGION, USER_DATA, client, code_of, control, error_of, fleet, fresh, ids, template
+
+
+def test_what_is_missing_fails_loudly_in_every_protocol() -> None:
+    fresh()
+    for service, call, arguments in (
+        ("ec2", "describe_verified_access_groups", {}),
+        ("iam", "get_context_keys_for_custom_policy", {"PolicyInputList": ["{}"]}),
+        ("events", "list_endpoints", {}),
+        ("eks", "describe_addon_versions", {}),
+        ("pricing", "get_attribute_values", {"ServiceCode": "AmazonEC2", "AttributeName": "x"}),
+    ):
+        error = error_of(getattr(client(service), call), **arguments)
+        assert error.response["Error"]["Code"] == "NotImplementedByEmulator", (service, error)
+        assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 501
+    assert len(control("GET", "calls")["unimplemented"]) == 5
+
+
+def test_faults_strike_so_often_and_no_more() -> None:
+    fresh()
+    control(
+        "POST",
+        "faults",
+        {"action": "DescribeSubnets", "code": "UnauthorizedOperation", "status": 403, "count": 2, "skip": 1},
+    )
+    ec2 = client("ec2")
+    ec2.describe_subnets()
+    assert [code_of(ec2.describe_subnets) for _ in range(2)] == ["UnauthorizedOperation"] * 2
+    ec2.describe_subnets()
+    control("POST", "faults", {"action": "GetRole", "code": "Throttling", "count": 1})
+    assert code_of(client("iam").get_role, RoleName="x") == "Throttling"
+    control("POST", "faults", {"action": "GetParameter", "code": "ThrottlingException", "count": 1})
+    assert code_of(client("ssm").get_parameter, Name="/x") == "ThrottlingException"
+
+
+def test_calls_are_counted_and_logged() -> None:
+    fresh()
+    control("DELETE", "calls")
+    client("ec2").describe_subnets()
+    error_of(client("sqs").get_queue_url, QueueName="gone")
+    client("eks").describe_cluster(name=CLUSTER)
+    report = control("GET", "calls")
+    assert report["counts"] == {"ec2:DescribeSubnets": 1, "eks:DescribeCluster": 1, "sqs:GetQueueUrl": 1}
+    assert [(row["action"], row["status"]) for row in report["log"][:2]] == [
+        ("DescribeSubnets", 200),
+        ("GetQueueUrl", 400),
+    ]
+    assert report["log"][1]["error"] and report["log"][0]["error"] is None
+
+
+def test_machines_are_listed_with_their_user_data() -> None:
+    account = fresh()
+    template(account)
+    identifier = ids(fleet(account, ["m5.large"]))[0]
+    machine = control("GET", f"instances?region={REGION}")["instances"][0]
+    assert machine["id"] == identifier and machine["user_data"] == USER_DATA and machine["state"] == "running"
+    assert machine["private_dns_name"].startswith("ip-10-0-") and machine["zone"] in account["zones"]
+
+
+def test_wrong_control_requests_are_told_what_exists() -> None:
+    fresh()
+    for path, body in (
+        ("nonsense", {}),
+        ("faults", {"acton": "x"}),
+        ("settings", {"speed": 1}),
+        ("notices", {"kind": "x", "instance": "i"}),
+    ):
+        try:
+            control("POST", path, body)
+        except urllib.error.HTTPError as error:
+            assert error.code in (400, 404), path
+        else:
+            raise AssertionError(path)
+
+
+def test_parallel_launches_do_not_break_moto() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    account = fresh()
+    template(account)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: fleet(account, ["m5.large", "m5.xlarge"]), range(24)))
+    assert len({identifier for answer in answers for identifier in ids(answer)}) == 24

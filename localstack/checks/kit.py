@@ -1,0 +1,163 @@
+"""One launcher for all checks, an account for each, and what a launch needs."""
+
+import atexit
+import base64
+import functools
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from emulator import seed as seeding
+
+REGION, CLUSTER = "us-west-2", "self-test"
+USER_DATA = base64.b64encode(b"#!/bin/sh\necho hello\n").decode()
+ROLE_TRUST = json.dumps(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+    }
+)
+
+
+@functools.cache
+def endpoint() -> str:
+    """Starts the launcher on a free port; it ends with this process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "emulator", "--port", "0"],
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    atexit.register(process.terminate)
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())["endpoint"]
+
+
+@functools.cache
+def client(service: str) -> Any:
+    return seeding.clients(endpoint(), REGION)(service)
+
+
+def control(method: str, path: str, body: object = None) -> Any:
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(f"{endpoint()}/_karpenter/{path}", data=data, method=method)
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
+        return json.loads(answer.read())
+
+
+def fresh() -> dict[str, Any]:
+    """An empty account, seeded."""
+    control("POST", "reset", {})
+    return control("POST", "seed", {"cluster": CLUSTER, "region": REGION})
+
+
+def error_of(call: Any, **arguments: Any) -> ClientError:
+    try:
+        call(**arguments)
+    except ClientError as error:
+        return error
+    raise AssertionError(f"{call.__name__} did not fail")
+
+
+def code_of(call: Any, **arguments: Any) -> str:
+    return error_of(call, **arguments).response["Error"]["Code"]
+
+
+def image(architecture: str = "x86_64", version: str = "1.35") -> str:
+    path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/standard/recommended/image_id"
+    return client("ssm").get_parameter(Name=path)["Parameter"]["Value"]
+
+
+def profile(name: str = "nodes", path: str = "/") -> str:
+    iam = client("iam")
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=ROLE_TRUST)
+    iam.create_instance_profile(InstanceProfileName=name, Path=path)
+    iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+    return name
+
+
+def template(account: dict[str, Any], name: str = "karpenter.k8s.aws/1", **changes: Any) -> str:
+    group = account["cluster_security_group"]
+    data = {
+        "ImageId": image(),
+        "UserData": USER_DATA,
+        "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": [group], "AssociatePublicIpAddress": False}],
+        "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1, "HttpEndpoint": "enabled"},
+        "Monitoring": {"Enabled": True},
+        "BlockDeviceMappings": [
+            {
+                "DeviceName": "/dev/xvda",
+                "Ebs": {
+                    "VolumeSize": 33,
+                    "VolumeType": "gp3",
+                    "Iops": 4000,
+                    "Throughput": 200,
+                    "DeleteOnTermination": True,
+                },
+            }
+        ],
+        "TagSpecifications": [{"ResourceType": "network-interface", "Tags": [{"Key": "eni", "Value": "yes"}]}],
+    } | changes
+    own = [{"ResourceType": "launch-template", "Tags": [{"Key": "eks:eks-cluster-name", "Value": CLUSTER}]}]
+    client("ec2").create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data, TagSpecifications=own)
+    return name
+
+
+def fleet(
+    account: dict[str, Any],
+    types: list[str],
+    spot: bool = False,
+    count: int = 1,
+    name: str = "karpenter.k8s.aws/1",
+    **changes: Any,
+) -> Any:
+    overrides = [
+        {"InstanceType": instance_type, "SubnetId": subnet}
+        for instance_type in types
+        for subnet in account["private_subnets"]
+    ]
+    tags = [{"Key": "karpenter.sh/nodepool", "Value": "default"}]
+    arguments: dict[str, Any] = {
+        "Type": "instant",
+        "LaunchTemplateConfigs": [
+            {"LaunchTemplateSpecification": {"LaunchTemplateName": name, "Version": "$Latest"}, "Overrides": overrides}
+        ],
+        "TargetCapacitySpecification": {
+            "TotalTargetCapacity": count,
+            "DefaultTargetCapacityType": "spot" if spot else "on-demand",
+        },
+        "TagSpecifications": [{"ResourceType": kind, "Tags": tags} for kind in ("instance", "volume", "fleet")],
+    }
+    options = "SpotOptions" if spot else "OnDemandOptions"
+    arguments[options] = {"AllocationStrategy": "price-capacity-optimized" if spot else "lowest-price"}
+    return client("ec2").create_fleet(**(arguments | changes))
+
+
+def ids(answer: Any) -> list[str]:
+    return [identifier for row in answer["Instances"] for identifier in row["InstanceIds"]]
+
+
+def describe(*identifiers: str, **filters: str) -> list[Any]:
+    arguments: dict[str, Any] = {"InstanceIds": list(identifiers)} if identifiers else {}
+    arguments["Filters"] = [{"Name": name, "Values": [value]} for name, value in filters.items()]
+    reservations = client("ec2").describe_instances(**arguments)["Reservations"]
+    return [instance for reservation in reservations for instance in reservation["Instances"]]
+
+
+def tags(resource: str) -> dict[str, str]:
+    rows = client("ec2").describe_tags(Filters=[{"Name": "resource-id", "Values": [resource]}])["Tags"]
+    return {row["Key"]: row["Value"] for row in rows}
+
+
+def wait_for(reached: Any) -> None:
+    end = time.monotonic() + 10
+    while not reached():
+        assert time.monotonic() < end, "not within 10 s"
+        time.sleep(0.05)

@@ -1,0 +1,144 @@
+"""IAM, EKS, EventBridge, zonal shift."""
+
+import base64
+import json
+
+from .kit import (
+    CLUSTER,
+    REGION,
+    ROLE_TRUST,
+    client,
+    code_of,
+    control,
+    error_of,
+    fleet,
+    fresh,
+    ids,
+    profile,
+    template,
+)
+
+
+def test_profiles_are_listed_by_path() -> None:
+    fresh()
+    profile("ours", "/karpenter/us-west-2/self-test/uid/")
+    profile("theirs")
+    found = client("iam").list_instance_profiles(PathPrefix="/karpenter/us-west-2/self-test/")["InstanceProfiles"]
+    assert [row["InstanceProfileName"] for row in found] == ["ours"]
+    pages = client("iam").get_paginator("list_instance_profiles").paginate(PaginationConfig={"PageSize": 1})
+    assert [len(page["InstanceProfiles"]) for page in pages] == [1, 1]
+
+
+def test_the_spot_role_has_its_name_and_exists_once() -> None:
+    fresh()
+    iam = client("iam")
+    role = iam.create_service_linked_role(AWSServiceName="spot.amazonaws.com")["Role"]
+    assert role["RoleName"] == "AWSServiceRoleForEC2Spot" and role["Path"] == "/aws-service-role/spot.amazonaws.com/"
+    error = error_of(iam.create_service_linked_role, AWSServiceName="spot.amazonaws.com").response["Error"]
+    assert error["Code"] == "InvalidInput" and "has been taken in this account" in error["Message"]
+    for name in (
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEKS_CNI_Policy",
+        "AmazonEC2ContainerRegistryPullOnly",
+        "AmazonSSMManagedInstanceCore",
+    ):
+        iam.get_policy(PolicyArn=f"arn:aws:iam::aws:policy/{name}")
+
+
+def test_a_cluster_shows_what_karpenter_reads() -> None:
+    account = fresh()
+    cluster = client("eks").describe_cluster(name=CLUSTER)["cluster"]
+    assert cluster["resourcesVpcConfig"]["vpcId"] == account["vpc"]
+    assert cluster["resourcesVpcConfig"]["clusterSecurityGroupId"] == account["cluster_security_group"]
+    assert cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "10.100.0.0/16" and cluster["version"] == "1.35"
+    assert b"BEGIN CERTIFICATE" in base64.b64decode(cluster["certificateAuthority"]["data"])
+    assert code_of(client("eks").describe_cluster, name="gone") == "ResourceNotFoundException"
+    control("POST", "cluster", {"name": CLUSTER, "endpoint": "https://127.0.0.1:6443"})
+    assert client("eks").describe_cluster(name=CLUSTER)["cluster"]["endpoint"] == "https://127.0.0.1:6443"
+
+
+def test_access_entries_and_associations_live_and_die() -> None:
+    fresh()
+    eks, iam = client("eks"), client("iam")
+    arn = iam.create_role(RoleName="node", AssumeRolePolicyDocument=ROLE_TRUST)["Role"]["Arn"]
+    entry = eks.create_access_entry(clusterName=CLUSTER, principalArn=arn, type="EC2_LINUX", tags={"a": "b"})[
+        "accessEntry"
+    ]
+    assert entry["username"] == "system:node:{{EC2PrivateDNSName}}" and entry["tags"] == {"a": "b"}
+    assert eks.list_access_entries(clusterName=CLUSTER)["accessEntries"] == [arn]
+    assert eks.describe_access_entry(clusterName=CLUSTER, principalArn=arn)["accessEntry"]["type"] == "EC2_LINUX"
+    assert code_of(eks.create_access_entry, clusterName=CLUSTER, principalArn=arn) == "ResourceInUseException"
+    assert code_of(eks.create_access_entry, clusterName=CLUSTER, principalArn=arn + "x") == "InvalidParameterException"
+    policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
+    eks.associate_access_policy(
+        clusterName=CLUSTER, principalArn=arn, policyArn=policy, accessScope={"type": "cluster"}
+    )
+    assert (
+        eks.list_associated_access_policies(clusterName=CLUSTER, principalArn=arn)["associatedAccessPolicies"][0][
+            "policyArn"
+        ]
+        == policy
+    )
+    eks.disassociate_access_policy(clusterName=CLUSTER, principalArn=arn, policyArn=policy)
+    eks.tag_resource(resourceArn=entry["accessEntryArn"], tags={"c": "d"})
+    eks.untag_resource(resourceArn=entry["accessEntryArn"], tagKeys=["a"])
+    assert eks.list_tags_for_resource(resourceArn=entry["accessEntryArn"])["tags"] == {"c": "d"}
+    eks.delete_access_entry(clusterName=CLUSTER, principalArn=arn)
+    assert code_of(eks.describe_access_entry, clusterName=CLUSTER, principalArn=arn) == "ResourceNotFoundException"
+    made = eks.create_pod_identity_association(
+        clusterName=CLUSTER, namespace="kube-system", serviceAccount="karpenter", roleArn=arn
+    )["association"]
+    found = eks.list_pod_identity_associations(
+        clusterName=CLUSTER, namespace="kube-system", serviceAccount="karpenter"
+    )["associations"]
+    assert [row["associationId"] for row in found] == [made["associationId"]]
+    assert (
+        code_of(
+            eks.create_pod_identity_association,
+            clusterName=CLUSTER,
+            namespace="kube-system",
+            serviceAccount="karpenter",
+            roleArn=arn,
+        )
+        == "ResourceInUseException"
+    )
+    eks.delete_pod_identity_association(clusterName=CLUSTER, associationId=made["associationId"])
+    assert eks.list_pod_identity_associations(clusterName=CLUSTER)["associations"] == []
+
+
+def test_notices_and_state_changes_reach_the_queue() -> None:
+    account = fresh()
+    sqs, events = client("sqs"), client("events")
+    queue = sqs.create_queue(QueueName="interruptions")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    events.put_rule(Name="all", EventPattern=json.dumps({"source": ["aws.ec2", "aws.health"]}))
+    events.put_targets(Rule="all", Targets=[{"Id": "queue", "Arn": arn}])
+    template(account)
+    identifier = ids(fleet(account, ["m5.large"], spot=True))[0]
+    for kind in ("spot-interruption", "rebalance", "health", "capacity-reservation-interruption"):
+        control("POST", "notices", {"kind": kind, "instance": identifier, "region": REGION})
+    client("ec2").terminate_instances(InstanceIds=[identifier])
+    bodies = []
+    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+        bodies += [json.loads(message["Body"]) for message in messages]
+        for message in messages:
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+    kinds = [body["detail-type"] for body in bodies]
+    assert kinds.count("EC2 Instance State-change Notification") == 3, kinds
+    assert {
+        "EC2 Spot Instance Interruption Warning",
+        "EC2 Instance Rebalance Recommendation",
+        "AWS Health Event",
+    } < set(kinds)
+    assert all(body["account"] and body["region"] == REGION and body["id"] and body["time"] for body in bodies), bodies
+    states = [body["detail"]["state"] for body in bodies if "State-change" in body["detail-type"]]
+    assert sorted(states) == ["running", "shutting-down", "terminated"]
+
+
+def test_zonal_shifts_start_and_end() -> None:
+    account = fresh()
+    arc = client("arc-zonal-shift")
+    assert arc.get_managed_resource(resourceIdentifier=account["cluster_arn"])["zonalShifts"] == []
+    control("POST", "zonal-shift", {"cluster_arn": account["cluster_arn"], "zone_id": "usw2-az1", "seconds": 600})
+    shifts = arc.get_managed_resource(resourceIdentifier=account["cluster_arn"])["zonalShifts"]
+    assert [(row["awayFrom"], row["appliedStatus"]) for row in shifts] == [("usw2-az1", "APPLIED")]
