@@ -48,7 +48,8 @@ pub struct Error {
 }
 
 /// A problem with one field, before it is known whose field it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read `{field}`: {problem}; correct the object")]
 pub struct FieldError {
     field: String,
     problem: String,

@@ -13,8 +13,10 @@ use crate::requirement::{NodeClassReference, Requirement};
 use crate::resource::custom_resource;
 
 mod hash;
+mod validation;
 
 pub use hash::HASH_VERSION;
+pub use validation::{Invalid, Problem};
 
 custom_resource! {
     /// A policy for creating and disrupting nodes of one kind.

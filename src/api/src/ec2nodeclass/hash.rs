@@ -3,6 +3,8 @@
 //! Leaves out selectors and the AMI family field, which drift by what they resolve to, and
 //! `ipPrefixCount`, which never drifts a node.
 
+use karpenter_model::Quantity;
+
 use crate::duration::Duration;
 use crate::hash::{Struct, boolean, duration, int32, int64, list, map, map_of, text};
 
@@ -128,24 +130,7 @@ fn cpu_options(c: &CpuOptions) -> u64 {
         .value()
 }
 
-/// The canonical quantity text of a whole number with an upper-case suffix: as large a suffix as leaves no
-/// fraction. The schema lets nothing else in; anything else is hashed as written.
+/// Sizes are hashed as canonical quantities, `1024Gi` as `1Ti`; what is none is hashed as written.
 fn canonical_size(written: &str) -> String {
-    const SUFFIXES: [&str; 4] = ["G", "T", "P", "E"];
-    let digits = written.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let (Ok(mut number), suffix) = (digits.parse::<u64>(), &written[digits.len()..]) else {
-        return written.to_owned();
-    };
-    let (letter, base, binary) = match suffix.strip_suffix('i') {
-        Some(letter) => (letter, 1024, "i"),
-        None => (suffix, 1000, ""),
-    };
-    let Some(mut level) = SUFFIXES.iter().position(|s| *s == letter) else {
-        return written.to_owned();
-    };
-    while number != 0 && number.is_multiple_of(base) && level + 1 < SUFFIXES.len() {
-        number /= base;
-        level += 1;
-    }
-    format!("{number}{}{binary}", SUFFIXES[level])
+    written.parse::<Quantity>().map_or_else(|_| written.to_owned(), |size| size.to_string())
 }

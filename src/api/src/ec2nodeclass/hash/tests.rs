@@ -178,7 +178,7 @@ fn sizes_are_hashed_in_canonical_form() {
         ("1000Gi", "1000Gi"),
         ("58Ti", "58Ti"),
         ("Ti", "Ti"),
-        ("1.5Gi", "1.5Gi"),
+        ("1.5Gi", "1536Mi"),
     ];
     for (written, canonical) in cases {
         assert_eq!(canonical_size(written), canonical, "`{written}`");
