@@ -1,5 +1,7 @@
 //! The in-memory provider against the conformance suite, and what is particular to it.
 
+mod defects;
+
 use std::sync::Arc;
 use std::time::Duration;
 
