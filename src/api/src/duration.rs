@@ -77,6 +77,27 @@ macro_rules! from_text {
 
 from_text!(Duration, NillableDuration);
 
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self(written(span))
+    }
+}
+
+impl From<Span> for NillableDuration {
+    fn from(span: Span) -> Self {
+        Self(written(span))
+    }
+}
+
+/// The shortest form the schema accepts; fractions of a second, which it cannot express, are dropped.
+fn written(span: Span) -> String {
+    let seconds = span.as_secs();
+    let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
+    let text: String =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
 /// Reads Go duration syntax without sign: one or more of number (with optional fraction) and unit, or `0`.
 ///
 /// The schema only lets `s`, `m` and `h` in, but objects may be older than the schema and pod annotations
@@ -173,6 +194,15 @@ mod tests {
         assert_eq!(NillableDuration::never().span(), Ok(None));
         assert_eq!(NillableDuration::from("1h").span(), Ok(Some(Span::from_hours(1))));
         assert!(Duration::from("Never").span().is_err());
+    }
+
+    #[test]
+    fn writes_what_it_reads_back() {
+        for (seconds, text) in [(0, "0s"), (59, "59s"), (60, "1m"), (5_405, "1h30m5s"), (2_592_000, "720h")] {
+            let duration = Duration::from(Span::from_secs(seconds));
+            assert_eq!(duration.as_str(), text);
+            assert_eq!(duration.span(), Ok(Span::from_secs(seconds)));
+        }
     }
 
     #[test]
