@@ -1,0 +1,91 @@
+//! EC2 filters: names must be known, values may hold `*` and `?`.
+
+use crate::{Error, Filter, Result, Tags};
+
+/// True when all filters match. `attribute` gives a resource's values for a filter name, `None` for names the
+/// resource kind does not know, which EC2 refuses.
+pub(super) fn matches(
+    operation: &'static str,
+    filters: &[Filter],
+    tags: &Tags,
+    attribute: impl Fn(&str) -> Option<Vec<String>>,
+) -> Result<bool> {
+    for filter in filters {
+        let values = if let Some(key) = filter.name.strip_prefix("tag:") {
+            tags.get(key).cloned().into_iter().collect()
+        } else if filter.name == "tag-key" {
+            tags.keys().cloned().collect()
+        } else {
+            attribute(&filter.name).ok_or_else(|| {
+                let text = format!("The filter '{}' is invalid", filter.name);
+                Error::answered(operation, &filter.name, "InvalidParameterValue", text)
+            })?
+        };
+        let hit = filter.values.iter().any(|pattern| values.iter().any(|value| glob(pattern, value)));
+        if !hit {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Wildcard match over characters, in linear space and without recursion.
+pub(super) fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(&c) if c == '?' || c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                let Some((star_at, taken)) = star else { return false };
+                star = Some((star_at, taken + 1));
+                p = star_at + 1;
+                t = taken + 1;
+            }
+        }
+    }
+    pattern[p..].iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_match_as_in_ec2() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("*", "anything", true),
+            ("a*c", "abbbc", true),
+            ("a*c", "abbbd", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("*b*b*", "abab", true),
+            ("", "", true),
+            ("", "x", false),
+            ("**x", "x", true),
+        ] {
+            assert_eq!(glob(pattern, text), expected, "{pattern} against {text}");
+        }
+    }
+
+    #[test]
+    fn values_are_alternatives_and_filters_add_up() {
+        let tags = Tags::from([("team".to_owned(), "blue".to_owned())]);
+        let known = |name: &str| (name == "state").then(|| vec!["running".to_owned()]);
+        let check = |filters: &[Filter]| matches("DescribeX", filters, &tags, known);
+        assert_eq!(check(&[]), Ok(true));
+        assert_eq!(check(&[Filter::new("state", ["pending", "running"])]), Ok(true));
+        assert_eq!(check(&[Filter::tag_key("team"), Filter::tag("team", "re*")]), Ok(false));
+        assert_eq!(check(&[Filter::tag("team", "bl*")]), Ok(true));
+        assert_eq!(check(&[Filter::new("sttae", ["x"])]).unwrap_err().kind, crate::Kind::Invalid);
+    }
+}

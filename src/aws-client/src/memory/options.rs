@@ -1,0 +1,68 @@
+//! What kind of account to start with.
+
+use std::time::Duration;
+
+/// Properties of a new account. `Default` is a quiet one: everything works, instances boot in ten seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Region, `us-west-2` by default.
+    pub region: String,
+    /// Twelve digits.
+    pub account: String,
+    /// Number of availability zones, 1 to 6.
+    pub zones: u8,
+    /// Name of the EKS cluster that exists; its discovery tag is on subnets and security group.
+    pub cluster: String,
+    /// Kubernetes minor version of the cluster and of the published images, `1.33`.
+    pub kubernetes_version: String,
+    /// Free addresses of each subnet at the start.
+    pub addresses_per_subnet: u32,
+    /// From launch to `running`.
+    pub boot_delay: Duration,
+    /// From `shutting-down` to `terminated`.
+    pub shutdown_delay: Duration,
+    /// How long a new instance stays invisible to `DescribeInstances`.
+    pub invisible_for: Duration,
+    /// How long EC2 does not know a new instance profile.
+    pub profile_propagation: Duration,
+    /// From a spot interruption warning to the end of the instance; two minutes in AWS.
+    pub spot_notice: Duration,
+    /// The spot service-linked role exists from the start.
+    pub spot_service_linked_role: bool,
+    /// Instances may only be launched with instance profiles that exist.
+    pub check_instance_profiles: bool,
+    /// Limits of the account.
+    pub quotas: Quotas,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            region: "us-west-2".to_owned(),
+            account: "123456789012".to_owned(),
+            zones: 4,
+            cluster: "demo".to_owned(),
+            kubernetes_version: "1.33".to_owned(),
+            addresses_per_subnet: 16_379,
+            boot_delay: Duration::from_secs(10),
+            shutdown_delay: Duration::from_secs(30),
+            invisible_for: Duration::ZERO,
+            profile_propagation: Duration::ZERO,
+            spot_notice: Duration::from_secs(120),
+            spot_service_linked_role: true,
+            check_instance_profiles: true,
+            quotas: Quotas::default(),
+        }
+    }
+}
+
+/// Limits of the account; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quotas {
+    /// vCPUs of running on-demand instances: `VcpuLimitExceeded`.
+    pub on_demand_vcpus: Option<u32>,
+    /// vCPUs of running spot instances: `MaxSpotInstanceCountExceeded`.
+    pub spot_vcpus: Option<u32>,
+    /// Fleets with live instances: `MaxFleetCountExceeded`.
+    pub fleets: Option<u32>,
+}
