@@ -11,12 +11,13 @@ use jiff::Timestamp;
 use karpenter_model::Pod;
 
 use crate::elapsed::since;
+use crate::protection;
 use crate::step::{About, Effect, Event, PodRef};
 
 /// What draining asks for now.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Drain {
-    /// Deletions ahead of the deadline and evictions, in pod order within each.
+    /// Words about protections, deletions ahead of the deadline, and evictions, in pod order within each.
     pub effects: Vec<Effect>,
     /// Pods the drain still waits for, over all groups.
     pub waiting: usize,
@@ -30,7 +31,8 @@ pub fn drain<'a>(
 ) -> Drain {
     let mut waiting: Vec<&Pod> = pods.into_iter().filter(|pod| pod.is_waiting_eviction(now)).collect();
     waiting.sort_by(|left, right| left.key.cmp(&right.key));
-    let mut effects = Vec::new();
+    let told = waiting.iter().filter(|pod| pod.is_active()).filter_map(|pod| protection::event(pod, now));
+    let mut effects: Vec<Effect> = told.map(Effect::Event).collect();
     let mut deleted = Vec::new();
     if let Some(deadline) = deadline {
         for pod in &waiting {

@@ -28,6 +28,7 @@ pub mod launch;
 pub mod liveness;
 pub mod nodepool;
 pub mod podevents;
+pub mod protection;
 pub mod registration;
 pub mod repair;
 pub mod step;

@@ -1,7 +1,8 @@
 //! What a step function answers: effects in order, condition changes, and when to look again.
 //!
-//! The caller carries a step out in its [`Phases`], effects in order within each, and stops at the first that fails.
-//! Everything here is data: no step function performs anything.
+//! The caller carries the effects out in order and stops at the first that fails; condition changes are written
+//! after them in one status patch, and milestones are told when everything else has been written. Everything here is
+//! data: no step function performs anything.
 
 use std::time::Duration;
 
@@ -20,17 +21,6 @@ pub struct Step {
     pub conditions: Vec<Change>,
     /// When to look again.
     pub wake: Wake,
-}
-
-/// A step in the order it is carried out: nothing is let go, and nothing is told, before the conditions are written.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Phases {
-    /// Writes to the cluster and calls to the cloud.
-    pub acts: Vec<Effect>,
-    /// One status patch of the claim.
-    pub conditions: Vec<Change>,
-    /// Finalizers removed, then events, milestones and health.
-    pub last: Vec<Effect>,
 }
 
 /// When a step wants to be run again.
@@ -153,32 +143,6 @@ pub enum Effect {
     Event(Event),
     /// Something worth a metric and a log line has happened.
     Milestone(Milestone),
-}
-
-impl Effect {
-    /// True for what comes after the condition changes: letting an object go, and telling about it.
-    pub const fn is_last(&self) -> bool {
-        match self {
-            Self::RemoveFinalizer
-            | Self::RemoveNodeFinalizer(_)
-            | Self::RegistrationHealth(_)
-            | Self::Event(_)
-            | Self::Milestone(_) => true,
-            Self::AddFinalizer
-            | Self::Launch
-            | Self::RecordLaunch(_)
-            | Self::RecordNode(_)
-            | Self::LabelClaim(..)
-            | Self::AnnotateClaim(_)
-            | Self::RecordPodEvent(_)
-            | Self::DeleteClaim(_)
-            | Self::PatchNode(_)
-            | Self::DeleteNode(_)
-            | Self::Terminate(_)
-            | Self::Evict(_)
-            | Self::DeletePod(..) => false,
-        }
-    }
 }
 
 /// What the provider resolved for a claim, already merged with what the claim says.
@@ -384,12 +348,6 @@ impl Step {
         self
     }
 
-    /// The order in which to carry the step out.
-    pub fn phases(self) -> Phases {
-        let (last, acts) = self.effects.into_iter().partition(Effect::is_last);
-        Phases { acts, conditions: self.conditions, last }
-    }
-
     /// Both steps, this one first; the stages of one pass are joined like this.
     #[must_use]
     pub fn then(mut self, next: Self) -> Self {
@@ -403,19 +361,6 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn finalizers_and_words_come_after_the_conditions() {
-        let step = Step::of([
-            Effect::RemoveFinalizer,
-            Effect::DeleteNode("a".into()),
-            Effect::Milestone(Milestone::Drained("a".into())),
-            Effect::DeleteNode("b".into()),
-        ]);
-        let phases = step.phases();
-        assert_eq!(phases.acts, [Effect::DeleteNode("a".into()), Effect::DeleteNode("b".into())]);
-        assert_eq!(phases.last, [Effect::RemoveFinalizer, Effect::Milestone(Milestone::Drained("a".into()))]);
-    }
 
     #[test]
     fn the_sooner_wake_wins_and_backoff_beats_both() {

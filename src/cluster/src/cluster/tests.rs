@@ -289,9 +289,10 @@ fn nominations_are_extended_and_expire() {
     cluster.nominate(&Target::Node("n1".into()), at(10));
     assert_eq!(until(&mut cluster, 29), Some(at(30)));
     assert_eq!(until(&mut cluster, 30), None);
+    cluster.nominate(&Target::Node("n1".into()), at(30));
     cluster.apply(gone_node("n1", 2));
     cluster.snapshot(at(31));
-    assert!(cluster.own.nominated.is_empty());
+    assert!(cluster.own.nominated.is_empty(), "it dies with its machine");
 }
 
 #[test]

@@ -157,3 +157,14 @@ fn deadline_deletions_reach_every_group_at_once() {
     let drain = drain(&pods, Some(at(300)), at(280));
     assert_eq!(deleted(&drain), [("critical", 20), ("web", 20)]);
 }
+
+#[test]
+fn an_unreadable_protection_is_told_and_does_not_protect() {
+    let pod = Pod { do_not_disrupt: DoNotDisrupt::Invalid("yes".to_owned()), ..pod("web") };
+    let drain = drain([&pod], None, at(10));
+    assert!(
+        matches!(&drain.effects[0], Effect::Event(event) if event.reason == "InvalidDoNotDisruptAnnotation"),
+        "{drain:?}"
+    );
+    assert_eq!(evicted(&drain), ["web"]);
+}

@@ -61,9 +61,9 @@ impl Provider for Broken {
     async fn launch(&self, request: &LaunchRequest) -> Result<Instance> {
         if self.is(Defect::NeverAdopts) {
             let count = self.account.calls().len();
+            let claim: ClaimName = format!("{}-{count}", request.claim).into();
             let uid: ClaimUid = format!("{}-{count}", request.uid).into();
-            let claim = format!("{}-{count}", request.claim).into();
-            let mut instance = self.inner.launch(&LaunchRequest { uid, claim, ..request.clone() }).await?;
+            let mut instance = self.inner.launch(&LaunchRequest { claim, uid, ..request.clone() }).await?;
             instance.claim = Some(request.claim.clone());
             return Ok(instance);
         }

@@ -1,0 +1,70 @@
+//! What people are told about `karpenter.sh/do-not-disrupt` on a pod (spec core-disruption 0.5).
+//!
+//! The annotation is judged afresh in every pass; the recorder drops repetitions.
+
+use jiff::Timestamp;
+use karpenter_model::{DoNotDisrupt, Pod};
+
+use crate::step::{About, Event, PodRef};
+
+/// The event that goes with a pod's annotation; none without one, nor with `true`.
+pub fn event(pod: &Pod, now: Timestamp) -> Option<Event> {
+    let about = About::Pod(PodRef { key: pod.key.clone(), uid: pod.uid.clone() });
+    match &pod.do_not_disrupt {
+        DoNotDisrupt::No | DoNotDisrupt::Always => None,
+        DoNotDisrupt::Invalid(text) => Some(Event::warning(
+            about,
+            "InvalidDoNotDisruptAnnotation",
+            format!(
+                "invalid do-not-disrupt value \"{text}\": use \"true\" or a positive duration such as \"30m\""
+            ),
+        )),
+        DoNotDisrupt::For(duration) => {
+            // Until the pod has started there is no end to tell.
+            let end = pod.started_at? + *duration;
+            Some(if pod.blocks_disruption(now) {
+                Event::normal(
+                    about,
+                    "DoNotDisruptUntil",
+                    format!("pod is protected from disruption until {end}"),
+                )
+            } else {
+                Event::normal(
+                    about,
+                    "DoNotDisruptGracePeriodElapsed",
+                    format!("pod is no longer protected from disruption since {end}"),
+                )
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use karpenter_model::PodKey;
+
+    use super::*;
+    use crate::fixture::at;
+
+    #[test]
+    fn each_form_of_the_annotation_has_its_event() {
+        let minute = || DoNotDisrupt::For(Duration::from_mins(1));
+        let table = [
+            (DoNotDisrupt::No, Some(0), None),
+            (DoNotDisrupt::Always, Some(0), None),
+            (DoNotDisrupt::Invalid("0s".to_owned()), None, Some(("InvalidDoNotDisruptAnnotation", true))),
+            (minute(), None, None),
+            (minute(), Some(50), Some(("DoNotDisruptUntil", false))),
+            (minute(), Some(40), Some(("DoNotDisruptGracePeriodElapsed", false))),
+        ];
+        for (do_not_disrupt, started, expected) in table {
+            let mut pod = Pod::pending(PodKey::new("ns", "a"), "uid", at(0));
+            pod.do_not_disrupt = do_not_disrupt;
+            pod.started_at = started.map(at);
+            let told = event(&pod, at(100)).map(|event| (event.reason, event.warning));
+            assert_eq!(told, expected, "{:?} started {started:?}", pod.do_not_disrupt);
+        }
+    }
+}
