@@ -87,17 +87,14 @@ async fn apply(api: &Api<DynamicObject>, case: &Case) -> Result<DynamicObject, k
 fn api_of(client: &Client, object: &Value) -> Api<DynamicObject> {
     let text = |field: &str| object[field].as_str().expect("every case names its kind");
     let (group, version) = text("apiVersion").split_once('/').expect("group and version");
-    Api::all_with(
-        client.clone(),
-        &ApiResource::from_gvk_with_plural(
-            &GroupVersionKind::gvk(group, version, text("kind")),
-            match text("kind") {
-                "NodePool" => "nodepools",
-                "NodeClaim" => "nodeclaims",
-                _ => "ec2nodeclasses",
-            },
-        ),
-    )
+    let definition = karpenter_api::crds().into_iter().find(|crd| crd.spec.names.kind == text("kind"));
+    let definition = definition.expect("every kind of the tables has a definition").spec;
+    let kind = GroupVersionKind::gvk(group, version, text("kind"));
+    let resource = ApiResource::from_gvk_with_plural(&kind, &definition.names.plural);
+    if definition.scope == "Namespaced" {
+        return Api::namespaced_with(client.clone(), "default", &resource);
+    }
+    Api::all_with(client.clone(), &resource)
 }
 
 /// Whether everything in `part` is in `whole`.

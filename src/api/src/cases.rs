@@ -44,8 +44,10 @@ pub enum Verdict {
 /// Every case, grouped by kind.
 pub fn all() -> Vec<Case> {
     [
+        include_str!("cases/capacitybuffer.yaml"),
         include_str!("cases/ec2nodeclass.yaml"),
         include_str!("cases/nodeclaim.yaml"),
+        include_str!("cases/nodeoverlay.yaml"),
         include_str!("cases/nodepool.yaml"),
     ]
     .into_iter()

@@ -7,11 +7,13 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
+mod capacitybuffer;
 mod condition;
 mod definition;
 mod ec2nodeclass;
 mod node_template;
 mod nodeclaim;
+mod nodeoverlay;
 mod nodepool;
 mod pattern;
 mod schema;
@@ -21,7 +23,13 @@ mod tests;
 
 /// Every definition as a JSON value, ordered by name.
 pub fn crd_values() -> Vec<Value> {
-    vec![ec2nodeclass::definition(), nodeclaim::definition(), nodepool::definition()]
+    vec![
+        capacitybuffer::definition(),
+        ec2nodeclass::definition(),
+        nodeclaim::definition(),
+        nodeoverlay::definition(),
+        nodepool::definition(),
+    ]
 }
 
 /// Every definition, ordered by name.

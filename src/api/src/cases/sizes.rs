@@ -14,7 +14,7 @@ struct Limited {
     fill: fn(usize) -> Value,
 }
 
-const LIMITED: [Limited; 13] = [
+const LIMITED: [Limited; 14] = [
     Limited {
         kind: "NodePool",
         path: "spec.template.metadata.labels",
@@ -23,6 +23,7 @@ const LIMITED: [Limited; 13] = [
     },
     Limited { kind: "NodePool", path: "spec.template.spec.requirements", most: 100, fill: requirements },
     Limited { kind: "NodeClaim", path: "spec.requirements", most: 100, fill: requirements },
+    Limited { kind: "NodeOverlay", path: "spec.requirements", most: 100, fill: requirements },
     Limited { kind: "NodePool", path: "spec.template.spec.requirements[0].key", most: 316, fill: long_key },
     Limited {
         kind: "NodePool",

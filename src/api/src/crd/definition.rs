@@ -12,12 +12,21 @@ pub(super) struct Definition {
     pub(super) plural: &'static str,
     pub(super) singular: &'static str,
     pub(super) short_names: &'static [&'static str],
+    pub(super) category: &'static str,
+    pub(super) scope: Scope,
     pub(super) columns: Vec<Column>,
     /// Where the scale subresource reads and writes, for kinds that have one.
     pub(super) scale: Option<Scale>,
     pub(super) description: &'static str,
     /// Whether an object without `spec` is refused.
     pub(super) spec_required: bool,
+}
+
+/// Whether objects live in a namespace.
+#[derive(Clone, Copy)]
+pub(super) enum Scope {
+    Cluster,
+    Namespaced,
 }
 
 pub(super) struct Scale {
@@ -70,7 +79,7 @@ impl Definition {
     /// The definition as a JSON value.
     pub(super) fn render(&self, spec: Schema, status: Schema) -> Value {
         let mut names = json!({
-            "categories": ["karpenter"],
+            "categories": [self.category],
             "kind": self.kind,
             "listKind": format!("{}List", self.kind),
             "plural": self.plural,
@@ -94,7 +103,10 @@ impl Definition {
             "spec": {
                 "group": self.group,
                 "names": names,
-                "scope": "Cluster",
+                "scope": match self.scope {
+                    Scope::Cluster => "Cluster",
+                    Scope::Namespaced => "Namespaced",
+                },
                 "versions": [{
                     "additionalPrinterColumns":
                         self.columns.iter().map(Column::to_value).collect::<Vec<_>>(),

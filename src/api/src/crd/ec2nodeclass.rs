@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::definition::{Column, Definition};
+use super::definition::{Column, Definition, Scope};
 use super::schema::Schema;
 use crate::ec2nodeclass::AmiFamily;
 
@@ -28,6 +28,8 @@ pub(super) fn definition() -> Value {
         plural: "ec2nodeclasses",
         singular: "ec2nodeclass",
         short_names: &["ec2nc", "ec2ncs"],
+        category: "karpenter",
+        scope: Scope::Cluster,
         columns: vec![Column::ready(), Column::age(), Column::text("Role", ".spec.role").wide()],
         scale: None,
         description: "EC2NodeClass says how machines are made on EC2.",

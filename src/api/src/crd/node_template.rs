@@ -24,11 +24,13 @@ fn outside_core_domain(key: &str) -> String {
     )
 }
 
-/// CEL: `key` is not in the domain of the AWS provider, unless the provider defines it.
-fn outside_aws_domain(key: &str) -> String {
+/// CEL: `key` is not in the domain of the AWS provider, unless the provider defines it. NodeOverlays change
+/// what instance types are, so they may not select by how instances are placed.
+fn outside_aws_domain(key: &str, owner: Owner) -> String {
     let allowed: Vec<String> = labels::aws::WELL_KNOWN
         .iter()
         .filter(|label| labels::domain(label) == labels::aws::DOMAIN)
+        .filter(|label| owner != Owner::NodeOverlay || !labels::aws::PLACEMENT.contains(label))
         .map(|label| format!("'{label}'"))
         .collect();
     format!("{key} in [{}] || !{}.endsWith('{}')", allowed.join(", "), domain(key), labels::aws::DOMAIN)
@@ -45,7 +47,10 @@ pub(super) fn labels() -> Schema {
         .rule(&every(&outside_core_domain("x")), "label domain \"karpenter.sh\" is restricted")
         .rule(&every("x != 'karpenter.sh/nodepool'"), "label \"karpenter.sh/nodepool\" is restricted")
         .rule(&every("x != 'kubernetes.io/hostname'"), "label \"kubernetes.io/hostname\" is restricted")
-        .rule(&every(&outside_aws_domain("x")), "label domain \"karpenter.k8s.aws\" is restricted")
+        .rule(
+            &every(&outside_aws_domain("x", Owner::NodePool)),
+            "label domain \"karpenter.k8s.aws\" is restricted",
+        )
 }
 
 /// Taints or startup taints.
@@ -58,11 +63,12 @@ pub(super) fn taints(description: &str) -> Schema {
     Schema::list(item).list_type("atomic").describe(description)
 }
 
-/// Whose requirements: a NodeClaim names its pool, a NodePool must not.
+/// Whose requirements: NodeClaims and NodeOverlays may name a pool, a NodePool must not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     NodePool,
     NodeClaim,
+    NodeOverlay,
 }
 
 /// The list of requirements.
@@ -95,7 +101,8 @@ pub(super) fn requirements(owner: Owner) -> Schema {
         )
 }
 
-fn requirement_key(owner: Owner) -> Schema {
+/// One key of a requirement.
+pub(super) fn requirement_key(owner: Owner) -> Schema {
     let key = Schema::string()
         .length(..=316)
         .pattern(pattern::QUALIFIED_NAME)
@@ -104,10 +111,10 @@ fn requirement_key(owner: Owner) -> Schema {
         Owner::NodePool => {
             key.rule("self != 'karpenter.sh/nodepool'", "label \"karpenter.sh/nodepool\" is restricted")
         }
-        Owner::NodeClaim => key,
+        Owner::NodeClaim | Owner::NodeOverlay => key,
     };
     key.rule("self != 'kubernetes.io/hostname'", "label \"kubernetes.io/hostname\" is restricted")
-        .rule(&outside_aws_domain("self"), "label domain \"karpenter.k8s.aws\" is restricted")
+        .rule(&outside_aws_domain("self", owner), "label domain \"karpenter.k8s.aws\" is restricted")
 }
 
 /// The reference to the node class.

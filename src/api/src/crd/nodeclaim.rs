@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::condition;
-use super::definition::{Column, Definition};
+use super::definition::{Column, Definition, Scope};
 use super::node_template::{
     Owner, expire_after, node_class_ref, requirements, taints, termination_grace_period,
 };
@@ -17,6 +17,8 @@ pub(super) fn definition() -> Value {
         plural: "nodeclaims",
         singular: "nodeclaim",
         short_names: &[],
+        category: "karpenter",
+        scope: Scope::Cluster,
         columns: vec![
             Column::text("Type", r".metadata.labels.node\.kubernetes\.io/instance-type"),
             Column::text("Capacity", r".metadata.labels.karpenter\.sh/capacity-type"),

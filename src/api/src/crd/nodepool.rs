@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::definition::{Column, Definition, Scale};
+use super::definition::{Column, Definition, Scale, Scope};
 use super::node_template::{
     Owner, expire_after, labels, node_class_ref, requirements, taints, termination_grace_period,
 };
@@ -17,6 +17,8 @@ pub(super) fn definition() -> Value {
         plural: "nodepools",
         singular: "nodepool",
         short_names: &[],
+        category: "karpenter",
+        scope: Scope::Cluster,
         columns: vec![
             Column::text("NodeClass", ".spec.template.spec.nodeClassRef.name"),
             Column::text("Nodes", ".status.nodes"),

@@ -124,7 +124,11 @@ fn accepted_objects_survive_the_rust_types_unchanged() {
         let again = match stored["kind"].as_str().unwrap() {
             "NodePool" => serde_json::to_value(serde_json::from_value::<NodePool>(stored.clone()).unwrap()),
             "NodeClaim" => serde_json::to_value(serde_json::from_value::<NodeClaim>(stored.clone()).unwrap()),
-            _ => serde_json::to_value(serde_json::from_value::<EC2NodeClass>(stored.clone()).unwrap()),
+            "EC2NodeClass" => {
+                serde_json::to_value(serde_json::from_value::<EC2NodeClass>(stored.clone()).unwrap())
+            }
+            // The alpha kinds have schemas but no types yet.
+            _ => continue,
         };
         let mut again = again.unwrap();
         // What the types always write although it may be absent.
