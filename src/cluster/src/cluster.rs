@@ -175,7 +175,7 @@ impl Cluster {
             nodes: self.derived.machines.values().cloned().collect(),
             pending: pending.filter_map(|key| self.facts.pods.get(key).cloned()).collect(),
             daemons: self.facts.daemons.iter().map(|(_, daemon)| Arc::clone(daemon)).collect(),
-            volumes: volumes.map(|(key, object)| (key.clone(), Arc::new(object.volume.clone()))).collect(),
+            volumes: volumes.map(|(key, object)| (key.clone(), Arc::clone(&object.volume))).collect(),
             namespaces: self
                 .facts
                 .namespaces

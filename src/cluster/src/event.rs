@@ -1,6 +1,7 @@
 //! What the index is told.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use karpenter_model::{
     Claim, ClaimName, Daemon, DaemonSetName, Labels, Namespace, NodeName, NodeObject, Pod,
@@ -89,7 +90,7 @@ pub struct VolumeObject {
     /// Its name.
     pub name: VolumeClaimName,
     /// What it resolves to.
-    pub volume: Volume,
+    pub volume: Arc<Volume>,
 }
 
 impl Event {

@@ -77,6 +77,8 @@ impl<K: Ord> Batcher<K> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn at(millis: i64) -> Timestamp {
@@ -144,5 +146,33 @@ mod tests {
         batcher.pass_ended(at(1100));
         assert_eq!(batcher.deadline(), None);
         assert!(batcher.trigger("a", at(2000)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_trigger_is_in_exactly_one_window_and_no_window_is_longer_than_the_maximum(
+            gaps in proptest::collection::vec((0..3000_i64, 0..5_u8), 1..60),
+            pass in 0..5000_i64,
+        ) {
+            let mut batcher = Batcher::new(Duration::from_secs(1), Duration::from_secs(10));
+            let (mut now, mut waiting, mut opened) = (0, BTreeSet::new(), None);
+            for (gap, element) in gaps {
+                let arrival = now + gap;
+                // Windows that close before this trigger arrives.
+                while let Some(deadline) = batcher.deadline().filter(|deadline| *deadline <= at(arrival)) {
+                    let start: i64 = opened.take().expect("a window is open");
+                    prop_assert!(deadline <= at(start + 10_000), "opened at {start}, closes at {deadline}");
+                    prop_assert_eq!(batcher.close(deadline), Some(std::mem::take(&mut waiting)));
+                    let ended = deadline + Duration::from_millis(u64::try_from(pass).expect("not negative"));
+                    batcher.pass_ended(ended.max(at(now)));
+                }
+                now = arrival;
+                let new = batcher.trigger(element, at(now));
+                prop_assert_eq!(new, waiting.insert(element));
+                opened.get_or_insert(now);
+            }
+        }
     }
 }

@@ -4,6 +4,8 @@ use karpenter_model::{
     DoNotDisrupt, Effect as TaintEffect, PodKey, PodOwner, PodPhase, Toleration, TolerationOperator,
 };
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::fixture::at;
 
@@ -167,4 +169,53 @@ fn an_unreadable_protection_is_told_and_does_not_protect() {
         "{drain:?}"
     );
     assert_eq!(evicted(&drain), ["web"]);
+}
+
+fn any_pod() -> impl Strategy<Value = Pod> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (flags, proptest::option::of(0..200_u64), proptest::option::of(-100..300_i64), 0..1000_u32).prop_map(
+        |((critical, daemon, mirror, protected, tolerates), grace, deletion, name)| Pod {
+            critical,
+            owner: match (daemon, mirror) {
+                (_, true) => PodOwner::Mirror,
+                (true, false) => PodOwner::DaemonSet,
+                (false, false) => PodOwner::ReplicaSet,
+            },
+            do_not_disrupt: if protected { DoNotDisrupt::Always } else { DoNotDisrupt::No },
+            tolerations: if tolerates { vec![Toleration::everything()] } else { Vec::new() },
+            grace_period: grace.map(Duration::from_secs),
+            deletion: deletion.map(at),
+            ..pod(&format!("p{name}"))
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_drain_never_breaks_its_promises(
+        mut pods in proptest::collection::vec(any_pod(), 0..12),
+        deadline in proptest::option::of(0..200_i64),
+    ) {
+        pods.sort_by(|left, right| left.key.cmp(&right.key));
+        pods.dedup_by(|left, right| left.key == right.key);
+        let drain = drain(&pods, deadline.map(at), at(100));
+        let named = |name: &str| pods.iter().find(|pod| pod.key.name == name).expect("one of the pods");
+        let mut groups = std::collections::BTreeSet::new();
+        for name in evicted(&drain) {
+            let pod = named(name);
+            prop_assert!(pod.is_evictable(at(100)), "{pod:?}");
+            groups.insert((pod.critical, pod.is_daemon()));
+        }
+        prop_assert!(groups.len() <= 1, "one group at a time");
+        for (name, grace) in deleted(&drain) {
+            let pod = named(name);
+            prop_assert!(deadline.is_some() && grace >= 1 && !pod.is_mirror() && !pod.tolerates_disruption());
+            prop_assert!(!evicted(&drain).contains(&name));
+        }
+        prop_assert_eq!(drain.waiting, pods.iter().filter(|pod| pod.is_waiting_eviction(at(100))).count());
+        pods.reverse();
+        prop_assert_eq!(super::drain(&pods, deadline.map(at), at(100)), drain, "whatever the order");
+    }
 }
