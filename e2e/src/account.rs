@@ -1,1 +1,79 @@
-//! The AWS account of a run.
+//! An AWS account to test against, whichever this machine can give.
+//!
+//! | variant | what it is | needs |
+//! |---|---|---|
+//! | [`moto`] | the launcher of `localstack/`, a process on loopback | Python |
+//! | [`localstack`] | the `LocalStack` container | Docker |
+//! | [`endpoint`] | an emulator that runs already | its URL |
+//!
+//! All give an endpoint URL for `AWS_ENDPOINT_URL`; any credentials are accepted. Only the launcher has
+//! [`control`] requests (capacity, faults, notices, the call log), so scenarios that cause trouble need it.
+
+pub mod control;
+pub mod endpoint;
+mod http;
+pub mod localstack;
+pub mod moto;
+
+pub use control::Control;
+
+use anyhow::Result;
+
+/// Which account to use.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// The launcher, as a process.
+    Moto(moto::Options),
+    /// The container.
+    LocalStack,
+    /// An emulator at this URL.
+    Endpoint(String),
+}
+
+/// A running account.
+pub enum Account {
+    /// The launcher, as a process.
+    Moto(moto::MotoAccount),
+    /// The container.
+    LocalStack(localstack::LocalStackAccount),
+    /// An emulator that was there before us.
+    Endpoint(endpoint::EndpointAccount),
+}
+
+impl Account {
+    /// Starts, or connects to, the chosen account.
+    pub async fn start(choice: Choice) -> Result<Self> {
+        Ok(match choice {
+            Choice::Moto(options) => Self::Moto(moto::MotoAccount::start(options).await?),
+            Choice::LocalStack => Self::LocalStack(localstack::LocalStackAccount::start().await?),
+            Choice::Endpoint(url) => Self::Endpoint(endpoint::EndpointAccount::connect(&url).await?),
+        })
+    }
+
+    /// What to set `AWS_ENDPOINT_URL` to.
+    pub fn endpoint(&self) -> &str {
+        match self {
+            Self::Moto(account) => account.endpoint(),
+            Self::LocalStack(account) => account.endpoint(),
+            Self::Endpoint(account) => account.endpoint(),
+        }
+    }
+
+    /// The control requests, if this emulator has them.
+    pub fn control(&self) -> Option<&Control> {
+        match self {
+            Self::Moto(account) => Some(account.control()),
+            Self::LocalStack(_) => None,
+            Self::Endpoint(account) => account.control(),
+        }
+    }
+
+    /// Ends what [`Account::start`] began.
+    pub async fn stop(self) -> Result<()> {
+        match self {
+            Self::Moto(account) => account.stop().await,
+            Self::LocalStack(account) => account.stop().await,
+            Self::Endpoint(_) => Ok(()),
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! The command line: which subcommand, with which arguments.
 
+mod account;
 mod cluster;
 mod prepare;
 
@@ -20,6 +21,8 @@ enum Command {
     Prepare(prepare::Arguments),
     /// Bring up a local control plane.
     Cluster(cluster::Arguments),
+    /// Bring up an emulated AWS account.
+    Account(account::Arguments),
 }
 
 /// Runs the chosen subcommand to its end.
@@ -28,6 +31,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
         Command::Prepare(arguments) => prepare::run(&arguments),
         Command::Cluster(arguments) => runtime.block_on(cluster::run(arguments)),
+        Command::Account(arguments) => runtime.block_on(account::run(arguments)),
     }
 }
 

@@ -1,5 +1,6 @@
-//! The harness held to its promises: a control plane that schedules, reconciles and goes away.
+//! The harness held to its promises: a control plane and an account that work, and go away.
 
+mod account;
 mod control_plane;
 mod crds;
 mod failures;

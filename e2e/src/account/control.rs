@@ -1,0 +1,332 @@
+//! What a test may do to the emulated account that no AWS client can: see `localstack/emulator/control.py`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::http::Http;
+
+/// The control requests of a running launcher.
+#[derive(Clone, Debug)]
+pub struct Control(Http);
+
+/// What a seeded account has.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Seeded {
+    /// The EKS cluster.
+    pub cluster: String,
+    /// Its region.
+    pub region: String,
+    /// Its VPC.
+    pub vpc: String,
+    /// The names of the three zones, in order; the subnets follow the same order.
+    pub zones: Vec<String>,
+    /// One private /18 per zone.
+    pub private_subnets: Vec<String>,
+    /// One public /24 per zone.
+    pub public_subnets: Vec<String>,
+    /// The security group EKS made; `None` where the emulator has no EKS.
+    pub cluster_security_group: Option<String>,
+    /// The cluster's ARN; `None` where the emulator has no EKS.
+    pub cluster_arn: Option<String>,
+}
+
+/// Pools without capacity. Empty fields cover everything; types and zones may be shell patterns.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CapacityRule {
+    /// E.g. `m5.*`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_type: Option<String>,
+    /// E.g. `us-west-2a`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// `spot` or `on-demand`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_type: Option<String>,
+    /// How many more instances may start.
+    pub remaining: u32,
+    /// The error code; `InsufficientInstanceCapacity` if empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+}
+
+/// The next calls of an action that fail.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fault {
+    /// The operation, e.g. `CreateFleet`; `*` for all.
+    pub action: String,
+    /// The service, e.g. `ec2`; all if empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// The error code; a fault without one only delays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The HTTP status; SDKs retry 500 and above.
+    pub status: u16,
+    /// How many calls are struck; -1 for all from now on.
+    pub count: i64,
+    /// How many calls pass before the first is struck.
+    pub skip: u32,
+    /// How long each struck call is held up.
+    pub delay_seconds: f32,
+}
+
+impl Fault {
+    /// The next `count` calls of `action` fail with `code` and a status that is not retried.
+    pub fn new(action: &str, code: &str, count: i64) -> Self {
+        Self {
+            action: action.to_owned(),
+            service: None,
+            code: Some(code.to_owned()),
+            status: 400,
+            count,
+            skip: 0,
+            delay_seconds: 0.0,
+        }
+    }
+}
+
+/// How the account behaves; empty fields stay as they are.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Settings {
+    /// Seconds in state `pending`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_seconds: Option<f32>,
+    /// Seconds in state `shutting-down`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shutting_down_seconds: Option<f32>,
+    /// Seconds a terminated instance can be described.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminated_seconds: Option<f32>,
+    /// `implicit` or `required`: whether EC2 makes the spot service-linked role by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spot_role: Option<String>,
+    /// Whether state changes are published.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_change_events: Option<bool>,
+}
+
+/// A notice AWS sends about one instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Notice {
+    /// Spot capacity is taken back in two minutes.
+    SpotInterruption,
+    /// Spot capacity may be taken back.
+    Rebalance,
+    /// Interruptible reserved capacity is taken back.
+    CapacityReservationInterruption,
+    /// The machine is going to be retired.
+    Health,
+}
+
+/// The calls the account has answered.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Calls {
+    /// How often each `service:Operation` was called.
+    pub counts: BTreeMap<String, u64>,
+    /// Calls the emulator cannot answer; a run with any proves less than it seems to.
+    pub unimplemented: BTreeMap<String, u64>,
+    /// The newest calls, oldest first.
+    pub log: Vec<Call>,
+}
+
+/// One answered call.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Call {
+    /// Seconds since 1970.
+    pub at: f64,
+    /// E.g. `ec2`.
+    pub service: String,
+    /// E.g. `CreateFleet`.
+    pub action: String,
+    /// The region of the signature.
+    pub region: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// The error code of a refused call.
+    pub error: Option<String>,
+    /// How long the answer took.
+    pub milliseconds: u64,
+}
+
+/// An instance, as whoever plays the machines needs it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Machine {
+    /// E.g. `i-0123...`.
+    pub id: String,
+    /// `pending`, `running`, `shutting-down`, `terminated` and so on.
+    pub state: String,
+    /// E.g. `m5.large`.
+    pub instance_type: String,
+    /// The AMI.
+    pub image: String,
+    /// The zone's name.
+    pub zone: String,
+    /// The zone's id.
+    pub zone_id: Option<String>,
+    /// `spot` or `on-demand`.
+    pub capacity_type: String,
+    /// The primary address, until the instance is gone.
+    pub private_ip: Option<String>,
+    /// The name EKS nodes register under.
+    pub private_dns_name: Option<String>,
+    /// RFC 3339.
+    pub launched_at: String,
+    /// Base64, as launched.
+    pub user_data: Option<String>,
+    /// All tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+impl Control {
+    /// Speaks to the launcher at `endpoint`.
+    pub fn new(endpoint: &str) -> Self {
+        Self(Http::new(endpoint))
+    }
+
+    /// Whether there is a launcher.
+    pub async fn healthy(&self) -> Result<()> {
+        self.get::<Value>("health").await.map(drop)
+    }
+
+    /// Empties the account, and all rules, prices, settings and the call log.
+    pub async fn reset(&self) -> Result<()> {
+        self.post("reset", &json!({})).await
+    }
+
+    /// Makes the account one of somebody with a new EKS cluster.
+    pub async fn seed(&self, cluster: &str, region: &str, kubernetes: &str) -> Result<Seeded> {
+        let body = json!({ "cluster": cluster, "region": region, "kubernetes": kubernetes });
+        self.0
+            .send(Method::POST, "/_karpenter/seed", Some(&body))
+            .await
+            .with_context(|| format!("seed the account for cluster `{cluster}`"))
+    }
+
+    /// Adds a rule about capacity.
+    pub async fn limit_capacity(&self, rule: &CapacityRule) -> Result<()> {
+        self.post("capacity", rule).await
+    }
+
+    /// Forgets all rules about capacity.
+    pub async fn restore_capacity(&self) -> Result<()> {
+        self.delete("capacity").await
+    }
+
+    /// Makes the next calls of an action fail.
+    pub async fn fail(&self, fault: &Fault) -> Result<()> {
+        self.post("faults", fault).await
+    }
+
+    /// Forgets all faults.
+    pub async fn stop_failing(&self) -> Result<()> {
+        self.delete("faults").await
+    }
+
+    /// Sets on-demand prices, US dollars an hour as decimal text, by instance type.
+    pub async fn set_on_demand_prices(&self, prices: &BTreeMap<String, String>) -> Result<()> {
+        self.post("prices", &json!({ "on_demand": prices })).await
+    }
+
+    /// Sets the spot price of a type in a zone.
+    pub async fn set_spot_price(&self, instance_type: &str, zone: &str, price: &str) -> Result<()> {
+        let row = json!({ "instance_type": instance_type, "zone": zone, "price": price });
+        self.post("prices", &json!({ "spot": [row] })).await
+    }
+
+    /// Changes how the account behaves.
+    pub async fn configure(&self, settings: &Settings) -> Result<()> {
+        self.post("settings", settings).await
+    }
+
+    /// Publishes a notice about an instance; EC2 ends the instance after `then` if given.
+    pub async fn notify(
+        &self,
+        notice: Notice,
+        region: &str,
+        instance: &str,
+        then: Option<Duration>,
+    ) -> Result<()> {
+        let mut body = json!({ "kind": notice, "region": region, "instance": instance });
+        if let Some(then) = then {
+            body["terminate_after_seconds"] = json!(then.as_secs_f64());
+        }
+        self.post("notices", &body).await
+    }
+
+    /// Fails the `instance` or `system` status checks of an instance, or schedules `events` for it.
+    pub async fn impair(&self, instance: &str, checks: &[&str], events: &[&str]) -> Result<()> {
+        self.post("impair", &json!({ "instance": instance, "checks": checks, "events": events })).await
+    }
+
+    /// Shifts the cluster away from a zone for so long; zero ends the shift.
+    pub async fn shift(&self, cluster_arn: &str, zone_id: &str, duration: Duration) -> Result<()> {
+        let seconds = duration.as_secs_f64();
+        self.post(
+            "zonal-shift",
+            &json!({ "cluster_arn": cluster_arn, "zone_id": zone_id, "seconds": seconds }),
+        )
+        .await
+    }
+
+    /// Publishes a new release of every image family for Kubernetes 1.`minor`; `date` is YYYY-MM-DD.
+    pub async fn publish_images(&self, minor: u32, date: &str, bottlerocket: &str) -> Result<()> {
+        self.post("images", &json!({ "minor": minor, "date": date, "bottlerocket": bottlerocket })).await
+    }
+
+    /// Points `DescribeCluster` at a real API server; `authority` is PEM.
+    pub async fn point_cluster(
+        &self,
+        region: &str,
+        name: &str,
+        endpoint: &str,
+        authority: &str,
+    ) -> Result<()> {
+        use base64::Engine;
+        let data = base64::engine::general_purpose::STANDARD.encode(authority);
+        let authority = json!({ "data": data });
+        let body = json!({ "name": name, "region": region, "endpoint": endpoint, "certificateAuthority": authority });
+        self.post("cluster", &body).await
+    }
+
+    /// The call log.
+    pub async fn calls(&self) -> Result<Calls> {
+        self.get("calls").await
+    }
+
+    /// Empties the call log.
+    pub async fn forget_calls(&self) -> Result<()> {
+        self.delete("calls").await
+    }
+
+    /// Every instance of a region.
+    pub async fn machines(&self, region: &str) -> Result<Vec<Machine>> {
+        #[derive(Deserialize)]
+        struct Machines {
+            instances: Vec<Machine>,
+        }
+        Ok(self.get::<Machines>(&format!("instances?region={region}")).await?.instances)
+    }
+
+    async fn get<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T> {
+        self.0.send(Method::GET, &format!("/_karpenter/{name}"), None::<&Value>).await
+    }
+
+    async fn post(&self, name: &str, body: &(impl Serialize + Sync)) -> Result<()> {
+        self.0.send::<Value>(Method::POST, &format!("/_karpenter/{name}"), Some(body)).await.map(drop)
+    }
+
+    async fn delete(&self, name: &str) -> Result<()> {
+        self.0.send::<Value>(Method::DELETE, &format!("/_karpenter/{name}"), None::<&Value>).await.map(drop)
+    }
+
+    /// The endpoint these requests go to.
+    pub fn endpoint(&self) -> &str {
+        self.0.base()
+    }
+}

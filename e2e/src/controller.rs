@@ -1,0 +1,114 @@
+//! The program under test: the `karpenter` binary as a child process, with the rights of its chart and nothing
+//! more.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{Guard, Process, Program};
+
+/// How long an orderly stop may take: workers drain, the Lease is released.
+const STOP_WITHIN: Duration = Duration::from_secs(15);
+
+/// Where the account is, as the environment of every `karpenter` process says it.
+#[derive(Clone, Debug)]
+pub struct AwsEnvironment {
+    /// Endpoint of the emulated account.
+    pub endpoint: String,
+    /// Region.
+    pub region: String,
+    /// Name of the EKS cluster in that account.
+    pub cluster: String,
+}
+
+impl AwsEnvironment {
+    /// Variables for the SDK. The credentials mean nothing to an emulator, which still wants to see some.
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        vec![
+            ("AWS_ENDPOINT_URL", self.endpoint.clone().into()),
+            ("AWS_REGION", self.region.clone().into()),
+            ("AWS_ACCESS_KEY_ID", "test".into()),
+            ("AWS_SECRET_ACCESS_KEY", "test".into()),
+            ("AWS_EC2_METADATA_DISABLED", "true".into()),
+            ("CLUSTER_NAME", self.cluster.clone().into()),
+        ]
+    }
+}
+
+/// The `karpenter` binary beside the one that runs, or the one that `KARPENTER_BIN` names.
+pub fn binary() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("KARPENTER_BIN") {
+        return Ok(path.into());
+    }
+    let this = std::env::current_exe().context("find the folder of this program")?;
+    // Test programs live one folder below the binaries.
+    let found = this.ancestors().skip(1).take(2).map(|folder| folder.join("karpenter")).find(|path| path.is_file());
+    found.context("there is no `karpenter` binary beside this program: run `cargo build --workspace` first")
+}
+
+/// Runs `karpenter` with `arguments` to its end and returns the exit code and what it printed.
+pub async fn run(aws: &AwsEnvironment, arguments: &[&str]) -> Result<(i32, String)> {
+    let output = tokio::process::Command::new(binary()?)
+        .args(arguments)
+        .envs(aws.variables())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .with_context(|| format!("run `karpenter {}`", arguments.join(" ")))?;
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    Ok((output.status.code().unwrap_or(-1), text))
+}
+
+/// A running controller.
+pub struct Controller {
+    process: Process,
+}
+
+impl Controller {
+    /// Starts a controller that speaks as `kubeconfig` says. Its log is `<folder>/<name>.log`.
+    pub fn start(
+        name: &'static str,
+        kubeconfig: &Path,
+        aws: &AwsEnvironment,
+        folder: &Path,
+        guard: &Arc<Guard>,
+    ) -> Result<Self> {
+        let mut environment = aws.variables();
+        environment.extend([
+            ("KUBECONFIG", kubeconfig.as_os_str().to_owned()),
+            ("SYSTEM_NAMESPACE", "kube-system".into()),
+            ("METRICS_PORT", "0".into()),
+            ("HEALTH_PROBE_PORT", "0".into()),
+            ("LOG_LEVEL", "debug".into()),
+        ]);
+        let program = Program { name, binary: binary()?, arguments: vec!["controller".into()], environment };
+        Ok(Self { process: Process::start(program, folder, false, guard)? })
+    }
+
+    /// Fails with the controller's last words when it has ended by itself.
+    pub fn check(&mut self) -> Result<()> {
+        match self.process.ended()? {
+            None => Ok(()),
+            Some(status) => bail!("the controller ended with {status}; {}", self.process.last_words()),
+        }
+    }
+
+    /// Its last log lines.
+    pub fn last_words(&self) -> String {
+        self.process.last_words()
+    }
+
+    /// Ends it as Kubernetes would: SIGTERM, then time to finish.
+    pub async fn stop(self) -> Result<()> {
+        self.process.stop(STOP_WITHIN).await
+    }
+
+    /// Ends it at once, wherever it is, as a crash would.
+    pub fn kill(self) {
+        drop(self.process);
+    }
+}

@@ -1,0 +1,7 @@
+//! What is proven end to end. One behaviour per file; each is a function over a [`World`](crate::world::World), run
+//! by the tests and by `karpenter-e2e run`.
+
+pub mod bootstrap;
+mod facts;
+pub mod launch;
+pub mod restart;

@@ -1,0 +1,95 @@
+//! What scenarios ask of a world, and what they change in it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::NodeClaim;
+use karpenter_aws_client::Filter;
+use karpenter_aws_client::ec2::{Instance, InstanceQuery, InstanceState};
+use kube::ResourceExt;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::wait;
+use crate::world::World;
+
+const DEPLOYMENT: &str = "inflate";
+
+/// Scales the README's Deployment.
+pub(super) async fn scale(world: &World, replicas: i32) -> Result<()> {
+    let api: Api<Deployment> = Api::namespaced(world.client.clone(), "default");
+    let patch = json!({ "spec": { "replicas": replicas } });
+    api.patch_scale(DEPLOYMENT, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .with_context(|| format!("scale `{DEPLOYMENT}` to {replicas}"))?;
+    Ok(())
+}
+
+/// Waits until exactly `count` pods of the Deployment exist and all of them run.
+pub(super) async fn all_running(world: &mut World, count: usize, within: Duration) -> Result<Vec<Pod>> {
+    world.check_controller()?;
+    let world = &*world;
+    wait::until(&format!("{count} running pods"), within, || async {
+        let pods = pods(world).await?;
+        let running = pods.iter().filter(|pod| phase(pod) == "Running").count();
+        Ok(if running == count && pods.len() == count {
+            Ok(pods)
+        } else {
+            Err(format!("{running} of {} pods run", pods.len()))
+        })
+    })
+    .await
+}
+
+/// Waits until there is no claim, no Node, and no live instance left.
+pub(super) async fn nothing_left(world: &mut World, within: Duration) -> Result<()> {
+    world.check_controller()?;
+    let world = &*world;
+    wait::until("no claim, node or instance", within, || async {
+        let (claims, nodes, instances) = (claims(world).await?, nodes(world).await?, instances(world).await?);
+        Ok(if claims.is_empty() && nodes.is_empty() && instances.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{} claims, {} nodes, {} instances", claims.len(), nodes.len(), instances.len()))
+        })
+    })
+    .await
+}
+
+/// The pods of the Deployment, the ending ones included.
+pub(super) async fn pods(world: &World) -> Result<Vec<Pod>> {
+    let api: Api<Pod> = Api::namespaced(world.client.clone(), "default");
+    let selected = ListParams::default().labels("app=inflate");
+    Ok(api.list(&selected).await.context("list pods")?.items)
+}
+
+/// Every NodeClaim.
+pub(super) async fn claims(world: &World) -> Result<Vec<NodeClaim>> {
+    let api: Api<NodeClaim> = Api::all(world.client.clone());
+    Ok(api.list(&ListParams::default()).await.context("list NodeClaims")?.items)
+}
+
+/// Every Node.
+pub(super) async fn nodes(world: &World) -> Result<Vec<Node>> {
+    let api: Api<Node> = Api::all(world.client.clone());
+    Ok(api.list(&ListParams::default()).await.context("list Nodes")?.items)
+}
+
+/// Every instance of the account that is not terminated, whoever launched it.
+pub(super) async fn instances(world: &World) -> Result<Vec<Instance>> {
+    let alive = InstanceState::ALIVE.map(InstanceState::as_str);
+    let query = InstanceQuery { ids: Vec::new(), filters: vec![Filter::new("instance-state-name", alive)] };
+    Ok(world.aws.ec2.describe_instances(&query).await?)
+}
+
+/// The phase of a pod, or the empty text.
+fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+/// A label of anything, or the empty text.
+pub(super) fn label<'a>(object: &'a impl ResourceExt, key: &str) -> &'a str {
+    object.labels().get(key).map_or("", String::as_str)
+}

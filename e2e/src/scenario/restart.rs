@@ -1,0 +1,55 @@
+//! The controller dies five times in the middle of a scale-up, and nothing is lost, doubled or leaked.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::facts::{all_running, claims, instances, nothing_left, scale};
+use crate::manifests;
+use crate::world::World;
+
+const PODS: i32 = 50;
+const CRASHES: u32 = 5;
+/// A crash comes at a random moment of this span after the start, so that over runs every step is hit.
+const CRASH_WITHIN_MS: u64 = 4_000;
+const WITHIN: Duration = Duration::from_secs(180);
+
+/// Runs the scenario; `seed` decides when the crashes come and is printed, so that a failure can be repeated.
+pub async fn run(world: &mut World, seed: u64) -> Result<()> {
+    tracing::info!(seed, "moments of the crashes come from this seed");
+    let mut random = fastrand::Rng::with_seed(seed);
+    world.install().await?;
+    world.install_pool().await?;
+    manifests::apply(&world.client, manifests::INFLATE).await?;
+
+    scale(world, PODS).await?;
+    for crash in 1..=CRASHES {
+        let after = Duration::from_millis(random.u64(0..CRASH_WITHIN_MS));
+        tokio::time::sleep(after).await;
+        world.check_controller()?;
+        world.kill_controller();
+        tracing::info!(crash, ?after, "killed the controller");
+        world.start_controller().await?;
+    }
+    all_running(world, usize::try_from(PODS)?, WITHIN).await?;
+    one_instance_per_claim(world).await?;
+
+    scale(world, 0).await?;
+    nothing_left(world, WITHIN).await
+}
+
+async fn one_instance_per_claim(world: &World) -> Result<()> {
+    let (claims, instances) = (claims(world).await?, instances(world).await?);
+    let claimed: BTreeSet<_> = claims
+        .iter()
+        .map(|claim| {
+            let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+            id.and_then(|id| id.rsplit('/').next()).context("a claim has no instance")
+        })
+        .collect::<Result<_>>()?;
+    let running: BTreeSet<_> = instances.iter().map(|instance| instance.id.as_str()).collect();
+    ensure!(claimed == running, "claims name the instances {claimed:?}, running are {running:?}");
+    ensure!(claimed.len() == claims.len(), "two claims share an instance");
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! A cluster, an account, the controller under test and somebody who plays the machines: everything a scenario
+//! acts in, put together the way a user would do it, with `karpenter bootstrap apply`, `karpenter crds` and the
+//! chart's roles.
+//!
+//! When a scenario fails, [`World::dump`] writes what it takes to understand it into the run folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use karpenter_api::{EC2NodeClass, NodeClaim, NodePool};
+use karpenter_aws_client::Clients;
+use kube::Client;
+use kube::api::{Api, ListParams};
+use tokio::task::JoinHandle;
+
+use crate::account::{self, Account};
+use crate::cluster::{self, Cluster};
+use crate::controller::{self, AwsEnvironment, Controller};
+use crate::machines;
+use crate::manifests;
+use crate::process::Guard;
+
+/// The name of the EKS cluster in the account.
+const CLUSTER_NAME: &str = "karpenter-e2e";
+/// The namespace and the service account the chart installs the controller under.
+const NAMESPACE: &str = "kube-system";
+const SERVICE_ACCOUNT: &str = "karpenter";
+
+/// What to put the world together from.
+pub struct Options {
+    /// Which cluster.
+    pub cluster: cluster::Choice,
+    /// Which account.
+    pub account: account::Choice,
+    /// Where logs and dumps go; stays after the run.
+    pub folder: PathBuf,
+    /// How long a machine takes from running to a Node.
+    pub boot: Duration,
+}
+
+/// A world in which scenarios act.
+pub struct World {
+    /// The administrator's client.
+    pub client: Client,
+    /// The account, seen with an administrator's eyes.
+    pub aws: Clients,
+    /// What every `karpenter` process is told about the account.
+    pub environment: AwsEnvironment,
+    cluster: Cluster,
+    account: Account,
+    controller: Option<Controller>,
+    kubelets: JoinHandle<()>,
+    folder: PathBuf,
+    guard: Arc<Guard>,
+    starts: usize,
+}
+
+impl World {
+    /// Starts cluster and account, and nothing of ours yet.
+    pub async fn start(options: Options) -> Result<Self> {
+        std::fs::create_dir_all(&options.folder)
+            .with_context(|| format!("create run folder `{}`", options.folder.display()))?;
+        let folder = options.folder.canonicalize().context("resolve the run folder")?;
+        let (cluster, account) =
+            tokio::try_join!(Cluster::start(options.cluster), Account::start(options.account, CLUSTER_NAME))?;
+        let client = cluster.access().client();
+        let environment = AwsEnvironment {
+            endpoint: account.endpoint().to_owned(),
+            region: account.region().to_owned(),
+            cluster: CLUSTER_NAME.to_owned(),
+        };
+        let aws = machines::administrator(&environment).await?;
+        account.introduce(cluster.access(), CLUSTER_NAME).await?;
+        let kubelets = machines::play(client.clone(), aws.clone(), options.boot, CLUSTER_NAME);
+        Ok(Self {
+            client,
+            aws,
+            environment,
+            cluster,
+            account,
+            controller: None,
+            kubelets,
+            folder,
+            guard: Arc::new(Guard::start()?),
+            starts: 0,
+        })
+    }
+
+    /// Everything the README's install section does, in its order.
+    pub async fn install(&mut self) -> Result<()> {
+        let (code, text) = self.karpenter(&["bootstrap", "apply"]).await?;
+        ensure!(code == 0, "`karpenter bootstrap apply` ended with {code}:\n{text}");
+        let (code, crds) = self.karpenter(&["crds"]).await?;
+        ensure!(code == 0, "`karpenter crds` ended with {code}:\n{crds}");
+        manifests::apply(&self.client, &crds).await.context("apply the custom resource definitions")?;
+        manifests::apply(&self.client, manifests::RBAC).await.context("apply the chart's roles")?;
+        self.start_controller().await
+    }
+
+    /// Applies the README's NodePool and EC2NodeClass.
+    pub async fn install_pool(&self) -> Result<()> {
+        manifests::apply(&self.client, &manifests::for_cluster(manifests::NODEPOOL, CLUSTER_NAME)).await
+    }
+
+    /// Starts the controller as its own service account.
+    pub async fn start_controller(&mut self) -> Result<()> {
+        let kubeconfig = self.cluster.access().service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT).await?;
+        let folder = self.folder.join(format!("controller-{}", self.starts));
+        self.starts += 1;
+        std::fs::create_dir_all(&folder).with_context(|| format!("create `{}`", folder.display()))?;
+        self.controller =
+            Some(Controller::start("controller", &kubeconfig, &self.environment, &folder, &self.guard)?);
+        Ok(())
+    }
+
+    /// Ends the controller without warning.
+    pub fn kill_controller(&mut self) {
+        if let Some(controller) = self.controller.take() {
+            controller.kill();
+        }
+    }
+
+    /// Ends the controller as Kubernetes would.
+    pub async fn stop_controller(&mut self) -> Result<()> {
+        match self.controller.take() {
+            Some(controller) => controller.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Fails when the controller has ended by itself.
+    pub fn check_controller(&mut self) -> Result<()> {
+        self.controller.as_mut().map_or(Ok(()), Controller::check)
+    }
+
+    /// Runs `karpenter` with arguments to its end.
+    pub async fn karpenter(&self, arguments: &[&str]) -> Result<(i32, String)> {
+        controller::run(&self.environment, arguments).await
+    }
+
+    /// Controls of the emulated account that AWS does not have.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        self.cluster.access().kubeconfig()
+    }
+
+    /// Where logs and dumps are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes pods, nodes, claims, pools, events and AWS calls into the run folder.
+    pub async fn dump(&self) {
+        self.dump_kind::<Pod>("pods").await;
+        self.dump_kind::<Node>("nodes").await;
+        self.dump_kind::<NodeClaim>("nodeclaims").await;
+        self.dump_kind::<NodePool>("nodepools").await;
+        self.dump_kind::<EC2NodeClass>("ec2nodeclasses").await;
+        self.dump_kind::<Event>("events").await;
+        let calls = self.account.calls().await.unwrap_or_else(|error| format!("{error:#}"));
+        self.write("aws-calls.json", &calls);
+        tracing::error!(folder = %self.folder.display(), "what was there when it failed is in this folder");
+    }
+
+    async fn dump_kind<K>(&self, name: &str)
+    where
+        K: kube::Resource<DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + serde::Serialize
+            + serde::de::DeserializeOwned,
+    {
+        let text = match Api::<K>::all(self.client.clone()).list(&ListParams::default()).await {
+            Ok(list) => serde_json::to_string_pretty(&list.items).unwrap_or_else(|error| error.to_string()),
+            Err(error) => error.to_string(),
+        };
+        self.write(&format!("{name}.json"), &text);
+    }
+
+    /// A dump that cannot be written is not worth hiding the failure that asked for it.
+    fn write(&self, name: &str, text: &str) {
+        if let Err(error) = std::fs::write(self.folder.join(name), text) {
+            tracing::warn!(name, %error, "cannot write a part of the dump");
+        }
+    }
+
+    /// Ends everything.
+    pub async fn stop(mut self) -> Result<()> {
+        self.stop_controller().await?;
+        self.kubelets.abort();
+        self.account.stop().await?;
+        self.cluster.stop().await
+    }
+}
