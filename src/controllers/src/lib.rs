@@ -1,7 +1,37 @@
-//! Reconcilers common to every cloud.
+//! Reconcilers common to every cloud: the only place where decisions meet the API server and the provider.
+//!
+//! Watches feed one [`View`]. Reconcilers gather from it, call a pure crate, have plans audited, carry out what was
+//! decided through [`write`] and the provider, and report. None of them decides: a branch on a fact about pods,
+//! prices or nodes belongs in a pure crate. Each works object by object on its own [`queue`], so what goes wrong
+//! with one object delays no other.
+
+pub mod claim;
+mod cloud;
+mod context;
+mod disruption;
+mod error;
+mod evict;
+mod garbage;
+mod hydration;
 pub mod leader;
+mod pass;
+mod pool;
+mod provisioner;
 pub mod queue;
+mod read;
+mod report;
+mod run;
 pub mod server;
 pub mod settings;
+mod store;
+mod termination;
+pub mod view;
+pub mod watch;
+pub mod write;
 
+pub use context::Context;
+pub use error::Error;
+pub use store::Known;
+pub use run::{RunError, run};
 pub use settings::Settings;
+pub use view::View;

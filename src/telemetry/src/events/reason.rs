@@ -57,6 +57,11 @@ impl Reason {
         Self { name: condition_type, severity: Severity::Normal, period: Duration::ZERO, rate: None }
     }
 
+    /// A reason that is not in the table, suppressed as most are.
+    pub const fn unlisted(name: &'static str, severity: Severity) -> Self {
+        Self { name, severity, period: PERIOD, rate: None }
+    }
+
     /// The value of the event's `reason` field.
     pub fn name(&self) -> &'static str {
         self.name

@@ -1,0 +1,76 @@
+//! Creates NodeClaims for the launches of a plan (spec core-disruption 1.1).
+//!
+//! Room under the pool's limits is taken before the object is created and counted by the object afterwards, so two
+//! plans carried out at once cannot overshoot together. The claim enters the view with the pods it is for before
+//! anything else happens, so the next plan already counts on it.
+
+use karpenter_api::NodeClaim;
+use karpenter_model::{Launch, PoolName, Resources, label};
+use kube::ResourceExt;
+
+use crate::claim::object::object;
+use crate::report::label_of;
+use crate::view::KnownPool;
+use crate::{Context, Error, write};
+
+/// Why a launch of a plan was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    #[error("pool `{0}` is gone or being deleted; the next pass plans without it")]
+    NoPool(PoolName),
+    #[error("pool `{pool}` is at its limits, {detail}; raise `spec.limits` for more nodes")]
+    Limits { pool: PoolName, detail: String },
+    #[error(transparent)]
+    Write(#[from] Error),
+}
+
+/// Creates the claim of `launch`; `reason` is the metric label saying what it is for.
+pub async fn create(context: &Context, launch: &Launch, reason: &str) -> Result<NodeClaim, CreateError> {
+    let pool = context.view.pool(&launch.pool).filter(|pool| !pool.model.deleting);
+    let Some(pool) = pool else { return Err(CreateError::NoPool(launch.pool.clone())) };
+    let room = Room::take(context, &pool)?;
+    let wanted = object(launch, &pool.model);
+    let created = write::create(&context.all::<NodeClaim>(), &wanted).await;
+    if let Ok(created) = &created {
+        context.view.created(created, &launch.pods);
+    }
+    drop(room);
+    let created = created?;
+    let relaxed = created.annotations().get(label::MIN_VALUES_RELAXED).map_or("false", String::as_str);
+    context.metrics.nodeclaims.created_total.inc([reason, label_of(&created, label::NODE_POOL), relaxed]);
+    let types: Vec<&str> = launch.instance_types.iter().take(5).map(|name| name.as_str()).collect();
+    tracing::info!(
+        nodeclaim = created.name_any(),
+        nodepool = %launch.pool,
+        requests = %launch.requests,
+        "instance-types" = types.join(", "),
+        "created nodeclaim"
+    );
+    Ok(created)
+}
+
+/// One node's worth of room under the limits of a pool, given back when dropped.
+struct Room<'a> {
+    context: &'a Context,
+    pool: PoolName,
+}
+
+impl<'a> Room<'a> {
+    fn take(context: &'a Context, pool: &KnownPool) -> Result<Self, CreateError> {
+        let name = &pool.model.name;
+        let refused = |detail| CreateError::Limits { pool: name.clone(), detail };
+        let granted = context.view.reserve_node(name, pool.model.limits.as_ref());
+        granted.map_err(|exceeded| refused(describe(&exceeded)))?;
+        Ok(Self { context, pool: name.clone() })
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.context.view.release_node(&self.pool);
+    }
+}
+
+fn describe(exceeded: &Resources) -> String {
+    exceeded.iter().map(|(name, used)| format!("{name} {used} used")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,74 @@
+//! Asks the provider for the machine of a claim.
+
+use karpenter_api::{NodeClaim, Operator};
+use karpenter_cloud::{Kind, LaunchRequest};
+use karpenter_lifecycle::launch::{Answer, Machine};
+use karpenter_model::{InstanceTypeName, label};
+
+use crate::{Context, cloud, read};
+
+/// Launches, or finds the machine of an earlier try: the request is the same for every try of one claim.
+pub(crate) async fn ask(context: &Context, controller: &'static str, object: &NodeClaim) -> Answer {
+    let Some(request) = request(context, object) else {
+        let message = "the claim cannot be read, see the log".to_owned();
+        return Answer::Failed { reason: None, message };
+    };
+    match cloud::call(context, controller, "Create", context.provider.launch(&request)).await {
+        Ok(instance) => Answer::Launched(Box::new(Machine {
+            provider_id: instance.provider_id,
+            image_id: instance.image_id,
+            labels: instance.labels,
+            annotations: instance.annotations,
+            capacity: instance.capacity,
+            allocatable: instance.allocatable,
+        })),
+        Err(error) => {
+            let (kind, reason, message) = (error.kind, error.reason.clone(), error.to_string());
+            match kind {
+                Kind::NoCapacity => {
+                    tracing::error!(%error, "failed launching nodeclaim");
+                    Answer::NoCapacity { message }
+                }
+                Kind::NodeClassNotReady => {
+                    tracing::error!(%error, "failed launching nodeclaim");
+                    Answer::NodeClassNotReady { message }
+                }
+                Kind::NotFound | Kind::Throttled | Kind::Denied | Kind::Invalid | Kind::Transient => {
+                    tracing::warn!(%error, "failed launching nodeclaim, trying again");
+                    Answer::Failed { reason: reason.map(Into::into), message }
+                }
+            }
+        }
+    }
+}
+
+/// The request for the machine of this claim. The attempt is always the first: a claim whose launch is given up is
+/// replaced by another claim, and until then every try must find the machine of an earlier one.
+fn request(context: &Context, object: &NodeClaim) -> Option<LaunchRequest> {
+    let claim = read::claim(object, context.view.registry())?;
+    Some(LaunchRequest {
+        claim: claim.name,
+        uid: claim.uid,
+        attempt: 0,
+        pool: claim.pool,
+        pool_hash: claim.annotations.get(label::POOL_HASH).cloned(),
+        node_class: claim.node_class,
+        requirements: claim.requirements,
+        requests: claim.requests,
+        labels: claim.labels,
+        annotations: claim.annotations,
+        taints: claim.taints,
+        startup_taints: claim.startup_taints,
+        instance_types: instance_types(object),
+    })
+}
+
+/// The types the claim allows, in the order written, which is by price.
+fn instance_types(object: &NodeClaim) -> Vec<InstanceTypeName> {
+    let listed = object
+        .spec
+        .requirements
+        .iter()
+        .find(|one| one.key == label::INSTANCE_TYPE && one.operator == Operator::In);
+    listed.map_or_else(Vec::new, |one| one.values().iter().map(|name| name.as_str().into()).collect())
+}

@@ -1,0 +1,107 @@
+//! `nodeclaim.lifecycle`: launches, registers, initializes, gives up and finalizes NodeClaims.
+//!
+//! Every pass starts from what is true now and runs all stages in order; a stage that fails does not keep the
+//! later ones from running, so a claim whose launch keeps failing is still given up in time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_lifecycle::step::Step;
+use karpenter_lifecycle::{finalize, hydration, initialization, launch, liveness, registration};
+use karpenter_model::{Claim, ClaimName, NodeObject, label};
+use karpenter_telemetry::observe::step;
+use tokio_util::sync::CancellationToken;
+
+use crate::evict::Evictions;
+use crate::pass::Pass;
+use crate::queue::{Done, Spec, Work};
+use crate::{Context, Error};
+
+const NAME: &str = "nodeclaim.lifecycle";
+
+/// Runs until `shutdown`.
+pub async fn run(work: Work<ClaimName>, context: Context, evictions: Evictions, shutdown: CancellationToken) {
+    let spec = Spec {
+        name: NAME,
+        concurrency: context.settings.concurrency(1000, 5000),
+        backoff_min: Duration::from_secs(1),
+        backoff_max: Duration::from_mins(1),
+    };
+    let metrics = Arc::clone(&context.metrics);
+    let pass = move |name| {
+        let (context, evictions) = (context.clone(), evictions.clone());
+        async move { settled(reconcile(&context, &evictions, &name).await) }
+    };
+    work.run(spec, metrics, shutdown, pass).await;
+}
+
+/// Somebody else having changed the object is no failure: the next pass looks again.
+pub(crate) fn settled(result: Result<Done, Error>) -> Result<Done, Error> {
+    match result {
+        Err(error) if error.is_conflict() => Ok(Done::idle().backoff()),
+        other => other,
+    }
+}
+
+async fn reconcile(context: &Context, evictions: &Evictions, name: &ClaimName) -> Result<Done, Error> {
+    let Some(known) = context.view.claim(name) else { return Ok(Done::idle()) };
+    if !context.manages(&known.model.node_class) {
+        return Ok(Done::idle());
+    }
+    let mut pass = Pass::over_claim(context, NAME, evictions, Arc::clone(&known.object));
+    if known.model.deletion.is_some() {
+        let claim = pass.claim().unwrap_or_else(|| (*known.model).clone());
+        let nodes = nodes_of(context, &claim);
+        step("finalize", pass.carry_out(finalize::step(&claim, &borrowed(&nodes), context.now()))).await?;
+        return pass.finish().await;
+    }
+    if !known.model.finalizers.iter().any(|one| one == label::TERMINATION_FINALIZER) {
+        // Nothing may be launched for a claim that could vanish without being finalized.
+        step("finalizer", pass.carry_out(Step::of([karpenter_lifecycle::step::Effect::AddFinalizer])))
+            .await?;
+    }
+    pass.open_conditions();
+    let errors = stages(context, &mut pass).await;
+    let finished = pass.finish().await;
+    match finished {
+        Ok(done) => Error::combined(errors).map(|()| done),
+        Err(error) => Error::combined(errors.into_iter().chain([error]).collect()).map(|()| Done::idle()),
+    }
+}
+
+/// All stages of a claim that is not being deleted, in order; what failed comes back.
+async fn stages(context: &Context, pass: &mut Pass<'_>) -> Vec<Error> {
+    let mut errors = Vec::new();
+    for (name, stage) in STAGES {
+        if pass.is_gone() {
+            break;
+        }
+        let Some(claim) = pass.claim() else { break };
+        let nodes = nodes_of(context, &claim);
+        let wanted = stage(context, &claim, &borrowed(&nodes));
+        if let Err(error) = step(name, pass.carry_out(wanted)).await {
+            errors.push(error);
+        }
+    }
+    errors
+}
+
+type Stage = fn(&Context, &Claim, &[&NodeObject]) -> Step;
+
+const STAGES: [(&str, Stage); 5] = [
+    ("hydration", |_, claim, _| hydration::claim(claim)),
+    ("launch", |_, claim, _| launch::step(claim)),
+    ("registration", |_, claim, nodes| registration::step(claim, nodes, &[])),
+    ("initialization", |_, claim, nodes| {
+        initialization::step(claim, initialization::Facts { nodes, slices: None })
+    }),
+    ("liveness", |context, claim, _| liveness::step(claim, context.now())),
+];
+
+fn nodes_of(context: &Context, claim: &Claim) -> Vec<Arc<NodeObject>> {
+    claim.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.nodes_of(id))
+}
+
+fn borrowed(nodes: &[Arc<NodeObject>]) -> Vec<&NodeObject> {
+    nodes.iter().map(AsRef::as_ref).collect()
+}

@@ -1,0 +1,79 @@
+//! The NodeClaim object of a launch (spec core-scheduling 21).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use karpenter_api::convert::taint_to_api;
+use karpenter_api::nodeclaim::ClaimResources;
+use karpenter_api::{
+    Duration, NillableDuration, NodeClaim, NodeClaimSpec, NodeClassReference, Operator, RawQuantity,
+    Requirement,
+};
+use karpenter_model::{Expression, Launch, Pool, Taint, label};
+
+/// The object to create. Its name is chosen by the API server, below the pool's.
+pub(super) fn object(launch: &Launch, pool: &Pool) -> NodeClaim {
+    NodeClaim {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", launch.pool)),
+            labels: Some(
+                launch.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+            ),
+            annotations: Some(launch.annotations.clone()),
+            owner_references: Some(vec![OwnerReference {
+                api_version: "karpenter.sh/v1".to_owned(),
+                kind: "NodePool".to_owned(),
+                name: pool.name.to_string(),
+                uid: pool.uid.to_string(),
+                block_owner_deletion: Some(true),
+                controller: None,
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: spec(launch),
+        status: None,
+    }
+}
+
+fn spec(launch: &Launch) -> NodeClaimSpec {
+    let requests: BTreeMap<String, RawQuantity> = launch
+        .requests
+        .iter()
+        .map(|(name, quantity)| (name.to_string(), RawQuantity::Text(quantity.to_string())))
+        .collect();
+    NodeClaimSpec {
+        taints: taints(&launch.taints),
+        startup_taints: taints(&launch.startup_taints),
+        requirements: launch
+            .requirements
+            .to_expressions()
+            .iter()
+            .map(|one| requirement(one, launch))
+            .collect(),
+        resources: Some(ClaimResources { requests: Some(requests) }),
+        node_class_ref: NodeClassReference {
+            group: launch.node_class.group.clone(),
+            kind: launch.node_class.kind.clone(),
+            name: launch.node_class.name.clone(),
+        },
+        termination_grace_period: launch
+            .termination_grace_period
+            .map(|span| Duration::from(format!("{}s", span.as_secs()).as_str())),
+        expire_after: launch.expire_after.map_or_else(NillableDuration::never, |span| {
+            NillableDuration::from(format!("{}s", span.as_secs()).as_str())
+        }),
+    }
+}
+
+fn taints(taints: &[Taint]) -> Option<Vec<k8s_openapi::api::core::v1::Taint>> {
+    (!taints.is_empty()).then(|| taints.iter().map(taint_to_api).collect())
+}
+
+/// Instance types are written in price order, which is all that is left of the plan's prices.
+fn requirement(expression: &Expression, launch: &Launch) -> Requirement {
+    let mut written = Requirement::from(expression);
+    if written.key == label::INSTANCE_TYPE && written.operator == Operator::In {
+        written.values = Some(launch.instance_types.iter().map(ToString::to_string).collect());
+    }
+    written
+}

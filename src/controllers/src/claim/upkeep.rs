@@ -1,0 +1,53 @@
+//! `nodeclaim.disruption` and `nodeclaim.consistency`: what a claim says about itself while it lives, whether it
+//! may be consolidated, whether it drifted, and whether its node is what was bought.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_lifecycle::{consistency, consolidatable};
+use karpenter_model::ClaimName;
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::lifecycle::settled;
+use crate::evict::Evictions;
+use crate::pass::Pass;
+use crate::queue::{Done, Spec, Work};
+use crate::{Context, Error};
+
+const NAME: &str = "nodeclaim.disruption";
+
+/// Runs until `shutdown`.
+pub async fn run(work: Work<ClaimName>, context: Context, evictions: Evictions, shutdown: CancellationToken) {
+    let spec = Spec {
+        name: NAME,
+        concurrency: context.settings.concurrency(10, 1000),
+        backoff_min: Duration::from_secs(1),
+        backoff_max: Duration::from_mins(1),
+    };
+    let metrics = Arc::clone(&context.metrics);
+    let pass = move |name| {
+        let (context, evictions) = (context.clone(), evictions.clone());
+        async move { settled(reconcile(&context, &evictions, &name).await) }
+    };
+    work.run(spec, metrics, shutdown, pass).await;
+}
+
+async fn reconcile(context: &Context, evictions: &Evictions, name: &ClaimName) -> Result<Done, Error> {
+    let Some(known) = context.view.claim(name).filter(|known| context.manages(&known.model.node_class))
+    else {
+        return Ok(Done::idle());
+    };
+    if known.model.deletion.is_some() {
+        return Ok(Done::idle());
+    }
+    let claim = &known.model;
+    let pool = claim.pool.as_ref().and_then(|name| context.view.pool(name));
+    let mut pass = Pass::over_claim(context, NAME, evictions, Arc::clone(&known.object));
+    pass.carry_out(consolidatable::step(claim, pool.as_ref().map(|pool| &*pool.model), context.now()))
+        .await?;
+    let nodes = claim.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.nodes_of(id));
+    if let [node] = nodes.as_slice() {
+        pass.carry_out(consistency::step(claim, node)).await?;
+    }
+    pass.finish().await
+}

@@ -1,0 +1,47 @@
+//! What every reconciler is given: the ways out of the process, the settings, and the shared view.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_cloud::Provider;
+use karpenter_model::{Clock, NodeClassRef};
+use karpenter_telemetry::events::Recorder;
+use karpenter_telemetry::metrics::Metrics;
+use kube::api::Api;
+
+use crate::write::Object;
+use crate::{Settings, View};
+
+/// The surroundings of the controllers. Cheap to clone; every part is shared.
+#[derive(Clone)]
+pub struct Context {
+    /// The API server.
+    pub client: kube::Client,
+    /// The cloud.
+    pub provider: Arc<dyn Provider>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    pub settings: Arc<Settings>,
+    /// Where events go.
+    pub recorder: Arc<Recorder>,
+    pub metrics: Arc<Metrics>,
+    /// What is known of the cluster.
+    pub view: Arc<View>,
+}
+
+impl Context {
+    /// The present instant.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The cluster-scoped objects of one kind.
+    pub fn all<K: Object>(&self) -> Api<K> {
+        Api::all(self.client.clone())
+    }
+
+    /// True when the node class is one of the provider's; everything else is not ours to touch.
+    pub fn manages(&self, class: &NodeClassRef) -> bool {
+        self.provider.node_class_kinds().iter().any(|kind| kind.owns(class))
+    }
+}

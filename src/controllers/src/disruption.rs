@@ -1,0 +1,100 @@
+//! `disruption`: removes machines nobody needs any more (spec core-disruption 3.6, 3.14, 3.15).
+//!
+//! Every ten seconds a plan is made. A machine goes only when a second plan, at least fifteen seconds later, still
+//! says so, and a third after the taint has kept new pods away. Taint and mark without a deletion, left by a crash
+//! or by a change of mind, are taken back.
+
+mod remove;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_model::{Plan, Removal, RemovalTarget};
+use karpenter_telemetry::observe::{self, Outcome};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::provisioner::audited;
+use crate::{Context, Error};
+
+pub(crate) const NAME: &str = "disruption";
+
+/// How often to look.
+const POLL: Duration = Duration::from_secs(10);
+/// How long a removal must have been planned before it is carried out.
+const SECOND_LOOK: Duration = Duration::from_secs(15);
+
+/// Runs until `shutdown`.
+pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
+    let mut planned = Planned::default();
+    let mut ticks = interval(POLL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        // Failures are logged and counted by the wrapper, and the next look starts from what is true then.
+        let _reported =
+            observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context, &mut planned)).await;
+    }
+}
+
+/// Since when each removal has been planned without interruption.
+#[derive(Debug, Default)]
+struct Planned(BTreeMap<RemovalTarget, Timestamp>);
+
+impl Planned {
+    /// Takes note of a plan; returns the removals planned for long enough.
+    fn due(&mut self, removals: Vec<Removal>, now: Timestamp) -> Vec<Removal> {
+        let before = std::mem::take(&mut self.0);
+        let since = |target: &RemovalTarget| before.get(target).copied().unwrap_or(now);
+        self.0 = removals.iter().map(|removal| (removal.target.clone(), since(&removal.target))).collect();
+        let waited = |removal: &Removal| now.duration_since(self.0[&removal.target]);
+        removals
+            .into_iter()
+            .filter(|removal| Duration::try_from(waited(removal)).is_ok_and(|waited| waited >= SECOND_LOOK))
+            .collect()
+    }
+}
+
+async fn pass(context: &Context, planned: &mut Planned) -> Result<Outcome, Error> {
+    let now = context.now();
+    let Some(snapshot) = context.view.snapshot(now) else { return Ok(Outcome::Waiting) };
+    let (removals, _reasons) = karpenter_engine::disrupt::empty(&snapshot);
+    context.metrics.disruption.eligible_nodes.set_count(["empty"], removals.len());
+    let due = planned.due(removals, now);
+    let cleaned = remove::take_back_leftovers(context, &due).await;
+    if due.is_empty() {
+        return cleaned.map(|cleaned| if cleaned { Outcome::Applied } else { Outcome::Skipped });
+    }
+    let plan = Plan { revision: snapshot.revision, removals: due, ..Plan::default() };
+    if !audited(context, &snapshot, &plan) {
+        return Ok(Outcome::Skipped);
+    }
+    remove::remove(context, &plan.removals).await.and(cleaned).map(|_cleaned| Outcome::Applied)
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::{Removal, RemovalReason, RemovalTarget};
+
+    use super::{Planned, Timestamp};
+
+    fn removal(name: &str) -> Removal {
+        let target = RemovalTarget { id: name.into(), claim: name.into(), node: name.into() };
+        Removal { target, reason: RemovalReason::Empty }
+    }
+
+    #[test]
+    fn a_removal_is_due_only_when_planned_without_interruption_for_fifteen_seconds() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut planned = Planned::default();
+        assert!(planned.due(vec![removal("a")], at(0)).is_empty());
+        assert!(planned.due(vec![removal("a"), removal("b")], at(10)).is_empty());
+        assert_eq!(planned.due(vec![removal("a"), removal("b")], at(20)), [removal("a")]);
+        assert_eq!(planned.due(vec![removal("b")], at(25)), [removal("b")]);
+        assert!(planned.due(vec![removal("a")], at(30)).is_empty(), "interrupted at 25");
+    }
+}

@@ -1,0 +1,54 @@
+//! What can go wrong in a pass: a call of the API server or of the cloud that failed.
+
+use karpenter_lifecycle::termination::InvalidDeadline;
+
+/// A failed effect. The pass is tried again after the back-off of its object.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {verb} {kind} `{name}`")]
+    Kube {
+        /// The attempted operation: `patch`, `delete`.
+        verb: &'static str,
+        /// Kind of the object.
+        kind: String,
+        name: String,
+        #[source]
+        source: kube::Error,
+    },
+    #[error(transparent)]
+    Cloud(#[from] karpenter_cloud::Error),
+    #[error(transparent)]
+    Deadline(#[from] InvalidDeadline),
+    /// Several stages of one pass failed; each has done what it could.
+    #[error("{}", join(.0))]
+    Several(Vec<Error>),
+}
+
+impl Error {
+    /// The API server refused a write because the object had changed: look again, nobody needs to know.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Kube { source: kube::Error::Api(status), .. } if status.code == 409)
+    }
+
+    /// The object is not there.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Kube { source: kube::Error::Api(status), .. } if status.code == 404)
+    }
+
+    /// No error, the only one, or all of them.
+    pub fn combined(mut errors: Vec<Self>) -> Result<(), Self> {
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Self::Several(errors)),
+        }
+    }
+}
+
+fn join(errors: &[Error]) -> String {
+    errors
+        .iter()
+        .map(|error| karpenter_telemetry::observe::Chain(error).to_string())
+        .collect::<Vec<_>>()
+        .join("; ")
+}

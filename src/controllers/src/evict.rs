@@ -1,0 +1,139 @@
+//! The eviction queue: asks the API server to evict pods, each with its own back-off.
+//!
+//! The drain of a node hands pods over and goes on; which answers mean what is `karpenter_lifecycle::eviction`'s.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_lifecycle::eviction::{self, Answer, DrainReason, Meaning};
+use karpenter_lifecycle::step::PodRef;
+use karpenter_model::{ConditionType, NodeName};
+use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
+use tokio_util::sync::CancellationToken;
+
+use crate::queue::{Done, Queue, Spec, Work};
+use crate::report::publish;
+use crate::{Context, Error};
+
+/// The pods being evicted, and the queue that times the tries.
+#[derive(Clone)]
+pub(crate) struct Evictions {
+    pods: Arc<Mutex<eviction::Queue>>,
+    queue: Queue<Key>,
+}
+
+/// A queued pod, ordered and shown by its key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(PodRef, NodeName);
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.key)
+    }
+}
+
+impl Evictions {
+    /// An empty queue and its working end.
+    pub(crate) fn new() -> (Self, Work<Key>) {
+        let (queue, work) = Queue::new();
+        (Self { pods: Arc::default(), queue }, work)
+    }
+
+    /// Queues a pod of `node`; adding it again changes nothing.
+    pub(crate) fn add(&self, context: &Context, pod: &PodRef, node: &NodeName) {
+        if self.lock().add(pod.clone(), node, context.now()) {
+            self.queue.add(Key(pod.clone(), node.clone()));
+        }
+    }
+
+    /// Evicts until `shutdown`.
+    pub(crate) async fn run(self, work: Work<Key>, context: Context, shutdown: CancellationToken) {
+        let spec = Spec {
+            name: "eviction-queue",
+            concurrency: context.settings.concurrency(100, 5000),
+            backoff_min: eviction::BACKOFF_MIN,
+            backoff_max: eviction::BACKOFF_MAX,
+        };
+        let metrics = Arc::clone(&context.metrics);
+        work.run(spec, metrics, shutdown, move |key| self.clone().evict(context.clone(), key)).await;
+    }
+
+    async fn evict(self, context: Context, Key(pod, node): Key) -> Result<Done, Error> {
+        // A pod of the same name with another uid is another pod: the precondition below refuses it.
+        if !self.lock().contains(&pod) {
+            return Ok(Done::idle());
+        }
+        let params = EvictParams {
+            delete_options: Some(DeleteParams {
+                preconditions: Some(Preconditions { uid: Some(pod.uid.to_string()), resource_version: None }),
+                ..DeleteParams::default()
+            }),
+            ..EvictParams::default()
+        };
+        let pods: Api<Pod> = Api::namespaced(context.client.clone(), pod.key.namespace.as_str());
+        let result = pods.evict(pod.key.name.as_str(), &params).await;
+        let (answer, code) = match &result {
+            Ok(_) => (Answer::Accepted, Some(200)),
+            Err(kube::Error::Api(status)) => {
+                (Answer::Refused { code: status.code, message: &status.message }, Some(status.code))
+            }
+            Err(_) => (Answer::Lost, None),
+        };
+        if let Some(code) = code {
+            context.metrics.pods.eviction_requests_total.inc([&code.to_string()]);
+        }
+        let meaning = eviction::classify(answer);
+        let reason = drain_reason(&context, &node);
+        if meaning == Meaning::Evicted {
+            context.metrics.pods.drained_total.inc([reason.as_ref().map_or("", DrainReason::as_str)]);
+        }
+        let reason = reason.unwrap_or_else(|| DrainReason::of(None));
+        let events = self.lock().answered(&pod, meaning, &reason, context.now());
+        publish(&context, events);
+        match (meaning, result) {
+            (Meaning::Failed, Err(source)) => {
+                Err(Error::Kube { verb: "evict", kind: "Pod".to_owned(), name: pod.key.to_string(), source })
+            }
+            (Meaning::Evicted, _) => Ok(Done::applied()),
+            (Meaning::Gone, _) => Ok(Done::idle()),
+            _ => Ok(Done::idle().backoff()),
+        }
+    }
+
+    /// Forgets a pod that is gone.
+    pub(crate) fn forget(&self, pod: &PodRef) {
+        self.lock().remove(pod);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, eviction::Queue> {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why the node is drained; nothing when node or claim is no longer known.
+fn drain_reason(context: &Context, node: &NodeName) -> Option<DrainReason> {
+    let node = context.view.node(node)?;
+    let claims = context.view.claims_of(node.model.provider_id.as_ref()?);
+    let [claim] = claims.as_slice() else { return None };
+    let condition = claim.model.conditions.get(&ConditionType::DisruptionReason);
+    Some(DrainReason::of(condition.map(|condition| condition.reason.as_str())))
+}
+
+/// Deletes a pod ahead of the deadline of its node, with this grace; a pod that is gone is fine.
+pub(crate) async fn delete_pod(context: &Context, pod: &PodRef, grace: Duration) -> Result<(), Error> {
+    let pods: Api<Pod> = Api::namespaced(context.client.clone(), pod.key.namespace.as_str());
+    let params = DeleteParams {
+        grace_period_seconds: u32::try_from(grace.as_secs()).ok(),
+        preconditions: Some(Preconditions { uid: Some(pod.uid.to_string()), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    match pods.delete(pod.key.name.as_str(), &params).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+        Err(source) => {
+            Err(Error::Kube { verb: "delete", kind: "Pod".to_owned(), name: pod.key.to_string(), source })
+        }
+    }
+}

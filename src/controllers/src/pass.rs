@@ -1,0 +1,312 @@
+//! Carries out what a step function asked for. Nothing here decides: effects are done in order, the first that
+//! fails ends the step, and what changed on the claim is written at the end of the pass.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::NodeClaim;
+use karpenter_api::annotations::TERMINATION_FINALIZER;
+use karpenter_cloud::Termination;
+use karpenter_lifecycle::step::{DeletionCause, Effect, Milestone, NodePatch, Step, Wake};
+use karpenter_lifecycle::{finalize, launch, termination};
+use karpenter_model::{Claim, NodeName, NodeObject, ProviderId};
+
+use crate::claim::draft::Draft;
+use crate::evict::Evictions;
+use crate::queue::Done;
+use crate::view::version;
+use crate::write::{self, node};
+use crate::{Context, Error, claim, cloud, evict, pool, read, report};
+
+/// One pass over one object: its surroundings, the working copy of the claim, and what is left to tell.
+pub(crate) struct Pass<'a> {
+    context: &'a Context,
+    controller: &'static str,
+    evictions: &'a Evictions,
+    /// The Node the pass is about, for passes over Nodes.
+    node: Option<Arc<NodeObject>>,
+    draft: Option<Draft>,
+    told: Vec<Milestone>,
+    wake: Wake,
+    applied: bool,
+    /// The claim's deletion was asked for in this pass.
+    deleted: bool,
+    /// The claim is gone for good; there is nothing to write to.
+    gone: bool,
+}
+
+impl<'a> Pass<'a> {
+    /// A pass over a claim.
+    pub(crate) fn over_claim(
+        context: &'a Context,
+        controller: &'static str,
+        evictions: &'a Evictions,
+        claim: Arc<NodeClaim>,
+    ) -> Self {
+        let draft = Some(Draft::new(claim, context.now()));
+        Self::new(context, controller, evictions, None, draft)
+    }
+
+    /// A pass over a Node and the claim it belongs to, if there is exactly one.
+    pub(crate) fn over_node(
+        context: &'a Context,
+        controller: &'static str,
+        evictions: &'a Evictions,
+        node: Arc<NodeObject>,
+        claim: Option<Arc<NodeClaim>>,
+    ) -> Self {
+        let draft = claim.map(|claim| Draft::new(claim, context.now()));
+        Self::new(context, controller, evictions, Some(node), draft)
+    }
+
+    fn new(
+        context: &'a Context,
+        controller: &'static str,
+        evictions: &'a Evictions,
+        node: Option<Arc<NodeObject>>,
+        draft: Option<Draft>,
+    ) -> Self {
+        Self {
+            context,
+            controller,
+            evictions,
+            node,
+            draft,
+            told: Vec::new(),
+            wake: Wake::OnEvent,
+            applied: false,
+            deleted: false,
+            gone: false,
+        }
+    }
+
+    /// Adds the conditions every claim must have.
+    pub(crate) fn open_conditions(&mut self) {
+        if let Some(draft) = &mut self.draft {
+            draft.open_conditions();
+        }
+    }
+
+    /// The claim with all changes so far.
+    pub(crate) fn claim(&self) -> Option<Claim> {
+        self.draft.as_ref().and_then(|draft| read::claim(draft.object(), self.context.view.registry()))
+    }
+
+    /// True once the claim is gone for good.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Does what `step` asks for; condition changes wait for [`Pass::finish`].
+    pub(crate) async fn carry_out(&mut self, step: Step) -> Result<(), Error> {
+        let Step { effects, conditions, wake } = step;
+        self.wake = self.wake.sooner(wake);
+        for effect in effects {
+            self.effect(effect).await?;
+        }
+        if let Some(draft) = &mut self.draft {
+            for change in &conditions {
+                draft.change(change);
+            }
+        }
+        Ok(())
+    }
+
+    async fn effect(&mut self, effect: Effect) -> Result<(), Error> {
+        match effect {
+            Effect::AddFinalizer => self.add_finalizer().await,
+            Effect::RemoveFinalizer => self.remove_finalizer().await,
+            Effect::Launch => self.launch().await,
+            Effect::Terminate(id) => self.terminate(&id).await,
+            Effect::DeleteClaim(cause) => self.delete_claim(cause).await,
+            Effect::PatchNode(patch) => self.patch_node(&patch).await,
+            Effect::DeleteNode(name) => self.delete_node(&name).await,
+            Effect::RemoveNodeFinalizer(name) => self.remove_node_finalizer(&name).await,
+            Effect::DeletePod(pod, grace) => {
+                self.applied = true;
+                evict::delete_pod(self.context, &pod, Duration::from_secs(grace.into())).await
+            }
+            Effect::Evict(pod) => {
+                if let Some(node) = &self.node {
+                    self.evictions.add(self.context, &pod, &node.name);
+                }
+                Ok(())
+            }
+            Effect::RegistrationHealth(outcome) => {
+                let Some(claim) = self.claim() else { return Ok(()) };
+                pool::health::note(self.context, &claim, &outcome).await
+            }
+            Effect::Event(event) => {
+                report::publish_event(self.context, &event);
+                Ok(())
+            }
+            Effect::Milestone(milestone) => {
+                self.told.push(milestone);
+                Ok(())
+            }
+            Effect::RecordLaunch(launched) => self.draw(|draft| draft.record_launch(&launched)),
+            Effect::RecordNode(name) => self.draw(|draft| draft.record_node(&name)),
+            Effect::LabelClaim(key, value) => self.draw(|draft| draft.label(&key, &value)),
+            Effect::AnnotateClaim(annotations) => self.draw(|draft| draft.annotate(&annotations)),
+            Effect::RecordPodEvent(at) => self.draw(|draft| draft.record_pod_event(at)),
+        }
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "one shape for all effects")]
+    fn draw(&mut self, change: impl FnOnce(&mut Draft)) -> Result<(), Error> {
+        if let Some(draft) = &mut self.draft {
+            change(draft);
+        }
+        Ok(())
+    }
+
+    async fn add_finalizer(&mut self) -> Result<(), Error> {
+        let Some(draft) = &self.draft else { return Ok(()) };
+        let Some(patch) = write::with_finalizer(draft.object(), TERMINATION_FINALIZER) else { return Ok(()) };
+        let name = draft.name().to_owned();
+        match write::merge(&self.context.all::<NodeClaim>(), &name, &patch).await? {
+            Some(claim) => {
+                self.applied = true;
+                self.draft = Some(Draft::new(self.context.view.put_claim(claim), self.context.now()));
+            }
+            None => self.gone = true,
+        }
+        Ok(())
+    }
+
+    async fn remove_finalizer(&mut self) -> Result<(), Error> {
+        let Some(draft) = &self.draft else { return Ok(()) };
+        let Some(patch) = write::without_finalizer(draft.object(), TERMINATION_FINALIZER) else {
+            return Ok(());
+        };
+        let name = draft.name().to_owned();
+        let left = write::merge(&self.context.all::<NodeClaim>(), &name, &patch).await?;
+        self.applied = true;
+        self.gone = true;
+        match left {
+            // Somebody else's finalizer keeps the object; ours is done with it.
+            Some(claim) if claim.metadata.finalizers.as_ref().is_some_and(|left| !left.is_empty()) => {
+                self.context.view.put_claim(claim);
+            }
+            Some(claim) => {
+                self.context.view.remove_claim(&name, claim.metadata.uid.as_deref(), version(&claim));
+            }
+            // The watch tells the rest.
+            None => {}
+        }
+        Ok(())
+    }
+
+    async fn launch(&mut self) -> Result<(), Error> {
+        let Some(draft) = &self.draft else { return Ok(()) };
+        let answer = claim::launch::ask(self.context, self.controller, draft.object()).await;
+        let Some(claim) = self.claim() else { return Ok(()) };
+        Box::pin(self.carry_out(launch::answered(&claim, answer))).await
+    }
+
+    async fn terminate(&mut self, id: &ProviderId) -> Result<(), Error> {
+        let context = self.context;
+        let answer =
+            match cloud::call(context, self.controller, "Delete", context.provider.terminate(id)).await {
+                Ok(Termination::Started) => finalize::Answer::Started,
+                Ok(Termination::AlreadyGone) => finalize::Answer::Gone,
+                Err(error) if error.not_found() => finalize::Answer::Gone,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot terminate instance, trying again");
+                    finalize::Answer::Failed(error.to_string())
+                }
+            };
+        self.applied = true;
+        let now = context.now();
+        let next = match (&self.node, self.claim()) {
+            (Some(node), _) => termination::terminated(node, &answer, now),
+            (None, Some(claim)) => finalize::terminated(&claim, &answer, now),
+            (None, None) => Step::idle(),
+        };
+        Box::pin(self.carry_out(next)).await
+    }
+
+    async fn delete_claim(&mut self, cause: DeletionCause) -> Result<(), Error> {
+        let Some(draft) = self.draft.as_ref().filter(|_| !self.deleted) else { return Ok(()) };
+        let object = draft.object();
+        let deleted =
+            write::delete(&self.context.all::<NodeClaim>(), draft.name(), object.metadata.uid.clone())
+                .await?;
+        self.deleted = true;
+        if deleted {
+            self.applied = true;
+            claim::disrupted(self.context, object, cause.label());
+        }
+        Ok(())
+    }
+
+    async fn patch_node(&mut self, patch: &NodePatch) -> Result<(), Error> {
+        let Some(known) = self.context.view.node(&patch.node) else { return Ok(()) };
+        let Some(body) = node::body(&known.object, patch) else { return Ok(()) };
+        if let Some(node) = write::merge(&self.context.all::<Node>(), patch.node.as_str(), &body).await? {
+            self.applied = true;
+            self.context.view.put_node(node);
+        }
+        Ok(())
+    }
+
+    async fn delete_node(&mut self, name: &NodeName) -> Result<(), Error> {
+        let uid = self.context.view.node(name).and_then(|node| node.object.metadata.uid.clone());
+        self.applied |= write::delete(&self.context.all::<Node>(), name.as_str(), uid).await?;
+        Ok(())
+    }
+
+    async fn remove_node_finalizer(&mut self, name: &NodeName) -> Result<(), Error> {
+        let Some(known) = self.context.view.node(name) else { return Ok(()) };
+        let Some(patch) = write::without_finalizer(&*known.object, TERMINATION_FINALIZER) else {
+            return Ok(());
+        };
+        self.applied = true;
+        match write::merge(&self.context.all::<Node>(), name.as_str(), &patch).await? {
+            Some(node) if node.metadata.finalizers.as_ref().is_some_and(|left| !left.is_empty()) => {
+                self.context.view.put_node(node);
+            }
+            Some(node) => {
+                self.context.view.remove_node(name, node.metadata.uid.as_deref(), version(&node));
+            }
+            // The watch tells the rest.
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Writes what changed on the claim, then tells what happened, and says when to look again.
+    pub(crate) async fn finish(mut self) -> Result<Done, Error> {
+        let written = self.write_claim().await?;
+        let claim = self.claim();
+        for told in &self.told {
+            report::milestone(self.context, claim.as_ref(), told);
+        }
+        let done = if self.applied || written { Done::applied() } else { Done::idle() };
+        Ok(match self.wake {
+            Wake::OnEvent => done,
+            Wake::After(delay) => done.after(delay),
+            Wake::Backoff => done.backoff(),
+        })
+    }
+
+    async fn write_claim(&mut self) -> Result<bool, Error> {
+        let Some(draft) = self.draft.as_ref().filter(|_| !self.gone) else { return Ok(false) };
+        let (claims, mut present) = (self.context.all::<NodeClaim>(), Arc::clone(draft.base()));
+        let mut written = false;
+        if let Some(patch) = draft.metadata_patch() {
+            let Some(claim) = write::merge(&claims, draft.name(), &patch).await? else { return Ok(false) };
+            present = self.context.view.put_claim(claim);
+            written = true;
+        }
+        if let Some(patch) = draft.status_patch(&present) {
+            let Some(claim) = write::merge_status(&claims, draft.name(), &patch).await? else {
+                return Ok(false);
+            };
+            self.context.view.put_claim(claim);
+            written = true;
+        }
+        Ok(written)
+    }
+}

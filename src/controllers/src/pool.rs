@@ -1,0 +1,6 @@
+//! NodePools: their hash, their conditions, what their nodes add up to, and how well those register.
+
+pub(crate) mod conditions;
+pub(crate) mod counter;
+pub(crate) mod hash;
+pub(crate) mod health;

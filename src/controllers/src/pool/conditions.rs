@@ -1,0 +1,103 @@
+//! `nodepool.readiness`: whether a pool is valid and its node class ready, which together make it ready; and the
+//! return of its registration health to unknown when pool or class have changed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_api::conditions::{Conditions, nodepool};
+use karpenter_api::{Condition, ConditionStatus, NodePool};
+use karpenter_lifecycle::nodepool::health::{Generations, outdated};
+use karpenter_lifecycle::nodepool::readiness::{NodeClass, verdict};
+use karpenter_lifecycle::step::Verdict;
+use karpenter_model::PoolName;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::lifecycle::settled;
+use crate::queue::{Done, Spec, Work};
+use crate::view::KnownPool;
+use crate::write::{self, locked};
+use crate::{Context, Error};
+
+const NAME: &str = "nodepool.readiness";
+
+/// Runs until `shutdown`.
+pub(crate) async fn run(work: Work<PoolName>, context: Context, shutdown: CancellationToken) {
+    let spec = Spec {
+        name: NAME,
+        concurrency: context.settings.concurrency(10, 1000),
+        backoff_min: Duration::from_secs(1),
+        backoff_max: Duration::from_mins(1),
+    };
+    let metrics = Arc::clone(&context.metrics);
+    let pass = move |name| {
+        let context = context.clone();
+        async move { settled(reconcile(&context, &name).await) }
+    };
+    work.run(spec, metrics, shutdown, pass).await;
+}
+
+async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {
+    let Some(pool) = context.view.pool(name) else { return Ok(Done::idle()) };
+    if !context.view.classes_listed() {
+        // Before the first list an absent class means nothing; its arrival brings the next pass.
+        return Ok(Done::idle().after(Duration::from_secs(1)));
+    }
+    let before = pool.object.status.clone().unwrap_or_default();
+    let mut after = before.clone();
+    let class = context.view.class(&pool.model.template.node_class);
+    let mut conditions = open(&mut after.conditions, &pool.object, context);
+    let problems = pool.object.problems(context.view.registry());
+    if problems.is_empty() {
+        conditions.set_true(nodepool::VALIDATION_SUCCEEDED);
+    } else {
+        let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        conditions.set_false(nodepool::VALIDATION_SUCCEEDED, nodepool::REASON_VALIDATION_FAILED, &message);
+    }
+    let class_generation = class.as_ref().map_or(0, |class| class.generation);
+    let ready = verdict(class.as_ref().map_or(NodeClass::Missing, |class| class.state.clone()));
+    set(&mut conditions, nodepool::NODE_CLASS_READY, &ready);
+    let seen = before.node_class_observed_generation.unwrap_or_default();
+    if class.is_some() && reset_needed(&pool, &before.conditions, class_generation, seen) {
+        conditions.set_unknown(nodepool::NODE_REGISTRATION_HEALTHY, "AwaitingReconciliation", "");
+        context.view.forget_registrations(&pool.model.uid);
+        after.node_class_observed_generation = Some(class_generation);
+    }
+    if before == after {
+        return Ok(Done::idle());
+    }
+    let patch = json!({"status": {
+        "conditions": after.conditions,
+        "nodeClassObservedGeneration": after.node_class_observed_generation,
+    }});
+    let patch = locked(&*pool.object, patch);
+    if let Some(pool) = write::merge_status(&context.all::<NodePool>(), name.as_str(), &patch).await? {
+        context.view.put_pool(pool);
+    }
+    Ok(Done::applied())
+}
+
+fn reset_needed(pool: &KnownPool, conditions: &[Condition], class: i64, class_observed: i64) -> bool {
+    let condition = conditions.iter().find(|condition| condition.kind == nodepool::NODE_REGISTRATION_HEALTHY);
+    outdated(Generations {
+        pool: pool.object.metadata.generation.unwrap_or_default(),
+        observed: condition.and_then(|condition| condition.observed_generation),
+        class,
+        class_observed,
+    })
+}
+
+/// Opens the conditions of a pool for changes.
+pub(super) fn open<'a>(list: &'a mut Vec<Condition>, pool: &NodePool, context: &Context) -> Conditions<'a> {
+    Conditions::open(nodepool::DEPENDENTS, list, &pool.metadata, context.now())
+}
+
+/// Writes a verdict into a condition.
+pub(super) fn set(conditions: &mut Conditions<'_>, kind: &str, verdict: &Verdict) {
+    let status = match verdict.status {
+        karpenter_model::ConditionStatus::True => ConditionStatus::True,
+        karpenter_model::ConditionStatus::False => ConditionStatus::False,
+        karpenter_model::ConditionStatus::Unknown => ConditionStatus::Unknown,
+    };
+    conditions.set(kind, status, &verdict.reason, &verdict.message);
+}

@@ -1,0 +1,109 @@
+//! `nodepool.counter`: writes what a pool's nodes add up to into its status, every five seconds if it changed.
+
+use karpenter_api::{NodePool, RawQuantity, ResourceMap};
+use karpenter_lifecycle::nodepool::counter;
+use karpenter_model::Resources;
+use karpenter_telemetry::metrics::Series;
+use karpenter_telemetry::observe::{self, Outcome};
+use serde_json::json;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::view::KnownPool;
+use crate::{Context, Error, write};
+
+const NAME: &str = "nodepool.counter";
+
+/// Runs until `shutdown`.
+pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
+    let published = Published {
+        limit: Series::new(context.metrics.nodepools.limit.clone()),
+        usage: Series::new(context.metrics.nodepools.usage.clone()),
+    };
+    let mut ticks = interval(counter::PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        // Failures are logged and counted by the wrapper, and the next tick tries again.
+        let _reported =
+            observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context, &published)).await;
+    }
+}
+
+struct Published {
+    limit: Series<2>,
+    usage: Series<2>,
+}
+
+async fn pass(context: &Context, published: &Published) -> Result<Outcome, Error> {
+    let Some(snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
+    context.metrics.cluster_state.node_count.set_count([], snapshot.nodes.len());
+    context.metrics.cluster_state.synced.set([], 1.0);
+    let (mut outcome, mut errors) = (Outcome::Skipped, Vec::new());
+    let pools = context.view.pools();
+    for pool in &pools {
+        let name = &pool.model.name;
+        let count = counter::count(name, snapshot.nodes.iter().map(AsRef::as_ref));
+        publish(context, published, pool, &count.resources);
+        match write(context, pool, &count).await {
+            Ok(true) => outcome = Outcome::Applied,
+            Ok(false) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    let known = |object: &str| pools.iter().any(|pool| pool.model.name.as_str() == object);
+    published.limit.retain(known);
+    published.usage.retain(known);
+    Error::combined(errors).map(|()| outcome)
+}
+
+async fn write(context: &Context, pool: &KnownPool, count: &counter::Count) -> Result<bool, Error> {
+    let resources = quantities(&count.resources);
+    let status = pool.object.status.clone().unwrap_or_default();
+    if status.resources.as_ref() == Some(&resources) && status.nodes == count.nodes {
+        return Ok(false);
+    }
+    // A resource that is gone has to be removed by name: a merge patch only adds.
+    let gone = status.resources.into_iter().flatten().filter(|(name, _)| !resources.contains_key(name));
+    let mut patched: serde_json::Map<_, _> = gone.map(|(name, _)| (name, serde_json::Value::Null)).collect();
+    patched.extend(resources.iter().map(|(name, quantity)| (name.clone(), json!(quantity))));
+    let patch = json!({"status": {"resources": patched, "nodes": count.nodes}});
+    let name = pool.model.name.as_str();
+    match write::merge_status(&context.all::<NodePool>(), name, &patch).await? {
+        Some(pool) => context.view.put_pool(pool),
+        None => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn quantities(resources: &Resources) -> ResourceMap {
+    resources
+        .iter()
+        .map(|(name, quantity)| (name.to_string(), RawQuantity::Text(quantity.to_string())))
+        .collect()
+}
+
+fn publish(context: &Context, published: &Published, pool: &KnownPool, used: &Resources) {
+    if !context.settings.cluster_state_observability {
+        return;
+    }
+    let name = pool.model.name.as_str();
+    let samples = |resources: &Resources| -> Vec<_> {
+        let row = |(resource, quantity): (&karpenter_model::ResourceName, &karpenter_model::Quantity)| {
+            let resource = resource.as_str().to_lowercase().replace('-', "_");
+            ([resource, name.to_owned()], units(*quantity))
+        };
+        resources.iter().map(row).collect()
+    };
+    published.usage.replace(name, samples(used));
+    published.limit.replace(name, pool.model.limits.as_ref().map(&samples).unwrap_or_default());
+}
+
+/// Cores, bytes or pieces, as a Prometheus sample.
+#[expect(clippy::cast_precision_loss, reason = "samples are doubles by format")]
+fn units(quantity: karpenter_model::Quantity) -> f64 {
+    quantity.nanos() as f64 / 1e9
+}

@@ -1,0 +1,153 @@
+//! `provisioner`: makes a plan for pods that wait, has it audited, and carries it out.
+//!
+//! Triggers are collected into a batch; then everything known is frozen, planned on another thread and audited. A
+//! plan with a finding is refused as a whole. What is left waiting is tried again every ten seconds.
+
+mod apply;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use karpenter_lifecycle::batch::Batcher;
+use karpenter_model::{Plan, Snapshot, Taint};
+use karpenter_telemetry::observe::{self, Outcome};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::view::{KnownPool, PodSeen};
+use crate::{Context, Error, cloud};
+
+const NAME: &str = "provisioner";
+
+/// How long a pod or a node that is leaving waits until it triggers again.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Uid of a pod or Node that asks for a plan.
+type Trigger = String;
+
+/// The triggering end.
+#[derive(Clone)]
+pub(crate) struct Triggers(mpsc::UnboundedSender<Trigger>);
+
+impl Triggers {
+    /// A channel for triggers.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Trigger>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Takes note of what a watch said about a pod.
+    pub(crate) fn pod(&self, seen: &PodSeen) {
+        let pod = seen.pod();
+        if !matches!(seen, PodSeen::Deleted(_)) && pod.is_provisionable() {
+            self.send(pod.uid.as_str());
+        }
+    }
+
+    fn send(&self, uid: &str) {
+        // Fails only when the provisioner has ended.
+        let _ended = self.0.send(uid.to_owned());
+    }
+}
+
+/// Runs until `shutdown`.
+pub(crate) async fn run(
+    mut triggered: mpsc::UnboundedReceiver<Trigger>,
+    context: Context,
+    shutdown: CancellationToken,
+) {
+    let settings = &context.settings.decisions;
+    let mut batch: Batcher<Trigger> = Batcher::new(settings.batch_idle, settings.batch_max);
+    let mut again = interval(AGAIN);
+    again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let closes = batch.deadline().map(|deadline| {
+            Duration::try_from(deadline.duration_since(context.now())).unwrap_or(Duration::ZERO)
+        });
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            uid = triggered.recv() => match uid {
+                Some(uid) => drop(batch.trigger(uid, context.now())),
+                None => return,
+            },
+            _ = again.tick() => {
+                for uid in waiting(&context) {
+                    batch.trigger(uid, context.now());
+                }
+            }
+            () = async { match closes {
+                Some(left) => sleep(left).await,
+                None => std::future::pending().await,
+            } } => {
+                if batch.close(context.now()).is_some() {
+                    // Failures are logged and counted by the wrapper; the pods trigger again by themselves.
+                    let _reported =
+                        observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context)).await;
+                    batch.pass_ended(context.now());
+                }
+            }
+        }
+    }
+}
+
+/// Pods that still wait, and nodes whose pods will need a place soon.
+fn waiting(context: &Context) -> Vec<Trigger> {
+    let Some(snapshot) = context.view.snapshot(context.now()) else { return Vec::new() };
+    let pods = snapshot.pending.iter().map(|pod| pod.uid.to_string());
+    let disrupted = Taint::disrupted();
+    let leaving =
+        snapshot.nodes.iter().filter(|node| node.taints.iter().any(|taint| taint.matches(&disrupted)));
+    pods.chain(leaving.map(|node| node.id.to_string())).collect()
+}
+
+async fn pass(context: &Context) -> Result<Outcome, Error> {
+    refresh_instance_types(context).await;
+    let Some(snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
+    let snapshot = Arc::new(snapshot);
+    let started = Instant::now();
+    let planned = Arc::clone(&snapshot);
+    let (plan, report) = tokio::task::spawn_blocking(move || karpenter_engine::plan(&planned))
+        .await
+        .expect("invariant: the planner does not panic");
+    context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], started.elapsed());
+    let plan = Plan { removals: Vec::new(), ..plan };
+    apply::tell(context, &snapshot, &report);
+    if !audited(context, &snapshot, &plan) {
+        return Ok(Outcome::Skipped);
+    }
+    Ok(apply::apply(context, &snapshot, &plan).await)
+}
+
+/// The second opinion: true when the plan breaks no rule.
+pub(crate) fn audited(context: &Context, snapshot: &Snapshot, plan: &Plan) -> bool {
+    let findings = karpenter_audit::audit(snapshot, plan);
+    for finding in &findings {
+        tracing::error!(finding = %finding, "refused plan");
+        context.metrics.scheduler.audit_findings_total.inc([&format!("{:?}", finding.rule)]);
+    }
+    if !findings.is_empty() {
+        apply::refused(context, plan, &findings);
+    }
+    findings.is_empty()
+}
+
+/// Asks the provider for the types of every pool at once; a pool whose types cannot be had takes no new nodes.
+async fn refresh_instance_types(context: &Context) {
+    let ask = |pool: KnownPool| async move {
+        let types =
+            cloud::call(context, NAME, "GetInstanceTypes", context.provider.instance_types(&pool.model))
+                .await;
+        (pool, types)
+    };
+    let mut asked: FuturesUnordered<_> = context.view.pools().into_iter().map(ask).collect();
+    while let Some((pool, types)) = asked.next().await {
+        let name = &pool.model.name;
+        let types = types.inspect_err(
+            |error| tracing::warn!(nodepool = %name, %error, "skipped pool, instance types unknown"),
+        );
+        context.view.with_cluster(|cluster| cluster.set_instance_types(name, types.ok()));
+    }
+}

@@ -1,0 +1,35 @@
+//! Reads objects of the API server into the model; what cannot be read is reported and left out.
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::{NodeClaim, NodePool, convert};
+use karpenter_model::{Claim, Daemon, LabelRegistry, NodeObject, Pool};
+
+/// A claim.
+pub(crate) fn claim(object: &NodeClaim, registry: &LabelRegistry) -> Option<Claim> {
+    reported(convert::claim(object, registry))
+}
+
+/// A Node.
+pub(crate) fn node(object: &Node) -> Option<NodeObject> {
+    reported(convert::node(object))
+}
+
+/// A pool.
+pub(crate) fn pool(object: &NodePool, registry: &LabelRegistry) -> Option<Pool> {
+    reported(convert::pool(object, registry))
+}
+
+/// A pod.
+pub(crate) fn pod(object: &Pod) -> Option<karpenter_model::Pod> {
+    reported(convert::pod(object))
+}
+
+/// A daemon set, from its template.
+pub(crate) fn daemon(object: &DaemonSet) -> Option<Daemon> {
+    reported(convert::daemon(object, None))
+}
+
+fn reported<T>(read: Result<T, convert::Error>) -> Option<T> {
+    read.inspect_err(|error| tracing::warn!(%error, "skipped object")).ok()
+}

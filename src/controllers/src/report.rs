@@ -1,0 +1,117 @@
+//! Turns what a step wants told into events, metrics and log lines.
+
+use karpenter_api::NodeClaim;
+use karpenter_lifecycle::step::{About, Effect, Event, Milestone};
+use karpenter_model::{Claim, label};
+use karpenter_telemetry::events::{self, ObjectRef, Reason, Severity, reason};
+
+use crate::Context;
+
+/// Publishes the events among `effects`; other effects are the caller's.
+pub(crate) fn publish(context: &Context, effects: impl IntoIterator<Item = Effect>) {
+    for effect in effects {
+        if let Effect::Event(event) = effect {
+            publish_event(context, &event);
+        }
+    }
+}
+
+/// Publishes one event, if its object is still known.
+pub(crate) fn publish_event(context: &Context, event: &Event) {
+    let Some(object) = object(context, &event.about) else { return };
+    let reason = reason::find(event.reason).unwrap_or_else(|| unlisted(event));
+    let event = events::Event::new(object, reason, event.message.as_str());
+    let message = event.message.clone();
+    // Reasons whose text says what is wrong are told again when it changes.
+    let event =
+        if reason == reason::FAILED_CONSISTENCY_CHECK { event.distinguished_by(message) } else { event };
+    context.recorder.publish(event);
+}
+
+fn unlisted(event: &Event) -> Reason {
+    let severity = if event.warning { Severity::Warning } else { Severity::Normal };
+    Reason::unlisted(event.reason, severity)
+}
+
+/// The object an event is about, if it is still known.
+pub(crate) fn object(context: &Context, about: &About) -> Option<ObjectRef> {
+    let view = &context.view;
+    let cluster_scoped = |api_version: &str, kind: &str, name: String, uid: String| ObjectRef {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: None,
+        name,
+        uid,
+    };
+    Some(match about {
+        About::Claim(name) => {
+            let claim = view.claim(name)?;
+            cluster_scoped("karpenter.sh/v1", "NodeClaim", name.to_string(), claim.model.uid.to_string())
+        }
+        About::Pool(name) => {
+            let pool = view.pool(name)?;
+            cluster_scoped("karpenter.sh/v1", "NodePool", name.to_string(), pool.model.uid.to_string())
+        }
+        // Node events carry the name as uid, where `kubectl describe node` looks for them.
+        About::Node(name) => cluster_scoped("v1", "Node", name.to_string(), name.to_string()),
+        About::Pod(pod) => ObjectRef {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: Some(pod.key.namespace.to_string()),
+            name: pod.key.name.to_string(),
+            uid: pod.uid.to_string(),
+        },
+    })
+}
+
+/// Counts and logs a milestone of `claim`, once its effects are written.
+pub(crate) fn milestone(context: &Context, claim: Option<&Claim>, milestone: &Milestone) {
+    let metrics = &context.metrics;
+    let label = |key: &str| claim.and_then(|claim| claim.labels.get(key)).map_or("", |value| value.as_str());
+    let (pool, zone, capacity_type) =
+        (label(label::NODE_POOL), label(label::ZONE), label(label::CAPACITY_TYPE));
+    match milestone {
+        Milestone::Launched(id) => tracing::info!(
+            "provider-id" = %id,
+            "instance-type" = label(label::INSTANCE_TYPE),
+            zone,
+            "capacity-type" = capacity_type,
+            "launched nodeclaim"
+        ),
+        Milestone::Registered(node) => {
+            tracing::info!(node = %node, "registered nodeclaim");
+            metrics.nodes.created_total.inc([pool, zone]);
+        }
+        Milestone::Initialized(node) => tracing::info!(node = %node, "initialized nodeclaim"),
+        Milestone::TimedOut(cause, timeout) => tracing::debug!(
+            reason = cause.label(),
+            timeout = ?timeout,
+            "terminating due to timeout"
+        ),
+        Milestone::Tainted(node) => tracing::info!(node = %node, "tainted node"),
+        Milestone::Drained(node) => {
+            tracing::debug!(node = %node, "drained node");
+            metrics.nodes.drained_total.inc([pool]);
+        }
+        Milestone::InstanceGone(elapsed) => {
+            metrics.nodeclaims.instance_termination_duration_seconds.observe([pool], *elapsed);
+        }
+        Milestone::NodeDeleted { node, terminating, lifetime } => {
+            tracing::info!(node = %node, "deleted node");
+            metrics.nodes.terminated_total.inc([pool, zone]);
+            metrics.nodes.termination_duration_seconds.observe([pool], *terminating);
+            metrics.nodes.lifetime_duration_seconds.observe([pool], *lifetime);
+        }
+        Milestone::ClaimDeleted(elapsed) => {
+            tracing::info!("deleted nodeclaim");
+            metrics.nodeclaims.termination_duration_seconds.observe([pool], *elapsed);
+            metrics.nodeclaims.terminated_total.inc([pool, capacity_type, zone]);
+        }
+        Milestone::DeadlineSet(deadline) => tracing::info!(%deadline, "annotated nodeclaim"),
+    }
+}
+
+/// The label of a NodeClaim, empty when it has none.
+pub(crate) fn label_of<'a>(claim: &'a NodeClaim, key: &str) -> &'a str {
+    claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
+}

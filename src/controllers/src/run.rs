@@ -1,0 +1,139 @@
+//! Puts watches and reconcilers together and runs them until told to stop.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::{NodeClaim, NodePool};
+use karpenter_lifecycle::podevents;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::{expiration, lifecycle, podevents::PodEvents, upkeep};
+use crate::evict::Evictions;
+use crate::provisioner::Triggers;
+use crate::queue::Queue;
+use crate::server::Readiness;
+use crate::view::{Feed, PodSeen};
+use crate::watch::follow;
+use crate::{Context, disruption, garbage, hydration, pool, provisioner, termination};
+
+/// A part of the controllers ended although nobody had asked for it.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("a controller ended early; the process restarts")]
+    Ended,
+    #[error("a controller panicked; the process restarts")]
+    Panicked(#[source] tokio::task::JoinError),
+}
+
+/// Runs every controller until `shutdown`, then lets running passes finish.
+pub async fn run(
+    context: Context,
+    readiness: Readiness,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    let mut tasks = JoinSet::new();
+    spawn_controllers(&mut tasks, &context, &shutdown);
+    spawn_watches(&mut tasks, &context, &shutdown);
+    let (view, stopped) = (Arc::clone(&context.view), shutdown.clone());
+    tasks.spawn(async move {
+        while !view.unlisted().is_empty() {
+            tokio::select! {
+                () = stopped.cancelled() => return,
+                () = tokio::time::sleep(std::time::Duration::from_millis(100)) => {}
+            }
+        }
+        readiness.set(true);
+        stopped.cancelled().await;
+    });
+    let mut result = Ok(());
+    while let Some(ended) = tasks.join_next().await {
+        let early = match ended {
+            Err(error) => RunError::Panicked(error),
+            Ok(()) if shutdown.is_cancelled() => continue,
+            Ok(()) => RunError::Ended,
+        };
+        result = result.and(Err(early));
+        // The others finish what they are doing; the process is to be started anew.
+        shutdown.cancel();
+    }
+    result
+}
+
+fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {
+    let subscribers = context.view.subscribers();
+    let (evictions, evicting) = Evictions::new();
+    tasks.spawn(evictions.clone().run(evicting, context.clone(), shutdown.clone()));
+
+    let (queue, work) = Queue::new();
+    subscribers.claims(queue);
+    tasks.spawn(lifecycle::run(work, context.clone(), evictions.clone(), shutdown.clone()));
+    let (queue, work) = Queue::new();
+    subscribers.claims(queue);
+    tasks.spawn(expiration::run(work, context.clone(), evictions.clone(), shutdown.clone()));
+    let (queue, work) = Queue::new();
+    subscribers.claims(queue);
+    tasks.spawn(upkeep::run(work, context.clone(), evictions.clone(), shutdown.clone()));
+
+    let (queue, work) = Queue::new();
+    subscribers.nodes(queue);
+    tasks.spawn(termination::run(work, context.clone(), evictions.clone(), shutdown.clone()));
+    let (queue, work) = Queue::new();
+    subscribers.nodes(queue);
+    tasks.spawn(hydration::run(work, context.clone(), evictions.clone(), shutdown.clone()));
+
+    let (queue, work) = Queue::new();
+    subscribers.pools(queue);
+    tasks.spawn(pool::hash::run(work, context.clone(), shutdown.clone()));
+    let (queue, work) = Queue::new();
+    subscribers.pools(queue);
+    tasks.spawn(pool::conditions::run(work, context.clone(), shutdown.clone()));
+    tasks.spawn(pool::counter::run(context.clone(), shutdown.clone()));
+
+    let (events, work) = PodEvents::new();
+    let (noting, noted) = (events.clone(), context.clone());
+    subscribers.pods(move |seen| noting.note(&noted, told(seen)));
+    tasks.spawn(events.run(work, context.clone(), evictions, shutdown.clone()));
+
+    let (triggers, triggered) = Triggers::new();
+    subscribers.pods(move |seen| triggers.pod(seen));
+    tasks.spawn(provisioner::run(triggered, context.clone(), shutdown.clone()));
+    tasks.spawn(disruption::run(context.clone(), shutdown.clone()));
+    tasks.spawn(garbage::run(context.clone(), shutdown.clone()));
+}
+
+fn told(seen: &PodSeen) -> podevents::Seen<'_> {
+    match seen {
+        PodSeen::Listed(pod) => podevents::Seen::Listed(pod),
+        PodSeen::Created(pod) => podevents::Seen::Created(pod),
+        PodSeen::Updated { old, new } => podevents::Seen::Updated { old, new },
+        PodSeen::Deleted(pod) => podevents::Seen::Deleted(pod),
+    }
+}
+
+fn spawn_watches(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {
+    let client = &context.client;
+    macro_rules! watch {
+        ($kind:ident, $feed:ident) => {{
+            let (api, view, mut feed) =
+                (Api::<$kind>::all(client.clone()), Arc::clone(&context.view), Feed::default());
+            let stopped = shutdown.clone();
+            tasks.spawn(async move {
+                follow(stringify!($kind), api, stopped, |seen| feed.$feed(&view, seen)).await;
+            });
+        }};
+    }
+    watch!(NodePool, pool);
+    watch!(NodeClaim, claim);
+    watch!(Node, node);
+    watch!(Pod, pod);
+    watch!(DaemonSet, daemon);
+    for kind in context.provider.node_class_kinds() {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let (view, stopped, kind) = (Arc::clone(&context.view), shutdown.clone(), kind.kind);
+        tasks.spawn(async move { follow(kind, api, stopped, |seen| view.class_seen(kind, seen)).await });
+    }
+}

@@ -1,0 +1,82 @@
+//! `node.termination`: takes deleted Nodes out of service and ends their machines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_cloud::Read;
+use karpenter_lifecycle::termination::{self, Facts, Presence};
+use karpenter_model::{LabelKey, NodeName, NodeObject, Pod};
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::lifecycle::settled;
+use crate::evict::Evictions;
+use crate::pass::Pass;
+use crate::queue::{Done, Spec, Work};
+use crate::{Context, Error, cloud};
+
+const NAME: &str = "node.termination";
+
+/// Runs until `shutdown`.
+pub(crate) async fn run(work: Work<NodeName>, context: Context, evictions: Evictions, shutdown: CancellationToken) {
+    let spec = Spec {
+        name: NAME,
+        concurrency: context.settings.concurrency(100, 5000),
+        backoff_min: Duration::from_millis(100),
+        backoff_max: Duration::from_secs(10),
+    };
+    let metrics = Arc::clone(&context.metrics);
+    let pass = move |name| {
+        let (context, evictions) = (context.clone(), evictions.clone());
+        async move { settled(reconcile(&context, &evictions, &name).await) }
+    };
+    work.run(spec, metrics, shutdown, pass).await;
+}
+
+async fn reconcile(context: &Context, evictions: &Evictions, name: &NodeName) -> Result<Done, Error> {
+    let Some(known) = context.view.node(name).filter(|known| known.model.deletion.is_some()) else {
+        return Ok(Done::idle());
+    };
+    let node = &known.model;
+    let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
+    // With more than one claim nobody knows whose machine it is.
+    let claim = match claims.as_slice() {
+        [claim] => Some(claim),
+        _ => None,
+    };
+    let presence = presence(context, node).await?;
+    let attachments = attachments(context, node).await?;
+    let pods = context.view.pods_on(name);
+    let pods: Vec<&Pod> = pods.iter().map(AsRef::as_ref).collect();
+    let class_labels: Vec<LabelKey> =
+        context.provider.node_class_kinds().iter().map(|kind| kind.label_key().as_str().into()).collect();
+    let step = termination::step(Facts {
+        node,
+        claim: claim.map(|claim| &*claim.model),
+        class_labels: &class_labels,
+        pods: &pods,
+        presence,
+        attachments: &attachments,
+        now: context.now(),
+    })?;
+    let object = claim.map(|claim| Arc::clone(&claim.object));
+    let mut pass = Pass::over_node(context, NAME, evictions, Arc::clone(node), object);
+    pass.carry_out(step).await?;
+    pass.finish().await
+}
+
+/// Whether the machine still exists, asked only when the step needs to know.
+async fn presence(context: &Context, node: &NodeObject) -> Result<Presence, Error> {
+    let Some(id) = node.provider_id.as_ref().filter(|_| termination::asks_presence(node)) else {
+        return Ok(Presence::Unknown);
+    };
+    match cloud::call(context, NAME, "Get", context.provider.instance(id, Read::Consistent)).await {
+        Ok(_) => Ok(Presence::Exists),
+        Err(error) if error.not_found() => Ok(Presence::Gone),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Names of the volume attachments of the node that its drain has to wait for.
+async fn attachments(_context: &Context, _node: &NodeObject) -> Result<Vec<String>, Error> {
+    Ok(Vec::new())
+}

@@ -1,0 +1,157 @@
+//! What the process knows of the cluster: objects as the API server last showed them, what they mean, and who is
+//! to be woken when they change.
+//!
+//! One lock around the cluster index and the objects it was made from; every method is a lookup or an insertion,
+//! never I/O. What the watches say and what our own writes are answered with both end here, so a pass that follows
+//! a write sees it. Objects of foreign node classes are not let in.
+
+mod class;
+mod feed;
+mod limits;
+mod wake;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::{NodeClaim, NodePool};
+use karpenter_cloud::NodeClassKind;
+use karpenter_cluster::Cluster;
+use karpenter_model::{
+    Claim, ClaimName, LabelRegistry, NodeName, NodeObject, Pod, PodKey, Pool, PoolName, ProviderId, Snapshot,
+};
+
+pub use class::Class;
+pub use feed::Feed;
+pub(crate) use feed::version;
+pub use wake::{PodSeen, Subscribers};
+
+use crate::store::{Known, Store};
+
+/// A NodeClaim as shown and as read.
+pub type KnownClaim = Known<NodeClaim, Claim>;
+/// A Node as shown and as read.
+pub type KnownNode = Known<Node, NodeObject>;
+/// A NodePool as shown and as read.
+pub type KnownPool = Known<NodePool, Pool>;
+
+/// The shared view.
+pub struct View {
+    classes: Vec<NodeClassKind>,
+    registry: Arc<LabelRegistry>,
+    inner: Mutex<Inner>,
+    subscribers: Subscribers,
+}
+
+struct Inner {
+    claims: Store<NodeClaim, Claim>,
+    nodes: Store<Node, NodeObject>,
+    pools: Store<NodePool, Pool>,
+    cluster: Cluster,
+    reservations: limits::Granted,
+    node_classes: class::Classes,
+}
+
+impl View {
+    /// A view that has been told nothing. `classes` are the node classes of the provider.
+    pub fn new(
+        settings: Arc<karpenter_model::Settings>,
+        registry: Arc<LabelRegistry>,
+        classes: &[NodeClassKind],
+    ) -> Self {
+        let inner = Inner {
+            claims: Store::new(|claim: &Claim| claim.provider_id.clone()),
+            nodes: Store::new(|node: &NodeObject| node.provider_id.clone()),
+            pools: Store::new(|_| None),
+            cluster: Cluster::new(settings, Arc::clone(&registry)),
+            reservations: limits::Granted::default(),
+            node_classes: class::Classes::default(),
+        };
+        Self {
+            classes: classes.to_vec(),
+            registry,
+            inner: Mutex::new(inner),
+            subscribers: Subscribers::default(),
+        }
+    }
+
+    /// Who follows changes.
+    pub fn subscribers(&self) -> &Subscribers {
+        &self.subscribers
+    }
+
+    /// What is known about label keys.
+    pub fn registry(&self) -> &LabelRegistry {
+        &self.registry
+    }
+
+    /// The claim of this name.
+    pub fn claim(&self, name: &ClaimName) -> Option<KnownClaim> {
+        self.lock().claims.get(name.as_str())
+    }
+
+    /// Every claim, in name order.
+    pub fn claims(&self) -> Vec<KnownClaim> {
+        self.lock().claims.iter().cloned().collect()
+    }
+
+    /// Every claim of the machine with this id; more than one means something is wrong.
+    pub fn claims_of(&self, id: &ProviderId) -> Vec<KnownClaim> {
+        self.lock().claims.of(id)
+    }
+
+    /// The Node of this name.
+    pub fn node(&self, name: &NodeName) -> Option<KnownNode> {
+        self.lock().nodes.get(name.as_str())
+    }
+
+    /// Every Node, in name order.
+    pub fn nodes(&self) -> Vec<KnownNode> {
+        self.lock().nodes.iter().cloned().collect()
+    }
+
+    /// Every Node of the machine with this id; more than one means something is wrong.
+    pub fn nodes_of(&self, id: &ProviderId) -> Vec<Arc<NodeObject>> {
+        self.lock().nodes.of(id).into_iter().map(|known| known.model).collect()
+    }
+
+    /// The pool of this name.
+    pub fn pool(&self, name: &PoolName) -> Option<KnownPool> {
+        self.lock().pools.get(name.as_str())
+    }
+
+    /// Every pool, in name order.
+    pub fn pools(&self) -> Vec<KnownPool> {
+        self.lock().pools.iter().cloned().collect()
+    }
+
+    /// The pods bound to a Node that have not ended, in key order.
+    pub fn pods_on(&self, node: &NodeName) -> Vec<Arc<Pod>> {
+        self.lock().cluster.pods_on(node).cloned().collect()
+    }
+
+    /// The pod with this key.
+    pub fn pod(&self, key: &PodKey) -> Option<Arc<Pod>> {
+        self.lock().cluster.pod(key).cloned()
+    }
+
+    /// Everything, frozen; `None` while something a plan needs has never been listed.
+    pub fn snapshot(&self, now: Timestamp) -> Option<Snapshot> {
+        let mut inner = self.lock();
+        inner.cluster.unlisted().is_empty().then(|| inner.cluster.snapshot(now))
+    }
+
+    /// The kinds that have never been listed; empty once plans can be made.
+    pub fn unlisted(&self) -> Vec<&'static str> {
+        self.lock().cluster.unlisted()
+    }
+
+    /// Reads or changes the cluster index: marks, nominations, promises, usage. `work` must not block.
+    pub fn with_cluster<T>(&self, work: impl FnOnce(&mut Cluster) -> T) -> T {
+        work(&mut self.lock().cluster)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,115 @@
+//! Node classes and registration health: the little the view knows beyond the cluster index.
+
+use std::collections::BTreeMap;
+
+use karpenter_lifecycle::nodepool::health::Tracker;
+use karpenter_lifecycle::nodepool::readiness::NodeClass;
+use karpenter_lifecycle::step::{RegistrationOutcome, Verdict};
+use karpenter_model::{ConditionStatus, NodeClassRef, PoolUid};
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+
+use super::View;
+use crate::watch::Seen;
+
+/// A node class of the provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    pub state: NodeClass,
+    /// `metadata.generation`.
+    pub generation: i64,
+}
+
+/// Node classes by kind and name, and how many kinds have been listed.
+#[derive(Default)]
+pub(super) struct Classes {
+    known: BTreeMap<(String, String), Class>,
+    listed: usize,
+    registrations: BTreeMap<PoolUid, Tracker>,
+}
+
+impl View {
+    /// The node class, if it exists.
+    pub fn class(&self, reference: &NodeClassRef) -> Option<Class> {
+        self.lock().node_classes.known.get(&(reference.kind.clone(), reference.name.clone())).cloned()
+    }
+
+    /// True once every kind of node class has been listed, so that an absent one does not exist.
+    pub fn classes_listed(&self) -> bool {
+        self.lock().node_classes.listed >= self.classes.len()
+    }
+
+    /// Takes in what the watch of one kind of node class said.
+    pub fn class_seen(&self, kind: &str, seen: Seen<DynamicObject>) {
+        match seen {
+            Seen::Listing => {}
+            Seen::Listed(object) | Seen::Applied(object) => {
+                let (key, class) = ((kind.to_owned(), object.name_any()), read(&object));
+                let before = self.lock().node_classes.known.insert(key, class.clone());
+                if before.as_ref() != Some(&class) {
+                    self.wake_pools_of(kind, &object.name_any());
+                }
+            }
+            Seen::Deleted(object) => {
+                self.lock().node_classes.known.remove(&(kind.to_owned(), object.name_any()));
+                self.wake_pools_of(kind, &object.name_any());
+            }
+            Seen::Complete(keys) => {
+                let mut inner = self.lock();
+                let classes = &mut inner.node_classes;
+                classes.listed += 1;
+                let listed = |name: &str| keys.contains(&(String::new(), name.to_owned()));
+                classes.known.retain(|(known, name), _| known != kind || listed(name));
+                drop(inner);
+                for pool in self.pools() {
+                    self.subscribers.wake_pool(&pool.model.name);
+                }
+            }
+        }
+    }
+
+    fn wake_pools_of(&self, kind: &str, name: &str) {
+        for pool in self.pools() {
+            let class = &pool.model.template.node_class;
+            if class.kind == kind && class.name == name {
+                self.subscribers.wake_pool(&pool.model.name);
+            }
+        }
+    }
+
+    /// Notes how a registration went, and says what the pool's condition becomes, if it changes.
+    pub fn note_registration(
+        &self,
+        pool: &PoolUid,
+        outcome: &RegistrationOutcome,
+        condition: Option<ConditionStatus>,
+    ) -> Option<Verdict> {
+        let mut inner = self.lock();
+        let trackers = &mut inner.node_classes.registrations;
+        trackers.entry(pool.clone()).or_insert_with(|| Tracker::seeded(condition)).note(outcome, condition)
+    }
+
+    /// Forgets how earlier registrations of a pool went.
+    pub fn forget_registrations(&self, pool: &PoolUid) {
+        self.lock().node_classes.registrations.remove(pool);
+    }
+}
+
+fn read(object: &DynamicObject) -> Class {
+    let generation = object.metadata.generation.unwrap_or_default();
+    if object.metadata.deletion_timestamp.is_some() {
+        return Class { state: NodeClass::Terminating, generation };
+    }
+    let conditions = object.data.pointer("/status/conditions").and_then(serde_json::Value::as_array);
+    let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
+    let verdict = ready.map(|condition| {
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        let status = match condition["status"].as_str() {
+            Some("True") => ConditionStatus::True,
+            Some("False") => ConditionStatus::False,
+            _ => ConditionStatus::Unknown,
+        };
+        Verdict { status, reason: text("reason"), message: text("message") }
+    });
+    Class { state: NodeClass::Present(verdict), generation }
+}

@@ -1,0 +1,355 @@
+//! The way into the view: what watches say and what writes are answered with.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::{NodeClaim, NodePool};
+use karpenter_cluster::{Epoch, Event, Listed, Seen as Told, Version};
+use karpenter_model::{ClaimName, NodeClassRef, NodeName, PodKey, PoolName, ProviderId};
+use kube::ResourceExt;
+
+use super::{PodSeen, View};
+use crate::read;
+use crate::store::Replaced;
+use crate::watch::{Key, Seen};
+
+/// Which kind a watch follows; carries what a list needs to remember.
+#[derive(Debug, Default)]
+pub struct Feed {
+    began: Option<Epoch>,
+}
+
+impl Feed {
+    /// Takes in what the watch of NodeClaims said.
+    pub fn claim(&mut self, view: &View, seen: Seen<NodeClaim>) {
+        match seen {
+            Seen::Listing => self.began = Some(view.begin_list()),
+            Seen::Listed(claim) | Seen::Applied(claim) => {
+                view.put_claim(claim);
+            }
+            Seen::Deleted(claim) => {
+                view.remove_claim(&claim.name_any(), claim.uid().as_deref(), version(&claim))
+            }
+            Seen::Complete(keys) => {
+                let names: BTreeSet<ClaimName> = names(&keys);
+                self.finish(view, &Listed::Claims(names));
+                view.sweep();
+            }
+        }
+    }
+
+    /// Takes in what the watch of Nodes said.
+    pub fn node(&mut self, view: &View, seen: Seen<Node>) {
+        match seen {
+            Seen::Listing => self.began = Some(view.begin_list()),
+            Seen::Listed(node) | Seen::Applied(node) => {
+                view.put_node(node);
+            }
+            Seen::Deleted(node) => {
+                view.remove_node(&node.name_any().as_str().into(), node.uid().as_deref(), version(&node));
+            }
+            Seen::Complete(keys) => {
+                let names: BTreeSet<NodeName> = names(&keys);
+                self.finish(view, &Listed::Nodes(names));
+                view.sweep();
+            }
+        }
+    }
+
+    /// Takes in what the watch of NodePools said.
+    pub fn pool(&mut self, view: &View, seen: Seen<NodePool>) {
+        match seen {
+            Seen::Listing => self.began = Some(view.begin_list()),
+            Seen::Listed(pool) | Seen::Applied(pool) => {
+                view.put_pool(pool);
+            }
+            Seen::Deleted(pool) => view.remove_pool(&pool),
+            Seen::Complete(keys) => {
+                let names: BTreeSet<PoolName> = names(&keys);
+                self.finish(view, &Listed::Pools(names));
+                view.sweep();
+            }
+        }
+    }
+
+    /// Takes in what the watch of pods said.
+    pub fn pod(&mut self, view: &View, seen: Seen<Pod>) {
+        match seen {
+            Seen::Listing => self.began = Some(view.begin_list()),
+            Seen::Listed(pod) => view.put_pod(&pod, true),
+            Seen::Applied(pod) => view.put_pod(&pod, false),
+            Seen::Deleted(pod) => view.remove_pod(&pod),
+            Seen::Complete(keys) => self.finish(view, &Listed::Pods(keys.iter().map(pod_key).collect())),
+        }
+    }
+
+    /// Takes in what the watch of daemon sets said.
+    pub fn daemon(&mut self, view: &View, seen: Seen<DaemonSet>) {
+        match seen {
+            Seen::Listing => self.began = Some(view.begin_list()),
+            Seen::Listed(set) | Seen::Applied(set) => {
+                if let Some(daemon) = read::daemon(&set) {
+                    view.lock().cluster.apply(Event::daemon(version(&set), daemon));
+                }
+            }
+            Seen::Deleted(set) => {
+                let key =
+                    (set.namespace().unwrap_or_default().as_str().into(), set.name_any().as_str().into());
+                view.lock().cluster.apply(Event::Daemon(Told::Gone { key, version: version(&set) }));
+            }
+            Seen::Complete(keys) => {
+                let keys =
+                    keys.iter().map(|(namespace, name)| (namespace.as_str().into(), name.as_str().into()));
+                self.finish(view, &Listed::Daemons(keys.collect()));
+            }
+        }
+    }
+
+    fn finish(&mut self, view: &View, listed: &Listed) {
+        // A list that never began cannot say what is missing.
+        if let Some(began) = self.began.take() {
+            view.lock().cluster.finish_list(listed, began);
+        }
+    }
+}
+
+impl View {
+    fn begin_list(&self) -> Epoch {
+        self.lock().cluster.begin_list()
+    }
+
+    /// True when the node class is one of the provider's.
+    fn is_ours(&self, class: &NodeClassRef) -> bool {
+        self.classes.iter().any(|kind| kind.owns(class))
+    }
+
+    /// Takes a claim as the API server shows it, and returns the newest known.
+    pub fn put_claim(&self, claim: NodeClaim) -> Arc<NodeClaim> {
+        let (model, object) = (read::claim(&claim, &self.registry), Arc::new(claim));
+        let Some(model) = model.filter(|model| self.is_ours(&model.node_class)).map(Arc::new) else {
+            return object;
+        };
+        let replaced = {
+            let mut inner = self.lock();
+            let replaced = inner.claims.put(Arc::clone(&object), Arc::clone(&model));
+            if replaced.is_some() {
+                inner.cluster.apply(Event::claim(version(&*object), (*model).clone()));
+            }
+            replaced
+        };
+        if let Some(Replaced(before)) = replaced {
+            self.subscribers.wake_claim(&model.name);
+            let earlier = before.and_then(|before| before.model.provider_id.clone());
+            self.wake_machine(earlier.iter().chain(&model.provider_id), Waken::Nodes);
+            return object;
+        }
+        self.claim(&model.name).map_or(object, |known| known.object)
+    }
+
+    /// Forgets a claim that is gone.
+    pub fn remove_claim(&self, name: &str, uid: Option<&str>, version: Version) {
+        let removed = {
+            let mut inner = self.lock();
+            let removed = inner.claims.remove(name, uid);
+            if removed.is_some() {
+                inner.cluster.apply(Event::Claim(Told::Gone { key: name.into(), version }));
+            }
+            removed
+        };
+        if let Some(known) = removed {
+            self.subscribers.wake_claim(&known.model.name);
+            self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
+        }
+    }
+
+    /// Takes a Node as the API server shows it, without what nobody reads.
+    pub fn put_node(&self, mut node: Node) {
+        node.metadata.managed_fields = None;
+        if let Some(status) = &mut node.status {
+            status.images = None;
+        }
+        let Some(model) = read::node(&node).map(Arc::new) else { return };
+        let object = Arc::new(node);
+        let replaced = {
+            let mut inner = self.lock();
+            let replaced = inner.nodes.put(Arc::clone(&object), Arc::clone(&model));
+            if replaced.is_some() {
+                inner.cluster.apply(Event::node(version(&*object), (*model).clone()));
+            }
+            replaced
+        };
+        // Heartbeats change nothing a decision reads.
+        if let Some(Replaced(before)) = replaced
+            && before.as_ref().is_none_or(|before| before.model != model)
+        {
+            self.subscribers.wake_node(&model.name);
+            let earlier = before.and_then(|before| before.model.provider_id.clone());
+            self.wake_machine(earlier.iter().chain(&model.provider_id), Waken::Claims);
+        }
+    }
+
+    /// Forgets a Node that is gone.
+    pub fn remove_node(&self, name: &NodeName, uid: Option<&str>, version: Version) {
+        let removed = {
+            let mut inner = self.lock();
+            let removed = inner.nodes.remove(name.as_str(), uid);
+            if removed.is_some() {
+                inner.cluster.apply(Event::Node(Told::Gone { key: name.clone(), version }));
+            }
+            removed
+        };
+        if let Some(known) = removed {
+            self.subscribers.wake_node(name);
+            self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
+        }
+    }
+
+    /// Takes a pool as the API server shows it.
+    pub fn put_pool(&self, pool: NodePool) {
+        let model = read::pool(&pool, &self.registry);
+        let Some(model) = model.filter(|model| self.is_ours(&model.template.node_class)).map(Arc::new) else {
+            return;
+        };
+        let object = Arc::new(pool);
+        let replaced = {
+            let mut inner = self.lock();
+            let replaced = inner.pools.put(Arc::clone(&object), Arc::clone(&model));
+            if replaced.is_some() {
+                inner.cluster.apply(Event::pool(version(&*object), (*model).clone()));
+            }
+            replaced
+        };
+        if let Some(Replaced(before)) = replaced {
+            self.subscribers.wake_pool(&model.name);
+            if before.is_some_and(|before| before.model != model) {
+                self.wake_claims_of_pool(&model.name);
+            }
+        }
+    }
+
+    fn remove_pool(&self, pool: &NodePool) {
+        let (name, uid) = (pool.name_any(), pool.uid());
+        let mut inner = self.lock();
+        if inner.pools.remove(&name, uid.as_deref()).is_some() {
+            let key = name.as_str().into();
+            inner.cluster.apply(Event::Pool(Told::Gone { key, version: version(pool) }));
+            drop(inner);
+            self.subscribers.wake_pool(&name.as_str().into());
+        }
+    }
+
+    fn put_pod(&self, pod: &Pod, listed: bool) {
+        let Some(model) = read::pod(pod) else { return };
+        let (version, key) = (version(pod), model.key.clone());
+        let (before, after) = {
+            let mut inner = self.lock();
+            let before = inner.cluster.pod(&key).cloned();
+            if !inner.cluster.apply(Event::pod(version, model)) {
+                return;
+            }
+            (before, inner.cluster.pod(&key).cloned())
+        };
+        let Some(after) = after else { return };
+        let seen = match before {
+            Some(old) if old.uid == after.uid => PodSeen::Updated { old, new: after },
+            _ if listed => PodSeen::Listed(after),
+            _ => PodSeen::Created(after),
+        };
+        self.tell(&seen);
+    }
+
+    fn remove_pod(&self, pod: &Pod) {
+        let key = pod_key(&crate::watch::key(pod));
+        let gone = {
+            let mut inner = self.lock();
+            let before = inner.cluster.pod(&key).cloned();
+            inner.cluster.apply(Event::Pod(Told::Gone { key, version: version(pod) }));
+            before
+        };
+        if let Some(gone) = gone {
+            self.tell(&PodSeen::Deleted(gone));
+        }
+    }
+
+    fn tell(&self, seen: &PodSeen) {
+        self.subscribers.tell_pod(seen);
+        let earlier = match seen {
+            PodSeen::Updated { old, .. } => old.node_name.as_ref(),
+            PodSeen::Listed(_) | PodSeen::Created(_) | PodSeen::Deleted(_) => None,
+        };
+        for node in earlier.into_iter().chain(&seen.pod().node_name).collect::<BTreeSet<_>>() {
+            self.subscribers.wake_node(node);
+        }
+    }
+
+    /// Drops objects that the index no longer has after a list.
+    fn sweep(&self) {
+        let (claims, nodes, pools) = {
+            let mut inner = self.lock();
+            let super::Inner { claims, nodes, pools, cluster, .. } = &mut *inner;
+            (
+                claims.retain(|claim| cluster.claim(&claim.name).is_some()),
+                nodes.retain(|node| cluster.node(&node.name).is_some()),
+                pools.retain(|pool| cluster.pool(&pool.name).is_some()),
+            )
+        };
+        for known in claims {
+            self.subscribers.wake_claim(&known.model.name);
+            self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
+        }
+        for known in nodes {
+            self.subscribers.wake_node(&known.model.name);
+            self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
+        }
+        for known in pools {
+            self.subscribers.wake_pool(&known.model.name);
+        }
+    }
+
+    fn wake_machine<'a>(&self, ids: impl Iterator<Item = &'a ProviderId>, waken: Waken) {
+        for id in ids.collect::<BTreeSet<_>>() {
+            match waken {
+                Waken::Claims => {
+                    for known in self.claims_of(id) {
+                        self.subscribers.wake_claim(&known.model.name);
+                    }
+                }
+                Waken::Nodes => {
+                    for node in self.nodes_of(id) {
+                        self.subscribers.wake_node(&node.name);
+                    }
+                }
+            }
+        }
+    }
+
+    fn wake_claims_of_pool(&self, pool: &PoolName) {
+        for known in self.claims() {
+            if known.model.pool.as_ref() == Some(pool) {
+                self.subscribers.wake_claim(&known.model.name);
+            }
+        }
+    }
+}
+
+/// Whom the change of one object of a machine concerns.
+#[derive(Clone, Copy)]
+enum Waken {
+    Claims,
+    Nodes,
+}
+
+/// Resource versions are ordered numbers; an unreadable one counts as newest, so that the object is shown.
+pub(crate) fn version<K: ResourceExt>(object: &K) -> Version {
+    object.resource_version().and_then(|text| Version::parse(&text)).unwrap_or(Version(u64::MAX))
+}
+
+fn names<T: Ord + for<'a> From<&'a str>>(keys: &BTreeSet<Key>) -> BTreeSet<T> {
+    keys.iter().map(|(_, name)| name.as_str().into()).collect()
+}
+
+fn pod_key((namespace, name): &Key) -> PodKey {
+    PodKey { namespace: namespace.as_str().into(), name: name.as_str().into() }
+}

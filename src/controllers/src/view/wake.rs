@@ -1,0 +1,89 @@
+//! Who is woken when the view changes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use karpenter_model::{ClaimName, NodeName, Pod, PoolName};
+
+use crate::queue::Queue;
+
+/// What a watch said about a pod, in terms of before and after.
+#[derive(Clone, Debug)]
+pub enum PodSeen {
+    /// It is there since before we watched.
+    Listed(Arc<Pod>),
+    /// It appeared.
+    Created(Arc<Pod>),
+    /// It changed.
+    Updated { old: Arc<Pod>, new: Arc<Pod> },
+    /// It is gone.
+    Deleted(Arc<Pod>),
+}
+
+impl PodSeen {
+    /// The pod as last seen.
+    pub fn pod(&self) -> &Arc<Pod> {
+        match self {
+            Self::Listed(pod) | Self::Created(pod) | Self::Deleted(pod) | Self::Updated { new: pod, .. } => {
+                pod
+            }
+        }
+    }
+}
+
+/// Something that wants to know about pods.
+type PodListener = Box<dyn Fn(&PodSeen) + Send + Sync>;
+
+/// The queues and listeners that follow changes.
+#[derive(Default)]
+pub struct Subscribers {
+    claims: Mutex<Vec<Queue<ClaimName>>>,
+    nodes: Mutex<Vec<Queue<NodeName>>>,
+    pools: Mutex<Vec<Queue<PoolName>>>,
+    pods: Mutex<Vec<PodListener>>,
+}
+
+impl Subscribers {
+    /// Asks for a pass over every claim that changes, or whose Node or pool does.
+    pub fn claims(&self, queue: Queue<ClaimName>) {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+    }
+
+    /// Asks for a pass over every Node that changes, or whose claim or pods do.
+    pub fn nodes(&self, queue: Queue<NodeName>) {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+    }
+
+    /// Asks for a pass over every pool that changes.
+    pub fn pools(&self, queue: Queue<PoolName>) {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+    }
+
+    /// Calls `listener`, which must not block, about every pod.
+    pub fn pods(&self, listener: impl Fn(&PodSeen) + Send + Sync + 'static) {
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+    }
+
+    pub(super) fn wake_claim(&self, name: &ClaimName) {
+        for queue in self.claims.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            queue.add(name.clone());
+        }
+    }
+
+    pub(super) fn wake_node(&self, name: &NodeName) {
+        for queue in self.nodes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            queue.add(name.clone());
+        }
+    }
+
+    pub(super) fn wake_pool(&self, name: &PoolName) {
+        for queue in self.pools.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            queue.add(name.clone());
+        }
+    }
+
+    pub(super) fn tell_pod(&self, seen: &PodSeen) {
+        for listener in self.pods.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            listener(seen);
+        }
+    }
+}

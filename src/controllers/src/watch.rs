@@ -1,0 +1,76 @@
+//! Watches: every object once at the start, then every change, and nothing lost when a watch breaks.
+//!
+//! A watch that had to list again is turned into a difference: what the new list lacks has been deleted. Objects
+//! are reduced to what the view keeps before anything else happens, so memory is bounded by the view.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+use futures::StreamExt;
+use kube::api::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+/// Objects per page of a list: bounds what the API server and we hold at once.
+const PAGE: u32 = 500;
+
+/// Namespace, empty for cluster-scoped objects, and name.
+pub type Key = (String, String);
+
+/// What a watch tells its listener.
+#[derive(Clone, Debug)]
+pub enum Seen<K> {
+    /// A complete list is about to be asked for.
+    Listing,
+    /// The object is there since before the watch began (or began again).
+    Listed(K),
+    /// The object appeared or changed.
+    Applied(K),
+    /// The object is gone.
+    Deleted(K),
+    /// The list is complete: objects with other keys are gone.
+    Complete(BTreeSet<Key>),
+}
+
+/// Follows every object behind `api` until `shutdown`. Broken watches start again by themselves, with back-off.
+pub async fn follow<K>(
+    kind: &str,
+    api: Api<K>,
+    shutdown: CancellationToken,
+    mut listener: impl FnMut(Seen<K>),
+) where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let mut events =
+        std::pin::pin!(watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff());
+    let mut listed = BTreeSet::new();
+    loop {
+        let event = tokio::select! {
+            () = shutdown.cancelled() => return,
+            event = events.next() => event,
+        };
+        match event {
+            None => return,
+            Some(Err(error)) => tracing::warn!(kind, %error, "watch broke, starting it again"),
+            Some(Ok(Event::Init)) => {
+                listed.clear();
+                listener(Seen::Listing);
+            }
+            Some(Ok(Event::InitApply(object))) => {
+                listed.insert(key(&object));
+                listener(Seen::Listed(object));
+            }
+            Some(Ok(Event::InitDone)) => listener(Seen::Complete(std::mem::take(&mut listed))),
+            Some(Ok(Event::Apply(object))) => listener(Seen::Applied(object)),
+            Some(Ok(Event::Delete(object))) => listener(Seen::Deleted(object)),
+        }
+    }
+}
+
+/// The key of `object`.
+pub fn key<K: ResourceExt>(object: &K) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
