@@ -100,7 +100,9 @@ mod tests {
 
     fn of(indices: &[usize]) -> Bits {
         let mut bits = Bits::none(130);
-        indices.iter().for_each(|index| bits.insert(*index));
+        for index in indices {
+            bits.insert(*index);
+        }
         bits
     }
 

@@ -9,6 +9,7 @@
 pub mod fixture;
 pub mod render;
 pub mod scenario;
+pub mod small;
 pub mod world;
 
 pub use fixture::snapshot;

@@ -3,6 +3,9 @@
 //! One step per failure: the first required node affinity term while there is another one, then the heaviest
 //! preferred node affinity term, then `PreferNoSchedule` taints are tolerated. Preferred pod affinity and soft
 //! spread come between the first two once they are planned for.
+//!
+//! The reference stops there, although a term given up early may have failed only because of a preference.
+//! Before a pod is left waiting, the terms given up are tried once more without any.
 
 use karpenter_model::settings::PreferencePolicy;
 use karpenter_model::{Effect, NodeTerm, Pod, Toleration};
@@ -39,8 +42,16 @@ pub(crate) fn wishes(pod: &Pod, policy: PreferencePolicy, soft_taints: bool) -> 
         wishes.extend(preferred[1..].iter().map(|term| wish(last_term, Some(term))));
         wishes.push(wish(last_term, None));
     }
-    if soft_taints && !pod.tolerations.contains(&Toleration::prefer_no_schedule()) {
+    let tolerate = soft_taints && !pod.tolerations.contains(&Toleration::prefer_no_schedule());
+    if tolerate {
         wishes.push(Wish { tolerate_soft_taints: true, ..wish(last_term, None) });
+    }
+    if let Some((_, given_up)) = pod.required_terms.split_last()
+        && (tolerate || !preferred.is_empty())
+    {
+        wishes.extend(
+            given_up.iter().map(|term| Wish { tolerate_soft_taints: tolerate, ..wish(Some(term), None) }),
+        );
     }
     wishes
 }
@@ -82,7 +93,7 @@ mod tests {
         pod.preferred_terms = vec![(1, term("light")), (50, term("heavy")), (1, term("light2"))];
         assert_eq!(
             steps(&pod, PreferencePolicy::Respect, true),
-            ["r1/heavy", "r2/heavy", "r2/light", "r2/light2", "r2/-", "r2/- soft"]
+            ["r1/heavy", "r2/heavy", "r2/light", "r2/light2", "r2/-", "r2/- soft", "r1/- soft"]
         );
         assert_eq!(steps(&pod, PreferencePolicy::Ignore, false), ["r1/-", "r2/-"]);
         pod.tolerations = vec![Toleration::prefer_no_schedule()];

@@ -1,3 +1,5 @@
 //! The planner from outside: golden scenarios and properties over generated worlds.
 
+mod brute_force;
+mod properties;
 mod scenarios;

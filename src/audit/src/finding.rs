@@ -1,0 +1,67 @@
+//! What is wrong with a plan.
+
+use std::fmt;
+
+/// The rules a plan must keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// The plan was made from another snapshot.
+    Stale,
+    /// A pod has two places.
+    PlacedTwice,
+    /// A pod needs no place, or does not exist.
+    NotWaiting,
+    /// A machine or pool is not there, or cannot be used.
+    Unusable,
+    /// A claim does not look like its pool says.
+    Template,
+    /// The list of instance types is empty, too long, unknown, or has repetitions.
+    InstanceTypes,
+    /// An instance type has no available offering the claim accepts.
+    Offering,
+    /// Instance types are not in price order, or the cheapest offering is not.
+    PriceOrder,
+    /// `minValues` do not hold.
+    MinValues,
+    /// Requirements of a pod do not hold.
+    Requirements,
+    /// A pod does not tolerate a hard taint.
+    Taint,
+    /// Pods and daemons do not fit.
+    Capacity,
+    /// Two pods want the same host port.
+    HostPort,
+    /// A running pod's required anti-affinity forbids the place.
+    AntiAffinity,
+    /// A rule of a placed pod is one the planner does not claim to keep.
+    Unmodelled,
+    /// A pool overruns its limits.
+    Limits,
+    /// A machine may not be removed.
+    Removal,
+    /// More machines of a pool are removed than its budget allows.
+    Budget,
+}
+
+/// One broken rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which rule.
+    pub rule: Rule,
+    /// What breaks it: a pod, bin, pool or node.
+    pub subject: String,
+    /// How.
+    pub detail: String,
+}
+
+impl Finding {
+    pub(crate) fn new(rule: Rule, subject: impl fmt::Display, detail: impl fmt::Display) -> Self {
+        Self { rule, subject: subject.to_string(), detail: detail.to_string() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: `{}`: {}", self.rule, self.subject, self.detail)
+    }
+}

@@ -1,0 +1,14 @@
+//! One family of rules per file.
+
+pub(crate) mod anti_affinity;
+pub(crate) mod budgets;
+pub(crate) mod capacity;
+pub(crate) mod existing;
+pub(crate) mod instance_types;
+pub(crate) mod limits;
+pub(crate) mod placement;
+pub(crate) mod ports;
+pub(crate) mod removals;
+pub(crate) mod requirements;
+pub(crate) mod taints;
+pub(crate) mod template;

@@ -1,0 +1,78 @@
+//! The instance types of a claim exist, can be had, and come cheapest first (spec core-scheduling 14).
+
+use std::collections::BTreeSet;
+
+use karpenter_model::plan::MAX_INSTANCE_TYPES;
+use karpenter_model::{InstanceType, LabelValue, Launch, Requirement, label};
+
+use crate::finding::{Finding, Rule};
+use crate::world::World;
+
+pub(crate) fn check(world: &World<'_>, launch: &Launch, findings: &mut Vec<Finding>) {
+    let mut find = |rule, detail: String| findings.push(Finding::new(rule, launch.bin, detail));
+    let count = launch.instance_types.len();
+    if count == 0 || count > MAX_INSTANCE_TYPES {
+        find(Rule::InstanceTypes, format!("offers {count} instance types"));
+    }
+    let types = world.types_of(launch);
+    let distinct: BTreeSet<_> = launch.instance_types.iter().collect();
+    if types.len() != count || distinct.len() != count {
+        find(
+            Rule::InstanceTypes,
+            format!("{count} names are {} distinct and {} known", distinct.len(), types.len()),
+        );
+    }
+    let named: Option<BTreeSet<_>> =
+        launch.requirements.get(label::INSTANCE_TYPE).and_then(Requirement::concrete).cloned();
+    let listed: BTreeSet<LabelValue> = distinct.iter().map(|name| name.as_str().into()).collect();
+    if named.as_ref() != Some(&listed) {
+        find(Rule::InstanceTypes, "requirement and list of instance types differ".to_owned());
+    }
+    for instance_type in &types {
+        if let Err(clash) = launch.requirements.intersects(&instance_type.requirements) {
+            find(Rule::Requirements, format!("type `{}`: {clash}", instance_type.name));
+        }
+        if instance_type.cheapest(&launch.requirements, world.registry()).is_none() {
+            find(Rule::Offering, format!("type `{}` has no available offering", instance_type.name));
+        }
+    }
+    for detail in price_order(world, launch, &types) {
+        find(Rule::PriceOrder, detail);
+    }
+    for (key, wanted, achieved) in min_values(launch, &types) {
+        find(Rule::MinValues, format!("`{key}` has {achieved} of {wanted} values"));
+    }
+}
+
+fn price_order(world: &World<'_>, launch: &Launch, types: &[&InstanceType]) -> Vec<String> {
+    let rank = |candidate: &InstanceType| {
+        (candidate.cheapest(&launch.requirements, world.registry()), candidate.name.clone())
+    };
+    let mut wrong = Vec::new();
+    for pair in types.windows(2) {
+        if rank(pair[0]) > rank(pair[1]) {
+            wrong.push(format!("`{}` comes before `{}`", pair[0].name, pair[1].name));
+        }
+    }
+    let cheapest = types.first().map(|first| (&first.name, rank(first).0));
+    let stated = launch.cheapest.as_ref().map(|offering| (&offering.instance_type, Some(offering.price)));
+    if cheapest != stated {
+        wrong.push(format!("the cheapest offering is {cheapest:?}, not {stated:?}"));
+    }
+    wrong
+}
+
+/// Keys that offer fewer distinct values than asked for.
+fn min_values<'l>(launch: &'l Launch, types: &[&InstanceType]) -> Vec<(&'l str, u32, usize)> {
+    let mut short = Vec::new();
+    for requirement in launch.requirements.iter() {
+        let Some(wanted) = requirement.min_values() else { continue };
+        let key = requirement.key().as_str();
+        let values = types.iter().filter_map(|candidate| candidate.requirements.get(key)?.concrete());
+        let distinct: BTreeSet<_> = values.flatten().collect();
+        if distinct.len() < usize::try_from(wanted).unwrap_or(usize::MAX) {
+            short.push((key, wanted, distinct.len()));
+        }
+    }
+    short
+}

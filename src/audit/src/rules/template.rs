@@ -1,0 +1,38 @@
+//! A claim looks like the pool it belongs to says (spec core-scheduling 21).
+
+use karpenter_model::{Launch, label};
+
+use crate::finding::{Finding, Rule};
+use crate::world::World;
+
+pub(crate) fn check(world: &World<'_>, launch: &Launch, findings: &mut Vec<Finding>) {
+    let mut find = |rule, detail: String| findings.push(Finding::new(rule, launch.bin, detail));
+    let Some(pool) = world.pool(&launch.pool) else {
+        find(Rule::Unusable, format!("pool `{}` does not exist", launch.pool));
+        return;
+    };
+    if !pool.ready || pool.deleting || pool.replicas.is_some() {
+        find(Rule::Unusable, format!("pool `{}` takes no new machines", launch.pool));
+    }
+    let template = &pool.template;
+    let copied = [
+        ("hash", launch.pool_hash == pool.hash),
+        ("taints", launch.taints == template.taints),
+        ("startup taints", launch.startup_taints == template.startup_taints),
+        ("node class", launch.node_class == template.node_class),
+        ("expireAfter", launch.expire_after == template.expire_after),
+        ("labels", template.labels.iter().all(|(key, value)| launch.labels.get(key) == Some(value))),
+        ("pool label", launch.labels.get(label::NODE_POOL).is_some_and(|name| *name == pool.name.as_str())),
+        ("hash annotation", launch.annotations.get(label::POOL_HASH) == Some(&pool.hash)),
+    ];
+    for (part, same) in copied {
+        if !same {
+            find(Rule::Template, format!("{part} differs from pool `{}`", pool.name));
+        }
+    }
+    for key in [label::HOSTNAME, label::REGISTERED, label::INITIALIZED] {
+        if launch.requirements.contains(key) {
+            find(Rule::Template, format!("requirements mention `{key}`"));
+        }
+    }
+}

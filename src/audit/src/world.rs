@@ -1,0 +1,138 @@
+//! Look-ups over a snapshot, and what daemons take of a machine.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::taint::first_untolerated;
+use karpenter_model::{
+    Daemon, Effect, InstanceType, LabelRegistry, Launch, Node, Operator, Pod, PodKey, Pool, PoolName,
+    Requirement, Requirements, Resources, Snapshot, Taint, Target, Undefined, label,
+};
+
+/// A snapshot with its names resolved.
+pub(crate) struct World<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    /// Pods that need a place.
+    waiting: BTreeMap<&'a PodKey, &'a Pod>,
+    pools: BTreeMap<&'a PoolName, &'a Pool>,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+        let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
+        let moving = leaving.filter(|pod| snapshot.currently_reschedulable(pod));
+        let pending = snapshot.pending.iter().filter(|pod| pod.is_provisionable());
+        Self {
+            snapshot,
+            waiting: moving.chain(pending).map(|pod| (&pod.key, pod.as_ref())).collect(),
+            pools: snapshot.pools.iter().map(|pool| (&pool.name, pool.as_ref())).collect(),
+        }
+    }
+
+    pub(crate) fn registry(&self) -> &'a LabelRegistry {
+        &self.snapshot.registry
+    }
+
+    /// The waiting pod `key`.
+    pub(crate) fn pod(&self, key: &PodKey) -> Option<&'a Pod> {
+        self.waiting.get(key).copied()
+    }
+
+    /// The waiting pods of `launch`.
+    pub(crate) fn pods_of(&self, launch: &Launch) -> Vec<&'a Pod> {
+        launch.pods.iter().filter_map(|key| self.pod(key)).collect()
+    }
+
+    pub(crate) fn pool(&self, name: &PoolName) -> Option<&'a Pool> {
+        self.pools.get(name).copied()
+    }
+
+    /// The machine `target` names.
+    pub(crate) fn node(&self, target: &Target) -> Option<&'a Node> {
+        let named = |node: &&'a Node| match target {
+            Target::Node(name) => node.name.as_ref() == Some(name) || node.id.as_str() == name.as_str(),
+            Target::Claim(name) => node.claim.as_ref().is_some_and(|claim| claim.name == *name),
+        };
+        self.snapshot.nodes.iter().map(AsRef::as_ref).find(named)
+    }
+
+    /// The instance types of `launch`, as far as its pool has them.
+    pub(crate) fn types_of(&self, launch: &Launch) -> Vec<&'a InstanceType> {
+        let Some(types) = self.snapshot.instance_types.get(&launch.pool) else { return Vec::new() };
+        let by_name: BTreeMap<_, &InstanceType> =
+            types.iter().map(|known| (&known.name, known.as_ref())).collect();
+        launch.instance_types.iter().filter_map(|name| by_name.get(name).copied()).collect()
+    }
+
+    fn daemons(&self) -> impl Iterator<Item = &'a Daemon> {
+        let ignored = self.snapshot.settings.ignore_dra_requests;
+        let daemons = self.snapshot.daemons.iter().map(AsRef::as_ref);
+        daemons.filter(move |daemon| !(ignored && daemon.pod.has_resource_claims))
+    }
+
+    /// Daemons that will run on a new machine of `pool` with `instance_type` (spec core-scheduling 16).
+    pub(crate) fn daemons_on_new(&self, pool: &Pool, instance_type: &InstanceType) -> Vec<&'a Pod> {
+        let registry = self.registry();
+        let mut template = pool.template.requirements.clone();
+        template.add_all(&Requirements::from_labels(registry, &pool.template.labels));
+        let mut own = |key: &str, value: &str| template.add(Requirement::one_of(key.into(), [value.into()]));
+        own(label::NODE_POOL, pool.name.as_str());
+        own(pool.template.node_class.label_key().as_str(), pool.template.node_class.name.as_str());
+        own(label::REGISTERED, "true");
+        own(label::INITIALIZED, "true");
+        let runs = |pod: &&Pod| {
+            hard_taint(&pool.template.taints, pod).is_none()
+                && stated(pod, registry).into_iter().any(|wanted| {
+                    let wanted: Requirements = wanted.into_iter().collect();
+                    template.compatible(&wanted, Undefined::WellKnown(registry)).is_ok()
+                        && instance_type.requirements.intersects(&wanted).is_ok()
+                })
+        };
+        self.daemons().map(|daemon| &daemon.pod).filter(runs).collect()
+    }
+
+    /// What daemons will request on existing machine `node`, those that run already included.
+    pub(crate) fn daemons_on_existing(&self, node: &Node) -> Resources {
+        let taints = node.effective_taints();
+        let runs = |pod: &&Pod| {
+            let first = stated(pod, self.registry()).swap_remove(0);
+            first_untolerated(&taints, &pod.tolerations).is_none() && satisfies(node, &first, self.registry())
+        };
+        self.daemons().map(|daemon| &daemon.pod).filter(runs).map(|pod| &pod.requests).sum()
+    }
+}
+
+/// The first taint that keeps `pod` away for good: soft taints do not.
+pub(crate) fn hard_taint<'t>(taints: &'t [Taint], pod: &Pod) -> Option<&'t Taint> {
+    let tolerated = |taint: &Taint| pod.tolerations.iter().any(|toleration| toleration.tolerates(taint));
+    taints.iter().find(|taint| taint.effect != Effect::PreferNoSchedule && !tolerated(taint))
+}
+
+/// What `pod` states as hard requirements, one list per required node affinity term; never empty. Kept apart
+/// rather than intersected, because two statements that exclude each other must not read as `DoesNotExist`.
+pub(crate) fn stated(pod: &Pod, registry: &LabelRegistry) -> Vec<Vec<Requirement>> {
+    let selector: Vec<Requirement> =
+        Requirements::from_labels(registry, &pod.node_selector).iter().cloned().collect();
+    if pod.required_terms.is_empty() {
+        return vec![selector];
+    }
+    let terms = pod.required_terms.iter().map(|term| {
+        let expressions = term.expressions.iter().map(|expression| Requirement::new(registry, expression));
+        selector.iter().cloned().chain(expressions).collect()
+    });
+    terms.collect()
+}
+
+/// Whether the labels of `node` satisfy every requirement, as the Kubernetes scheduler would see it.
+pub(crate) fn satisfies(node: &Node, requirements: &[Requirement], registry: &LabelRegistry) -> bool {
+    let labels = node.effective_labels();
+    requirements.iter().all(|requirement| {
+        let key = requirement.key();
+        let named = labels.iter().find(|(name, _)| registry.normalize_key(name) == *key);
+        let value = named.map(|(_, value)| registry.normalize_value(key, value));
+        let value = value.or_else(|| (*key == label::HOSTNAME).then(|| node.hostname()));
+        match value {
+            Some(value) => requirement.allows(value.as_str()),
+            None => matches!(requirement.operator(), Operator::NotIn | Operator::DoesNotExist),
+        }
+    })
+}

@@ -1,0 +1,126 @@
+//! What holds for every world: plans pass the audit, order does not matter, capacity never hurts.
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+use karpenter_audit::audit;
+use karpenter_model::{Node, Pod, Snapshot, Target};
+use karpenter_testkit::world::{self, Mix};
+use karpenter_testkit::{render, small};
+
+/// Seeds per property; a failure names its seed.
+const SEEDS: std::ops::Range<u64> = 0..400;
+
+fn planned(snapshot: &Snapshot) -> String {
+    let (plan, report) = karpenter_engine::plan(snapshot);
+    format!(
+        "{}{}",
+        render(&plan, &report),
+        serde_json::to_string_pretty(&plan).expect("invariant: plans serialize")
+    )
+}
+
+/// Pods without a place.
+fn waiting(snapshot: &Snapshot) -> Vec<String> {
+    let (_, report) = karpenter_engine::plan(snapshot);
+    let waits = report.pods.iter().filter(|(_, outcome)| !outcome.is_placed());
+    waits.map(|(key, _)| key.to_string()).collect()
+}
+
+#[test]
+fn every_plan_passes_the_audit() {
+    let large =
+        [Mix::Generic, Mix::Selectors, Mix::Taints, Mix::Mixed].map(|mix| world::pending(300, 60, mix, 7));
+    let worlds = SEEDS.map(small::world).chain(large);
+    for (seed, snapshot) in worlds.enumerate() {
+        let (plan, report) = karpenter_engine::plan(&snapshot);
+        let findings = audit(&snapshot, &plan);
+        assert!(findings.is_empty(), "seed {seed}: {findings:#?}\n{}", render(&plan, &report));
+    }
+}
+
+#[test]
+fn every_waiting_pod_gets_an_outcome() {
+    for seed in SEEDS {
+        let snapshot = small::world(seed);
+        let (plan, report) = karpenter_engine::plan(&snapshot);
+        for pod in snapshot.pending.iter().filter(|pod| pod.is_provisionable()) {
+            assert!(report.pods.contains_key(&pod.key), "seed {seed}: {}", pod.key);
+        }
+        let placed = report.pods.values().filter(|outcome| outcome.is_placed()).count();
+        let launched: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
+        assert_eq!(placed, launched + plan.nominations.len(), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_order_of_the_input_does_not_matter() {
+    let large = world::pending(300, 60, Mix::Mixed, 3);
+    for (seed, snapshot) in (0..).zip(SEEDS.map(small::world).chain([large])) {
+        let expected = planned(&snapshot);
+        let mut rng = Rng::with_seed(seed);
+        let mut shuffled = snapshot.clone();
+        rng.shuffle(&mut shuffled.pending);
+        rng.shuffle(&mut shuffled.nodes);
+        rng.shuffle(&mut shuffled.pools);
+        rng.shuffle(&mut shuffled.daemons);
+        for types in shuffled.instance_types.values_mut() {
+            let mut list = types.to_vec();
+            rng.shuffle(&mut list);
+            *types = list.into();
+        }
+        assert_eq!(planned(&shuffled), expected, "seed {seed}");
+    }
+}
+
+fn is_target(node: &Node, target: &Target) -> bool {
+    match target {
+        Target::Node(name) => node.name.as_ref() == Some(name),
+        Target::Claim(name) => node.claim.as_ref().is_some_and(|claim| claim.name == *name),
+    }
+}
+
+#[test]
+fn planning_again_where_the_pods_went_places_nothing_more() {
+    for seed in SEEDS {
+        let mut snapshot = small::world(seed);
+        let (plan, _) = karpenter_engine::plan(&snapshot);
+        let bound: Vec<_> = plan.nominations.iter().map(|nomination| nomination.pod.clone()).collect();
+        let mut nodes: Vec<_> = snapshot.nodes.iter().map(|node| (**node).clone()).collect();
+        for nomination in &plan.nominations {
+            let is_it = |pod: &&Arc<Pod>| pod.key == nomination.pod;
+            let everywhere = snapshot.pending.iter().chain(snapshot.nodes.iter().flat_map(|node| &node.pods));
+            let pod = everywhere.into_iter().find(is_it).expect("invariant: nominated pods exist");
+            for node in &mut nodes {
+                node.pods.retain(|pod| pod.key != nomination.pod);
+                if is_target(node, &nomination.target) {
+                    let name = Some(node.display_name().into());
+                    node.pods.push(Arc::new(Pod {
+                        node_name: name,
+                        unschedulable: false,
+                        ..(**pod).clone()
+                    }));
+                }
+            }
+        }
+        snapshot.nodes = nodes.into_iter().map(Arc::new).collect();
+        snapshot.pending.retain(|pod| !bound.contains(&pod.key));
+        let (again, _) = karpenter_engine::plan(&snapshot);
+        let again: Vec<_> =
+            again.nominations.into_iter().filter(|nomination| bound.contains(&nomination.pod)).collect();
+        assert!(again.is_empty(), "seed {seed}: {again:?}");
+    }
+}
+
+#[test]
+fn an_empty_roomy_node_never_leaves_a_pod_without_a_place() {
+    for seed in SEEDS {
+        let snapshot = small::world(seed);
+        let before = waiting(&snapshot);
+        let mut larger = snapshot.clone();
+        larger.nodes.push(Arc::new(small::roomy_node(&snapshot)));
+        let after = waiting(&larger);
+        let worse: Vec<_> = after.iter().filter(|pod| !before.contains(pod)).collect();
+        assert!(worse.is_empty(), "seed {seed}: {worse:?}");
+    }
+}
