@@ -1,0 +1,289 @@
+//! Every rule finds the plan that breaks it, and a sound plan has no findings.
+//!
+//! The planner makes a sound plan of a small world; each test breaks it in one way, or changes the world under
+//! it, and expects exactly the rule that guards against that.
+
+use std::sync::Arc;
+
+use karpenter_audit::{Rule, audit};
+use karpenter_model::{
+    ClaimName, Launch, Nomination, Plan, PodKey, Price, Removal, RemovalReason, RemovalTarget, Snapshot,
+    Taint, Target, label,
+};
+
+const WORLD: &str = "
+type  small cpu=2 mem=4Gi od=0.10 spot=0.04 zones=a,b
+type  large cpu=4 mem=8Gi od=0.20 spot=0.08 zones=a,b label=gen=5
+pool  web types=* label=team=a
+pool  big types=large require=type:Exists/min=1
+daemon logs cpu=100m mem=64Mi port=9100
+node  n1 pool=web type=large zone=a capacity=spot
+node  n2 pool=web type=large zone=b capacity=spot
+pod   one cpu=1500m mem=1Gi select=pool=big
+pod   two cpu=500m mem=1Gi
+pod   busy cpu=1 mem=1Gi on=n1
+";
+
+fn world(more: &str) -> Snapshot {
+    karpenter_testkit::snapshot(&format!("{WORLD}{more}"))
+}
+
+fn sound() -> (Snapshot, Plan) {
+    let snapshot = world("");
+    let (plan, _) = karpenter_engine::plan(&snapshot);
+    (snapshot, plan)
+}
+
+/// Rules a changed plan breaks.
+fn broken(change: impl Fn(&mut Plan)) -> Vec<Rule> {
+    let (snapshot, mut plan) = sound();
+    change(&mut plan);
+    rules(&snapshot, &plan)
+}
+
+/// Rules a changed launch breaks.
+fn broken_launch(change: impl Fn(&mut Launch)) -> Vec<Rule> {
+    broken(|plan| change(&mut plan.launches[0]))
+}
+
+/// Rules the sound plan breaks in a world that has changed under it.
+fn broken_world(more: &str) -> Vec<Rule> {
+    let (_, plan) = sound();
+    rules(&world(more), &plan)
+}
+
+fn rules(snapshot: &Snapshot, plan: &Plan) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = audit(snapshot, plan).into_iter().map(|finding| finding.rule).collect();
+    rules.dedup();
+    rules
+}
+
+fn key(name: &str) -> PodKey {
+    PodKey::new("default", name)
+}
+
+fn node(name: &str) -> Target {
+    Target::Node(name.into())
+}
+
+#[test]
+fn the_sound_plan_uses_every_part_and_has_no_findings() {
+    let (snapshot, plan) = sound();
+    assert_eq!(plan.launches.len(), 1);
+    assert_eq!(plan.launches[0].pods, [key("one")]);
+    assert_eq!(plan.nominations, [Nomination { pod: key("two"), target: node("n1") }]);
+    assert_eq!(plan.removals.len(), 1, "n2 is empty");
+    assert_eq!(audit(&snapshot, &plan), []);
+}
+
+#[test]
+fn stale_plans_are_refused() {
+    assert_eq!(broken(|plan| plan.revision += 1), [Rule::Stale]);
+}
+
+#[test]
+fn pods_are_placed_once_and_only_if_they_wait() {
+    let again = |plan: &mut Plan| plan.nominations.push(Nomination { pod: key("one"), target: node("n1") });
+    assert_eq!(
+        broken(again),
+        [Rule::PlacedTwice, Rule::Requirements],
+        "n1 is not of the pool the pod selects"
+    );
+    assert_eq!(broken_launch(|launch| launch.pods.push(key("busy"))), [Rule::NotWaiting]);
+    assert_eq!(broken_launch(|launch| launch.pods.push(key("nobody"))), [Rule::NotWaiting]);
+}
+
+#[test]
+fn claims_look_like_their_pool() {
+    let changes: [fn(&mut Launch); 7] = [
+        |launch| launch.pool_hash = "2".into(),
+        |launch| launch.startup_taints.push(Taint::unregistered()),
+        |launch| launch.node_class.name = "other".into(),
+        |launch| launch.expire_after = Some(std::time::Duration::from_secs(1)),
+        |launch| {
+            launch.labels.remove(label::NODE_POOL);
+        },
+        |launch| {
+            launch.annotations.remove(label::POOL_HASH);
+        },
+        |launch| launch.requirements.add(karpenter_model::Requirement::exists(label::HOSTNAME.into())),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        assert_eq!(broken_launch(change), [Rule::Template], "change {index}");
+    }
+    assert!(broken_launch(|launch| launch.pool = "gone".into()).contains(&Rule::Unusable));
+}
+
+#[test]
+fn instance_types_exist_are_distinct_and_match_the_requirement() {
+    assert!(broken_launch(|launch| launch.instance_types.clear()).contains(&Rule::InstanceTypes));
+    assert!(broken_launch(|launch| launch.instance_types.push("huge".into())).contains(&Rule::InstanceTypes));
+    assert!(
+        broken_launch(|launch| launch.instance_types.push("large".into())).contains(&Rule::InstanceTypes)
+    );
+    let many =
+        |launch: &mut Launch| launch.instance_types = (0..601).map(|n| format!("t{n}").into()).collect();
+    assert!(broken_launch(many).contains(&Rule::InstanceTypes));
+}
+
+#[test]
+fn the_cheapest_offering_is_the_cheapest() {
+    let dearer = |launch: &mut Launch| {
+        launch.cheapest.as_mut().expect("invariant: types are listed").price = Price::from_nanos(1);
+    };
+    assert_eq!(broken_launch(dearer), [Rule::PriceOrder]);
+}
+
+#[test]
+fn dearer_types_do_not_come_first() {
+    let snapshot = karpenter_testkit::snapshot(
+        &WORLD.replace("types=large", "types=*").replace("cpu=1500m", "cpu=100m"),
+    );
+    let (mut plan, _) = karpenter_engine::plan(&snapshot);
+    assert_eq!(audit(&snapshot, &plan), []);
+    plan.launches[0].instance_types.reverse();
+    assert_eq!(rules(&snapshot, &plan), [Rule::PriceOrder]);
+}
+
+#[test]
+fn min_values_hold() {
+    let more = |launch: &mut Launch| {
+        let asked = launch.requirements.value_of(&label::INSTANCE_TYPE.into()).with_min_values(Some(2));
+        launch.requirements.replace(asked);
+    };
+    assert_eq!(broken_launch(more), [Rule::MinValues]);
+}
+
+#[test]
+fn claims_imply_what_their_pods_ask() {
+    let widen = |launch: &mut Launch| launch.requirements.remove(label::NODE_POOL);
+    assert_eq!(broken_launch(widen), [Rule::Requirements]);
+    assert_eq!(broken_launch(|launch| launch.pods.push(key("two"))), [Rule::PlacedTwice, Rule::Capacity]);
+}
+
+#[test]
+fn offerings_are_available_and_pods_fit() {
+    let gone = WORLD
+        .replace("spot=0.08 zones=a,b", "spot=0.08 zones=a,b gone=a/od gone=b/od gone=a/spot gone=b/spot");
+    let (_, plan) = sound();
+    let found = rules(&karpenter_testkit::snapshot(&gone), &plan);
+    assert_eq!(found, [Rule::Offering, Rule::PriceOrder, Rule::Capacity]);
+    let heavier = WORLD.replace("pod   one cpu=1500m", "pod   one cpu=3950m");
+    assert_eq!(rules(&karpenter_testkit::snapshot(&heavier), &plan), [Rule::Capacity], "daemons need 100m");
+    let least = broken_launch(|launch| launch.requests.set("cpu", "1".parse().unwrap_or_default()));
+    assert_eq!(least, [Rule::Capacity]);
+    let most = broken_launch(|launch| launch.requests.set("cpu", "3".parse().unwrap_or_default()));
+    assert_eq!(most, [Rule::Capacity]);
+}
+
+#[test]
+fn hard_taints_are_tolerated_on_claims_and_nodes() {
+    let tainted = |from: &str, to: &str| {
+        let (_, plan) = sound();
+        rules(&karpenter_testkit::snapshot(&WORLD.replace(from, to)), &plan)
+    };
+    assert_eq!(
+        tainted("capacity=spot\nnode  n2", "capacity=spot taint=x:NoSchedule\nnode  n2"),
+        [Rule::Taint]
+    );
+    let soft = tainted("capacity=spot\nnode  n2", "capacity=spot taint=x:PreferNoSchedule\nnode  n2");
+    assert_eq!(soft, [], "a soft taint may be relaxed away");
+    assert_eq!(broken_launch(|launch| launch.taints.push(Taint::disrupted())), [Rule::Template, Rule::Taint]);
+}
+
+#[test]
+fn host_ports_do_not_clash() {
+    let with_port = |pod: &str, port: u16| {
+        let line = format!("pod   {pod} port={port}");
+        karpenter_testkit::snapshot(&WORLD.replace(&format!("pod   {pod}"), &line))
+    };
+    let (_, plan) = sound();
+    assert_eq!(rules(&with_port("one", 9100), &plan), [Rule::HostPort], "a daemon has it");
+    assert_eq!(rules(&with_port("one", 80), &plan), []);
+    let both = WORLD.replace("pod   two", "pod   two port=80").replace("pod   busy", "pod   busy port=80");
+    assert_eq!(rules(&karpenter_testkit::snapshot(&both), &plan), [Rule::HostPort]);
+}
+
+#[test]
+fn machines_pods_are_sent_to_exist_and_have_room() {
+    let elsewhere = |target: Target| move |plan: &mut Plan| plan.nominations[0].target = target.clone();
+    assert_eq!(broken(elsewhere(node("gone"))), [Rule::Unusable]);
+    assert_eq!(broken(elsewhere(Target::Claim(ClaimName::from("web-gone")))), [Rule::Unusable]);
+    assert_eq!(broken(elsewhere(node("n2"))), [Rule::Removal], "the plan removes n2");
+    assert_eq!(broken_world("pod   hog cpu=2500m on=n1\n"), [Rule::Capacity]);
+}
+
+#[test]
+fn anti_affinity_of_running_pods_keeps_others_out() {
+    let labelled = WORLD.replace("pod   two", "pod   two label=app=w");
+    let (_, plan) = sound();
+    for domain in ["host", "zone"] {
+        let text = format!("{labelled}pod   guard cpu=1m on=n1 anti-affinity={domain}/app=w\n");
+        assert_eq!(rules(&karpenter_testkit::snapshot(&text), &plan), [Rule::AntiAffinity], "{domain}");
+    }
+}
+
+#[test]
+fn pods_with_rules_that_are_not_planned_for_are_not_placed() {
+    let (_, plan) = sound();
+    let spread = WORLD.replace("pod   two", "pod   two spread=zone/1");
+    assert_eq!(rules(&karpenter_testkit::snapshot(&spread), &plan), [Rule::Unmodelled]);
+}
+
+#[test]
+fn limits_count_what_is_there_and_the_largest_that_may_come() {
+    let limited = |limit: &str| {
+        let (_, plan) = sound();
+        let text = WORLD.replace("pool  big types=large", &format!("pool  big types=large limit={limit}"));
+        rules(&karpenter_testkit::snapshot(&text), &plan)
+    };
+    assert_eq!(limited("cpu=4"), []);
+    assert_eq!(limited("cpu=3"), [Rule::Limits]);
+    assert_eq!(limited("nodes=0"), [Rule::Limits]);
+}
+
+#[test]
+fn removals_spare_what_may_not_go() {
+    let changes = [
+        ("node  n2 pool=web", "node  n2 pool=web nominated=5s"),
+        ("node  n2 pool=web", "node  n2 pool=web leaving"),
+        ("node  n2 pool=web", "node  n2 pool=web state=registered"),
+        ("node  n2 pool=web", "node  n2 pool=web annotation=karpenter.sh/do-not-disrupt=true"),
+        ("on=n1", "on=n2"),
+        ("label=team=a", "label=team=a consolidate=never"),
+        ("label=team=a", "label=team=a consolidate=2h"),
+    ];
+    for (from, to) in changes {
+        let (_, plan) = sound();
+        let found = rules(&karpenter_testkit::snapshot(&WORLD.replace(from, to)), &plan);
+        assert!(found.contains(&Rule::Removal), "{to}: {found:?}");
+    }
+    assert!(
+        broken_world("pod   calm cpu=1m on=n2 do-not-disrupt owner=daemonset\n").contains(&Rule::Removal)
+    );
+    assert!(broken(|plan| plan.removals.push(plan.removals[0].clone())).contains(&Rule::Removal));
+}
+
+#[test]
+fn removals_stay_within_the_budget() {
+    let (_, plan) = sound();
+    let closed = WORLD.replace("label=team=a", "label=team=a budget=0");
+    assert_eq!(rules(&karpenter_testkit::snapshot(&closed), &plan), [Rule::Budget]);
+    let used_up = WORLD.replace("node  n1 pool=web", "node  n1 pool=web not-ready");
+    assert_eq!(rules(&karpenter_testkit::snapshot(&used_up), &plan), [Rule::Budget], "n1 uses up the 10%");
+}
+
+#[test]
+fn a_removal_must_name_the_machine_it_means() {
+    let (snapshot, mut plan) = sound();
+    let wrong = RemovalTarget { id: "n2".into(), claim: "web-n1".into(), node: "n2".into() };
+    plan.removals = vec![Removal { target: wrong, reason: RemovalReason::Empty }];
+    assert_eq!(rules(&snapshot, &plan), [Rule::Removal]);
+}
+
+#[test]
+fn an_empty_plan_is_always_sound() {
+    let mut snapshot = world("");
+    snapshot.nodes.push(Arc::new(karpenter_testkit::small::roomy_node(&snapshot)));
+    assert_eq!(audit(&snapshot, &Plan::default()), []);
+}
