@@ -1,9 +1,10 @@
 //! Finalization: a deleted claim first loses its Nodes, then its machine, then its finalizer (spec core-disruption
 //! 1.9).
 //!
-//! Nodes are deleted only when the claim had registered: an unregistered machine may still be writing its Node,
-//! and deleting the object under it would leak it. The finalizer goes only after the provider said, by a
-//! consistent read, that the machine is gone.
+//! Nodes are deleted only when they had registered: an unregistered machine may still be writing its Node, and
+//! deleting the object under it would leak it. A Node says itself that it is registered, so that a crash between
+//! its patch and the claim's does not end a machine under running pods. The finalizer goes only after the provider
+//! said, by a consistent read, that the machine is gone.
 
 use std::time::Duration;
 
@@ -34,8 +35,11 @@ pub fn step(claim: &Claim, nodes: &[&NodeObject], now: Timestamp) -> Step {
         return Step::idle();
     }
     let step = restamped(claim).then(deadline(claim, deletion));
-    if claim.is_true(ConditionType::Registered) && !nodes.is_empty() {
-        let deletions = nodes.iter().filter(|node| node.deletion.is_none());
+    let registered = claim.is_true(ConditionType::Registered);
+    let mut to_drain =
+        nodes.iter().filter(|node| registered || node.has_true_label(label::REGISTERED)).peekable();
+    if to_drain.peek().is_some() {
+        let deletions = to_drain.filter(|node| node.deletion.is_none());
         return step.then(Step::of(deletions.map(|node| Effect::DeleteNode(node.name.clone()))));
     }
     match &claim.provider_id {

@@ -39,6 +39,14 @@ fn an_unregistered_claim_does_not_delete_nodes() {
 }
 
 #[test]
+fn a_node_that_says_it_is_registered_is_drained_though_the_claim_does_not_know() {
+    let mut registered = node();
+    registered.labels.insert(label::REGISTERED.into(), "true".into());
+    let step = step(&deleted(), &[&registered], at(101));
+    assert_eq!(step.effects, [Effect::DeleteNode("node-1".into())]);
+}
+
+#[test]
 fn the_machine_goes_after_the_nodes_and_the_finalizer_after_the_machine() {
     assert_eq!(step(&registered(), &[], at(101)).effects, [terminate()]);
     let started = terminated(&registered(), &Answer::Started, at(101));
