@@ -73,6 +73,24 @@ pub fn pending(pods: usize, types: usize, mix: Mix, seed: u64) -> Snapshot {
     snapshot
 }
 
+/// A cluster of `nodes` machines with `bound` pods each, about half full, and `pods` pending ones of `mix`.
+pub fn busy(nodes: usize, bound: usize, pods: usize, types: usize, mix: Mix, seed: u64) -> Snapshot {
+    let mut snapshot = pending(pods, types, mix, seed);
+    let rng = &mut Rng::with_seed(seed);
+    let mut lines = String::from(
+        "type m.16 cpu=16 mem=64Gi pods=110 zones=a,b,c od=0.7 spot=0.3\npool general types=*\n",
+    );
+    for index in 0..nodes {
+        let zone = ["a", "b", "c"][rng.usize(0..3)];
+        let _ = writeln!(lines, "node n{index} pool=general type=m.16 zone={zone} capacity=spot");
+        for pod in 0..bound {
+            let _ = writeln!(lines, "pod b{index}-{pod} cpu={}m mem=512Mi on=n{index}", rng.u32(1..6) * 100);
+        }
+    }
+    snapshot.nodes = fixture::snapshot(&lines).nodes;
+    snapshot
+}
+
 fn pod(index: usize, mix: Mix, now: Timestamp, rng: &mut Rng) -> Pod {
     let cpu = ["100m", "250m", "500m", "1", "1500m", "2"][rng.usize(0..6)];
     let memory = ["100Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi"][rng.usize(0..6)];

@@ -53,7 +53,7 @@ pub(crate) fn launch<'a>(
         bin: id,
         pool: space.pool.name.clone(),
         pool_hash: space.pool.hash.clone(),
-        labels: labels(space, &requirements, rules.registry()),
+        labels: labels(space, &requirements, &candidates, catalogue, rules.registry()),
         annotations: annotations(space, relaxed),
         requirements,
         taints: template.taints.clone(),
@@ -120,13 +120,24 @@ fn narrowed(
     requirements
 }
 
-/// Labels of the claim: the pool's, and one value for every custom key. Well-known keys are left to the
-/// provider, which knows what it launched.
-fn labels(space: &PoolSpace<'_>, requirements: &Requirements, registry: &LabelRegistry) -> Labels {
+/// Labels of the claim: the pool's, and one value for every custom key. Keys that depend on what is launched,
+/// well known or defined by the types themselves, are left to the provider.
+fn labels(
+    space: &PoolSpace<'_>,
+    requirements: &Requirements,
+    types: &[Candidate<'_>],
+    catalogue: &Catalogue<'_>,
+    registry: &LabelRegistry,
+) -> Labels {
+    let resolved = |key: &str| {
+        let mut shapes = types.iter().flat_map(|candidate| &candidate.shapes);
+        registry.is_well_known(key)
+            || shapes.any(|shape| catalogue.shape(*shape).instance_type.requirements.contains(key))
+    };
     let mut labels = space.labels.clone();
     for requirement in requirements.iter() {
         let key = requirement.key();
-        if !registry.is_well_known(key.as_str()) && !labels.contains_key(key) {
+        if !labels.contains_key(key) && !resolved(key.as_str()) {
             labels.extend(requirement.any().map(|value| (key.clone(), value)));
         }
     }

@@ -3,11 +3,12 @@
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::taint::first_untolerated;
-use karpenter_model::{Reason, Requirements, Resources, Undefined, resources};
+use karpenter_model::{HostPort, Reason, Requirements, Resources, Undefined, resources};
 
 use crate::amounts::looks_like_mega;
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
+use crate::daemons::DaemonGroup;
 use crate::place::bin;
 use crate::place::class::Ask;
 use crate::place::constraint::min_values;
@@ -34,6 +35,9 @@ pub(crate) fn explain<'a>(
     let Some(set) = rules.meet(space.rules, asked) else {
         return requirements_clash(&rules.requirements(space.rules), &rules.requirements(asked), rules);
     };
+    if let Some(port) = held_by_daemons(ask, space) {
+        return Reason::new(ReasonCode::HostPort, format_args!("{port} is held by a daemon"));
+    }
     let requirements = rules.requirements(set);
     let mask = catalogue.mask(set, rules);
     let fits = bin::fitting(&ask.amounts, &allowed, ask, space, catalogue);
@@ -51,6 +55,14 @@ pub(crate) fn explain<'a>(
         detail.push_str(" (did you mean `m` instead of `M`?)");
     }
     Reason::new(ReasonCode::InstanceTypes, detail)
+}
+
+/// A port the ask wants that some daemon holds on every shape.
+fn held_by_daemons(ask: &Ask, space: &PoolSpace<'_>) -> Option<HostPort> {
+    let held =
+        |port: &HostPort, group: &DaemonGroup| group.ports.iter().any(|held| held.conflicts_with(port));
+    let everywhere = |port: &&HostPort| space.daemons.iter().all(|group| held(port, group));
+    ask.host_ports.iter().find(everywhere).copied()
 }
 
 fn requirements_clash(existing: &Requirements, asked: &Requirements, rules: &Rules<'_>) -> Reason {
