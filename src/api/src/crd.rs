@@ -42,11 +42,12 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 
 /// Every definition as one YAML stream, ordered by name, each document introduced by `---`.
 pub fn crds_yaml() -> String {
-    crd_values()
-        .iter()
-        .map(|value| {
-            let yaml = serde_saphyr::to_string(value).expect("invariant: JSON values have a YAML form");
-            format!("---\n{}\n", yaml.trim_end())
-        })
-        .collect()
+    let mut stream = String::new();
+    for value in crd_values() {
+        let yaml = serde_saphyr::to_string(&value).expect("invariant: JSON values have a YAML form");
+        stream.push_str("---\n");
+        stream.push_str(yaml.trim_end());
+        stream.push('\n');
+    }
+    stream
 }

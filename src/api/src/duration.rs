@@ -92,10 +92,12 @@ impl From<Span> for NillableDuration {
 /// The shortest form the schema accepts; fractions of a second, which it cannot express, are dropped.
 fn written(span: Span) -> String {
     let seconds = span.as_secs();
-    let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
-    let text: String =
-        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
-    if text.is_empty() { "0s".to_owned() } else { text }
+    let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    if seconds == 0 {
+        return "0s".to_owned();
+    }
+    let counted = parts.iter().filter(|(count, _)| *count > 0);
+    counted.flat_map(|(count, unit)| [count.to_string(), (*unit).to_owned()]).collect()
 }
 
 /// Reads Go duration syntax without sign: one or more of number (with optional fraction) and unit, or `0`.

@@ -83,7 +83,7 @@ pub mod aws {
     pub const INSTANCE_ACCELERATOR_NAME: &str = "karpenter.k8s.aws/instance-accelerator-name";
     pub const INSTANCE_ACCELERATOR_MANUFACTURER: &str = "karpenter.k8s.aws/instance-accelerator-manufacturer";
     pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
-    /// GB of local NVMe disks.
+    /// GB of local disks.
     pub const INSTANCE_LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
     pub const INSTANCE_TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
     pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
@@ -165,6 +165,17 @@ mod tests {
     fn domain_is_the_text_before_the_first_slash() {
         assert_eq!(domain("a.b/c/d"), "a.b");
         assert_eq!(domain("plain"), "");
+    }
+
+    #[test]
+    fn model_knows_the_same_labels() {
+        let registry = karpenter_model::LabelRegistry::core();
+        assert_eq!(registry.well_known, WELL_KNOWN.map(Into::into).into());
+        assert_eq!(registry.normalized_keys, NORMALIZED.map(|(old, new)| (old.into(), new.into())).into());
+        assert_eq!(registry.restricted_domains, RESTRICTED_DOMAINS.map(str::to_owned).into());
+        assert_eq!(registry.restricted_labels, RESTRICTED.map(Into::into).into());
+        let values = [(CAPACITY_TYPE.into(), CAPACITY_TYPES.map(Into::into).into())];
+        assert_eq!(registry.well_known_values, values.into());
     }
 
     #[test]

@@ -107,3 +107,21 @@ macro_rules! custom_resource {
 }
 
 pub(crate) use custom_resource;
+
+#[cfg(test)]
+mod tests {
+    use kube::Resource;
+
+    use crate::{EC2NodeClass, NodeClaim, NodePool};
+
+    fn path<R: Resource<DynamicType = ()>>() -> String {
+        format!("{}/{} {}", R::group(&()), R::version(&()), R::plural(&()))
+    }
+
+    #[test]
+    fn kube_finds_group_version_and_plural() {
+        assert_eq!(path::<NodePool>(), "karpenter.sh/v1 nodepools");
+        assert_eq!(path::<NodeClaim>(), "karpenter.sh/v1 nodeclaims");
+        assert_eq!(path::<EC2NodeClass>(), "karpenter.k8s.aws/v1 ec2nodeclasses");
+    }
+}

@@ -91,7 +91,7 @@ pub(super) fn cases(kind: &str, base: &Value) -> Vec<Case> {
             [(limited.most, Verdict::Accept { stored: json!({}) }), (limited.most + 1, refused)].map(
                 |(count, verdict)| {
                     let name = format!("{kind}: {count} in {}", limited.path);
-                    case(name, base, patch_at(limited.path, (limited.fill)(count)), verdict)
+                    case(name, base, &patch_at(limited.path, (limited.fill)(count)), verdict)
                 },
             )
         })
@@ -102,7 +102,7 @@ pub(super) fn cases(kind: &str, base: &Value) -> Vec<Case> {
         cases.push(case(
             format!("{kind}: 60 values without minValues"),
             base,
-            patch_at("spec.template.spec.requirements", requirement),
+            &patch_at("spec.template.spec.requirements", requirement),
             Verdict::Accept { stored: json!({}) },
         ));
     }
@@ -112,9 +112,9 @@ pub(super) fn cases(kind: &str, base: &Value) -> Vec<Case> {
     cases
 }
 
-fn case(name: String, base: &Value, patch: Value, verdict: Verdict) -> Case {
+fn case(name: String, base: &Value, patch: &Value, verdict: Verdict) -> Case {
     let mut object = base.clone();
-    merge(&mut object, &patch);
+    merge(&mut object, patch);
     // Image ids need a family next to them; harmless otherwise.
     if object["spec"]["amiSelectorTerms"][0]["id"].is_string() {
         object["spec"]["amiFamily"] = "AL2023".into();

@@ -1,5 +1,7 @@
 //! The condition rules as tables: what is there, what is set, what must be there afterwards.
 
+use proptest::prelude::*;
+
 use super::nodeclaim::{DEPENDENTS, DRIFTED, INITIALIZED, LAUNCHED, REGISTERED};
 use super::*;
 
@@ -169,4 +171,59 @@ fn reservations_decide_readiness_only_with_their_gate() {
     let without = ec2nodeclass::dependents(false).0;
     assert_eq!(with.len(), without.len() + 1);
     assert!(with.contains(&ec2nodeclass::CAPACITY_RESERVATIONS_READY));
+}
+
+/// One thing a controller does: at which second, at which generation, which condition, what.
+type Move = (u8, u8, usize, u8);
+
+/// Does the move the way a controller would, opening the conditions anew.
+fn make(list: &mut Vec<Condition>, (second, generation, kind, what): Move) {
+    const KINDS: [&str; 4] = [LAUNCHED, REGISTERED, INITIALIZED, DRIFTED];
+    let mut conditions = open(list, i64::from(generation), 200 + i64::from(second));
+    let kind = KINDS[kind];
+    match what {
+        0 => conditions.set_true(kind),
+        1 => conditions.set_false(kind, "Bad", "m"),
+        2 => conditions.set_unknown(kind, "Waiting", "m"),
+        _ => conditions.clear(kind).unwrap_or_default(),
+    };
+}
+
+fn healthy(list: &[Condition], generation: i64) -> bool {
+    DEPENDENTS.0.iter().all(|kind| {
+        let found = list.iter().find(|c| c.kind == *kind);
+        found.is_some_and(|c| c.status == ConditionStatus::True && c.observed_generation == Some(generation))
+    })
+}
+
+proptest! {
+    /// Whatever controllers do and in whatever order: everything exists once, the order holds, the root says
+    /// what its dependents say, and times move with the status only.
+    #[test]
+    fn rules_hold_after_every_move(
+        mut moves in proptest::collection::vec((0u8..50, 1u8..3, 0usize..4, 0u8..4), 1..20),
+    ) {
+        moves.sort_by_key(|(second, ..)| *second);
+        let mut list: Vec<Condition> = Vec::new();
+        for step in moves {
+            let before = list.clone();
+            make(&mut list, step);
+            let mut kinds: Vec<&str> = list.iter().map(|c| c.kind.as_str()).collect();
+            prop_assert_eq!(kinds.last(), Some(&READY));
+            kinds.sort_unstable();
+            kinds.dedup();
+            prop_assert_eq!(kinds.len(), list.len());
+            prop_assert!(DEPENDENTS.0.iter().all(|kind| kinds.contains(kind)));
+            let (root, others) = list.split_last().unwrap();
+            prop_assert!(others.is_sorted_by_key(|c| c.last_transition_time.0));
+            if list != before && step.3 != 3 {
+                let generation = i64::from(step.1);
+                prop_assert_eq!(root.status == ConditionStatus::True, healthy(&list, generation));
+            }
+            for old in &before {
+                let same = list.iter().find(|c| c.kind == old.kind && c.status == old.status);
+                prop_assert!(same.is_none_or(|c| c.last_transition_time == old.last_transition_time));
+            }
+        }
+    }
 }

@@ -102,7 +102,7 @@ mod tests {
         }))
         .unwrap();
         let claim = claim(&object, &LabelRegistry::core()).unwrap();
-        assert_eq!(claim.pool.as_ref().map(|pool| pool.as_str()), Some("web"));
+        assert_eq!(claim.pool.as_ref().map(karpenter_model::PoolName::as_str), Some("web"));
         assert_eq!(claim.capacity_type(), Some(CapacityType::Spot));
         assert_eq!(claim.requests.get("cpu"), Some(Quantity::ONE));
         assert_eq!(claim.capacity.get("memory"), Some(Quantity::from_bytes(1 << 30)));

@@ -23,17 +23,15 @@ fn read(
     key: PodKey,
 ) -> Result<karpenter_model::Pod, FieldError> {
     let template = object.spec.as_ref().map(|spec| &spec.template);
-    let mut daemon = match newest {
-        Some(newest) => pod::read(newest, key, Defaults::Done)?,
-        None => {
-            let from_template = v1::Pod {
-                metadata: template.and_then(|template| template.metadata.clone()).unwrap_or_default(),
-                spec: template.and_then(|template| template.spec.clone()),
-                status: None,
-            };
-            pod::read(&from_template, key, Defaults::FromLimits)
-                .map_err(|error| error.below("spec.template"))?
-        }
+    let mut daemon = if let Some(newest) = newest {
+        pod::read(newest, key, Defaults::Done)?
+    } else {
+        let from_template = v1::Pod {
+            metadata: template.and_then(|template| template.metadata.clone()).unwrap_or_default(),
+            spec: template.and_then(|template| template.spec.clone()),
+            status: None,
+        };
+        pod::read(&from_template, key, Defaults::FromLimits).map_err(|error| error.below("spec.template"))?
     };
     let of_template = match template.and_then(|template| template.spec.as_ref()) {
         Some(spec) => affinity::required_terms(spec).map_err(|error| error.below("spec.template"))?,

@@ -70,7 +70,7 @@ mod tests {
         .unwrap();
         let node = node(&object).unwrap();
         assert!(node.is_ready());
-        assert_eq!(node.provider_id.as_ref().map(|id| id.as_str()), Some("aws:///a/i-1"));
+        assert_eq!(node.provider_id.as_ref().map(karpenter_model::ProviderId::as_str), Some("aws:///a/i-1"));
         assert_eq!(node.capacity.get("nvidia.com/gpu"), Some(Quantity::ZERO), "zero is kept");
         assert_eq!(node.taints[0].to_string(), "t:NoExecute");
         assert!(node.owners.contains("u"));

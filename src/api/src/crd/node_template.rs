@@ -30,7 +30,7 @@ fn outside_aws_domain(key: &str, owner: Owner) -> String {
     let allowed: Vec<String> = labels::aws::WELL_KNOWN
         .iter()
         .filter(|label| labels::domain(label) == labels::aws::DOMAIN)
-        .filter(|label| owner != Owner::NodeOverlay || !labels::aws::PLACEMENT.contains(label))
+        .filter(|label| owner != Owner::Overlay || !labels::aws::PLACEMENT.contains(label))
         .map(|label| format!("'{label}'"))
         .collect();
     format!("{key} in [{}] || !{}.endsWith('{}')", allowed.join(", "), domain(key), labels::aws::DOMAIN)
@@ -48,7 +48,7 @@ pub(super) fn labels() -> Schema {
         .rule(&every("x != 'karpenter.sh/nodepool'"), "label \"karpenter.sh/nodepool\" is restricted")
         .rule(&every("x != 'kubernetes.io/hostname'"), "label \"kubernetes.io/hostname\" is restricted")
         .rule(
-            &every(&outside_aws_domain("x", Owner::NodePool)),
+            &every(&outside_aws_domain("x", Owner::Pool)),
             "label domain \"karpenter.k8s.aws\" is restricted",
         )
 }
@@ -66,9 +66,9 @@ pub(super) fn taints(description: &str) -> Schema {
 /// Whose requirements: NodeClaims and NodeOverlays may name a pool, a NodePool must not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    NodePool,
-    NodeClaim,
-    NodeOverlay,
+    Pool,
+    Claim,
+    Overlay,
 }
 
 /// The list of requirements.
@@ -108,10 +108,10 @@ pub(super) fn requirement_key(owner: Owner) -> Schema {
         .pattern(pattern::QUALIFIED_NAME)
         .rule(&outside_core_domain("self"), "label domain \"karpenter.sh\" is restricted");
     let key = match owner {
-        Owner::NodePool => {
+        Owner::Pool => {
             key.rule("self != 'karpenter.sh/nodepool'", "label \"karpenter.sh/nodepool\" is restricted")
         }
-        Owner::NodeClaim | Owner::NodeOverlay => key,
+        Owner::Claim | Owner::Overlay => key,
     };
     key.rule("self != 'kubernetes.io/hostname'", "label \"kubernetes.io/hostname\" is restricted")
         .rule(&outside_aws_domain("self", owner), "label domain \"karpenter.k8s.aws\" is restricted")

@@ -46,7 +46,7 @@ fn spec() -> Schema {
     Schema::object()
         .optional("expireAfter", expire_after())
         .required("nodeClassRef", node_class_ref())
-        .required("requirements", requirements(Owner::NodeClaim))
+        .required("requirements", requirements(Owner::Claim))
         .optional("resources", resources)
         .optional("startupTaints", taints("Taints something else removes once the node can run pods."))
         .optional("taints", taints("Taints of the node."))

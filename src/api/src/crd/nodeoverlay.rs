@@ -58,7 +58,7 @@ fn spec() -> Schema {
 
 fn requirements() -> Schema {
     let item = Schema::object()
-        .required("key", requirement_key(Owner::NodeOverlay))
+        .required("key", requirement_key(Owner::Overlay))
         .required("operator", Schema::string().one_of(crate::Operator::ALL.map(crate::Operator::as_str)))
         .optional("values", Schema::list(Schema::string()).list_type("atomic"));
     Schema::list(item)

@@ -79,7 +79,7 @@ fn template() -> Schema {
     let spec = Schema::object()
         .optional("expireAfter", expire_after())
         .required("nodeClassRef", reference)
-        .required("requirements", requirements(Owner::NodePool))
+        .required("requirements", requirements(Owner::Pool))
         .optional("startupTaints", taints("Taints something else removes once the node can run pods."))
         .optional("taints", taints("Taints of every node of the pool."))
         .optional("terminationGracePeriod", termination_grace_period());

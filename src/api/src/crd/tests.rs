@@ -1,6 +1,6 @@
 //! Schemas against Rust types, against the tables, and against what the API server asks of any schema.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -17,18 +17,49 @@ fn schema(kind: &str) -> Value {
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
 }
 
-/// Applies defaults, checks the schema, then the CEL rules; returns what is stored or the complaints.
-fn admit(object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
-    let schema = schema(object["kind"].as_str().unwrap());
-    // Twice, because the crate does not look for defaults inside an object it has just filled in.
-    let stored = kube_cel::apply_defaults(&schema, &kube_cel::apply_defaults(&schema, object));
-    let mut complaints = check::structure(&schema, &stored, "");
-    if complaints.is_empty()
-        && let Err(errors) = kube_cel::Validator::new().validate(&schema, &stored, old)
-    {
-        complaints.extend(errors.iter().map(|e| format!("{}: {}", e.field_path, e.message)));
+/// An API server as far as the tables need one.
+struct Server {
+    schemas: BTreeMap<String, (Value, kube_cel::CompiledSchema)>,
+    validator: kube_cel::Validator,
+}
+
+impl Server {
+    fn new() -> Self {
+        let schema = |crd: Value| {
+            let kind = crd["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+            let schema = schema(&kind);
+            let compiled = kube_cel::compile_schema(&schema);
+            (kind, (schema, compiled))
+        };
+        Self {
+            schemas: crd_values().into_iter().map(schema).collect(),
+            validator: kube_cel::Validator::new(),
+        }
     }
-    if complaints.is_empty() { Ok(stored) } else { Err(complaints) }
+
+    /// Applies defaults, checks the schema, then the CEL rules; returns what is stored or the complaints.
+    fn admit(&self, object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
+        let (schema, compiled) = &self.schemas[object["kind"].as_str().unwrap()];
+        // Twice, because the crate does not look for defaults inside an object it has just filled in.
+        let stored = kube_cel::apply_defaults(schema, &kube_cel::apply_defaults(schema, object));
+        let mut complaints = check::structure(schema, &stored, "");
+        if complaints.is_empty()
+            && let Err(errors) = self.validator.validate_compiled(compiled, &stored, old)
+        {
+            complaints.extend(errors.iter().map(|e| format!("{}: {}", e.field_path, e.message)));
+        }
+        if complaints.is_empty() { Ok(stored) } else { Err(complaints) }
+    }
+
+    fn run(&self, case: &cases::Case) -> Result<Value, Vec<String>> {
+        let (Step::Update(patch) | Step::Status(patch)) = &case.then else {
+            return self.admit(&case.object, None);
+        };
+        let created = self.admit(&case.object, None).expect("the first step is accepted");
+        let mut updated = created.clone();
+        cases::merge(&mut updated, patch);
+        self.admit(&updated, Some(&created))
+    }
 }
 
 /// Whether everything in `part` is in `whole`.
@@ -44,21 +75,12 @@ fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
-fn run(case: &cases::Case) -> Result<Value, Vec<String>> {
-    let (Step::Update(patch) | Step::Status(patch)) = &case.then else {
-        return admit(&case.object, None);
-    };
-    let created = admit(&case.object, None).expect("the first step is accepted");
-    let mut updated = created.clone();
-    cases::merge(&mut updated, patch);
-    admit(&updated, Some(&created))
-}
-
 #[test]
 fn every_case_gets_its_verdict() {
+    let server = Server::new();
     let mut wrong = Vec::new();
     for case in cases::all() {
-        match (&case.verdict, run(&case)) {
+        match (&case.verdict, server.run(&case)) {
             (Verdict::Accept { stored }, Ok(found)) if contains(&found, stored) => {}
             (Verdict::Reject { mentions }, Err(complaints))
                 if complaints.iter().any(|c| c.contains(mentions.as_str())) => {}
@@ -79,10 +101,11 @@ fn cases_are_named_once_and_objects_too() {
 
 #[test]
 fn every_rule_has_a_case_that_breaks_it() {
+    let server = Server::new();
     let broken: Vec<String> = cases::all()
         .iter()
         .filter_map(|case| match &case.verdict {
-            Verdict::Reject { .. } => run(case).err(),
+            Verdict::Reject { .. } => server.run(case).err(),
             Verdict::Accept { .. } => None,
         })
         .flatten()
@@ -119,8 +142,9 @@ fn types_and_schemas_have_the_same_fields() {
 
 #[test]
 fn accepted_objects_survive_the_rust_types_unchanged() {
+    let server = Server::new();
     for case in cases::all() {
-        let Ok(stored) = run(&case) else { continue };
+        let Ok(stored) = server.run(&case) else { continue };
         let again = match stored["kind"].as_str().unwrap() {
             "NodePool" => serde_json::to_value(serde_json::from_value::<NodePool>(stored.clone()).unwrap()),
             "NodeClaim" => serde_json::to_value(serde_json::from_value::<NodeClaim>(stored.clone()).unwrap()),

@@ -28,7 +28,7 @@ impl NodePool {
 fn template(t: &NodeClaimTemplate) -> u64 {
     Struct::new("NodeClaimTemplate")
         .field("ObjectMeta", t.metadata.as_ref().and_then(metadata))
-        .field("Spec", spec(&t.spec))
+        .field("Spec", Some(spec(&t.spec)))
         .value()
 }
 
@@ -42,17 +42,17 @@ fn metadata(m: &TemplateMetadata) -> Option<u64> {
     })
 }
 
-fn spec(s: &NodeClaimTemplateSpec) -> Option<u64> {
+fn spec(s: &NodeClaimTemplateSpec) -> u64 {
     // A duration that cannot be read counts as absent; runtime validation reports it.
     let grace = s.termination_grace_period.as_ref().and_then(|d| d.span().ok());
     let expire: Option<Span> = s.expire_after.span().ok().flatten();
-    let hash = Struct::new("NodeClaimTemplateSpec")
+    Struct::new("NodeClaimTemplateSpec")
         .field("Taints", s.taints.as_ref().map(|t| list(t, taint)))
         .field("StartupTaints", s.startup_taints.as_ref().map(|t| list(t, taint)))
         .field("NodeClassRef", Some(node_class_ref(&s.node_class_ref)))
         .field("TerminationGracePeriod", grace.map(|d| duration("Duration", d)))
-        .field("ExpireAfter", expire.map(|d| duration("NillableDuration", d)));
-    Some(hash.value())
+        .field("ExpireAfter", expire.map(|d| duration("NillableDuration", d)))
+        .value()
 }
 
 fn node_class_ref(r: &NodeClassReference) -> u64 {
@@ -100,20 +100,18 @@ mod tests {
         pool("TestNodeClass", "karpenter.test.sh", "720h")
     }
 
-    fn taints<const N: usize>(taints: [(&str, &str, &str); N]) -> Option<Vec<Taint>> {
+    fn taints<const N: usize>(taints: [(&str, &str, &str); N]) -> Vec<Taint> {
         let taint = |(key, value, effect): (&str, &str, &str)| Taint {
             key: key.into(),
             value: (!value.is_empty()).then(|| value.into()),
             effect: effect.into(),
             time_added: None,
         };
-        Some(taints.map(taint).into())
+        taints.map(taint).into()
     }
 
-    fn labels<const N: usize>(
-        pairs: [(&str, &str); N],
-    ) -> Option<std::collections::BTreeMap<String, String>> {
-        Some(pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).into())
+    fn labels<const N: usize>(pairs: [(&str, &str); N]) -> std::collections::BTreeMap<String, String> {
+        pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).into()
     }
 
     fn with(change: impl FnOnce(&mut NodeClaimTemplate)) -> NodePool {
@@ -123,13 +121,13 @@ mod tests {
     }
 
     fn case_f(t: &mut NodeClaimTemplate) {
-        t.spec.taints = taints([("k", "v", "NoSchedule"), ("k2", "", "NoExecute")]);
-        t.spec.startup_taints = taints([("s", "", "NoSchedule")]);
+        t.spec.taints = Some(taints([("k", "v", "NoSchedule"), ("k2", "", "NoExecute")]));
+        t.spec.startup_taints = Some(taints([("s", "", "NoSchedule")]));
     }
 
     #[test]
     fn matches_the_vectors_of_the_reference() {
-        let metadata = |labels, annotations| Some(TemplateMetadata { labels, annotations });
+        let metadata = |labels, annotations| Some(TemplateMetadata { labels: Some(labels), annotations });
         let team = || labels([("team", "a"), ("env", "prod")]);
         let cases = [
             ("A", pool("TestNodeClass", "karpenter.test.sh", "Never"), "5568174970230275839"),
@@ -138,12 +136,12 @@ mod tests {
             ("C", with(|t| t.metadata = metadata(team(), None)), "5935095268673520524"),
             (
                 "C, annotations",
-                with(|t| t.metadata = metadata(team(), labels([("x", "y")]))),
+                with(|t| t.metadata = metadata(team(), Some(labels([("x", "y")])))),
                 "12688448644804682255",
             ),
             (
                 "B, taint",
-                with(|t| t.spec.taints = taints([("k", "v", "NoSchedule")])),
+                with(|t| t.spec.taints = Some(taints([("k", "v", "NoSchedule")]))),
                 "18430992984704269117",
             ),
             ("F", with(case_f), "3679222886573578142"),

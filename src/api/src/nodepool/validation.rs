@@ -175,15 +175,15 @@ mod tests {
             .collect()
     }
 
-    fn of_spec(spec: Value) -> Vec<String> {
+    fn of_spec(spec: &Value) -> Vec<String> {
         problems(&json!({"spec": {"template": {"spec": spec}}}))
             .iter()
             .map(|text| text.trim_start_matches("spec.template.spec.").to_owned())
             .collect()
     }
 
-    fn of_requirement(requirement: Value) -> bool {
-        of_spec(json!({"requirements": [requirement]})).is_empty()
+    fn of_requirement(requirement: &Value) -> bool {
+        of_spec(&json!({"requirements": [requirement]})).is_empty()
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             ),
         ];
         for (spec, expected) in cases {
-            assert_eq!(of_spec(spec.clone()), expected, "{spec}");
+            assert_eq!(of_spec(&spec), expected, "{spec}");
         }
     }
 
@@ -250,7 +250,7 @@ mod tests {
             json!({"key": "a", "operator": "In", "values": ["b", "c"], "minValues": 2}),
         ];
         for requirement in accepted {
-            assert!(of_requirement(requirement.clone()), "{requirement}");
+            assert!(of_requirement(&requirement), "{requirement}");
         }
         let refused = [
             json!({"key": "karpenter.sh/nodepool", "operator": "Exists"}),
@@ -266,7 +266,7 @@ mod tests {
             json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "x"], "minValues": 2}),
         ];
         for requirement in refused {
-            assert!(!of_requirement(requirement.clone()), "{requirement}");
+            assert!(!of_requirement(&requirement), "{requirement}");
         }
     }
 

@@ -91,7 +91,7 @@ fn status_and_life_cycle() {
     assert_eq!((pod.priority, pod.deletion_cost), (Some(7), -10));
     assert_eq!(pod.grace_period, Some(Duration::from_secs(30)));
     assert_eq!(pod.node_name, None, "an empty name is no name");
-    assert_eq!(pod.nominated_node.as_ref().map(|node| node.as_str()), Some("n"));
+    assert_eq!(pod.nominated_node.as_ref().map(karpenter_model::NodeName::as_str), Some("n"));
     assert_eq!(pod.scheduler_name, "mine");
     assert!(pod.has_resource_claims && pod.started_at.is_some() && pod.deletion.is_some());
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn requests(spec: Value, status: Value, defaults: Defaults) -> String {
+fn requests(spec: &Value, status: &Value, defaults: Defaults) -> String {
     let pod: Pod = serde_json::from_value(json!({"spec": spec, "status": status})).unwrap();
     let total = effective_requests(&pod.spec.unwrap(), pod.status.as_ref(), defaults).unwrap();
     let entries: Vec<String> = total.iter().map(|(name, quantity)| format!("{name}={quantity}")).collect();
@@ -71,7 +71,7 @@ fn adds_up_containers_and_takes_the_largest_start_up() {
         ),
     ];
     for (name, spec, expected) in cases {
-        assert_eq!(requests(spec, json!({}), Defaults::Done), expected, "{name}");
+        assert_eq!(requests(&spec, &json!({}), Defaults::Done), expected, "{name}");
     }
 }
 
@@ -79,7 +79,7 @@ fn adds_up_containers_and_takes_the_largest_start_up() {
 fn limits_stand_in_for_missing_requests_of_templates() {
     let resources = json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}});
     let spec = json!({"containers": [{"name": "a", "resources": resources}]});
-    assert_eq!(requests(spec, json!({}), Defaults::FromLimits), "cpu=1 memory=1Gi pods=1");
+    assert_eq!(requests(&spec, &json!({}), Defaults::FromLimits), "cpu=1 memory=1Gi pods=1");
 }
 
 #[test]
@@ -94,10 +94,10 @@ fn a_resize_counts_the_larger_side_until_it_is_infeasible() {
             }],
         })
     };
-    assert_eq!(requests(spec.clone(), status("Deferred"), Defaults::Done), "cpu=4 pods=1");
-    assert_eq!(requests(spec.clone(), status("Infeasible"), Defaults::Done), "cpu=2 pods=1");
+    assert_eq!(requests(&spec, &status("Deferred"), Defaults::Done), "cpu=4 pods=1");
+    assert_eq!(requests(&spec, &status("Infeasible"), Defaults::Done), "cpu=2 pods=1");
     let shrinking = json!({"containers": [cpu("a", "500m")]});
-    assert_eq!(requests(shrinking, status("Deferred"), Defaults::Done), "cpu=2 pods=1");
+    assert_eq!(requests(&shrinking, &status("Deferred"), Defaults::Done), "cpu=2 pods=1");
 }
 
 #[test]

@@ -12,10 +12,12 @@ use crate::nodepool::{
 };
 use crate::*;
 
+#[expect(clippy::unnecessary_wraps, reason = "every use is a field that may be absent")]
 fn map<V>(value: V) -> Option<std::collections::BTreeMap<String, V>> {
     Some([("{}".to_owned(), value)].into())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "every use is a field that may be absent")]
 fn text() -> Option<String> {
     Some("x".to_owned())
 }
@@ -24,6 +26,7 @@ fn now() -> Time {
     Time(jiff::Timestamp::UNIX_EPOCH)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "every use is a field that may be absent")]
 fn taints() -> Option<Vec<Taint>> {
     Some(vec![Taint { key: "k".into(), effect: "NoSchedule".into(), value: text(), time_added: Some(now()) }])
 }

@@ -56,10 +56,10 @@ fn hash_with(change: impl FnOnce(&mut Ec2NodeClassSpec)) -> String {
     class.hash(CA_BUNDLE)
 }
 
-fn tracking(change: impl FnOnce(&mut ConnectionTracking)) -> Option<ConnectionTracking> {
+fn tracking(change: impl FnOnce(&mut ConnectionTracking)) -> ConnectionTracking {
     let mut tracking = ConnectionTracking::default();
     change(&mut tracking);
-    Some(tracking)
+    tracking
 }
 
 #[test]
@@ -81,17 +81,17 @@ fn matches_the_vectors_of_the_reference() {
         ("public address", |s| s.associate_public_ip_address = Some(true), "6811176403923819181"),
         (
             "tcp timeout",
-            |s| s.connection_tracking = tracking(|t| t.tcp_established_timeout = Some(300)),
+            |s| s.connection_tracking = Some(tracking(|t| t.tcp_established_timeout = Some(300))),
             "12177489405137904098",
         ),
         (
             "udp stream timeout",
-            |s| s.connection_tracking = tracking(|t| t.udp_stream_timeout = Some(120)),
+            |s| s.connection_tracking = Some(tracking(|t| t.udp_stream_timeout = Some(120))),
             "17567831983996427",
         ),
         (
             "udp timeout",
-            |s| s.connection_tracking = tracking(|t| t.udp_timeout = Some(45)),
+            |s| s.connection_tracking = Some(tracking(|t| t.udp_timeout = Some(45))),
             "5078825826133662844",
         ),
         (
