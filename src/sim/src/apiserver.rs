@@ -14,7 +14,7 @@ pub mod faults;
 mod http;
 mod jsonpath;
 pub mod object;
-mod patch;
+pub(crate) mod patch;
 mod refusal;
 mod resource;
 mod schema;
@@ -134,7 +134,7 @@ impl ApiServer {
         &self.shared.version
     }
 
-    fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()
     }
 }

@@ -125,6 +125,11 @@ impl Store {
         self.log.since(table, revision)
     }
 
+    /// Revision of the last write to a table, 0 when it was never written.
+    pub fn table_revision(&self, table: &TableName) -> u64 {
+        self.log.newest(table)
+    }
+
     /// Forgets the history, as etcd compaction does: watchers that lag get 410.
     pub fn compact(&mut self) {
         self.log.compact(self.revision);

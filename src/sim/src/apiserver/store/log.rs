@@ -47,6 +47,8 @@ struct Window {
     changes: VecDeque<Change>,
     /// Revision of the newest change that is no longer kept.
     forgotten: u64,
+    /// Revision of the newest change.
+    newest: u64,
 }
 
 impl Log {
@@ -59,6 +61,7 @@ impl Log {
             self.tables.insert(table.clone(), Window::default());
         }
         let window = self.tables.get_mut(table).expect("invariant: just inserted");
+        window.newest = change.revision;
         window.changes.push_back(change);
         if window.changes.len() > self.window {
             window.forgotten = window.changes.pop_front().map_or(window.forgotten, |c| c.revision);
@@ -76,8 +79,15 @@ impl Log {
         Ok(window.changes.range(first..).cloned().collect())
     }
 
+    /// Revision of the newest change of a table, 0 when it was never written.
+    pub(super) fn newest(&self, table: &TableName) -> u64 {
+        self.tables.get(table).map_or(0, |window| window.newest)
+    }
+
     pub(super) fn compact(&mut self, revision: u64) {
         self.compacted = revision;
-        self.tables.clear();
+        for window in self.tables.values_mut() {
+            window.changes.clear();
+        }
     }
 }

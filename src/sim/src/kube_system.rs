@@ -1,0 +1,118 @@
+//! Stand-ins for what every cluster runs: the scheduler and the controllers of kube-controller-manager that a node
+//! autoscaler meets.
+//!
+//! They work on the store of the [`ApiServer`] directly, not over HTTP: a pass reads a consistent state and writes
+//! without waiting, so no stand-in needs expectations or caches, and equal runs stay equal. A stand-in is looked at
+//! only after one of its tables changed, at most once per [`Options::tick`].
+//!
+//! What they leave out is said in each file. Jobs, stateful sets, volumes and preemption are not played.
+
+mod cluster;
+mod daemonset;
+mod deployment;
+mod disruption;
+mod node_lifecycle;
+mod replicaset;
+mod requests;
+mod scheduler;
+mod service_account;
+mod taint_eviction;
+mod template;
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use self::cluster::Cluster;
+use crate::apiserver::{ApiServer, TableName};
+
+/// How often the stand-ins look.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Shortest time between two passes; changes in between are seen together.
+    pub tick: Duration,
+    /// Longest time between two passes: for what only time changes, such as heartbeats that stay away.
+    pub poll: Duration,
+    /// How old a heartbeat may be before its node counts as unreachable.
+    pub heartbeat_grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tick: Duration::from_millis(100),
+            poll: Duration::from_secs(5),
+            heartbeat_grace: Duration::from_secs(50),
+        }
+    }
+}
+
+/// One stand-in.
+trait StandIn: Send {
+    /// Core group and plural names of what it reads.
+    fn tables(&self) -> &[(&'static str, &'static str)];
+
+    /// Whether time alone can make a pass necessary.
+    fn watches_time(&self) -> bool {
+        false
+    }
+
+    /// One step towards what should be.
+    fn pass(&mut self, cluster: &Cluster<'_>);
+}
+
+/// Plays all stand-ins until `shutdown`.
+pub async fn run(server: &ApiServer, options: Options, shutdown: CancellationToken) {
+    let mut stand_ins: Vec<(u64, Box<dyn StandIn>)> = all(&options).into_iter().map(|s| (0, s)).collect();
+    let mut revision = server.subscribe();
+    loop {
+        revision.mark_unchanged();
+        let timer = pass(server, &mut stand_ins);
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(options.tick) => {}
+        }
+        let pause = if timer { options.poll } else { Duration::MAX };
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            changed = revision.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// In the order in which one's work makes the next one's.
+fn all(options: &Options) -> Vec<Box<dyn StandIn>> {
+    vec![
+        Box::new(service_account::ServiceAccounts),
+        Box::new(node_lifecycle::NodeLifecycle::new(options.heartbeat_grace)),
+        Box::new(taint_eviction::TaintEviction::default()),
+        Box::new(deployment::Deployments),
+        Box::new(replicaset::ReplicaSets),
+        Box::new(daemonset::DaemonSets),
+        Box::new(scheduler::Scheduler),
+        Box::new(disruption::Disruption),
+    ]
+}
+
+/// Lets every stand-in look whose tables have changed since it last looked.
+fn pass(server: &ApiServer, stand_ins: &mut [(u64, Box<dyn StandIn>)]) -> bool {
+    let cluster = Cluster::new(server);
+    for (seen, stand_in) in &mut *stand_ins {
+        let newest = server.read(|store| {
+            let tables = stand_in.tables().iter();
+            tables
+                .map(|(group, plural)| store.table_revision(&TableName::new(group, plural)))
+                .max()
+                .unwrap_or(0)
+        });
+        if newest > *seen || stand_in.watches_time() {
+            // Taken before the pass, so that whatever the pass itself writes is looked at again.
+            *seen = newest;
+            stand_in.pass(&cluster);
+        }
+    }
+    stand_ins.iter().any(|(_, stand_in)| stand_in.watches_time())
+}

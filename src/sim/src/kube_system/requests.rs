@@ -1,0 +1,59 @@
+//! What a pod asks of a node.
+
+use karpenter_model::{Quantity, Resources};
+use serde_json::Value;
+
+use crate::apiserver::object::list;
+
+/// Effective requests of a pod: containers and sidecars together, or the largest moment of initialisation, plus the
+/// overhead; and one pod slot.
+pub(super) fn of(pod: &Value) -> Resources {
+    let mut running = Resources::new();
+    let mut largest = Resources::new();
+    for container in list(pod, "/spec/initContainers") {
+        let own = requests(container);
+        if container["restartPolicy"] == "Always" {
+            running = running.merge(&own);
+            largest = Resources::max([&largest, &running]);
+        } else {
+            largest = Resources::max([&largest, &running.merge(&own)]);
+        }
+    }
+    for container in list(pod, "/spec/containers") {
+        running = running.merge(&requests(container));
+    }
+    let overhead = quantities(&pod["spec"]["overhead"]);
+    Resources::max([&largest, &running]).merge(&overhead).merge(&Resources::one_pod())
+}
+
+/// Quantities of a map.
+pub(super) fn quantities(map: &Value) -> Resources {
+    let entries = map.as_object().into_iter().flatten();
+    entries.fold(Resources::new(), |all, (name, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        all.with(name, text.parse::<Quantity>().unwrap_or_default())
+    })
+}
+
+fn requests(container: &Value) -> Resources {
+    quantities(&container["resources"]["requests"])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn initialisation_counts_only_where_it_is_larger() {
+        let cpu = |amount: &str| json!({"resources": {"requests": {"cpu": amount}}});
+        let mut sidecar = cpu("100m");
+        sidecar["restartPolicy"] = json!("Always");
+        let pod = json!({"spec": {"initContainers": [sidecar, cpu("2")], "containers": [cpu("1"), cpu("500m")],
+            "overhead": {"cpu": "10m"}}});
+        let requests = of(&pod);
+        assert_eq!(requests.amount("cpu"), Quantity::from_millis(2_110));
+        assert_eq!(requests.amount("pods"), Quantity::ONE);
+    }
+}

@@ -1,0 +1,110 @@
+//! Nodes as the scheduler sees them: what is left on each, and who is there.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use karpenter_model::{Quantity, Resources};
+use serde_json::Value;
+
+use crate::{
+    apiserver::object::{self, list, text},
+    kube_system::requests,
+};
+
+/// One node.
+pub(super) struct Candidate {
+    pub(super) name: String,
+    pub(super) node: Arc<Value>,
+    /// Pods on it that have not ended.
+    pub(super) pods: Vec<Arc<Value>>,
+    allocatable: Resources,
+    free: Resources,
+}
+
+/// All nodes in order of their names.
+pub(super) fn all(nodes: &[Arc<Value>], pods: &[Arc<Value>]) -> Vec<Candidate> {
+    let mut by_node: BTreeMap<&str, Vec<&Arc<Value>>> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")) {
+        by_node.entry(text(pod, "/spec/nodeName")).or_default().push(pod);
+    }
+    let candidate = |node: &Arc<Value>| {
+        let allocatable = requests::quantities(&node["status"]["allocatable"]);
+        let mut candidate = Candidate {
+            name: object::name(node).to_owned(),
+            node: node.clone(),
+            pods: Vec::new(),
+            free: allocatable.clone(),
+            allocatable,
+        };
+        for pod in by_node.get(candidate.name.as_str()).into_iter().flatten() {
+            candidate.take(pod);
+        }
+        candidate
+    };
+    nodes.iter().filter(|node| !object::is_deleting(node)).map(candidate).collect()
+}
+
+impl Candidate {
+    /// Counts a pod as running here.
+    pub(super) fn take(&mut self, pod: &Arc<Value>) {
+        self.free = self.free.subtract(&requests::of(pod));
+        self.pods.push(pod.clone());
+    }
+
+    /// Free share of the processors in thousandths.
+    pub(super) fn room(&self) -> i64 {
+        let all = self.allocatable.amount("cpu").as_millis_ceil().max(1);
+        self.free.amount("cpu").as_millis_ceil() * 1_000 / all
+    }
+
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        object::label(&self.node, key)
+    }
+
+    pub(super) fn is_cordoned_for(&self, pod: &Value) -> bool {
+        let cordon = serde_json::json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"});
+        let tolerated = list(pod, "/spec/tolerations").iter().any(|t| tolerates(t, &cordon));
+        self.node["spec"]["unschedulable"] == true && !tolerated
+    }
+
+    /// The first hard taint the pod does not tolerate, as text.
+    pub(super) fn untolerated_taint(&self, pod: &Value) -> Option<String> {
+        let tolerations = list(pod, "/spec/tolerations");
+        let hard = |taint: &&Value| matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute");
+        let untolerated = |taint: &&Value| !tolerations.iter().any(|t| tolerates(t, taint));
+        let taint = list(&self.node, "/spec/taints").iter().filter(hard).find(untolerated)?;
+        Some(format!("{}: {}", text(taint, "/key"), text(taint, "/value")))
+    }
+
+    /// The first resource there is too little of.
+    pub(super) fn insufficient(&self, pod: &Value) -> Option<String> {
+        let wanted = requests::of(pod);
+        let mut lacking = wanted
+            .iter()
+            .filter(|(name, amount)| **amount > Quantity::ZERO && **amount > self.free.amount(name.as_str()));
+        lacking.next().map(|(name, _)| name.to_string())
+    }
+
+    pub(super) fn has_port_conflict(&self, pod: &Value) -> bool {
+        let wanted = host_ports(pod);
+        !wanted.is_empty()
+            && self.pods.iter().flat_map(|p| host_ports(p)).any(|taken| wanted.contains(&taken))
+    }
+}
+
+/// Ports of the host by protocol. Addresses are not told apart.
+fn host_ports(pod: &Value) -> Vec<(i64, &str)> {
+    let containers = list(pod, "/spec/containers").iter();
+    let ports = containers.flat_map(|c| list(c, "/ports"));
+    ports
+        .filter_map(|port| Some((port["hostPort"].as_i64().filter(|&p| p > 0)?, text(port, "/protocol"))))
+        .collect()
+}
+
+/// Whether a toleration covers a taint.
+pub(in crate::kube_system) fn tolerates(toleration: &Value, taint: &Value) -> bool {
+    let (key, effect) = (text(toleration, "/key"), text(toleration, "/effect"));
+    let same_effect = effect.is_empty() || effect == text(taint, "/effect");
+    let exists = text(toleration, "/operator") == "Exists";
+    let same_key = key == text(taint, "/key") || (key.is_empty() && exists);
+    same_effect && same_key && (exists || text(toleration, "/value") == text(taint, "/value"))
+}

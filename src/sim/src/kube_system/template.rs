@@ -1,0 +1,52 @@
+//! Pods from templates.
+
+use serde_json::{Value, json};
+
+use crate::apiserver::object::{self, text};
+
+/// A pod of `owner`, which is of `kind` in `apps/v1`, made from the owner's template.
+pub(super) fn pod(owner: &Value, kind: &str) -> Value {
+    let template = &owner["spec"]["template"];
+    let field = |name: &str| template["metadata"].get(name).cloned().unwrap_or_else(|| json!({}));
+    json!({
+        "metadata": {
+            "generateName": format!("{}-", object::name(owner)),
+            "labels": field("labels"), "annotations": field("annotations"),
+            "ownerReferences": [reference(owner, kind)],
+        },
+        "spec": template["spec"],
+    })
+}
+
+/// The reference that makes `owner` the controller.
+pub(super) fn reference(owner: &Value, kind: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": kind, "name": object::name(owner), "uid": object::uid(owner),
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}
+
+/// Whether `owner` controls `object`.
+pub(super) fn controls(owner: &Value, object: &Value) -> bool {
+    object::controller(object).is_some_and(|reference| text(reference, "/uid") == object::uid(owner))
+}
+
+/// Whether a pod counts towards what its controller wants: it neither ended nor is about to.
+pub(super) fn is_active(pod: &Value) -> bool {
+    !object::is_deleting(pod) && !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
+/// Whether a pod serves.
+pub(super) fn is_ready(pod: &Value) -> bool {
+    object::condition(pod, "Ready") == Some("True")
+}
+
+/// A whole number at a pointer, 0 when absent.
+pub(super) fn number(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// A count as the API writes it.
+pub(super) fn count(items: impl Iterator) -> i64 {
+    i64::try_from(items.count()).unwrap_or(i64::MAX)
+}

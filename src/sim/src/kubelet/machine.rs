@@ -1,0 +1,61 @@
+//! Machines, as whoever owns the account tells about them.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use karpenter_model::Resources;
+
+/// The source of machines: an account in memory, an emulator, or a cloud.
+#[async_trait]
+pub trait Machines: Send + Sync {
+    /// All machines of the cluster that are not terminated; complete, or an error.
+    async fn list(&self) -> Result<Vec<Machine>, Box<dyn std::error::Error + Send + Sync>>;
+}
+
+/// One machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// For example `i-0123456789abcdef0`.
+    pub instance_id: String,
+    /// For example `aws:///us-east-1a/i-0123456789abcdef0`.
+    pub provider_id: String,
+    /// For example `m5.large`.
+    pub instance_type: String,
+    /// For example `us-east-1a`.
+    pub zone: String,
+    /// For example `use1-az1`; empty when unknown.
+    pub zone_id: String,
+    /// For example `us-east-1`.
+    pub region: String,
+    /// Name of the Node and value of the hostname label.
+    pub private_dns_name: String,
+    /// Address of the Node.
+    pub private_ip: String,
+    /// `amd64` or `arm64`.
+    pub architecture: String,
+    /// `linux` or `windows`.
+    pub operating_system: String,
+    /// What the hardware has: `cpu`, `memory`, `ephemeral-storage`, `pods` (what the image computes when the user
+    /// data says nothing) and extended resources.
+    pub capacity: Resources,
+    /// Where it is in its life.
+    pub state: MachineState,
+    /// When it was launched.
+    pub launched_at: Timestamp,
+    /// Decoded user data.
+    pub user_data: Vec<u8>,
+}
+
+/// Where a machine is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MachineState {
+    /// Being started.
+    Pending,
+    /// Running.
+    Running,
+    /// On its way to stopped or terminated.
+    ShuttingDown,
+    /// Stopped; it may come back.
+    Stopped,
+    /// Gone.
+    Terminated,
+}

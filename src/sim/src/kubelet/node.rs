@@ -1,0 +1,166 @@
+//! Joining: the Node object a kubelet registers, and its conditions.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use super::{Behaviour, Machine, Memory, Pass, after, allocatable, report};
+use crate::{
+    apiserver::object::rfc3339,
+    userdata::{self, Bootstrap},
+};
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+impl Pass<'_> {
+    /// Registers the Node of a machine that has booted.
+    pub(super) async fn join(&mut self, machine: &Machine, memory: &mut Memory) {
+        if !self.is_due(after(machine.launched_at, self.agent.options.boot)) {
+            return;
+        }
+        let bootstrap = match self.bootstrap(machine) {
+            Ok(bootstrap) => bootstrap,
+            Err(complaint) => {
+                let before = memory.complaints.insert(machine.instance_id.clone(), complaint.clone());
+                if before.as_ref() != Some(&complaint) {
+                    tracing::warn!(instance = machine.instance_id, "the machine does not join: {complaint}");
+                }
+                return;
+            }
+        };
+        let object = node(machine, &bootstrap, &self.agent.options.version, &rfc3339(self.now));
+        let object: Node = serde_json::from_value(object).expect("invariant: a valid Node");
+        let created = self.nodes().create(&PostParams::default(), &object).await;
+        report("join", &machine.private_dns_name, created);
+    }
+
+    fn bootstrap(&self, machine: &Machine) -> Result<Bootstrap, String> {
+        let bootstrap = userdata::parse(&machine.user_data).map_err(|error| error.to_string())?;
+        let wanted = &self.agent.options.cluster_name;
+        if !wanted.is_empty() && bootstrap.cluster_name != *wanted {
+            return Err(format!(
+                "its user data names the cluster `{}`, this is `{wanted}`",
+                bootstrap.cluster_name
+            ));
+        }
+        Ok(bootstrap)
+    }
+
+    /// Makes the `Ready` condition say what it should.
+    pub(super) async fn keep_ready(&mut self, node: &Node, machine: &Machine, behaviour: Behaviour) {
+        let registered = node.creation_timestamp().map_or(machine.launched_at, |t| t.0);
+        let grown = self.is_due(after(registered, self.agent.options.ready));
+        let wanted = behaviour == Behaviour::Healthy && (grown || is_ready(node));
+        let says = condition(node, "Ready");
+        if says == Some(if wanted { "True" } else { "False" }) {
+            return;
+        }
+        let now = rfc3339(self.now);
+        let patch = json!({"status": {"conditions": [ready(wanted, &now)]}});
+        let patched = self
+            .nodes()
+            .patch_status(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch))
+            .await;
+        report("report readiness", &node.name_any(), patched);
+    }
+}
+
+/// Whether the node says that it is ready.
+pub(super) fn is_ready(node: &Node) -> bool {
+    condition(node, "Ready") == Some("True")
+}
+
+fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a str> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|c| c.type_ == kind).map(|c| c.status.as_str())
+}
+
+/// The Node as a kubelet with this bootstrap registers it. It arrives with the taint that kube-apiserver puts on every
+/// new node; the node life cycle controller takes it off again.
+fn node(machine: &Machine, bootstrap: &Bootstrap, version: &str, now: &str) -> Value {
+    let capacity = allocatable::capacity(&machine.capacity, bootstrap);
+    let mut taints: Vec<Value> = bootstrap
+        .taints
+        .iter()
+        .map(|t| json!({"key": t.key, "value": t.value, "effect": t.effect.as_str()}))
+        .collect();
+    taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+    json!({
+        "metadata": {
+            "name": machine.private_dns_name,
+            "labels": labels(machine, bootstrap),
+            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+        },
+        "spec": {"providerID": machine.provider_id, "taints": taints},
+        "status": {
+            "capacity": capacity,
+            "allocatable": allocatable::allocatable(&capacity, bootstrap),
+            "addresses": [
+                {"type": "InternalIP", "address": machine.private_ip},
+                {"type": "InternalDNS", "address": machine.private_dns_name},
+                {"type": "Hostname", "address": machine.private_dns_name},
+            ],
+            "conditions": conditions(now),
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10_250}},
+            "nodeInfo": {
+                "architecture": machine.architecture, "operatingSystem": machine.operating_system,
+                "kubeletVersion": version, "kubeProxyVersion": version, "osImage": "simulated",
+                "containerRuntimeVersion": "containerd://2.0.0", "kernelVersion": "6.12.0",
+                "machineID": machine.instance_id, "systemUUID": machine.instance_id, "bootID": machine.instance_id,
+            },
+        },
+    })
+}
+
+/// Labels the kubelet and the cloud set by themselves win over those of the user data.
+fn labels(machine: &Machine, bootstrap: &Bootstrap) -> BTreeMap<String, String> {
+    let mut labels = bootstrap.labels.clone();
+    let own = [
+        ("kubernetes.io/arch", &machine.architecture),
+        ("kubernetes.io/os", &machine.operating_system),
+        ("kubernetes.io/hostname", &machine.private_dns_name),
+        ("beta.kubernetes.io/arch", &machine.architecture),
+        ("beta.kubernetes.io/os", &machine.operating_system),
+        ("beta.kubernetes.io/instance-type", &machine.instance_type),
+        ("node.kubernetes.io/instance-type", &machine.instance_type),
+        ("failure-domain.beta.kubernetes.io/region", &machine.region),
+        ("failure-domain.beta.kubernetes.io/zone", &machine.zone),
+        ("topology.kubernetes.io/region", &machine.region),
+        ("topology.kubernetes.io/zone", &machine.zone),
+        ("topology.k8s.aws/zone-id", &machine.zone_id),
+    ];
+    let known = own.into_iter().filter(|(_, value)| !value.is_empty());
+    labels.extend(known.map(|(key, value)| (key.to_owned(), value.clone())));
+    labels
+}
+
+fn conditions(now: &str) -> Vec<Value> {
+    let fine = |kind: &str, reason: &str| {
+        json!({
+            "type": kind, "status": "False", "reason": reason, "message": "",
+            "lastHeartbeatTime": now, "lastTransitionTime": now,
+        })
+    };
+    vec![
+        fine("MemoryPressure", "KubeletHasSufficientMemory"),
+        fine("DiskPressure", "KubeletHasNoDiskPressure"),
+        fine("PIDPressure", "KubeletHasSufficientPID"),
+        ready(false, now),
+    ]
+}
+
+fn ready(is_ready: bool, now: &str) -> Value {
+    let (status, reason, message) = match is_ready {
+        true => ("True", "KubeletReady", "kubelet is posting ready status"),
+        false => ("False", "KubeletNotReady", "container runtime network not ready"),
+    };
+    json!({
+        "type": "Ready", "status": status, "reason": reason, "message": message,
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
+    })
+}

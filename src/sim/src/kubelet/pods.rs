@@ -1,0 +1,93 @@
+//! Running and stopping pods.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use super::{Machine, Memory, Pass, after, report};
+use crate::apiserver::object::rfc3339;
+
+impl Pass<'_> {
+    /// Lets a bound pod run once its images had time to arrive.
+    pub(super) async fn start_pod(&mut self, pod: &Pod, machine: &Machine) {
+        let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or("Pending");
+        if phase != "Pending" || !self.is_due(after(bound_at(pod), self.agent.options.pod_start)) {
+            return;
+        }
+        let patch = json!({"status": running(pod, machine, &rfc3339(self.now))});
+        let pods: Api<Pod> = Api::namespaced(self.agent.client.clone(), &pod.namespace().unwrap_or_default());
+        let started =
+            pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await;
+        report("start pod", &pod.name_any(), started);
+    }
+
+    /// Removes a deleted pod once its processes have stopped.
+    pub(super) async fn stop_pod(&mut self, pod: &Pod) {
+        let Some(deadline) = pod.metadata.deletion_timestamp.as_ref().map(|t| t.0) else { return };
+        let grace = SignedDuration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0));
+        let begun = deadline.checked_sub(grace).unwrap_or(deadline);
+        let stopped = self.agent.options.pod_stop.map_or(deadline, |stop| after(begun, stop).min(deadline));
+        if self.is_due(stopped) {
+            self.remove_pod(pod).await;
+        }
+    }
+
+    /// Removes pods whose node no longer exists.
+    pub(super) async fn collect_pods(&mut self, memory: &mut Memory) {
+        let orphaned = |(node, _): &(&String, &Vec<Arc<Pod>>)| self.view.node(node).is_none();
+        let orphans: Vec<(String, Vec<Arc<Pod>>)> =
+            self.pods.iter().filter(orphaned).map(|(node, pods)| (node.clone(), pods.clone())).collect();
+        memory.nodes_missing_since.retain(|node, _| orphans.iter().any(|(missing, _)| missing == node));
+        for (node, pods) in orphans {
+            let since = *memory.nodes_missing_since.entry(node).or_insert(self.now);
+            if self.is_due(after(since, self.agent.options.pod_collection)) {
+                for pod in pods {
+                    self.remove_pod(&pod).await;
+                }
+            }
+        }
+    }
+}
+
+fn bound_at(pod: &Pod) -> Timestamp {
+    let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
+    let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "True");
+    let bound = scheduled.and_then(|c| c.last_transition_time.as_ref()).map(|t| t.0);
+    bound.or_else(|| pod.creation_timestamp().map(|t| t.0)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn running(pod: &Pod, machine: &Machine, now: &str) -> Value {
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now});
+    let kinds = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"];
+    let containers = pod.spec.as_ref().map(|s| s.containers.as_slice()).unwrap_or_default();
+    let status = |c: &k8s_openapi::api::core::v1::Container| {
+        json!({
+            "name": c.name, "image": c.image.as_deref().unwrap_or_default(), "imageID": "", "ready": true,
+            "started": true, "restartCount": 0, "state": {"running": {"startedAt": now}},
+        })
+    };
+    let address = address(pod);
+    json!({
+        "phase": "Running", "startTime": now, "hostIP": machine.private_ip,
+        "hostIPs": [{"ip": machine.private_ip}], "podIP": address, "podIPs": [{"ip": address}],
+        "conditions": kinds.map(condition),
+        "containerStatuses": containers.iter().map(status).collect::<Vec<_>>(),
+    })
+}
+
+/// An address that only depends on the pod, so that equal runs stay equal.
+fn address(pod: &Pod) -> String {
+    let mut hasher = DefaultHasher::new();
+    pod.uid().hash(&mut hasher);
+    let [.., a, b, c] = hasher.finish().to_be_bytes();
+    format!("10.{a}.{b}.{c}")
+}
