@@ -57,6 +57,16 @@ def test_a_cluster_shows_what_karpenter_reads() -> None:
     assert client("eks").describe_cluster(name=CLUSTER)["cluster"]["endpoint"] == "https://127.0.0.1:6443"
 
 
+def test_addons_are_there_and_can_be_removed() -> None:
+    fresh()
+    eks = client("eks")
+    assert eks.describe_addon(clusterName=CLUSTER, addonName="eks-pod-identity-agent")["addon"]["status"] == "ACTIVE"
+    eks.delete_addon(clusterName=CLUSTER, addonName="eks-pod-identity-agent")
+    code = code_of(eks.describe_addon, clusterName=CLUSTER, addonName="eks-pod-identity-agent")
+    assert code == "ResourceNotFoundException"
+    assert eks.list_addons(clusterName=CLUSTER)["addons"] == ["coredns", "kube-proxy", "vpc-cni"]
+
+
 def test_access_entries_and_associations_live_and_die() -> None:
     fresh()
     eks, iam = client("eks"), client("iam")

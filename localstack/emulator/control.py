@@ -26,6 +26,7 @@ from typing import Any
 from . import calls, capacity, errors, faults, lifecycle, notices, prices, settings
 from .patches import fleets, images, instances
 from .services import eks, zonal_shift
+from .services.eks_refusals import Refusal
 from .services.request import Request
 
 PREFIX = "/_karpenter/"
@@ -147,7 +148,7 @@ def answer(request: Request) -> errors.Reply | None:
         if request.method == "DELETE" and name in _DELETE:
             _DELETE[name]()
             return errors.json_reply({})
-    except (ValueError, KeyError, TypeError, json.JSONDecodeError, eks.Refusal) as error:
+    except (ValueError, KeyError, TypeError, json.JSONDecodeError, Refusal) as error:
         return errors.json_reply({"error": f"{request.method} {request.path}: {error!r}"}, status=400)
     known = sorted({*_POST, *_GET, *_DELETE, "seed"})
     return errors.json_reply({"error": f"no {request.method} {request.path}; there are {known}"}, status=404)

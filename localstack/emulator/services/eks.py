@@ -1,4 +1,4 @@
-"""EKS: clusters as DescribeCluster shows them, access entries, pod identity associations, tags.
+"""EKS: clusters as DescribeCluster shows them, access entries, pod identity associations, add-ons, tags.
 
 Done anew, because moto has neither entries nor associations and its clusters lack what Karpenter reads: a
 certificate, the VPC, the cluster security group, the service range. Routes are tried in the order of `_ROUTES`.
@@ -10,29 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import errors
+from . import eks_addons as addons
 from . import eks_clusters as clusters
+from .eks_refusals import Refusal, in_use, invalid, missing
 from .request import Request
 
 Json = dict[str, Any]
 Handler = Callable[..., Json]
-
-
-class Refusal(Exception):
-    def __init__(self, code: str, message: str, status: int) -> None:
-        super().__init__(message)
-        self.code, self.status = code, status
-
-
-def missing(message: str) -> Refusal:
-    return Refusal("ResourceNotFoundException", message, 404)
-
-
-def in_use(message: str) -> Refusal:
-    return Refusal("ResourceInUseException", message, 409)
-
-
-def invalid(message: str) -> Refusal:
-    return Refusal("InvalidParameterException", message, 400)
 
 
 # (region, cluster) -> cluster; (region, cluster, principal) -> entry; (region, cluster, id) -> association
@@ -42,7 +26,7 @@ _associations: dict[tuple[str, str, str], Json] = {}
 
 
 def reset() -> None:
-    for table in (_clusters, _entries, _associations):
+    for table in (_clusters, _entries, _associations, addons.installed):
         table.clear()
 
 
@@ -58,6 +42,7 @@ def create_cluster(request: Request) -> Json:
     if key in _clusters:
         raise in_use(f"Cluster already exists with name: {body['name']}")
     _clusters[key] = clusters.new(request.region, body)
+    addons.defaults(*key)
     return {"cluster": _clusters[key]}
 
 
@@ -73,11 +58,6 @@ def delete_cluster(request: Request, name: str) -> Json:
     gone = cluster(request.region, name)
     del _clusters[(request.region, name)]
     return {"cluster": gone | {"status": "DELETING"}}
-
-
-def no_addons(request: Request, name: str) -> Json:
-    cluster(request.region, name)
-    return {"addons": []}
 
 
 def create_entry(request: Request, name: str) -> Json:
@@ -253,7 +233,10 @@ _ROUTES: list[tuple[str, str, str, Handler]] = [
     ("ListClusters", "GET", "/clusters", list_clusters),
     ("DescribeCluster", "GET", _ONE, describe_cluster),
     ("DeleteCluster", "DELETE", _ONE, delete_cluster),
-    ("ListAddons", "GET", _ONE + "/addons", no_addons),
+    ("CreateAddon", "POST", _ONE + "/addons", addons.create),
+    ("ListAddons", "GET", _ONE + "/addons", addons.listing),
+    ("DescribeAddon", "GET", _ONE + "/addons/([^/]+)", addons.describe),
+    ("DeleteAddon", "DELETE", _ONE + "/addons/([^/]+)", addons.delete),
     ("CreateAccessEntry", "POST", _ONE + "/access-entries", create_entry),
     ("ListAccessEntries", "GET", _ONE + "/access-entries", list_entries),
     ("AssociateAccessPolicy", "POST", _ENTRY + "/access-policies", associate_policy),
