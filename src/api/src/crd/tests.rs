@@ -1,6 +1,7 @@
 //! Schemas against Rust types, against the tables, and against what the API server asks of any schema.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
@@ -75,13 +76,22 @@ fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
+/// Every case with its outcome: what is stored, or the complaints. Computed once for all tests.
+static OUTCOMES: LazyLock<Vec<(cases::Case, Result<Value, Vec<String>>)>> = LazyLock::new(|| {
+    let server = Server::new();
+    let outcome = |case: cases::Case| {
+        let outcome = server.run(&case);
+        (case, outcome)
+    };
+    cases::all().into_iter().map(outcome).collect()
+});
+
 #[test]
 fn every_case_gets_its_verdict() {
-    let server = Server::new();
     let mut wrong = Vec::new();
-    for case in cases::all() {
-        match (&case.verdict, server.run(&case)) {
-            (Verdict::Accept { stored }, Ok(found)) if contains(&found, stored) => {}
+    for (case, outcome) in OUTCOMES.iter() {
+        match (&case.verdict, outcome) {
+            (Verdict::Accept { stored }, Ok(found)) if contains(found, stored) => {}
             (Verdict::Reject { mentions }, Err(complaints))
                 if complaints.iter().any(|c| c.contains(mentions.as_str())) => {}
             (verdict, found) => wrong.push(format!("{}\n  wanted {verdict:?}\n  found {found:?}", case.name)),
@@ -101,15 +111,8 @@ fn cases_are_named_once_and_objects_too() {
 
 #[test]
 fn every_rule_has_a_case_that_breaks_it() {
-    let server = Server::new();
-    let broken: Vec<String> = cases::all()
-        .iter()
-        .filter_map(|case| match &case.verdict {
-            Verdict::Reject { .. } => server.run(case).err(),
-            Verdict::Accept { .. } => None,
-        })
-        .flatten()
-        .collect();
+    let broken: Vec<&String> =
+        OUTCOMES.iter().filter_map(|(_, outcome)| outcome.as_ref().err()).flatten().collect();
     for crd in crd_values() {
         for message in messages(&crd) {
             assert!(broken.iter().any(|b| b.contains(&message)), "no case breaks the rule `{message}`");
@@ -142,9 +145,8 @@ fn types_and_schemas_have_the_same_fields() {
 
 #[test]
 fn accepted_objects_survive_the_rust_types_unchanged() {
-    let server = Server::new();
-    for case in cases::all() {
-        let Ok(stored) = server.run(&case) else { continue };
+    for (case, outcome) in OUTCOMES.iter() {
+        let Ok(stored) = outcome else { continue };
         let again = match stored["kind"].as_str().unwrap() {
             "NodePool" => serde_json::to_value(serde_json::from_value::<NodePool>(stored.clone()).unwrap()),
             "NodeClaim" => serde_json::to_value(serde_json::from_value::<NodeClaim>(stored.clone()).unwrap()),
@@ -159,7 +161,7 @@ fn accepted_objects_survive_the_rust_types_unchanged() {
         if stored.get("spec").is_none() {
             again.as_object_mut().unwrap().shift_remove("spec");
         }
-        assert!(check::same_but_for_written_defaults(&stored, &again), "{}\n{stored}\n{again}", case.name);
+        assert!(check::same_but_for_written_defaults(stored, &again), "{}\n{stored}\n{again}", case.name);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Just enough of structural schemas to judge the tables without an API server, and the list of their leaves.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 use serde_json::Value;
@@ -19,7 +20,7 @@ pub(super) fn structure(schema: &Value, value: &Value, path: &str) -> Vec<String
         complain(format!("{value} is not one of the allowed values"));
     }
     if let (Some(pattern), Some(text)) = (schema["pattern"].as_str(), value.as_str())
-        && !Regex::new(pattern).unwrap().is_match(text)
+        && !matches(pattern, text)
     {
         complain(format!("{value} does not match"));
     }
@@ -38,6 +39,16 @@ pub(super) fn structure(schema: &Value, value: &Value, path: &str) -> Vec<String
     complaints.extend(repeated(schema, value, path));
     complaints.extend(below(schema, value, path));
     complaints
+}
+
+fn matches(pattern: &str, text: &str) -> bool {
+    thread_local! {
+        static COMPILED: RefCell<BTreeMap<String, Regex>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    COMPILED.with_borrow_mut(|compiled| {
+        let regex = compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).unwrap());
+        regex.is_match(text)
+    })
 }
 
 fn below(schema: &Value, value: &Value, path: &str) -> Vec<String> {
