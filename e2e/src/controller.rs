@@ -45,7 +45,8 @@ pub fn binary() -> Result<PathBuf> {
     }
     let this = std::env::current_exe().context("find the folder of this program")?;
     // Test programs live one folder below the binaries.
-    let found = this.ancestors().skip(1).take(2).map(|folder| folder.join("karpenter")).find(|path| path.is_file());
+    let found =
+        this.ancestors().skip(1).take(2).map(|folder| folder.join("karpenter")).find(|path| path.is_file());
     found.context("there is no `karpenter` binary beside this program: run `cargo build --workspace` first")
 }
 

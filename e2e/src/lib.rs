@@ -10,5 +10,11 @@
 
 pub mod account;
 pub mod cluster;
+pub mod controller;
+pub mod machines;
+pub mod manifests;
 pub mod prepare;
 pub mod process;
+pub mod scenario;
+pub mod wait;
+pub mod world;

@@ -26,13 +26,16 @@ async fn apply_one(client: &Client, object: DynamicObject) -> Result<()> {
     let name = object.name_any();
     let types = object.types.clone().with_context(|| format!("`{name}` has no apiVersion and kind"))?;
     let kind = kube::core::GroupVersionKind::try_from(&types).with_context(|| format!("kind of `{name}`"))?;
-    let (resource, capabilities): (_, ApiCapabilities) =
-        pinned_kind(client, &kind).await.with_context(|| format!("the API server knows no {}", types.kind))?;
+    let (resource, capabilities): (_, ApiCapabilities) = pinned_kind(client, &kind)
+        .await
+        .with_context(|| format!("the API server knows no {}", types.kind))?;
     let api: Api<DynamicObject> = match capabilities.scope {
         Scope::Cluster => Api::all_with(client.clone(), &resource),
-        Scope::Namespaced => {
-            Api::namespaced_with(client.clone(), object.namespace().as_deref().unwrap_or("default"), &resource)
-        }
+        Scope::Namespaced => Api::namespaced_with(
+            client.clone(),
+            object.namespace().as_deref().unwrap_or("default"),
+            &resource,
+        ),
     };
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
     api.patch(&name, &parameters, &Patch::Apply(&object))

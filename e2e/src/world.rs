@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use karpenter_api::{EC2NodeClass, NodeClaim, NodePool};
 use karpenter_aws_client::Clients;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
 use crate::cluster::{self, Cluster};
@@ -25,6 +26,8 @@ use crate::process::Guard;
 
 /// The name of the EKS cluster in the account.
 const CLUSTER_NAME: &str = "karpenter-e2e";
+/// Its region.
+const REGION: &str = "us-west-2";
 /// The namespace and the service account the chart installs the controller under.
 const NAMESPACE: &str = "kube-system";
 const SERVICE_ACCOUNT: &str = "karpenter";
@@ -53,6 +56,7 @@ pub struct World {
     account: Account,
     controller: Option<Controller>,
     kubelets: JoinHandle<()>,
+    shutdown: CancellationToken,
     folder: PathBuf,
     guard: Arc<Guard>,
     starts: usize,
@@ -65,16 +69,18 @@ impl World {
             .with_context(|| format!("create run folder `{}`", options.folder.display()))?;
         let folder = options.folder.canonicalize().context("resolve the run folder")?;
         let (cluster, account) =
-            tokio::try_join!(Cluster::start(options.cluster), Account::start(options.account, CLUSTER_NAME))?;
+            tokio::try_join!(Cluster::start(options.cluster), Account::start(options.account))?;
         let client = cluster.access().client();
         let environment = AwsEnvironment {
             endpoint: account.endpoint().to_owned(),
-            region: account.region().to_owned(),
+            region: REGION.to_owned(),
             cluster: CLUSTER_NAME.to_owned(),
         };
+        introduce(&cluster, &account).await?;
         let aws = machines::administrator(&environment).await?;
-        account.introduce(cluster.access(), CLUSTER_NAME).await?;
-        let kubelets = machines::play(client.clone(), aws.clone(), options.boot, CLUSTER_NAME);
+        let shutdown = CancellationToken::new();
+        let kubelets =
+            machines::play(client.clone(), aws.clone(), CLUSTER_NAME, options.boot, shutdown.clone());
         Ok(Self {
             client,
             aws,
@@ -83,6 +89,7 @@ impl World {
             account,
             controller: None,
             kubelets,
+            shutdown,
             folder,
             guard: Arc::new(Guard::start()?),
             starts: 0,
@@ -141,11 +148,6 @@ impl World {
         controller::run(&self.environment, arguments).await
     }
 
-    /// Controls of the emulated account that AWS does not have.
-    pub fn account(&self) -> &Account {
-        &self.account
-    }
-
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         self.cluster.access().kubeconfig()
@@ -164,8 +166,10 @@ impl World {
         self.dump_kind::<NodePool>("nodepools").await;
         self.dump_kind::<EC2NodeClass>("ec2nodeclasses").await;
         self.dump_kind::<Event>("events").await;
-        let calls = self.account.calls().await.unwrap_or_else(|error| format!("{error:#}"));
-        self.write("aws-calls.json", &calls);
+        if let Some(control) = self.account.control() {
+            let calls = control.calls().await.map(|calls| format!("{calls:#?}"));
+            self.write("aws-calls.txt", &calls.unwrap_or_else(|error| format!("{error:#}")));
+        }
         tracing::error!(folder = %self.folder.display(), "what was there when it failed is in this folder");
     }
 
@@ -194,8 +198,29 @@ impl World {
     /// Ends everything.
     pub async fn stop(mut self) -> Result<()> {
         self.stop_controller().await?;
-        self.kubelets.abort();
+        self.shutdown.cancel();
+        self.kubelets.await.context("the node agent panicked")?;
         self.account.stop().await?;
         self.cluster.stop().await
     }
+}
+
+/// The account as this module's scenarios want it: furnished for one EKS cluster.
+pub fn moto(folder: PathBuf) -> account::Choice {
+    account::Choice::Moto(account::moto::Options {
+        cluster: Some(CLUSTER_NAME.to_owned()),
+        region: REGION.to_owned(),
+        folder: Some(folder),
+        ..account::moto::Options::default()
+    })
+}
+
+/// Tells the account where the cluster's API server is and which authority it has, as EKS would know.
+async fn introduce(cluster: &Cluster, account: &Account) -> Result<()> {
+    let Some(control) = account.control() else { return Ok(()) };
+    let access = cluster.access();
+    let Some(authority) = access.certificate_authority() else {
+        bail!("the kubeconfig embeds no certificate authority, which nodes would need to join");
+    };
+    control.point_cluster(REGION, CLUSTER_NAME, access.server(), &authority).await
 }

@@ -78,18 +78,21 @@ async fn inventory(world: &World) -> Result<BTreeMap<String, String>> {
         found.insert(format!("role {role}"), there.to_string());
     }
     let profiles = aws.iam.list_instance_profiles("/").await?;
-    found.insert("profiles".to_owned(), format!("{:?}", profiles.iter().map(|p| &p.name).collect::<Vec<_>>()));
+    found
+        .insert("profiles".to_owned(), format!("{:?}", profiles.iter().map(|p| &p.name).collect::<Vec<_>>()));
     let queue = optional(aws.sqs.get_queue_url(cluster).await)?.is_some();
     found.insert("queue".to_owned(), queue.to_string());
     let rules = aws.events.list_rules("").await?;
-    found.insert("rules".to_owned(), format!("{:?}", rules.iter().map(|rule| &rule.name).collect::<Vec<_>>()));
+    found
+        .insert("rules".to_owned(), format!("{:?}", rules.iter().map(|rule| &rule.name).collect::<Vec<_>>()));
     let entries = aws.eks.list_access_entries(cluster).await?;
     found.insert("access entries".to_owned(), format!("{entries:?}"));
     let subnets = aws.ec2.describe_subnets(&karpenter_aws_client::ec2::SubnetQuery::default()).await?;
     for subnet in subnets {
         found.insert(format!("subnet {}", subnet.id), format!("{:?}", subnet.tags));
     }
-    let groups = aws.ec2.describe_security_groups(&karpenter_aws_client::ec2::SecurityGroupQuery::default()).await?;
+    let groups =
+        aws.ec2.describe_security_groups(&karpenter_aws_client::ec2::SecurityGroupQuery::default()).await?;
     for group in groups {
         found.insert(format!("security group {}", group.id), format!("{:?}", group.tags));
     }

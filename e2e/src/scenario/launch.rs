@@ -67,9 +67,11 @@ async fn check_machines(world: &World) -> Result<()> {
     for claim in &claims {
         let name = claim.name_any();
         let status = claim.status.as_ref().with_context(|| format!("claim `{name}` has no status"))?;
-        let node_name = status.node_name.as_deref().with_context(|| format!("claim `{name}` has no node name"))?;
+        let node_name =
+            status.node_name.as_deref().with_context(|| format!("claim `{name}` has no node name"))?;
         let node = nodes.iter().find(|node| node.name_any() == node_name);
-        let node = node.with_context(|| format!("claim `{name}` names node `{node_name}`, which does not exist"))?;
+        let node =
+            node.with_context(|| format!("claim `{name}` names node `{node_name}`, which does not exist"))?;
         let id = status.provider_id.as_deref().unwrap_or_default().rsplit('/').next().unwrap_or_default();
         let instance = by_id.get(id).with_context(|| format!("claim `{name}` names instance `{id}`"))?;
         check_node(claim, node, instance)?;
@@ -106,8 +108,14 @@ fn check_node(claim: &NodeClaim, node: &Node, instance: &Instance) -> Result<()>
     let taints: Vec<_> = spec.taints.iter().flatten().map(|taint| taint.key.as_str()).collect();
     ensure!(taints.is_empty(), "node `{name}` still has taints {taints:?}");
     let owners = node.owner_references();
-    ensure!(owners.iter().any(|owner| owner.name == claim.name_any()), "node `{name}` is not owned by its claim");
-    ensure!(node.finalizers().iter().any(|f| f == "karpenter.sh/termination"), "node `{name}` has no finalizer");
+    ensure!(
+        owners.iter().any(|owner| owner.name == claim.name_any()),
+        "node `{name}` is not owned by its claim"
+    );
+    ensure!(
+        node.finalizers().iter().any(|f| f == "karpenter.sh/termination"),
+        "node `{name}` has no finalizer"
+    );
     Ok(())
 }
 

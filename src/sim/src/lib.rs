@@ -2,7 +2,6 @@
 //!
 //! - [`apiserver`]: a Kubernetes API server in memory, spoken to over `kube::Client` or a loopback port;
 //! - [`kubelet`]: a node agent that joins a Node for every running instance, from its user data;
-//! - [`ec2_machines`]: the machines of an AWS account, for that agent;
 //! - [`kube_system`]: stand-ins for the scheduler and the controllers every cluster runs;
 //! - [`VirtualClock`]: time that follows tokio's clock, so a paused clock makes days pass in seconds.
 //!
@@ -11,7 +10,6 @@
 
 pub mod apiserver;
 mod clock;
-pub mod ec2_machines;
 pub mod kube_system;
 pub mod kubelet;
 pub mod userdata;
