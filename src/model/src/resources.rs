@@ -95,8 +95,12 @@ impl Resources {
     /// Adds `other` in place.
     pub fn add(&mut self, other: &Self) {
         for (name, quantity) in &other.0 {
-            let entry = self.0.entry(name.clone()).or_default();
-            *entry = entry.saturating_add(*quantity);
+            match self.0.get_mut(name) {
+                Some(entry) => *entry = entry.saturating_add(*quantity),
+                None => {
+                    self.0.insert(name.clone(), *quantity);
+                }
+            }
         }
     }
 
