@@ -39,7 +39,7 @@ impl Server {
     }
 
     /// Applies defaults, checks the schema, then the CEL rules; returns what is stored or the complaints.
-    fn admit(&self, object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> {
+    fn admit(&self, object: &Value, old: Option<&Value>) -> Outcome {
         let (schema, compiled) = &self.schemas[object["kind"].as_str().unwrap()];
         // Twice, because the crate does not look for defaults inside an object it has just filled in.
         let stored = kube_cel::apply_defaults(schema, &kube_cel::apply_defaults(schema, object));
@@ -52,7 +52,7 @@ impl Server {
         if complaints.is_empty() { Ok(stored) } else { Err(complaints) }
     }
 
-    fn run(&self, case: &cases::Case) -> Result<Value, Vec<String>> {
+    fn run(&self, case: &cases::Case) -> Outcome {
         let (Step::Update(patch) | Step::Status(patch)) = &case.then else {
             return self.admit(&case.object, None);
         };
@@ -76,8 +76,11 @@ fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
-/// Every case with its outcome: what is stored, or the complaints. Computed once for all tests.
-static OUTCOMES: LazyLock<Vec<(cases::Case, Result<Value, Vec<String>>)>> = LazyLock::new(|| {
+/// What is stored, or the complaints.
+type Outcome = Result<Value, Vec<String>>;
+
+/// Every case with its outcome. Computed once for all tests.
+static OUTCOMES: LazyLock<Vec<(cases::Case, Outcome)>> = LazyLock::new(|| {
     let server = Server::new();
     let outcome = |case: cases::Case| {
         let outcome = server.run(&case);
