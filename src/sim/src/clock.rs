@@ -44,7 +44,7 @@ mod tests {
     async fn follows_the_paused_clock_of_tokio() {
         let clock = VirtualClock::starting_at(Timestamp::UNIX_EPOCH);
         assert_eq!(clock.now(), Timestamp::UNIX_EPOCH);
-        tokio::time::advance(Duration::from_secs(86_400)).await;
+        tokio::time::advance(Duration::from_hours(24)).await;
         assert_eq!(clock.now().as_second(), 86_400);
     }
 }

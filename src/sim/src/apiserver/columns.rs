@@ -1,4 +1,4 @@
-//! Columns of `kubectl get`: what each kind shows, as JSONPath or as a small function of the object.
+//! Columns of `kubectl get`: what each kind shows, as `JSONPath` or as a small function of the object.
 //!
 //! kubectl asks the server for a `Table`, so the server must know the columns. Custom kinds bring theirs in
 //! the CustomResourceDefinition; the built-in ones that people look at while debugging are listed here.
@@ -17,7 +17,7 @@ use super::{jsonpath::JsonPath, object};
 pub struct Column {
     /// Heading.
     pub name: String,
-    /// OpenAPI type of the cells: `string`, `integer`, `date`, ...
+    /// `OpenAPI` type of the cells: `string`, `integer`, `date`, ...
     pub kind: String,
     /// 0 is always shown, larger ones only with `-o wide`.
     pub priority: i64,

@@ -1,4 +1,4 @@
-//! The subset of JSONPath that printer columns use: fields, escaped dots, indices and one equality filter.
+//! The subset of `JSONPath` that printer columns use: fields, escaped dots, indices and one equality filter.
 //!
 //! Examples: `.spec.nodeName`, `.metadata.labels.karpenter\.sh/capacity-type`,
 //! `.status.conditions[?(@.type=="Ready")].status`.

@@ -10,6 +10,10 @@ use super::{columns::Column, schema::Schema};
 
 /// One served version of one kind.
 #[derive(Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a kind, as discovery documents list them"
+)]
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: String,

@@ -212,3 +212,6 @@ impl Store {
         (0..5).map(|_| char::from(ALPHABET[self.random.usize(..ALPHABET.len())])).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,9 +44,9 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    /// Merges `change` into the object or, for [`Part::Status`], into its status.
-    pub(super) fn patch(&self, group: &str, plural: &str, of: &Value, part: Part, change: Value) -> bool {
-        let patch = Patch { kind: PatchKind::Merge, body: change };
+    /// Merges `body` into the object or, for [`Part::Status`], into its status.
+    pub(super) fn patch(&self, group: &str, plural: &str, of: &Value, part: Part, body: Value) -> bool {
+        let patch = Patch { kind: PatchKind::Merge, body };
         let key = Key::of(of);
         self.write(|store| {
             let resource = resource(store, group, plural);
@@ -55,7 +55,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Writes `status` when it differs from what the object says.
-    pub(super) fn report(&self, group: &str, plural: &str, of: &Value, status: Value) {
+    pub(super) fn report(&self, group: &str, plural: &str, of: &Value, status: &Value) {
         let says = |(field, value): (&String, &Value)| of["status"].get(field) == Some(value);
         if !status.as_object().into_iter().flatten().all(says) {
             self.patch(group, plural, of, Part::Status, serde_json::json!({"status": status}));

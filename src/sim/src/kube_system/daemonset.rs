@@ -140,5 +140,5 @@ fn report(cluster: &Cluster<'_>, set: &Value, nodes: &[Arc<Value>], own: &[&Arc<
         "numberReady": ready, "numberAvailable": ready, "numberMisscheduled": 0,
         "observedGeneration": number(set, "/metadata/generation"),
     });
-    cluster.report("apps", "daemonsets", set, status);
+    cluster.report("apps", "daemonsets", set, &status);
 }

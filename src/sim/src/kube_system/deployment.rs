@@ -59,7 +59,9 @@ fn roll(cluster: &Cluster<'_>, deployment: &Value, sets: &[Arc<Value>]) {
         }
     };
     if deployment["spec"]["strategy"]["type"] == "Recreate" {
-        old.iter().for_each(|set| scaled(set, 0));
+        for set in &old {
+            scaled(set, 0);
+        }
         if old.iter().all(|set| number(set, "/status/replicas") == 0) {
             scaled(current, number(deployment, "/spec/replicas"));
         }
@@ -179,5 +181,5 @@ fn report(cluster: &Cluster<'_>, deployment: &Value, sets: &[Arc<Value>]) {
             "lastTransitionTime": cluster.timestamp(), "lastUpdateTime": cluster.timestamp(),
         }]);
     }
-    cluster.report("apps", "deployments", deployment, status);
+    cluster.report("apps", "deployments", deployment, &status);
 }

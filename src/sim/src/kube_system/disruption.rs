@@ -51,5 +51,5 @@ fn report(cluster: &Cluster<'_>, budget: &Value, pods: &[Arc<Value>], wanted: &B
         "disruptionsAllowed": allowed.disruptions, "expectedPods": allowed.expected,
         "observedGeneration": number(budget, "/metadata/generation"),
     });
-    cluster.report("policy", "poddisruptionbudgets", budget, status);
+    cluster.report("policy", "poddisruptionbudgets", budget, &status);
 }

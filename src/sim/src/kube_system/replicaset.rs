@@ -70,5 +70,5 @@ fn report(cluster: &Cluster<'_>, set: &Value, pods: &[Arc<Value>]) {
         "replicas": replicas, "fullyLabeledReplicas": replicas, "readyReplicas": ready, "availableReplicas": ready,
         "observedGeneration": number(set, "/metadata/generation"),
     });
-    cluster.report("apps", "replicasets", set, status);
+    cluster.report("apps", "replicasets", set, &status);
 }

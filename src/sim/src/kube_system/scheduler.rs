@@ -65,15 +65,14 @@ fn choose(pod: &Value, candidates: &[Candidate]) -> Result<usize, BTreeMap<Strin
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut best: Option<(i64, usize)> = None;
     for (index, candidate) in candidates.iter().enumerate() {
-        match refusal(pod, candidate, candidates) {
-            Some(reason) => *reasons.entry(reason).or_default() += 1,
-            None => {
-                let room = candidate.room();
-                // Candidates are in order of their names, so ties go to the first name.
-                if best.is_none_or(|(most, _)| room > most) {
-                    best = Some((room, index));
-                }
-            }
+        if let Some(reason) = refusal(pod, candidate, candidates) {
+            *reasons.entry(reason).or_default() += 1;
+            continue;
+        }
+        let room = candidate.room();
+        // Candidates are in order of their names, so ties go to the first name.
+        if best.is_none_or(|(most, _)| room > most) {
+            best = Some((room, index));
         }
     }
     best.map(|(_, index)| index).ok_or(reasons)

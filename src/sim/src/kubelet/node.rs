@@ -155,9 +155,10 @@ fn conditions(now: &str) -> Vec<Value> {
 }
 
 fn ready(is_ready: bool, now: &str) -> Value {
-    let (status, reason, message) = match is_ready {
-        true => ("True", "KubeletReady", "kubelet is posting ready status"),
-        false => ("False", "KubeletNotReady", "container runtime network not ready"),
+    let (status, reason, message) = if is_ready {
+        ("True", "KubeletReady", "kubelet is posting ready status")
+    } else {
+        ("False", "KubeletNotReady", "container runtime network not ready")
     };
     json!({
         "type": "Ready", "status": status, "reason": reason, "message": message,

@@ -32,13 +32,8 @@ pub(super) fn options(words: &[String]) -> Vec<(&str, &str)> {
     for (index, word) in words.iter().enumerate() {
         let Some(name) = word.strip_prefix('-') else { continue };
         let name = name.trim_start_matches('-');
-        match name.split_once('=') {
-            Some((name, value)) => options.push((name, value)),
-            None => {
-                let next = words.get(index + 1).filter(|next| !next.starts_with('-'));
-                options.push((name, next.map_or("", String::as_str)));
-            }
-        }
+        let next = words.get(index + 1).filter(|next| !next.starts_with('-'));
+        options.push(name.split_once('=').unwrap_or((name, next.map_or("", String::as_str))));
     }
     options
 }

@@ -57,11 +57,10 @@ spec:
 "#;
 
 fn archive(parts: &[(&str, &str)]) -> String {
-    let mut text = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n".to_owned();
-    for (kind, body) in parts {
-        text += &format!("--//\nContent-Type: {kind}\n\n{body}\n");
-    }
-    text + "--//--\n"
+    let head = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n";
+    let part = |(kind, body): &(&str, &str)| format!("--//\nContent-Type: {kind}\n\n{body}\n");
+    let parts: Vec<String> = parts.iter().map(part).collect();
+    format!("{head}\n{}--//--\n", parts.concat())
 }
 
 const SCRIPT: &str = "#!/bin/bash -xe

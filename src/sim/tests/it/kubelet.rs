@@ -8,6 +8,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::{
+    apps::v1::Deployment,
     coordination::v1::Lease,
     core::v1::{Node, Pod},
 };
@@ -15,15 +16,17 @@ use karpenter_model::{Quantity, Resources, clock::Clock};
 use karpenter_sim::{
     VirtualClock,
     apiserver::ApiServer,
+    kube_system,
     kubelet::{Agent, Behaviour, Machine, MachineState, Machines, Options},
 };
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
 };
+use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::world::pod;
+use crate::world::{pod, typed};
 
 #[derive(Default)]
 struct Account(Mutex<Vec<Machine>>);
@@ -217,4 +220,42 @@ async fn without_the_cloud_part_the_node_stays() {
     seconds(300).await;
     assert!(world.nodes().get_opt(&name).await.expect("answered").is_some());
     assert_eq!(world.clock.now(), "2026-01-01T00:06:00Z".parse::<Timestamp>().expect("a time"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_runs_on_machines_that_arrive_later() {
+    let world = World::new(Options::default());
+    let shutdown = CancellationToken::new();
+    let (server, token) = (world.server.clone(), shutdown.clone());
+    tokio::spawn(async move { kube_system::run(&server, kube_system::Options::default(), token).await });
+    let _running = shutdown.drop_guard();
+    let deployments: Api<Deployment> = Api::default_namespaced(world.server.client());
+    let deployment = json!({"metadata": {"name": "web"}, "spec": {
+        "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [
+            {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}}});
+    deployments.create(&PostParams::default(), &typed(deployment)).await.expect("created");
+    let ready = async || {
+        let status = deployments.get("web").await.expect("found").status.unwrap_or_default();
+        status.ready_replicas.unwrap_or(0)
+    };
+    for id in ["i-1", "i-2", "i-3"] {
+        world.launch(
+            id,
+            &USER_DATA.replace(
+                "registerWithTaints: [{key: karpenter.sh/unregistered, effect: NoExecute}]",
+                "registerWithTaints: []",
+            ),
+        );
+    }
+    seconds(35).await;
+    assert_eq!(ready().await, 0, "registered, not ready yet");
+    seconds(20).await;
+    assert_eq!(ready().await, 3);
+    let nodes = world.nodes().list(&ListParams::default()).await.expect("listed").items;
+    let taints: usize = nodes.iter().filter_map(|n| n.spec.as_ref()?.taints.as_ref()).map(Vec::len).sum();
+    assert_eq!(taints, 0, "the not-ready taint is taken off");
+    world.agent.behave("i-1", Behaviour::Silent);
+    seconds(60 + 300 + 60).await;
+    assert_eq!(world.ready("i-1.ec2.internal").await, "Unknown");
 }

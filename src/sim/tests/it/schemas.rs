@@ -25,12 +25,15 @@ fn serving_custom_kinds() -> ApiServer {
 
 fn api(server: &ApiServer, version: &str, kind: &str) -> Api<DynamicObject> {
     let (group, version) = version.split_once('/').expect("a custom kind");
-    let plural = match kind {
-        "EC2NodeClass" => "ec2nodeclasses".to_owned(),
-        kind => format!("{}s", kind.to_lowercase()),
-    };
-    let kind = GroupVersionKind::gvk(group, version, kind);
-    Api::all_with(server.client(), &ApiResource::from_gvk_with_plural(&kind, &plural))
+    let definitions = crd::crd_values();
+    let definition = definitions.iter().find(|d| d["spec"]["names"]["kind"] == kind).expect("a known kind");
+    let plural = definition["spec"]["names"]["plural"].as_str().expect("a plural name");
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+    if definition["spec"]["scope"] == "Namespaced" {
+        Api::default_namespaced_with(server.client(), &resource)
+    } else {
+        Api::all_with(server.client(), &resource)
+    }
 }
 
 async fn play(server: &ApiServer, object: &Value, then: &Step) -> Result<Value, String> {

@@ -83,8 +83,8 @@ async fn finalizers_hold_an_object_until_the_last_is_removed() {
     assert!(held.metadata.deletion_timestamp.is_some());
     let more = json!({"metadata": {"finalizers": ["a/b", "c/d"]}});
     assert_eq!(code(nodes.patch("n", &PatchParams::default(), &Patch::Merge(more)).await), 422);
-    let none = json!({"metadata": {"finalizers": null}});
-    nodes.patch("n", &PatchParams::default(), &Patch::Merge(none)).await.expect("patched");
+    let released = json!({"metadata": {"finalizers": null}});
+    nodes.patch("n", &PatchParams::default(), &Patch::Merge(released)).await.expect("patched");
     assert!(nodes.get_opt("n").await.expect("answered").is_none());
 }
 

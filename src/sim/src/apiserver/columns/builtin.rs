@@ -18,7 +18,7 @@ pub(crate) fn columns_of(group: &str, plural: &str) -> Vec<Column> {
         ],
         ("", "nodes") => vec![computed("Status", node_status), computed("Roles", node_roles)],
         ("", "namespaces") => vec![path("Status", "string", ".status.phase")],
-        ("", "events") | ("events.k8s.io", "events") => return event_columns(),
+        ("" | "events.k8s.io", "events") => return event_columns(),
         ("", "services") => {
             vec![path("Type", "string", ".spec.type"), path("Cluster-IP", "string", ".spec.clusterIP")]
         }

@@ -83,7 +83,7 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
         return None;
     }
     let stored = served.iter().flat_map(|r| entries(r));
-    let entries: Vec<Value> = stored.chain(Review::of_group(group).map(|kind| review(kind))).collect();
+    let entries: Vec<Value> = stored.chain(Review::of_group(group).map(review)).collect();
     let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": entries}))
 }

@@ -125,30 +125,14 @@ fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
-        let escaped = || {
-            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
-            u8::from_str_radix(digits, 16).ok()
+        let escaped = || u8::from_str_radix(std::str::from_utf8(tail.get(..2)?).ok()?, 16).ok();
+        let (byte, tail) = match first {
+            b'%' => escaped().map_or((first, tail), |byte| (byte, &tail[2..])),
+            b'+' => (b' ', tail),
+            other => (other, tail),
         };
-        rest = match first {
-            b'%' => match escaped() {
-                Some(byte) => {
-                    bytes.push(byte);
-                    &tail[2..]
-                }
-                None => {
-                    bytes.push(first);
-                    tail
-                }
-            },
-            b'+' => {
-                bytes.push(b' ');
-                tail
-            }
-            other => {
-                bytes.push(other);
-                tail
-            }
-        };
+        bytes.push(byte);
+        rest = tail;
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

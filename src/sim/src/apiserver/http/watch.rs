@@ -27,7 +27,7 @@ use crate::apiserver::{
 };
 
 /// Longest watch when the client does not say, as in kube-apiserver.
-const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+const TIMEOUT: Duration = Duration::from_mins(30);
 
 struct Watch {
     server: ApiServer,
@@ -85,15 +85,14 @@ impl Watch {
         let from = query.get("resourceVersion");
         let lists = initial == "true" || (initial.is_empty() && matches!(from, "" | "0"));
         if !lists {
-            if !matches!(from, "" | "0") {
-                self.cursor = from.parse().map_err(|_| {
-                    Refusal::bad_request(format!(
-                        "Invalid value: \"{from}\": resourceVersion is not a number"
-                    ))
-                })?;
-            } else {
-                self.cursor = self.server.read(Store::revision);
-            }
+            let malformed = |_| {
+                let why = "resourceVersion is not a number";
+                Refusal::bad_request(format!("Invalid value: \"{from}\": {why}"))
+            };
+            self.cursor = match from {
+                "" | "0" => self.server.read(Store::revision),
+                revision => revision.parse().map_err(malformed)?,
+            };
             return Ok(());
         }
         let query = ListQuery {

@@ -89,10 +89,11 @@ fn conflicts(
         for path in fields::from_fields_v1(&other["fieldsV1"]) {
             if differs(current, request, &path, wanted) {
                 let manager = object::text(other, "/manager");
+                let steps: Vec<&str> = path.iter().map(|step| step.trim_start_matches("f:")).collect();
                 causes.push(Cause {
                     reason: "FieldManagerConflict".to_owned(),
                     message: format!("conflict with \"{manager}\""),
-                    field: path.iter().map(|s| format!(".{}", s.trim_start_matches("f:"))).collect(),
+                    field: format!(".{}", steps.join(".")),
                 });
             }
         }

@@ -32,9 +32,9 @@ pub enum Error {
 }
 
 /// `target` with all operations of `patch` applied, or the first reason why not.
-pub(crate) fn patched(target: &Value, patch: &Value) -> Result<Value, Error> {
+pub(crate) fn apply(target: &Value, operations: &Value) -> Result<Value, Error> {
     let malformed = |operation, why| Error::Malformed { operation, why };
-    let operations = patch.as_array().ok_or_else(|| malformed(0, "a list of operations is expected"))?;
+    let operations = operations.as_array().ok_or_else(|| malformed(0, "a list of operations is expected"))?;
     let mut result = target.clone();
     for (index, operation) in operations.iter().enumerate() {
         let text = |field: &str| operation.get(field).and_then(Value::as_str);
@@ -72,18 +72,18 @@ pub(crate) fn patched(target: &Value, patch: &Value) -> Result<Value, Error> {
 }
 
 fn add(target: &mut Value, path: &str, value: Value) -> Option<()> {
-    let Some((parent, last)) = path.rsplit_once('/') else {
+    let Some((parent, token)) = path.rsplit_once('/') else {
         *target = value;
         return path.is_empty().then_some(());
     };
     match target.pointer_mut(parent)? {
         Value::Object(map) => {
-            map.insert(unescape(last), value);
+            map.insert(unescape(token), value);
         }
-        Value::Array(list) if last == "-" => list.push(value),
-        Value::Array(list) => {
-            let index = last.parse().ok().filter(|&index| index <= list.len())?;
-            list.insert(index, value);
+        Value::Array(entries) if token == "-" => entries.push(value),
+        Value::Array(entries) => {
+            let index = token.parse().ok().filter(|&index| index <= entries.len())?;
+            entries.insert(index, value);
         }
         _ => return None,
     }
@@ -91,12 +91,12 @@ fn add(target: &mut Value, path: &str, value: Value) -> Option<()> {
 }
 
 fn remove(target: &mut Value, path: &str) -> Option<Value> {
-    let (parent, last) = path.rsplit_once('/')?;
+    let (parent, token) = path.rsplit_once('/')?;
     match target.pointer_mut(parent)? {
-        Value::Object(map) => map.shift_remove(&unescape(last)),
-        Value::Array(list) => {
-            let index = last.parse().ok().filter(|&index| index < list.len())?;
-            Some(list.remove(index))
+        Value::Object(map) => map.shift_remove(&unescape(token)),
+        Value::Array(entries) => {
+            let index = token.parse().ok().filter(|&index| index < entries.len())?;
+            Some(entries.remove(index))
         }
         _ => None,
     }
@@ -135,7 +135,7 @@ mod tests {
             (json!([{"op": "test", "path": "/l/0", "value": 1}]), target.clone()),
         ];
         for (patch, expected) in cases {
-            assert_eq!(patched(&target, &patch), Ok(expected), "{patch}");
+            assert_eq!(apply(&target, &patch), Ok(expected), "{patch}");
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
             json!([{"op": "jump", "path": "/l"}]),
             json!({"op": "add"}),
         ] {
-            assert!(patched(&target, &patch).is_err(), "{patch}");
+            assert!(apply(&target, &patch).is_err(), "{patch}");
         }
     }
 }

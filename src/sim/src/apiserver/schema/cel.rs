@@ -35,6 +35,7 @@ fn cause(object: &Value, error: &ValidationError) -> Cause {
 
 /// The value at a path such as `spec.requirements[0].key`, `Null` when the path uses other notations.
 fn value_at(object: &Value, path: &str) -> Value {
-    let pointer: String = path.split(['.', '[']).map(|s| format!("/{}", s.trim_end_matches(']'))).collect();
+    let steps: Vec<&str> = path.split(['.', '[']).map(|step| step.trim_end_matches(']')).collect();
+    let pointer = format!("/{}", steps.join("/"));
     if path.is_empty() { object.clone() } else { object.pointer(&pointer).cloned().unwrap_or_default() }
 }

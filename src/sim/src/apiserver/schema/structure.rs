@@ -56,11 +56,13 @@ fn check_type(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>
     if !fits {
         let expected = schema["type"].as_str().unwrap_or("integer,string");
         let at = if path.is_empty() { "<nil>" } else { path };
-        let mut cause = Cause::invalid(at, &Value::String(actual.to_owned()), "");
-        cause.reason = "FieldValueTypeInvalid".to_owned();
-        cause.message =
-            format!("Invalid value: \"{actual}\": {path} in body must be of type {expected}: \"{actual}\"");
-        causes.push(cause);
+        causes.push(Cause {
+            reason: "FieldValueTypeInvalid".to_owned(),
+            message: format!(
+                "Invalid value: \"{actual}\": {path} in body must be of type {expected}: \"{actual}\""
+            ),
+            field: at.to_owned(),
+        });
     }
     fits
 }

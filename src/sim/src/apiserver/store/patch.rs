@@ -71,7 +71,7 @@ impl Store {
         let current = versions::to_served(resource, &*self.find(resource, key)?);
         let mut patched = match patch.kind {
             PatchKind::Merge => merge::merged(&current, &patch.body),
-            PatchKind::Json => json_patch::patched(&current, &patch.body)
+            PatchKind::Json => json_patch::apply(&current, &patch.body)
                 .map_err(|error| Refusal::json_patch(resource, &key.name, &error))?,
             PatchKind::Strategic | PatchKind::Apply => strategic::merged(&current, &patch.body)?,
         };

@@ -59,7 +59,7 @@ impl Store {
         if let Some(schema) = &resource.schema {
             schema.admit(resource, &mut object, Some(&current), options.strict)?;
         }
-        self.write_over(resource, key, &current, object)
+        Ok(self.write_over(resource, key, &current, object))
     }
 
     fn write_over(
@@ -68,11 +68,11 @@ impl Store {
         key: &Key,
         current: &Arc<Value>,
         mut object: Value,
-    ) -> Result<Arc<Value>, Refusal> {
+    ) -> Arc<Value> {
         let version = current["metadata"]["resourceVersion"].clone();
         object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), version);
         if same_but_for_managers(&object, current) {
-            return Ok(current.clone());
+            return current.clone();
         }
         if resource.counts_generations && spec_of(resource, &object) != spec_of(resource, current) {
             let generation = current["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
@@ -86,7 +86,7 @@ impl Store {
         if released && !resource.is_core("namespaces") {
             self.erase(&resource.table(), key);
         }
-        Ok(stored)
+        stored
     }
 }
 
