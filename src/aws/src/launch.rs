@@ -5,6 +5,7 @@
 //! the same instance.
 
 pub mod bootstrap;
+pub mod check;
 pub mod filter;
 pub mod fleet;
 pub mod group;

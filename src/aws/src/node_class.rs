@@ -45,6 +45,13 @@ impl NodeClassStore {
         self.inner.write().unwrap_or_else(PoisonError::into_inner).classes.remove(name);
     }
 
+    /// A complete list has been read: objects of other names are gone.
+    pub fn synced(&self, names: &std::collections::BTreeSet<String>) {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.classes.retain(|name, _| names.contains(name));
+        inner.synced = true;
+    }
+
     /// Replaces everything with a complete list.
     pub fn replace(&self, classes: impl IntoIterator<Item = EC2NodeClass>) {
         let classes = classes

@@ -1,0 +1,245 @@
+//! Proving that a NodeClass can be launched, without launching anything (spec aws-provider 12.2).
+//!
+//! A real launch template is made for one instance type, then a fleet and single instances are asked for as dry
+//! runs. What is missing is found before the first pod waits for it: a permission, a profile, too much user data.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use karpenter_api::EC2NodeClass;
+use karpenter_api::conditions::ec2nodeclass as reasons;
+use karpenter_api::ec2nodeclass::{Ami, Ec2NodeClassStatus};
+use karpenter_api::labels::aws;
+use karpenter_aws_client::ec2::{
+    CapacityKind, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateSpec, OnDemandAllocation,
+    RunInstancesRequest, RunInterface, TagSpecification, TaggedKind,
+};
+use karpenter_aws_client::error::LaunchFailure;
+use karpenter_aws_client::{Error, Kind};
+use karpenter_model::label::Labels;
+use karpenter_model::{CapacityType, InstanceType, Pool, Requirements, resources};
+
+use super::{Launcher, bootstrap, filter, template};
+use crate::class_view::ClassView;
+use crate::image::family::FamilyTraits;
+use crate::image::image_for;
+use crate::tags;
+
+/// Types tried when no pool says what it needs.
+const FALLBACK: [&str; 2] = ["m5.large", "m6g.large"];
+
+/// What the dry runs showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything a launch needs is allowed.
+    Passed,
+    /// A launch would fail; reason and message of the condition.
+    Failed {
+        /// Condition reason.
+        reason: &'static str,
+        /// What is wrong and what to do.
+        message: String,
+    },
+}
+
+/// Why there is no verdict; it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum Unclear {
+    /// AWS did not answer in a way that says anything about the NodeClass.
+    #[error(transparent)]
+    Aws(#[from] Error),
+    /// There is nothing to try with.
+    #[error("{0}")]
+    Incomplete(String),
+}
+
+impl Launcher {
+    /// Tries out a NodeClass whose status is resolved.
+    ///
+    /// # Errors
+    /// [`Unclear`] when the answer does not depend on the NodeClass; the condition is then left alone.
+    pub async fn check(
+        &self,
+        class: &EC2NodeClass,
+        types: &[Arc<InstanceType>],
+        pools: &[Arc<Pool>],
+    ) -> Result<Verdict, Unclear> {
+        let incomplete = |what: &str| Unclear::Incomplete(what.to_owned());
+        let status = class.status.as_ref().ok_or_else(|| incomplete("the node class has no status"))?;
+        let view = ClassView::new(class);
+        let (chosen, ami) = self
+            .choose(&view, status, types, pools)
+            .ok_or_else(|| incomplete("no instance type fits both the node class and one of its images"))?;
+        let tags = tags::of_launch(&class.spec, view.name(), &self.settings.cluster_name, "")
+            .map_err(|error| Unclear::Incomplete(error.to_string()))?;
+        let spec = self.trial_template(&view, status, &chosen, ami, pools, &tags)?;
+        if let Err(error) = self.templates.ensure(&spec).await {
+            return refused(error, reasons::REASON_CREATE_LAUNCH_TEMPLATE_AUTH, "ec2:CreateLaunchTemplate");
+        }
+        let fleet = fleet(&spec, status, &chosen, &tags);
+        if let Err(error) = self.clients.ec2.dry_run_create_fleet(&fleet).await {
+            return refused(error, reasons::REASON_CREATE_FLEET_AUTH, "ec2:CreateFleet");
+        }
+        self.run_instances(&spec, status, &chosen, &tags).await
+    }
+
+    /// A subnet that works is enough; if none does, the first one's answer counts.
+    async fn run_instances(
+        &self,
+        spec: &LaunchTemplateSpec,
+        status: &Ec2NodeClassStatus,
+        chosen: &InstanceType,
+        tags: &BTreeMap<String, String>,
+    ) -> Result<Verdict, Unclear> {
+        let mut first = None;
+        let kinds = [TaggedKind::Instance, TaggedKind::Volume, TaggedKind::NetworkInterface];
+        for subnet in &status.subnets {
+            let interfaces = spec.data.network_interfaces.iter().map(|interface| RunInterface {
+                subnet: subnet.id.as_str().into(),
+                interface: interface.clone(),
+            });
+            let request = RunInstancesRequest {
+                launch_template: spec.name.clone(),
+                instance_type: chosen.name.as_str().into(),
+                interfaces: interfaces.collect(),
+                tags: kinds.map(|kind| TagSpecification { kind, tags: tags.clone() }).to_vec(),
+            };
+            match self.clients.ec2.dry_run_run_instances(&request).await {
+                Ok(()) => return Ok(Verdict::Passed),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        match first {
+            Some(error) => refused(error, reasons::REASON_RUN_INSTANCES_AUTH, "ec2:RunInstances"),
+            None => Err(Unclear::Incomplete("the node class has no resolved subnets".to_owned())),
+        }
+    }
+
+    /// A type the NodeClass and one of its pools accept, together with its image; types with a standard image
+    /// come first, because images for accelerators have big disks.
+    fn choose<'a>(
+        &self,
+        view: &ClassView<'_>,
+        status: &'a Ec2NodeClassStatus,
+        types: &[Arc<InstanceType>],
+        pools: &[Arc<Pool>],
+    ) -> Option<(Arc<InstanceType>, &'a Ami)> {
+        let usable: Vec<&Arc<InstanceType>> =
+            types.iter().filter(|one| one.offerings.iter().any(|offering| offering.available)).collect();
+        let wanted: Vec<&Arc<InstanceType>> =
+            usable.iter().copied().filter(|one| pools.iter().any(|pool| self.accepts(pool, one))).collect();
+        let fallback = || {
+            let known: Vec<_> =
+                usable.iter().copied().filter(|one| FALLBACK.contains(&one.name.as_str())).collect();
+            if known.is_empty() { usable.clone() } else { known }
+        };
+        let candidates = if wanted.is_empty() || view.family.windows() { fallback() } else { wanted };
+        let with_image: Vec<_> = candidates
+            .into_iter()
+            .filter_map(|one| Some((Arc::clone(one), image_for(&status.amis, &one.requirements, &self.registry)?)))
+            .collect();
+        with_image
+            .iter()
+            .find(|(_, ami)| ami.requirements.iter().all(|requirement| !needs_accelerator(requirement)))
+            .or_else(|| with_image.first())
+            .cloned()
+    }
+
+    fn accepts(&self, pool: &Pool, instance_type: &InstanceType) -> bool {
+        let mut requirements = pool.template.requirements.clone();
+        requirements.add_all(&Requirements::from_labels(&self.registry, &pool.template.labels));
+        requirements.intersects(&instance_type.requirements).is_ok()
+    }
+
+    fn trial_template(
+        &self,
+        view: &ClassView<'_>,
+        status: &Ec2NodeClassStatus,
+        chosen: &InstanceType,
+        ami: &Ami,
+        pools: &[Arc<Pool>],
+        tags: &BTreeMap<String, String>,
+    ) -> Result<LaunchTemplateSpec, Unclear> {
+        let profile = status.instance_profile.as_deref();
+        let profile = profile.ok_or_else(|| Unclear::Incomplete("no instance profile is resolved".to_owned()))?;
+        let dedicated = pools.iter().any(|pool| {
+            let tenancy = pool.template.requirements.get(aws::INSTANCE_TENANCY);
+            tenancy.is_some_and(|tenancy| tenancy.allows("dedicated"))
+                || filter::dedicated(&pool.template.requirements)
+        });
+        let labels = Labels::new();
+        let user_data = bootstrap::user_data(bootstrap::Inputs {
+            settings: &self.settings,
+            view,
+            service_cidr: self.cluster.service_cidr(),
+            pods: u32::try_from(chosen.capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default(),
+            capacity_type: CapacityType::OnDemand,
+            labels: &labels,
+            taints: &[],
+            startup_taints: &[],
+        });
+        let user_data = user_data.map_err(|error| Unclear::Incomplete(error.to_string()))?;
+        self.observer.user_data(view.name(), user_data.len());
+        Ok(template::template(template::Inputs {
+            spec: &view.class.spec,
+            family: view.family,
+            security_groups: status.security_groups.iter().map(|group| group.id.as_str().into()).collect(),
+            instance_profile: profile,
+            image: &ami.id,
+            user_data,
+            tags,
+            capacity_type: CapacityType::OnDemand,
+            dedicated,
+            efa: 0,
+            enclave: false,
+            ipv6: self.settings.ipv6(),
+            reserved_capacity: self.settings.reserved_capacity,
+            region: &self.clients.region,
+        }))
+    }
+}
+
+fn needs_accelerator(requirement: &karpenter_api::Requirement) -> bool {
+    requirement.operator == karpenter_api::Operator::Exists
+        && [aws::INSTANCE_GPU_COUNT, aws::INSTANCE_ACCELERATOR_COUNT].contains(&requirement.key.as_str())
+}
+
+fn fleet(
+    spec: &LaunchTemplateSpec,
+    status: &Ec2NodeClassStatus,
+    chosen: &InstanceType,
+    tags: &BTreeMap<String, String>,
+) -> FleetRequest {
+    let overrides = status.subnets.iter().map(|subnet| FleetOverride {
+        instance_type: chosen.name.as_str().into(),
+        subnet: subnet.id.as_str().into(),
+        zone: Some(subnet.zone.as_str().into()),
+        image: spec.data.image.clone(),
+        priority_nanos: None,
+    });
+    let kinds = [TaggedKind::Instance, TaggedKind::Volume, TaggedKind::Fleet];
+    FleetRequest {
+        client_token: None,
+        capacity: CapacityKind::OnDemand(OnDemandAllocation::LowestPrice),
+        target: 1,
+        configs: vec![FleetConfig { launch_template: spec.name.clone(), overrides: overrides.collect() }],
+        tags: kinds.map(|kind| TagSpecification { kind, tags: tags.clone() }).to_vec(),
+        context: None,
+    }
+}
+
+/// A refusal that says something about the NodeClass is a verdict, everything else is tried again.
+fn refused(error: Error, reason: &'static str, action: &str) -> Result<Verdict, Unclear> {
+    let failure = LaunchFailure::of(&error.code_and_message());
+    if failure == LaunchFailure::UserDataSizeLimitExceeded {
+        let reason = reasons::REASON_USER_DATA_SIZE;
+        let message = format!("rendered user data is larger than EC2 accepts: {}", error.message);
+        return Ok(Verdict::Failed { reason, message });
+    }
+    if error.kind != Kind::Denied {
+        return Err(error.into());
+    }
+    let hint = failure.hint().unwrap_or("add the missing statement to the controller role's policies");
+    let message = format!("controller is not authorized to call {action}: {}; {hint}", error.message);
+    Ok(Verdict::Failed { reason, message })
+}

@@ -1,0 +1,90 @@
+//! What the provider knows survives an AWS that answers with errors or with nothing.
+
+use karpenter_aws::prices::Source;
+use karpenter_aws_client::Kind;
+use karpenter_aws_client::memory::Fault;
+use karpenter_cloud::Provider;
+
+use crate::world::{World, pool};
+
+#[tokio::test]
+async fn prices_know_their_source_and_survive_failed_refreshes() {
+    let world = World::new().await;
+    let prices = &world.provider.prices;
+    let before = prices.book();
+    let price = before.on_demand("m5.large").expect("is priced");
+    assert!(matches!(before.on_demand_source, Source::Aws(_)));
+    assert_eq!(before.on_demand("no.such"), None, "unpriced is not free");
+    let spot = before.spot("m5.large", "us-west-2a").expect("is priced");
+    assert!(spot < price);
+    assert_eq!(before.spot("m5.large", "us-west-2z"), None);
+    world.account.inject(Fault::fail("GetProducts", "InternalError"));
+    assert!(prices.refresh_on_demand().await.is_err());
+    assert_eq!(prices.book().on_demand("m5.large"), Some(price));
+    assert_eq!(prices.book().revision, before.revision);
+}
+
+#[tokio::test]
+async fn before_the_first_refresh_prices_are_estimates_in_a_sensible_order() {
+    let world = World::new().await;
+    let fresh = world.restarted().await;
+    let known = fresh.catalogue.contents();
+    let guess = |name: &str| karpenter_aws::prices::estimate::estimate(&known.types[name]);
+    assert!(guess("m5.large") < guess("m5.xlarge"));
+    assert!(guess("c5.large") < guess("m5.large"));
+    assert!(guess("m7g.large") < guess("m5.large"));
+    assert!(guess("g5.xlarge") > guess("m5.xlarge"));
+}
+
+#[tokio::test]
+async fn the_catalogue_survives_failed_refreshes() {
+    let world = World::new().await;
+    let before = world.provider.instance_types(&pool()).await.expect("lists");
+    world.account.inject(Fault::fail("DescribeInstanceTypes", "RequestLimitExceeded"));
+    assert!(world.provider.refresh_catalogue().await.is_err());
+    let after = world.provider.instance_types(&pool()).await.expect("lists");
+    assert!(std::sync::Arc::ptr_eq(&before, &after), "nothing is built again either");
+}
+
+#[tokio::test]
+async fn a_throttled_image_parameter_is_an_error_and_not_a_missing_image() {
+    let mut world = World::new().await;
+    world.class.metadata.generation = Some(2);
+    let fresh = world.restarted().await;
+    world.account.inject(Fault::fail("GetParameter", "ThrottlingException").times(1));
+    let failed = fresh.images.resolve(&world.class, "1.33").await.expect_err("one parameter is not known");
+    assert!(failed.to_string().contains("ThrottlingException"), "{failed}");
+    let amis = fresh.images.resolve(&world.class, "1.33").await.expect("is asked again");
+    assert_eq!(Some(amis), world.class.status.map(|status| status.amis));
+}
+
+#[tokio::test]
+async fn profiles_are_made_once_replaced_on_another_role_and_collected_when_unused() {
+    let mut world = World::new().await;
+    let first = world.class.status.as_ref().unwrap().instance_profile.clone().unwrap();
+    let again = world.restarted().await;
+    assert_eq!(again.profiles.ensure(&world.class).await.unwrap().as_ref(), Some(&first));
+    assert_eq!(world.account.calls().count("CreateInstanceProfile"), 1);
+    world.class.spec.role = Some("/team/other-role".to_owned());
+    let failed = world.provider.profiles.ensure(&world.class).await.expect_err("no such role");
+    assert_eq!(failed.kind, Kind::NotFound, "{failed}");
+    let role = karpenter_aws_client::iam::RoleSpec {
+        name: "other-role".into(),
+        path: "/team/".into(),
+        description: String::new(),
+        trust: crate::world::TRUST.into(),
+        permissions_boundary: None,
+        tags: Default::default(),
+    };
+    world.account.clients().iam.create_role(&role).await.unwrap();
+    world.clock.advance(std::time::Duration::from_secs(61));
+    let second = world.provider.profiles.ensure(&world.class).await.unwrap().unwrap();
+    assert_ne!(first, second, "running nodes keep the profile they have");
+    let in_use = [second.clone()].into();
+    assert_eq!(world.provider.profiles.collect(&in_use).await.unwrap(), 0, "claims may be about to use it");
+    world.clock.advance(std::time::Duration::from_secs(3_600));
+    assert_eq!(world.provider.profiles.collect(&in_use).await.unwrap(), 1);
+    world.provider.profiles.delete_of_class(&world.class).await.expect("deletes");
+    let left = world.account.clients().iam.list_instance_profiles("/karpenter/").await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}

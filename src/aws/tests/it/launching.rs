@@ -1,0 +1,237 @@
+//! Launches: what is asked for, what is learnt from refusals, what a claim is told.
+
+use std::time::Duration;
+
+use karpenter_api::ec2nodeclass::AmiFamily;
+use karpenter_api::{annotations, labels};
+use karpenter_aws_client::memory::{Fault, OfferingSelector, Options};
+use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
+use karpenter_model::CapacityType;
+
+use crate::world::{World, one_of, pool, request, request_with};
+
+fn on_demand(claim: &str) -> LaunchRequest {
+    request_with(claim, one_of(labels::CAPACITY_TYPE, &["on-demand"]))
+}
+
+#[tokio::test]
+async fn an_instance_carries_what_the_claim_needs_and_its_owners_tags() {
+    let world = World::new().await;
+    let instance = world.provider.launch(&request("web-1")).await.expect("launches");
+    assert_eq!(instance.capacity_type, CapacityType::Spot, "spot before on-demand");
+    for (key, value) in [
+        (labels::CAPACITY_TYPE, "spot"),
+        (labels::NODEPOOL, "web"),
+        (labels::ARCH, "amd64"),
+        (labels::OS, "linux"),
+        (labels::REGION, "us-west-2"),
+        (labels::aws::INSTANCE_TENANCY, "default"),
+        (labels::ZONE, instance.zone.as_str()),
+        (labels::INSTANCE_TYPE, instance.instance_type.as_str()),
+    ] {
+        assert_eq!(instance.labels.get(key).map(|value| value.as_str()), Some(value), "{key}");
+    }
+    assert!(instance.labels.contains_key(labels::aws::ZONE_ID));
+    assert!(!instance.labels.contains_key(labels::aws::CAPACITY_RESERVATION_ID));
+    assert_eq!(instance.annotations.len(), 3, "{:?}", instance.annotations);
+    assert_eq!(instance.annotations[annotations::aws::EC2_NODE_CLASS_HASH_VERSION], "v5");
+    assert!(instance.capacity.iter().all(|(_, quantity)| !quantity.is_zero()));
+    let launched = world.account.instances().remove(0);
+    for key in ["kubernetes.io/cluster/demo", "eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim"] {
+        assert!(launched.tags.contains_key(key), "{key} in {:?}", launched.tags);
+    }
+    world.settle();
+    let read = world.provider.instance(&instance.provider_id, Read::Consistent).await.expect("is read");
+    assert_eq!(read.labels, instance.labels);
+    assert_eq!(read.capacity, instance.capacity);
+    assert_eq!(read.annotations, instance.annotations);
+}
+
+#[tokio::test]
+async fn user_data_reaches_the_instance() {
+    let world = World::new().await;
+    world.provider.launch(&request("web-1")).await.expect("launches");
+    let id = world.account.instances().remove(0).id;
+    let text = world.account.user_data(&id).expect("has user data").expose().to_owned();
+    for part in [
+        "apiServerEndpoint: https://demo.example",
+        "name: demo",
+        "maxPods: 29",
+        "karpenter.sh/unregistered",
+        "karpenter.sh/nodepool=web",
+        "karpenter.sh/capacity-type=spot",
+        "karpenter.sh/do-not-sync-taints=true",
+        "\"10.100.0.10\"",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn without_spot_capacity_the_next_launch_is_on_demand() {
+    let world = World::new().await;
+    let spot = OfferingSelector { spot: Some(true), ..Default::default() };
+    world.account.limit_capacity(spot, 0);
+    let failed = world.provider.launch(&request("web-1")).await.expect_err("no spot capacity");
+    assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
+    let second = world.provider.launch(&request("web-2")).await.expect("falls back");
+    assert_eq!(second.capacity_type, CapacityType::OnDemand);
+    world.clock.advance(Duration::from_secs(200));
+    let third = world.provider.launch(&request("web-3")).await.expect_err("spot is tried again");
+    assert_eq!(third.kind, Kind::NoCapacity, "{third}");
+}
+
+#[tokio::test]
+async fn a_missing_spot_role_takes_out_spot_and_says_what_to_do() {
+    let options = Options { zones: 2, spot_service_linked_role: false, ..Options::default() };
+    let world = World::with(options, |_| {}).await;
+    let failed = world.provider.launch(&request("web-1")).await.expect_err("no role for spot");
+    assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
+    assert_eq!(failed.reason.as_deref(), Some("SpotSLRCreationFailed"));
+    assert!(failed.to_string().contains("spot.amazonaws.com"), "{failed}");
+    let second = world.provider.launch(&request("web-2")).await.expect("falls back");
+    assert_eq!(second.capacity_type, CapacityType::OnDemand);
+}
+
+#[tokio::test]
+async fn throttling_is_told_apart_from_lack_of_capacity() {
+    let world = World::new().await;
+    world.account.inject(Fault::fail("CreateFleet", "RequestLimitExceeded").times(1));
+    let failed = world.provider.launch(&on_demand("web-1")).await.expect_err("throttled");
+    assert_eq!((failed.kind, failed.reason.as_deref()), (Kind::Throttled, Some("RequestLimitExceeded")));
+    let retried = world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    assert_eq!(retried.claim.as_ref().map(|claim| claim.as_str()), Some("web-1"));
+}
+
+#[tokio::test]
+async fn denial_carries_reason_and_hint() {
+    let world = World::new().await;
+    world.account.inject(Fault::fail("CreateFleet", "UnauthorizedOperation").times(1));
+    let failed = world.provider.launch(&request("web-1")).await.expect_err("denied");
+    assert_eq!((failed.kind, failed.reason.as_deref()), (Kind::Denied, Some("Unauthorized")));
+    assert!(failed.hint.is_some());
+}
+
+#[tokio::test]
+async fn templates_are_made_once_swept_when_unused_and_made_again_when_lost() {
+    let world = World::new().await;
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    world.provider.launch(&on_demand("web-2")).await.expect("launches");
+    let made = world.account.calls().count("CreateLaunchTemplate");
+    assert_eq!(made, 1, "both types have 29 pods and one image");
+    let templates = world.account.clients().ec2.describe_launch_templates(&Default::default()).await.unwrap();
+    world.account.clients().ec2.delete_launch_template(&templates[0].name).await.unwrap();
+    world.provider.launch(&on_demand("web-3")).await.expect("recovers within one launch");
+    assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 2);
+    assert_eq!(world.provider.templates.sweep().await, 0);
+    world.clock.advance(Duration::from_secs(700));
+    assert_eq!(world.provider.templates.sweep().await, 1);
+    let left = world.account.clients().ec2.describe_launch_templates(&Default::default()).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn templates_of_an_earlier_process_expire_too() {
+    let world = World::new().await;
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    let again = world.restarted().await;
+    assert_eq!(again.templates.hydrate().await.expect("lists"), 1);
+    world.clock.advance(Duration::from_secs(700));
+    assert_eq!(again.templates.sweep().await, 1);
+}
+
+#[tokio::test]
+async fn a_zone_whose_subnet_is_full_is_avoided() {
+    let world = World::new().await;
+    let subnet = world.class.status.as_ref().unwrap().subnets[0].clone();
+    world.account.set_free_addresses(&subnet.id.as_str().into(), 0);
+    for number in 0..6 {
+        // Whichever attempt meets the full subnet fails at most once.
+        let _first = world.provider.launch(&on_demand(&format!("web-{number}"))).await;
+    }
+    let launched = world.provider.launch(&on_demand("last")).await.expect("launches elsewhere");
+    assert_ne!(launched.zone.as_str(), subnet.zone);
+    assert!(world.account.instances().iter().all(|one| one.zone.as_str() != subnet.zone));
+}
+
+#[tokio::test]
+async fn a_node_class_that_is_not_ready_launches_nothing() {
+    for edit in [
+        |class: &mut karpenter_api::EC2NodeClass| class.metadata.generation = Some(2),
+        |class: &mut karpenter_api::EC2NodeClass| {
+            class.status.as_mut().unwrap().conditions.last_mut().unwrap().status = karpenter_api::ConditionStatus::False;
+        },
+    ] {
+        let mut world = World::new().await;
+        edit(&mut world.class);
+        world.provider.classes.replace([world.class.clone()]);
+        let failed = world.provider.launch(&request("web-1")).await.expect_err("not ready");
+        assert_eq!(failed.kind, Kind::NodeClassNotReady, "{failed}");
+        assert!(world.account.instances().is_empty());
+    }
+    let world = World::new().await;
+    world.provider.classes.replace([]);
+    let failed = world.provider.launch(&request("web-1")).await.expect_err("no class");
+    assert_eq!(failed.kind, Kind::NodeClassNotReady, "{failed}");
+}
+
+#[tokio::test]
+async fn metal_and_accelerators_are_launched_only_when_nothing_else_will_do() {
+    let world = World::new().await;
+    let names = ["g5.xlarge", "m5.large"];
+    let mut wanted = on_demand("web-1");
+    wanted.requirements.remove(labels::INSTANCE_TYPE);
+    wanted.requirements.add(one_of(labels::INSTANCE_TYPE, &names));
+    wanted.instance_types = names.map(Into::into).to_vec();
+    let plain = world.provider.launch(&wanted).await.expect("launches");
+    assert_eq!(plain.instance_type.as_str(), "m5.large");
+    wanted.claim = "web-2".into();
+    wanted.uid = "uid-2".into();
+    wanted.requests.set("nvidia.com/gpu", karpenter_model::Quantity::ONE);
+    let gpu = world.provider.launch(&wanted).await.expect("launches");
+    assert_eq!(gpu.instance_type.as_str(), "g5.xlarge");
+    assert_ne!(gpu.image_id, plain.image_id, "GPU nodes have an image of their own");
+}
+
+#[tokio::test]
+async fn every_family_launches() {
+    for family in AmiFamily::ALL {
+        if matches!(family, AmiFamily::Custom | AmiFamily::Windows2025 | AmiFamily::AL2) {
+            continue; // the account's version has no images of these
+        }
+        let alias = format!("{}@latest", family.as_str().to_lowercase());
+        let world = World::with(Options { zones: 2, ..Options::default() }, |spec| {
+            spec.ami_selector_terms[0].alias = Some(alias.clone());
+        })
+        .await;
+        world.provider.launch(&on_demand("web-1")).await.unwrap_or_else(|error| panic!("{alias}: {error}"));
+    }
+}
+
+#[tokio::test]
+async fn tagging_adds_what_is_missing_and_overwrites_nothing() {
+    let world = World::new().await;
+    let instance = world.provider.launch(&request("web-1")).await.expect("launches");
+    let id = instance.instance_id.as_str().to_owned();
+    let tags = [("Name".to_owned(), "mine".to_owned())].into();
+    world.account.clients().ec2.create_tags(&[id], &tags).await.unwrap();
+    let node = "ip-10-0-0-1".into();
+    world.provider.tag(&instance.provider_id, &"web-1".into(), &node).await.expect("tags");
+    let tagged = world.account.instances().remove(0);
+    assert_eq!(tagged.tags["Name"], "mine");
+    assert_eq!(tagged.tags["karpenter.sh/nodeclaim"], "web-1");
+}
+
+#[tokio::test]
+async fn exhausted_offerings_are_listed_as_unavailable() {
+    let world = World::new().await;
+    let all = world.provider.instance_types(&pool()).await.expect("lists");
+    let count = |types: &[std::sync::Arc<karpenter_model::InstanceType>]| {
+        types.iter().flat_map(|one| &one.offerings).filter(|offering| offering.available).count()
+    };
+    world.account.limit_capacity(OfferingSelector::default(), 0);
+    let _refused = world.provider.launch(&on_demand("web-1")).await.expect_err("nothing left");
+    let after = world.provider.instance_types(&pool()).await.expect("lists");
+    assert_eq!(all.len(), after.len());
+    assert_eq!(count(&all) - count(&after), 4, "two types in two zones");
+}

@@ -1,0 +1,6 @@
+//! The provider on an AWS account in memory.
+
+mod conformance;
+mod knowledge;
+mod launching;
+mod world;

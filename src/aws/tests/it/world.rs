@@ -1,0 +1,193 @@
+//! One account with a resolved NodeClass and a provider on it; time moves only when told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_api::conditions::Conditions;
+use karpenter_api::conditions::ec2nodeclass::dependents;
+use karpenter_api::ec2nodeclass::{AmiSelectorTerm, SecurityGroupSelectorTerm, SubnetSelectorTerm};
+use karpenter_api::{EC2NodeClass, Ec2NodeClassSpec, labels};
+use karpenter_aws::network::{security_groups, subnets};
+use karpenter_aws::observer::Silent;
+use karpenter_aws::{AwsProvider, NODE_CLASS_KIND, Settings};
+use karpenter_aws_client::iam::RoleSpec;
+use karpenter_aws_client::memory::{Account, ManualClock, Options};
+use karpenter_cloud::LaunchRequest;
+use karpenter_model::{
+    Clock, Disruption, LabelKey, NodeClassRef, Pool, Requirement, Requirements, Resources, Template,
+};
+
+/// The clock of account and provider.
+#[derive(Debug, Default)]
+pub(crate) struct Time(Arc<ManualClock>);
+
+impl Clock for Time {
+    fn now(&self) -> Timestamp {
+        karpenter_aws_client::memory::Clock::now(self.0.as_ref())
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) account: Account,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) provider: Arc<AwsProvider>,
+    pub(crate) class: EC2NodeClass,
+}
+
+/// Lets EC2 instances take a role.
+pub(crate) const TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
+pub(crate) const CLASS: &str = "default";
+pub(crate) const TYPES: [&str; 2] = ["m5.large", "c5.large"];
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(Options { zones: 2, ..Options::default() }, |_| {}).await
+    }
+
+    /// A world whose NodeClass is edited before it is resolved.
+    pub(crate) async fn with(options: Options, edit: impl FnOnce(&mut Ec2NodeClassSpec)) -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let account = Account::with_clock(options, Arc::clone(&clock) as _);
+        let role = RoleSpec {
+            name: "node-role".to_owned(),
+            path: "/".to_owned(),
+            description: String::new(),
+            trust: TRUST.to_owned(),
+            permissions_boundary: None,
+            tags: Default::default(),
+        };
+        account.clients().iam.create_role(&role).await.expect("the role is made");
+        let provider = Arc::new(provider(&account, &clock));
+        provider.refresh_catalogue().await.expect("types are read");
+        provider.prices.refresh_on_demand().await.expect("prices are read");
+        provider.prices.refresh_spot().await.expect("spot prices are read");
+        provider.cluster.refresh_version().await.expect("the version is read");
+        provider.cluster.resolve_service_cidr().await.expect("the service range is read");
+        let mut class = class();
+        edit(&mut class.spec);
+        let mut world = Self { account, clock, provider, class };
+        world.resolve().await;
+        world
+    }
+
+    /// Does what the NodeClass reconciler does.
+    pub(crate) async fn resolve(&mut self) {
+        let provider = &self.provider;
+        let class = &mut self.class;
+        let version = provider.cluster.version().unwrap();
+        let amis = provider.images.resolve(class, &version).await.expect("images are found");
+        let found = provider.subnets.select(class).await.expect("subnets are found");
+        let groups = provider.security_groups.select(class).await.expect("groups are found");
+        let profile = provider.profiles.ensure(class).await.expect("a profile is made");
+        let status = class.status.get_or_insert_default();
+        status.amis = amis;
+        status.subnets = subnets::to_status(&found);
+        status.security_groups = security_groups::to_status(&groups);
+        status.instance_profile = profile;
+        let mut list = Vec::new();
+        let all = dependents(true);
+        let mut conditions = Conditions::open(all, &mut list, &class.metadata, provider.now());
+        for kind in all.0 {
+            conditions.set_true(kind);
+        }
+        status.conditions = list;
+        provider.classes.replace([class.clone()]);
+    }
+
+    /// A provider with empty memory on the same account.
+    pub(crate) async fn restarted(&self) -> Arc<AwsProvider> {
+        let again = Arc::new(provider(&self.account, &self.clock));
+        again.refresh_catalogue().await.expect("types are read");
+        again.prices.refresh_on_demand().await.expect("prices are read");
+        again.prices.refresh_spot().await.expect("spot prices are read");
+        again.cluster.resolve_service_cidr().await.expect("the service range is read");
+        again.classes.replace([self.class.clone()]);
+        again
+    }
+
+    pub(crate) fn settle(&self) {
+        self.clock.advance(Duration::from_secs(60));
+    }
+}
+
+fn provider(account: &Account, clock: &Arc<ManualClock>) -> AwsProvider {
+    let settings = Settings {
+        cluster_ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
+        kube_dns_ip: Some("10.100.0.10".to_owned()),
+        ..Settings::new("demo", "https://demo.example")
+    };
+    let clock: Arc<dyn Clock> = Arc::new(Time(Arc::clone(clock)));
+    AwsProvider::new(account.clients(), settings, clock, Arc::new(Silent))
+}
+
+fn class() -> EC2NodeClass {
+    let discovery = || Some([("karpenter.sh/discovery".to_owned(), "demo".to_owned())].into());
+    let spec = Ec2NodeClassSpec {
+        subnet_selector_terms: vec![SubnetSelectorTerm { tags: discovery(), id: None }],
+        security_group_selector_terms: vec![SecurityGroupSelectorTerm {
+            tags: discovery(),
+            ..Default::default()
+        }],
+        ami_selector_terms: vec![AmiSelectorTerm { alias: Some("al2023@latest".into()), ..Default::default() }],
+        role: Some("node-role".to_owned()),
+        ..Default::default()
+    };
+    let mut class = EC2NodeClass::new(CLASS, spec);
+    class.metadata.uid = Some("class-uid".to_owned());
+    class.metadata.generation = Some(1);
+    class
+}
+
+pub(crate) fn reference() -> NodeClassRef {
+    NodeClassRef {
+        group: NODE_CLASS_KIND.group.to_owned(),
+        kind: NODE_CLASS_KIND.kind.to_owned(),
+        name: CLASS.to_owned(),
+    }
+}
+
+pub(crate) fn one_of(key: &'static str, values: &[&str]) -> Requirement {
+    Requirement::one_of(LabelKey::from(key), values.iter().map(|value| (*value).into()))
+}
+
+/// A request for one of two small types, spot or on-demand.
+pub(crate) fn request(claim: &str) -> LaunchRequest {
+    LaunchRequest {
+        claim: claim.into(),
+        uid: format!("uid-of-{claim}").into(),
+        attempt: 0,
+        pool: Some("web".into()),
+        pool_hash: None,
+        node_class: reference(),
+        requirements: [one_of(labels::INSTANCE_TYPE, &TYPES)].into_iter().collect(),
+        requests: Resources::one_pod(),
+        labels: [("karpenter.sh/nodepool".into(), "web".into())].into(),
+        annotations: Default::default(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        instance_types: TYPES.map(Into::into).to_vec(),
+    }
+}
+
+/// The same with another requirement.
+pub(crate) fn request_with(claim: &str, requirement: Requirement) -> LaunchRequest {
+    let mut request = request(claim);
+    request.requirements.add(requirement);
+    request
+}
+
+pub(crate) fn pool() -> Pool {
+    Pool {
+        name: "web".into(),
+        uid: "pool-uid".into(),
+        weight: 0,
+        limits: None,
+        replicas: None,
+        template: Template { node_class: reference(), requirements: Requirements::new(), ..Default::default() },
+        disruption: Disruption::default(),
+        hash: String::new(),
+        ready: true,
+        deleting: false,
+    }
+}
