@@ -4,3 +4,4 @@ mod account;
 mod control_plane;
 mod crds;
 mod failures;
+mod wire;
