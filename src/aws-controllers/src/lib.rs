@@ -1,1 +1,35 @@
-//! Reconcilers that exist only for AWS.
+//! Reconcilers that exist only for AWS: they resolve EC2NodeClasses, keep the provider's knowledge fresh, name
+//! launched instances and clean up what we made in the account.
+//!
+//! Each failure of AWS shows as a condition or an event of the object concerned and delays only that object.
+//! [`run`] starts them all; [`rbac`] is what they need from the API server.
+
+mod capacity;
+mod context;
+mod error;
+pub mod gauges;
+mod nodeclass;
+mod observer;
+mod rbac;
+mod refresh;
+mod tagging;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub use context::AwsContext;
+pub use error::Error;
+pub use observer::MetricsObserver;
+pub use rbac::{Rule, rbac};
+
+/// Runs every reconciler until `shutdown`, then lets running passes finish.
+pub async fn run(context: AwsContext, shutdown: CancellationToken) {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(nodeclass::run(context.clone(), shutdown.clone()));
+    tasks.spawn(tagging::run(context.clone(), shutdown.clone()));
+    tasks.spawn(capacity::run(context.clone(), shutdown.clone()));
+    for task in refresh::Task::ALL {
+        tasks.spawn(refresh::run(task, context.clone(), shutdown.clone()));
+    }
+    while tasks.join_next().await.is_some() {}
+}

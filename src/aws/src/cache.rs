@@ -86,10 +86,7 @@ impl<K, V> std::fmt::Debug for TtlCache<K, V> {
 
 /// `now` plus `span`; the far end of time when that does not exist.
 pub fn later(now: Timestamp, span: Duration) -> Timestamp {
-    SignedDuration::try_from(span)
-        .ok()
-        .and_then(|span| now.checked_add(span).ok())
-        .unwrap_or(Timestamp::MAX)
+    SignedDuration::try_from(span).ok().and_then(|span| now.checked_add(span).ok()).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

@@ -89,11 +89,8 @@ impl Catalogue {
         }
         let changed = *current.types != by_name || *current.zones != zones;
         if changed {
-            *current = Contents {
-                revision: current.revision + 1,
-                types: Arc::new(by_name),
-                zones: Arc::new(zones),
-            };
+            *current =
+                Contents { revision: current.revision + 1, types: Arc::new(by_name), zones: Arc::new(zones) };
         }
         Ok(changed)
     }

@@ -71,10 +71,9 @@ impl Cluster {
             return Ok(cidr);
         }
         let cluster = self.eks.describe_cluster(&self.name).await?;
-        let cidr = cluster
-            .service_ipv4_cidr
-            .or(cluster.service_ipv6_cidr)
-            .ok_or_else(|| Error::missing_field("DescribeCluster", self.name.as_str(), "kubernetesNetworkConfig"))?;
+        let cidr = cluster.service_ipv4_cidr.or(cluster.service_ipv6_cidr).ok_or_else(|| {
+            Error::missing_field("DescribeCluster", self.name.as_str(), "kubernetesNetworkConfig")
+        })?;
         self.set_service_cidr(&cidr);
         Ok(cidr)
     }

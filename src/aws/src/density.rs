@@ -42,7 +42,8 @@ pub fn pods(
         None if family.eni_limited() => interfaces.pods(reserved_interfaces),
         None => UNLIMITED,
     };
-    let per_core = kubelet.and_then(|kubelet| kubelet.pods_per_core).and_then(|pods| u32::try_from(pods).ok());
+    let per_core =
+        kubelet.and_then(|kubelet| kubelet.pods_per_core).and_then(|pods| u32::try_from(pods).ok());
     match per_core.filter(|pods| *pods > 0 && family.honours_pods_per_core()) {
         Some(pods) => count.min(pods.saturating_mul(vcpus)),
         None => count,

@@ -155,8 +155,13 @@ impl InstanceProfiles {
     /// # Errors
     /// The first failure, after trying all.
     pub async fn delete_of_class(&self, class: &EC2NodeClass) -> Result<()> {
-        let mut names: Vec<String> =
-            self.iam.list_instance_profiles(&self.path_of(class)).await?.into_iter().map(|p| p.name).collect();
+        let mut names: Vec<String> = self
+            .iam
+            .list_instance_profiles(&self.path_of(class))
+            .await?
+            .into_iter()
+            .map(|p| p.name)
+            .collect();
         let legacy = format!("{}_{}", self.cluster, fnv1(&[&self.region, class_name(class)]));
         if is_valid_name(&legacy) {
             names.push(legacy);

@@ -93,7 +93,8 @@ impl InstanceTypes {
         let unavailable = self.unavailable.view();
         let name = class.metadata.name.clone().unwrap_or_default();
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = joined.get(&name).filter(|known| known.revisions == revisions && same(&known.class, class));
+        let known =
+            joined.get(&name).filter(|known| known.revisions == revisions && same(&known.class, class));
         if let Some(known) = known.filter(|known| known.unavailable_revision == unavailable.revision) {
             return Ok(Arc::clone(&known.current));
         }

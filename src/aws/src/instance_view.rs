@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use karpenter_api::EC2NodeClass;
+use karpenter_api::annotations;
 use karpenter_api::ec2nodeclass::HASH_VERSION;
 use karpenter_api::labels::{self, aws};
-use karpenter_api::annotations;
 use karpenter_aws_client::ec2::{
     CapacityReservationPreference, Instance, InstanceState, InterfaceKind, Lifecycle, Tenancy,
 };
@@ -31,7 +31,11 @@ pub fn of_described(
     reserved_capacity: bool,
 ) -> CloudInstance {
     let capacity_type = capacity_type_of(instance, reserved_capacity);
-    let zone_id = instance.zone_id.as_ref().map(ToString::to_string).or_else(|| zone_id_of(class, instance.zone.as_str()));
+    let zone_id = instance
+        .zone_id
+        .as_ref()
+        .map(ToString::to_string)
+        .or_else(|| zone_id_of(class, instance.zone.as_str()));
     let place = Place {
         zone: instance.zone.as_str(),
         zone_id: zone_id.as_deref(),
@@ -61,12 +65,22 @@ pub fn of_described(
         launched_at: instance.launched_at,
         tags: instance.tags.clone(),
         claim: instance.tags.get(tags::NODE_CLAIM).map(|name| name.as_str().into()),
-        pool: instance.tags.get(labels::NODEPOOL).filter(|name| !name.is_empty()).map(|name| name.as_str().into()),
+        pool: instance
+            .tags
+            .get(labels::NODEPOOL)
+            .filter(|name| !name.is_empty())
+            .map(|name| name.as_str().into()),
     }
 }
 
 /// What a claim of this instance should carry, from the answer to its launch: EC2 may not describe it yet.
-pub fn of_launched(launched: &Launched, claim: &str, class: &EC2NodeClass, ca_bundle: &str, now: Timestamp) -> CloudInstance {
+pub fn of_launched(
+    launched: &Launched,
+    claim: &str,
+    class: &EC2NodeClass,
+    ca_bundle: &str,
+    now: Timestamp,
+) -> CloudInstance {
     let place = Place {
         zone: &launched.zone,
         zone_id: launched.zone_id.as_deref(),
@@ -126,7 +140,8 @@ fn labels_of(instance_type: Option<&InstanceType>, place: &Place<'_>, pool: Opti
 }
 
 fn reservation_labels(labels: &mut Labels, instance: &Instance) {
-    let kind = if instance.lifecycle == Some(Lifecycle::CapacityBlock) { "capacity-block" } else { "default" };
+    let kind =
+        if instance.lifecycle == Some(Lifecycle::CapacityBlock) { "capacity-block" } else { "default" };
     let interruptible = instance.lifecycle == Some(Lifecycle::InterruptibleCapacityReservation);
     labels.extend(
         instance.reservation.as_ref().map(|id| (aws::CAPACITY_RESERVATION_ID.into(), id.as_str().into())),
@@ -137,7 +152,8 @@ fn reservation_labels(labels: &mut Labels, instance: &Instance) {
 
 /// Instances that merely fell into an open reservation are on-demand: they never asked for it.
 fn capacity_type_of(instance: &Instance, reserved_capacity: bool) -> CapacityType {
-    let only = instance.reservation_preference == Some(CapacityReservationPreference::CapacityReservationsOnly);
+    let only =
+        instance.reservation_preference == Some(CapacityReservationPreference::CapacityReservationsOnly);
     if instance.spot_request.is_some() || instance.lifecycle == Some(Lifecycle::Spot) {
         CapacityType::Spot
     } else if reserved_capacity && only && instance.reservation.is_some() {

@@ -92,7 +92,8 @@ impl Instances {
     /// When EC2 cannot say, which includes an instance launched so recently that it may not know it yet.
     pub async fn get(&self, id: &InstanceId, read: Read) -> Result<Option<Instance>> {
         if read == Read::Cached
-            && let Some(instance) = self.known.lock().unwrap_or_else(PoisonError::into_inner).described.get(id)
+            && let Some(instance) =
+                self.known.lock().unwrap_or_else(PoisonError::into_inner).described.get(id)
         {
             return Ok(Some(instance.clone()));
         }
@@ -155,7 +156,12 @@ impl Instances {
     pub async fn tag(&self, id: &InstanceId, claim: &str, node: &str) -> Result<bool> {
         let instance = self.get(id, Read::Consistent).await?;
         let Some(instance) = instance.filter(|one| one.state != InstanceState::ShuttingDown) else {
-            return Err(Error::answered("CreateTags", id.as_str(), "InvalidInstanceID.NotFound", "it is gone"));
+            return Err(Error::answered(
+                "CreateTags",
+                id.as_str(),
+                "InvalidInstanceID.NotFound",
+                "it is gone",
+            ));
         };
         let wanted = [(tags::NAME, node), (tags::NODE_CLAIM, claim), (tags::CLUSTER_NAME, &self.cluster)];
         let missing: Tags = wanted

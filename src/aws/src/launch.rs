@@ -120,11 +120,9 @@ impl Launcher {
             answer = self.clients.ec2.create_fleet(&fleet).await;
         }
         self.settle(&charges, answer.as_ref().ok());
-        let result = answer
-            .map_err(|error| launch_error(OPERATION, request.claim.as_str(), &error))?;
+        let result = answer.map_err(|error| launch_error(OPERATION, request.claim.as_str(), &error))?;
         self.learn(&result, &fleet, &prepared);
-        launched(&result, &prepared)
-            .ok_or_else(|| outcome::failure(request.claim.as_str(), &result.errors))
+        launched(&result, &prepared).ok_or_else(|| outcome::failure(request.claim.as_str(), &result.errors))
     }
 
     async fn prepare(
@@ -135,13 +133,17 @@ impl Launcher {
     ) -> Result<Prepared, Error> {
         let claim = request.claim.as_str();
         let not_ready = |message: String| Error::new(Kind::NodeClassNotReady, OPERATION, claim, message);
-        let status = class.status.as_ref().ok_or_else(|| not_ready("the node class has no status yet".into()))?;
+        let status =
+            class.status.as_ref().ok_or_else(|| not_ready("the node class has no status yet".into()))?;
         let tags = self.tags(request, class).map_err(|error| not_ready(error.to_string()))?;
         let wanted = Wanted {
             requirements: &request.requirements,
             requests: &request.requests,
             registry: &self.registry,
-            min_values_relaxed: request.annotations.get(annotations::MIN_VALUES_RELAXED).is_some_and(|v| v == "true"),
+            min_values_relaxed: request
+                .annotations
+                .get(annotations::MIN_VALUES_RELAXED)
+                .is_some_and(|v| v == "true"),
         };
         let candidates = filter::narrow(&named(request, types), wanted)
             .map_err(|empty| Error::new(Kind::NoCapacity, OPERATION, claim, empty.to_string()))?;
@@ -151,13 +153,18 @@ impl Launcher {
             return Err(not_ready("no subnets are resolved".into()).with_reason("SubnetResolutionFailed"));
         }
         let dedicated = filter::dedicated(&request.requirements);
-        let groups = self.ensure_templates(request, class, status, &candidates, (capacity_type, dedicated), &tags);
+        let groups =
+            self.ensure_templates(request, class, status, &candidates, (capacity_type, dedicated), &tags);
         let groups = groups.await?;
         Ok(Prepared { groups, subnets, capacity_type, dedicated, tags })
     }
 
     /// Tags of everything but the claim's own instance, which also carries the claim's name.
-    fn tags(&self, request: &LaunchRequest, class: &EC2NodeClass) -> Result<BTreeMap<String, String>, tags::Restricted> {
+    fn tags(
+        &self,
+        request: &LaunchRequest,
+        class: &EC2NodeClass,
+    ) -> Result<BTreeMap<String, String>, tags::Restricted> {
         let view = class.metadata.name.as_deref().unwrap_or_default();
         let pool = request.pool.as_ref().map(ToString::to_string).unwrap_or_default();
         tags::of_launch(&class.spec, view, &self.settings.cluster_name, &pool)
@@ -174,7 +181,8 @@ impl Launcher {
     ) -> Result<Vec<TemplatedGroup>, Error> {
         let claim = request.claim.as_str();
         let not_ready = |message: &str| Error::new(Kind::NodeClassNotReady, OPERATION, claim, message);
-        let profile = status.instance_profile.as_deref().ok_or_else(|| not_ready("no instance profile is resolved"))?;
+        let profile =
+            status.instance_profile.as_deref().ok_or_else(|| not_ready("no instance profile is resolved"))?;
         if status.security_groups.is_empty() {
             return Err(not_ready("no security groups are resolved"));
         }
@@ -200,7 +208,11 @@ impl Launcher {
             let spec = template::template(template::Inputs {
                 spec: &class.spec,
                 family: view.family,
-                security_groups: status.security_groups.iter().map(|group| group.id.as_str().into()).collect(),
+                security_groups: status
+                    .security_groups
+                    .iter()
+                    .map(|group| group.id.as_str().into())
+                    .collect(),
                 instance_profile: profile,
                 image: &key.image,
                 user_data,
@@ -227,7 +239,8 @@ impl Launcher {
         prepared: &Prepared,
     ) -> Result<FleetRequest, Error> {
         let relaxed = request.annotations.get(annotations::MIN_VALUES_RELAXED).is_some_and(|v| v == "true");
-        let overlaid = request.annotations.get(annotations::PRICE_OVERLAY_APPLIED).is_some_and(|v| v == "true");
+        let overlaid =
+            request.annotations.get(annotations::PRICE_OVERLAY_APPLIED).is_some_and(|v| v == "true");
         let mut tags = prepared.tags.clone();
         // The name is on the instance from its first moment: whoever comes later finds it by this tag.
         tags.insert(tags::NODE_CLAIM.to_owned(), request.claim.to_string());
@@ -274,7 +287,11 @@ impl Launcher {
             let capacity_type = prepared.capacity_type;
             let text = error.code_and_message();
             self.observer.launch_failed(&LaunchFailed {
-                offering: OfferingKey { instance_type: instance_type.into(), zone: zone.into(), capacity_type },
+                offering: OfferingKey {
+                    instance_type: instance_type.into(),
+                    zone: zone.into(),
+                    capacity_type,
+                },
                 zone_id: zone_id.unwrap_or_default(),
                 reason: karpenter_aws_client::error::LaunchFailure::of(&text).reason(),
             });
@@ -293,7 +310,8 @@ fn named(request: &LaunchRequest, types: &[Arc<InstanceType>]) -> Vec<Arc<Instan
     if request.instance_types.is_empty() {
         return types.to_vec();
     }
-    let by_name: BTreeMap<&str, &Arc<InstanceType>> = types.iter().map(|one| (one.name.as_str(), one)).collect();
+    let by_name: BTreeMap<&str, &Arc<InstanceType>> =
+        types.iter().map(|one| (one.name.as_str(), one)).collect();
     request.instance_types.iter().filter_map(|name| by_name.get(name.as_str()).copied().cloned()).collect()
 }
 
@@ -316,7 +334,8 @@ fn launched(result: &FleetResult, prepared: &Prepared) -> Option<Launched> {
         Some((zone, _)) => zone.clone(),
         None => group.offering.as_ref()?.zone.as_ref()?.to_string(),
     };
-    let of_type = |candidate: &&Candidate| candidate.instance_type.name.as_str() == group.instance_type.as_str();
+    let of_type =
+        |candidate: &&Candidate| candidate.instance_type.name.as_str() == group.instance_type.as_str();
     let (templated, candidate) = prepared
         .groups
         .iter()

@@ -121,10 +121,14 @@ fn reserved(
 
 fn common(zone: &str, capacity_type: CapacityType, view: &ClassView<'_>) -> Requirements {
     let zone_id = view.zones.get(zone).and_then(|place| place.zone_id.as_deref());
-    [(labels::CAPACITY_TYPE, Some(capacity_type.as_str())), (labels::ZONE, Some(zone)), (aws::ZONE_ID, zone_id)]
-        .into_iter()
-        .filter_map(|(key, value)| Some(is(key, value?)))
-        .collect()
+    [
+        (labels::CAPACITY_TYPE, Some(capacity_type.as_str())),
+        (labels::ZONE, Some(zone)),
+        (aws::ZONE_ID, zone_id),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some(is(key, value?)))
+    .collect()
 }
 
 fn is(key: &'static str, value: &str) -> Requirement {
@@ -134,7 +138,11 @@ fn is(key: &'static str, value: &str) -> Requirement {
 /// The type with everything that is out of capacity marked unavailable; the very same type when nothing is.
 ///
 /// Reservations keep their own count and are not affected.
-pub fn without(instance_type: &Arc<InstanceType>, view: &ClassView<'_>, unavailable: &View) -> Arc<InstanceType> {
+pub fn without(
+    instance_type: &Arc<InstanceType>,
+    view: &ClassView<'_>,
+    unavailable: &View,
+) -> Arc<InstanceType> {
     let out = |offering: &Offering| {
         if !offering.available || offering.capacity_type == CapacityType::Reserved {
             return false;

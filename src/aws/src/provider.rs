@@ -127,7 +127,12 @@ impl AwsProvider {
             classes: Arc::default(),
             security_groups: Arc::new(SecurityGroups::new(ec2(), time())),
             images: Arc::new(Images::new(ec2(), Arc::clone(&clients.ssm), time(), refresh)),
-            profiles: Arc::new(InstanceProfiles::new(Arc::clone(&clients.iam), &clock, name, &clients.region)),
+            profiles: Arc::new(InstanceProfiles::new(
+                Arc::clone(&clients.iam),
+                &clock,
+                name,
+                &clients.region,
+            )),
             instances: Arc::new(Instances::new(ec2(), time(), name, observer)),
             types: Arc::new(types),
             clock: time(),
@@ -264,13 +269,19 @@ impl Provider for AwsProvider {
         let found = self.instances.get(&instance, read).await;
         let found = found.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
         found.map(|instance| self.view(&instance)).ok_or_else(|| {
-            Error::new(Kind::NotFound, OPERATION, id.as_str(), "EC2 has no such instance, or it is terminated")
+            Error::new(
+                Kind::NotFound,
+                OPERATION,
+                id.as_str(),
+                "EC2 has no such instance, or it is terminated",
+            )
         })
     }
 
     async fn instances(&self) -> Result<Vec<Instance>> {
         let listed = self.instances.list().await;
-        let listed = listed.map_err(|error| cloud_error("list instances of", &self.settings.cluster_name, &error))?;
+        let listed =
+            listed.map_err(|error| cloud_error("list instances of", &self.settings.cluster_name, &error))?;
         Ok(listed.iter().map(|instance| self.view(instance)).collect())
     }
 
@@ -343,5 +354,10 @@ fn not_ready(operation: &'static str, subject: &str, message: &str) -> Error {
 }
 
 fn foreign(operation: &'static str, id: &ProviderId) -> Error {
-    Error::new(Kind::Invalid, operation, id.as_str(), "not a provider id of EC2, expected aws:///<zone>/<instance>")
+    Error::new(
+        Kind::Invalid,
+        operation,
+        id.as_str(),
+        "not a provider id of EC2, expected aws:///<zone>/<instance>",
+    )
 }

@@ -13,7 +13,7 @@ use crate::cache::later;
 
 /// A clock that moves only when told to.
 #[derive(Debug)]
-pub struct ManualClock(Mutex<Timestamp>);
+pub(crate) struct ManualClock(Mutex<Timestamp>);
 
 impl Default for ManualClock {
     fn default() -> Self {
@@ -23,7 +23,7 @@ impl Default for ManualClock {
 
 impl ManualClock {
     /// Moves the clock forward.
-    pub fn advance(&self, span: Duration) {
+    pub(crate) fn advance(&self, span: Duration) {
         let mut now = self.0.lock().unwrap();
         *now = later(*now, span);
     }
@@ -36,7 +36,7 @@ impl Clock for ManualClock {
 }
 
 /// A plain Nitro type with the given name, vCPUs, GiB, interfaces and addresses per interface.
-pub fn machine(name: &str, vcpus: u32, gib: u64, interfaces: u32, ipv4: u32) -> InstanceTypeInfo {
+pub(crate) fn machine(name: &str, vcpus: u32, gib: u64, interfaces: u32, ipv4: u32) -> InstanceTypeInfo {
     InstanceTypeInfo {
         name: name.into(),
         architectures: vec![Architecture::X86_64],
@@ -68,7 +68,7 @@ pub fn machine(name: &str, vcpus: u32, gib: u64, interfaces: u32, ipv4: u32) -> 
 }
 
 /// A NodeClass of this family with a subnet in each of zones `a` and `b`.
-pub fn class(family: AmiFamily) -> EC2NodeClass {
+pub(crate) fn class(family: AmiFamily) -> EC2NodeClass {
     let spec = Ec2NodeClassSpec { ami_family: Some(family), ..Default::default() };
     let mut class = EC2NodeClass::new("default", spec);
     class.status.get_or_insert_default().subnets = ["a", "b"]

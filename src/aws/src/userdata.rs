@@ -63,7 +63,9 @@ pub struct NodeTaint {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// The NodeClass's user data starts like MIME and is not.
-    #[error("user data looks like a MIME document but cannot be split into parts: {0}; fix spec.userData of the node class")]
+    #[error(
+        "user data looks like a MIME document but cannot be split into parts: {0}; fix spec.userData of the node class"
+    )]
     Mime(String),
     /// The NodeClass's user data for Bottlerocket is not TOML.
     #[error("user data is not valid TOML: {0}; fix spec.userData of the node class")]
@@ -90,7 +92,9 @@ pub fn render(family: AmiFamily, bootstrap: &Bootstrap) -> Result<String, Error>
         AmiFamily::AL2 => al2::render(bootstrap),
         AmiFamily::AL2023 => al2023::render(bootstrap),
         AmiFamily::Bottlerocket => bottlerocket::render(bootstrap),
-        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => Ok(windows::render(bootstrap)),
+        AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => {
+            Ok(windows::render(bootstrap))
+        }
         // Custom images own their boot: nothing is merged and nothing is checked.
         AmiFamily::Custom => Ok(bootstrap.custom.clone().unwrap_or_default()),
     }
@@ -111,9 +115,9 @@ pub fn kubelet_labels(labels: &BTreeMap<String, String>) -> BTreeMap<String, Str
 
 fn forbidden(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    FORBIDDEN_DOMAINS
-        .iter()
-        .any(|banned| domain == *banned || domain.strip_suffix(banned).is_some_and(|rest| rest.ends_with('.')))
+    FORBIDDEN_DOMAINS.iter().any(|banned| {
+        domain == *banned || domain.strip_suffix(banned).is_some_and(|rest| rest.ends_with('.'))
+    })
 }
 
 #[cfg(test)]

@@ -212,7 +212,10 @@ mod tests {
         let entries = |alias| -> usize {
             parameters(alias, "1.32").unwrap().iter().map(|parameter| parameter.variants.len()).sum()
         };
-        assert_eq!([entries("al2@latest"), entries("al2023@latest"), entries("bottlerocket@latest")], [4, 5, 5]);
+        assert_eq!(
+            [entries("al2@latest"), entries("al2023@latest"), entries("bottlerocket@latest")],
+            [4, 5, 5]
+        );
     }
 
     #[test]

@@ -74,10 +74,9 @@ impl FamilyTraits for AmiFamily {
     fn default_disks(self) -> &'static [DefaultDisk] {
         match self {
             Self::AL2 | Self::AL2023 => &[DefaultDisk { device: "/dev/xvda", gib: 20 }],
-            Self::Bottlerocket => &[
-                DefaultDisk { device: "/dev/xvda", gib: 4 },
-                DefaultDisk { device: "/dev/xvdb", gib: 20 },
-            ],
+            Self::Bottlerocket => {
+                &[DefaultDisk { device: "/dev/xvda", gib: 4 }, DefaultDisk { device: "/dev/xvdb", gib: 20 }]
+            }
             Self::Windows2019 | Self::Windows2022 | Self::Windows2025 => {
                 &[DefaultDisk { device: "/dev/sda1", gib: 50 }]
             }

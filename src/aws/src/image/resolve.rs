@@ -81,7 +81,9 @@ impl Images {
         let images = self.describe(vec![Filter::new("image-id", ids)], Vec::new()).await?;
         let candidates = images.into_iter().flat_map(|image| {
             let variants = variants.get(image.id.as_str()).cloned().unwrap_or_default();
-            variants.into_iter().map(move |variant| Candidate { image: image.clone(), variant: Some(variant) })
+            variants
+                .into_iter()
+                .map(move |variant| Candidate { image: image.clone(), variant: Some(variant) })
         });
         Ok(candidates.collect())
     }

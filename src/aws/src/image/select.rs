@@ -69,7 +69,9 @@ impl Rank {
 fn kind(requirements: &[Requirement]) -> String {
     requirements
         .iter()
-        .map(|requirement| format!("{} {} {:?}", requirement.key, requirement.operator.as_str(), requirement.values()))
+        .map(|requirement| {
+            format!("{} {} {:?}", requirement.key, requirement.operator.as_str(), requirement.values())
+        })
         .collect::<Vec<_>>()
         .join(";")
 }
@@ -132,16 +134,15 @@ mod tests {
     #[test]
     fn one_image_per_kind_newest_first() {
         let arm = Image { architecture: Architecture::Arm64, ..image("arm", "a", "05", false) };
-        let odd = Image { architecture: Architecture::Other("i386".into()), ..image("odd", "a", "06", false) };
+        let odd =
+            Image { architecture: Architecture::Other("i386".into()), ..image("odd", "a", "06", false) };
         assert_eq!(pick(vec![image("x86", "a", "01", false), arm, odd]), ["arm", "x86"]);
     }
 
     #[test]
     fn requirement_order_is_shortest_key_first() {
-        let candidates = vec![Candidate {
-            image: image("1", "a", "01", false),
-            variant: Some(Variant::Standard),
-        }];
+        let candidates =
+            vec![Candidate { image: image("1", "a", "01", false), variant: Some(Variant::Standard) }];
         let amis = select(candidates, "2026-02-01T00:00:00Z".parse().unwrap());
         let keys: Vec<_> = amis[0].requirements.iter().map(|r| r.key.as_str()).collect();
         let expected = [labels::ARCH, aws::INSTANCE_GPU_COUNT, aws::INSTANCE_ACCELERATOR_COUNT];

@@ -65,9 +65,8 @@ pub fn capacity(info: &InstanceTypeInfo, view: &ClassView<'_>, settings: &Settin
 
 /// The network facts pod density is computed from: those of the default card.
 pub fn interfaces(info: &InstanceTypeInfo, view: &ClassView<'_>) -> Interfaces {
-    let card = usize::try_from(info.default_network_card)
-        .ok()
-        .and_then(|position| info.network_cards.get(position));
+    let card =
+        usize::try_from(info.default_network_card).ok().and_then(|position| info.network_cards.get(position));
     Interfaces {
         count: card.map_or(info.maximum_network_interfaces, |card| card.maximum_network_interfaces),
         ipv4_each: info.ipv4_addresses_per_interface,

@@ -108,8 +108,7 @@ fn of_place(
     region: &str,
     offered: &BTreeSet<Zone>,
 ) {
-    let zones: Vec<&str> =
-        view.zones.keys().copied().filter(|zone| offered.contains::<str>(*zone)).collect();
+    let zones: Vec<&str> = view.zones.keys().copied().filter(|zone| offered.contains::<str>(*zone)).collect();
     let zone_ids = zones.iter().filter_map(|zone| view.zones.get(zone)?.zone_id.clone()).collect();
     values.insert(labels::ZONE, zones.iter().map(|zone| (*zone).to_owned()).collect());
     values.insert(aws::ZONE_ID, zone_ids);

@@ -44,13 +44,17 @@ fn reserved_cpu_millis(vcpus: u32) -> i64 {
     const TIERS: [(i64, i64, i64); 4] =
         [(0, 1_000, 600), (1_000, 2_000, 100), (2_000, 4_000, 50), (4_000, i64::MAX, 25)];
     let millis = i64::from(vcpus) * 1_000;
-    TIERS.iter().map(|(from, to, per_ten_thousand)| (millis.min(*to) - from).max(0) * per_ten_thousand / 10_000).sum()
+    TIERS
+        .iter()
+        .map(|(from, to, per_ten_thousand)| (millis.min(*to) - from).max(0) * per_ten_thousand / 10_000)
+        .sum()
 }
 
 fn quantities(texts: Option<&BTreeMap<String, String>>) -> Resources {
-    let parsed = texts.into_iter().flatten().filter_map(|(name, text)| {
-        Some((name.as_str().into(), text.parse::<Quantity>().ok()?))
-    });
+    let parsed = texts
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, text)| Some((name.as_str().into(), text.parse::<Quantity>().ok()?)));
     parsed.collect()
 }
 
@@ -60,9 +64,10 @@ fn eviction(inputs: Inputs<'_>) -> Resources {
     let signal = |name: &str| signals.and_then(|signals| signals.get(name)).map(String::as_str);
     let memory = signal("memory.available").and_then(|text| threshold(text, inputs.memory));
     let disk = signal("nodefs.available").and_then(|text| threshold(text, inputs.ephemeral_storage));
-    Resources::new()
-        .with(resources::MEMORY, memory.unwrap_or_else(|| mib(100)))
-        .with(resources::EPHEMERAL_STORAGE, disk.unwrap_or_else(|| percentage(inputs.ephemeral_storage, 1_000)))
+    Resources::new().with(resources::MEMORY, memory.unwrap_or_else(|| mib(100))).with(
+        resources::EPHEMERAL_STORAGE,
+        disk.unwrap_or_else(|| percentage(inputs.ephemeral_storage, 1_000)),
+    )
 }
 
 /// A threshold as a quantity; `100%` switches the signal off.

@@ -1,11 +1,11 @@
 //! Labels, capacity and overhead of whole types, with the numbers users know.
 
+use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{
     AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, InstanceStorePolicy,
     InterfaceType, KubeletConfiguration, NetworkInterface, Toggle,
 };
 use karpenter_api::labels::{self, aws};
-use karpenter_api::EC2NodeClass;
 use karpenter_aws_client::ec2::{
     Architecture, EbsOptimized, Gpu, InstanceStorage, NetworkCard, NeuronDevice,
 };
@@ -101,14 +101,18 @@ fn labels_of_unusual_types() {
     let info = InstanceTypeInfo { hypervisor: String::new(), bare_metal: true, ..t3_large() };
     let metal = built(&info, &class(AmiFamily::AL2023));
     assert!(metal.requirements.get(aws::INSTANCE_HYPERVISOR).unwrap().allows(""));
-    let mac = InstanceTypeInfo { architectures: vec![Architecture::Other("x86_64_mac".into())], ..t3_large() };
+    let mac =
+        InstanceTypeInfo { architectures: vec![Architecture::Other("x86_64_mac".into())], ..t3_large() };
     assert_eq!(label(&built(&mac, &class(AmiFamily::AL2023)), labels::ARCH), "x86_64_mac");
 }
 
 #[test]
 fn windows_runs_on_amd64_only() {
     let amd = built(&t3_large(), &class(AmiFamily::Windows2022));
-    assert_eq!((label(&amd, labels::OS), label(&amd, labels::WINDOWS_BUILD)), ("windows".into(), "10.0.20348".into()));
+    assert_eq!(
+        (label(&amd, labels::OS), label(&amd, labels::WINDOWS_BUILD)),
+        ("windows".into(), "10.0.20348".into())
+    );
     assert_eq!(amd.capacity.amount(capacity::PRIVATE_IPV4).as_units_ceil(), 11);
     let arm = InstanceTypeInfo { architectures: vec![Architecture::Arm64], ..t3_large() };
     assert_eq!(label(&built(&arm, &class(AmiFamily::Windows2022)), labels::OS), "");
@@ -167,9 +171,11 @@ fn overhead_of_known_types() {
 #[test]
 fn reserved_interfaces_lower_pods_and_for_some_families_the_overhead() {
     let settings = Settings { reserved_enis: 1, ..Settings::new("demo", "https://demo") };
-    for (family, pods, mib) in
-        [(AmiFamily::Bottlerocket, 24, 519), (AmiFamily::Windows2022, 110, 1_465), (AmiFamily::AL2023, 24, 640)]
-    {
+    for (family, pods, mib) in [
+        (AmiFamily::Bottlerocket, 24, 519),
+        (AmiFamily::Windows2022, 110, 1_465),
+        (AmiFamily::AL2023, 24, 640),
+    ] {
         let t3 = built_with(&t3_large(), &class(family), &settings);
         assert_eq!(t3.capacity.amount("pods").as_units_ceil(), pods, "{family:?}");
         assert_eq!(t3.overhead.kube_reserved.amount("memory"), capacity::mib(mib), "{family:?}");
@@ -247,17 +253,25 @@ fn incompatible_types_are_told_apart() {
     let metal = InstanceTypeInfo { hypervisor: String::new(), ..t3_large() };
     assert_eq!(check(&t3_large(), tracking, AmiFamily::AL2023), None);
     assert_eq!(check(&metal, tracking, AmiFamily::AL2023), Some(Mismatch::ConnectionTracking));
-    let nested = |toggle| move |class: &mut EC2NodeClass| {
-        class.spec.cpu_options = Some(CpuOptions { nested_virtualization: Some(toggle) });
+    let nested = |toggle| {
+        move |class: &mut EC2NodeClass| {
+            class.spec.cpu_options = Some(CpuOptions { nested_virtualization: Some(toggle) });
+        }
     };
     let capable = InstanceTypeInfo { processor_features: vec!["nested-virtualization".into()], ..t3_large() };
     let enabled = nested(Toggle::Enabled);
     assert_eq!(check(&t3_large(), &enabled, AmiFamily::AL2023), Some(Mismatch::NestedVirtualization));
     assert_eq!(check(&capable, &enabled, AmiFamily::AL2023), None);
     assert_eq!(check(&t3_large(), &nested(Toggle::Disabled), AmiFamily::AL2023), None);
-    let nics = |card, device| move |class: &mut EC2NodeClass| {
-        let nic = NetworkInterface { network_card_index: card, device_index: device, interface_type: InterfaceType::Interface };
-        class.spec.network_interfaces = Some(vec![nic]);
+    let nics = |card, device| {
+        move |class: &mut EC2NodeClass| {
+            let nic = NetworkInterface {
+                network_card_index: card,
+                device_index: device,
+                interface_type: InterfaceType::Interface,
+            };
+            class.spec.network_interfaces = Some(vec![nic]);
+        }
     };
     assert_eq!(check(&t3_large(), &nics(0, 2), AmiFamily::AL2023), None);
     assert_eq!(check(&t3_large(), &nics(0, 3), AmiFamily::AL2023), Some(Mismatch::Network), "no such device");

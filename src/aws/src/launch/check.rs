@@ -136,7 +136,9 @@ impl Launcher {
         let candidates = if wanted.is_empty() || view.family.windows() { fallback() } else { wanted };
         let with_image: Vec<_> = candidates
             .into_iter()
-            .filter_map(|one| Some((Arc::clone(one), image_for(&status.amis, &one.requirements, &self.registry)?)))
+            .filter_map(|one| {
+                Some((Arc::clone(one), image_for(&status.amis, &one.requirements, &self.registry)?))
+            })
             .collect();
         with_image
             .iter()
@@ -161,7 +163,8 @@ impl Launcher {
         tags: &BTreeMap<String, String>,
     ) -> Result<LaunchTemplateSpec, Unclear> {
         let profile = status.instance_profile.as_deref();
-        let profile = profile.ok_or_else(|| Unclear::Incomplete("no instance profile is resolved".to_owned()))?;
+        let profile =
+            profile.ok_or_else(|| Unclear::Incomplete("no instance profile is resolved".to_owned()))?;
         let dedicated = pools.iter().any(|pool| {
             let tenancy = pool.template.requirements.get(aws::INSTANCE_TENANCY);
             tenancy.is_some_and(|tenancy| tenancy.allows("dedicated"))

@@ -42,7 +42,9 @@ pub struct Wanted<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Empty {
     /// No type fits with an offering that can be had.
-    #[error("no instance type has the requested resources and an available offering that satisfies the requirements")]
+    #[error(
+        "no instance type has the requested resources and an available offering that satisfies the requirements"
+    )]
     NoneCompatible,
     /// The cheapest types do not reach `minValues`.
     #[error("the {TYPES_MAX} cheapest instance types do not have enough distinct values for `minValues`")]
@@ -105,13 +107,8 @@ fn without_exotic(candidates: Vec<Candidate>) -> Vec<Candidate> {
 
 fn exotic(instance_type: &InstanceType) -> bool {
     let metal = instance_type.name.as_str().split_once('.').is_some_and(|(_, size)| size.contains("metal"));
-    let accelerated = [
-        capacity::NVIDIA_GPU,
-        capacity::AMD_GPU,
-        capacity::NEURON,
-        capacity::NEURON_CORE,
-        capacity::GAUDI,
-    ];
+    let accelerated =
+        [capacity::NVIDIA_GPU, capacity::AMD_GPU, capacity::NEURON, capacity::NEURON_CORE, capacity::GAUDI];
     metal || accelerated.iter().any(|name| !instance_type.capacity.amount(name).is_zero())
 }
 
@@ -124,15 +121,14 @@ fn without_dear_spot(candidates: Vec<Candidate>, requirements: &Requirements) ->
         return candidates;
     }
     let all = || candidates.iter().flat_map(|candidate| &candidate.offerings);
-    let on_demand = all().filter(|one| one.capacity_type == CapacityType::OnDemand).map(|one| one.price).min();
+    let on_demand =
+        all().filter(|one| one.capacity_type == CapacityType::OnDemand).map(|one| one.price).min();
     let any_spot = all().any(|one| one.capacity_type == CapacityType::Spot);
     let Some(ceiling) = on_demand.filter(|_| any_spot) else { return candidates };
     candidates
         .into_iter()
         .filter_map(|mut candidate| {
-            candidate
-                .offerings
-                .retain(|one| one.capacity_type != CapacityType::Spot || one.price <= ceiling);
+            candidate.offerings.retain(|one| one.capacity_type != CapacityType::Spot || one.price <= ceiling);
             (!candidate.offerings.is_empty()).then_some(candidate)
         })
         .collect()

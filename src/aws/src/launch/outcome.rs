@@ -49,13 +49,16 @@ pub fn failure(claim: &str, errors: &[FleetError]) -> Error {
     }
     let texts: BTreeSet<String> = errors.iter().map(FleetError::code_and_message).collect();
     let text = texts.into_iter().collect::<Vec<_>>().join("; ");
-    let for_capacity =
-        errors.iter().all(|error| is_unfulfillable(&error.code) || is_service_linked_role_refusal(&error.code));
+    let for_capacity = errors
+        .iter()
+        .all(|error| is_unfulfillable(&error.code) || is_service_linked_role_refusal(&error.code));
     let failure = LaunchFailure::of(&text);
     let kind = if for_capacity { Kind::NoCapacity } else { kind_of(failure) };
     let error = Error::new(kind, OPERATION, claim, text).with_reason(failure.reason());
     let error = match errors.first() {
-        Some(first) if errors.iter().all(|other| other.code == first.code) => error.with_code(first.code.as_str()),
+        Some(first) if errors.iter().all(|other| other.code == first.code) => {
+            error.with_code(first.code.as_str())
+        }
         _ => error,
     };
     match failure.hint() {
@@ -140,7 +143,9 @@ mod tests {
     #[test]
     fn capacity_errors_take_out_exactly_their_offering() {
         let out = |error| takes_out(&error, &request(), CapacityType::OnDemand);
-        for code in ["InsufficientInstanceCapacity", "MaxFleetCountExceeded", "VcpuLimitExceeded", "Unsupported"] {
+        for code in
+            ["InsufficientInstanceCapacity", "MaxFleetCountExceeded", "VcpuLimitExceeded", "Unsupported"]
+        {
             assert_eq!(out(error(code, Some("a"), None)), offering("a"), "{code}");
         }
         assert_eq!(out(error("UnfulfillableCapacity", None, Some("subnet-b"))), offering("b"));
@@ -159,7 +164,11 @@ mod tests {
     #[test]
     fn throttling_and_denial_take_out_nothing() {
         for code in ["RequestLimitExceeded", "UnauthorizedOperation", "InternalError"] {
-            assert_eq!(takes_out(&error(code, Some("a"), None), &request(), CapacityType::Spot), None, "{code}");
+            assert_eq!(
+                takes_out(&error(code, Some("a"), None), &request(), CapacityType::Spot),
+                None,
+                "{code}"
+            );
         }
     }
 

@@ -98,10 +98,9 @@ fn data(inputs: Inputs<'_>) -> LaunchTemplateData {
     let tenancy = if inputs.dedicated { Tenancy::Dedicated } else { Tenancy::Default };
     let nested = spec.cpu_options.as_ref().and_then(|options| options.nested_virtualization);
     // Only launches that name a reservation may use one; an open reservation is left to whoever it is for.
-    let capacity_reservation = inputs.reserved_capacity.then_some(CapacityReservationTarget {
-        preference: CapacityReservationPreference::None,
-        id: None,
-    });
+    let capacity_reservation = inputs
+        .reserved_capacity
+        .then_some(CapacityReservationTarget { preference: CapacityReservationPreference::None, id: None });
     LaunchTemplateData {
         image: Some(inputs.image.into()),
         instance_profile: Some(inputs.instance_profile.to_owned()),
@@ -148,7 +147,8 @@ fn block_devices(mappings: Option<&[BlockDeviceMapping]>, family: AmiFamily) -> 
 
 fn volume(disk: &ClassDevice) -> EbsVolume {
     // Zero means "not set" for EC2's rates, which refuses an explicit 0.
-    let rate = |value: Option<i64>| value.and_then(|value| u32::try_from(value).ok()).filter(|value| *value > 0);
+    let rate =
+        |value: Option<i64>| value.and_then(|value| u32::try_from(value).ok()).filter(|value| *value > 0);
     EbsVolume {
         delete_on_termination: disk.delete_on_termination,
         encrypted: disk.encrypted,
@@ -173,7 +173,9 @@ fn metadata(options: Option<&ClassMetadata>, ipv6: bool, region: &str) -> Metada
     match options {
         Some(options) => MetadataOptions {
             http_endpoint: options.http_endpoint.map(|toggle| toggle.as_str().to_owned()),
-            http_protocol_ipv6: ipv6_protocol(options.http_protocol_ipv6.map(|toggle| toggle.as_str().to_owned())),
+            http_protocol_ipv6: ipv6_protocol(
+                options.http_protocol_ipv6.map(|toggle| toggle.as_str().to_owned()),
+            ),
             http_put_response_hop_limit: options
                 .http_put_response_hop_limit
                 .and_then(|hops| u32::try_from(hops).ok()),

@@ -27,7 +27,8 @@ pub fn estimate(info: &InstanceTypeInfo) -> Price {
     let neuron = info.neuron_devices.iter().map(|device| device.count);
     let inference = info.inference_accelerators.iter().map(|device| device.count);
     let devices: i64 = neuron.chain(inference).map(|count| i64::from(count) * PER_DEVICE).sum();
-    let disks = info.instance_storage.as_ref().map_or(0, |disks| amount(disks.total_gb) * PER_LOCAL_TB / 1_000);
+    let disks =
+        info.instance_storage.as_ref().map_or(0, |disks| amount(disks.total_gb) * PER_LOCAL_TB / 1_000);
     Price::from_nanos((cpu + mib(info.memory_mib, PER_GIB) + gpus + devices + disks).max(1))
 }
 

@@ -69,7 +69,11 @@ impl Prices {
         };
         let prices: BTreeMap<_, _> = listing.items.iter().filter_map(priced).collect();
         if prices.is_empty() {
-            return Err(Error::invalid("GetProducts", family, "the price list has no prices for this region"));
+            return Err(Error::invalid(
+                "GetProducts",
+                family,
+                "the price list has no prices for this region",
+            ));
         }
         Ok(prices)
     }

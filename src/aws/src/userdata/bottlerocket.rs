@@ -85,8 +85,7 @@ pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
     if bootstrap.raid0 {
         mount_instance_storage(settings, bootstrap.bottlerocket_binds_directories)?;
     }
-    toml::to_string(&document)
-        .map_err(|error| Error::Encode { format: "TOML", reason: error.to_string() })
+    toml::to_string(&document).map_err(|error| Error::Encode { format: "TOML", reason: error.to_string() })
 }
 
 fn table_of<'a>(parent: &'a mut Table, key: &str, path: &str) -> Result<&'a mut Table, Error> {

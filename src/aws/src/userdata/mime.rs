@@ -77,8 +77,8 @@ pub fn parse(text: &str) -> Result<Vec<Part>, Error> {
         .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
         .map(|(_, value)| value.as_str())
         .ok_or_else(|| Error::Mime("no Content-Type header".to_owned()))?;
-    let boundary =
-        boundary_of(content_type).ok_or_else(|| Error::Mime("the Content-Type has no boundary".to_owned()))?;
+    let boundary = boundary_of(content_type)
+        .ok_or_else(|| Error::Mime("the Content-Type has no boundary".to_owned()))?;
     parts_of(body, &boundary)
 }
 

@@ -55,7 +55,10 @@ fn check(family: AmiFamily, bootstrap: &Bootstrap, golden: &expect_test::Expect)
 
 #[test]
 fn al2_joins_with_the_bootstrap_script() {
-    check(AmiFamily::AL2, &bootstrap(), &expect![[r#"
+    check(
+        AmiFamily::AL2,
+        &bootstrap(),
+        &expect![[r#"
         MIME-Version: 1.0
         Content-Type: multipart/mixed; boundary="//"
 
@@ -69,14 +72,18 @@ fn al2_joins_with_the_bootstrap_script() {
         --use-max-pods false \
         --kubelet-extra-args '--node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default" --register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=110'
         --//--
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn al2_passes_every_kubelet_setting_in_the_fixed_order_and_maps_sorted() {
     let mut input = Bootstrap { kubelet: full_kubelet(), raid0: true, ..bootstrap() };
     input.custom = Some("echo before".to_owned());
-    check(AmiFamily::AL2, &input, &expect![[r#"
+    check(
+        AmiFamily::AL2,
+        &input,
+        &expect![[r#"
         MIME-Version: 1.0
         Content-Type: multipart/mixed; boundary="//"
 
@@ -95,7 +102,8 @@ fn al2_passes_every_kubelet_setting_in_the_fixed_order_and_maps_sorted() {
         --kubelet-extra-args '--node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default" --register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=29 --pods-per-core=4 --system-reserved="cpu=100m,memory=1Gi" --kube-reserved="cpu=200m,memory=2Gi" --eviction-hard="memory.available<5%,nodefs.available<10%" --eviction-soft="memory.available<10%" --eviction-soft-grace-period="memory.available=1m" --eviction-max-pod-grace-period=60 --image-gc-high-threshold=80 --image-gc-low-threshold=70 --cpu-cfs-quota=false' \
         --local-disks raid0
         --//--
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -104,7 +112,10 @@ fn al2_keeps_all_headers_of_custom_parts_and_switches_to_ipv6_by_the_dns_address
     input.labels.clear();
     input.kubelet.cluster_dns = Some(vec!["fd97::a".to_owned()]);
     input.custom = Some("MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=\"B\"\r\n\r\n--B\r\nContent-Type: text/cloud-config\r\nMerge-Type: append\r\n\r\n#cloud-config\r\n--B--\r\n".to_owned());
-    check(AmiFamily::AL2, &input, &expect![[r#"
+    check(
+        AmiFamily::AL2,
+        &input,
+        &expect![[r#"
         MIME-Version: 1.0
         Content-Type: multipart/mixed; boundary="//"
 
@@ -124,12 +135,16 @@ fn al2_keeps_all_headers_of_custom_parts_and_switches_to_ipv6_by_the_dns_address
         --use-max-pods false \
         --kubelet-extra-args '--register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=110'
         --//--
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn al2023_joins_with_a_node_config() {
-    check(AmiFamily::AL2023, &bootstrap(), &expect![[r#"
+    check(
+        AmiFamily::AL2023,
+        &bootstrap(),
+        &expect![[r#"
         MIME-Version: 1.0
         Content-Type: multipart/mixed; boundary="//"
 
@@ -161,7 +176,8 @@ fn al2023_joins_with_a_node_config() {
             - --node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default"
 
         --//--
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -169,7 +185,10 @@ fn al2023_passes_every_kubelet_setting_and_stripes_local_disks() {
     let mut input = Bootstrap { kubelet: full_kubelet(), raid0: true, ..bootstrap() };
     input.taints.push(NodeTaint { key: "team".into(), value: "web".into(), effect: "NoSchedule".into() });
     input.labels.clear();
-    check(AmiFamily::AL2023, &input, &expect![[r#"
+    check(
+        AmiFamily::AL2023,
+        &input,
+        &expect![[r#"
         MIME-Version: 1.0
         Content-Type: multipart/mixed; boundary="//"
 
@@ -221,7 +240,8 @@ fn al2023_passes_every_kubelet_setting_and_stripes_local_disks() {
                 memory: 1Gi
 
         --//--
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -260,7 +280,10 @@ fn malformed_mime_is_refused_by_both_amazon_linux_families() {
 
 #[test]
 fn bottlerocket_joins_with_settings() {
-    check(AmiFamily::Bottlerocket, &bootstrap(), &expect![[r#"
+    check(
+        AmiFamily::Bottlerocket,
+        &bootstrap(),
+        &expect![[r#"
         [settings.kubernetes]
         api-server = "https://demo.example"
         cluster-certificate = "Y2EtYnVuZGxlCg=="
@@ -274,7 +297,8 @@ fn bottlerocket_joins_with_settings() {
 
         [settings.kubernetes.node-taints]
         "karpenter.sh/unregistered" = [":NoExecute"]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -290,7 +314,10 @@ fn bottlerocket_keeps_foreign_tables_drops_unknown_kubernetes_keys_and_wins_over
          [settings.bootstrap-commands.mine]\nmode = 'once'\n"
             .to_owned(),
     );
-    check(AmiFamily::Bottlerocket, &input, &expect![[r#"
+    check(
+        AmiFamily::Bottlerocket,
+        &input,
+        &expect![[r#"
         [settings.bootstrap-commands.000-mount-instance-storage]
         commands = [["apiclient", "ephemeral-storage", "init"], ["apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]]
         essential = true
@@ -340,7 +367,8 @@ fn bottlerocket_keeps_foreign_tables_drops_unknown_kubernetes_keys_and_wins_over
         [settings.kubernetes.system-reserved]
         cpu = "100m"
         memory = "1Gi"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -370,12 +398,16 @@ fn bottlerocket_versions_before_1_46_or_unknown_bind_the_directories_they_are_to
 #[test]
 fn windows_joins_with_powershell_after_the_users_commands() {
     let input = Bootstrap { custom: Some("Write-Host 'hi'".to_owned()), ..bootstrap() };
-    check(AmiFamily::Windows2022, &input, &expect![[r#"
+    check(
+        AmiFamily::Windows2022,
+        &input,
+        &expect![[r#"
         <powershell>
         Write-Host 'hi'
         [string]$EKSBootstrapScriptFile = "$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1"
         & $EKSBootstrapScriptFile -EKSClusterName 'demo' -APIServerEndpoint 'https://demo.example' -Base64ClusterCA 'Y2EtYnVuZGxlCg==' -KubeletExtraArgs '--node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default" --register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=110' -DNSClusterIP '10.100.0.10'
-        </powershell>"#]]);
+        </powershell>"#]],
+    );
 }
 
 #[test]

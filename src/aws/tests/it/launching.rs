@@ -37,7 +37,12 @@ async fn an_instance_carries_what_the_claim_needs_and_its_owners_tags() {
     assert_eq!(instance.annotations[annotations::aws::EC2_NODE_CLASS_HASH_VERSION], "v5");
     assert!(instance.capacity.iter().all(|(_, quantity)| !quantity.is_zero()));
     let launched = world.account.instances().remove(0);
-    for key in ["kubernetes.io/cluster/demo", "eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim"] {
+    for key in [
+        "kubernetes.io/cluster/demo",
+        "eks:eks-cluster-name",
+        "karpenter.sh/nodepool",
+        "karpenter.sh/nodeclaim",
+    ] {
         assert!(launched.tags.contains_key(key), "{key} in {:?}", launched.tags);
     }
     world.settle();
@@ -159,7 +164,8 @@ async fn a_node_class_that_is_not_ready_launches_nothing() {
     for edit in [
         |class: &mut karpenter_api::EC2NodeClass| class.metadata.generation = Some(2),
         |class: &mut karpenter_api::EC2NodeClass| {
-            class.status.as_mut().unwrap().conditions.last_mut().unwrap().status = karpenter_api::ConditionStatus::False;
+            class.status.as_mut().unwrap().conditions.last_mut().unwrap().status =
+                karpenter_api::ConditionStatus::False;
         },
     ] {
         let mut world = World::new().await;

@@ -129,7 +129,10 @@ fn class() -> EC2NodeClass {
             tags: discovery(),
             ..Default::default()
         }],
-        ami_selector_terms: vec![AmiSelectorTerm { alias: Some("al2023@latest".into()), ..Default::default() }],
+        ami_selector_terms: vec![AmiSelectorTerm {
+            alias: Some("al2023@latest".into()),
+            ..Default::default()
+        }],
         role: Some("node-role".to_owned()),
         ..Default::default()
     };
@@ -184,7 +187,11 @@ pub(crate) fn pool() -> Pool {
         weight: 0,
         limits: None,
         replicas: None,
-        template: Template { node_class: reference(), requirements: Requirements::new(), ..Default::default() },
+        template: Template {
+            node_class: reference(),
+            requirements: Requirements::new(),
+            ..Default::default()
+        },
         disruption: Disruption::default(),
         hash: String::new(),
         ready: true,

@@ -1,6 +1,8 @@
 //! Template contents and names.
 
-use karpenter_api::ec2nodeclass::{BlockDevice as ClassBlockDevice, NetworkInterface as ClassInterface, Toggle};
+use karpenter_api::ec2nodeclass::{
+    BlockDevice as ClassBlockDevice, NetworkInterface as ClassInterface, Toggle,
+};
 
 use super::*;
 
@@ -33,7 +35,10 @@ fn the_name_follows_the_contents_and_nothing_else() {
     let (a, b) = (tags("a"), tags("b"));
     let name = |inputs: Inputs<'_>| template(inputs).name;
     let base = name(inputs(&spec, &a));
-    assert!(base.strip_prefix("karpenter.k8s.aws/").is_some_and(|hash| hash.parse::<u64>().is_ok()), "{base}");
+    assert!(
+        base.strip_prefix("karpenter.k8s.aws/").is_some_and(|hash| hash.parse::<u64>().is_ok()),
+        "{base}"
+    );
     assert_eq!(name(inputs(&spec, &a)), base);
     let others = [
         name(inputs(&spec, &b)),
@@ -77,7 +82,10 @@ fn disks_of_the_class_replace_those_of_the_family_and_zero_rates_are_left_out() 
     let default = disk(&Ec2NodeClassSpec::default());
     assert_eq!(default.device.as_deref(), Some("/dev/xvda"));
     let ebs = default.ebs.unwrap();
-    assert_eq!((ebs.encrypted, ebs.size_gib, ebs.volume_type.as_deref()), (Some(true), Some(20), Some("gp3")));
+    assert_eq!(
+        (ebs.encrypted, ebs.size_gib, ebs.volume_type.as_deref()),
+        (Some(true), Some(20), Some("gp3"))
+    );
 }
 
 #[test]
@@ -104,7 +112,8 @@ fn open_reservations_are_left_alone_only_with_the_gate_on() {
 
 #[test]
 fn efa_only_interfaces_have_groups_but_no_addresses() {
-    let nic = |card, interface_type| ClassInterface { network_card_index: card, device_index: 0, interface_type };
+    let nic =
+        |card, interface_type| ClassInterface { network_card_index: card, device_index: 0, interface_type };
     let spec = Ec2NodeClassSpec {
         network_interfaces: Some(vec![nic(0, InterfaceType::Interface), nic(1, InterfaceType::EfaOnly)]),
         ip_prefix_count: Some(0),
@@ -135,11 +144,16 @@ fn requested_adapters_get_one_card_each() {
 #[test]
 fn metadata_ipv6_is_not_sent_to_regions_without_it() {
     let spec = Ec2NodeClassSpec {
-        metadata_options: Some(ClassMetadata { http_protocol_ipv6: Some(Toggle::Enabled), ..Default::default() }),
+        metadata_options: Some(ClassMetadata {
+            http_protocol_ipv6: Some(Toggle::Enabled),
+            ..Default::default()
+        }),
         ..Default::default()
     };
     let tags = tags("a");
-    let protocol = |region| template(Inputs { region, ..inputs(&spec, &tags) }).data.metadata.unwrap().http_protocol_ipv6;
+    let protocol = |region| {
+        template(Inputs { region, ..inputs(&spec, &tags) }).data.metadata.unwrap().http_protocol_ipv6
+    };
     assert_eq!(protocol("us-west-2").as_deref(), Some("enabled"));
     assert_eq!(protocol("us-iso-east-1"), None);
 }

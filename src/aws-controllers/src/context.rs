@@ -1,0 +1,38 @@
+//! What every reconciler of this crate is given.
+
+use std::sync::Arc;
+
+use karpenter_api::EC2NodeClass;
+use karpenter_aws::AwsProvider;
+use karpenter_controllers::Context;
+use karpenter_telemetry::events::{Event, ObjectRef, Reason};
+use kube::ResourceExt;
+
+/// The common surroundings plus the AWS provider. Cheap to clone.
+#[derive(Clone)]
+pub struct AwsContext {
+    /// API server, clock, events, metrics, shared view.
+    pub common: Context,
+    /// The provider whose knowledge is filled here.
+    pub aws: Arc<AwsProvider>,
+}
+
+impl AwsContext {
+    /// Tells people something about a NodeClass. A text that changes is told again.
+    pub fn tell(&self, class: &EC2NodeClass, reason: Reason, message: impl Into<String>) {
+        let message = message.into();
+        let object = ObjectRef {
+            api_version: "karpenter.k8s.aws/v1".to_owned(),
+            kind: "EC2NodeClass".to_owned(),
+            namespace: None,
+            name: class.name_any(),
+            uid: class.uid().unwrap_or_default(),
+        };
+        self.common.recorder.publish(Event::new(object, reason, message.clone()).distinguished_by(message));
+    }
+
+    /// Whether claims, Nodes and pools have been listed completely; nothing is deleted before.
+    pub fn cluster_known(&self) -> bool {
+        self.common.view.unlisted().is_empty()
+    }
+}

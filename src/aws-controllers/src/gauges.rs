@@ -1,0 +1,49 @@
+//! Gauges of what can be bought (spec aws-provider 15, 16): availability joined by "or" over all pools.
+
+use std::collections::BTreeMap;
+
+use karpenter_aws::node_class::Lookup;
+use karpenter_model::{Price, resources};
+
+use crate::AwsContext;
+
+/// Publishes the present state. NodeClasses whose types are not known yet are left out.
+pub fn publish(context: &AwsContext) {
+    let mut offerings: BTreeMap<(String, &'static str, String), (bool, Price)> = BTreeMap::new();
+    let gauges = &context.common.metrics.cloud;
+    for pool in context.common.view.pools() {
+        let Lookup::Found(class) = context.aws.classes.get(&pool.model.template.node_class.name) else {
+            continue;
+        };
+        let Ok(types) = context.aws.types.list(&class) else { continue };
+        for one in types.iter() {
+            let name = one.name.as_str();
+            gauges.instance_type_cpu_cores.set_count([name], count(one.capacity.amount(resources::CPU)));
+            gauges
+                .instance_type_memory_bytes
+                .set_count([name], count(one.capacity.amount(resources::MEMORY)));
+            for offering in &one.offerings {
+                let key = (name.to_owned(), offering.capacity_type.as_str(), offering.zone.to_string());
+                let entry = offerings.entry(key).or_insert((false, offering.price));
+                entry.0 |= offering.available;
+            }
+        }
+    }
+    for ((name, capacity_type, zone), (available, price)) in &offerings {
+        let labels = [name.as_str(), *capacity_type, zone.as_str()];
+        gauges.instance_type_offering_available.set_count(labels, usize::from(*available));
+        gauges.instance_type_offering_price_estimate.set(labels, dollars(*price));
+    }
+}
+
+fn count(quantity: karpenter_model::Quantity) -> usize {
+    usize::try_from(quantity.as_units_ceil()).unwrap_or_default()
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "metrics are floats; prices are compared as integers elsewhere"
+)]
+fn dollars(price: Price) -> f64 {
+    price.nanos() as f64 / 1e9
+}

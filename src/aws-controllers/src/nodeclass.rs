@@ -1,0 +1,160 @@
+//! EC2NodeClasses: what their selectors mean, whether they can be launched, and their end
+//! (spec aws-provider 12, aws-operations 2.7).
+//!
+//! A pass works on a copy of the object: finalizer, hash, then each part of the status. A part that fails leaves
+//! its condition alone and tells people why; the others go on, and one status patch at the end writes what
+//! changed.
+
+mod conditions;
+mod finalize;
+mod hash;
+mod images;
+mod network;
+mod profile;
+mod status;
+mod validation;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_api::EC2NodeClass;
+use karpenter_api::annotations::aws::TERMINATION_FINALIZER;
+use karpenter_aws::NodeClassStore;
+use karpenter_aws::cache::TtlCache;
+use karpenter_aws::launch::check::Verdict;
+use karpenter_aws::node_class::Lookup;
+use karpenter_controllers::queue::{Done, Queue, Spec};
+use karpenter_controllers::watch::{self, Seen};
+use karpenter_controllers::write;
+use karpenter_model::ClaimName;
+use kube::ResourceExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::{AwsContext, Error};
+
+const SPEC: Spec = Spec {
+    name: "nodeclass",
+    concurrency: 10,
+    backoff_min: Duration::from_millis(100),
+    backoff_max: Duration::from_secs(60),
+};
+/// Follows claims only to notice when the last one of a NodeClass that is being deleted has gone.
+const CLAIMS: Spec = Spec { name: "nodeclass.claims", concurrency: 1, ..SPEC };
+const VERDICTS: Duration = Duration::from_secs(1_800);
+
+/// The reconciler of EC2NodeClasses.
+pub(crate) struct Reconciler {
+    context: AwsContext,
+    /// Verdicts of the dry runs by everything they depend on.
+    verdicts: TtlCache<String, Verdict>,
+}
+
+/// Runs the reconciler until `shutdown`.
+pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
+    let metrics = Arc::clone(&context.common.metrics);
+    let (queue, work) = Queue::new();
+    let (claims, ended) = Queue::new();
+    context.common.view.subscribers().claims(claims);
+    let watched = follow(context.clone(), queue.clone(), shutdown.clone());
+    let waiting = {
+        let (context, queue) = (context.clone(), queue.clone());
+        let pass = move |claim: ClaimName| {
+            wake_deleting(&context, &queue, &claim);
+            async { Ok::<_, Error>(Done::idle()) }
+        };
+        ended.run(CLAIMS, Arc::clone(&metrics), shutdown.clone(), pass)
+    };
+    let reconciler = Arc::new(Reconciler::new(context));
+    let pass = move |name: String| {
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.pass(&name).await }
+    };
+    tokio::join!(watched, waiting, work.run(SPEC, metrics, shutdown, pass));
+}
+
+/// Keeps the provider's store like the API server and asks for a pass over everything that changes.
+async fn follow(context: AwsContext, queue: Queue<String>, shutdown: CancellationToken) {
+    let api = context.common.all::<EC2NodeClass>();
+    let listener = move |seen: Seen<EC2NodeClass>| {
+        let store: &NodeClassStore = &context.aws.classes;
+        match seen {
+            Seen::Listing => {}
+            Seen::Listed(class) | Seen::Applied(class) => {
+                let name = class.name_any();
+                store.put(class);
+                queue.add(name);
+            }
+            Seen::Deleted(class) => forget(&context, &class.name_any()),
+            Seen::Complete(keys) => store.synced(&keys.into_iter().map(|(_, name)| name).collect()),
+        }
+    };
+    watch::follow("EC2NodeClass", api, shutdown, listener).await;
+}
+
+fn forget(context: &AwsContext, name: &str) {
+    context.aws.classes.remove(name);
+    context.aws.types.forget(name);
+}
+
+fn wake_deleting(context: &AwsContext, queue: &Queue<String>, claim: &ClaimName) {
+    if context.common.view.claim(claim).is_some() {
+        return;
+    }
+    for class in context.aws.classes.all().unwrap_or_default() {
+        if class.metadata.deletion_timestamp.is_some() {
+            queue.add(class.name_any());
+        }
+    }
+}
+
+impl Reconciler {
+    pub(crate) fn new(context: AwsContext) -> Self {
+        let verdicts = TtlCache::new(Arc::clone(&context.common.clock), VERDICTS);
+        Self { context, verdicts }
+    }
+
+    /// One pass over one NodeClass.
+    ///
+    /// # Errors
+    /// Whatever kept a part of the pass from being done; the rest has been done and written.
+    pub(crate) async fn pass(&self, name: &str) -> Result<Done, Error> {
+        let Lookup::Found(class) = self.context.aws.classes.get(name) else { return Ok(Done::idle()) };
+        let outcome = if class.metadata.deletion_timestamp.is_some() {
+            self.finalize(&class).await
+        } else {
+            self.resolve(&class).await
+        };
+        match outcome {
+            // Somebody else wrote first: the watch brings the new version, which gets its own pass.
+            Err(Error::Kube(error)) if error.is_conflict() => Ok(Done::idle().backoff()),
+            other => other,
+        }
+    }
+
+    async fn resolve(&self, class: &EC2NodeClass) -> Result<Done, Error> {
+        let mut class = class.clone();
+        let api = self.context.common.all::<EC2NodeClass>();
+        if let Some(change) = write::with_finalizer(&class, TERMINATION_FINALIZER) {
+            let Some(written) = write::merge(&api, &class.name_any(), &change).await? else {
+                return Ok(Done::idle());
+            };
+            class = self.take(written);
+        }
+        let hashed = self.hash(&class).await;
+        if let Ok(Some(written)) = hashed.as_ref() {
+            class = written.clone();
+        }
+        let resolved = self.status(class).await;
+        match (hashed, resolved) {
+            (Ok(_), resolved) => resolved,
+            (Err(error), Ok(_)) => Err(error),
+            (Err(one), Err(other)) => Err(Error::Several(vec![one, other])),
+        }
+    }
+
+    /// Takes over what the API server answered to a write.
+    fn take(&self, written: EC2NodeClass) -> EC2NodeClass {
+        self.context.aws.classes.put(written.clone());
+        written
+    }
+}

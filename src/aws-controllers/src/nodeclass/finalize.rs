@@ -1,0 +1,70 @@
+//! The end of a NodeClass: wait for its claims, clean up the account, let it go (spec aws-provider 12.3).
+
+use std::time::Duration;
+
+use karpenter_api::EC2NodeClass;
+use karpenter_api::annotations::aws::TERMINATION_FINALIZER;
+use karpenter_controllers::queue::Done;
+use karpenter_controllers::write;
+use karpenter_telemetry::events::reason::WAITING_ON_NODE_CLAIM_TERMINATION;
+use kube::ResourceExt;
+
+use super::{Reconciler, forget};
+use crate::Error;
+
+const AGAIN: Duration = Duration::from_secs(600);
+const UNKNOWN: Duration = Duration::from_secs(5);
+const NAMED_MAX: usize = 5;
+
+impl Reconciler {
+    /// One pass over a NodeClass that is being deleted. A failed clean-up keeps the finalizer.
+    pub(super) async fn finalize(&self, class: &EC2NodeClass) -> Result<Done, Error> {
+        let name = class.name_any();
+        let Some(change) = write::without_finalizer(class, TERMINATION_FINALIZER) else {
+            return Ok(Done::idle());
+        };
+        if !self.context.cluster_known() {
+            return Ok(Done::idle().after(UNKNOWN));
+        }
+        let claims = self.claims_of(&name);
+        if !claims.is_empty() {
+            self.context.tell(class, WAITING_ON_NODE_CLAIM_TERMINATION, waiting_on(&claims));
+            return Ok(Done::idle().after(AGAIN));
+        }
+        self.clean_up(class, &name).await?;
+        let api = self.context.common.all::<EC2NodeClass>();
+        if write::merge(&api, &name, &change).await?.is_none_or(|left| left.finalizers().is_empty()) {
+            forget(&self.context, &name);
+        }
+        self.forget_verdicts(&name);
+        self.context.common.metrics.aws.ec2nodeclasses_userdata_bytes.remove([name.as_str()]);
+        Ok(Done::applied())
+    }
+
+    fn claims_of(&self, class: &str) -> Vec<String> {
+        let claims = self.context.common.view.claims().into_iter();
+        claims
+            .filter(|claim| claim.model.node_class.name == class)
+            .map(|claim| claim.model.name.to_string())
+            .collect()
+    }
+
+    async fn clean_up(&self, class: &EC2NodeClass, name: &str) -> Result<(), Error> {
+        let aws = &self.context.aws;
+        let mut errors = Vec::new();
+        // No access to IAM from an isolated network: what is left there is left to its owner.
+        if !aws.settings.isolated_vpc {
+            errors.extend(aws.profiles.delete_of_class(class).await.err());
+        }
+        errors.extend(aws.templates.delete_of_class(name).await.err());
+        Error::combined(errors.into_iter().map(Error::from).collect())
+    }
+}
+
+fn waiting_on(claims: &[String]) -> String {
+    let shown = claims.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match claims.len().saturating_sub(NAMED_MAX) {
+        0 => format!("Waiting on NodeClaim termination for {shown}"),
+        more => format!("Waiting on NodeClaim termination for {shown} and {more} other(s)"),
+    }
+}

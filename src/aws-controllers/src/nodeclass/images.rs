@@ -1,0 +1,48 @@
+//! The images of a NodeClass (condition `AMIsReady`).
+
+use std::time::Duration;
+
+use karpenter_api::conditions::ec2nodeclass::{AMIS_READY, REASON_AMI_NOT_FOUND, REASON_UNSUPPORTED_ALIAS};
+use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;
+use karpenter_aws::image::resolve;
+
+use super::conditions::Part;
+use crate::Error;
+use crate::refresh::{self, Task};
+
+const AGAIN: Duration = Duration::from_secs(300);
+const NONE_FOUND: Duration = Duration::from_secs(60);
+
+/// Resolves images into the status; returns when to look again.
+pub(super) async fn resolve(
+    mut part: Part<'_, '_>,
+    status: &mut Ec2NodeClassStatus,
+) -> Result<Option<Duration>, Error> {
+    let kubernetes = match part.context.aws.cluster.version() {
+        Some(version) => version,
+        None => {
+            refresh::once(Task::Version, part.context).await?;
+            part.context.aws.cluster.version().unwrap_or_default()
+        }
+    };
+    let amis = match part.context.aws.images.resolve(part.class, &kubernetes).await {
+        Ok(amis) => amis,
+        Err(resolve::Error::Unsupported(unsupported)) => {
+            part.refuse(AMIS_READY, REASON_UNSUPPORTED_ALIAS, &unsupported.to_string());
+            // Only an edit or another version of Kubernetes can help.
+            return Ok(Some(AGAIN));
+        }
+        Err(error) => {
+            part.unanswered(AMIS_READY, "AMIResolutionFailed", &error);
+            return Err(error.into());
+        }
+    };
+    if amis.is_empty() {
+        status.amis.clear();
+        part.refuse(AMIS_READY, REASON_AMI_NOT_FOUND, "AMISelector did not match any AMIs");
+        return Ok(Some(NONE_FOUND));
+    }
+    status.amis = amis;
+    part.conditions.set_true(AMIS_READY);
+    Ok(Some(AGAIN))
+}

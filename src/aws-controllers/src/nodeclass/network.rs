@@ -1,0 +1,61 @@
+//! Subnets and security groups of a NodeClass (conditions `SubnetsReady` and `SecurityGroupsReady`).
+
+use std::time::Duration;
+
+use karpenter_api::conditions::ec2nodeclass::{
+    REASON_SECURITY_GROUPS_NOT_FOUND, REASON_SUBNETS_NOT_FOUND, SECURITY_GROUPS_READY, SUBNETS_READY,
+};
+use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;
+use karpenter_aws::network::{security_groups, subnets};
+
+use super::conditions::Part;
+use crate::Error;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const GROUPS_AGAIN: Duration = Duration::from_secs(300);
+
+/// Resolves subnets into the status; returns when to look again.
+pub(super) async fn subnets(
+    mut part: Part<'_, '_>,
+    status: &mut Ec2NodeClassStatus,
+) -> Result<Option<Duration>, Error> {
+    match part.context.aws.subnets.select(part.class).await {
+        Ok(found) if found.is_empty() => {
+            status.subnets.clear();
+            part.refuse(SUBNETS_READY, REASON_SUBNETS_NOT_FOUND, "SubnetSelector did not match any Subnets");
+        }
+        Ok(found) => {
+            status.subnets = subnets::to_status(&found);
+            part.conditions.set_true(SUBNETS_READY);
+        }
+        Err(error) => {
+            part.unanswered(SUBNETS_READY, "SubnetResolutionFailed", &error);
+            return Err(error.into());
+        }
+    }
+    Ok(Some(MINUTE))
+}
+
+/// Resolves security groups into the status; returns when to look again.
+pub(super) async fn groups(
+    mut part: Part<'_, '_>,
+    status: &mut Ec2NodeClassStatus,
+) -> Result<Option<Duration>, Error> {
+    match part.context.aws.security_groups.select(part.class).await {
+        Ok(found) if found.is_empty() => {
+            status.security_groups.clear();
+            let message = "SecurityGroupSelector did not match any SecurityGroups";
+            part.refuse(SECURITY_GROUPS_READY, REASON_SECURITY_GROUPS_NOT_FOUND, message);
+            Ok(Some(MINUTE))
+        }
+        Ok(found) => {
+            status.security_groups = security_groups::to_status(&found);
+            part.conditions.set_true(SECURITY_GROUPS_READY);
+            Ok(Some(GROUPS_AGAIN))
+        }
+        Err(error) => {
+            part.unanswered(SECURITY_GROUPS_READY, "SecurityGroupResolutionFailed", &error);
+            Err(error.into())
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether a resolved NodeClass can be launched (condition `ValidationSucceeded`; spec aws-provider 12.2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_api::conditions::ec2nodeclass::{
+    AMIS_READY, INSTANCE_PROFILE_READY, REASON_CLUSTER_CIDR_RESOLUTION_FAILED, REASON_DEPENDENCIES_NOT_READY,
+    REASON_TAG_VALIDATION_FAILED, SECURITY_GROUPS_READY, SUBNETS_READY, VALIDATION_SUCCEEDED,
+};
+use karpenter_api::ec2nodeclass::AmiFamily;
+use karpenter_api::{ConditionStatus, EC2NodeClass};
+use karpenter_aws::image::family::family_of;
+use karpenter_aws::launch::check::Verdict;
+use karpenter_aws::tags;
+use karpenter_aws_client::Kind;
+use karpenter_model::Pool;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::Reconciler;
+use super::conditions::Part;
+use crate::Error;
+
+const AGAIN: Duration = Duration::from_secs(600);
+const REQUIRED: [&str; 4] = [AMIS_READY, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY];
+
+impl Reconciler {
+    /// Decides the condition; returns when to look again.
+    pub(super) async fn validate(&self, mut part: Part<'_, '_>) -> Result<Option<Duration>, Error> {
+        if family_of(&part.class.spec) == AmiFamily::AL2023 && !self.service_cidr(&mut part).await? {
+            return Ok(Some(AGAIN));
+        }
+        if let Some((status, message)) = waiting_for(&part) {
+            part.conditions.set(VALIDATION_SUCCEEDED, status, REASON_DEPENDENCIES_NOT_READY, &message);
+            return Ok(Some(AGAIN));
+        }
+        if let Err(error) = tags::of_class(&part.class.spec) {
+            part.refuse(VALIDATION_SUCCEEDED, REASON_TAG_VALIDATION_FAILED, &error.to_string());
+            return Ok(Some(AGAIN));
+        }
+        let verdict = match self.verdict(part.class).await {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                part.unanswered(VALIDATION_SUCCEEDED, "ValidationUnanswered", &error);
+                return Err(error);
+            }
+        };
+        match verdict {
+            Verdict::Passed => {
+                part.conditions.set_true(VALIDATION_SUCCEEDED);
+            }
+            Verdict::Failed { reason, message } => part.refuse(VALIDATION_SUCCEEDED, reason, &message),
+        }
+        Ok(Some(AGAIN))
+    }
+
+    /// Reads the service range of the cluster, which nodeadm must be told. False when validation ends here.
+    async fn service_cidr(&self, part: &mut Part<'_, '_>) -> Result<bool, Error> {
+        match self.context.aws.cluster.resolve_service_cidr().await {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.kind, Kind::Transient | Kind::Throttled) => {
+                part.unanswered(VALIDATION_SUCCEEDED, REASON_CLUSTER_CIDR_RESOLUTION_FAILED, &error);
+                Err(error.into())
+            }
+            Err(error) => {
+                let message = format!("failed to detect the cluster CIDR: {error}");
+                part.refuse(VALIDATION_SUCCEEDED, REASON_CLUSTER_CIDR_RESOLUTION_FAILED, &message);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The verdict for exactly this NodeClass, remembered for half an hour. An annotation added by hand makes it
+    /// another NodeClass, which is how people ask for another try.
+    async fn verdict(&self, class: &EC2NodeClass) -> Result<Verdict, Error> {
+        let aws = &self.context.aws;
+        if aws.settings.disable_dry_run {
+            return Ok(Verdict::Passed);
+        }
+        let key = key(class);
+        if let Some(verdict) = self.verdicts.get(&key) {
+            return Ok(verdict);
+        }
+        let name = class.name_any();
+        let pools = self.context.common.view.pools().into_iter().map(|known| known.model);
+        let pools: Vec<Arc<Pool>> = pools.filter(|pool| pool.template.node_class.name == name).collect();
+        let types = aws.types.list(&Arc::new(class.clone()))?;
+        let verdict = aws.launcher().check(class, &types, &pools).await?;
+        self.verdicts.put(key, verdict.clone());
+        Ok(verdict)
+    }
+
+    pub(super) fn forget_verdicts(&self, class: &str) {
+        let prefix = format!("{class}\n");
+        self.verdicts.retain(|key, _| !key.starts_with(&prefix));
+    }
+}
+
+/// `False` when something required is refused, `Unknown` when something is not decided.
+fn waiting_for(part: &Part<'_, '_>) -> Option<(ConditionStatus, String)> {
+    let status = |kind: &str| part.conditions.get(kind).map_or(ConditionStatus::Unknown, |one| one.status);
+    let of = |wanted: ConditionStatus| -> Vec<&str> {
+        REQUIRED.into_iter().filter(|kind| status(kind) == wanted).collect()
+    };
+    for missing in [ConditionStatus::False, ConditionStatus::Unknown] {
+        let kinds = of(missing);
+        if !kinds.is_empty() {
+            return Some((missing, format!("waiting for {}", kinds.join(", "))));
+        }
+    }
+    None
+}
+
+fn key(class: &EC2NodeClass) -> String {
+    let mut status = class.status.clone().unwrap_or_default();
+    status.conditions.clear();
+    let inputs = json!([class.spec, status, class.metadata.annotations]);
+    format!("{}\n{inputs}", class.name_any())
+}

@@ -1,0 +1,172 @@
+//! What is read or cleaned up by the clock: prices, types, version, parameters, templates, profiles
+//! (spec aws-provider 2.4).
+//!
+//! Every task keeps what it knew when it fails and is tried again sooner than its period, with back-off.
+
+use std::time::Duration;
+
+use karpenter_aws::instance_profiles;
+use karpenter_controllers::queue::{Done, Queue, Spec};
+use tokio_util::sync::CancellationToken;
+
+use crate::{AwsContext, Error, gauges};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// One thing to do again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Task {
+    /// On-demand and spot prices.
+    Prices,
+    /// Instance types and offerings.
+    Types,
+    /// Version of the cluster.
+    Version,
+    /// Image parameters that point at deprecated images.
+    Parameters,
+    /// Launch templates nobody uses any more.
+    Templates,
+    /// Instance profiles nobody uses any more.
+    Profiles,
+    /// Gauges of types and offerings.
+    Gauges,
+}
+
+impl Task {
+    /// Every task.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Prices,
+        Self::Types,
+        Self::Version,
+        Self::Parameters,
+        Self::Templates,
+        Self::Profiles,
+        Self::Gauges,
+    ];
+
+    /// Controller name in metrics and logs.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Prices => "providers.pricing",
+            Self::Types => "providers.instancetype",
+            Self::Version => "providers.version",
+            Self::Parameters => "providers.ssm.invalidation",
+            Self::Templates => "providers.launchtemplate",
+            Self::Profiles => "instanceprofile.garbagecollection",
+            Self::Gauges => "cloudprovider.metrics",
+        }
+    }
+
+    /// How long after a success it is done again.
+    pub(crate) const fn period(self) -> Duration {
+        match self {
+            Self::Prices | Self::Types => Duration::from_secs(12 * HOUR.as_secs()),
+            Self::Version => Duration::from_secs(5 * MINUTE.as_secs()),
+            Self::Parameters | Self::Profiles => Duration::from_secs(30 * MINUTE.as_secs()),
+            Self::Templates | Self::Gauges => MINUTE,
+        }
+    }
+}
+
+/// The key of a queue that has only one thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Only(Task);
+
+impl std::fmt::Display for Only {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.name())
+    }
+}
+
+/// Does one task until `shutdown`, the first time at once.
+pub(crate) async fn run(task: Task, context: AwsContext, shutdown: CancellationToken) {
+    let spec = Spec {
+        name: task.name(),
+        concurrency: 1,
+        backoff_min: Duration::from_secs(1),
+        backoff_max: Duration::from_secs(5 * MINUTE.as_secs()),
+    };
+    if task == Task::Templates
+        && let Err(error) = context.aws.templates.hydrate().await
+    {
+        tracing::warn!(%error, "failed to adopt launch templates of an earlier process");
+    }
+    let metrics = std::sync::Arc::clone(&context.common.metrics);
+    let (queue, work) = Queue::new();
+    queue.add(Only(task));
+    let pass = move |only: Only| {
+        let context = context.clone();
+        async move { once(only.0, &context).await.map(|()| Done::applied().after(only.0.period())) }
+    };
+    work.run(spec, metrics, shutdown, pass).await;
+    drop(queue);
+}
+
+/// Does one task once.
+///
+/// # Errors
+/// What AWS or the API server refused; everything keeps its old value.
+pub(crate) async fn once(task: Task, context: &AwsContext) -> Result<(), Error> {
+    let aws = &context.aws;
+    match task {
+        Task::Prices => {
+            // One failing must not keep the other from being refreshed.
+            let (on_demand, spot) = tokio::join!(aws.prices.refresh_on_demand(), aws.prices.refresh_spot());
+            let failed = [on_demand.err(), spot.err()].into_iter().flatten().map(Error::from).collect();
+            Error::combined(failed)?;
+        }
+        Task::Types => {
+            aws.refresh_catalogue().await?;
+        }
+        Task::Version => version(context).await?,
+        Task::Parameters => {
+            aws.images.forget_deprecated().await?;
+        }
+        Task::Templates => {
+            aws.templates.sweep().await;
+        }
+        Task::Profiles => profiles(context).await?,
+        Task::Gauges => gauges::publish(context),
+    }
+    Ok(())
+}
+
+async fn version(context: &AwsContext) -> Result<(), Error> {
+    let cluster = &context.aws.cluster;
+    let changed = if context.aws.settings.eks_control_plane {
+        cluster.refresh_version().await?
+    } else {
+        let found = context.common.client.apiserver_version().await;
+        let found = found.map_err(|source| karpenter_controllers::Error::Kube {
+            verb: "read version of",
+            kind: "API server".to_owned(),
+            name: context.aws.settings.cluster_endpoint.clone(),
+            source: karpenter_controllers::ApiFailure(source),
+        })?;
+        cluster.set_version(&format!("{}.{}", found.major, found.minor))
+    };
+    let version = cluster.version().unwrap_or_default();
+    if changed && !karpenter_aws::cluster::is_supported(&version) {
+        tracing::error!(version, "this release is not made for this version of Kubernetes");
+    }
+    Ok(())
+}
+
+/// Nothing is deleted before every NodeClass and claim is known.
+async fn profiles(context: &AwsContext) -> Result<(), Error> {
+    if context.aws.settings.isolated_vpc || !context.cluster_known() {
+        return Ok(());
+    }
+    let Some(classes) = context.aws.classes.all() else { return Ok(()) };
+    let claims = context.common.view.claims();
+    let in_use = instance_profiles::in_use(
+        classes.iter().map(std::sync::Arc::as_ref),
+        claims.iter().map(|claim| &claim.model.annotations),
+    );
+    let deleted = context.aws.profiles.collect(&in_use).await?;
+    if deleted > 0 {
+        tracing::info!(deleted, "deleted unused instance profiles");
+    }
+    Ok(())
+}
