@@ -31,9 +31,13 @@ pub enum Rule {
     Capacity,
     /// Two pods want the same host port.
     HostPort,
-    /// A running pod's required anti-affinity forbids the place.
+    /// Required anti-affinity of a running pod forbids the place.
     AntiAffinity,
-    /// A rule of a placed pod is one the planner does not claim to keep.
+    /// A pod's required affinity or anti-affinity does not hold.
+    PodAffinity,
+    /// A hard topology spread constraint does not hold.
+    Spread,
+    /// A placed pod needs something plans do not provide yet.
     Unmodelled,
     /// A pool overruns its limits.
     Limits,

@@ -7,6 +7,7 @@
 //! Soft rules (`PreferNoSchedule`, preferences) are not checked, because a plan may relax them.
 
 mod finding;
+mod places;
 mod rules;
 mod world;
 
@@ -30,6 +31,9 @@ pub fn audit(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     }
     rules::existing::check(&world, plan, &mut findings);
     rules::anti_affinity::check(&world, plan, &mut findings);
+    let places = places::Places::new(&world, plan);
+    rules::spread::check(&world, &places, &mut findings);
+    rules::pod_affinity::check(&world, &places, &mut findings);
     rules::limits::check(&world, plan, &mut findings);
     rules::removals::check(&world, plan, &mut findings);
     rules::budgets::check(&world, plan, &mut findings);

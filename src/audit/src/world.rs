@@ -69,16 +69,23 @@ impl<'a> World<'a> {
         daemons.filter(move |daemon| !(ignored && daemon.pod.has_resource_claims))
     }
 
-    /// Daemons that will run on a new machine of `pool` with `instance_type` (spec core-scheduling 16).
-    pub(crate) fn daemons_on_new(&self, pool: &Pool, instance_type: &InstanceType) -> Vec<&'a Pod> {
-        let registry = self.registry();
+    /// What claims of `pool` start with: its requirements and labels.
+    pub(crate) fn template_of(&self, pool: &Pool) -> Requirements {
         let mut template = pool.template.requirements.clone();
-        template.add_all(&Requirements::from_labels(registry, &pool.template.labels));
+        template.add_all(&Requirements::from_labels(self.registry(), &pool.template.labels));
         let mut own = |key: &str, value: &str| template.add(Requirement::one_of(key.into(), [value.into()]));
         own(label::NODE_POOL, pool.name.as_str());
         own(pool.template.node_class.label_key().as_str(), pool.template.node_class.name.as_str());
-        own(label::REGISTERED, "true");
-        own(label::INITIALIZED, "true");
+        template
+    }
+
+    /// Daemons that will run on a new machine of `pool` with `instance_type` (spec core-scheduling 16).
+    pub(crate) fn daemons_on_new(&self, pool: &Pool, instance_type: &InstanceType) -> Vec<&'a Pod> {
+        let registry = self.registry();
+        let mut template = self.template_of(pool);
+        for key in [label::REGISTERED, label::INITIALIZED] {
+            template.add(Requirement::one_of(key.into(), ["true".into()]));
+        }
         let runs = |pod: &&Pod| {
             hard_taint(&pool.template.taints, pod).is_none()
                 && stated(pod, registry).into_iter().any(|wanted| {

@@ -12,6 +12,7 @@ mod refusal;
 mod reject;
 mod relax;
 mod solve;
+mod topology;
 
 use std::collections::BTreeMap;
 

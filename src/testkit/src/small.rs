@@ -8,9 +8,37 @@ use karpenter_model::{Node, NodeName, Quantity, Resources, Snapshot, label};
 
 use crate::fixture;
 
-/// The world of `seed`.
+/// The world of `seed`; no waiting pod has hard rules about other pods.
 pub fn world(seed: u64) -> Snapshot {
     fixture::snapshot(&text(seed))
+}
+
+/// The world of `seed` with waiting pods that spread, attract and repel each other.
+pub fn social(seed: u64) -> Snapshot {
+    fixture::snapshot(&social_text(seed))
+}
+
+/// The text of [`social`].
+pub fn social_text(seed: u64) -> String {
+    let mut text = text(seed);
+    let rng = &mut Rng::with_seed(seed);
+    for group in 0..rng.usize(1..4) {
+        let mut options = format!("cpu={}00m label=app={}", rng.u8(1..12), ["w", "x", "b"][group]);
+        some(
+            &mut options,
+            rng,
+            &[" spread=zone/1", " spread=host/1", " spread=zone/2/soft", " select=zone=a"],
+        );
+        one(&mut options, rng, &["", "", "", " anti-affinity=host", " anti-affinity=zone"]);
+        one(
+            &mut options,
+            rng,
+            &["", "", "", " affinity=zone", " affinity=zone/app=w", " affinity=host/app=x"],
+        );
+        some(&mut options, rng, &[" anti-affinity=zone/app=x", " spread=capacity/1"]);
+        let _ = writeln!(text, "pod s{group}-{{1..{}}} {options}", rng.u8(1..6));
+    }
+    text
 }
 
 /// The same world as scenario text, to be pasted into a scenario file.
@@ -183,11 +211,7 @@ fn pod(text: &mut String, index: usize, rng: &mut Rng) {
         some(text, rng, &[" prefer=10:zone:In:b", " prefer=20:capacity:In:spot", " prefer=5:nope:In:x"]);
     }
     if rng.u8(0..4) == 0 {
-        one(
-            text,
-            rng,
-            &[" port=80", " port=81", " spread=zone/1/soft", " spread=zone/1", " require=pool:In:p0"],
-        );
+        one(text, rng, &[" port=80", " port=81", " spread=zone/1/soft", " require=pool:In:p0"]);
     }
     text.push('\n');
 }

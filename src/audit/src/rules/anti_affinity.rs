@@ -1,8 +1,9 @@
 //! Required anti-affinity of pods that run keeps others out of their domain (spec core-scheduling 18.4).
 
-use karpenter_model::{AffinityTerm, LabelValue, Namespace, Node, Plan, Pod, label};
+use karpenter_model::{AffinityTerm, LabelValue, Node, Plan, Pod, label};
 
 use crate::finding::{Finding, Rule};
+use crate::places::selects;
 use crate::world::World;
 
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
@@ -64,15 +65,4 @@ fn domain(node: &Node, term: &AffinityTerm) -> Option<LabelValue> {
         return Some(node.hostname());
     }
     node.effective_labels().get(key).cloned()
-}
-
-fn selects(world: &World<'_>, term: &AffinityTerm, own: &Namespace, pod: &Pod) -> bool {
-    let namespace = &pod.key.namespace;
-    let by_label = term.namespace_selector.as_ref().is_some_and(|selector| {
-        let labels = world.snapshot.namespaces.get(namespace);
-        selector.expressions.is_empty() || labels.is_some_and(|labels| selector.matches(labels))
-    });
-    let default = term.namespaces.is_empty() && term.namespace_selector.is_none() && namespace == own;
-    let in_namespace = by_label || default || term.namespaces.contains(namespace);
-    in_namespace && term.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
 }

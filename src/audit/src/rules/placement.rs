@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_model::{Plan, Pod, WhenUnsatisfiable};
+use karpenter_model::{Plan, Pod};
 
 use crate::finding::{Finding, Rule};
 use crate::world::World;
@@ -22,7 +22,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         match world.pod(key) {
             None => findings.push(Finding::new(Rule::NotWaiting, key, "does not wait for a place")),
             Some(pod) => {
-                findings.extend(unmodelled(pod).map(|rule| Finding::new(Rule::Unmodelled, key, rule)));
+                findings.extend(unmodelled(world, pod).map(|rule| Finding::new(Rule::Unmodelled, key, rule)));
             }
         }
     }
@@ -37,16 +37,14 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// A hard rule of `pod` about other pods, which plans do not keep yet, so that it must not be placed.
-fn unmodelled(pod: &Pod) -> Option<&'static str> {
-    let hard = |spread: &karpenter_model::SpreadConstraint| {
-        spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule
-    };
-    if pod.spread.iter().any(hard) {
-        return Some("has a hard topology spread constraint");
+/// Something `pod` needs that plans do not provide yet, so that it must not be placed.
+fn unmodelled(world: &World<'_>, pod: &Pod) -> Option<&'static str> {
+    if pod.has_resource_claims && world.snapshot.settings.ignore_dra_requests {
+        return Some("uses resource claims");
     }
-    if !pod.pod_affinity.required.is_empty() || !pod.pod_anti_affinity.required.is_empty() {
-        return Some("has required pod affinity or anti-affinity");
-    }
-    None
+    let bound = pod.volumes.iter().any(|claim| {
+        let volume = world.snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
+        volume.is_none_or(|volume| volume.driver.is_some() || !volume.alternatives.is_empty())
+    });
+    bound.then_some("uses a persistent volume with a driver or a zone")
 }

@@ -224,10 +224,43 @@ fn anti_affinity_of_running_pods_keeps_others_out() {
 }
 
 #[test]
-fn pods_with_rules_that_are_not_planned_for_are_not_placed() {
+fn pods_that_need_what_is_not_planned_for_are_not_placed() {
     let (_, plan) = sound();
-    let spread = WORLD.replace("pod   two", "pod   two spread=zone/1");
-    assert_eq!(rules(&karpenter_testkit::snapshot(&spread), &plan), [Rule::Unmodelled]);
+    for need in ["claims", "volume=data"] {
+        let text = WORLD.replace("pod   two", &format!("pod   two {need}"));
+        assert_eq!(rules(&karpenter_testkit::snapshot(&text), &plan), [Rule::Unmodelled], "{need}");
+    }
+}
+
+#[test]
+fn new_pods_keep_their_own_affinity() {
+    let (_, plan) = sound();
+    let two = |rule: &str, busy: &str| {
+        let text = WORLD.replace("pod   two", &format!("pod   two {rule}"));
+        rules(&karpenter_testkit::snapshot(&text.replace("pod   busy", &format!("pod   busy {busy}"))), &plan)
+    };
+    for key in ["host", "zone"] {
+        assert_eq!(two(&format!("anti-affinity={key}/app=b"), "label=app=b"), [Rule::PodAffinity], "{key}");
+        assert_eq!(two(&format!("affinity={key}/app=b"), ""), [Rule::PodAffinity], "{key}");
+        assert_eq!(two(&format!("affinity={key}/app=b"), "label=app=b"), [], "{key}");
+        assert_eq!(two(&format!("anti-affinity={key}/app=b"), ""), [], "{key}");
+    }
+}
+
+#[test]
+fn new_pods_keep_their_own_spread() {
+    let (_, plan) = sound();
+    let busy = |count: u32, rule: &str| {
+        let text = WORLD.replace("pod   two", &format!("pod   two label=app=w {rule}"));
+        let more = format!("pod   more-{{1..{count}}} cpu=1m label=app=w on=n1\n");
+        rules(&karpenter_testkit::snapshot(&format!("{text}{more}")), &plan)
+    };
+    for key in ["host", "zone"] {
+        assert_eq!(busy(1, &format!("spread={key}/1")), [Rule::Spread], "{key}");
+        assert_eq!(busy(1, &format!("spread={key}/2")), [], "{key}");
+        assert_eq!(busy(2, &format!("spread={key}/2")), [Rule::Spread], "{key}");
+        assert_eq!(busy(2, &format!("spread={key}/2/soft")), [], "{key}");
+    }
 }
 
 #[test]

@@ -43,16 +43,20 @@ impl State {
     }
 
     /// What is left when `ask` joins; `None` when nothing is. `lower` says whether `minValues` may be
-    /// lowered, which only a new bin may do.
+    /// lowered, which only a new bin may do; `domain` is what rules about other pods add.
     pub(crate) fn join<'a>(
         &self,
         ask: &Ask,
+        domain: Option<RuleSetId>,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
         rules: &mut Rules<'a>,
         lower: MinValuesPolicy,
     ) -> Option<Self> {
         let mut set = rules.meet(self.rules, ask.rules?)?;
+        if let Some(domain) = domain {
+            set = rules.meet(set, domain)?;
+        }
         let allowed = if set == self.rules {
             self.shapes.clone()
         } else {

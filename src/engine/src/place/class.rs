@@ -2,12 +2,13 @@
 
 use indexmap::IndexMap;
 use karpenter_model::{
-    AffinityTerm, HostPort, Labels, Namespace, NodeTerm, Pod, PodOutcome, Resources, SpreadConstraint,
+    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, Resources, SpreadConstraint,
     Toleration, VolumeClaim,
 };
 
 use crate::amounts::Amounts;
 use crate::bits::Bits;
+use crate::place::topology::ProfileId;
 use crate::rules::RuleSetId;
 
 /// Everything about a pod that can change where it goes. Two pods with equal signatures are interchangeable.
@@ -20,8 +21,8 @@ pub(crate) struct Signature<'a> {
     tolerations: &'a [Toleration],
     host_ports: &'a [HostPort],
     spread: &'a [SpreadConstraint],
-    affinity: &'a [AffinityTerm],
-    anti_affinity: &'a [AffinityTerm],
+    affinity: &'a PodAffinity,
+    anti_affinity: &'a PodAffinity,
     volumes: Option<(&'a Namespace, &'a [VolumeClaim])>,
     has_resource_claims: bool,
     /// Who it is to other pods; only looked at when some pod has rules about others.
@@ -39,8 +40,8 @@ impl<'a> Signature<'a> {
             tolerations: &pod.tolerations,
             host_ports: &pod.host_ports,
             spread: &pod.spread,
-            affinity: &pod.pod_affinity.required,
-            anti_affinity: &pod.pod_anti_affinity.required,
+            affinity: &pod.pod_affinity,
+            anti_affinity: &pod.pod_anti_affinity,
             volumes: (!pod.volumes.is_empty()).then_some((&pod.key.namespace, &pod.volumes)),
             has_resource_claims: pod.has_resource_claims,
             identity: social.then_some((&pod.key.namespace, &pod.labels)),
@@ -74,6 +75,8 @@ pub(crate) struct Ask {
     pub(crate) tolerations: Vec<Toleration>,
     /// Host ports.
     pub(crate) host_ports: Vec<HostPort>,
+    /// What it is to other pods, where any pod has rules about others.
+    pub(crate) profile: Option<ProfileId>,
 }
 
 /// What the planner has learnt about an ask. Machines and bins only ever get narrower during a pass, so a
@@ -86,8 +89,10 @@ pub(crate) struct Memory {
     pub(crate) refused_bins: Bits,
     /// How many bins refuse.
     pub(crate) refused_count: usize,
-    /// Everything that exists and every pool refuses.
+    /// Everything that exists and every pool refuses, for good.
     pub(crate) exhausted: bool,
+    /// How many pods had a place when rules about others were in the way; worth another try once more have.
+    pub(crate) stuck_at: Option<usize>,
     /// Per kind of machine: whether labels and taints are acceptable, once known.
     pub(crate) kinds: Vec<Option<bool>>,
 }

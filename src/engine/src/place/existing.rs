@@ -81,13 +81,15 @@ impl<'a> Existing<'a> {
         Self { keys, kinds, slots }
     }
 
-    /// The first machine that takes `pod`, which asks for `ask`; the room is taken at once.
+    /// The first machine that takes `pod`, which asks for `ask`; the room is taken at once. `admits` speaks for
+    /// rules about other pods: its refusals may change, all others are final.
     pub(crate) fn place(
         &mut self,
         pod: &Pod,
         ask: &Ask,
         memory: &mut Memory,
         rules: &Rules<'_>,
+        admits: impl Fn(&Node) -> bool,
     ) -> Option<&'a Node> {
         memory.kinds.resize(self.kinds.len(), None);
         for index in memory.first_node..self.slots.len() {
@@ -100,14 +102,15 @@ impl<'a> Existing<'a> {
             let accepts = kind_accepts
                 && ask.amounts.fits(&slot.room)
                 && slot.ports.conflict(&pod.key, &ask.host_ports).is_none();
-            if accepts {
+            if accepts && admits(slot.node) {
                 slot.room.subtract(&ask.amounts);
                 slot.ports.add(&pod.key, &ask.host_ports);
-                memory.first_node = index;
                 return Some(slot.node);
             }
+            if !accepts && memory.first_node == index {
+                memory.first_node += 1;
+            }
         }
-        memory.first_node = self.slots.len();
         None
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct PoolSpace<'a> {
     /// Labels of its claims: the template's, the pool's name and the node class.
     pub(crate) labels: Labels,
     /// What its claims start with: template requirements and labels.
+    pub(crate) template: Requirements,
+    /// The same, interned.
     pub(crate) rules: RuleSetId,
     /// Which catalogue holds its instance types.
     pub(crate) catalogue: usize,
@@ -135,7 +137,7 @@ fn space<'a>(
         group.shapes.intersect(&base);
     }
     groups.retain(|group| !group.shapes.is_empty());
-    Ok(PoolSpace { pool, labels, rules: set, catalogue, base, daemons: groups, limits })
+    Ok(PoolSpace { pool, labels, template, rules: set, catalogue, base, daemons: groups, limits })
 }
 
 /// Labels every claim of `pool` carries.

@@ -13,6 +13,7 @@ use crate::place::bin;
 use crate::place::class::Ask;
 use crate::place::constraint::min_values;
 use crate::place::pool::PoolSpace;
+use crate::place::topology::Topology;
 use crate::rules::Rules;
 
 /// The reason why `space` refuses `ask`.
@@ -21,6 +22,7 @@ pub(crate) fn explain<'a>(
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
+    topology: &Topology,
 ) -> Reason {
     let Some(asked) = ask.rules else {
         return Reason::new(ReasonCode::Requirements, "requirements of the pod contradict each other");
@@ -48,7 +50,11 @@ pub(crate) fn explain<'a>(
     };
     let left = criteria.requirements.and(&criteria.fits).and(&criteria.offerings);
     if !left.is_empty() {
-        return min_values::reason(&min_values::shortfalls(set, left.iter(), catalogue, rules));
+        let short = min_values::shortfalls(set, left.iter(), catalogue, rules);
+        return match ask.profile {
+            Some(profile) if short.is_empty() => Reason::new(ReasonCode::Topology, topology.explain(profile)),
+            _ => min_values::reason(&short),
+        };
     }
     let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(ask, space));
     if looks_like_mega(ask.requests.amount(resources::CPU)) {

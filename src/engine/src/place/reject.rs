@@ -3,8 +3,7 @@
 use karpenter_model::label_syntax;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
-    Expression, Operator, Pod, PodOutcome, PoolRefusal, Reason, Requirements, Snapshot, WhenUnsatisfiable,
-    label,
+    Expression, Operator, Pod, PodOutcome, PoolRefusal, Reason, Requirements, Snapshot, label,
 };
 
 /// Why `pod` is not placed, if it is not. Pods that are not ours are ignored; pods we cannot serve are
@@ -70,17 +69,6 @@ fn unserved(pod: &Pod, snapshot: &Snapshot) -> Vec<Reason> {
         reasons.push(Reason::bare(ReasonCode::ResourceClaims));
     }
     let mut unsupported = |what: String| reasons.push(Reason::new(ReasonCode::UnsupportedConstraint, what));
-    for spread in &pod.spread {
-        if spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule {
-            unsupported(format!("topology spread over `{}`", spread.topology_key));
-        }
-    }
-    for term in &pod.pod_affinity.required {
-        unsupported(format!("required pod affinity over `{}`", term.topology_key));
-    }
-    for term in &pod.pod_anti_affinity.required {
-        unsupported(format!("required pod anti-affinity over `{}`", term.topology_key));
-    }
     for claim in &pod.volumes {
         let volume = snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
         if volume.is_some_and(|volume| volume.driver.is_some() || !volume.alternatives.is_empty()) {

@@ -1,59 +1,132 @@
 //! The order in which a pod gives up what it would like (spec core-scheduling 20).
 //!
-//! One step per failure: the first required node affinity term while there is another one, then the heaviest
-//! preferred node affinity term, then `PreferNoSchedule` taints are tolerated. Preferred pod affinity and soft
-//! spread come between the first two once they are planned for.
+//! One step per failure, always the first that applies: the first required node affinity term while there is
+//! another one, the heaviest preferred pod affinity, pod anti-affinity and node affinity term, a soft topology
+//! spread, and last `PreferNoSchedule` taints are tolerated.
 //!
 //! The reference stops there, although a term given up early may have failed only because of a preference.
 //! Before a pod is left waiting, the terms given up are tried once more without any.
 
+use std::cmp::Reverse;
+
 use karpenter_model::settings::PreferencePolicy;
-use karpenter_model::{Effect, NodeTerm, Pod, Toleration};
+use karpenter_model::{
+    AffinityTerm, Effect, NodeTerm, Pod, PodAffinity, SpreadConstraint, Toleration, WhenUnsatisfiable,
+};
 
 /// What is left of a pod's wishes at one step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wish<'a> {
     /// The required node affinity term to satisfy.
     pub(crate) required: Option<&'a NodeTerm>,
     /// The preferred node affinity term to satisfy.
     pub(crate) preferred: Option<&'a NodeTerm>,
+    /// Topology spread constraints, soft ones included.
+    pub(crate) spread: Vec<&'a SpreadConstraint>,
+    /// Pod affinity terms, preferred ones included.
+    pub(crate) affinity: Vec<&'a AffinityTerm>,
+    /// Pod anti-affinity terms, preferred ones included.
+    pub(crate) anti_affinity: Vec<&'a AffinityTerm>,
     /// Tolerate every `PreferNoSchedule` taint.
     pub(crate) tolerate_soft_taints: bool,
 }
 
+/// Preferences not given up yet, heaviest first, and alternatives not given up yet.
+#[derive(Clone)]
+struct Wishes<'a> {
+    pod: &'a Pod,
+    terms: &'a [NodeTerm],
+    affinity: Vec<&'a AffinityTerm>,
+    anti_affinity: Vec<&'a AffinityTerm>,
+    node: Vec<&'a NodeTerm>,
+    soft_spread: Vec<&'a SpreadConstraint>,
+    tolerate: bool,
+}
+
 /// The wishes of `pod` in the order they are tried.
 pub(crate) fn wishes(pod: &Pod, policy: PreferencePolicy, soft_taints: bool) -> Vec<Wish<'_>> {
-    let mut preferred: Vec<&(i32, NodeTerm)> = match policy {
-        PreferencePolicy::Respect => pod.preferred_terms.iter().collect(),
-        PreferencePolicy::Ignore => Vec::new(),
-    };
-    preferred.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-    let preferred: Vec<&NodeTerm> = preferred.into_iter().map(|(_, term)| term).collect();
-    let wish = |required, preferred| Wish { required, preferred, tolerate_soft_taints: false };
-
-    let heaviest = preferred.first().copied();
-    let mut wishes: Vec<Wish<'_>> =
-        pod.required_terms.iter().map(|term| wish(Some(term), heaviest)).collect();
-    if wishes.is_empty() {
-        wishes.push(wish(None, heaviest));
+    let mut left = Wishes::new(pod, policy);
+    let may_tolerate = soft_taints && !pod.tolerations.contains(&Toleration::prefer_no_schedule());
+    let mut wishes = vec![left.wish()];
+    let mut gave_up_preferences = false;
+    while let Some(step) = left.relax(may_tolerate) {
+        gave_up_preferences |= step == Step::Preference;
+        wishes.push(left.wish());
     }
-    let last_term = pod.required_terms.last();
-    if !preferred.is_empty() {
-        wishes.extend(preferred[1..].iter().map(|term| wish(last_term, Some(term))));
-        wishes.push(wish(last_term, None));
-    }
-    let tolerate = soft_taints && !pod.tolerations.contains(&Toleration::prefer_no_schedule());
-    if tolerate {
-        wishes.push(Wish { tolerate_soft_taints: true, ..wish(last_term, None) });
-    }
-    if let Some((_, given_up)) = pod.required_terms.split_last()
-        && (tolerate || !preferred.is_empty())
-    {
-        wishes.extend(
-            given_up.iter().map(|term| Wish { tolerate_soft_taints: tolerate, ..wish(Some(term), None) }),
-        );
+    if gave_up_preferences && let Some((_, given_up)) = pod.required_terms.split_last() {
+        wishes.extend(given_up.iter().map(|term| Wish { required: Some(term), ..left.wish() }));
     }
     wishes
+}
+
+/// What was given up.
+#[derive(PartialEq, Eq)]
+enum Step {
+    Alternative,
+    Preference,
+}
+
+impl<'a> Wishes<'a> {
+    fn new(pod: &'a Pod, policy: PreferencePolicy) -> Self {
+        let respect = policy == PreferencePolicy::Respect;
+        let preferred = |affinity: &'a PodAffinity| {
+            let mut terms: Vec<_> = affinity.preferred.iter().filter(|_| respect).collect();
+            terms.sort_by_key(|term| Reverse(term.weight));
+            terms.into_iter().map(|term| &term.term).collect()
+        };
+        let mut node: Vec<&(i32, NodeTerm)> = pod.preferred_terms.iter().filter(|_| respect).collect();
+        node.sort_by_key(|(weight, _)| Reverse(*weight));
+        let soft =
+            |spread: &&SpreadConstraint| spread.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+        Self {
+            pod,
+            terms: &pod.required_terms,
+            affinity: preferred(&pod.pod_affinity),
+            anti_affinity: preferred(&pod.pod_anti_affinity),
+            node: node.into_iter().map(|(_, term)| term).collect(),
+            soft_spread: pod.spread.iter().filter(soft).filter(|_| respect).collect(),
+            tolerate: false,
+        }
+    }
+
+    fn wish(&self) -> Wish<'a> {
+        let hard = |spread: &&SpreadConstraint| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
+        let with = |required: &'a PodAffinity, preferred: &[&'a AffinityTerm]| {
+            required.required.iter().chain(preferred.iter().copied()).collect()
+        };
+        Wish {
+            required: self.terms.first(),
+            preferred: self.node.first().copied(),
+            spread: self.pod.spread.iter().filter(hard).chain(self.soft_spread.iter().copied()).collect(),
+            affinity: with(&self.pod.pod_affinity, &self.affinity),
+            anti_affinity: with(&self.pod.pod_anti_affinity, &self.anti_affinity),
+            tolerate_soft_taints: self.tolerate,
+        }
+    }
+
+    /// Gives up the next thing; nothing when all is given up.
+    fn relax(&mut self, may_tolerate: bool) -> Option<Step> {
+        if let [_, rest @ ..] = self.terms
+            && !rest.is_empty()
+        {
+            self.terms = rest;
+            return Some(Step::Alternative);
+        }
+        if !self.affinity.is_empty() {
+            self.affinity.remove(0);
+        } else if !self.anti_affinity.is_empty() {
+            self.anti_affinity.remove(0);
+        } else if !self.node.is_empty() {
+            self.node.remove(0);
+        } else if !self.soft_spread.is_empty() {
+            self.soft_spread.remove(0);
+        } else if may_tolerate && !self.tolerate {
+            self.tolerate = true;
+        } else {
+            return None;
+        }
+        Some(Step::Preference)
+    }
 }
 
 /// Whether any of `taints` is soft.
@@ -64,6 +137,7 @@ pub(crate) fn has_soft_taint(taints: &[karpenter_model::Taint]) -> bool {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use karpenter_model::affinity::NodeInclusion;
     use karpenter_model::{Expression, Operator, PodKey};
 
     use super::*;
@@ -71,6 +145,19 @@ mod tests {
     fn term(zone: &str) -> NodeTerm {
         let expressions = vec![Expression::new("zone", Operator::In, &[zone])];
         NodeTerm { expressions, match_fields: false }
+    }
+
+    fn spread(when_unsatisfiable: WhenUnsatisfiable) -> SpreadConstraint {
+        SpreadConstraint {
+            max_skew: 1,
+            topology_key: "zone".into(),
+            when_unsatisfiable,
+            selector: None,
+            min_domains: None,
+            node_affinity_policy: NodeInclusion::Honor,
+            node_taints_policy: NodeInclusion::Ignore,
+            match_label_keys: Vec::new(),
+        }
     }
 
     fn zone(term: Option<&NodeTerm>) -> &str {
@@ -96,6 +183,17 @@ mod tests {
             ["r1/heavy", "r2/heavy", "r2/light", "r2/light2", "r2/-", "r2/- soft", "r1/- soft"]
         );
         assert_eq!(steps(&pod, PreferencePolicy::Ignore, false), ["r1/-", "r2/-"]);
+        pod.spread =
+            vec![spread(WhenUnsatisfiable::ScheduleAnyway), spread(WhenUnsatisfiable::DoNotSchedule)];
+        let spreads = |policy| -> Vec<usize> {
+            wishes(&pod, policy, false).iter().map(|wish| wish.spread.len()).collect()
+        };
+        assert_eq!(
+            spreads(PreferencePolicy::Respect),
+            [2, 2, 2, 2, 2, 1, 1],
+            "soft spread goes after preferences"
+        );
+        assert_eq!(spreads(PreferencePolicy::Ignore), [1, 1]);
         pod.tolerations = vec![Toleration::prefer_no_schedule()];
         assert!(!steps(&pod, PreferencePolicy::Ignore, true).iter().any(|step| step.ends_with("soft")));
     }

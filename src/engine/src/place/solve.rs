@@ -1,26 +1,25 @@
 //! The solver: one pod after the other, existing machines first, then open bins, then a new bin
-//! (spec core-scheduling 12).
+//! (spec core-scheduling 12). Pods that wait for others are tried again as long as any pod gets a place.
+
+mod compile;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use indexmap::IndexMap;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    BinId, Expression, HostPorts, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason,
-    Requirements, Snapshot, Target,
+    BinId, HostPorts, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot, Target,
 };
 
-use crate::amounts::ResourceIndex;
+use crate::catalogue::Catalogue;
 use crate::place::Placement;
 use crate::place::bin::{Bin, State};
-use crate::place::class::{Ask, AskId, Asks, Class, Signature};
-use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
+use crate::place::class::{Ask, AskId, Asks, Class};
 use crate::place::existing::{self, Existing};
-use crate::place::pool::Pools;
-use crate::place::relax::{self, Wish};
-use crate::place::{materialise, queue, refusal, reject};
+use crate::place::pool::{PoolSpace, Pools};
+use crate::place::topology::{ProfileId, Topology};
+use crate::place::{materialise, refusal};
 use crate::rules::Rules;
 
 /// Everything a pass works on.
@@ -29,6 +28,7 @@ pub(crate) struct Solver<'a> {
     rules: Rules<'a>,
     pools: Pools<'a>,
     existing: Existing<'a>,
+    topology: Topology,
     bins: Vec<Bin>,
     /// Bins by number of pods, then number: the order they are tried in.
     by_load: BTreeSet<(usize, usize)>,
@@ -36,94 +36,91 @@ pub(crate) struct Solver<'a> {
     classes: Vec<Class>,
     /// Pods in the order they are tried, with their class.
     queue: Vec<(&'a Pod, usize)>,
-    /// Per ask that everything refused: what each pool said.
-    refusals: BTreeMap<AskId, Vec<PoolRefusal>>,
+    /// Pods that have a place.
+    placed: usize,
+    /// Per ask that everything refused: what each pool said, and how many pods had a place then.
+    refusals: BTreeMap<AskId, (usize, Vec<PoolRefusal>)>,
     placement: Placement,
 }
 
-impl<'a> Solver<'a> {
-    /// Interns and indexes `snapshot`.
-    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
-        let mut rules = Rules::new(&snapshot.registry);
-        let mut resources = ResourceIndex::default();
-        let pools = Pools::new(snapshot, &mut rules, &mut resources);
-        let soft_taints = pools.spaces.iter().any(|space| relax::has_soft_taint(&space.pool.template.taints));
-        let bound = BoundAntiAffinity::new(snapshot);
-        let mut compiler = Compiler { snapshot, soft_taints, bound, asks: Asks::default() };
-        let mut classes: IndexMap<Signature<'a>, Class> = IndexMap::new();
-        let social = !compiler.bound.is_empty();
-        let mut queue = Vec::new();
-        for pod in queue::pods(snapshot) {
-            let entry = classes.entry(Signature::of(pod, social));
-            queue.push((pod, entry.index()));
-            entry.or_insert_with(|| compiler.class(pod, &mut rules, &mut resources));
-        }
-        let keys =
-            compiler.asks.iter().filter_map(|ask| ask.rules).flat_map(|set| {
-                rules.rules_of(set).iter().map(|rule| rules.requirement(*rule).key().clone())
-            });
-        let existing = Existing::new(snapshot, keys.collect(), &mut resources);
-        Self {
-            snapshot,
-            rules,
-            pools,
-            existing,
-            bins: Vec::new(),
-            by_load: BTreeSet::new(),
-            asks: compiler.asks,
-            classes: classes.into_values().collect(),
-            queue,
-            refusals: BTreeMap::new(),
-            placement: Placement::default(),
-        }
-    }
-
+impl Solver<'_> {
     /// Places every pod and writes down the result.
     pub(crate) fn run(mut self) -> Placement {
-        for index in 0..self.queue.len() {
-            let (pod, class) = self.queue[index];
-            let outcome = match &self.classes[class] {
-                Class::Refused(outcome) => Some(outcome.clone()),
-                Class::Asks(asks) => {
-                    let asks = asks.clone();
-                    self.place(index, &asks)
-                }
-            };
-            if let Some(outcome) = outcome {
-                self.placement.pods.insert(pod.key.clone(), outcome);
+        let mut waiting: Vec<usize> = (0..self.queue.len()).collect();
+        loop {
+            let before = self.placed;
+            waiting.retain(|index| !self.settle(*index));
+            if waiting.is_empty() || self.placed == before {
+                break;
             }
         }
         self.finish()
     }
 
-    /// The outcome for the pod at `index`; `None` when it joined a bin, which is reported once the bin is
-    /// known to become a claim.
-    fn place(&mut self, index: usize, asks: &[AskId]) -> Option<PodOutcome> {
-        let (pod, _) = self.queue[index];
-        for ask in asks {
-            let (wanted, memory) = self.asks.get_mut(*ask);
-            if memory.exhausted {
-                continue;
+    /// Tries to place the pod at `index`; whether there is nothing more to try for it.
+    fn settle(&mut self, index: usize) -> bool {
+        let (pod, class) = self.queue[index];
+        let asks = match &self.classes[class] {
+            Class::Refused(outcome) => {
+                self.placement.pods.insert(pod.key.clone(), outcome.clone());
+                return true;
             }
-            if wanted.rules.is_none() {
-                memory.exhausted = true;
-                continue;
-            }
-            if let Some(node) = self.existing.place(pod, wanted, memory, &self.rules) {
-                let (target, id) = existing::target(node);
-                self.placement.used_nodes.push(id);
-                self.placement.nominations.push(Nomination { pod: pod.key.clone(), target: target.clone() });
-                return Some(match target {
-                    Target::Node(name) => PodOutcome::Existing(name),
-                    Target::Claim(name) => PodOutcome::InFlight(name),
-                });
-            }
-            if self.join_open_bin(index, *ask) || self.open_bin(index, *ask) {
-                return None;
-            }
-            self.asks.get_mut(*ask).1.exhausted = true;
+            Class::Asks(asks) => asks.clone(),
+        };
+        if asks.iter().any(|ask| self.try_ask(index, *ask)) {
+            self.placed += 1;
+            return true;
         }
-        Some(PodOutcome::Unschedulable(self.refusal(asks)))
+        let outcome = PodOutcome::Unschedulable(self.refusal(&asks));
+        self.placement.pods.insert(pod.key.clone(), outcome);
+        !asks
+            .iter()
+            .any(|ask| self.asks.get(*ask).profile.is_some_and(|id| self.topology.is_bound_to_others(id)))
+    }
+
+    /// Places the pod at `index` as `ask` says, if anything takes it.
+    fn try_ask(&mut self, index: usize, ask: AskId) -> bool {
+        let (wanted, memory) = self.asks.get_mut(ask);
+        if memory.exhausted || memory.stuck_at == Some(self.placed) {
+            return false;
+        }
+        let profile = wanted.profile;
+        let bound = profile.filter(|id| self.topology.is_bound_to_others(*id));
+        let possible = wanted.rules.is_some();
+        if possible
+            && (self.join_node(index, ask, bound)
+                || self.join_open_bin(index, ask)
+                || self.open_bin(index, ask))
+        {
+            return true;
+        }
+        let (_, memory) = self.asks.get_mut(ask);
+        match bound {
+            Some(_) if possible => memory.stuck_at = Some(self.placed),
+            _ => memory.exhausted = true,
+        }
+        false
+    }
+
+    /// Sends the pod to the first existing machine that takes it.
+    fn join_node(&mut self, index: usize, ask: AskId, bound: Option<ProfileId>) -> bool {
+        let (pod, _) = self.queue[index];
+        let (wanted, memory) = self.asks.get_mut(ask);
+        let topology = &self.topology;
+        let admits = |node: &karpenter_model::Node| bound.is_none_or(|id| topology.admits_node(id, node));
+        let Some(node) = self.existing.place(pod, wanted, memory, &self.rules, admits) else { return false };
+        if let Some(profile) = wanted.profile {
+            self.topology.record_node(profile, node, self.rules.registry());
+        }
+        let (target, id) = existing::target(node);
+        self.placement.used_nodes.push(id);
+        self.placement.nominations.push(Nomination { pod: pod.key.clone(), target: target.clone() });
+        let outcome = match target {
+            Target::Node(name) => PodOutcome::Existing(name),
+            Target::Claim(name) => PodOutcome::InFlight(name),
+        };
+        self.placement.pods.insert(pod.key.clone(), outcome);
+        true
     }
 
     /// Puts the pod into the least loaded open bin that takes it.
@@ -143,16 +140,16 @@ impl<'a> Solver<'a> {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
             let welcome = bin.ports.conflict(&pod.key, &wanted.host_ports).is_none()
                 && first_untolerated(&space.pool.template.taints, &wanted.tolerations).is_none();
-            let state = if welcome {
-                bin.state.join(wanted, space, catalogue, &mut self.rules, MinValuesPolicy::Strict)
-            } else {
-                None
-            };
-            if let Some(state) = state {
-                joined = Some((*load, *number, state));
-                break;
+            let mut attempt =
+                Joiner { rules: &mut self.rules, topology: &self.topology, lower: MinValuesPolicy::Strict };
+            match welcome.then(|| attempt.join(&bin.state, *number, wanted, space, catalogue)) {
+                Some(Joined::As(state)) => {
+                    joined = Some((*load, *number, state));
+                    break;
+                }
+                Some(Joined::NotNow) => {}
+                Some(Joined::Never) | None => memory.refuse(*number),
             }
-            memory.refuse(*number);
         }
         let Some((load, number, state)) = joined else { return false };
         let bin = &mut self.bins[number];
@@ -161,6 +158,7 @@ impl<'a> Solver<'a> {
         bin.pods.push(index);
         self.by_load.remove(&(load, number));
         self.by_load.insert((load + 1, number));
+        self.record(number, ask);
         true
     }
 
@@ -168,42 +166,56 @@ impl<'a> Solver<'a> {
     fn open_bin(&mut self, index: usize, ask: AskId) -> bool {
         let (pod, _) = self.queue[index];
         let wanted = self.asks.get(ask);
+        let number = self.bins.len();
+        let lower = self.snapshot.settings.min_values_policy;
         for (position, space) in self.pools.spaces.iter_mut().enumerate() {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
             if first_untolerated(&space.pool.template.taints, &wanted.tolerations).is_some() {
                 continue;
             }
             let Ok(allowed) = space.limits.admit(catalogue, &space.base) else { continue };
-            let lower = self.snapshot.settings.min_values_policy;
             let empty = State::new(space, allowed);
-            let Some(state) = empty.join(wanted, space, catalogue, &mut self.rules, lower) else { continue };
+            let mut attempt = Joiner { rules: &mut self.rules, topology: &self.topology, lower };
+            let Joined::As(state) = attempt.join(&empty, number, wanted, space, catalogue) else { continue };
             space.limits.charge(catalogue, &state.shapes);
             let mut ports = HostPorts::default();
             ports.add(&pod.key, &wanted.host_ports);
-            self.by_load.insert((1, self.bins.len()));
+            self.by_load.insert((1, number));
             self.bins.push(Bin { pool: position, state, ports, pods: vec![index] });
+            self.record(number, ask);
             return true;
         }
         false
     }
 
+    /// Counts the pod that has just joined bin `number`.
+    fn record(&mut self, number: usize, ask: AskId) {
+        if let Some(profile) = self.asks.get(ask).profile {
+            let bin = &self.bins[number];
+            let requirements = self.rules.requirements(bin.state.rules);
+            let space = &self.pools.spaces[bin.pool];
+            self.topology.record_bin(profile, number, &requirements, space, self.rules.registry());
+        }
+    }
+
     /// What each pool says to the most relaxed of `asks`.
     fn refusal(&mut self, asks: &[AskId]) -> Vec<PoolRefusal> {
         let last = *asks.last().expect("invariant: a class has at least one ask");
-        if let Some(known) = self.refusals.get(&last) {
+        let ask = self.asks.get(last);
+        let current = |known: &&(usize, _)| ask.profile.is_none() || known.0 == self.placed;
+        if let Some((_, known)) = self.refusals.get(&last).filter(current) {
             return known.clone();
         }
-        let ask = self.asks.get(last);
         let mut refusals = Vec::new();
         for space in &self.pools.spaces {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
-            let reason = refusal::explain(ask, space, catalogue, &mut self.rules);
+            let reason = refusal::explain(ask, space, catalogue, &mut self.rules, &self.topology);
             refusals.push(PoolRefusal { pool: Some(space.pool.name.clone()), reason });
         }
         if refusals.is_empty() {
             refusals.push(PoolRefusal { pool: None, reason: Reason::bare(ReasonCode::NoPools) });
         }
-        self.refusals.insert(last, refusals.clone());
+        self.refusals.insert(last, (self.placed, refusals.clone()));
         refusals
     }
 
@@ -240,59 +252,48 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// Turns pods into classes and asks.
-struct Compiler<'a> {
-    snapshot: &'a Snapshot,
-    soft_taints: bool,
-    bound: BoundAntiAffinity<'a>,
-    asks: Asks,
+/// Whether an ask joins a bin.
+enum Joined {
+    /// It does, and this is what the bin is then.
+    As(State),
+    /// Rules about other pods are in the way for now.
+    NotNow,
+    /// Something that cannot change is in the way.
+    Never,
 }
 
-impl<'a> Compiler<'a> {
-    fn class(&mut self, pod: &Pod, rules: &mut Rules<'a>, resources: &mut ResourceIndex) -> Class {
-        if let Some(outcome) = reject::rejection(pod, self.snapshot) {
-            return Class::Refused(outcome);
-        }
-        let wishes = relax::wishes(pod, self.snapshot.settings.preference_policy, self.soft_taints);
-        let ask = |wish: Wish<'_>| {
-            let mut tolerations = pod.tolerations.clone();
-            if wish.tolerate_soft_taints {
-                tolerations.push(karpenter_model::Toleration::prefer_no_schedule());
-            }
-            let ask = Ask {
-                rules: requirements(pod, wish, &self.bound, rules)
-                    .map(|requirements| rules.set(&requirements)),
-                requests: pod.requests.clone(),
-                amounts: resources.amounts(&pod.requests),
-                tolerations,
-                host_ports: pod.host_ports.clone(),
-            };
-            self.asks.intern(ask)
+/// What joining a bin needs to know.
+struct Joiner<'s, 'a> {
+    rules: &'s mut Rules<'a>,
+    topology: &'s Topology,
+    lower: MinValuesPolicy,
+}
+
+impl<'a> Joiner<'_, 'a> {
+    /// Joins `ask` to bin `number`, in the first domain that rules about other pods allow and that leaves an
+    /// instance type.
+    fn join(
+        &mut self,
+        state: &State,
+        number: usize,
+        ask: &Ask,
+        space: &PoolSpace<'a>,
+        catalogue: &mut Catalogue<'a>,
+    ) -> Joined {
+        let alone = state.join(ask, None, space, catalogue, self.rules, self.lower);
+        let bound = ask.profile.filter(|id| self.topology.is_bound_to_others(*id));
+        let (alone, bound) = match (alone, bound) {
+            (None, _) => return Joined::Never,
+            (Some(alone), None) => return Joined::As(alone),
+            (Some(alone), Some(bound)) => (alone, bound),
         };
-        Class::Asks(wishes.into_iter().map(ask).collect())
+        let requirements = self.rules.requirements(alone.rules);
+        for choice in self.topology.choices(bound, number, &requirements) {
+            let domain = self.rules.set(&choice);
+            if let Some(joined) = state.join(ask, Some(domain), space, catalogue, self.rules, self.lower) {
+                return Joined::As(joined);
+            }
+        }
+        Joined::NotNow
     }
-}
-
-/// The requirements of one wish; `None` when they contradict each other. An intersection that came out empty
-/// would read as `DoesNotExist`, which nodes without the label satisfy, so it must not be mistaken for one.
-fn requirements(
-    pod: &Pod,
-    wish: Wish<'_>,
-    bound: &BoundAntiAffinity<'_>,
-    rules: &Rules<'_>,
-) -> Option<Requirements> {
-    let registry = rules.registry();
-    let selected = Requirements::from_labels(registry, &pod.node_selector);
-    let terms = wish.required.into_iter().chain(wish.preferred).flat_map(|term| term.expressions.clone());
-    let stated: Vec<Expression> = terms.chain(bound.exclusions(pod)).collect();
-    let stated: Vec<_> =
-        stated.iter().map(|expression| karpenter_model::Requirement::new(registry, expression)).collect();
-    let merged: Requirements = selected.iter().chain(&stated).cloned().collect();
-    let needs_value = |key: &str| {
-        let mut about = selected.iter().chain(&stated).filter(|requirement| requirement.key() == key);
-        about.any(|requirement| !requirement.accepts_absence())
-    };
-    let contradiction =
-        merged.iter().any(|requirement| requirement.is_empty() && needs_value(requirement.key().as_str()));
-    (!contradiction).then_some(merged)
 }

@@ -11,13 +11,14 @@ use karpenter_model::{
     label,
 };
 
+use crate::place::topology::Scope;
+
 /// One rule: pods in these namespaces that match stay out of these domains.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rule<'a> {
     topology_key: &'a LabelKey,
     selector: &'a LabelSelector,
-    /// `None` is every namespace.
-    namespaces: Option<BTreeSet<&'a Namespace>>,
+    scope: Scope,
 }
 
 /// What bound pods forbid to others.
@@ -51,10 +52,8 @@ impl<'a> BoundAntiAffinity<'a> {
 
     /// What `pod` has to stay out of.
     pub(crate) fn exclusions(&self, pod: &Pod) -> Vec<Expression> {
-        let applies = |rule: &Rule<'_>| {
-            rule.namespaces.as_ref().is_none_or(|namespaces| namespaces.contains(&pod.key.namespace))
-                && rule.selector.matches(&pod.labels)
-        };
+        let applies =
+            |rule: &Rule<'_>| rule.scope.contains(&pod.key.namespace) && rule.selector.matches(&pod.labels);
         let exclusion = |(rule, domains): (&Rule<'_>, &BTreeSet<LabelValue>)| Expression {
             key: rule.topology_key.clone(),
             operator: Operator::NotIn,
@@ -66,17 +65,9 @@ impl<'a> BoundAntiAffinity<'a> {
 }
 
 /// The rule of one term; a term without selector concerns nobody.
-fn rule<'a>(term: &'a AffinityTerm, own: &'a Namespace, snapshot: &'a Snapshot) -> Option<Rule<'a>> {
-    let namespaces = match &term.namespace_selector {
-        Some(selector) if selector.expressions.is_empty() => None,
-        Some(selector) => {
-            let selected = snapshot.namespaces.iter().filter(|(_, labels)| selector.matches(labels));
-            Some(term.namespaces.iter().chain(selected.map(|(name, _)| name)).collect())
-        }
-        None if term.namespaces.is_empty() => Some([own].into()),
-        None => Some(term.namespaces.iter().collect()),
-    };
-    Some(Rule { topology_key: &term.topology_key, selector: term.selector.as_ref()?, namespaces })
+fn rule<'a>(term: &'a AffinityTerm, own: &Namespace, snapshot: &Snapshot) -> Option<Rule<'a>> {
+    let scope = Scope::of(term, own, snapshot);
+    Some(Rule { topology_key: &term.topology_key, selector: term.selector.as_ref()?, scope })
 }
 
 /// The domain of `node` under `key`; the host name falls back to the node's name.

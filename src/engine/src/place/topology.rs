@@ -1,0 +1,272 @@
+//! Rules about other pods: topology spread, pod affinity and anti-affinity (spec core-scheduling 18).
+//!
+//! Pods with the same rule share a *group*, which counts matching pods per domain. A pod's *profile* lists the
+//! groups it must satisfy and those that count it. Rules are answered with the domains that are fine now, in
+//! order of preference; the caller tries them until one leaves a machine, so a choice is never a dead end as
+//! long as another choice exists.
+//!
+//! Unlike the reference, anti-affinity between new pods commits to one domain at once, so that one pass places
+//! as many pods as there are domains, and filters and `minDomains` are part of a group's identity.
+
+mod count;
+mod filter;
+mod group;
+mod scope;
+
+use indexmap::IndexMap;
+use karpenter_model::{
+    LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, Requirement, Requirements, Snapshot,
+    SpreadConstraint, WhenUnsatisfiable, label,
+};
+
+use crate::place::pool::PoolSpace;
+use crate::place::relax::Wish;
+use filter::Filter;
+use group::{Domain, Group, GroupKey, Kind};
+pub(crate) use scope::Scope;
+
+/// Most combinations of domains that are tried for one pod on one bin.
+const MAX_CHOICES: usize = 64;
+
+/// Number of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ProfileId(usize);
+
+/// What a pod at one relaxation step is to the groups.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ProfileKey {
+    owned: Vec<usize>,
+    owned_inverse: Vec<usize>,
+    namespace: Namespace,
+    labels: Labels,
+    strict: Requirements,
+}
+
+/// The groups that concern a profile, known once all groups are.
+#[derive(Debug, Default)]
+struct Links {
+    /// Groups of running-pod rules of others that keep this pod out.
+    inverse: Vec<usize>,
+    /// Groups that count this pod.
+    counted: Vec<usize>,
+}
+
+/// All groups and profiles of a pass.
+#[derive(Debug, Default)]
+pub(crate) struct Topology {
+    groups: IndexMap<GroupKey, Group>,
+    profiles: IndexMap<ProfileKey, Links>,
+}
+
+impl Topology {
+    /// Whether any pod of `pods` has a rule about others.
+    pub(crate) fn concerns(pods: &[&Pod]) -> bool {
+        pods.iter().any(|pod| {
+            let affinities = [&pod.pod_affinity, &pod.pod_anti_affinity];
+            !pod.spread.is_empty()
+                || affinities.iter().any(|a| !a.required.is_empty() || !a.preferred.is_empty())
+        })
+    }
+
+    /// The profile of `pod` with what is left of its wishes; `strict` are its hard node requirements.
+    pub(crate) fn profile(
+        &mut self,
+        pod: &Pod,
+        wish: &Wish<'_>,
+        strict: Requirements,
+        snapshot: &Snapshot,
+    ) -> ProfileId {
+        let mut owned = Vec::new();
+        for spread in &wish.spread {
+            owned.extend(spread_key(pod, spread).map(|key| self.group(key)));
+        }
+        let own = &pod.key.namespace;
+        let mut term = |term: &karpenter_model::AffinityTerm, kind: Kind| {
+            let scope = Scope::of(term, own, snapshot);
+            let (topology_key, selector) = (term.topology_key.clone(), term.selector.clone());
+            self.group(GroupKey { kind, topology_key, scope, selector })
+        };
+        owned.extend(wish.affinity.iter().map(|rule| term(rule, Kind::Affinity)));
+        owned.extend(wish.anti_affinity.iter().map(|rule| term(rule, Kind::AntiAffinity)));
+        let required = &pod.pod_anti_affinity.required;
+        let owned_inverse = required.iter().map(|rule| term(rule, Kind::Inverse)).collect();
+        let (namespace, labels) = (own.clone(), pod.labels.clone());
+        let entry = self.profiles.entry(ProfileKey { owned, owned_inverse, namespace, labels, strict });
+        let id = ProfileId(entry.index());
+        entry.or_default();
+        id
+    }
+
+    fn group(&mut self, key: GroupKey) -> usize {
+        let entry = self.groups.entry(key);
+        let index = entry.index();
+        entry.or_default();
+        index
+    }
+
+    /// Links profiles to groups and counts what is there, once every profile is known.
+    pub(crate) fn complete(&mut self, snapshot: &Snapshot, spaces: &[PoolSpace<'_>], batch: &[&Pod]) {
+        for (profile, links) in &mut self.profiles {
+            for (index, key) in self.groups.keys().enumerate() {
+                if key.selects(&profile.namespace, &profile.labels) {
+                    let list =
+                        if key.kind == Kind::Inverse { &mut links.inverse } else { &mut links.counted };
+                    list.push(index);
+                }
+            }
+        }
+        count::fill(&mut self.groups, snapshot, spaces, batch);
+    }
+
+    /// Whether the outcome for this profile can change while others are placed, other than for the worse.
+    pub(crate) fn is_bound_to_others(&self, id: ProfileId) -> bool {
+        let (profile, links) = self.entry(id);
+        !profile.owned.is_empty() || !links.inverse.is_empty()
+    }
+
+    fn entry(&self, id: ProfileId) -> (&ProfileKey, &Links) {
+        self.profiles.get_index(id.0).expect("invariant: profiles are never removed")
+    }
+
+    fn at(&self, index: usize) -> (&GroupKey, &Group) {
+        self.groups.get_index(index).expect("invariant: groups are never removed")
+    }
+
+    /// Whether the rules allow the profile on an existing machine.
+    pub(crate) fn admits_node(&self, id: ProfileId, node: &Node) -> bool {
+        let (profile, links) = self.entry(id);
+        let owned = profile.owned.iter().all(|index| {
+            let (key, group) = self.at(*index);
+            let own = key.selects(&profile.namespace, &profile.labels);
+            let domain = domain_of(node, &key.topology_key);
+            domain.is_some_and(|domain| group.admits(key, &domain, own, &profile.strict))
+        });
+        owned
+            && links.inverse.iter().all(|index| {
+                let (key, group) = self.at(*index);
+                domain_of(node, &key.topology_key).is_none_or(|domain| group.count(&domain) == 0)
+            })
+    }
+
+    /// Requirements that would put the profile into a domain that is fine, best first, for bin `number` whose
+    /// requirements are `bin` (the pod's own included). Empty when there is none.
+    pub(crate) fn choices(&self, id: ProfileId, number: usize, bin: &Requirements) -> Vec<Requirements> {
+        let (profile, links) = self.entry(id);
+        let mut choices = vec![Requirements::new()];
+        for index in profile.owned.iter().chain(&links.inverse) {
+            let (key, group) = self.at(*index);
+            let own = key.selects(&profile.namespace, &profile.labels);
+            if key.topology_key == label::HOSTNAME {
+                if !group.admits(key, &Domain::Bin(number), own, &profile.strict) {
+                    return Vec::new();
+                }
+                continue;
+            }
+            let allowed = bin.value_of(&key.topology_key);
+            let Some(alternatives) = group.alternatives(key, &allowed, own, &profile.strict) else {
+                continue;
+            };
+            choices = combine(&choices, &alternatives);
+            if choices.is_empty() {
+                return choices;
+            }
+        }
+        choices
+    }
+
+    /// Counts the profile on an existing machine.
+    pub(crate) fn record_node(&mut self, id: ProfileId, node: &Node, registry: &LabelRegistry) {
+        let (profile, links) = self.entry(id);
+        let counting: Vec<usize> = links.counted.iter().chain(&profile.owned_inverse).copied().collect();
+        for index in counting {
+            let (key, group) = self.groups.get_index_mut(index).expect("invariant: groups are never removed");
+            if let (Some(domain), true) =
+                (domain_of(node, &key.topology_key), key.counts_node(node, registry))
+            {
+                group.add(domain);
+            }
+        }
+    }
+
+    /// Counts the profile on bin `number` of `space`, whose requirements are now `bin`.
+    pub(crate) fn record_bin(
+        &mut self,
+        id: ProfileId,
+        number: usize,
+        bin: &Requirements,
+        space: &PoolSpace<'_>,
+        registry: &LabelRegistry,
+    ) {
+        let (profile, links) = self.entry(id);
+        let counting: Vec<usize> = links.counted.iter().chain(&profile.owned_inverse).copied().collect();
+        for index in counting {
+            let (key, group) = self.groups.get_index_mut(index).expect("invariant: groups are never removed");
+            if !key.counts_bin(bin, &space.pool.template.taints, registry) {
+                continue;
+            }
+            if key.topology_key == label::HOSTNAME {
+                group.add(Domain::Bin(number));
+            } else {
+                group.add_possible(key, &bin.value_of(&key.topology_key));
+            }
+        }
+    }
+
+    /// Why the rules of a profile cannot be met, for people.
+    pub(crate) fn explain(&self, id: ProfileId) -> String {
+        let (profile, _) = self.entry(id);
+        let rules = profile.owned.iter().map(|index| {
+            let (key, group) = self.at(*index);
+            format!("{key} with {}", group.summary())
+        });
+        let rules: Vec<String> = rules.collect();
+        if rules.is_empty() { "anti-affinity of other pods".to_owned() } else { rules.join("; ") }
+    }
+}
+
+/// The group of a spread constraint; without a selector it counts nothing and so asks for nothing.
+fn spread_key(pod: &Pod, spread: &SpreadConstraint) -> Option<GroupKey> {
+    let mut selector = spread.selector.clone()?;
+    for key in &spread.match_label_keys {
+        if let Some(value) = pod.labels.get(key) {
+            selector.require(key, value);
+        }
+    }
+    let kind = Kind::Spread {
+        max_skew: spread.max_skew,
+        min_domains: spread
+            .min_domains
+            .filter(|_| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule),
+        filter: Filter::new(pod, spread),
+    };
+    let scope = Scope::only(&pod.key.namespace);
+    Some(GroupKey { kind, topology_key: spread.topology_key.clone(), scope, selector: Some(selector) })
+}
+
+/// The domain of `node`; the host name falls back to the node's name.
+fn domain_of(node: &Node, key: &LabelKey) -> Option<Domain> {
+    if *key == label::HOSTNAME {
+        return Some(Domain::Value(node.hostname()));
+    }
+    node.effective_labels().get(key).cloned().map(Domain::Value)
+}
+
+/// Every way to meet one more rule, best first, without those that contradict what was chosen before.
+fn combine(choices: &[Requirements], alternatives: &[Requirement]) -> Vec<Requirements> {
+    let pairs =
+        choices.iter().flat_map(|choice| alternatives.iter().map(move |alternative| (choice, alternative)));
+    let agreeing = pairs.filter(|(choice, alternative)| {
+        choice.get(alternative.key().as_str()).is_none_or(|chosen| chosen.intersects(alternative))
+    });
+    let merged = agreeing.map(|(choice, alternative)| {
+        let mut merged = choice.clone();
+        merged.add(alternative.clone());
+        merged
+    });
+    merged.take(MAX_CHOICES).collect()
+}
+
+/// A requirement of one value.
+fn exactly(key: &LabelKey, value: &LabelValue) -> Requirement {
+    Requirement::one_of(key.clone(), [value.clone()])
+}

@@ -1,0 +1,94 @@
+//! Which domains there are and how many pods each has before the pass begins (spec core-scheduling 18.2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use indexmap::IndexMap;
+use karpenter_model::{LabelKey, LabelValue, Labels, Namespace, Node, Pod, PodKey, Snapshot, Taint, label};
+
+use super::domain_of;
+use super::group::{Domain, Group, GroupKey, Kind};
+use crate::place::pool::PoolSpace;
+
+/// Domains new machines may be in, with the taints of each pool that reaches them.
+type Universe<'a> = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<&'a [Taint]>>>;
+
+/// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count.
+pub(crate) fn fill(
+    groups: &mut IndexMap<GroupKey, Group>,
+    snapshot: &Snapshot,
+    spaces: &[PoolSpace<'_>],
+    batch: &[&Pod],
+) {
+    let keys: BTreeSet<LabelKey> = groups.keys().map(|key| key.topology_key.clone()).collect();
+    let universe = universe(&keys, snapshot, spaces);
+    let batch: BTreeSet<&PodKey> = batch.iter().map(|pod| &pod.key).collect();
+    let bound = bound_pods(snapshot, &batch);
+    for (key, group) in groups {
+        let reached = universe.get(&key.topology_key).into_iter().flatten();
+        for (value, _) in reached.filter(|(_, taints)| reachable(key, taints)) {
+            group.know(Domain::Value(value.clone()));
+        }
+        let counts: Vec<bool> =
+            snapshot.nodes.iter().map(|node| key.counts_node(node, &snapshot.registry)).collect();
+        for (node, counts) in snapshot.nodes.iter().zip(&counts) {
+            if let (true, Some(domain)) = (*counts && !node.is_leaving(), domain_of(node, &key.topology_key))
+            {
+                group.know(domain);
+            }
+        }
+        if key.kind == Kind::Inverse {
+            continue;
+        }
+        for ((namespace, labels), nodes) in &bound {
+            if key.selects(namespace, labels) {
+                let counted = nodes.iter().filter(|node| counts[**node]);
+                let domains = counted.filter_map(|node| domain_of(&snapshot.nodes[*node], &key.topology_key));
+                domains.for_each(|domain| group.add(domain));
+            }
+        }
+    }
+}
+
+/// Whether some pool that reaches a domain has no taint the group's pods do not tolerate, where that matters.
+fn reachable(key: &GroupKey, pools: &[&[Taint]]) -> bool {
+    match &key.kind {
+        Kind::Spread { filter, .. } => pools.iter().any(|taints| filter.tolerates(taints)),
+        Kind::Affinity | Kind::AntiAffinity | Kind::Inverse => true,
+    }
+}
+
+fn universe<'a>(keys: &BTreeSet<LabelKey>, snapshot: &Snapshot, spaces: &[PoolSpace<'a>]) -> Universe<'a> {
+    let mut universe = Universe::new();
+    for space in spaces {
+        let taints = space.pool.template.taints.as_slice();
+        let types = snapshot.instance_types.get(&space.pool.name).into_iter().flat_map(|types| types.iter());
+        let types: Vec<_> = types.collect();
+        for key in keys.iter().filter(|key| **key != label::HOSTNAME) {
+            let own = space.template.value_of(key);
+            let mut values: BTreeSet<&LabelValue> = own.concrete().into_iter().flatten().collect();
+            let offered =
+                types.iter().filter_map(|candidate| candidate.requirements.get(key.as_str())?.concrete());
+            values.extend(offered.flatten().filter(|value| own.allows(value.as_str())));
+            let domains = universe.entry(key.clone()).or_default();
+            for value in values {
+                domains.entry(value.clone()).or_default().push(taints);
+            }
+        }
+    }
+    universe
+}
+
+/// Nodes of the pods that count, by namespace and labels: many pods, few different ones.
+fn bound_pods<'a>(
+    snapshot: &'a Snapshot,
+    batch: &BTreeSet<&PodKey>,
+) -> IndexMap<(&'a Namespace, &'a Labels), Vec<usize>> {
+    let mut bound: IndexMap<_, Vec<usize>> = IndexMap::new();
+    for (index, node) in snapshot.nodes.iter().enumerate() {
+        let node: &'a Node = node;
+        for pod in node.pods.iter().filter(|pod| pod.is_active() && !batch.contains(&pod.key)) {
+            bound.entry((&pod.key.namespace, &pod.labels)).or_default().push(index);
+        }
+    }
+    bound
+}

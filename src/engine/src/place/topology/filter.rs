@@ -1,0 +1,53 @@
+//! Which machines count for a spread constraint: by default those the pod's node affinity allows, whatever
+//! their taints (spec core-scheduling 18.3).
+
+use karpenter_model::affinity::NodeInclusion;
+use karpenter_model::taint::first_untolerated;
+use karpenter_model::{
+    LabelRegistry, Labels, Node, NodeTerm, Pod, Requirements, SpreadConstraint, Taint, Toleration, Undefined,
+};
+
+/// The machines that count; part of a group's identity as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Filter {
+    selector: Labels,
+    terms: Vec<NodeTerm>,
+    /// `None` when taints do not matter.
+    tolerations: Option<Vec<Toleration>>,
+}
+
+impl Filter {
+    /// The filter of `spread` on `pod`.
+    pub(crate) fn new(pod: &Pod, spread: &SpreadConstraint) -> Self {
+        let mut filter = Self::default();
+        if spread.node_affinity_policy == NodeInclusion::Honor {
+            filter.selector = pod.node_selector.clone();
+            filter.terms.clone_from(&pod.required_terms);
+        }
+        if spread.node_taints_policy == NodeInclusion::Honor {
+            filter.tolerations = Some(pod.tolerations.clone());
+        }
+        filter
+    }
+
+    /// Whether taints are tolerated, as far as they matter.
+    pub(crate) fn tolerates(&self, taints: &[Taint]) -> bool {
+        self.tolerations.as_ref().is_none_or(|tolerations| first_untolerated(taints, tolerations).is_none())
+    }
+
+    /// Whether an existing machine counts.
+    pub(crate) fn accepts_node(&self, node: &Node, registry: &LabelRegistry) -> bool {
+        let labels = || Requirements::from_labels(registry, node.effective_labels());
+        let anywhere = self.selector.is_empty() && self.terms.is_empty();
+        self.tolerates(&node.effective_taints()) && (anywhere || self.accepts(&labels(), registry))
+    }
+
+    /// Whether something with `requirements` counts: it must satisfy the selector and any one term, and must
+    /// define what they ask for.
+    pub(crate) fn accepts(&self, requirements: &Requirements, registry: &LabelRegistry) -> bool {
+        let satisfied = |wanted: &Requirements| requirements.compatible(wanted, Undefined::Nothing).is_ok();
+        let term = |term: &NodeTerm| satisfied(&Requirements::from_expressions(registry, &term.expressions));
+        satisfied(&Requirements::from_labels(registry, &self.selector))
+            && (self.terms.is_empty() || self.terms.iter().any(term))
+    }
+}

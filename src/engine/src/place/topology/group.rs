@@ -1,0 +1,242 @@
+//! One rule about other pods with its counts, and which domains it allows next (spec core-scheduling 18.4).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use karpenter_model::{
+    LabelKey, LabelRegistry, LabelSelector, LabelValue, Labels, Namespace, Node, Requirement, Requirements,
+    Taint, label,
+};
+
+use super::exactly;
+use super::filter::Filter;
+use super::scope::Scope;
+
+/// Most domains a message lists.
+const SHOWN_DOMAINS: usize = 25;
+
+/// What kind of rule it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// Domains differ by at most `max_skew`.
+    Spread {
+        /// Largest difference.
+        max_skew: u32,
+        /// With fewer domains than this the minimum counts as zero.
+        min_domains: Option<u32>,
+        /// Machines that count.
+        filter: Filter,
+    },
+    /// A matching pod must be in the domain.
+    Affinity,
+    /// No matching pod may be in the domain.
+    AntiAffinity,
+    /// The other side of anti-affinity: counts the owners, keeps out who matches.
+    Inverse,
+}
+
+/// Identity of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct GroupKey {
+    pub(crate) kind: Kind,
+    pub(crate) topology_key: LabelKey,
+    pub(crate) scope: Scope,
+    pub(crate) selector: Option<LabelSelector>,
+}
+
+/// A value of the topology key; new machines have no host name yet and go by their bin.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Domain {
+    /// A label value.
+    Value(LabelValue),
+    /// The host name bin number so-and-so will have.
+    Bin(usize),
+}
+
+/// Pods per known domain.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    counts: BTreeMap<Domain, u32>,
+    /// Domains with at least one pod.
+    occupied: usize,
+}
+
+impl GroupKey {
+    /// Whether a pod matches the rule.
+    pub(crate) fn selects(&self, namespace: &Namespace, labels: &Labels) -> bool {
+        self.scope.contains(namespace)
+            && self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+    }
+
+    fn is_host(&self) -> bool {
+        self.topology_key == label::HOSTNAME
+    }
+
+    /// Whether pods on `node` count.
+    pub(crate) fn counts_node(&self, node: &Node, registry: &LabelRegistry) -> bool {
+        match &self.kind {
+            Kind::Spread { filter, .. } => filter.accepts_node(node, registry),
+            Kind::Affinity | Kind::AntiAffinity | Kind::Inverse => true,
+        }
+    }
+
+    /// Whether pods on a new machine with these requirements and taints count.
+    pub(crate) fn counts_bin(&self, bin: &Requirements, taints: &[Taint], registry: &LabelRegistry) -> bool {
+        match &self.kind {
+            Kind::Spread { filter, .. } => filter.tolerates(taints) && filter.accepts(bin, registry),
+            Kind::Affinity | Kind::AntiAffinity | Kind::Inverse => true,
+        }
+    }
+}
+
+impl Group {
+    /// Makes `domain` known.
+    pub(crate) fn know(&mut self, domain: Domain) {
+        self.counts.entry(domain).or_default();
+    }
+
+    /// Adds one pod to `domain`.
+    pub(crate) fn add(&mut self, domain: Domain) {
+        let count = self.counts.entry(domain).or_default();
+        *count += 1;
+        self.occupied += usize::from(*count == 1);
+    }
+
+    /// Adds one pod that will be in one of the domains `allowed`: to the domain when there is only one, to all
+    /// of them when the rule is about keeping apart, to none otherwise.
+    pub(crate) fn add_possible(&mut self, key: &GroupKey, allowed: &Requirement) {
+        let listed = allowed.concrete().map(|values| values.iter().cloned().map(Domain::Value).collect());
+        let possible: Vec<Domain> = listed.unwrap_or_else(|| self.within(allowed).cloned().collect());
+        let apart = matches!(key.kind, Kind::AntiAffinity | Kind::Inverse);
+        if apart || possible.len() == 1 {
+            for domain in possible {
+                self.add(domain);
+            }
+        }
+    }
+
+    /// Pods in `domain`.
+    pub(crate) fn count(&self, domain: &Domain) -> u32 {
+        self.counts.get(domain).copied().unwrap_or(0)
+    }
+
+    /// Known domains that `allowed` allows.
+    fn within<'g>(&'g self, allowed: &'g Requirement) -> impl Iterator<Item = &'g Domain> {
+        self.counts.keys().filter(|domain| match domain {
+            Domain::Value(value) => allowed.allows(value.as_str()),
+            Domain::Bin(_) => true,
+        })
+    }
+
+    /// Whether one more pod may go to `domain`. `own` says that the pod counts itself, `strict` is what the
+    /// pod asks of its node.
+    pub(crate) fn admits(&self, key: &GroupKey, domain: &Domain, own: bool, strict: &Requirements) -> bool {
+        match &key.kind {
+            Kind::Spread { max_skew, .. } => {
+                let known = key.is_host() || self.counts.contains_key(domain);
+                known && self.skew(key, domain, own, strict) <= i64::from(*max_skew)
+            }
+            Kind::Affinity => self.count(domain) > 0 || (own && self.is_first(key, strict)),
+            Kind::AntiAffinity | Kind::Inverse => self.count(domain) == 0,
+        }
+    }
+
+    /// How far `domain` would be above the minimum with one more pod.
+    fn skew(&self, key: &GroupKey, domain: &Domain, own: bool, strict: &Requirements) -> i64 {
+        i64::from(self.count(domain)) + i64::from(own) - i64::from(self.minimum(key, strict))
+    }
+
+    /// Pods in the emptiest domain the pod may use. A new host is always possible, so hosts start at zero.
+    fn minimum(&self, key: &GroupKey, strict: &Requirements) -> u32 {
+        if key.is_host() {
+            return 0;
+        }
+        let allowed = strict.value_of(&key.topology_key);
+        let eligible = || self.within(&allowed).map(|domain| self.count(domain));
+        let few = match &key.kind {
+            Kind::Spread { min_domains: Some(wanted), .. } => {
+                u32::try_from(eligible().count()).unwrap_or(u32::MAX) < *wanted
+            }
+            _ => false,
+        };
+        if few { 0 } else { eligible().min().unwrap_or(0) }
+    }
+
+    /// Whether nobody the pod wants to be with is anywhere it may go, so that it may be the first.
+    fn is_first(&self, key: &GroupKey, strict: &Requirements) -> bool {
+        let allowed = strict.value_of(&key.topology_key);
+        self.occupied == 0 || self.within(&allowed).all(|domain| self.count(domain) == 0)
+    }
+
+    /// Ways to narrow `allowed` so that the rule holds, best first; `None` when it holds anyway.
+    pub(crate) fn alternatives(
+        &self,
+        key: &GroupKey,
+        allowed: &Requirement,
+        own: bool,
+        strict: &Requirements,
+    ) -> Option<Vec<Requirement>> {
+        let values = |domains: &mut dyn Iterator<Item = &Domain>| -> Vec<LabelValue> {
+            let value = |domain: &Domain| match domain {
+                Domain::Value(value) => Some(value.clone()),
+                Domain::Bin(_) => None,
+            };
+            domains.filter_map(value).collect()
+        };
+        let each =
+            |values: Vec<LabelValue>| values.iter().map(|value| exactly(&key.topology_key, value)).collect();
+        match &key.kind {
+            Kind::Spread { .. } => {
+                let mut fine: Vec<&Domain> =
+                    self.within(allowed).filter(|domain| self.admits(key, domain, own, strict)).collect();
+                fine.sort_by_key(|domain| (self.count(domain), *domain));
+                Some(each(values(&mut fine.into_iter())))
+            }
+            Kind::Affinity => {
+                let joined = values(&mut self.within(allowed).filter(|domain| self.count(domain) > 0));
+                if joined.is_empty() && own && self.is_first(key, strict) {
+                    return Some(each(values(&mut self.within(allowed))));
+                }
+                let anywhere = Requirement::one_of(key.topology_key.clone(), joined);
+                Some(if anywhere.is_empty() { Vec::new() } else { vec![anywhere] })
+            }
+            Kind::AntiAffinity => {
+                Some(each(values(&mut self.within(allowed).filter(|d| self.count(d) == 0))))
+            }
+            Kind::Inverse => {
+                if self.occupied == 0 {
+                    return None;
+                }
+                let free = values(&mut self.within(allowed).filter(|domain| self.count(domain) == 0));
+                let anywhere = Requirement::one_of(key.topology_key.clone(), free);
+                Some(if anywhere.is_empty() { Vec::new() } else { vec![anywhere] })
+            }
+        }
+    }
+
+    /// Counts of the known domains, for messages.
+    pub(crate) fn summary(&self) -> String {
+        let shown = self.counts.iter().take(SHOWN_DOMAINS).map(|(domain, count)| match domain {
+            Domain::Value(value) => format!("{value}={count}"),
+            Domain::Bin(number) => format!("new-{number}={count}"),
+        });
+        let shown: Vec<String> = shown.collect();
+        if shown.is_empty() {
+            "no known domain".to_owned()
+        } else {
+            format!("pods per domain {}", shown.join(" "))
+        }
+    }
+}
+
+impl fmt::Display for GroupKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Spread { max_skew, .. } => {
+                write!(f, "spread over `{}` by at most {max_skew}", self.topology_key)
+            }
+            Kind::Affinity => write!(f, "affinity over `{}`", self.topology_key),
+            Kind::AntiAffinity | Kind::Inverse => write!(f, "anti-affinity over `{}`", self.topology_key),
+        }
+    }
+}
