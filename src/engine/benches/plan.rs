@@ -22,6 +22,9 @@ fn main() {
             measure(mix, types, &world::pending(pods, types, mix, 1));
         }
     }
+    for pods in [1_000, 5_000, 10_000] {
+        measure(Mix::Topology, 400, &world::pending(pods, 400, Mix::Topology, 1));
+    }
     for (nodes, pods) in [(500, 1_000), (2_000, 10_000), (5_000, 10_000)] {
         measure(Mix::Mixed, 400, &world::busy(nodes, 20, pods, 400, Mix::Mixed, 1));
     }

@@ -1,11 +1,16 @@
 //! Generated worlds for properties and measurements: seeded, so a failure is replayed by its seed.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
-use karpenter_model::{Expression, InstanceType, NodeTerm, Operator, Pod, Snapshot, Toleration, label};
+use karpenter_model::affinity::NodeInclusion;
+use karpenter_model::{
+    AffinityTerm, Expression, InstanceType, LabelSelector, NodeTerm, Operator, Pod, Snapshot,
+    SpreadConstraint, Toleration, WhenUnsatisfiable, label,
+};
 
 use crate::fixture;
 
@@ -18,7 +23,9 @@ pub enum Mix {
     Selectors,
     /// Half of the pods tolerate and select a tainted pool.
     Taints,
-    /// All of the above.
+    /// A third of the pods spread over zones, a sixth over hosts, a tenth keep apart or together.
+    Topology,
+    /// Selectors and taints.
     Mixed,
 }
 
@@ -110,7 +117,38 @@ fn pod(index: usize, mix: Mix, now: Timestamp, rng: &mut Rng) -> Pod {
             pod.node_selector.insert("team".into(), "a".into());
         }
     }
+    if mix == Mix::Topology {
+        relate(&mut pod, rng);
+    }
     pod
+}
+
+/// Rules about pods of the same app.
+fn relate(pod: &mut Pod, rng: &mut Rng) {
+    let selector = Some(LabelSelector::from_labels(&pod.labels));
+    let spread = |key: &str, max_skew| SpreadConstraint {
+        max_skew,
+        topology_key: key.into(),
+        when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+        selector: selector.clone(),
+        min_domains: None,
+        node_affinity_policy: NodeInclusion::Honor,
+        node_taints_policy: NodeInclusion::Ignore,
+        match_label_keys: Vec::new(),
+    };
+    let term = |key: &str| AffinityTerm {
+        topology_key: key.into(),
+        selector: selector.clone(),
+        namespaces: BTreeSet::new(),
+        namespace_selector: None,
+    };
+    match rng.u8(0..60) {
+        0..20 => pod.spread = vec![spread(label::ZONE, 1)],
+        20..30 => pod.spread = vec![spread(label::HOSTNAME, 5)],
+        30..33 => pod.pod_affinity.required = vec![term(label::ZONE)],
+        33..36 => pod.pod_anti_affinity.required = vec![term(label::HOSTNAME)],
+        _ => {}
+    }
 }
 
 fn select(pod: &mut Pod, rng: &mut Rng) {
