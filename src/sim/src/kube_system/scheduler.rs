@@ -11,11 +11,16 @@ mod spread;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use karpenter_model::Resources;
 use serde_json::{Value, json};
 
-use self::candidate::Candidate;
 pub(super) use self::{candidate::tolerates, node_selector::admits as node_selector_admits};
-use super::{StandIn, cluster::Cluster, template::number};
+use self::{
+    candidate::{Candidate, HostPort},
+    pod_affinity::Neighbours,
+    spread::Spread,
+};
+use super::{StandIn, cluster::Cluster, requests, template::number};
 use crate::apiserver::{
     object::{self, list, text},
     store::Part,
@@ -39,17 +44,36 @@ impl StandIn for Scheduler {
             (-number(pod, "/spec/priority"), text(pod, "/metadata/creationTimestamp").to_owned())
         });
         let mut candidates = candidate::all(&cluster.list("", "nodes"), &pods);
+        let mut refused: BTreeMap<String, Reasons> = BTreeMap::new();
         for pod in pending {
-            match choose(pod, &candidates) {
+            let siblings = siblings(pod);
+            let known = siblings.as_ref().and_then(|siblings| refused.get(siblings));
+            let choice = known.map_or_else(|| choose(pod, &candidates), |reasons| Err(reasons.clone()));
+            match choice {
                 Ok(index) => {
                     if cluster.bind(pod, &candidates[index].name) {
                         candidates[index].take(pod);
                     }
                 }
-                Err(reasons) => say_unschedulable(cluster, pod, candidates.len(), &reasons),
+                Err(reasons) => {
+                    say_unschedulable(cluster, pod, candidates.len(), &reasons);
+                    refused.extend(siblings.map(|siblings| (siblings, reasons)));
+                }
             }
         }
     }
+}
+
+/// How many nodes refused for each reason.
+type Reasons = BTreeMap<String, usize>;
+
+/// Pods with this in common get the same answer: what one of them was refused, binding others cannot grant within a
+/// pass. `None` for pods that may be attracted to what is bound in between.
+fn siblings(pod: &Value) -> Option<String> {
+    let attracted = pod["spec"]["affinity"].get("podAffinity").is_some();
+    let spread = !list(pod, "/spec/topologySpreadConstraints").is_empty();
+    let uniform = !attracted && !spread && text(pod, "/metadata/ownerReferences/0/kind") == "ReplicaSet";
+    uniform.then(|| text(pod, "/metadata/ownerReferences/0/uid").to_owned())
 }
 
 fn is_pending(pod: &Value) -> bool {
@@ -60,12 +84,28 @@ fn is_pending(pod: &Value) -> bool {
         && list(pod, "/spec/schedulingGates").is_empty()
 }
 
+/// A pod and what is the same for every node it may go to.
+struct Ask<'a> {
+    pod: &'a Value,
+    requests: Resources,
+    ports: Vec<HostPort<'a>>,
+    spread: Spread,
+    neighbours: Neighbours,
+}
+
 /// Index of the best candidate, or how many refused for each reason.
-fn choose(pod: &Value, candidates: &[Candidate]) -> Result<usize, BTreeMap<String, usize>> {
-    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+fn choose(pod: &Value, candidates: &[Candidate]) -> Result<usize, Reasons> {
+    let ask = Ask {
+        pod,
+        requests: requests::of(pod),
+        ports: candidate::host_ports(pod),
+        spread: Spread::of(pod, candidates),
+        neighbours: Neighbours::of(pod, candidates),
+    };
+    let mut reasons = Reasons::new();
     let mut best: Option<(i64, usize)> = None;
     for (index, candidate) in candidates.iter().enumerate() {
-        if let Some(reason) = refusal(pod, candidate, candidates) {
+        if let Some(reason) = refusal(&ask, candidate) {
             *reasons.entry(reason).or_default() += 1;
             continue;
         }
@@ -78,7 +118,8 @@ fn choose(pod: &Value, candidates: &[Candidate]) -> Result<usize, BTreeMap<Strin
     best.map(|(_, index)| index).ok_or(reasons)
 }
 
-fn refusal(pod: &Value, candidate: &Candidate, all: &[Candidate]) -> Option<String> {
+fn refusal(ask: &Ask<'_>, candidate: &Candidate) -> Option<String> {
+    let pod = ask.pod;
     let why = |text: &str| Some(text.to_owned());
     if candidate.is_cordoned_for(pod) {
         return why("node(s) were unschedulable");
@@ -89,29 +130,29 @@ fn refusal(pod: &Value, candidate: &Candidate, all: &[Candidate]) -> Option<Stri
     if !node_selector::admits(pod, &candidate.node) {
         return why("node(s) didn't match Pod's node affinity/selector");
     }
-    if let Some(resource) = candidate.insufficient(pod) {
+    if let Some(resource) = candidate.insufficient(&ask.requests) {
         return Some(if resource == "pods" {
             "Too many pods".to_owned()
         } else {
             format!("Insufficient {resource}")
         });
     }
-    if candidate.has_port_conflict(pod) {
+    if candidate.has_port_conflict(&ask.ports) {
         return why("node(s) didn't have free ports for the requested pod ports");
     }
-    if !spread::admits(pod, candidate, all) {
+    if !ask.spread.admits(candidate) {
         return why("node(s) didn't match pod topology spread constraints");
     }
-    if !pod_affinity::attracted(pod, candidate, all) {
+    if !ask.neighbours.attract_to(candidate) {
         return why("node(s) didn't match pod affinity rules");
     }
-    if pod_affinity::repelled(pod, candidate, all) {
+    if ask.neighbours.repel_from(candidate) {
         return why("node(s) didn't match pod anti-affinity rules");
     }
     None
 }
 
-fn say_unschedulable(cluster: &Cluster<'_>, pod: &Value, nodes: usize, reasons: &BTreeMap<String, usize>) {
+fn say_unschedulable(cluster: &Cluster<'_>, pod: &Value, nodes: usize, reasons: &Reasons) {
     let list: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let message = match list.as_slice() {
         [] => "no nodes available to schedule pods".to_owned(),

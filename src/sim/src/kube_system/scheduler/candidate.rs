@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use karpenter_model::{Quantity, Resources};
 use serde_json::Value;
 
+use super::pod_affinity;
 use crate::{
     apiserver::object::{self, list, text},
     kube_system::requests,
@@ -16,6 +17,8 @@ pub(super) struct Candidate {
     pub(super) node: Arc<Value>,
     /// Pods on it that have not ended.
     pub(super) pods: Vec<Arc<Value>>,
+    /// Those among them that keep others away.
+    pub(super) avoiding: Vec<Arc<Value>>,
     allocatable: Resources,
     free: Resources,
 }
@@ -32,6 +35,7 @@ pub(super) fn all(nodes: &[Arc<Value>], pods: &[Arc<Value>]) -> Vec<Candidate> {
             name: object::name(node).to_owned(),
             node: node.clone(),
             pods: Vec::new(),
+            avoiding: Vec::new(),
             free: allocatable.clone(),
             allocatable,
         };
@@ -47,6 +51,9 @@ impl Candidate {
     /// Counts a pod as running here.
     pub(super) fn take(&mut self, pod: &Arc<Value>) {
         self.free = self.free.subtract(&requests::of(pod));
+        if pod_affinity::avoids_others(pod) {
+            self.avoiding.push(pod.clone());
+        }
         self.pods.push(pod.clone());
     }
 
@@ -61,9 +68,11 @@ impl Candidate {
     }
 
     pub(super) fn is_cordoned_for(&self, pod: &Value) -> bool {
+        if self.node["spec"]["unschedulable"] != true {
+            return false;
+        }
         let cordon = serde_json::json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"});
-        let tolerated = list(pod, "/spec/tolerations").iter().any(|t| tolerates(t, &cordon));
-        self.node["spec"]["unschedulable"] == true && !tolerated
+        !list(pod, "/spec/tolerations").iter().any(|toleration| tolerates(toleration, &cordon))
     }
 
     /// The first hard taint the pod does not tolerate, as text.
@@ -76,23 +85,24 @@ impl Candidate {
     }
 
     /// The first resource there is too little of.
-    pub(super) fn insufficient(&self, pod: &Value) -> Option<String> {
-        let wanted = requests::of(pod);
+    pub(super) fn insufficient(&self, wanted: &Resources) -> Option<String> {
         let mut lacking = wanted
             .iter()
             .filter(|(name, amount)| **amount > Quantity::ZERO && **amount > self.free.amount(name.as_str()));
         lacking.next().map(|(name, _)| name.to_string())
     }
 
-    pub(super) fn has_port_conflict(&self, pod: &Value) -> bool {
-        let wanted = host_ports(pod);
+    pub(super) fn has_port_conflict(&self, wanted: &[HostPort<'_>]) -> bool {
         !wanted.is_empty()
             && self.pods.iter().flat_map(|p| host_ports(p)).any(|taken| wanted.contains(&taken))
     }
 }
 
+/// Number and protocol.
+pub(super) type HostPort<'a> = (i64, &'a str);
+
 /// Ports of the host by protocol. Addresses are not told apart.
-fn host_ports(pod: &Value) -> Vec<(i64, &str)> {
+pub(super) fn host_ports(pod: &Value) -> Vec<HostPort<'_>> {
     let containers = list(pod, "/spec/containers").iter();
     let ports = containers.flat_map(|c| list(c, "/ports"));
     ports

@@ -1,4 +1,8 @@
 //! Required pod affinity and anti-affinity, over any topology key.
+//!
+//! What a pod's neighbours allow is worked out once per pod as sets of domains, so that asking a node is a lookup.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -10,48 +14,83 @@ use crate::apiserver::{
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// Whether every required affinity term finds company in the candidate's domain. The first pod of a group that is
-/// attracted to itself may go anywhere.
-pub(super) fn attracted(pod: &Value, candidate: &Candidate, all: &[Candidate]) -> bool {
-    terms(pod, "podAffinity").iter().all(|term| {
-        let key = text(term, "/topologyKey");
-        let Some(domain) = candidate.label(key) else { return false };
-        let company = |c: &Candidate| c.pods.iter().any(|other| selects(term, pod, other));
-        let near = all.iter().filter(|c| c.label(key) == Some(domain)).any(company);
-        near || (selects(term, pod, pod) && !all.iter().any(company))
-    })
+/// Where a pod is attracted to and repelled from.
+pub(super) struct Neighbours {
+    attractions: Vec<Attraction>,
+    /// Topology key and domain.
+    forbidden: BTreeSet<(String, String)>,
 }
 
-/// Whether somebody in the candidate's domain keeps the pod away, by its own terms or by theirs.
-pub(super) fn repelled(pod: &Value, candidate: &Candidate, all: &[Candidate]) -> bool {
-    let shares_domain = |term: &Value, other: &Candidate| {
-        let key = text(term, "/topologyKey");
-        let domain = candidate.label(key);
-        domain.is_some() && other.label(key) == domain
-    };
-    let own = terms(pod, "podAntiAffinity");
-    all.iter().any(|other| {
-        other.pods.iter().any(|neighbour| {
-            own.iter().any(|term| shares_domain(term, other) && selects(term, pod, neighbour))
-                || terms(neighbour, "podAntiAffinity")
-                    .iter()
-                    .any(|term| shares_domain(term, other) && selects(term, neighbour, pod))
+struct Attraction {
+    key: String,
+    /// Domains with company; `None` for anywhere, which is where the first pod of a group may go.
+    domains: Option<BTreeSet<String>>,
+}
+
+impl Neighbours {
+    /// Works out what the pods on `all` nodes mean for `pod`.
+    pub(super) fn of(pod: &Value, all: &[Candidate]) -> Self {
+        let attractions =
+            terms(pod, "podAffinity").iter().map(|term| Attraction::of(term, pod, all)).collect();
+        let mut forbidden = BTreeSet::new();
+        let mut forbid = |term: &Value, node: &Candidate| {
+            let key = text(term, "/topologyKey");
+            forbidden.extend(node.label(key).map(|domain| (key.to_owned(), domain.to_owned())));
+        };
+        for term in terms(pod, "podAntiAffinity") {
+            all.iter().filter(|node| has_company(term, pod, node)).for_each(|node| forbid(term, node));
+        }
+        for node in all {
+            for neighbour in &node.avoiding {
+                let terms = terms(neighbour, "podAntiAffinity").iter();
+                terms.filter(|term| selects(term, neighbour, pod)).for_each(|term| forbid(term, node));
+            }
+        }
+        Self { attractions, forbidden }
+    }
+
+    /// Whether every required affinity term finds company in the candidate's domain.
+    pub(super) fn attract_to(&self, candidate: &Candidate) -> bool {
+        self.attractions.iter().all(|attraction| {
+            let domain = candidate.label(&attraction.key);
+            domain.is_some_and(|d| attraction.domains.as_ref().is_none_or(|domains| domains.contains(d)))
         })
-    })
+    }
+
+    /// Whether somebody in the candidate's domain keeps the pod away, by its own terms or by theirs.
+    pub(super) fn repel_from(&self, candidate: &Candidate) -> bool {
+        self.forbidden.iter().any(|(key, domain)| candidate.label(key) == Some(domain))
+    }
+}
+
+impl Attraction {
+    fn of(term: &Value, pod: &Value, all: &[Candidate]) -> Self {
+        let key = text(term, "/topologyKey").to_owned();
+        let with_company = || all.iter().filter(|node| has_company(term, pod, node));
+        let is_first = selects(term, pod, pod) && with_company().next().is_none();
+        let domains = || with_company().filter_map(|node| node.label(&key)).map(str::to_owned).collect();
+        let domains = (!is_first).then(domains);
+        Self { key, domains }
+    }
+}
+
+/// Whether a pod has required anti-affinity, so that others must mind it.
+pub(super) fn avoids_others(pod: &Value) -> bool {
+    !terms(pod, "podAntiAffinity").is_empty()
+}
+
+fn has_company(term: &Value, pod: &Value, node: &Candidate) -> bool {
+    node.pods.iter().any(|other| selects(term, pod, other))
 }
 
 fn terms<'a>(pod: &'a Value, kind: &str) -> &'a [Value] {
-    pod["spec"]["affinity"]
-        .get(kind)
-        .and_then(|a| a.get(REQUIRED))
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    let terms = pod["spec"]["affinity"].get(kind).and_then(|affinity| affinity.get(REQUIRED));
+    terms.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Whether a term of `owner` is about `other`. A namespace selector selects all namespaces here.
 fn selects(term: &Value, owner: &Value, other: &Value) -> bool {
-    let namespaces = list(term, "/namespaces");
-    let inside = match namespaces {
+    let inside = match list(term, "/namespaces") {
         [] if term.get("namespaceSelector").is_some_and(Value::is_object) => true,
         [] => object::namespace(other) == object::namespace(owner),
         some => some.iter().any(|n| n == object::namespace(other)),
