@@ -1,0 +1,96 @@
+//! From a waiting pod to a named instance, and back to nothing.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::{NodeClaim, annotations};
+use karpenter_aws_client::ec2::InstanceState;
+use karpenter_model::resources;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
+use serde_json::json;
+
+use crate::world::World;
+
+fn load_pool(world: &World) {
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+        "spec": {
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}],
+            }},
+            "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]},
+        },
+    }));
+}
+
+fn load_pod(world: &World, name: &str) {
+    world.load(&json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "terminationGracePeriodSeconds": 5,
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    }));
+}
+
+async fn running(world: &World, name: &str) -> bool {
+    let pods = Api::<Pod>::namespaced(world.client.clone(), "default");
+    let pod = pods.get_opt(name).await.unwrap();
+    pod.and_then(|pod| pod.status?.phase).as_deref() == Some("Running")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_gets_an_instance_that_is_named_and_goes_when_the_pod_goes() {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    load_pool(&world);
+    load_pod(&world, "one");
+    world.until("the pod runs", async || running(&world, "one").await).await;
+    let claims = Api::<NodeClaim>::all(world.client.clone());
+    world.until("the instance is tagged", async || {
+        let all = claims.list(&Default::default()).await.unwrap();
+        all.items.iter().all(|claim| claim.annotations().contains_key(annotations::aws::TAGGED))
+    })
+    .await;
+    let instances: Vec<_> =
+        world.account.instances().into_iter().filter(|one| one.state == InstanceState::Running).collect();
+    assert_eq!(instances.len(), 1, "{instances:?}");
+    let node = &Api::<Node>::all(world.client.clone()).list(&Default::default()).await.unwrap().items[0];
+    assert_eq!(instances[0].tags["Name"], node.name_any());
+    let claim = &claims.list(&Default::default()).await.unwrap().items[0];
+    assert_eq!(instances[0].tags["karpenter.sh/nodeclaim"], claim.name_any());
+    for key in [annotations::aws::EC2_NODE_CLASS_HASH, annotations::aws::INSTANCE_PROFILE_NAME] {
+        assert!(claim.annotations().contains_key(key), "{key}");
+    }
+    let class = world.get("default").await.unwrap();
+    let seen = world.aws.discovered.get(instances[0].instance_type.as_str(), &class.status.unwrap().amis);
+    assert!(seen.is_some_and(|memory| !memory.is_zero()), "the node's {} is learnt", resources::MEMORY);
+    let pods = Api::<Pod>::namespaced(world.client.clone(), "default");
+    pods.delete("one", &DeleteParams::default()).await.unwrap();
+    world.until("the instance is gone", async || {
+        world.account.instances().iter().all(|one| one.state == InstanceState::Terminated)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_node_class_replaces_its_nodes() {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    load_pool(&world);
+    load_pod(&world, "one");
+    world.until("the pod runs", async || running(&world, "one").await).await;
+    let first = world.account.live_instances().remove(0).id;
+    world.until_ready("default").await;
+    world.class_tag("default", "team", "web").await;
+    world.until("the claim is drifted or its instance replaced", async || {
+        let claims = Api::<NodeClaim>::all(world.client.clone()).list(&Default::default()).await.unwrap();
+        let drifted = claims.items.iter().flat_map(|claim| claim.status.clone().unwrap_or_default().conditions);
+        let drifted = drifted.into_iter().any(|one| one.kind == "Drifted" && one.reason == "NodeClassDrift");
+        drifted || world.account.live_instances().iter().all(|one| one.id != first)
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}

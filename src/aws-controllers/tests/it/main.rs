@@ -1,0 +1,5 @@
+//! The AWS controllers, unmodified, on an API server and an AWS account in memory, in virtual time.
+
+mod cluster;
+mod nodeclass;
+mod world;

@@ -1,0 +1,225 @@
+//! What an EC2NodeClass shows when something is missing, and that it recovers.
+
+use std::time::Duration;
+
+use karpenter_api::ConditionStatus::{False, True, Unknown};
+use karpenter_api::{EC2NodeClass, NodeClaim, annotations};
+use karpenter_aws_client::memory::Fault;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+async fn edit(world: &World, class: &str, spec: Value) {
+    let api = Api::<EC2NodeClass>::all(world.client.clone());
+    let patch = Patch::Merge(json!({"spec": spec}));
+    api.patch(class, &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sound_node_class_becomes_ready_and_shows_what_it_resolved_to() {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    let class = world.get("default").await.unwrap();
+    let status = class.status.clone().unwrap();
+    assert_eq!(status.subnets.len(), 2);
+    assert_eq!(status.security_groups.len(), 1);
+    assert_eq!(status.amis.len(), 5, "one per architecture and variant");
+    assert!(status.instance_profile.as_ref().is_some_and(|name| name.starts_with("demo_")));
+    assert_eq!(class.finalizers(), ["karpenter.k8s.aws/termination"]);
+    let hash = class.hash("Y2EtYnVuZGxlCg==");
+    assert_eq!(class.annotations()[annotations::aws::EC2_NODE_CLASS_HASH], hash);
+    assert_eq!(class.annotations()[annotations::aws::EC2_NODE_CLASS_HASH_VERSION], "v5");
+    assert_eq!(status.conditions.last().map(|last| last.kind.as_str()), Some("Ready"));
+    assert!(world.told("Ready").iter().any(|text| text.contains("-> True")), "{:?}", world.told("Ready"));
+    let before = class.resource_version();
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert_eq!(world.get("default").await.unwrap().resource_version(), before, "nothing to write, nothing written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_selector_matches_is_named_and_an_edit_heals_it() {
+    let nothing = json!([{"tags": {"no": "such"}}]);
+    let discovery = json!([{"tags": {"karpenter.sh/discovery": "demo"}}]);
+    for (field, kind, reason, good) in [
+        ("subnetSelectorTerms", "SubnetsReady", "SubnetsNotFound", discovery.clone()),
+        ("securityGroupSelectorTerms", "SecurityGroupsReady", "SecurityGroupsNotFound", discovery),
+        ("amiSelectorTerms", "AMIsReady", "AMINotFound", json!([{"alias": "al2023@latest"}])),
+    ] {
+        let world = World::new().await;
+        world.class("default", &json!({field: nothing.clone(), "amiFamily": "AL2023"}));
+        world.until_condition("default", kind, (False, reason)).await;
+        world.until_condition("default", "Ready", (False, "UnhealthyDependents")).await;
+        world.until_condition("default", "ValidationSucceeded", (False, "DependenciesNotReady")).await;
+        assert!(!world.told(reason).is_empty(), "an event says so");
+        edit(&world, "default", json!({field: good})).await;
+        world.until_ready("default").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_that_does_not_exist_is_told_and_found_once_it_does() {
+    let world = World::without_role();
+    world.class("default", &json!({}));
+    world.until("the event", async || !world.told("InstanceProfileResolutionFailed").is_empty()).await;
+    let shown = world.condition("default", "InstanceProfileReady").await;
+    assert_eq!(shown, Some((Unknown, "AwaitingReconciliation".to_owned())), "never False");
+    world.until_condition("default", "SubnetsReady", (True, "SubnetsReady")).await;
+    world.until_condition("default", "AMIsReady", (True, "AMIsReady")).await;
+    world.create_role("node-role").await;
+    world.until_ready("default").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_permission_is_named_and_granting_it_heals() {
+    for (operation, reason) in [
+        ("CreateLaunchTemplate", "CreateLaunchTemplateAuthCheckFailed"),
+        ("CreateFleet", "CreateFleetAuthCheckFailed"),
+        ("RunInstances", "RunInstancesAuthCheckFailed"),
+    ] {
+        let world = World::new().await;
+        world.account.inject(Fault::fail(operation, "UnauthorizedOperation"));
+        world.class("default", &json!({}));
+        world.until_condition("default", "ValidationSucceeded", (False, reason)).await;
+        assert!(world.told(reason)[0].contains(&format!("ec2:{operation}")), "{:?}", world.told(reason));
+        world.account.heal();
+        world.until_ready("default").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_asks_for_another_try_at_once() {
+    let world = World::new().await;
+    world.account.inject(Fault::fail("CreateFleet", "UnauthorizedOperation"));
+    world.class("default", &json!({}));
+    world.until_condition("default", "ValidationSucceeded", (False, "CreateFleetAuthCheckFailed")).await;
+    world.account.heal();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_ne!(world.condition("default", "Ready").await.map(|(status, _)| status), Some(True), "verdicts last");
+    let api = Api::<EC2NodeClass>::all(world.client.clone());
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {"again": "1"}}}));
+    api.patch("default", &PatchParams::default(), &patch).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.condition("default", "Ready").await.map(|(status, _)| status), Some(True));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_aws_that_does_not_answer_leaves_the_status_alone_and_is_told() {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    let before = world.get("default").await.unwrap().status.unwrap();
+    for operation in ["DescribeSubnets", "DescribeSecurityGroups", "DescribeImages"] {
+        world.account.inject(Fault::fail(operation, "InternalError"));
+    }
+    tokio::time::sleep(Duration::from_secs(1_200)).await;
+    let after = world.get("default").await.unwrap().status.unwrap();
+    assert_eq!(before, after, "nothing is known to have changed");
+    for reason in ["SubnetResolutionFailed", "SecurityGroupResolutionFailed", "AMIResolutionFailed"] {
+        assert!(!world.told(reason).is_empty(), "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reserved_tags_are_refused_by_name() {
+    let world = World::new().await;
+    // The schema refuses such tags; objects from before the schema may have them.
+    world.class("default", &json!({"tags": {"kubernetes.io/cluster/demo": "owned"}}));
+    world.until("the refusal", async || {
+        matches!(world.condition("default", "ValidationSucceeded").await, Some((False, _)) | Some((Unknown, _)))
+    })
+    .await;
+    assert!(world.account.instances().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn user_data_above_the_limit_is_named() {
+    let world = World::new().await;
+    world.class("default", &json!({"userData": format!("#!/bin/bash\n# {}", "x".repeat(17_000))}));
+    world.until_condition("default", "ValidationSucceeded", (False, "UserDataSizeLimitExceeded")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_waits_for_claims_and_leaves_nothing_behind() {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": "web-1", "finalizers": ["test/hold"]},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["no.such"]}],
+        },
+    }));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let classes = Api::<EC2NodeClass>::all(world.client.clone());
+    classes.delete("default", &DeleteParams::default()).await.unwrap();
+    world.until("the event", async || !world.told("WaitingOnNodeClaimTermination").is_empty()).await;
+    assert!(world.told("WaitingOnNodeClaimTermination")[0].contains("web-1"));
+    assert!(world.get("default").await.is_some());
+    let claims = Api::<NodeClaim>::all(world.client.clone());
+    if claims.get_opt("web-1").await.unwrap().is_some() {
+        let _maybe_gone = claims.delete("web-1", &DeleteParams::default()).await;
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let _maybe_gone = claims.patch("web-1", &PatchParams::default(), &patch).await;
+    }
+    world.until("the node class is gone", async || world.get("default").await.is_none()).await;
+    let clients = world.account.clients();
+    let templates = clients.ec2.describe_launch_templates(&Default::default()).await.unwrap();
+    let profiles = clients.iam.list_instance_profiles("/karpenter/").await.unwrap();
+    assert!(templates.is_empty() && profiles.is_empty(), "{templates:?} {profiles:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_clean_up_keeps_the_node_class() {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    world.account.inject(Fault::fail("DeleteLaunchTemplate", "InternalError"));
+    let classes = Api::<EC2NodeClass>::all(world.client.clone());
+    classes.delete("default", &DeleteParams::default()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(world.get("default").await.is_some());
+    world.account.heal();
+    world.until("the node class is gone", async || world.get("default").await.is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_of_an_older_hash_are_stamped_unless_they_have_drifted() {
+    let world = World::new().await;
+    let claim = |name: &str| json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": name, "finalizers": ["test/hold"], "annotations": {
+            annotations::aws::EC2_NODE_CLASS_HASH: "1",
+            annotations::aws::EC2_NODE_CLASS_HASH_VERSION: "v4",
+        }},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["no.such"]}],
+        },
+    });
+    world.load(&claim("clean"));
+    let mut drifted = claim("drifted");
+    drifted["status"] = json!({"conditions": [{
+        "type": "Drifted", "status": "True", "reason": "AMIDrift", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]});
+    world.load(&drifted);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.class("default", &json!({}));
+    world.until("the hash is written", async || {
+        let class = world.get("default").await.unwrap();
+        class.annotations().contains_key(annotations::aws::EC2_NODE_CLASS_HASH)
+    })
+    .await;
+    let claims = Api::<NodeClaim>::all(world.client.clone());
+    let hash = world.get("default").await.unwrap().hash("Y2EtYnVuZGxlCg==");
+    for (name, expected) in [("clean", hash.as_str()), ("drifted", "1")] {
+        let Some(claim) = claims.get_opt(name).await.unwrap() else { continue };
+        assert_eq!(claim.annotations()[annotations::aws::EC2_NODE_CLASS_HASH], expected, "{name}");
+        assert_eq!(claim.annotations()[annotations::aws::EC2_NODE_CLASS_HASH_VERSION], "v5", "{name}");
+    }
+}

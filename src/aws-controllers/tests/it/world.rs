@@ -1,0 +1,200 @@
+//! A cluster and an AWS account in memory with both sets of controllers on top.
+
+mod machines;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_api::{ConditionStatus, EC2NodeClass};
+use karpenter_aws::{AwsProvider, Settings};
+use karpenter_aws_client::iam::RoleSpec;
+use karpenter_aws_client::memory::{self, Account, Options};
+use karpenter_aws_controllers::{AwsContext, MetricsObserver};
+use karpenter_cloud::Provider;
+use karpenter_controllers::server::Readiness;
+use karpenter_controllers::{Context, View};
+use karpenter_model::Clock;
+use karpenter_sim::apiserver::ApiServer;
+use karpenter_sim::kubelet::Agent;
+use karpenter_sim::{VirtualClock, kube_system, kubelet};
+use karpenter_telemetry::events::{MemorySink, Recorder};
+use karpenter_telemetry::metrics::Metrics;
+use kube::api::Api;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// Lets EC2 instances take a role.
+const TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
+
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) client: kube::Client,
+    pub(crate) account: Account,
+    pub(crate) aws: Arc<AwsProvider>,
+    pub(crate) events: MemorySink,
+    stop: CancellationToken,
+}
+
+/// The account lives by the cluster's clock.
+#[derive(Debug)]
+struct Time(Arc<VirtualClock>);
+
+impl memory::Clock for Time {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+impl World {
+    /// A cluster whose account has a node role, and nothing else.
+    pub(crate) async fn new() -> Self {
+        let world = Self::without_role();
+        world.create_role("node-role").await;
+        world
+    }
+
+    pub(crate) fn without_role() -> Self {
+        let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let clock = Arc::new(VirtualClock::starting_at(start));
+        let server = ApiServer::new(clock.clone());
+        for crd in karpenter_api::crd::crd_values() {
+            server.load(&crd).unwrap();
+        }
+        let options = Options { zones: 2, kubernetes_version: "1.35".to_owned(), ..Options::default() };
+        let account = Account::with_clock(options, Arc::new(Time(Arc::clone(&clock))));
+        let (client, stop, events) = (server.client(), CancellationToken::new(), MemorySink::default());
+        let machines = Arc::new(machines::OnAws(account.clone()));
+        let agent = Agent::new(client.clone(), machines, clock.clone(), kubelet::Options::default());
+        let stopped = stop.clone();
+        tokio::spawn(async move { agent.run(stopped).await });
+        let (system, stopped) = (server.clone(), stop.clone());
+        tokio::spawn(async move { kube_system::run(&system, kube_system::Options::default(), stopped).await });
+        let aws = start_controllers(&client, &account, &clock, &events, &stop);
+        Self { server, client, account, aws, events, stop }
+    }
+
+    pub(crate) async fn create_role(&self, name: &str) {
+        let role = RoleSpec {
+            name: name.to_owned(),
+            path: "/".to_owned(),
+            description: String::new(),
+            trust: TRUST.to_owned(),
+            permissions_boundary: None,
+            tags: Default::default(),
+        };
+        self.account.clients().iam.create_role(&role).await.expect("the role is made");
+    }
+
+    /// Loads any object.
+    pub(crate) fn load(&self, object: &Value) {
+        self.server.load(object).unwrap();
+    }
+
+    /// The usual node class, changed by `spec`.
+    pub(crate) fn class(&self, name: &str, spec: &Value) {
+        let discovery = json!([{"tags": {"karpenter.sh/discovery": "demo"}}]);
+        let mut object = json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name},
+            "spec": {
+                "role": "node-role",
+                "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": discovery,
+                "securityGroupSelectorTerms": discovery,
+            },
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            object["spec"][key] = value.clone();
+        }
+        self.load(&object);
+    }
+
+    /// Adds a tag to the spec, a static field.
+    pub(crate) async fn class_tag(&self, class: &str, key: &str, value: &str) {
+        let patch = kube::api::Patch::Merge(json!({"spec": {"tags": {key: value}}}));
+        Api::<EC2NodeClass>::all(self.client.clone())
+            .patch(class, &Default::default(), &patch)
+            .await
+            .expect("the class is edited");
+    }
+
+    pub(crate) async fn get(&self, name: &str) -> Option<EC2NodeClass> {
+        Api::<EC2NodeClass>::all(self.client.clone()).get_opt(name).await.unwrap()
+    }
+
+    /// Waits until a condition of a node class is as wanted: `status` and `reason`.
+    pub(crate) async fn until_condition(&self, class: &str, kind: &str, wanted: (ConditionStatus, &str)) {
+        let what = format!("{kind} of `{class}` is {wanted:?}");
+        self.until(&what, async || self.condition(class, kind).await == Some((wanted.0, wanted.1.to_owned()))).await;
+    }
+
+    pub(crate) async fn condition(&self, class: &str, kind: &str) -> Option<(ConditionStatus, String)> {
+        let conditions = self.get(class).await?.status?.conditions;
+        conditions.into_iter().find(|one| one.kind == kind).map(|one| (one.status, one.reason))
+    }
+
+    pub(crate) async fn until_ready(&self, class: &str) {
+        self.until_condition(class, "Ready", (ConditionStatus::True, "Ready")).await;
+    }
+
+    /// Waits until `reached`, at most two hours of virtual time.
+    pub(crate) async fn until(&self, what: &str, reached: impl AsyncFn() -> bool) {
+        for _ in 0..7_200 {
+            if reached().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        for class in Api::<EC2NodeClass>::all(self.client.clone()).list(&Default::default()).await.unwrap() {
+            eprintln!("{}", serde_json::to_string(&json!(class)).unwrap());
+        }
+        panic!("not reached: {what}");
+    }
+
+    /// Events told with this reason.
+    pub(crate) fn told(&self, reason: &str) -> Vec<String> {
+        self.events.messages(reason)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn start_controllers(
+    client: &kube::Client,
+    account: &Account,
+    clock: &Arc<VirtualClock>,
+    events: &MemorySink,
+    stop: &CancellationToken,
+) -> Arc<AwsProvider> {
+    let metrics = Arc::new(Metrics::new());
+    let settings = Settings {
+        cluster_ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
+        kube_dns_ip: Some("10.100.0.10".to_owned()),
+        ..Settings::new("demo", "https://demo.example")
+    };
+    let time: Arc<dyn Clock> = clock.clone();
+    let observer = Arc::new(MetricsObserver(Arc::clone(&metrics)));
+    let aws = Arc::new(AwsProvider::new(account.clients(), settings, Arc::clone(&time), observer));
+    let provider: Arc<dyn Provider> = aws.clone();
+    let common = karpenter_controllers::Settings::default();
+    let view = View::new(Arc::clone(&common.decisions), provider.label_registry(), provider.node_class_kinds());
+    let now = Arc::clone(&time);
+    let context = Context {
+        client: client.clone(),
+        provider,
+        clock: time,
+        settings: Arc::new(common),
+        recorder: Arc::new(Recorder::new(events.clone(), move || now.now())),
+        metrics,
+        view: Arc::new(view),
+    };
+    let running = karpenter_controllers::run(context.clone(), Readiness::default(), stop.clone());
+    tokio::spawn(async move { running.await.unwrap() });
+    let on_aws = AwsContext { common: context, aws: Arc::clone(&aws) };
+    tokio::spawn(karpenter_aws_controllers::run(on_aws, stop.clone()));
+    aws
+}

@@ -1,0 +1,64 @@
+//! The instances of the account, as the kubelet stand-in wants them.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+
+use async_trait::async_trait;
+use karpenter_aws::provider_id::provider_id;
+use karpenter_aws_client::ec2::{Architecture, Instance, InstanceState, InstanceTypeInfo};
+use karpenter_aws_client::id::InstanceType;
+use karpenter_aws_client::memory::Account;
+use karpenter_model::{Quantity, Resources};
+use karpenter_sim::kubelet::{Machine, MachineState, Machines};
+
+pub(crate) struct OnAws(pub(crate) Account);
+
+#[async_trait]
+impl Machines for OnAws {
+    async fn list(&self) -> Result<Vec<Machine>, Box<dyn Error + Send + Sync>> {
+        let types = self.0.clients().ec2.describe_instance_types(&Default::default()).await?.items;
+        let types: BTreeMap<InstanceType, InstanceTypeInfo> =
+            types.into_iter().map(|info| (info.name.clone(), info)).collect();
+        Ok(self.0.instances().iter().map(|instance| self.machine(instance, &types)).collect())
+    }
+}
+
+impl OnAws {
+    fn machine(&self, instance: &Instance, types: &BTreeMap<InstanceType, InstanceTypeInfo>) -> Machine {
+        let info = &types[&instance.instance_type];
+        let arm = info.architectures.first() == Some(&Architecture::Arm64);
+        let user_data = self.0.user_data(&instance.id).map(|text| text.expose().to_owned());
+        Machine {
+            instance_id: instance.id.to_string(),
+            provider_id: provider_id(instance.zone.as_str(), instance.id.as_str()).to_string(),
+            instance_type: instance.instance_type.to_string(),
+            zone: instance.zone.to_string(),
+            zone_id: instance.zone_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+            region: self.0.options().region.clone(),
+            private_dns_name: format!("node-{}", instance.id),
+            private_ip: "10.0.0.1".to_owned(),
+            architecture: if arm { "arm64" } else { "amd64" }.to_owned(),
+            operating_system: "linux".to_owned(),
+            capacity: hardware(info),
+            state: match instance.state {
+                InstanceState::Pending => MachineState::Pending,
+                InstanceState::Running => MachineState::Running,
+                InstanceState::Stopping | InstanceState::Stopped => MachineState::Stopped,
+                InstanceState::ShuttingDown => MachineState::ShuttingDown,
+                InstanceState::Terminated => MachineState::Terminated,
+            },
+            launched_at: instance.launched_at,
+            user_data: user_data.unwrap_or_default().into_bytes(),
+        }
+    }
+}
+
+/// What the operating system finds: a little less memory than advertised.
+fn hardware(info: &InstanceTypeInfo) -> Resources {
+    let mib = i64::try_from(info.memory_mib).unwrap();
+    Resources::new()
+        .with("cpu", Quantity::from_units(i64::from(info.vcpus)))
+        .with("memory", Quantity::from_bytes((mib - mib / 50) << 20))
+        .with("ephemeral-storage", Quantity::from_bytes(20 << 30))
+        .with("pods", Quantity::from_units(110))
+}
