@@ -137,9 +137,12 @@ pub(crate) fn satisfies(node: &Node, requirements: &[Requirement], registry: &La
         let named = labels.iter().find(|(name, _)| registry.normalize_key(name) == *key);
         let value = named.map(|(_, value)| registry.normalize_value(key, value));
         let value = value.or_else(|| (*key == label::HOSTNAME).then(|| node.hostname()));
-        match value {
-            Some(value) => requirement.allows(value.as_str()),
-            None => matches!(requirement.operator(), Operator::NotIn | Operator::DoesNotExist),
+        let promised = node.unlaunched().and_then(|claim| claim.requirements.get(key.as_str()));
+        match (value, promised) {
+            (Some(value), _) => requirement.allows(value.as_str()),
+            // Whatever it becomes must do, so it must be at least as narrow as what is asked.
+            (None, Some(own)) => own.intersection(requirement).with_min_values(own.min_values()) == *own,
+            (None, None) => matches!(requirement.operator(), Operator::NotIn | Operator::DoesNotExist),
         }
     })
 }

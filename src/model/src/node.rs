@@ -97,6 +97,11 @@ impl Node {
         self.claim.as_deref().filter(|_| !self.registered())
     }
 
+    /// The claim, while nobody knows yet what machine it will become.
+    pub fn unlaunched(&self) -> Option<&Claim> {
+        self.claim.as_deref().filter(|claim| claim.provider_id.is_none() && self.name.is_none())
+    }
+
     /// Labels: the claim's until registered, then the Node's.
     pub fn effective_labels(&self) -> &Labels {
         self.speaker().map_or(&self.labels, |claim| &claim.labels)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{Plan, PoolName, Quantity, Resources, resources};
+use karpenter_model::{Node, Plan, PoolName, Quantity, Resources, resources};
 
 use crate::finding::{Finding, Rule};
 use crate::world::World;
@@ -18,10 +18,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         let Some(limits) = world.pool(pool).and_then(|pool| pool.limits.as_ref()) else { continue };
         let staying = world.snapshot.nodes.iter().filter(|node| !node.is_leaving());
         let own = staying.filter(|node| node.pool().as_ref() == Some(pool));
-        let total: Resources = own.map(|node| node.effective_capacity()).fold(added, |mut sum, capacity| {
-            sum.add(&capacity);
-            sum
-        });
+        let total = own.fold(added, |sum, node| sum.merge(&largest(world, node, pool)));
         for (name, limit) in limits.iter() {
             if total.amount(name.as_str()) > *limit {
                 let detail = format!("{name} would be {} of {limit}", total.amount(name.as_str()));
@@ -29,4 +26,14 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
             }
         }
     }
+}
+
+/// What a machine has, or the most it may become while it is not launched.
+fn largest(world: &World<'_>, node: &Node, pool: &PoolName) -> Resources {
+    let known = node.effective_capacity();
+    let (Some(claim), Some(types)) = (node.unlaunched(), world.snapshot.instance_types.get(pool)) else {
+        return known;
+    };
+    let possible = types.iter().filter(|one| claim.requirements.intersects(&one.requirements).is_ok());
+    possible.fold(known, |most, one| Resources::max([&most, &one.capacity]))
 }

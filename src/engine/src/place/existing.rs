@@ -7,7 +7,7 @@
 use indexmap::IndexSet;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    HostPorts, LabelKey, LabelRegistry, LabelValue, Node, NodeId, Operator, Pod, Requirements, Resources,
+    HostPorts, LabelKey, LabelRegistry, LabelValue, Node, NodeId, Pod, Requirement, Requirements, Resources,
     Snapshot, Taint, Target, label,
 };
 
@@ -16,12 +16,44 @@ use crate::daemons;
 use crate::place::class::{Ask, Memory};
 use crate::rules::Rules;
 
+/// What is known about one label of a machine.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Fact {
+    /// It has no such label.
+    Absent,
+    /// It has this value.
+    Is(LabelValue),
+    /// It will have one of these values: the machine is not launched yet.
+    Within(Requirement),
+}
+
 /// What labels and taints decide about a machine.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Kind {
-    /// Values of the keys anybody asks about, in their order.
-    values: Vec<Option<LabelValue>>,
+    /// What is known about the keys anybody asks about, in their order.
+    facts: Vec<Fact>,
     taints: Vec<Taint>,
+}
+
+impl Fact {
+    /// Whether the machine satisfies `asked`, whatever it turns out to be.
+    fn satisfies(&self, asked: &Requirement) -> bool {
+        match self {
+            Self::Absent => asked.accepts_absence(),
+            Self::Is(value) => asked.allows(value.as_str()),
+            Self::Within(own) => own.intersection(asked).with_min_values(own.min_values()) == *own,
+        }
+    }
+}
+
+impl Kind {
+    /// Whether machines of this kind satisfy `asked`; `keys` are the keys facts are known about.
+    fn satisfies(&self, keys: &[LabelKey], asked: &Requirement) -> bool {
+        match keys.binary_search(asked.key()) {
+            Ok(place) => self.facts[place].satisfies(asked),
+            Err(_) => Fact::Absent.satisfies(asked),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -68,8 +100,8 @@ impl<'a> Existing<'a> {
         let mut overheads: Vec<Resources> = Vec::new();
         let mut slots = Vec::with_capacity(nodes.len());
         for node in nodes {
-            let values = keys.iter().map(|key| value(node, key, registry)).collect();
-            let (kind, new) = kinds.insert_full(Kind { values, taints: node.effective_taints() });
+            let facts = keys.iter().map(|key| fact(node, key, registry)).collect();
+            let (kind, new) = kinds.insert_full(Kind { facts, taints: node.effective_taints() });
             if new {
                 overheads.push(overhead(&kinds[kind], &keys, &daemons));
             }
@@ -118,15 +150,8 @@ impl<'a> Existing<'a> {
     fn kind_accepts(&self, kind: usize, ask: &Ask, rules: &Rules<'_>) -> bool {
         let Some(set) = ask.rules else { return false };
         let kind = &self.kinds[kind];
-        let allowed = |requirement: &karpenter_model::Requirement| {
-            let place = self.keys.binary_search(requirement.key());
-            match place.ok().and_then(|place| kind.values[place].as_ref()) {
-                Some(value) => requirement.allows(value.as_str()),
-                None => requirement.accepts_absence(),
-            }
-        };
         first_untolerated(&kind.taints, &ask.tolerations).is_none()
-            && rules.rules_of(set).iter().all(|rule| allowed(rules.requirement(*rule)))
+            && rules.rules_of(set).iter().all(|rule| kind.satisfies(&self.keys, rules.requirement(*rule)))
     }
 }
 
@@ -141,29 +166,26 @@ pub(crate) fn target(node: &Node) -> (Target, NodeId) {
     (target, node.id.clone())
 }
 
-/// The normalised value of `key` on `node`, under its own name or an alias.
-fn value(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Option<LabelValue> {
+/// What is known about `key` on `node`, under its own name or an alias, normalised.
+fn fact(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Fact {
     if *key == label::HOSTNAME {
-        return Some(node.hostname());
+        return Fact::Is(node.hostname());
     }
     let labels = node.effective_labels();
     let aliases =
         registry.normalized_keys.iter().filter(|(_, canonical)| *canonical == key).map(|(alias, _)| alias);
-    let value = std::iter::once(key).chain(aliases).find_map(|key| labels.get(key))?;
-    Some(registry.normalize_value(key, value))
+    if let Some(value) = std::iter::once(key).chain(aliases).find_map(|key| labels.get(key)) {
+        return Fact::Is(registry.normalize_value(key, value));
+    }
+    let promised = node.unlaunched().and_then(|claim| claim.requirements.get(key.as_str()));
+    promised.map_or(Fact::Absent, |requirement| Fact::Within(requirement.clone()))
 }
 
 /// What daemons will request on machines of `kind`.
 fn overhead(kind: &Kind, keys: &[LabelKey], daemons: &[(&Pod, Requirements)]) -> Resources {
     let runs = |(pod, requirements): &&(&Pod, Requirements)| {
-        let allowed = |requirement: &karpenter_model::Requirement| {
-            let place = keys.binary_search(requirement.key());
-            match place.ok().and_then(|place| kind.values[place].as_ref()) {
-                Some(value) => requirement.allows(value.as_str()),
-                None => requirement.accepts_absence() && requirement.operator() != Operator::In,
-            }
-        };
-        first_untolerated(&kind.taints, &pod.tolerations).is_none() && requirements.iter().all(allowed)
+        first_untolerated(&kind.taints, &pod.tolerations).is_none()
+            && requirements.iter().all(|asked| kind.satisfies(keys, asked))
     };
     daemons.iter().filter(runs).map(|(pod, _)| &pod.requests).sum()
 }

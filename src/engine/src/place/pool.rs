@@ -55,7 +55,7 @@ impl<'a> Pools<'a> {
         let mut pools: Vec<&Pool> = snapshot.pools.iter().map(AsRef::as_ref).collect();
         // Heavier first; equal weights by name, descending, as users of the reference are used to.
         pools.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name)));
-        let usage = usage(snapshot.nodes.iter().map(AsRef::as_ref));
+        let usage = usage(snapshot);
         let daemons = daemons::planned(snapshot.daemons.iter().map(AsRef::as_ref), &snapshot.settings);
         let mut gathered = Self::default();
         let mut sources: Vec<&[Arc<InstanceType>]> = Vec::new();

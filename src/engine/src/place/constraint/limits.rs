@@ -6,18 +6,25 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Node, Pool, PoolName, Quantity, Reason, Resources, resources};
+use karpenter_model::{Pool, PoolName, Quantity, Reason, Resources, Snapshot, resources};
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 
-/// Capacity of the machines of each pool that are not on their way out.
-pub(crate) fn usage<'a>(nodes: impl Iterator<Item = &'a Node>) -> BTreeMap<PoolName, Resources> {
+/// Capacity of the machines of each pool that are not on their way out; those that are not launched yet count
+/// as the most they may become.
+pub(crate) fn usage(snapshot: &Snapshot) -> BTreeMap<PoolName, Resources> {
     let mut usage: BTreeMap<PoolName, Resources> = BTreeMap::new();
-    for node in nodes.filter(|node| !node.is_leaving()) {
-        if let Some(pool) = node.pool() {
-            usage.entry(pool).or_default().add(&node.effective_capacity());
+    for node in snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
+        let Some(pool) = node.pool() else { continue };
+        let mut capacity = node.effective_capacity();
+        if let (Some(claim), Some(types)) = (node.unlaunched(), snapshot.instance_types.get(&pool)) {
+            let possible =
+                types.iter().filter(|one| claim.requirements.intersects(&one.requirements).is_ok());
+            let most = Resources::max(possible.map(|one| &one.capacity));
+            capacity = Resources::max([&capacity, &most]);
         }
+        usage.entry(pool).or_default().add(&capacity);
     }
     usage
 }
