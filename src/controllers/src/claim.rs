@@ -2,12 +2,12 @@
 
 pub mod create;
 pub mod draft;
-pub mod expiration;
+pub(crate) mod expiration;
 pub(crate) mod launch;
-pub mod lifecycle;
+pub(crate) mod lifecycle;
 mod object;
-pub mod podevents;
-pub mod upkeep;
+pub(crate) mod podevents;
+pub(crate) mod upkeep;
 
 use karpenter_api::NodeClaim;
 use karpenter_model::label;

@@ -1,6 +1,24 @@
 //! What can go wrong in a pass: a call of the API server or of the cloud that failed.
 
+use std::fmt;
+
 use karpenter_lifecycle::termination::InvalidDeadline;
+use karpenter_telemetry::observe::Chain;
+
+/// An answer of the API server other than success, or the lack of one, told without its internals.
+#[derive(Debug)]
+pub struct ApiFailure(pub kube::Error);
+
+impl fmt::Display for ApiFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            kube::Error::Api(status) => write!(f, "{} ({})", status.message, status.code),
+            other => write!(f, "{}", Chain(other)),
+        }
+    }
+}
+
+impl std::error::Error for ApiFailure {}
 
 /// A failed effect. The pass is tried again after the back-off of its object.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +31,7 @@ pub enum Error {
         kind: String,
         name: String,
         #[source]
-        source: kube::Error,
+        source: ApiFailure,
     },
     #[error(transparent)]
     Cloud(#[from] karpenter_cloud::Error),
@@ -27,12 +45,12 @@ pub enum Error {
 impl Error {
     /// The API server refused a write because the object had changed: look again, nobody needs to know.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Kube { source: kube::Error::Api(status), .. } if status.code == 409)
+        matches!(self, Self::Kube { source: ApiFailure(kube::Error::Api(status)), .. } if status.code == 409)
     }
 
     /// The object is not there.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Kube { source: kube::Error::Api(status), .. } if status.code == 404)
+        matches!(self, Self::Kube { source: ApiFailure(kube::Error::Api(status)), .. } if status.code == 404)
     }
 
     /// No error, the only one, or all of them.
@@ -46,9 +64,5 @@ impl Error {
 }
 
 fn join(errors: &[Error]) -> String {
-    errors
-        .iter()
-        .map(|error| karpenter_telemetry::observe::Chain(error).to_string())
-        .collect::<Vec<_>>()
-        .join("; ")
+    errors.iter().map(|error| Chain(error).to_string()).collect::<Vec<_>>().join("; ")
 }

@@ -13,6 +13,7 @@ use karpenter_model::{ConditionType, NodeName};
 use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
 use tokio_util::sync::CancellationToken;
 
+use crate::error::ApiFailure;
 use crate::queue::{Done, Queue, Spec, Work};
 use crate::report::publish;
 use crate::{Context, Error};
@@ -93,18 +94,11 @@ impl Evictions {
         let events = self.lock().answered(&pod, meaning, &reason, context.now());
         publish(&context, events);
         match (meaning, result) {
-            (Meaning::Failed, Err(source)) => {
-                Err(Error::Kube { verb: "evict", kind: "Pod".to_owned(), name: pod.key.to_string(), source })
-            }
+            (Meaning::Failed, Err(source)) => Err(failed("evict", &pod, source)),
             (Meaning::Evicted, _) => Ok(Done::applied()),
             (Meaning::Gone, _) => Ok(Done::idle()),
             _ => Ok(Done::idle().backoff()),
         }
-    }
-
-    /// Forgets a pod that is gone.
-    pub(crate) fn forget(&self, pod: &PodRef) {
-        self.lock().remove(pod);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, eviction::Queue> {
@@ -132,8 +126,10 @@ pub(crate) async fn delete_pod(context: &Context, pod: &PodRef, grace: Duration)
     match pods.delete(pod.key.name.as_str(), &params).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(source) => {
-            Err(Error::Kube { verb: "delete", kind: "Pod".to_owned(), name: pod.key.to_string(), source })
-        }
+        Err(source) => Err(failed("delete", pod, source)),
     }
+}
+
+fn failed(verb: &'static str, pod: &PodRef, source: kube::Error) -> Error {
+    Error::Kube { verb, kind: "Pod".to_owned(), name: pod.key.to_string(), source: ApiFailure(source) }
 }

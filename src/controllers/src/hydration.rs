@@ -16,7 +16,12 @@ use crate::{Context, Error};
 const NAME: &str = "node.hydration";
 
 /// Runs until `shutdown`.
-pub(crate) async fn run(work: Work<NodeName>, context: Context, evictions: Evictions, shutdown: CancellationToken) {
+pub(crate) async fn run(
+    work: Work<NodeName>,
+    context: Context,
+    evictions: Evictions,
+    shutdown: CancellationToken,
+) {
     let spec = Spec {
         name: NAME,
         concurrency: context.settings.concurrency(1000, 5000),

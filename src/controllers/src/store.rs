@@ -29,7 +29,7 @@ impl<K, M> Clone for Known<K, M> {
 
 /// The newest known version of every object of one cluster-scoped kind.
 #[derive(Debug)]
-pub struct Store<K, M> {
+pub(crate) struct Store<K, M> {
     objects: BTreeMap<String, Known<K, M>>,
     machine: fn(&M) -> Option<ProviderId>,
     by_machine: BTreeMap<ProviderId, BTreeSet<String>>,
@@ -39,7 +39,7 @@ pub struct Store<K, M> {
 
 impl<K: ResourceExt, M> Store<K, M> {
     /// An empty store; `machine` reads the machine an object belongs to.
-    pub fn new(machine: fn(&M) -> Option<ProviderId>) -> Self {
+    pub(crate) fn new(machine: fn(&M) -> Option<ProviderId>) -> Self {
         Self {
             objects: BTreeMap::new(),
             machine,
@@ -50,22 +50,22 @@ impl<K: ResourceExt, M> Store<K, M> {
     }
 
     /// The object of this name.
-    pub fn get(&self, name: &str) -> Option<Known<K, M>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Known<K, M>> {
         self.objects.get(name).cloned()
     }
 
     /// Every object, in name order.
-    pub fn iter(&self) -> impl Iterator<Item = &Known<K, M>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Known<K, M>> {
         self.objects.values()
     }
 
     /// Every object of one machine, in name order.
-    pub fn of(&self, id: &ProviderId) -> Vec<Known<K, M>> {
+    pub(crate) fn of(&self, id: &ProviderId) -> Vec<Known<K, M>> {
         self.by_machine.get(id).into_iter().flatten().filter_map(|name| self.get(name)).collect()
     }
 
     /// Takes `object` if it is news and returns what was known before; `None` when what is known is as new or newer.
-    pub fn put(&mut self, object: Arc<K>, model: Arc<M>) -> Option<Replaced<K, M>> {
+    pub(crate) fn put(&mut self, object: Arc<K>, model: Arc<M>) -> Option<Replaced<K, M>> {
         if object.uid().is_some_and(|uid| self.gone.contains(&uid)) {
             return None;
         }
@@ -85,7 +85,7 @@ impl<K: ResourceExt, M> Store<K, M> {
     }
 
     /// Forgets the object for good and returns it. One of the same name but another uid stays.
-    pub fn remove(&mut self, name: &str, uid: Option<&str>) -> Option<Known<K, M>> {
+    pub(crate) fn remove(&mut self, name: &str, uid: Option<&str>) -> Option<Known<K, M>> {
         if let Some(uid) = uid
             && self.gone.insert(uid.to_owned())
         {
@@ -102,7 +102,7 @@ impl<K: ResourceExt, M> Store<K, M> {
     }
 
     /// Forgets every object that `keep` refuses and returns them.
-    pub fn retain(&mut self, keep: impl Fn(&M) -> bool) -> Vec<Known<K, M>> {
+    pub(crate) fn retain(&mut self, keep: impl Fn(&M) -> bool) -> Vec<Known<K, M>> {
         let refused = self.objects.iter().filter(|(_, known)| !keep(&known.model));
         let refused: Vec<String> = refused.map(|(name, _)| name.clone()).collect();
         refused.iter().filter_map(|name| self.take(name)).collect()
@@ -124,7 +124,7 @@ impl<K: ResourceExt, M> Store<K, M> {
 
 /// What a new object took the place of, if anything.
 #[derive(Debug)]
-pub struct Replaced<K, M>(pub Option<Known<K, M>>);
+pub(crate) struct Replaced<K, M>(pub(crate) Option<Known<K, M>>);
 
 /// Resource versions of one kind are ordered numbers; an unreadable one counts as newest, so that it is shown.
 fn version<K: ResourceExt>(object: &K) -> u64 {

@@ -17,7 +17,12 @@ use crate::{Context, Error, cloud};
 const NAME: &str = "node.termination";
 
 /// Runs until `shutdown`.
-pub(crate) async fn run(work: Work<NodeName>, context: Context, evictions: Evictions, shutdown: CancellationToken) {
+pub(crate) async fn run(
+    work: Work<NodeName>,
+    context: Context,
+    evictions: Evictions,
+    shutdown: CancellationToken,
+) {
     let spec = Spec {
         name: NAME,
         concurrency: context.settings.concurrency(100, 5000),

@@ -13,7 +13,7 @@ use karpenter_model::{
 use crate::{LaunchRequest, NodeClassKind, OfferingKey};
 
 /// The node class kind of the in-memory cloud.
-pub const NODE_CLASS: NodeClassKind = NodeClassKind { group: "memory.karpenter.sh", kind: "MemoryNodeClass" };
+pub const NODE_CLASS: NodeClassKind = NodeClassKind { group: "karpenter.memory", kind: "MemoryNodeClass" };
 
 const CAPACITY_TYPES: [CapacityType; 2] = [CapacityType::Spot, CapacityType::OnDemand];
 const GIB: i64 = 1 << 30;

@@ -16,7 +16,12 @@ use crate::{Context, Error};
 const NAME: &str = "nodeclaim.expiration";
 
 /// Runs until `shutdown`.
-pub async fn run(work: Work<ClaimName>, context: Context, evictions: Evictions, shutdown: CancellationToken) {
+pub(crate) async fn run(
+    work: Work<ClaimName>,
+    context: Context,
+    evictions: Evictions,
+    shutdown: CancellationToken,
+) {
     let spec = Spec {
         name: NAME,
         concurrency: 10,

@@ -20,7 +20,12 @@ use crate::{Context, Error};
 const NAME: &str = "nodeclaim.lifecycle";
 
 /// Runs until `shutdown`.
-pub async fn run(work: Work<ClaimName>, context: Context, evictions: Evictions, shutdown: CancellationToken) {
+pub(crate) async fn run(
+    work: Work<ClaimName>,
+    context: Context,
+    evictions: Evictions,
+    shutdown: CancellationToken,
+) {
     let spec = Spec {
         name: NAME,
         concurrency: context.settings.concurrency(1000, 5000),

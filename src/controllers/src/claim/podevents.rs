@@ -19,20 +19,20 @@ const NAME: &str = "nodeclaim.podevents";
 
 /// What is to be written on each claim, and the queue that times the writes.
 #[derive(Clone)]
-pub struct PodEvents {
+pub(crate) struct PodEvents {
     pending: Arc<Mutex<BTreeMap<ClaimName, Step>>>,
     queue: Queue<ClaimName>,
 }
 
 impl PodEvents {
     /// Nothing to write yet, and the working end.
-    pub fn new() -> (Self, Work<ClaimName>) {
+    pub(crate) fn new() -> (Self, Work<ClaimName>) {
         let (queue, work) = Queue::new();
         (Self { pending: Arc::default(), queue }, work)
     }
 
     /// Takes note of what the watch said about a pod.
-    pub fn note(&self, context: &Context, seen: Seen<'_>) {
+    pub(crate) fn note(&self, context: &Context, seen: Seen<'_>) {
         let (Seen::Listed(pod) | Seen::Created(pod) | Seen::Deleted(pod) | Seen::Updated { new: pod, .. }) =
             seen;
         let Some(name) = claim_of(context, pod) else { return };
@@ -45,7 +45,7 @@ impl PodEvents {
     }
 
     /// Writes until `shutdown`.
-    pub async fn run(
+    pub(crate) async fn run(
         self,
         work: Work<ClaimName>,
         context: Context,

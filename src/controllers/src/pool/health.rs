@@ -14,7 +14,11 @@ use crate::write::{self, locked};
 use crate::{Context, Error};
 
 /// Notes the outcome for the pool the claim belongs to, if that pool still is the one that made it.
-pub(crate) async fn note(context: &Context, claim: &Claim, outcome: &RegistrationOutcome) -> Result<(), Error> {
+pub(crate) async fn note(
+    context: &Context,
+    claim: &Claim,
+    outcome: &RegistrationOutcome,
+) -> Result<(), Error> {
     let Some(pool) = claim.pool.as_ref().and_then(|name| context.view.pool(name)) else { return Ok(()) };
     let owned = context.view.claim(&claim.name).is_some_and(|known| {
         let owners = known.object.metadata.owner_references.iter().flatten();

@@ -1,0 +1,50 @@
+//! What the controllers' calls need to be allowed: the source of the chart's roles.
+//!
+//! Kept next to the calls and checked against those really made: a test runs the controllers and compares. Not
+//! more than the reference asks for (spec core-disruption 5.4).
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use karpenter_cloud::NodeClassKind;
+
+/// Rules of the cluster role. `classes` are the node classes of the provider.
+pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
+    let mut rules = vec![
+        rule("karpenter.sh", &["nodepools", "nodepools/status"], &["get", "list", "watch"]),
+        rule("karpenter.sh", &["nodepools", "nodepools/status"], &["patch"]),
+        rule("karpenter.sh", &["nodeclaims", "nodeclaims/status"], &["get", "list", "watch"]),
+        rule("karpenter.sh", &["nodeclaims"], &["create", "delete", "patch"]),
+        rule("karpenter.sh", &["nodeclaims/status"], &["patch"]),
+        rule("", &["nodes", "pods"], &["get", "list", "watch"]),
+        rule("", &["nodes"], &["patch", "delete"]),
+        rule("", &["pods"], &["delete"]),
+        rule("", &["pods/eviction"], &["create"]),
+        rule("", &["events"], &["create", "patch"]),
+        rule("apps", &["daemonsets"], &["get", "list", "watch"]),
+    ];
+    for class in classes {
+        let plural = format!("{}es", class.kind.to_lowercase());
+        rules.push(rule(class.group, &[&plural], &["get", "list", "watch"]));
+    }
+    rules
+}
+
+/// Rules of the role in the namespace of the lease, whose name is `lease`.
+pub fn lease_rbac(lease: &str) -> Vec<PolicyRule> {
+    vec![
+        rule("coordination.k8s.io", &["leases"], &["get", "create"]),
+        PolicyRule {
+            resource_names: Some(vec![lease.to_owned()]),
+            ..rule("coordination.k8s.io", &["leases"], &["update", "patch"])
+        },
+    ]
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(texts(resources)),
+        verbs: texts(verbs),
+        ..PolicyRule::default()
+    }
+}

@@ -1,0 +1,140 @@
+//! Whatever goes first, everything goes.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::NodeClaim;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
+use serde_json::json;
+
+use crate::world::{Process, World};
+
+/// One of the three things that make up a machine.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Node,
+    Claim,
+    Instance,
+}
+
+async fn running() -> (World, Process) {
+    let world = World::new().await;
+    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
+    world.pod("web", "1");
+    let process = world.start();
+    world.all_running().await;
+    world
+        .until("the node is initialized", Duration::from_mins(2), || async {
+            world.nodes().await[0].labels().contains_key("karpenter.sh/initialized")
+        })
+        .await;
+    (world, process)
+}
+
+async fn take(world: &World, part: Part) {
+    match part {
+        Part::Node => {
+            for node in world.nodes().await {
+                let nodes: Api<Node> = Api::all(world.client.clone());
+                let _gone = nodes.delete(&node.name_any(), &DeleteParams::default()).await;
+            }
+        }
+        Part::Claim => {
+            for claim in world.claims().await {
+                let claims: Api<NodeClaim> = Api::all(world.client.clone());
+                let _gone = claims.delete(&claim.name_any(), &DeleteParams::default()).await;
+            }
+        }
+        Part::Instance => {
+            for machine in world.account.machines() {
+                world.account.vanish(&machine.provider_id);
+            }
+        }
+    }
+}
+
+/// Deletes the pod first, so that nothing is bought anew, then the parts in order with a pause between them.
+async fn everything_goes(order: &[Part], pause: Duration) {
+    let (world, process) = running().await;
+    world.delete_pod("web").await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    for part in order {
+        take(&world, *part).await;
+        tokio::time::sleep(pause).await;
+    }
+    world.all_gone().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_order_of_deletion_leaves_nothing() {
+    use Part::{Claim, Instance, Node};
+    let orders: [&[Part]; 9] = [
+        &[Node],
+        &[Claim],
+        &[Instance],
+        &[Node, Claim, Instance],
+        &[Node, Instance, Claim],
+        &[Claim, Node, Instance],
+        &[Claim, Instance, Node],
+        &[Instance, Node, Claim],
+        &[Instance, Claim, Node],
+    ];
+    for order in orders {
+        for pause in [Duration::ZERO, Duration::from_secs(3)] {
+            everything_goes(order, pause).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_pod_moves_to_a_new_machine() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.load(&json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 5,
+                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+                },
+            },
+        },
+    }));
+    let process = world.start();
+    world.until("there is a pod", Duration::from_mins(1), || async { !world.pods().await.is_empty() }).await;
+    world.all_running().await;
+    let old = world.nodes().await.remove(0).name_any();
+    take(&world, Part::Claim).await;
+    world
+        .until("the old node is gone and the pod runs elsewhere", Duration::from_mins(10), || async {
+            let nodes = world.nodes().await;
+            nodes.len() == 1
+                && nodes[0].name_any() != old
+                && world.pods().await.iter().all(crate::world::is_running)
+                && !world.pods().await.is_empty()
+        })
+        .await;
+    assert_eq!(process.metrics.pods.eviction_requests_total.value(["200"]), 1);
+    assert_eq!(process.events.messages("Evicted"), ["Evicted pod: Forceful Termination"]);
+    world.one_machine_per_claim().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_nobody_claims_is_terminated_and_a_claim_without_machine_is_deleted() {
+    let (world, process) = running().await;
+    let id = world.account.machines()[0].provider_id.clone();
+    world.account.vanish(&id);
+    world
+        .until("the claim without machine is replaced", Duration::from_mins(10), || async {
+            let machines = world.account.machines();
+            machines.len() == 1 && machines[0].provider_id != id || world.claims().await.is_empty()
+        })
+        .await;
+    process.stop().await;
+}

@@ -1,0 +1,118 @@
+//! Of all replicas exactly one leads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use karpenter_controllers::leader::{self, Candidate, LeaderError};
+use karpenter_model::Clock;
+use karpenter_sim::apiserver::{Fault, Rule};
+use karpenter_telemetry::metrics::Metrics;
+use kube::api::Api;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::World;
+
+struct Replica {
+    leading: Arc<AtomicUsize>,
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), LeaderError>>,
+}
+
+/// Starts a replica that counts in `leading` while it leads and takes two seconds to drain.
+fn replica(world: &World, identity: &str, leading: &Arc<AtomicUsize>) -> Replica {
+    let (shutdown, leading) = (CancellationToken::new(), Arc::clone(leading));
+    let candidate = Candidate::new("default", "karpenter-leader-election", identity);
+    let clock: Arc<dyn Clock> = world.clock.clone();
+    let (client, stop, counted) = (world.client.clone(), shutdown.clone(), Arc::clone(&leading));
+    let task = tokio::spawn(async move {
+        leader::run(client, candidate, clock, Arc::new(Metrics::new()), stop, |stop| async move {
+            let _leads = Leads::new(&counted);
+            stop.cancelled().await;
+            sleep(Duration::from_secs(2)).await;
+        })
+        .await
+    });
+    Replica { leading, shutdown, task }
+}
+
+/// Counts one leader while it lives, however it ends.
+struct Leads<'a>(&'a AtomicUsize);
+
+impl<'a> Leads<'a> {
+    fn new(leading: &'a AtomicUsize) -> Self {
+        assert_eq!(leading.fetch_add(1, Ordering::SeqCst), 0, "two leaders");
+        Self(leading)
+    }
+}
+
+impl Drop for Leads<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+async fn lease(world: &World) -> Lease {
+    Api::namespaced(world.client.clone(), "default").get("karpenter-leader-election").await.unwrap()
+}
+
+async fn holder(world: &World) -> String {
+    lease(world).await.spec.unwrap().holder_identity.unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_graceful_stop_hands_over_within_a_retry() {
+    let world = World::new().await;
+    let leading = Arc::new(AtomicUsize::new(0));
+    let first = replica(&world, "first", &leading);
+    sleep(Duration::from_secs(1)).await;
+    let second = replica(&world, "second", &leading);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(holder(&world).await, "first");
+    first.shutdown.cancel();
+    first.task.await.unwrap().unwrap();
+    assert_eq!(holder(&world).await, "", "released, not left to run out");
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(holder(&world).await, "second");
+    assert_eq!(second.leading.load(Ordering::SeqCst), 1);
+    assert_eq!(lease(&world).await.spec.unwrap().lease_transitions, Some(1));
+    second.shutdown.cancel();
+    second.task.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_dies_is_followed_when_its_lease_has_run_out() {
+    let world = World::new().await;
+    let leading = Arc::new(AtomicUsize::new(0));
+    let first = replica(&world, "first", &leading);
+    sleep(Duration::from_secs(1)).await;
+    let second = replica(&world, "second", &leading);
+    sleep(Duration::from_secs(30)).await;
+    first.task.abort();
+    let died = Instant::now();
+    while holder(&world).await != "second" {
+        sleep(Duration::from_millis(500)).await;
+        assert!(died.elapsed() < Duration::from_secs(20), "nobody followed");
+    }
+    assert!(died.elapsed() > Duration::from_secs(10), "followed before the lease had run out");
+    second.shutdown.cancel();
+    second.task.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_stops_before_another_may_act() {
+    let world = World::new().await;
+    let leading = Arc::new(AtomicUsize::new(0));
+    let first = replica(&world, "first", &leading);
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(leading.load(Ordering::SeqCst), 1);
+    world.server.faults().inject(Rule::any().resource("leases"), Fault::InternalError);
+    let cut_off = Instant::now();
+    let lost = first.task.await.unwrap().unwrap_err();
+    assert!(lost.to_string().starts_with("lost lease `default/karpenter-leader-election`"), "{lost}");
+    assert!(cut_off.elapsed() <= Duration::from_secs(12), "{:?}", cut_off.elapsed());
+    assert_eq!(leading.load(Ordering::SeqCst), 0);
+}

@@ -1,0 +1,123 @@
+//! Launches that go wrong: no capacity, lost answers, machines that never join.
+
+use std::time::Duration;
+
+use karpenter_cloud::memory::{Fault, Operation};
+use karpenter_cloud::{Kind, OfferingKey};
+use karpenter_model::CapacityType;
+use karpenter_sim::kubelet::Behaviour;
+use serde_json::json;
+
+use crate::world::{World, condition};
+
+fn offerings(instance_type: &str) -> Vec<OfferingKey> {
+    let key = |zone: &str, capacity_type| OfferingKey {
+        instance_type: instance_type.into(),
+        zone: zone.into(),
+        capacity_type,
+    };
+    ["zone-a", "zone-b"]
+        .into_iter()
+        .flat_map(|zone| [key(zone, CapacityType::Spot), key(zone, CapacityType::OnDemand)])
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_capacity_for_one_type_the_claim_goes_and_another_type_is_bought() {
+    let world = World::new().await;
+    let only_small = json!({"template": {"spec": {"requirements": [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["small"]},
+    ]}}, "weight": 10});
+    world.pool("first", &only_small);
+    world.pool("second", &json!({}));
+    offerings("small").into_iter().for_each(|offering| world.account.exhaust(offering));
+    world.pod("web", "1");
+    let process = world.start();
+    world.all_running().await;
+    assert_eq!(process.events.messages("InsufficientCapacityError").len(), 1);
+    assert_eq!(process.metrics.nodeclaims.disrupted_total.value(["insufficient_capacity", "first", ""]), 1);
+    world
+        .until("the first claim is gone", Duration::from_mins(1), || async {
+            world.claims().await.len() == 1
+        })
+        .await;
+    assert_ne!(world.account.machines()[0].instance_type.as_str(), "small");
+    world.one_machine_per_claim().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_does_not_buy_a_second_machine() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.account.fail(Operation::Launch, Fault::AnswerLost);
+    world.account.fail(Operation::Launch, Fault::Refused(Kind::Throttled));
+    world.account.fail(Operation::Launch, Fault::AnswerLost);
+    world.pod("web", "1");
+    let process = world.start();
+    world.all_running().await;
+    assert_eq!(world.claims().await.len(), 1);
+    world.one_machine_per_claim().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_keeps_failing_is_given_up_after_five_minutes() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    for _ in 0..200 {
+        world.account.fail(Operation::Launch, Fault::Refused(Kind::Transient));
+    }
+    world.pod("web", "1");
+    let process = world.start();
+    let given_up =
+        || async { process.metrics.nodeclaims.disrupted_total.value(["launch_timeout", "default", ""]) > 0 };
+    world.until("the claim is given up", Duration::from_secs(330), given_up).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_never_joins_is_given_up_after_fifteen_minutes_and_replaced() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.agent.behave_all(Behaviour::NeverJoins);
+    world.pod("web", "1");
+    let process = world.start();
+    world
+        .until("the claim is launched", Duration::from_mins(1), || async {
+            world.claims().await.first().is_some_and(|claim| condition(claim, "Launched") == "True")
+        })
+        .await;
+    let first = world.claims().await.remove(0).metadata.name.unwrap();
+    world.agent.behave_all(Behaviour::Healthy);
+    world.agent.behave(world.account.machines()[0].instance_id.as_str(), Behaviour::NeverJoins);
+    tokio::time::sleep(Duration::from_mins(14)).await;
+    assert!(world.claims().await.iter().any(|claim| claim.metadata.name.as_ref() == Some(&first)));
+    world.all_running().await;
+    world
+        .until("the first claim is gone", Duration::from_mins(3), || async {
+            !world.claims().await.iter().any(|claim| claim.metadata.name.as_ref() == Some(&first))
+        })
+        .await;
+    world.one_machine_per_claim().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_a_foreign_node_class_is_not_touched() {
+    let world = World::new().await;
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "foreign"},
+        "spec": {
+            "nodeClassRef": {"group": "example.com", "kind": "OtherClass", "name": "default"},
+            "requirements": [],
+        },
+    }));
+    let process = world.start();
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    let claim = world.claims().await.remove(0);
+    assert_eq!(claim.metadata.finalizers, None);
+    assert!(claim.status.is_none());
+    assert!(world.account.machines().is_empty());
+    process.stop().await;
+}

@@ -1,0 +1,10 @@
+//! The controllers, unmodified, on an API server and a cloud in memory, in virtual time.
+
+mod crash;
+mod deletion;
+mod election;
+mod faults;
+mod launch;
+mod permissions;
+mod scale;
+mod world;

@@ -1,0 +1,80 @@
+//! The controllers are allowed exactly what they do.
+
+use std::collections::BTreeSet;
+
+use karpenter_cloud::memory::NODE_CLASS;
+use karpenter_controllers::rbac;
+use kube::api::{Api, DeleteParams};
+use serde_json::json;
+
+use crate::world::World;
+
+/// Group, resource with subresource, verb.
+type Permission = (String, String, String);
+
+/// What a request needs: the path without `/api/v1` or `/apis/<group>/<version>`, namespaces and names.
+fn needed(method: &str, path: &str) -> Permission {
+    let mut parts = path.trim_start_matches('/').split('/');
+    let group = if parts.next() == Some("apis") { parts.next().unwrap() } else { "" };
+    let mut parts: Vec<&str> = parts.skip(1).collect();
+    if parts.first() == Some(&"namespaces") && parts.len() > 2 {
+        parts.drain(..2);
+    }
+    let resource = match parts.as_slice() {
+        [resource] | [resource, _] => (*resource).to_owned(),
+        [resource, _, subresource] => format!("{resource}/{subresource}"),
+        _ => panic!("unexpected path `{path}`"),
+    };
+    let verb = match (method, parts.len()) {
+        ("WATCH", _) => "watch",
+        ("GET", 1) => "list",
+        ("GET", _) => "get",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", _) => "delete",
+        _ => panic!("unexpected method `{method}`"),
+    };
+    (group.to_owned(), resource, verb.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_is_allowed_and_every_permission_to_write_is_used() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.pod("web", "1");
+    world.pod_with("protected", "1", &json!({"terminationGracePeriodSeconds": 600}));
+    let process = world.start();
+    world.all_running().await;
+    // A drain that evicts, and one with a deadline that deletes.
+    for claim in world.claims().await {
+        let claims: Api<karpenter_api::NodeClaim> = Api::all(world.client.clone());
+        claims.delete(claim.metadata.name.as_deref().unwrap(), &DeleteParams::default()).await.unwrap();
+    }
+    world.all_gone().await;
+
+    let done: BTreeSet<Permission> =
+        process.calls.seen().iter().map(|(method, path)| needed(method, path)).collect();
+    let allowed: BTreeSet<Permission> = rbac(&[NODE_CLASS])
+        .into_iter()
+        .flat_map(|rule| {
+            let group = rule.api_groups.unwrap().remove(0);
+            let verbs = rule.verbs;
+            rule.resources.unwrap().into_iter().flat_map(move |resource| {
+                let group = group.clone();
+                verbs.clone().into_iter().map(move |verb| (group.clone(), resource.clone(), verb))
+            })
+        })
+        .collect();
+    let missing: Vec<_> = done.difference(&allowed).collect();
+    assert!(missing.is_empty(), "not allowed: {missing:?}");
+    // Written elsewhere than on this path: events by the recorder's own sink, pods ahead of a deadline.
+    let elsewhere = [("", "events", "create"), ("", "events", "patch"), ("", "pods", "delete")];
+    let unused: Vec<_> = allowed
+        .difference(&done)
+        .filter(|(_, _, verb)| !["get", "list", "watch"].contains(&verb.as_str()))
+        .filter(|(group, resource, verb)| !elsewhere.contains(&(group, resource, verb)))
+        .collect();
+    assert!(unused.is_empty(), "allowed and never needed: {unused:?}");
+    process.stop().await;
+}

@@ -1,0 +1,48 @@
+//! Up from a pending pod, and down to nothing.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::world::{World, condition};
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_pod_gets_a_machine_and_runs() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.pod("web", "1");
+    let process = world.start();
+    world.all_running().await;
+    let claims = world.claims().await;
+    assert_eq!(claims.len(), 1);
+    world
+        .until("the claim is ready", Duration::from_mins(1), || async {
+            condition(&world.claims().await[0], "Ready") == "True"
+        })
+        .await;
+    let nodes = world.nodes().await;
+    assert_eq!(nodes.len(), 1);
+    let labels = nodes[0].metadata.labels.clone().unwrap();
+    assert_eq!(labels["karpenter.sh/registered"], "true");
+    assert_eq!(labels["karpenter.sh/initialized"], "true");
+    assert_eq!(labels["karpenter.sh/nodepool"], "default");
+    assert!(nodes[0].spec.as_ref().unwrap().taints.iter().flatten().next().is_none());
+    assert_eq!(process.events.messages("Nominated").len(), 1);
+    assert_eq!(process.metrics.nodeclaims.created_total.value(["provisioned", "default", "false"]), 1);
+    world.one_machine_per_claim().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_machine_goes_and_leaves_nothing_behind() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.pod("web", "1");
+    let process = world.start();
+    world.all_running().await;
+    world.delete_pod("web").await;
+    world.all_gone().await;
+    assert_eq!(process.metrics.nodeclaims.terminated_total.value(["default", "spot", "zone-a"]), 1);
+    assert_eq!(process.events.messages("DisruptionTerminating").len(), 2);
+    process.stop().await;
+}

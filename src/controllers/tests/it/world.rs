@@ -1,0 +1,320 @@
+//! A whole cluster in memory: API server, scheduler and friends, kubelets, cloud, and the controllers on top.
+//!
+//! Tests wait for a state, not for a time: [`World::until`] looks every virtual second and dumps everything when
+//! the state does not come.
+
+mod calls;
+mod machines;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::{NodeClaim, NodePool};
+use karpenter_cloud::Provider;
+use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
+use karpenter_controllers::server::Readiness;
+use karpenter_controllers::{Context, Settings, View};
+use karpenter_model::Clock;
+use karpenter_sim::apiserver::ApiServer;
+use karpenter_sim::kubelet::Agent;
+use karpenter_sim::{VirtualClock, kube_system, kubelet};
+use karpenter_telemetry::events::{MemorySink, Recorder};
+use karpenter_telemetry::logging;
+use karpenter_telemetry::metrics::Metrics;
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use calls::{Calls, Crash};
+
+/// Everything but the controllers; it survives their crashes.
+pub struct World {
+    pub server: ApiServer,
+    pub client: kube::Client,
+    pub account: Arc<Account>,
+    pub agent: Arc<Agent>,
+    pub clock: Arc<VirtualClock>,
+    catalogue: Arc<Catalogue>,
+    stop: CancellationToken,
+}
+
+/// One process of the controllers.
+pub struct Process {
+    pub events: MemorySink,
+    pub metrics: Arc<Metrics>,
+    pub view: Arc<View>,
+    pub calls: Calls,
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl World {
+    /// A cluster with one ready node class and nothing else.
+    pub async fn new() -> Self {
+        log();
+        let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let clock = Arc::new(VirtualClock::starting_at(start));
+        let server = ApiServer::new(clock.clone());
+        for crd in karpenter_api::crd::crd_values() {
+            server.load(&crd).unwrap();
+        }
+        server.load(&class_definition()).unwrap();
+        let account = Account::new(clock.clone(), Options::default());
+        let catalogue = Arc::new(Catalogue::small(&["zone-a", "zone-b"]));
+        let client = server.client();
+        let stop = CancellationToken::new();
+        let machines = Arc::new(machines::InMemory(Arc::clone(&account)));
+        let agent =
+            Arc::new(Agent::new(client.clone(), machines, clock.clone(), kubelet::Options::default()));
+        let (kubelets, stopped) = (Arc::clone(&agent), stop.clone());
+        tokio::spawn(async move { kubelets.run(stopped).await });
+        let (system, stopped) = (server.clone(), stop.clone());
+        tokio::spawn(
+            async move { kube_system::run(&system, kube_system::Options::default(), stopped).await },
+        );
+        let world = Self { server, client, account, agent, clock, catalogue, stop };
+        world.load(&json!({
+            "apiVersion": "karpenter.memory/v1", "kind": "MemoryNodeClass", "metadata": {"name": "default"},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]},
+        }));
+        world
+    }
+
+    /// Starts the controllers as a new process that knows nothing.
+    pub fn start(&self) -> Process {
+        self.start_with(Crash::Never)
+    }
+
+    /// Starts a process that crashes when `crash` says so.
+    pub fn start_with(&self, crash: Crash) -> Process {
+        let settings = Arc::new(Settings::default());
+        let provider: Arc<dyn Provider> =
+            Arc::new(MemoryProvider::new(Arc::clone(&self.account), Arc::clone(&self.catalogue)));
+        let (events, metrics) = (MemorySink::default(), Arc::new(Metrics::new()));
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let time = Arc::clone(&clock);
+        let view = Arc::new(View::new(
+            Arc::clone(&settings.decisions),
+            provider.label_registry(),
+            provider.node_class_kinds(),
+        ));
+        let (calls, client) = Calls::around(self.client.clone(), crash);
+        let context = Context {
+            client,
+            provider,
+            clock,
+            settings,
+            recorder: Arc::new(Recorder::new(events.clone(), move || time.now())),
+            metrics: Arc::clone(&metrics),
+            view: Arc::clone(&view),
+        };
+        let shutdown = CancellationToken::new();
+        let running = karpenter_controllers::run(context, Readiness::default(), shutdown.clone());
+        let task = tokio::spawn(async move { running.await.unwrap() });
+        Process { events, metrics, view, calls, shutdown, task }
+    }
+
+    /// Loads any object.
+    pub fn load(&self, object: &Value) {
+        self.server.load(object).unwrap();
+    }
+
+    /// A pool with the default template, changed by `spec`.
+    pub fn pool(&self, name: &str, spec: &Value) {
+        let mut object = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+            "spec": {
+                "template": {"spec": {
+                    "nodeClassRef": {"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"},
+                    "requirements": [],
+                }},
+                "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]},
+            },
+        });
+        merge(&mut object["spec"], spec);
+        self.load(&object);
+    }
+
+    /// A pod that wants this much CPU.
+    pub fn pod(&self, name: &str, cpu: &str) {
+        self.pod_with(name, cpu, &json!({}));
+    }
+
+    /// A pod that wants this much CPU, changed by `spec`.
+    pub fn pod_with(&self, name: &str, cpu: &str, spec: &Value) {
+        let mut object = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "terminationGracePeriodSeconds": 5,
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
+            },
+        });
+        merge(&mut object["spec"], spec);
+        self.load(&object);
+    }
+
+    /// Asks for the deletion of a pod.
+    pub async fn delete_pod(&self, name: &str) {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        pods.delete(name, &kube::api::DeleteParams::default()).await.unwrap();
+    }
+
+    pub async fn claims(&self) -> Vec<NodeClaim> {
+        Api::<NodeClaim>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn nodes(&self) -> Vec<Node> {
+        Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn pods(&self) -> Vec<Pod> {
+        Api::<Pod>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn get_pool(&self, name: &str) -> NodePool {
+        Api::<NodePool>::all(self.client.clone()).get(name).await.unwrap()
+    }
+
+    /// Creates an object over the API, as a user would.
+    pub async fn create_claim(&self, claim: &NodeClaim) -> NodeClaim {
+        Api::<NodeClaim>::all(self.client.clone()).create(&PostParams::default(), claim).await.unwrap()
+    }
+
+    /// Waits until `reached`, at most `limit` of virtual time.
+    pub async fn until<F: Future<Output = bool>>(
+        &self,
+        what: &str,
+        limit: Duration,
+        reached: impl Fn() -> F,
+    ) {
+        let started = tokio::time::Instant::now();
+        while !reached().await {
+            if started.elapsed() > limit {
+                self.dump().await;
+                panic!("not reached in {limit:?}: {what}");
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    /// Waits until every pod runs.
+    pub async fn all_running(&self) {
+        self.until("all pods run", Duration::from_mins(10), || async {
+            self.pods().await.iter().all(is_running)
+        })
+        .await;
+    }
+
+    /// Waits until no claim, node or machine is left.
+    pub async fn all_gone(&self) {
+        self.until("no claim, node or machine is left", Duration::from_mins(20), || async {
+            self.claims().await.is_empty()
+                && self.nodes().await.is_empty()
+                && self.account.machines().is_empty()
+        })
+        .await;
+    }
+
+    /// Checks what must hold at rest: machines and claims are one to one.
+    pub async fn one_machine_per_claim(&self) {
+        let mut promised: Vec<String> =
+            self.claims().await.iter().filter_map(|claim| claim.status.clone()?.provider_id).collect();
+        let mut there: Vec<String> =
+            self.account.machines().iter().map(|machine| machine.provider_id.to_string()).collect();
+        promised.sort();
+        there.sort();
+        if promised != there {
+            self.dump().await;
+        }
+        assert_eq!(promised, there, "machines of claims and machines of the account");
+    }
+
+    async fn dump(&self) {
+        let text = |value: Value| serde_json::to_string(&value).unwrap();
+        for claim in self.claims().await {
+            eprintln!("claim {}", text(json!(claim)));
+        }
+        for mut node in self.nodes().await {
+            node.metadata.managed_fields = None;
+            eprintln!("node {}", text(json!(node)));
+        }
+        for pod in self.pods().await {
+            eprintln!("pod {} {}", text(json!(pod.metadata)), text(json!(pod.status)));
+        }
+        for machine in self.account.machines() {
+            eprintln!("machine {machine:?}");
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Process {
+    /// Ends the process without letting it finish anything.
+    pub fn kill(self) {
+        self.task.abort();
+    }
+
+    /// Tells the process to stop and waits until it has.
+    pub async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+pub fn is_running(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+}
+
+/// Status of one condition of a claim, empty when it has none.
+pub fn condition(claim: &NodeClaim, kind: &str) -> String {
+    let conditions = claim.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .filter(|condition| condition.kind == kind)
+        .map(|condition| condition.status.as_str().to_owned())
+        .collect()
+}
+
+/// Logs to standard error when the environment variable `TEST_LOG` names a level.
+fn log() {
+    if let Some(level) = std::env::var("TEST_LOG").ok().and_then(|level| level.parse().ok()) {
+        // Only the first test of the process sets it up.
+        let _again = logging::init(&logging::Settings { level, ..logging::Settings::default() });
+    }
+}
+
+fn merge(object: &mut Value, change: &Value) {
+    match (object, change) {
+        (Value::Object(object), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(object.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (object, change) => *object = change.clone(),
+    }
+}
+
+fn class_definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "memorynodeclasses.karpenter.memory"},
+        "spec": {
+            "group": "karpenter.memory", "scope": "Cluster",
+            "names": {
+                "kind": "MemoryNodeClass", "plural": "memorynodeclasses", "singular": "memorynodeclass",
+                "listKind": "MemoryNodeClassList",
+            },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
