@@ -14,8 +14,9 @@ pub mod endpoint;
 mod http;
 pub mod localstack;
 pub mod moto;
+mod seeding;
 
-pub use control::Control;
+pub use control::{Control, Seeded};
 
 use anyhow::Result;
 
@@ -65,6 +66,15 @@ impl Account {
             Self::Moto(account) => Some(account.control()),
             Self::LocalStack(_) => None,
             Self::Endpoint(account) => account.control(),
+        }
+    }
+
+    /// Makes the account one of somebody with a new EKS cluster. A launcher that was started with a cluster
+    /// has one already.
+    pub async fn seed(&self, cluster: &str, region: &str, kubernetes: &str) -> Result<Seeded> {
+        match self.control() {
+            Some(control) => control.seed(cluster, region, kubernetes).await,
+            None => seeding::seed(self.endpoint(), cluster, region, kubernetes).await,
         }
     }
 

@@ -71,6 +71,8 @@ async fn a_running_launcher_is_recognised_by_its_endpoint() {
     let account = Account::start(Choice::Endpoint(endpoint.clone())).await.unwrap();
     assert_eq!(account.endpoint(), endpoint);
     assert_eq!(account.control().map(Control::endpoint), Some(endpoint.as_str()));
+    let seeded = account.seed("second", "eu-central-1", "1.34").await.unwrap();
+    assert_eq!((seeded.cluster.as_str(), seeded.zones.len()), ("second", 3));
     account.stop().await.unwrap();
     launcher.control().healthy().await.expect("an account that was there before stays");
     launcher.stop().await.unwrap();
