@@ -30,6 +30,8 @@ use karpenter_model::ClaimName;
 use kube::ResourceExt;
 use tokio_util::sync::CancellationToken;
 
+use hash::Hashed;
+
 use crate::{AwsContext, Error};
 
 const SPEC: Spec = Spec {
@@ -40,6 +42,8 @@ const SPEC: Spec = Spec {
 };
 /// Follows claims only to notice when the last one of a NodeClass that is being deleted has gone.
 const CLAIMS: Spec = Spec { name: "nodeclass.claims", concurrency: 1, ..SPEC };
+/// How soon to look again while the cluster is not known completely.
+const SOON: Duration = Duration::from_secs(1);
 const VERDICTS: Duration = Duration::from_secs(1_800);
 
 /// The reconciler of EC2NodeClasses.
@@ -140,15 +144,19 @@ impl Reconciler {
             };
             class = self.take(written);
         }
-        let hashed = self.hash(&class).await;
-        if let Ok(Some(written)) = hashed.as_ref() {
-            class = written.clone();
-        }
-        let resolved = self.status(class).await;
-        match (hashed, resolved) {
-            (Ok(_), resolved) => resolved,
-            (Err(error), Ok(_)) => Err(error),
+        let (again, hashed) = match self.hash(&class).await {
+            Ok(Hashed::Current) => (None, Ok(())),
+            Ok(Hashed::Written(written)) => {
+                class = *written;
+                (None, Ok(()))
+            }
+            Ok(Hashed::Wait) => (Some(SOON), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        match (hashed, self.status(class).await) {
+            (Ok(()), Ok(done)) => Ok(again.map_or(done, |again| done.after(again))),
             (Err(one), Err(other)) => Err(Error::Several(vec![one, other])),
+            (Err(error), Ok(_)) | (Ok(()), Err(error)) => Err(error),
         }
     }
 

@@ -32,6 +32,7 @@ pub(crate) struct World {
     pub(crate) client: kube::Client,
     pub(crate) account: Account,
     pub(crate) aws: Arc<AwsProvider>,
+    pub(crate) view: Arc<View>,
     pub(crate) events: MemorySink,
     stop: CancellationToken,
 }
@@ -69,9 +70,11 @@ impl World {
         let stopped = stop.clone();
         tokio::spawn(async move { agent.run(stopped).await });
         let (system, stopped) = (server.clone(), stop.clone());
-        tokio::spawn(async move { kube_system::run(&system, kube_system::Options::default(), stopped).await });
-        let aws = start_controllers(&client, &account, &clock, &events, &stop);
-        Self { server, client, account, aws, events, stop }
+        tokio::spawn(
+            async move { kube_system::run(&system, kube_system::Options::default(), stopped).await },
+        );
+        let (aws, view) = start_controllers(&client, &account, &clock, &events, &stop);
+        Self { server, client, account, aws, view, events, stop }
     }
 
     pub(crate) async fn create_role(&self, name: &str) {
@@ -125,7 +128,10 @@ impl World {
     /// Waits until a condition of a node class is as wanted: `status` and `reason`.
     pub(crate) async fn until_condition(&self, class: &str, kind: &str, wanted: (ConditionStatus, &str)) {
         let what = format!("{kind} of `{class}` is {wanted:?}");
-        self.until(&what, async || self.condition(class, kind).await == Some((wanted.0, wanted.1.to_owned()))).await;
+        self.until(&what, async || {
+            self.condition(class, kind).await == Some((wanted.0, wanted.1.to_owned()))
+        })
+        .await;
     }
 
     pub(crate) async fn condition(&self, class: &str, kind: &str) -> Option<(ConditionStatus, String)> {
@@ -169,7 +175,7 @@ fn start_controllers(
     clock: &Arc<VirtualClock>,
     events: &MemorySink,
     stop: &CancellationToken,
-) -> Arc<AwsProvider> {
+) -> (Arc<AwsProvider>, Arc<View>) {
     let metrics = Arc::new(Metrics::new());
     let settings = Settings {
         cluster_ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
@@ -181,7 +187,11 @@ fn start_controllers(
     let aws = Arc::new(AwsProvider::new(account.clients(), settings, Arc::clone(&time), observer));
     let provider: Arc<dyn Provider> = aws.clone();
     let common = karpenter_controllers::Settings::default();
-    let view = View::new(Arc::clone(&common.decisions), provider.label_registry(), provider.node_class_kinds());
+    let view = Arc::new(View::new(
+        Arc::clone(&common.decisions),
+        provider.label_registry(),
+        provider.node_class_kinds(),
+    ));
     let now = Arc::clone(&time);
     let context = Context {
         client: client.clone(),
@@ -190,11 +200,11 @@ fn start_controllers(
         settings: Arc::new(common),
         recorder: Arc::new(Recorder::new(events.clone(), move || now.now())),
         metrics,
-        view: Arc::new(view),
+        view: Arc::clone(&view),
     };
     let running = karpenter_controllers::run(context.clone(), Readiness::default(), stop.clone());
     tokio::spawn(async move { running.await.unwrap() });
     let on_aws = AwsContext { common: context, aws: Arc::clone(&aws) };
     tokio::spawn(karpenter_aws_controllers::run(on_aws, stop.clone()));
-    aws
+    (aws, view)
 }
