@@ -17,6 +17,8 @@ mod pricing;
 mod sqs;
 mod ssm;
 mod sts;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +101,10 @@ impl Retries {
 
 /// Builds the clients. Makes no AWS call; only looking up the region may ask instance metadata.
 pub async fn connect(config: Config) -> Result<Clients> {
-    let sdk = load(&config).await?;
+    clients(&load(&config).await?)
+}
+
+fn clients(sdk: &SdkConfig) -> Result<Clients> {
     let region = sdk.region().map(ToString::to_string).ok_or_else(|| {
         Error::invalid(
             "connect",
@@ -109,14 +114,14 @@ pub async fn connect(config: Config) -> Result<Clients> {
     })?;
     let pricing_region = Region::from_static(Partition::pricing_region(&region));
     Ok(Clients {
-        ec2: Arc::new(ec2::Client::new(&sdk)),
-        iam: Arc::new(iam::Client::new(&sdk)),
-        sqs: Arc::new(sqs::Client::new(&sdk)),
-        events: Arc::new(events::Client::new(&sdk)),
-        ssm: Arc::new(ssm::Client::new(&sdk)),
+        ec2: Arc::new(ec2::Client::new(sdk)),
+        iam: Arc::new(iam::Client::new(sdk)),
+        sqs: Arc::new(sqs::Client::new(sdk)),
+        events: Arc::new(events::Client::new(sdk)),
+        ssm: Arc::new(ssm::Client::new(sdk)),
         pricing: Arc::new(pricing::Client::new(&sdk.to_builder().region(pricing_region).build())),
-        eks: Arc::new(eks::Client::new(&sdk)),
-        sts: Arc::new(sts::Client::new(&sdk)),
+        eks: Arc::new(eks::Client::new(sdk)),
+        sts: Arc::new(sts::Client::new(sdk)),
         partition: Partition::of_region(&region),
         region,
     })

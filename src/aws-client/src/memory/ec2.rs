@@ -77,19 +77,22 @@ impl Compute {
     pub(super) fn settle(&mut self, options: &Options, now: Timestamp) -> Vec<Transition> {
         for id in self.moving.clone() {
             let Some(vm) = self.vms.get_mut(&id) else { continue };
+            let mut ended = None;
             while let Some((state, at)) = vm.next_change(options) {
                 if at > now {
                     break;
                 }
                 vm.enter(state, at);
                 self.transitions.push((id.clone(), state, at));
+                if state == InstanceState::Terminated {
+                    ended = Some(vm.clone());
+                }
             }
             if vm.next_change(options).is_none() {
                 self.moving.remove(&id);
             }
-            if vm.state == InstanceState::Terminated {
-                let gone = vm.clone();
-                self.release(&gone);
+            if let Some(vm) = ended {
+                self.release(&vm);
             }
         }
         self.transitions.sort_by_key(|(_, _, at)| *at);

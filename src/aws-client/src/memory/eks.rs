@@ -9,7 +9,7 @@ use super::options::Options;
 use crate::eks::{
     AccessEntry, AccessEntrySpec, Addon, Cluster, Eks, PodIdentityAssociation, PodIdentitySpec,
 };
-use crate::id::{Arn, AssociationId};
+use crate::id::{Arn, AssociationId, SubnetId};
 use crate::{Error, Partition, Result, Tags};
 
 /// Clusters of the account by name.
@@ -54,7 +54,8 @@ impl ClusterEntry {
 }
 
 impl Clusters {
-    pub(super) fn new(options: &Options, partition: Partition) -> Self {
+    /// One cluster, whose control plane and nodes share `subnets`.
+    pub(super) fn new(options: &Options, partition: Partition, subnets: Vec<SubnetId>) -> Self {
         let (region, account, name) = (&options.region, &options.account, &options.cluster);
         let issuer = format!("https://oidc.eks.{region}.{}/id/EXAMPLE", partition.dns_suffix());
         let cluster = Cluster {
@@ -69,7 +70,7 @@ impl Clusters {
             service_ipv6_cidr: None,
             ip_family: Some("ipv4".to_owned()),
             vpc: Some("vpc-0a0a0a0a0a0a0a0a0".into()),
-            subnets: Vec::new(),
+            subnets,
             security_groups: Vec::new(),
             cluster_security_group: Some("sg-0a0a0a0a0a0a0a0a0".into()),
             oidc_issuer: Some(issuer),

@@ -59,16 +59,18 @@ impl State {
             .collect();
         let (images, parameters) = published_images(&options.kubernetes_version, now);
         let partition = Partition::of_region(&options.region);
+        let compute = Compute::new(options, &zones, images);
+        let clusters = Clusters::new(options, partition, compute.network.subnets.keys().cloned().collect());
         Self {
             region: options.region.clone(),
             account: options.account.clone(),
             partition,
             catalogue: Catalogue::generate(&zones),
-            compute: Compute::new(options, &zones, images),
+            compute,
             directory: Directory::new(options, partition, now),
             queues: Queues::default(),
             bus: Bus::default(),
-            clusters: Clusters::new(options, partition),
+            clusters,
             parameters,
             calls: CallLog::default(),
             faults: Faults::default(),

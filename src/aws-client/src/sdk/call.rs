@@ -116,11 +116,21 @@ fn chain(failure: &dyn StdError) -> String {
 }
 
 /// Walks all pages of a paginator: complete, or the first error.
+///
+/// `$token` is the field that names the next page. The SDK ends quietly when an endpoint repeats it, which would
+/// pass off some pages as the whole list; here it is an error.
 macro_rules! each_page {
-    ($call:expr, $paginator:expr, |$page:ident| $body:expr) => {{
-        let mut pages = $paginator;
+    ($call:expr, $paginator:expr, $token:ident, |$page:ident| $body:expr) => {{
+        let mut pages = $paginator.stop_on_duplicate_token(false).send();
+        let mut last_token: Option<String> = None;
         while let Some(page) = pages.next().await {
             let $page = page.map_err(|failure| $call.failed(failure))?;
+            if $page.$token.is_some() && $page.$token == last_token {
+                return Err(
+                    $call.invalid("the endpoint repeats a page token, so the list cannot be completed")
+                );
+            }
+            last_token.clone_from(&$page.$token);
             $body;
         }
     }};

@@ -81,7 +81,7 @@ impl Eks for Client {
         let call = Call::new("ListAccessEntries", cluster);
         let mut principals = Vec::new();
         let request = self.0.list_access_entries().cluster_name(cluster);
-        each_page!(call, request.into_paginator().send(), |page| {
+        each_page!(call, request.into_paginator(), next_token, |page| {
             principals.extend(page.access_entries.unwrap_or_default().into_iter().map(Arn::from));
         });
         Ok(principals)
@@ -135,7 +135,7 @@ impl Eks for Client {
             .cluster_name(cluster)
             .namespace(namespace)
             .service_account(service_account);
-        each_page!(call, request.into_paginator().send(), |page| {
+        each_page!(call, request.into_paginator(), next_token, |page| {
             for summary in page.associations.unwrap_or_default() {
                 ids.push(call.field(summary.association_id, "associationId")?);
             }

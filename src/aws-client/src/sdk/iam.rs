@@ -87,7 +87,7 @@ impl Iam for Client {
         let call = Call::new("ListAttachedRolePolicies", role);
         let mut policies = Vec::new();
         let request = self.0.list_attached_role_policies().role_name(role);
-        each_page!(call, request.into_paginator().send(), |page| {
+        each_page!(call, request.into_paginator(), marker, |page| {
             for policy in page.attached_policies.unwrap_or_default() {
                 policies.push(AttachedPolicy {
                     name: call.field(policy.policy_name, "PolicyName")?,
@@ -143,7 +143,7 @@ impl Iam for Client {
         let call = Call::new("ListPolicyVersions", policy.as_str());
         let mut versions = Vec::new();
         let request = self.0.list_policy_versions().policy_arn(policy.as_str());
-        each_page!(call, request.into_paginator().send(), |page| {
+        each_page!(call, request.into_paginator(), marker, |page| {
             for found in page.versions.unwrap_or_default() {
                 versions.push(version(&call, found)?);
             }
@@ -210,7 +210,7 @@ impl Iam for Client {
         let call = Call::new("ListInstanceProfiles", path_prefix);
         let mut profiles = Vec::new();
         let request = self.0.list_instance_profiles().path_prefix(path_prefix);
-        each_page!(call, request.into_paginator().send(), |page| {
+        each_page!(call, request.into_paginator(), marker, |page| {
             for profile in page.instance_profiles {
                 profiles.push(profile_from_sdk(&call, profile)?);
             }
@@ -224,7 +224,7 @@ impl Iam for Client {
         let call = Call::new("ListInstanceProfilesForRole", role);
         let mut profiles = Vec::new();
         let request = self.0.list_instance_profiles_for_role().role_name(role);
-        each_page!(call, request.into_paginator().send(), |page| {
+        each_page!(call, request.into_paginator(), marker, |page| {
             for profile in page.instance_profiles {
                 profiles.push(profile_from_sdk(&call, profile)?);
             }

@@ -32,9 +32,10 @@ impl Pricing for Client {
             })
             .collect::<std::result::Result<Vec<_>, _>>()
             .map_err(|failure| call.invalid(failure.to_string()))?;
-        let request = self.0.get_products().service_code("AmazonEC2").set_filters(Some(filters));
+        let request =
+            self.0.get_products().service_code("AmazonEC2").max_results(100).set_filters(Some(filters));
         let mut products = Listing::default();
-        each_page!(call, request.into_paginator().page_size(100).send(), |page| {
+        each_page!(call, request.into_paginator(), next_token, |page| {
             for document in page.price_list() {
                 products.push(product(document));
             }

@@ -127,7 +127,7 @@ impl Capacity {
             }
         }
         let counter = if vm.is_spot() { &mut self.spot_vcpus } else { &mut self.on_demand_vcpus };
-        *counter = counter.saturating_sub(vm.vcpus);
+        *counter = counter.saturating_sub(vm.quota_vcpus);
         if let Some(live) = self.fleets.get_mut(&vm.fleet) {
             *live -= 1;
             if *live == 0 {

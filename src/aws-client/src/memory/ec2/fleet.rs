@@ -113,20 +113,19 @@ impl Launch<'_> {
     ) -> Result<InstanceId, Refusal> {
         let blueprint = self.blueprint(request, candidate)?;
         let spot = is_spot(request);
-        let reserved = blueprint.data.capacity_reservation.as_ref().and_then(|target| target.id.clone());
-        if let Some(id) = &reserved {
-            self.state.compute.take_reservation(id, &candidate.offering.instance_type, &candidate.zone)?;
-        }
         let compute = &mut self.state.compute;
         let address = compute.network.reserve(&blueprint.subnet.id, blueprint.addresses)?;
-        let taken = compute.capacity.take(
-            &candidate.offering.instance_type,
-            &candidate.zone,
-            spot,
-            blueprint.info.vcpus,
-        );
-        let limits = match taken {
-            Ok(limits) => limits,
+        let (kind, vcpus) = (&candidate.offering.instance_type, blueprint.info.vcpus);
+        let reserved = blueprint.data.capacity_reservation.as_ref().and_then(|target| target.id.clone());
+        let taken = match &reserved {
+            Some(id) => compute.take_reservation(id, kind, &candidate.zone).map(|()| (Vec::new(), 0)),
+            None => {
+                let limits = compute.capacity.take(kind, &candidate.zone, spot, vcpus);
+                limits.map(|limits| (limits, vcpus))
+            }
+        };
+        let (limits, quota_vcpus) = match taken {
+            Ok(taken) => taken,
             Err(refusal) => {
                 compute.network.give_back(&blueprint.subnet.id, blueprint.addresses);
                 return Err(refusal);
@@ -139,6 +138,7 @@ impl Launch<'_> {
         let mut vm = assemble(&id, blueprint, candidate, request, self.now);
         vm.fleet = fleet.clone();
         vm.limits = limits;
+        vm.quota_vcpus = quota_vcpus;
         vm.doomed = doomed;
         vm.private_dns = private_dns(&self.options.region, &address);
         vm.private_ip = address;
@@ -281,7 +281,7 @@ fn assemble(
     request: &FleetRequest,
     now: Timestamp,
 ) -> Vm {
-    let Blueprint { data, template, info, subnet, image, groups, addresses, profile } = blueprint;
+    let Blueprint { data, template, info: _, subnet, image, groups, addresses, profile } = blueprint;
     let lifecycle = match request.capacity {
         CapacityKind::Spot(_) => Some(Lifecycle::Spot),
         CapacityKind::OnDemand(_) => None,
@@ -312,7 +312,7 @@ fn assemble(
         reservation: data.capacity_reservation.as_ref().and_then(|target| target.id.clone()),
         preference: data.capacity_reservation.as_ref().map(|target| target.preference),
         fleet: "".into(),
-        vcpus: info.vcpus,
+        quota_vcpus: 0,
         limits: Vec::new(),
         tags: tags(&data, &template, request),
         user_data: data.user_data,

@@ -42,7 +42,8 @@ pub(in crate::memory) struct Vm {
     pub(in crate::memory) reservation: Option<ReservationId>,
     pub(in crate::memory) preference: Option<CapacityReservationPreference>,
     pub(in crate::memory) fleet: FleetId,
-    pub(in crate::memory) vcpus: u32,
+    /// vCPUs it counts for in the quota; 0 in a capacity reservation.
+    pub(in crate::memory) quota_vcpus: u32,
     /// Capacity limits it counts against.
     pub(in crate::memory) limits: Vec<u64>,
     pub(in crate::memory) user_data: Option<Secret>,

@@ -24,7 +24,7 @@ pub(super) async fn instance_types(
         .set_instance_types(Some(types).filter(|types| !types.is_empty()))
         .set_filters(filters_to_sdk(&query.filters));
     let mut listing = Listing::default();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for info in page.instance_types.unwrap_or_default() {
             let name = info.instance_type.as_ref().map_or("?", |name| name.as_str()).to_owned();
             listing.push(instance_type(info).map_err(|field| skipped(name, field)));
@@ -47,7 +47,7 @@ pub(super) async fn offerings(client: &Client, filters: &[Filter]) -> Result<Lis
         .max_results(1000)
         .set_filters(filters_to_sdk(filters));
     let mut listing = Listing::default();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for offering in page.instance_type_offerings.unwrap_or_default() {
             let name = offering.instance_type.as_ref().map_or("?", |name| name.as_str()).to_owned();
             listing.push(match (offering.instance_type, offering.location) {
@@ -72,7 +72,7 @@ pub(super) async fn spot_prices(client: &Client, query: &SpotPriceQuery) -> Resu
         .set_instance_types(Some(types).filter(|types| !types.is_empty()))
         .max_results(2000);
     let mut listing = Listing::default();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for price in page.spot_price_history.unwrap_or_default() {
             let name = price.instance_type.as_ref().map_or("?", |name| name.as_str()).to_owned();
             listing.push(spot_price(price).map_err(|field| skipped(name, field)));

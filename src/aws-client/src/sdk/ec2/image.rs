@@ -18,7 +18,7 @@ pub(super) async fn images(client: &Client, query: &ImageQuery) -> Result<Listin
         .include_deprecated(query.include_deprecated)
         .set_max_results(page_size(&query.ids, 1000));
     let mut listing = Listing::default();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for found in page.images.unwrap_or_default() {
             let entry = found.image_id.clone().unwrap_or_else(|| "?".to_owned());
             listing.push(image(found).map_err(|field| Skipped { entry, why: format!("no `{field}`") }));

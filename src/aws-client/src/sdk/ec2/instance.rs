@@ -26,7 +26,7 @@ pub(super) async fn describe(client: &Client, query: &InstanceQuery) -> Result<V
         .set_filters(filters_to_sdk(&query.filters))
         .set_max_results(page_size(&query.ids, 1000));
     let mut found = Vec::new();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for group in page.reservations.unwrap_or_default() {
             for item in group.instances.unwrap_or_default() {
                 found.push(from_sdk(&call, item)?);
@@ -59,7 +59,7 @@ pub(super) async fn health(client: &Client, filters: &[Filter]) -> Result<Vec<In
     let call = Call::new("DescribeInstanceStatus", name_query::<&str>(&[], filters));
     let request = client.describe_instance_status().max_results(1000).set_filters(filters_to_sdk(filters));
     let mut found = Vec::new();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for status in page.instance_statuses.unwrap_or_default() {
             found.push(InstanceHealth {
                 id: call.field(status.instance_id, "instanceId")?.into(),

@@ -39,7 +39,7 @@ pub(super) async fn describe(client: &Client, query: &LaunchTemplateQuery) -> Re
         .set_filters(filters_to_sdk(&query.filters))
         .set_max_results(page_size(&query.names, 200));
     let mut found = Vec::new();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for template in page.launch_templates.unwrap_or_default() {
             found.push(from_sdk(&call, template)?);
         }

@@ -34,7 +34,7 @@ pub(super) async fn vpcs(client: &Client, query: &VpcQuery) -> Result<Vec<Vpc>> 
         .set_filters(filters_to_sdk(&query.filters))
         .set_max_results(page_size(&query.ids, 500));
     let mut vpcs = Vec::new();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for vpc in page.vpcs.unwrap_or_default() {
             vpcs.push(Vpc {
                 id: call.field(vpc.vpc_id, "vpcId")?.into(),
@@ -55,7 +55,7 @@ pub(super) async fn subnets(client: &Client, query: &SubnetQuery) -> Result<Vec<
         .set_filters(filters_to_sdk(&query.filters))
         .set_max_results(page_size(&query.ids, 500));
     let mut subnets = Vec::new();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for found in page.subnets.unwrap_or_default() {
             subnets.push(subnet(&call, found)?);
         }
@@ -87,7 +87,7 @@ pub(super) async fn security_groups(
         .set_filters(filters_to_sdk(&query.filters))
         .set_max_results(page_size(&query.ids, 500));
     let mut groups = Vec::new();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for group in page.security_groups.unwrap_or_default() {
             groups.push(SecurityGroup {
                 id: call.field(group.group_id, "groupId")?.into(),

@@ -21,7 +21,7 @@ pub(super) async fn reservations(
         .set_filters(filters_to_sdk(&query.filters))
         .set_max_results(page_size(&query.ids, 1000));
     let mut found = Vec::new();
-    each_page!(call, request.into_paginator().send(), |page| {
+    each_page!(call, request.into_paginator(), next_token, |page| {
         for item in page.capacity_reservations.unwrap_or_default() {
             found.push(reservation(&call, item)?);
         }

@@ -1,0 +1,6 @@
+//! The SDK backend on the wire: what is sent, and what becomes of the answers.
+
+mod ec2;
+mod errors;
+mod paging;
+mod support;
