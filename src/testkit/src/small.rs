@@ -164,7 +164,7 @@ fn node(text: &mut String, index: usize, types: usize, rng: &mut Rng) {
     } else {
         let _ = write!(text, "node n{index} pool=p{} type=t{}", rng.u8(0..3), rng.usize(0..types));
         one(text, rng, &[" zone=a", " zone=b"]);
-        one(text, rng, &["", " state=registered", " state=launched"]);
+        one(text, rng, &["", " state=registered", " state=launched", " state=created require=zone:In:a,b"]);
         one(text, rng, &[" capacity=spot", " capacity=on-demand"]);
     }
     some(

@@ -91,8 +91,8 @@ pub(crate) struct Memory {
     pub(crate) refused_count: usize,
     /// Everything that exists and every pool refuses, for good.
     pub(crate) exhausted: bool,
-    /// How many pods had a place when rules about others were in the way; worth another try once more have.
-    pub(crate) stuck_at: Option<usize>,
+    /// Version of the rules about others that were in the way; worth another try once it has grown.
+    pub(crate) stuck_at: Option<u64>,
     /// Per kind of machine: whether labels and taints are acceptable, once known.
     pub(crate) kinds: Vec<Option<bool>>,
 }

@@ -38,8 +38,8 @@ pub(crate) struct Solver<'a> {
     queue: Vec<(&'a Pod, usize)>,
     /// Pods that have a place.
     placed: usize,
-    /// Per ask that everything refused: what each pool said, and how many pods had a place then.
-    refusals: BTreeMap<AskId, (usize, Vec<PoolRefusal>)>,
+    /// Per ask that everything refused: what each pool said, and the version of the rules about others then.
+    refusals: BTreeMap<AskId, (u64, Vec<PoolRefusal>)>,
     placement: Placement,
 }
 
@@ -81,11 +81,11 @@ impl Solver<'_> {
     /// Places the pod at `index` as `ask` says, if anything takes it.
     fn try_ask(&mut self, index: usize, ask: AskId) -> bool {
         let (wanted, memory) = self.asks.get_mut(ask);
-        if memory.exhausted || memory.stuck_at == Some(self.placed) {
+        let bound = wanted.profile.filter(|id| self.topology.is_bound_to_others(*id));
+        let version = bound.map(|id| self.topology.version(id));
+        if memory.exhausted || (bound.is_some() && memory.stuck_at == version) {
             return false;
         }
-        let profile = wanted.profile;
-        let bound = profile.filter(|id| self.topology.is_bound_to_others(*id));
         let possible = wanted.rules.is_some();
         if possible
             && (self.join_node(index, ask, bound)
@@ -95,10 +95,8 @@ impl Solver<'_> {
             return true;
         }
         let (_, memory) = self.asks.get_mut(ask);
-        match bound {
-            Some(_) if possible => memory.stuck_at = Some(self.placed),
-            _ => memory.exhausted = true,
-        }
+        memory.stuck_at = version.filter(|_| possible);
+        memory.exhausted = memory.stuck_at.is_none();
         false
     }
 
@@ -202,8 +200,8 @@ impl Solver<'_> {
     fn refusal(&mut self, asks: &[AskId]) -> Vec<PoolRefusal> {
         let last = *asks.last().expect("invariant: a class has at least one ask");
         let ask = self.asks.get(last);
-        let current = |known: &&(usize, _)| ask.profile.is_none() || known.0 == self.placed;
-        if let Some((_, known)) = self.refusals.get(&last).filter(current) {
+        let version = ask.profile.map_or(0, |id| self.topology.version(id));
+        if let Some((_, known)) = self.refusals.get(&last).filter(|(known, _)| *known == version) {
             return known.clone();
         }
         let mut refusals = Vec::new();
@@ -215,7 +213,7 @@ impl Solver<'_> {
         if refusals.is_empty() {
             refusals.push(PoolRefusal { pool: None, reason: Reason::bare(ReasonCode::NoPools) });
         }
-        self.refusals.insert(last, (self.placed, refusals.clone()));
+        self.refusals.insert(last, (version, refusals.clone()));
         refusals
     }
 

@@ -124,6 +124,13 @@ impl Topology {
         !profile.owned.is_empty() || !links.inverse.is_empty()
     }
 
+    /// Grows whenever the rules of the profile may have another answer. Machines and bins only get narrower, so
+    /// what failed at one version fails again at the same one.
+    pub(crate) fn version(&self, id: ProfileId) -> u64 {
+        let (profile, links) = self.entry(id);
+        profile.owned.iter().chain(&links.inverse).map(|index| self.at(*index).1.version()).sum()
+    }
+
     fn entry(&self, id: ProfileId) -> (&ProfileKey, &Links) {
         self.profiles.get_index(id.0).expect("invariant: profiles are never removed")
     }

@@ -59,6 +59,8 @@ pub(crate) struct Group {
     counts: BTreeMap<Domain, u32>,
     /// Domains with at least one pod.
     occupied: usize,
+    /// Pods added so far; as long as it stays the same, so do the answers.
+    version: u64,
 }
 
 impl GroupKey {
@@ -100,6 +102,12 @@ impl Group {
         let count = self.counts.entry(domain).or_default();
         *count += 1;
         self.occupied += usize::from(*count == 1);
+        self.version += 1;
+    }
+
+    /// Grows whenever the answers may change.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
     }
 
     /// Adds one pod that will be in one of the domains `allowed`: to the domain when there is only one, to all
