@@ -70,7 +70,7 @@ pub enum Identity {
 
 /// A setting that cannot be used, with what is allowed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{field}` is `{value}`: {allowed}")]
+#[error("{field} is `{value}`: {allowed}")]
 pub struct Invalid {
     /// The field, spelled like the command-line flag without dashes in front.
     pub field: &'static str,

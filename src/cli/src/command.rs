@@ -1,4 +1,6 @@
 //! One file per subcommand.
 
 pub(crate) mod bootstrap;
+pub(crate) mod controller;
 pub(crate) mod crds;
+pub(crate) mod demo;

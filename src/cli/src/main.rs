@@ -6,7 +6,9 @@
 
 mod command;
 mod complaint;
+mod compose;
 mod flags;
+mod timeline;
 
 use std::process::ExitCode;
 
@@ -23,17 +25,23 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the controller: launch, register, drain and remove nodes
+    Controller(Box<command::controller::Arguments>),
     /// Make an AWS account ready for a cluster: roles, queue, rules, tags
     Bootstrap(Box<command::bootstrap::Arguments>),
     /// Print the custom resource definitions, ready for `kubectl apply -f -`
     Crds,
+    /// Watch pods become nodes and disappear again, all in memory
+    Demo(command::demo::Arguments),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
+        Command::Controller(arguments) => command::controller::run(*arguments),
         Command::Bootstrap(arguments) => command::bootstrap::run(*arguments),
         Command::Crds => command::crds::run(),
+        Command::Demo(arguments) => command::demo::run(arguments),
     };
     outcome.unwrap_or_else(|error| {
         complaint::print(&error);

@@ -100,15 +100,20 @@ pub(crate) enum Change<K> {
 /// Changes of every object of a kind, across all namespaces, retried for ever.
 fn events<K>(client: Client) -> impl Stream<Item = Change<K>>
 where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + 'static,
 {
-    watcher(Api::<K>::all(client), watcher::Config::default())
-        .default_backoff()
-        .filter_map(|event| async {
-            match event.ok()? {
-                watcher::Event::Apply(object) | watcher::Event::InitApply(object) => Some(Change::Present(object)),
-                watcher::Event::Delete(object) => Some(Change::Gone(object.name_any())),
-                watcher::Event::Init | watcher::Event::InitDone => None,
+    watcher(Api::<K>::all(client), watcher::Config::default()).default_backoff().filter_map(|event| async {
+        match event.ok()? {
+            watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
+                Some(Change::Present(object))
             }
-        })
+            watcher::Event::Delete(object) => Some(Change::Gone(object.name_any())),
+            watcher::Event::Init | watcher::Event::InitDone => None,
+        }
+    })
 }

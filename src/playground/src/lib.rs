@@ -2,5 +2,7 @@
 //! and by the end-to-end harness, never by the product.
 
 mod ec2_machines;
+mod playground;
 
 pub use ec2_machines::Ec2Machines;
+pub use playground::{Playground, Speed};

@@ -11,18 +11,12 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Reads a non-negative Go duration such as `10s`, `1m30s`, `1.5h`, `100ms`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "expected a duration such as `10s` or `1m30s`".to_owned())
-}
-
 /// A duration of at least one minute.
 pub(crate) fn duration_from_one_minute(text: &str) -> Result<Duration, String> {
-    let duration = duration(text)?;
-    if duration < Duration::from_secs(60) {
-        return Err("expected a duration of at least `1m`".to_owned());
-    }
-    Ok(duration)
+    let parsed = karpenter_api::parse_go_duration(text).ok().and_then(|span| Duration::try_from(span).ok());
+    parsed
+        .filter(|duration| *duration >= Duration::from_secs(60))
+        .ok_or_else(|| "expected a duration of at least `1m`, such as `5m` or `1h30m`".to_owned())
 }
 
 /// Parts per million from a decimal such as `0.075`: exact, no floats.
@@ -48,69 +42,15 @@ pub(crate) fn url(text: &str) -> Result<String, String> {
     }
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut nanos: u128 = 0;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(number_end);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, next) = tail.split_at(unit_end);
-        nanos = nanos.checked_add(scaled(number, unit_nanos(unit)?)?)?;
-        rest = next;
-    }
-    let seconds = u64::try_from(nanos / 1_000_000_000).ok()?;
-    let subsecond = u32::try_from(nanos % 1_000_000_000).ok()?;
-    Some(Duration::new(seconds, subsecond))
-}
-
-fn unit_nanos(unit: &str) -> Option<u128> {
-    Some(match unit {
-        "ns" => 1,
-        "us" | "µs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    })
-}
-
-/// `number` (decimal text) times `unit`, cut at whole nanoseconds.
-fn scaled(number: &str, unit: u128) -> Option<u128> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let mut nanos = whole.checked_mul(unit)?;
-    let mut place = unit;
-    for digit in fraction.bytes() {
-        place /= 10;
-        nanos += u128::from(digit.checked_sub(b'0')?) * place;
-    }
-    Some(nanos)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_go_reads_them() {
-        for (text, millis) in
-            [("10s", 10_000), ("1m30s", 90_000), ("1.5h", 5_400_000), ("100ms", 100), ("0", 0), (".5s", 500)]
-        {
-            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
-        }
-        for text in ["", "10", "s", "-1s", "1d", "1s ", "1..5s"] {
-            assert!(duration(text).is_err(), "{text:?}");
+    fn refresh_intervals_have_a_floor() {
+        assert_eq!(duration_from_one_minute("1m30s"), Ok(Duration::from_secs(90)));
+        for text in ["59s", "", "10", "-2m"] {
+            assert!(duration_from_one_minute(text).is_err(), "{text:?}");
         }
     }
 

@@ -33,7 +33,12 @@ impl Claims {
     pub(crate) fn observe(&mut self, change: &Change<NodeClaim>, now: Timestamp) -> Vec<Line> {
         let claim = match change {
             Change::Gone(name) => {
-                return self.known.remove(name).map(|_| Line::new("gone", name.clone())).into_iter().collect();
+                return self
+                    .known
+                    .remove(name)
+                    .map(|_| Line::new("gone", name.clone()))
+                    .into_iter()
+                    .collect();
             }
             Change::Present(claim) => claim,
         };
@@ -59,9 +64,13 @@ impl Claims {
         let (instance_type, zone, capacity) = (label(INSTANCE_TYPE), label(ZONE), label(CAPACITY_TYPE));
         let price = (self.prices)(instance_type, zone, capacity)
             .map_or_else(String::new, |price| format!(" at {price}/h"));
-        let instance = claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
+        let instance =
+            claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
         let instance = instance.rsplit('/').next().unwrap_or_default();
-        Line::new("launch", format!("{}: {instance_type} {capacity} in {zone}{price} ({instance})", claim.name_any()))
+        Line::new(
+            "launch",
+            format!("{}: {instance_type} {capacity} in {zone}{price} ({instance})", claim.name_any()),
+        )
     }
 }
 
@@ -89,8 +98,10 @@ fn ready(claim: &NodeClaim, now: Timestamp) -> Line {
 }
 
 fn removing(claim: &NodeClaim) -> Line {
-    let reason = condition(claim, "DisruptionReason").filter(|condition| condition.status == ConditionStatus::True);
-    let reason = reason.map_or_else(String::new, |condition| format!(" because it is {}", condition.reason.to_lowercase()));
+    let reason =
+        condition(claim, "DisruptionReason").filter(|condition| condition.status == ConditionStatus::True);
+    let reason = reason
+        .map_or_else(String::new, |condition| format!(" because it is {}", condition.reason.to_lowercase()));
     Line::new("remove", format!("{}{reason}", claim.name_any()))
 }
 
@@ -153,8 +164,14 @@ mod tests {
         );
         assert!(claims.observe(&launched, now).is_empty());
         let ready = claim(&[("Launched", "Launched"), ("Initialized", "Initialized")], None);
-        assert_eq!(texts(claims.observe(&ready, now)), ["ready general-1: node node-1, 42s after it was asked for"]);
-        let going = claim(&[("DisruptionReason", "Empty"), ("Launched", ""), ("Initialized", "")], Some("2026-01-01T01:00:00Z"));
+        assert_eq!(
+            texts(claims.observe(&ready, now)),
+            ["ready general-1: node node-1, 42s after it was asked for"]
+        );
+        let going = claim(
+            &[("DisruptionReason", "Empty"), ("Launched", ""), ("Initialized", "")],
+            Some("2026-01-01T01:00:00Z"),
+        );
         assert_eq!(texts(claims.observe(&going, now)), ["remove general-1 because it is empty"]);
         assert_eq!(texts(claims.observe(&Change::Gone("general-1".to_owned()), now)), ["gone general-1"]);
     }

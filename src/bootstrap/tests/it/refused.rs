@@ -1,0 +1,70 @@
+//! What is in the way is said, and nothing is done about it.
+
+use std::collections::BTreeMap;
+
+use karpenter_aws_client::iam::RoleSpec;
+use karpenter_bootstrap::Error;
+
+use crate::account::Fixture;
+
+fn foreign_role(name: &str) -> RoleSpec {
+    RoleSpec {
+        name: name.to_owned(),
+        path: "/".to_owned(),
+        description: String::new(),
+        trust: r#"{"Version":"2012-10-17","Statement":[]}"#.to_owned(),
+        permissions_boundary: None,
+        tags: BTreeMap::new(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_queue_of_our_name_stops_the_run_before_the_first_write() {
+    let fixture = Fixture::fresh().await;
+    fixture.clients.sqs.create_queue("demo", &BTreeMap::new(), &BTreeMap::new()).await.unwrap();
+    let error = fixture.apply().await.unwrap_err();
+    assert!(matches!(&error, Error::Conflicts(conflicts) if conflicts.len() == 1), "{error}");
+    assert!(error.to_string().contains("two clusters must not share a queue"), "{error}");
+    assert_eq!(fixture.account.calls().count("CreateRole"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_role_under_a_computed_name_is_a_conflict() {
+    let fixture = Fixture::fresh().await;
+    fixture.clients.iam.create_role(&foreign_role("KarpenterNodeRole-demo")).await.unwrap();
+    let conflicts = fixture.plan().await.conflicts;
+    assert_eq!(conflicts.len(), 1);
+    assert!(conflicts[0].starts_with("role `KarpenterNodeRole-demo` exists and does not carry the tag"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_role_the_operator_named_is_used_as_it_is() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.settings.node_role_name = Some("team-nodes".to_owned());
+    fixture.clients.iam.create_role(&foreign_role("team-nodes")).await.unwrap();
+    let plan = fixture.plan().await;
+    assert!(plan.conflicts.is_empty());
+    assert_eq!(plan.notes.len(), 4, "{:?}", plan.notes);
+    fixture.apply().await.unwrap();
+    fixture.destroy().await.unwrap();
+    fixture.clients.iam.get_role("team-nodes").await.expect("the operator's role is still there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_access_entries_says_what_to_do() {
+    let fixture = Fixture::fresh().await;
+    let mut cluster = fixture.clients.eks.describe_cluster("demo").await.unwrap();
+    cluster.authentication_mode = Some("CONFIG_MAP".to_owned());
+    fixture.account.put_cluster(cluster);
+    let conflicts = fixture.plan().await.conflicts;
+    assert_eq!(conflicts.len(), 1);
+    assert!(conflicts[0].contains("API_AND_CONFIG_MAP") && conflicts[0].contains("--no-access-entry"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_cluster_is_an_error_that_names_it() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.settings.cluster = "nowhere".to_owned();
+    let error = fixture.apply().await.unwrap_err();
+    assert!(error.to_string().contains("cluster `nowhere`"), "{error}");
+}

@@ -1,0 +1,159 @@
+//! `karpenter controller`: from flags to a running controller.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Service;
+use karpenter_aws_client::{Clients, sdk};
+use karpenter_controllers::Settings;
+use karpenter_model::Clock;
+use karpenter_telemetry::logging;
+use kube::Api;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::compose::{self, Parts};
+use crate::flags::aws::AwsFlags;
+use crate::flags::core::CoreFlags;
+
+/// Where a pod finds the authority of its API server.
+const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+
+/// Arguments of `karpenter controller`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    aws: AwsFlags,
+    #[command(flatten)]
+    core: CoreFlags,
+    /// Namespace the controller runs in, where its Lease is; set by the chart
+    #[arg(long, env, default_value = "kube-system")]
+    system_namespace: String,
+}
+
+/// Runs the controller until SIGTERM or Ctrl-C.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let settings = arguments.core.settings()?;
+    let logging = logging::Settings {
+        level: settings.log_level,
+        format: logging::Format::Json,
+        outputs: settings.log_outputs.clone(),
+        commit: "",
+    };
+    logging::init(&logging).context("cannot set up logging")?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
+    runtime.block_on(control(arguments, settings))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn control(arguments: Arguments, settings: Settings) -> Result<()> {
+    let shutdown = CancellationToken::new();
+    let mut terminated = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let stop = shutdown.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        tracing::info!("stopping");
+        stop.cancel();
+    });
+
+    let config = kube::Config::infer().await.context("cannot find out how to reach the API server")?;
+    let authority = config.root_cert.clone();
+    let kubernetes = kube::Client::try_from(config).context("cannot set up the Kubernetes client")?;
+    let aws = sdk::connect(sdk::Config::default()).await.context("cannot set up the AWS clients")?;
+    aws.ec2.dry_run_describe_instance_types().await.context("EC2 does not answer as it should")?;
+    let aws_settings = aws_settings(&arguments.aws, &settings, &kubernetes, &aws, authority).await?;
+    let namespace = settings.leader_election.namespace.clone();
+    let parts = Parts {
+        kubernetes,
+        aws,
+        clock: Arc::new(WallClock),
+        settings,
+        aws_settings,
+        lease_namespace: namespace.unwrap_or(arguments.system_namespace),
+    };
+    compose::run(parts, shutdown).await
+}
+
+/// The provider's settings: flags, completed by what the cluster and EKS say (spec aws-provider 2.2).
+async fn aws_settings(
+    flags: &AwsFlags,
+    settings: &Settings,
+    kubernetes: &kube::Client,
+    aws: &Clients,
+    authority: Option<Vec<Vec<u8>>>,
+) -> Result<karpenter_aws::Settings> {
+    let endpoint = if flags.cluster_endpoint.is_empty() {
+        let cluster = aws.eks.describe_cluster(&flags.cluster_name).await?;
+        cluster.endpoint.with_context(|| {
+            format!(
+                "EKS does not know the endpoint of cluster `{}` yet; set --cluster-endpoint",
+                flags.cluster_name
+            )
+        })?
+    } else {
+        flags.cluster_endpoint.clone()
+    };
+    let encode = |text: Vec<u8>| base64::engine::general_purpose::STANDARD.encode(text);
+    let ca_bundle = if flags.cluster_ca_bundle.is_empty() {
+        // In a pod the file as it is: the bundle is part of the drift hash, so it must be the same to the byte.
+        let file = std::fs::read(SERVICE_ACCOUNT_CA).ok();
+        file.or_else(|| authority.map(|certificates| pem(&certificates).into_bytes())).map(encode)
+    } else {
+        Some(flags.cluster_ca_bundle.clone())
+    };
+    Ok(karpenter_aws::Settings {
+        cluster_ca_bundle: ca_bundle,
+        kube_dns_ip: kube_dns_ip(kubernetes).await,
+        isolated_vpc: flags.isolated_vpc,
+        eks_control_plane: flags.eks_control_plane,
+        vm_memory_overhead_ppm: u32::try_from(flags.vm_memory_overhead_ppm)
+            .context("--vm-memory-overhead-percent is too large")?,
+        reserved_enis: flags.reserved_enis,
+        disable_dry_run: flags.disable_dry_run,
+        reserved_capacity: settings.decisions.gates.reserved_capacity,
+        ami_refresh_seconds: flags.ami_refresh_interval.as_secs(),
+        subnet_refresh_seconds: flags.subnet_refresh_interval.as_secs(),
+        ..karpenter_aws::Settings::new(&flags.cluster_name, &endpoint)
+    })
+}
+
+/// DER certificates as PEM, the form user data carries.
+fn pem(certificates: &[Vec<u8>]) -> String {
+    certificates
+        .iter()
+        .map(|der| {
+            let text = base64::engine::general_purpose::STANDARD.encode(der);
+            let lines: Vec<&str> =
+                text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+            format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+        })
+        .collect()
+}
+
+/// The cluster address of kube-dns. Nodes can do without it, so a failure is only told.
+async fn kube_dns_ip(kubernetes: &kube::Client) -> Option<String> {
+    match Api::<Service>::namespaced(kubernetes.clone(), "kube-system").get("kube-dns").await {
+        Ok(service) => service.spec.and_then(|spec| spec.cluster_ip),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read service kube-system/kube-dns, nodes get the default DNS address");
+            None
+        }
+    }
+}
+
+/// The wall clock, read nowhere else in the product.
+#[derive(Debug)]
+struct WallClock;
+
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}

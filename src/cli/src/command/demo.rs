@@ -1,0 +1,237 @@
+//! `karpenter demo`: the whole product at work in memory, told as a timeline.
+//!
+//! The API server, the scheduler, the kubelets and the AWS account are stand-ins; bootstrap and the controller are
+//! the production code, unchanged. `kubectl` works against the API server while the demo runs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use karpenter_api::NodeClaim;
+use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan, show};
+use karpenter_controllers::Settings;
+use karpenter_model::{Clock, Price};
+use karpenter_playground::{Playground, Speed};
+use karpenter_sim::VirtualClock;
+use karpenter_telemetry::logging;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::compose::{self, Parts};
+use crate::timeline::{self, Line, PriceBook, Printer};
+
+const NODEPOOL: &str = include_str!("../../../../docs/examples/nodepool.yaml");
+const INFLATE: &str = include_str!("../../../../docs/examples/inflate.yaml");
+/// The cluster of the example manifests.
+const CLUSTER: &str = "demo";
+/// The example waits longer before it removes an empty node; nobody wants to watch that.
+const CONSOLIDATE_AFTER: &str = "10s";
+/// How long any step may take before the demo calls itself broken.
+const STEP_WITHIN: Duration = Duration::from_secs(60);
+
+/// Arguments of `karpenter demo`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Keep everything running after the last step, until Ctrl-C
+    #[arg(long)]
+    stay: bool,
+    /// Where the controller's log and the kubeconfig go [default: a new temporary folder]
+    #[arg(long)]
+    folder: Option<PathBuf>,
+}
+
+/// Plays the demo.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let folder = match arguments.folder {
+        Some(folder) => folder,
+        None => std::env::temp_dir().join(format!("karpenter-demo-{}", std::process::id())),
+    };
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
+    let log = folder.join("controller.log");
+    let logging =
+        logging::Settings { outputs: vec![logging::Output::File(log)], ..logging::Settings::default() };
+    logging::init(&logging).context("cannot set up logging")?;
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
+    runtime.block_on(async {
+        let shutdown = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        let outcome = tokio::select! {
+            outcome = Demo::start(&folder, &mut tasks, &shutdown) => match outcome {
+                Ok(demo) => demo.play(arguments.stay).await,
+                Err(error) => Err(error),
+            },
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        };
+        shutdown.cancel();
+        while tasks.join_next().await.is_some() {}
+        outcome.map(|()| ExitCode::SUCCESS)
+    })
+}
+
+/// A demo whose world and controller are running.
+struct Demo {
+    playground: Playground,
+    printer: Printer,
+}
+
+impl Demo {
+    async fn start(
+        folder: &std::path::Path,
+        tasks: &mut JoinSet<Result<()>>,
+        shutdown: &CancellationToken,
+    ) -> Result<Self> {
+        let printer = Printer::start();
+        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(Timestamp::now()));
+        let playground = Playground::new(Arc::clone(&clock), CLUSTER, Speed::demo());
+        playground.spawn(tasks, shutdown);
+        let kubeconfig = playground.serve(folder).await?;
+        printer
+            .print(&Line::new("cluster", "an API server in memory; while this runs, in another terminal:"))?;
+        printer
+            .print(&Line::new("", format!("  kubectl --kubeconfig {} get nodes", kubeconfig.display())))?;
+
+        bootstrap(&playground, printer).await?;
+        for definition in karpenter_api::crd_values() {
+            playground.load(&definition)?;
+        }
+        for manifest in documents(NODEPOOL)?.iter_mut().map(hurry).chain(documents(INFLATE)?.iter_mut()) {
+            playground.load(manifest)?;
+        }
+        printer.print(&Line::new(
+            "apply",
+            "NodePool general, EC2NodeClass default, Deployment inflate (0 replicas)",
+        ))?;
+
+        let parts = Parts {
+            kubernetes: playground.client(),
+            aws: playground.aws(),
+            clock,
+            settings: settings()?,
+            aws_settings: karpenter_aws::Settings {
+                cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
+                ..karpenter_aws::Settings::new(CLUSTER, "https://demo.invalid")
+            },
+            lease_namespace: "kube-system".to_owned(),
+        };
+        tasks.spawn(compose::run(parts, shutdown.clone()));
+        let story = timeline::follow(playground.client(), prices(&playground), printer);
+        let stopped = shutdown.clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                outcome = story => outcome,
+                () = stopped.cancelled() => Ok(()),
+            }
+        });
+        Ok(Self { playground, printer })
+    }
+
+    /// 0, 1, 10, 0.
+    async fn play(&self, stay: bool) -> Result<()> {
+        for replicas in [1, 10, 0] {
+            self.printer.print(&Line::new("scale", format!("inflate to {replicas}")))?;
+            self.scale(replicas).await?;
+            self.settled(replicas).await?;
+        }
+        let instances = self.playground.instances_launched();
+        self.printer
+            .print(&Line::new("done", format!("{instances} instances came and went, nothing is left")))?;
+        if stay {
+            self.printer.print(&Line::new("stay", "everything keeps running until Ctrl-C"))?;
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    async fn scale(&self, replicas: usize) -> Result<()> {
+        let api: Api<Deployment> = Api::namespaced(self.playground.client(), "default");
+        let patch = json!({ "spec": { "replicas": replicas } });
+        api.patch("inflate", &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .context("cannot scale inflate")?;
+        Ok(())
+    }
+
+    /// Waits until exactly `replicas` pods run, and for none also until machines and claims are gone.
+    async fn settled(&self, replicas: usize) -> Result<()> {
+        let wait = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                if self.running().await? != replicas {
+                    continue;
+                }
+                let claims: Api<NodeClaim> = Api::all(self.playground.client());
+                let left =
+                    claims.list(&ListParams::default()).await.context("cannot list NodeClaims")?.items.len();
+                if replicas > 0 || (left == 0 && self.playground.instances_alive() == 0) {
+                    return Ok(());
+                }
+            }
+        };
+        match tokio::time::timeout(STEP_WITHIN, wait).await {
+            Ok(outcome) => outcome,
+            Err(_elapsed) => bail!(
+                "inflate at {replicas} did not settle within {}s; the controller's log says why",
+                STEP_WITHIN.as_secs()
+            ),
+        }
+    }
+
+    async fn running(&self) -> Result<usize> {
+        let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(self.playground.client(), "default");
+        let pods = pods.list(&ListParams::default()).await.context("cannot list pods")?.items;
+        let running = |pod: &&k8s_openapi::api::core::v1::Pod| {
+            pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+        };
+        let count = pods.iter().filter(running).count();
+        // A pod that is still ending counts against the step.
+        Ok(if count == pods.len() { count } else { usize::MAX })
+    }
+}
+
+/// Makes the account ready, as `karpenter bootstrap apply` does.
+async fn bootstrap(playground: &Playground, printer: Printer) -> Result<()> {
+    let clients = playground.aws();
+    let identity = clients.sts.get_caller_identity().await?;
+    let settings =
+        karpenter_bootstrap::Settings::new(CLUSTER, &clients.region, &identity.account, clients.partition);
+    let wanted = desired(&settings);
+    let plan = plan(&settings, &wanted, &observe(&clients, &settings, &wanted).await?);
+    apply(&clients, CLUSTER, &plan, &mut |_| {}).await?;
+    printer.print(&Line::new("account", format!("bootstrap: {}", show::summary(&plan))))
+}
+
+/// The defaults, without fixed ports: a demo must not clash with anything.
+fn settings() -> Result<Settings> {
+    let given = [("metrics-port", "0"), ("health-probe-port", "0")];
+    Settings::resolve(|flag| {
+        let found = given.iter().find(|(name, _)| *name == flag.name);
+        found.map(|(_, text)| (*text, karpenter_controllers::settings::Source::Flag))
+    })
+    .map_err(|errors| anyhow::anyhow!("{errors:?}"))
+}
+
+fn prices(playground: &Playground) -> PriceBook {
+    let account = playground.account();
+    Arc::new(move |instance_type, _zone, capacity| {
+        let nanos = (capacity == "on-demand").then(|| account.on_demand_price(instance_type)).flatten()?;
+        i64::try_from(nanos).ok().map(Price::from_nanos)
+    })
+}
+
+fn documents(yaml: &str) -> Result<Vec<Value>> {
+    serde_saphyr::from_multiple(yaml).context("cannot read an example manifest")
+}
+
+fn hurry(manifest: &mut Value) -> &mut Value {
+    if let Some(after) = manifest.pointer_mut("/spec/disruption/consolidateAfter") {
+        *after = json!(CONSOLIDATE_AFTER);
+    }
+    manifest
+}

@@ -1,0 +1,105 @@
+//! Puts one controller together: clients and settings in, a future that runs until it is told to stop out.
+//!
+//! The same composition runs in a cluster (`karpenter controller`) and in memory (`karpenter demo`); only the
+//! clients and the clock differ.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use karpenter_aws::AwsProvider;
+use karpenter_aws_client::Clients;
+use karpenter_aws_controllers::{AwsContext, MetricsObserver};
+use karpenter_cloud::Provider;
+use karpenter_controllers::leader::{self, Candidate};
+use karpenter_controllers::server::{self, Readiness};
+use karpenter_controllers::{Context, Settings, View};
+use karpenter_model::Clock;
+use karpenter_telemetry::events::{KubeSink, Recorder};
+use karpenter_telemetry::metrics::Metrics;
+use tokio_util::sync::CancellationToken;
+
+/// Everything a controller is made from.
+pub(crate) struct Parts {
+    /// The API server.
+    pub(crate) kubernetes: kube::Client,
+    /// The AWS account.
+    pub(crate) aws: Clients,
+    /// The time.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Common settings.
+    pub(crate) settings: Settings,
+    /// Settings of the provider.
+    pub(crate) aws_settings: karpenter_aws::Settings,
+    /// Namespace of the Lease.
+    pub(crate) lease_namespace: String,
+}
+
+/// Runs a controller until `shutdown`; then lets its workers finish and gives the Lease back.
+pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
+    let metrics = Arc::new(Metrics::new());
+    let observer = Arc::new(MetricsObserver(Arc::clone(&metrics)));
+    let provider =
+        Arc::new(AwsProvider::new(parts.aws, parts.aws_settings, Arc::clone(&parts.clock), observer));
+    provider.refresh_catalogue().await.context("cannot read the instance types that EC2 offers")?;
+
+    let (sink, writer) = KubeSink::new(parts.kubernetes.clone());
+    let events = tokio::spawn(writer.run());
+    let now = Arc::clone(&parts.clock);
+    let settings = Arc::new(parts.settings);
+    let view =
+        View::new(Arc::clone(&settings.decisions), provider.label_registry(), provider.node_class_kinds());
+    let common = Context {
+        client: parts.kubernetes.clone(),
+        provider: Arc::clone(&provider) as Arc<dyn Provider>,
+        clock: Arc::clone(&parts.clock),
+        settings: Arc::clone(&settings),
+        recorder: Arc::new(Recorder::new(sink, move || now.now())),
+        metrics: Arc::clone(&metrics),
+        view: Arc::new(view),
+    };
+
+    let readiness = Readiness::default();
+    let servers = server::run(&settings, Arc::clone(&metrics), readiness.clone(), shutdown.clone());
+    let candidate = Candidate::new(parts.lease_namespace, settings.leader_election.name.as_str(), identity());
+    let control = async {
+        if !settings.leader_election.enabled {
+            return lead(common, provider, readiness, shutdown.clone()).await;
+        }
+        let mut outcome = Ok(());
+        let work = |token| {
+            let outcome = &mut outcome;
+            async move { *outcome = lead(common, provider, readiness, token).await }
+        };
+        leader::run(parts.kubernetes, candidate, parts.clock, metrics, shutdown.clone(), work).await?;
+        outcome
+    };
+    let ended = tokio::select! {
+        outcome = control => outcome,
+        outcome = servers => outcome.map_err(Into::into),
+    };
+    shutdown.cancel();
+    // The recorder is gone with the contexts, so the writer ends after what is still queued.
+    events.await.context("the event writer panicked")?;
+    ended
+}
+
+/// What only the leader does.
+async fn lead(
+    common: Context,
+    provider: Arc<AwsProvider>,
+    readiness: Readiness,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    let aws = AwsContext { common: common.clone(), aws: provider };
+    let (common, ()) = tokio::join!(
+        karpenter_controllers::run(common, readiness, shutdown.clone()),
+        karpenter_aws_controllers::run(aws, shutdown),
+    );
+    Ok(common?)
+}
+
+/// Unique to this process: the host name, which is the pod's name in a cluster, and a random part.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "karpenter".to_owned());
+    format!("{host}_{:016x}", fastrand::u64(..))
+}
