@@ -46,7 +46,6 @@ fn exact(code: &str) -> Option<Kind> {
         "NoSuchEntity" | "ParameterNotFound" | "QueueDoesNotExist" | "ResourceNotFoundException" => {
             Kind::NotFound
         }
-        "AWS.SimpleQueueService.NonExistentQueue" => Kind::NotFound,
         "EntityAlreadyExists"
         | "QueueNameExists"
         | "QueueAlreadyExists"

@@ -55,6 +55,49 @@ fn request(capacity: CapacityKind) -> FleetRequest {
     }
 }
 
+/// A template with most fields set.
+fn template() -> LaunchTemplateSpec {
+    LaunchTemplateSpec {
+        name: "karpenter.k8s.aws/1".to_owned(),
+        client_token: Some("token".to_owned()),
+        tags: tags(&[("eks:eks-cluster-name", "demo")]),
+        data: LaunchTemplateData {
+            image: Some("ami-1".into()),
+            user_data: Some(Secret::from("hello")),
+            instance_profile: Some("profile".to_owned()),
+            detailed_monitoring: Some(false),
+            block_devices: vec![BlockDevice {
+                device: Some("/dev/xvda".to_owned()),
+                ebs: Some(EbsVolume {
+                    encrypted: Some(true),
+                    size_gib: Some(20),
+                    volume_type: Some("gp3".to_owned()),
+                    ..EbsVolume::default()
+                }),
+            }],
+            metadata: Some(MetadataOptions {
+                http_endpoint: Some("enabled".to_owned()),
+                http_protocol_ipv6: Some("disabled".to_owned()),
+                http_put_response_hop_limit: Some(1),
+                http_tokens: Some("required".to_owned()),
+                instance_metadata_tags: Some("disabled".to_owned()),
+            }),
+            network_interfaces: vec![NetworkInterface {
+                device: 0,
+                security_groups: vec!["sg-1".into()],
+                associate_public_ip: Some(false),
+                ..NetworkInterface::default()
+            }],
+            tags: vec![TagSpecification {
+                kind: TaggedKind::NetworkInterface,
+                tags: tags(&[("karpenter.sh/nodepool", "default")]),
+            }],
+            placement: Some(Placement { tenancy: Some(Tenancy::Default), ..Placement::default() }),
+            ..LaunchTemplateData::default()
+        },
+    }
+}
+
 fn check(found: &str, expected: &Expect) {
     expected.assert_eq(found);
 }
@@ -137,45 +180,7 @@ async fn create_launch_template_is_sent() {
 <launchTemplateName>karpenter.k8s.aws/1</launchTemplateName><createTime>2026-01-01T00:00:00.000Z</createTime>
 <latestVersionNumber>1</latestVersionNumber></launchTemplate></CreateLaunchTemplateResponse>"#;
     wire.answers("CreateLaunchTemplate", 200, answer).await;
-    let spec = LaunchTemplateSpec {
-        name: "karpenter.k8s.aws/1".to_owned(),
-        client_token: Some("token".to_owned()),
-        tags: tags(&[("eks:eks-cluster-name", "demo")]),
-        data: LaunchTemplateData {
-            image: Some("ami-1".into()),
-            user_data: Some(Secret::from("hello")),
-            instance_profile: Some("profile".to_owned()),
-            detailed_monitoring: Some(false),
-            block_devices: vec![BlockDevice {
-                device: Some("/dev/xvda".to_owned()),
-                ebs: Some(EbsVolume {
-                    encrypted: Some(true),
-                    size_gib: Some(20),
-                    volume_type: Some("gp3".to_owned()),
-                    ..EbsVolume::default()
-                }),
-            }],
-            metadata: Some(MetadataOptions {
-                http_endpoint: Some("enabled".to_owned()),
-                http_protocol_ipv6: Some("disabled".to_owned()),
-                http_put_response_hop_limit: Some(1),
-                http_tokens: Some("required".to_owned()),
-                instance_metadata_tags: Some("disabled".to_owned()),
-            }),
-            network_interfaces: vec![NetworkInterface {
-                device: 0,
-                security_groups: vec!["sg-1".into()],
-                associate_public_ip: Some(false),
-                ..NetworkInterface::default()
-            }],
-            tags: vec![TagSpecification {
-                kind: TaggedKind::NetworkInterface,
-                tags: tags(&[("karpenter.sh/nodepool", "default")]),
-            }],
-            placement: Some(Placement { tenancy: Some(Tenancy::Default), ..Placement::default() }),
-            ..LaunchTemplateData::default()
-        },
-    };
+    let spec = template();
     assert!(!format!("{spec:?}").contains("hello"), "user data is unprintable");
     let made = wire.clients.ec2.create_launch_template(&spec).await.unwrap();
     check(
