@@ -16,7 +16,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::provisioner::audited;
-use crate::{Context, Error};
+use crate::{Context, Error, instance_types};
 
 pub(crate) const NAME: &str = "disruption";
 
@@ -60,6 +60,7 @@ impl Planned {
 }
 
 async fn pass(context: &Context, planned: &mut Planned) -> Result<Outcome, Error> {
+    instance_types::refresh(context, NAME).await;
     let now = context.now();
     let Some(snapshot) = context.view.snapshot(now) else { return Ok(Outcome::Waiting) };
     let (removals, _reasons) = karpenter_engine::disrupt::empty(&snapshot);

@@ -2,6 +2,7 @@
 //!
 //! The drain of a node hands pods over and goes on; which answers mean what is `karpenter_lifecycle::eviction`'s.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,8 @@ use crate::{Context, Error};
 #[derive(Clone)]
 pub(crate) struct Evictions {
     pods: Arc<Mutex<eviction::Queue>>,
+    /// Evicted, though the watch may not have told yet: asking again would count them twice.
+    accepted: Arc<Mutex<BTreeSet<PodRef>>>,
     queue: Queue<Key>,
 }
 
@@ -39,12 +42,12 @@ impl Evictions {
     /// An empty queue and its working end.
     pub(crate) fn new() -> (Self, Work<Key>) {
         let (queue, work) = Queue::new();
-        (Self { pods: Arc::default(), queue }, work)
+        (Self { pods: Arc::default(), accepted: Arc::default(), queue }, work)
     }
 
     /// Queues a pod of `node`; adding it again changes nothing.
     pub(crate) fn add(&self, context: &Context, pod: &PodRef, node: &NodeName) {
-        if self.lock().add(pod.clone(), node, context.now()) {
+        if !self.was_accepted(context, pod) && self.lock().add(pod.clone(), node, context.now()) {
             self.queue.add(Key(pod.clone(), node.clone()));
         }
     }
@@ -88,6 +91,7 @@ impl Evictions {
         let meaning = eviction::classify(answer);
         let reason = drain_reason(&context, &node);
         if meaning == Meaning::Evicted {
+            self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(pod.clone());
             context.metrics.pods.drained_total.inc([reason.as_ref().map_or("", DrainReason::as_str)]);
         }
         let reason = reason.unwrap_or_else(|| DrainReason::of(None));
@@ -99,6 +103,16 @@ impl Evictions {
             (Meaning::Gone, _) => Ok(Done::idle()),
             _ => Ok(Done::idle().backoff()),
         }
+    }
+
+    /// True for a pod that is on its way out already. Pods that have gone are forgotten.
+    fn was_accepted(&self, context: &Context, pod: &PodRef) -> bool {
+        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !accepted.contains(pod) {
+            return false;
+        }
+        accepted.retain(|one| context.view.pod(&one.key).is_some_and(|known| known.uid == one.uid));
+        accepted.contains(pod)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, eviction::Queue> {

@@ -13,6 +13,7 @@ mod error;
 mod evict;
 mod garbage;
 mod hydration;
+mod instance_types;
 pub mod leader;
 mod pass;
 mod pool;

@@ -8,8 +8,6 @@ mod apply;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use karpenter_lifecycle::batch::Batcher;
 use karpenter_model::{Plan, Snapshot, Taint};
 use karpenter_telemetry::observe::{self, Outcome};
@@ -17,8 +15,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::view::{KnownPool, PodSeen};
-use crate::{Context, Error, cloud};
+use crate::view::PodSeen;
+use crate::{Context, Error, instance_types};
 
 const NAME: &str = "provisioner";
 
@@ -104,7 +102,7 @@ fn waiting(context: &Context) -> Vec<Trigger> {
 }
 
 async fn pass(context: &Context) -> Result<Outcome, Error> {
-    refresh_instance_types(context).await;
+    instance_types::refresh(context, NAME).await;
     let Some(snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
     let snapshot = Arc::new(snapshot);
     let started = Instant::now();
@@ -132,22 +130,4 @@ pub(crate) fn audited(context: &Context, snapshot: &Snapshot, plan: &Plan) -> bo
         apply::refused(context, plan, &findings);
     }
     findings.is_empty()
-}
-
-/// Asks the provider for the types of every pool at once; a pool whose types cannot be had takes no new nodes.
-async fn refresh_instance_types(context: &Context) {
-    let ask = |pool: KnownPool| async move {
-        let types =
-            cloud::call(context, NAME, "GetInstanceTypes", context.provider.instance_types(&pool.model))
-                .await;
-        (pool, types)
-    };
-    let mut asked: FuturesUnordered<_> = context.view.pools().into_iter().map(ask).collect();
-    while let Some((pool, types)) = asked.next().await {
-        let name = &pool.model.name;
-        let types = types.inspect_err(
-            |error| tracing::warn!(nodepool = %name, %error, "skipped pool, instance types unknown"),
-        );
-        context.view.with_cluster(|cluster| cluster.set_instance_types(name, types.ok()));
-    }
 }

@@ -43,10 +43,14 @@ async fn every_call_is_allowed_and_every_permission_to_write_is_used() {
     let world = World::new().await;
     world.pool("default", &json!({}));
     world.pod("web", "1");
-    world.pod_with("protected", "1", &json!({"terminationGracePeriodSeconds": 600}));
     let process = world.start();
     world.all_running().await;
-    // A drain that evicts, and one with a deadline that deletes.
+    // Gone because it is idle.
+    world.delete_pod("web").await;
+    world.all_gone().await;
+    // Gone because somebody wants it, pods and all.
+    world.pod("api", "1");
+    world.all_running().await;
     for claim in world.claims().await {
         let claims: Api<karpenter_api::NodeClaim> = Api::all(world.client.clone());
         claims.delete(claim.metadata.name.as_deref().unwrap(), &DeleteParams::default()).await.unwrap();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use karpenter_api::{NodeClaim, NodePool};
+use karpenter_api::NodeClaim;
 use karpenter_cloud::Provider;
 use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
 use karpenter_controllers::server::Readiness;
@@ -23,37 +23,36 @@ use karpenter_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use calls::{Calls, Crash};
+pub(crate) use calls::{Calls, Crash};
 
 /// Everything but the controllers; it survives their crashes.
-pub struct World {
-    pub server: ApiServer,
-    pub client: kube::Client,
-    pub account: Arc<Account>,
-    pub agent: Arc<Agent>,
-    pub clock: Arc<VirtualClock>,
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) client: kube::Client,
+    pub(crate) account: Arc<Account>,
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) clock: Arc<VirtualClock>,
     catalogue: Arc<Catalogue>,
     stop: CancellationToken,
 }
 
 /// One process of the controllers.
-pub struct Process {
-    pub events: MemorySink,
-    pub metrics: Arc<Metrics>,
-    pub view: Arc<View>,
-    pub calls: Calls,
+pub(crate) struct Process {
+    pub(crate) events: MemorySink,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) calls: Calls,
     shutdown: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl World {
     /// A cluster with one ready node class and nothing else.
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         log();
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
         let clock = Arc::new(VirtualClock::starting_at(start));
@@ -84,12 +83,12 @@ impl World {
     }
 
     /// Starts the controllers as a new process that knows nothing.
-    pub fn start(&self) -> Process {
+    pub(crate) fn start(&self) -> Process {
         self.start_with(Crash::Never)
     }
 
     /// Starts a process that crashes when `crash` says so.
-    pub fn start_with(&self, crash: Crash) -> Process {
+    pub(crate) fn start_with(&self, crash: Crash) -> Process {
         let settings = Arc::new(Settings::default());
         let provider: Arc<dyn Provider> =
             Arc::new(MemoryProvider::new(Arc::clone(&self.account), Arc::clone(&self.catalogue)));
@@ -109,21 +108,21 @@ impl World {
             settings,
             recorder: Arc::new(Recorder::new(events.clone(), move || time.now())),
             metrics: Arc::clone(&metrics),
-            view: Arc::clone(&view),
+            view,
         };
         let shutdown = CancellationToken::new();
         let running = karpenter_controllers::run(context, Readiness::default(), shutdown.clone());
         let task = tokio::spawn(async move { running.await.unwrap() });
-        Process { events, metrics, view, calls, shutdown, task }
+        Process { events, metrics, calls, shutdown, task }
     }
 
     /// Loads any object.
-    pub fn load(&self, object: &Value) {
+    pub(crate) fn load(&self, object: &Value) {
         self.server.load(object).unwrap();
     }
 
     /// A pool with the default template, changed by `spec`.
-    pub fn pool(&self, name: &str, spec: &Value) {
+    pub(crate) fn pool(&self, name: &str, spec: &Value) {
         let mut object = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
             "spec": {
@@ -139,12 +138,12 @@ impl World {
     }
 
     /// A pod that wants this much CPU.
-    pub fn pod(&self, name: &str, cpu: &str) {
+    pub(crate) fn pod(&self, name: &str, cpu: &str) {
         self.pod_with(name, cpu, &json!({}));
     }
 
     /// A pod that wants this much CPU, changed by `spec`.
-    pub fn pod_with(&self, name: &str, cpu: &str, spec: &Value) {
+    pub(crate) fn pod_with(&self, name: &str, cpu: &str, spec: &Value) {
         let mut object = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
             "spec": {
@@ -157,34 +156,38 @@ impl World {
     }
 
     /// Asks for the deletion of a pod.
-    pub async fn delete_pod(&self, name: &str) {
+    pub(crate) async fn delete_pod(&self, name: &str) {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
         pods.delete(name, &kube::api::DeleteParams::default()).await.unwrap();
     }
 
-    pub async fn claims(&self) -> Vec<NodeClaim> {
-        Api::<NodeClaim>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
+        self.list().await
     }
 
-    pub async fn nodes(&self) -> Vec<Node> {
-        Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    pub(crate) async fn nodes(&self) -> Vec<Node> {
+        self.list().await
     }
 
-    pub async fn pods(&self) -> Vec<Pod> {
-        Api::<Pod>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    pub(crate) async fn pods(&self) -> Vec<Pod> {
+        self.list().await
     }
 
-    pub async fn get_pool(&self, name: &str) -> NodePool {
-        Api::<NodePool>::all(self.client.clone()).get(name).await.unwrap()
-    }
-
-    /// Creates an object over the API, as a user would.
-    pub async fn create_claim(&self, claim: &NodeClaim) -> NodeClaim {
-        Api::<NodeClaim>::all(self.client.clone()).create(&PostParams::default(), claim).await.unwrap()
+    /// Lists until the API server answers: tests inject faults into it.
+    async fn list<K>(&self) -> Vec<K>
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        loop {
+            if let Ok(list) = Api::<K>::all(self.client.clone()).list(&ListParams::default()).await {
+                return list.items;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Waits until `reached`, at most `limit` of virtual time.
-    pub async fn until<F: Future<Output = bool>>(
+    pub(crate) async fn until<F: Future<Output = bool>>(
         &self,
         what: &str,
         limit: Duration,
@@ -201,7 +204,7 @@ impl World {
     }
 
     /// Waits until every pod runs.
-    pub async fn all_running(&self) {
+    pub(crate) async fn all_running(&self) {
         self.until("all pods run", Duration::from_mins(10), || async {
             self.pods().await.iter().all(is_running)
         })
@@ -209,7 +212,7 @@ impl World {
     }
 
     /// Waits until no claim, node or machine is left.
-    pub async fn all_gone(&self) {
+    pub(crate) async fn all_gone(&self) {
         self.until("no claim, node or machine is left", Duration::from_mins(20), || async {
             self.claims().await.is_empty()
                 && self.nodes().await.is_empty()
@@ -219,7 +222,7 @@ impl World {
     }
 
     /// Checks what must hold at rest: machines and claims are one to one.
-    pub async fn one_machine_per_claim(&self) {
+    pub(crate) async fn one_machine_per_claim(&self) {
         let mut promised: Vec<String> =
             self.claims().await.iter().filter_map(|claim| claim.status.clone()?.provider_id).collect();
         let mut there: Vec<String> =
@@ -258,23 +261,23 @@ impl Drop for World {
 
 impl Process {
     /// Ends the process without letting it finish anything.
-    pub fn kill(self) {
+    pub(crate) fn kill(self) {
         self.task.abort();
     }
 
     /// Tells the process to stop and waits until it has.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.shutdown.cancel();
         self.task.await.unwrap();
     }
 }
 
-pub fn is_running(pod: &Pod) -> bool {
+pub(crate) fn is_running(pod: &Pod) -> bool {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
 }
 
 /// Status of one condition of a claim, empty when it has none.
-pub fn condition(claim: &NodeClaim, kind: &str) -> String {
+pub(crate) fn condition(claim: &NodeClaim, kind: &str) -> String {
     let conditions = claim.status.iter().flat_map(|status| &status.conditions);
     conditions
         .filter(|condition| condition.kind == kind)

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// When the process crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crash {
+pub(crate) enum Crash {
     Never,
     /// Instead of sending write number so much, counted from zero.
     BeforeWrite(usize),
@@ -19,7 +19,7 @@ pub enum Crash {
 
 /// The log of one process.
 #[derive(Clone)]
-pub struct Calls {
+pub(crate) struct Calls {
     state: Arc<Mutex<State>>,
     crashed: watch::Sender<bool>,
 }
@@ -33,7 +33,7 @@ struct State {
 
 impl Calls {
     /// A client that logs and crashes, in front of `inner`.
-    pub fn around(inner: kube::Client, crash: Crash) -> (Self, kube::Client) {
+    pub(crate) fn around(inner: kube::Client, crash: Crash) -> (Self, kube::Client) {
         let calls = Self { state: Arc::default(), crashed: watch::Sender::new(false) };
         let seen = calls.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -84,17 +84,12 @@ impl Calls {
     }
 
     /// Returns when the process has crashed.
-    pub async fn crashed(&self) {
+    pub(crate) async fn crashed(&self) {
         self.crashed.subscribe().wait_for(|crashed| *crashed).await.unwrap();
     }
 
-    /// True when the process has crashed.
-    pub fn has_crashed(&self) -> bool {
-        *self.crashed.borrow()
-    }
-
     /// Method and path of every request.
-    pub fn seen(&self) -> BTreeSet<(String, String)> {
+    pub(crate) fn seen(&self) -> BTreeSet<(String, String)> {
         self.state.lock().unwrap().seen.clone()
     }
 }

@@ -9,7 +9,7 @@ use karpenter_cloud::memory::Account;
 use karpenter_sim::kubelet::{Machine, MachineState, Machines};
 
 /// Machines of an account; their user data is what a provider would have written.
-pub struct InMemory(pub Arc<Account>);
+pub(crate) struct InMemory(pub(crate) Arc<Account>);
 
 #[async_trait]
 impl Machines for InMemory {
