@@ -16,7 +16,7 @@ const SPEC: Spec = Spec {
     name: "providers.instancetype.capacity",
     concurrency: 1,
     backoff_min: Duration::from_secs(1),
-    backoff_max: Duration::from_secs(60),
+    backoff_max: Duration::from_mins(1),
 };
 
 pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {

@@ -18,7 +18,7 @@ pub struct AwsContext {
 }
 
 impl AwsContext {
-    /// Tells people something about a NodeClass. A text that changes is told again.
+    /// Tells people something about a `NodeClass`. A text that changes is told again.
     pub fn tell(&self, class: &EC2NodeClass, reason: Reason, message: impl Into<String>) {
         let message = message.into();
         let object = ObjectRef {

@@ -23,7 +23,7 @@ pub enum Error {
     /// Instance types are not known.
     #[error(transparent)]
     Types(#[from] instance_types::Error),
-    /// A dry run said nothing about the NodeClass.
+    /// A dry run said nothing about the `NodeClass`.
     #[error(transparent)]
     Check(#[from] Unclear),
     /// Several parts of one pass failed; the others have done what they could.

@@ -7,7 +7,7 @@ use karpenter_model::{Price, resources};
 
 use crate::AwsContext;
 
-/// Publishes the present state. NodeClasses whose types are not known yet are left out.
+/// Publishes the present state. `NodeClasses` whose types are not known yet are left out.
 pub fn publish(context: &AwsContext) {
     let mut offerings: BTreeMap<(String, &'static str, String), (bool, Price)> = BTreeMap::new();
     let gauges = &context.common.metrics.cloud;

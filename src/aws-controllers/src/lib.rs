@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub use context::AwsContext;
 pub use error::Error;
 pub use observer::MetricsObserver;
-pub use rbac::{Rule, rbac};
+pub use rbac::{dns_rbac, rbac};
 
 /// Runs every reconciler until `shutdown`, then lets running passes finish.
 pub async fn run(context: AwsContext, shutdown: CancellationToken) {

@@ -38,13 +38,13 @@ const SPEC: Spec = Spec {
     name: "nodeclass",
     concurrency: 10,
     backoff_min: Duration::from_millis(100),
-    backoff_max: Duration::from_secs(60),
+    backoff_max: Duration::from_mins(1),
 };
-/// Follows claims only to notice when the last one of a NodeClass that is being deleted has gone.
+/// Follows claims only to notice when the last one of a `NodeClass` that is being deleted has gone.
 const CLAIMS: Spec = Spec { name: "nodeclass.claims", concurrency: 1, ..SPEC };
 /// How soon to look again while the cluster is not known completely.
 const SOON: Duration = Duration::from_secs(1);
-const VERDICTS: Duration = Duration::from_secs(1_800);
+const VERDICTS: Duration = Duration::from_mins(30);
 
 /// The reconciler of EC2NodeClasses.
 pub(crate) struct Reconciler {
@@ -117,7 +117,7 @@ impl Reconciler {
         Self { context, verdicts }
     }
 
-    /// One pass over one NodeClass.
+    /// One pass over one `NodeClass`.
     ///
     /// # Errors
     /// Whatever kept a part of the pass from being done; the rest has been done and written.

@@ -1,51 +1,32 @@
-//! What the reconcilers of this crate need from the API server (spec aws-provider 2.6).
-//!
-//! The chart grants exactly this plus what the common controllers need.
+//! What the reconcilers of this crate need from the API server, beyond the common controllers
+//! (spec aws-provider 2.6).
 
-/// Verbs on one resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// API group; empty for the core group.
-    pub group: &'static str,
-    /// Plural name, with subresource where there is one.
-    pub resource: &'static str,
-    /// What may be done.
-    pub verbs: &'static [&'static str],
-    /// Only these objects; empty for all.
-    pub names: &'static [&'static str],
-    /// Only in this namespace; `None` for cluster-wide.
-    pub namespace: Option<&'static str>,
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+/// Rules of the cluster role.
+pub fn rbac() -> Vec<PolicyRule> {
+    vec![
+        rule("karpenter.k8s.aws", &["ec2nodeclasses"], &["get", "list", "watch"]),
+        rule("karpenter.k8s.aws", &["ec2nodeclasses", "ec2nodeclasses/status"], &["patch"]),
+        rule("karpenter.sh", &["nodeclaims"], &["patch"]),
+        rule("", &["events"], &["create", "patch"]),
+    ]
 }
 
-/// Every rule.
-pub fn rbac() -> Vec<Rule> {
-    const CLUSTER: Rule = Rule { group: "", resource: "", verbs: &[], names: &[], namespace: None };
-    vec![
-        Rule {
-            group: "karpenter.k8s.aws",
-            resource: "ec2nodeclasses",
-            verbs: &["get", "list", "watch", "patch", "update"],
-            ..CLUSTER
-        },
-        Rule {
-            group: "karpenter.k8s.aws",
-            resource: "ec2nodeclasses/status",
-            verbs: &["patch", "update"],
-            ..CLUSTER
-        },
-        Rule {
-            group: "karpenter.sh",
-            resource: "nodeclaims",
-            verbs: &["get", "list", "watch", "patch"],
-            ..CLUSTER
-        },
-        Rule { resource: "events", verbs: &["create", "patch"], ..CLUSTER },
-        Rule {
-            resource: "services",
-            verbs: &["get"],
-            names: &["kube-dns"],
-            namespace: Some("kube-system"),
-            ..CLUSTER
-        },
-    ]
+/// Rules of the role in `kube-system`: the address of the cluster's DNS goes into user data.
+pub fn dns_rbac() -> Vec<PolicyRule> {
+    vec![PolicyRule {
+        resource_names: Some(vec!["kube-dns".to_owned()]),
+        ..rule("", &["services"], &["get"])
+    }]
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(texts(resources)),
+        verbs: texts(verbs),
+        ..PolicyRule::default()
+    }
 }

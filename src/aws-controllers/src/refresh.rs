@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{AwsContext, Error, gauges};
 
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
+const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// One thing to do again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,7 +153,7 @@ async fn version(context: &AwsContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nothing is deleted before every NodeClass and claim is known.
+/// Nothing is deleted before every `NodeClass` and claim is known.
 async fn profiles(context: &AwsContext) -> Result<(), Error> {
     if context.aws.settings.isolated_vpc || !context.cluster_known() {
         return Ok(());

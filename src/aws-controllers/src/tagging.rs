@@ -22,7 +22,7 @@ const SPEC: Spec = Spec {
     name: "nodeclaim.tagging",
     concurrency: 1,
     backoff_min: Duration::from_secs(1),
-    backoff_max: Duration::from_secs(60),
+    backoff_max: Duration::from_mins(1),
 };
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn entries_expire_by_the_given_clock() {
         let clock = Arc::new(ManualClock::default());
-        let cache = TtlCache::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_secs(60));
+        let cache = TtlCache::new(Arc::clone(&clock) as Arc<dyn Clock>, Duration::from_mins(1));
         cache.put("a", 1);
         cache.put_for("b", 2, Duration::from_secs(5));
         clock.advance(Duration::from_secs(10));

@@ -8,7 +8,7 @@ use karpenter_aws_client::id::SubnetId;
 
 use crate::image::family::family_of;
 
-/// One zone the NodeClass has subnets in.
+/// One zone the `NodeClass` has subnets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneView {
     /// Zone id, when the status knows it.
@@ -17,7 +17,7 @@ pub struct ZoneView {
     pub subnets: Vec<SubnetId>,
 }
 
-/// A NodeClass reduced to what the catalogue is joined with.
+/// A `NodeClass` reduced to what the catalogue is joined with.
 #[derive(Clone, Debug)]
 pub struct ClassView<'a> {
     /// The object.
@@ -64,7 +64,7 @@ impl<'a> ClassView<'a> {
             .filter(move |reservation| reservation.instance_type == instance_type)
     }
 
-    /// Interfaces the NodeClass sets up for EFA traffic only, on card 0 and in total.
+    /// Interfaces the `NodeClass` sets up for EFA traffic only, on card 0 and in total.
     pub fn efa_only(&self) -> (u32, u32) {
         use karpenter_api::ec2nodeclass::InterfaceType;
         let all = self.class.spec.network_interfaces.iter().flatten();

@@ -14,7 +14,7 @@ pub struct Interfaces {
     pub count: u32,
     /// IPv4 addresses of one interface, the primary included.
     pub ipv4_each: u32,
-    /// Interfaces of card 0 that the NodeClass uses for EFA traffic only; they carry no pod addresses.
+    /// Interfaces of card 0 that the `NodeClass` uses for EFA traffic only; they carry no pod addresses.
     pub efa_only_on_card_0: u32,
 }
 

@@ -12,7 +12,7 @@ use karpenter_model::{Clock, Quantity};
 
 use crate::cache::TtlCache;
 
-const KEEP: Duration = Duration::from_secs(60 * 24 * 3_600);
+const KEEP: Duration = Duration::from_hours(1440);
 
 /// The observations.
 #[derive(Debug)]

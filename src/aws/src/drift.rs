@@ -1,4 +1,4 @@
-//! Whether an instance still is what its NodeClass asks for (spec aws-provider 13).
+//! Whether an instance still is what its `NodeClass` asks for (spec aws-provider 13).
 //!
 //! Pure. Missing data is never drift: an empty list in the status, an unknown type or an instance EC2 describes
 //! incompletely leaves the question open, and open questions replace no nodes.
@@ -13,7 +13,7 @@ use karpenter_model::{Claim, InstanceType, LabelRegistry};
 
 use crate::image::image_for;
 
-/// A static field of the NodeClass changed.
+/// A static field of the `NodeClass` changed.
 pub const NODE_CLASS: DriftReason = DriftReason::new("NodeClassDrift");
 /// Another image is selected for the type now.
 pub const AMI: DriftReason = DriftReason::new("AMIDrift");
@@ -42,7 +42,8 @@ pub fn of_claim(
 pub fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Option<DriftReason> {
     let status = class.status.as_ref()?;
     let wanted: BTreeSet<&str> = status.security_groups.iter().map(|group| group.id.as_str()).collect();
-    let actual: BTreeSet<&str> = instance.security_groups.iter().map(|group| group.as_str()).collect();
+    let actual: BTreeSet<&str> =
+        instance.security_groups.iter().map(karpenter_aws_client::id::SecurityGroupId::as_str).collect();
     if !wanted.is_empty() && !actual.is_empty() && wanted != actual {
         return Some(SECURITY_GROUP);
     }

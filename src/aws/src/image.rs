@@ -10,7 +10,7 @@ use karpenter_api::Operator as ApiOperator;
 use karpenter_api::ec2nodeclass::Ami;
 use karpenter_model::{Expression, LabelRegistry, Operator, Requirements, Undefined};
 
-/// The requirements of an image in a NodeClass's status.
+/// The requirements of an image in a `NodeClass`'s status.
 pub fn requirements(ami: &Ami, registry: &LabelRegistry) -> Requirements {
     let expressions: Vec<Expression> = ami
         .requirements

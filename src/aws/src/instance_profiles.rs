@@ -1,7 +1,7 @@
 //! Instance profiles: how a node gets its role (spec aws-provider 8).
 //!
-//! A profile is made for one NodeClass and one role and never changed: running nodes keep theirs until nobody
-//! uses it. Its name derives from NodeClass and role, so making it twice, or after a crash half way, ends with
+//! A profile is made for one `NodeClass` and one role and never changed: running nodes keep theirs until nobody
+//! uses it. Its name derives from `NodeClass` and role, so making it twice, or after a crash half way, ends with
 //! the same one profile.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,10 +18,10 @@ use karpenter_model::Clock;
 use crate::cache::TtlCache;
 use crate::tags;
 
-const REFRESH: Duration = Duration::from_secs(900);
-const ROLE_MISSING: Duration = Duration::from_secs(60);
+const REFRESH: Duration = Duration::from_mins(15);
+const ROLE_MISSING: Duration = Duration::from_mins(1);
 /// How long a new or replaced profile is safe from clean-up: claims may still be about to use it.
-const PROTECTED: Duration = Duration::from_secs(3_600);
+const PROTECTED: Duration = Duration::from_hours(1);
 const NAME_MAX: usize = 128;
 
 /// Manages instance profiles.
@@ -50,7 +50,7 @@ impl InstanceProfiles {
         }
     }
 
-    /// The profile nodes of this NodeClass get; made if there is none with the right role.
+    /// The profile nodes of this `NodeClass` get; made if there is none with the right role.
     ///
     /// # Errors
     /// When IAM cannot be asked or the role does not exist.
@@ -130,7 +130,7 @@ impl InstanceProfiles {
         Ok(all)
     }
 
-    /// Deletes profiles of this cluster that no NodeClass, no claim and no recent change needs.
+    /// Deletes profiles of this cluster that no `NodeClass`, no claim and no recent change needs.
     ///
     /// # Errors
     /// When the profiles cannot be listed. A profile that cannot be deleted is left for the next time.
@@ -150,7 +150,7 @@ impl InstanceProfiles {
         Ok(deleted)
     }
 
-    /// Deletes every profile made for a NodeClass that is going away, and the one old releases made.
+    /// Deletes every profile made for a `NodeClass` that is going away, and the one old releases made.
     ///
     /// # Errors
     /// The first failure, after trying all.
@@ -200,7 +200,7 @@ impl InstanceProfiles {
     }
 }
 
-/// Profiles named by NodeClasses and claims.
+/// Profiles named by `NodeClasses` and claims.
 pub fn in_use<'a>(
     classes: impl IntoIterator<Item = &'a EC2NodeClass>,
     claim_annotations: impl IntoIterator<Item = &'a BTreeMap<String, String>>,

@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// What stays the same for all types.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The NodeClass.
+    /// The `NodeClass`.
     pub view: &'a ClassView<'a>,
     /// Provider settings.
     pub settings: &'a Settings,
@@ -29,7 +29,7 @@ pub struct Context<'a> {
     pub registry: &'a LabelRegistry,
 }
 
-/// Joins a type with a NodeClass; offerings are left empty.
+/// Joins a type with a `NodeClass`; offerings are left empty.
 ///
 /// `memory` is what a real node of this type and image reported, when one was seen; it replaces the estimate.
 pub fn build(

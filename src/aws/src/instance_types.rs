@@ -1,7 +1,7 @@
-//! The planner's list of instance types for a NodeClass: catalogue, prices and recent failures joined
+//! The planner's list of instance types for a `NodeClass`: catalogue, prices and recent failures joined
 //! (spec aws-provider 3.2, 3.9).
 //!
-//! The join is remembered per NodeClass and made again only when one of its inputs has changed; what is out of
+//! The join is remembered per `NodeClass` and made again only when one of its inputs has changed; what is out of
 //! capacity is laid over it, copying only the types concerned. A list is handed out as one shared slice.
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub enum Error {
     /// EC2 has not been asked successfully yet.
     #[error("instance types and offerings are not known yet; they are read at start and retried")]
     NoCatalogue,
-    /// The NodeClass has no resolved subnets.
+    /// The `NodeClass` has no resolved subnets.
     #[error("the node class has no resolved subnets; check spec.subnetSelectorTerms")]
     NoSubnets,
 }
@@ -80,7 +80,7 @@ impl InstanceTypes {
         Self { catalogue, prices, unavailable, discovered, settings, region, registry, joined }
     }
 
-    /// Every type for a NodeClass, by name.
+    /// Every type for a `NodeClass`, by name.
     ///
     /// # Errors
     /// See [`Error`].
@@ -115,7 +115,7 @@ impl InstanceTypes {
         Ok(answer)
     }
 
-    /// Forgets a NodeClass that is gone.
+    /// Forgets a `NodeClass` that is gone.
     pub fn forget(&self, class: &str) {
         self.joined.lock().unwrap_or_else(PoisonError::into_inner).remove(class);
     }
@@ -157,7 +157,7 @@ impl InstanceTypes {
     }
 }
 
-/// Whether two versions of a NodeClass give the same list.
+/// Whether two versions of a `NodeClass` give the same list.
 fn same(a: &Arc<EC2NodeClass>, b: &Arc<EC2NodeClass>) -> bool {
     if Arc::ptr_eq(a, b) {
         return true;

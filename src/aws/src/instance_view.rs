@@ -22,7 +22,7 @@ use crate::tags;
 
 /// What a claim of this instance should carry, from what EC2 describes.
 ///
-/// Without its type (deleted NodeClass, retired type) the instance has neither type labels nor capacity.
+/// Without its type (deleted `NodeClass`, retired type) the instance has neither type labels nor capacity.
 pub fn of_described(
     instance: &Instance,
     instance_type: Option<&InstanceType>,

@@ -17,7 +17,7 @@ use crate::observer::Observer;
 use crate::tags;
 
 /// How long EC2 may take to know an instance it has just launched.
-const SETTLING: Duration = Duration::from_secs(300);
+const SETTLING: Duration = Duration::from_mins(5);
 
 /// The instances of one cluster.
 pub struct Instances {

@@ -97,10 +97,10 @@ struct Prepared {
 }
 
 impl Launcher {
-    /// Launches an instance. The NodeClass must be ready.
+    /// Launches an instance. The `NodeClass` must be ready.
     ///
     /// # Errors
-    /// `NoCapacity` when no offering is left, `NodeClassNotReady` when the NodeClass lacks something, and the
+    /// `NoCapacity` when no offering is left, `NodeClassNotReady` when the `NodeClass` lacks something, and the
     /// classified failure of EC2 otherwise.
     pub async fn launch(
         &self,

@@ -1,6 +1,6 @@
 //! The EC2NodeClasses the provider launches from, as the controller last saw them.
 //!
-//! The NodeClass reconciler fills the store; the provider only reads. Before the first fill a lookup says
+//! The `NodeClass` reconciler fills the store; the provider only reads. Before the first fill a lookup says
 //! [`Lookup::NotSynced`], which is never the same as "deleted".
 
 use std::collections::BTreeMap;

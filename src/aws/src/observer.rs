@@ -10,7 +10,7 @@ pub trait Observer: Send + Sync + Debug {
     fn launch_failed(&self, failure: &LaunchFailed<'_>);
     /// An instance could not be terminated.
     fn termination_failed(&self, zone: &str, zone_id: &str);
-    /// Size of the user data a NodeClass renders to, in bytes.
+    /// Size of the user data a `NodeClass` renders to, in bytes.
     fn user_data(&self, class: &str, bytes: usize);
 }
 

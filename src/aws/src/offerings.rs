@@ -25,7 +25,7 @@ use crate::unavailable::View;
 /// What offerings are made from, the same for all types.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The NodeClass.
+    /// The `NodeClass`.
     pub view: &'a ClassView<'a>,
     /// Every zone of the region.
     pub region_zones: &'a BTreeSet<&'a AwsZone>,

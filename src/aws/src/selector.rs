@@ -1,4 +1,4 @@
-//! Tag selectors of a NodeClass as EC2 filters (spec aws-provider 1.2).
+//! Tag selectors of a `NodeClass` as EC2 filters (spec aws-provider 1.2).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub fn tag_filters(tags: &BTreeMap<String, String>) -> Vec<Filter> {
         .collect()
 }
 
-/// What a lookup for this generation of a NodeClass is cached under: an edited spec misses at once.
+/// What a lookup for this generation of a `NodeClass` is cached under: an edited spec misses at once.
 pub fn lookup_key(class: &karpenter_api::EC2NodeClass) -> String {
     let metadata = &class.metadata;
     let identity = metadata.uid.as_deref().or(metadata.name.as_deref()).unwrap_or_default();

@@ -9,7 +9,7 @@ pub struct Settings {
     pub cluster_endpoint: String,
     /// Base64 of the cluster's CA, as configured or from the kubeconfig.
     pub cluster_ca_bundle: Option<String>,
-    /// ClusterIP of kube-dns. An IPv6 address switches the provider to IPv6.
+    /// `ClusterIP` of kube-dns. An IPv6 address switches the provider to IPv6.
     pub kube_dns_ip: Option<String>,
     /// No calls to the global price list and to IAM for clean-up.
     pub isolated_vpc: bool,
@@ -19,7 +19,7 @@ pub struct Settings {
     pub vm_memory_overhead_ppm: u32,
     /// Network interfaces per node that pods do not get.
     pub reserved_enis: u32,
-    /// Skip the dry runs that prove a NodeClass can be launched.
+    /// Skip the dry runs that prove a `NodeClass` can be launched.
     pub disable_dry_run: bool,
     /// The `ReservedCapacity` gate.
     pub reserved_capacity: bool,

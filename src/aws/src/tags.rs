@@ -19,7 +19,7 @@ pub const REGION: &str = "topology.kubernetes.io/region";
 
 const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
 
-/// A tag of the NodeClass that would take over one of ours.
+/// A tag of the `NodeClass` that would take over one of ours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("tag `{key}` is reserved for the controller; remove it from spec.tags of the node class")]
 pub struct Restricted {
@@ -32,7 +32,7 @@ pub fn owned_key(cluster: &str) -> String {
     format!("{CLUSTER_PREFIX}{cluster}")
 }
 
-/// The NodeClass's tags, when none of them is reserved.
+/// The `NodeClass`'s tags, when none of them is reserved.
 ///
 /// # Errors
 /// [`Restricted`] names the first reserved key.

@@ -67,7 +67,7 @@ pub(crate) fn machine(name: &str, vcpus: u32, gib: u64, interfaces: u32, ipv4: u
     }
 }
 
-/// A NodeClass of this family with a subnet in each of zones `a` and `b`.
+/// A `NodeClass` of this family with a subnet in each of zones `a` and `b`.
 pub(crate) fn class(family: AmiFamily) -> EC2NodeClass {
     let spec = Ec2NodeClassSpec { ami_family: Some(family), ..Default::default() };
     let mut class = EC2NodeClass::new("default", spec);

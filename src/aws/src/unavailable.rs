@@ -16,11 +16,11 @@ use karpenter_model::{CapacityType, Clock};
 use crate::cache::later;
 
 /// How long the first failure keeps an offering out.
-pub const FIRST: Duration = Duration::from_secs(180);
+pub const FIRST: Duration = Duration::from_mins(3);
 /// The longest an offering is kept out.
-pub const LONGEST: Duration = Duration::from_secs(1_800);
+pub const LONGEST: Duration = Duration::from_mins(30);
 /// A failure this long after the previous one starts from the beginning.
-const FORGET: Duration = Duration::from_secs(3_600);
+const FORGET: Duration = Duration::from_hours(1);
 
 /// What is out of capacity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -195,8 +195,8 @@ mod tests {
             unavailable.mark(subject.clone());
             let mut out = Duration::ZERO;
             while unavailable.contains(&subject) {
-                clock.advance(Duration::from_secs(60));
-                out += Duration::from_secs(60);
+                clock.advance(Duration::from_mins(1));
+                out += Duration::from_mins(1);
             }
             spans.push(out.as_secs() / 60);
         }

@@ -34,13 +34,13 @@ pub struct Bootstrap {
     pub ca_bundle: Option<String>,
     /// Service CIDR, which only AL2023's nodeadm asks for.
     pub cluster_cidr: Option<String>,
-    /// The NodeClass's kubelet block with `maxPods` and `clusterDNS` already filled in.
+    /// The `NodeClass`'s kubelet block with `maxPods` and `clusterDNS` already filled in.
     pub kubelet: KubeletConfiguration,
     /// Taints the node registers with, in order.
     pub taints: Vec<NodeTaint>,
     /// Labels the kubelet sets, already filtered by [`kubelet_labels`].
     pub labels: BTreeMap<String, String>,
-    /// The NodeClass's own user data.
+    /// The `NodeClass`'s own user data.
     pub custom: Option<String>,
     /// Stripe the local disks into one volume (`instanceStorePolicy: RAID0`).
     pub raid0: bool,
@@ -62,12 +62,12 @@ pub struct NodeTaint {
 /// Why user data could not be rendered. Nothing is launched with half a script.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
-    /// The NodeClass's user data starts like MIME and is not.
+    /// The `NodeClass`'s user data starts like MIME and is not.
     #[error(
         "user data looks like a MIME document but cannot be split into parts: {0}; fix spec.userData of the node class"
     )]
     Mime(String),
-    /// The NodeClass's user data for Bottlerocket is not TOML.
+    /// The `NodeClass`'s user data for Bottlerocket is not TOML.
     #[error("user data is not valid TOML: {0}; fix spec.userData of the node class")]
     Toml(String),
     /// The cluster CA is not base64.
@@ -86,7 +86,7 @@ pub enum Error {
 /// Renders the user data of a family as plain text (before base64).
 ///
 /// # Errors
-/// When the NodeClass's own user data cannot be merged; see [`Error`].
+/// When the `NodeClass`'s own user data cannot be merged; see [`Error`].
 pub fn render(family: AmiFamily, bootstrap: &Bootstrap) -> Result<String, Error> {
     match family {
         AmiFamily::AL2 => al2::render(bootstrap),

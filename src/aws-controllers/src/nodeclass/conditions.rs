@@ -1,4 +1,4 @@
-//! Conditions of a NodeClass while a pass changes them, and the events their changes are worth.
+//! Conditions of a `NodeClass` while a pass changes them, and the events their changes are worth.
 
 use karpenter_api::conditions::{AWAITING_RECONCILIATION, Conditions};
 use karpenter_api::{Condition, ConditionStatus, EC2NodeClass};

@@ -1,4 +1,4 @@
-//! The end of a NodeClass: wait for its claims, clean up the account, let it go (spec aws-provider 12.3).
+//! The end of a `NodeClass`: wait for its claims, clean up the account, let it go (spec aws-provider 12.3).
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use kube::ResourceExt;
 use super::{Reconciler, forget};
 use crate::Error;
 
-const AGAIN: Duration = Duration::from_secs(600);
+const AGAIN: Duration = Duration::from_mins(10);
 const UNKNOWN: Duration = Duration::from_secs(5);
 const NAMED_MAX: usize = 5;
 
 impl Reconciler {
-    /// One pass over a NodeClass that is being deleted. A failed clean-up keeps the finalizer.
+    /// One pass over a `NodeClass` that is being deleted. A failed clean-up keeps the finalizer.
     pub(super) async fn finalize(&self, class: &EC2NodeClass) -> Result<Done, Error> {
         let name = class.name_any();
         let Some(change) = write::without_finalizer(class, TERMINATION_FINALIZER) else {

@@ -1,4 +1,4 @@
-//! The hash of the static fields, on the NodeClass and, when the algorithm changes, on its claims
+//! The hash of the static fields, on the `NodeClass` and, when the algorithm changes, on its claims
 //! (spec aws-provider 1.8).
 
 use karpenter_api::annotations::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};

@@ -1,4 +1,4 @@
-//! The images of a NodeClass (condition `AMIsReady`).
+//! The images of a `NodeClass` (condition `AMIsReady`).
 
 use std::time::Duration;
 
@@ -10,20 +10,19 @@ use super::conditions::Part;
 use crate::Error;
 use crate::refresh::{self, Task};
 
-const AGAIN: Duration = Duration::from_secs(300);
-const NONE_FOUND: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(5);
+const NONE_FOUND: Duration = Duration::from_mins(1);
 
 /// Resolves images into the status; returns when to look again.
 pub(super) async fn resolve(
     mut part: Part<'_, '_>,
     status: &mut Ec2NodeClassStatus,
 ) -> Result<Option<Duration>, Error> {
-    let kubernetes = match part.context.aws.cluster.version() {
-        Some(version) => version,
-        None => {
-            refresh::once(Task::Version, part.context).await?;
-            part.context.aws.cluster.version().unwrap_or_default()
-        }
+    let kubernetes = if let Some(version) = part.context.aws.cluster.version() {
+        version
+    } else {
+        refresh::once(Task::Version, part.context).await?;
+        part.context.aws.cluster.version().unwrap_or_default()
     };
     let amis = match part.context.aws.images.resolve(part.class, &kubernetes).await {
         Ok(amis) => amis,

@@ -1,4 +1,4 @@
-//! Subnets and security groups of a NodeClass (conditions `SubnetsReady` and `SecurityGroupsReady`).
+//! Subnets and security groups of a `NodeClass` (conditions `SubnetsReady` and `SecurityGroupsReady`).
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use karpenter_aws::network::{security_groups, subnets};
 use super::conditions::Part;
 use crate::Error;
 
-const MINUTE: Duration = Duration::from_secs(60);
-const GROUPS_AGAIN: Duration = Duration::from_secs(300);
+const MINUTE: Duration = Duration::from_mins(1);
+const GROUPS_AGAIN: Duration = Duration::from_mins(5);
 
 /// Resolves subnets into the status; returns when to look again.
 pub(super) async fn subnets(

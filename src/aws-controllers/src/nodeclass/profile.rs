@@ -1,4 +1,4 @@
-//! The instance profile of a NodeClass (condition `InstanceProfileReady`, which is never `False`).
+//! The instance profile of a `NodeClass` (condition `InstanceProfileReady`, which is never `False`).
 
 use karpenter_api::conditions::ec2nodeclass::INSTANCE_PROFILE_READY;
 use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;

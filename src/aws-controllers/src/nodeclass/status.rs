@@ -1,4 +1,4 @@
-//! The status of a NodeClass: every part in its order, then one patch.
+//! The status of a `NodeClass`: every part in its order, then one patch.
 
 use std::time::Duration;
 

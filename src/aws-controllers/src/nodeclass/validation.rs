@@ -1,4 +1,4 @@
-//! Whether a resolved NodeClass can be launched (condition `ValidationSucceeded`; spec aws-provider 12.2).
+//! Whether a resolved `NodeClass` can be launched (condition `ValidationSucceeded`; spec aws-provider 12.2).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use super::Reconciler;
 use super::conditions::Part;
 use crate::Error;
 
-const AGAIN: Duration = Duration::from_secs(600);
+const AGAIN: Duration = Duration::from_mins(10);
 const REQUIRED: [&str; 4] = [AMIS_READY, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY];
 
 impl Reconciler {
@@ -70,8 +70,8 @@ impl Reconciler {
         }
     }
 
-    /// The verdict for exactly this NodeClass, remembered for half an hour. An annotation added by hand makes it
-    /// another NodeClass, which is how people ask for another try.
+    /// The verdict for exactly this `NodeClass`, remembered for half an hour. An annotation added by hand makes it
+    /// another `NodeClass`, which is how people ask for another try.
     async fn verdict(&self, class: &EC2NodeClass) -> Result<Verdict, Error> {
         let aws = &self.context.aws;
         if aws.settings.disable_dry_run {

@@ -35,7 +35,7 @@ async fn a_sound_node_class_becomes_ready_and_shows_what_it_resolved_to() {
     assert_eq!(status.conditions.last().map(|last| last.kind.as_str()), Some("Ready"));
     assert!(world.told("Ready").iter().any(|text| text.contains("-> True")), "{:?}", world.told("Ready"));
     let before = class.resource_version();
-    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(
         world.get("default").await.unwrap().resource_version(),
         before,
@@ -100,7 +100,7 @@ async fn an_annotation_asks_for_another_try_at_once() {
     world.class("default", &json!({}));
     world.until_condition("default", "ValidationSucceeded", (False, "CreateFleetAuthCheckFailed")).await;
     world.account.heal();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_ne!(
         world.condition("default", "Ready").await.map(|(status, _)| status),
         Some(True),
@@ -122,7 +122,7 @@ async fn an_aws_that_does_not_answer_leaves_the_status_alone_and_is_told() {
     for operation in ["DescribeSubnets", "DescribeSecurityGroups", "DescribeImages"] {
         world.account.inject(Fault::fail(operation, "InternalError"));
     }
-    tokio::time::sleep(Duration::from_secs(1_200)).await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
     let after = world.get("default").await.unwrap().status.unwrap();
     assert_eq!(before, after, "nothing is known to have changed");
     for reason in ["SubnetResolutionFailed", "SecurityGroupResolutionFailed", "AMIResolutionFailed"] {
@@ -177,7 +177,7 @@ async fn a_failed_clean_up_keeps_the_node_class() {
     world.account.inject(Fault::fail("DeleteLaunchTemplate", "InternalError"));
     let classes = Api::<EC2NodeClass>::all(world.client.clone());
     classes.delete("default", &DeleteParams::default()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(world.get("default").await.is_some());
     world.account.heal();
     world.until("the node class is gone", async || world.get("default").await.is_none()).await;

@@ -27,7 +27,7 @@ pub enum Variant {
 pub struct Parameter {
     /// Name of the parameter.
     pub name: String,
-    /// Kinds of machine; an image with two kinds becomes two entries in the NodeClass's status.
+    /// Kinds of machine; an image with two kinds becomes two entries in the `NodeClass`'s status.
     pub variants: Vec<Variant>,
     /// Whether AWS re-points the parameter to newer images.
     pub mutable: bool,

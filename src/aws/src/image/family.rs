@@ -27,7 +27,7 @@ pub trait FamilyTraits: Copy {
     fn eni_limited(self) -> bool;
     /// The device that backs pods' ephemeral storage.
     fn ephemeral_device(self) -> Option<&'static str>;
-    /// Disks of an instance whose NodeClass names none.
+    /// Disks of an instance whose `NodeClass` names none.
     fn default_disks(self) -> &'static [DefaultDisk];
 }
 

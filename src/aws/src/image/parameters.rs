@@ -11,8 +11,8 @@ use karpenter_model::Clock;
 
 use crate::cache::TtlCache;
 
-const PUBLIC: Duration = Duration::from_secs(24 * 3_600);
-const OWN: Duration = Duration::from_secs(300);
+const PUBLIC: Duration = Duration::from_hours(24);
+const OWN: Duration = Duration::from_mins(5);
 
 /// Reads parameters.
 #[derive(Debug)]

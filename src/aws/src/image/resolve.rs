@@ -1,4 +1,4 @@
-//! From the AMI selector of a NodeClass to the images in its status (spec aws-provider 6.1, 6.2).
+//! From the AMI selector of a `NodeClass` to the images in its status (spec aws-provider 6.1, 6.2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Images {
         }
     }
 
-    /// The images of a NodeClass, best first; empty when nothing matches.
+    /// The images of a `NodeClass`, best first; empty when nothing matches.
     ///
     /// # Errors
     /// See [`Error`]; an error says nothing about which images exist.

@@ -1,4 +1,4 @@
-//! Which types a NodeClass can be launched on at all (spec aws-provider 3.8).
+//! Which types a `NodeClass` can be launched on at all (spec aws-provider 3.8).
 //!
 //! An incompatible type is still listed, with all its offerings unavailable: a type that vanished from the
 //! list would read as "this type no longer exists" and drift its nodes.
@@ -8,12 +8,12 @@ use karpenter_aws_client::ec2::InstanceTypeInfo;
 
 use crate::class_view::ClassView;
 
-/// Why a type cannot be used with a NodeClass.
+/// Why a type cannot be used with a `NodeClass`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// Amazon Linux 2023 does not support the first Graviton generation.
     Family,
-    /// The interfaces of the NodeClass do not fit the type's network cards.
+    /// The interfaces of the `NodeClass` do not fit the type's network cards.
     Network,
     /// The processor cannot virtualise inside a virtual machine.
     NestedVirtualization,

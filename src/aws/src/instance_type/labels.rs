@@ -13,7 +13,7 @@ use crate::image::family::FamilyTraits;
 /// Label key to its possible values; an empty list means the label does not exist on such a node.
 type Values = BTreeMap<&'static str, Vec<String>>;
 
-/// The requirements of a type for a NodeClass: one for every well-known label.
+/// The requirements of a type for a `NodeClass`: one for every well-known label.
 pub fn requirements(
     info: &InstanceTypeInfo,
     view: &ClassView<'_>,
@@ -100,7 +100,7 @@ fn of_accelerators(values: &mut Values, info: &InstanceTypeInfo) {
     }
 }
 
-/// Labels that depend on the NodeClass and on where the type is offered.
+/// Labels that depend on the `NodeClass` and on where the type is offered.
 fn of_place(
     values: &mut Values,
     info: &InstanceTypeInfo,

@@ -13,7 +13,7 @@ use super::capacity::mib;
 /// What overhead is computed from.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
-    /// The NodeClass's kubelet block.
+    /// The `NodeClass`'s kubelet block.
     pub kubelet: Option<&'a KubeletConfiguration>,
     /// Number of vCPUs.
     pub vcpus: u32,

@@ -1,4 +1,4 @@
-//! From a claim and a NodeClass to the user data of its nodes (spec aws-provider 6.6).
+//! From a claim and a `NodeClass` to the user data of its nodes (spec aws-provider 6.6).
 
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, Ec2NodeClassStatus, InstanceStorePolicy};
 use karpenter_model::label::Labels;
@@ -14,7 +14,7 @@ use crate::userdata::{self, Bootstrap, NodeTaint, bottlerocket};
 pub struct Inputs<'a> {
     /// Provider settings.
     pub settings: &'a Settings,
-    /// The NodeClass.
+    /// The `NodeClass`.
     pub view: &'a ClassView<'a>,
     /// Service CIDR, once known.
     pub service_cidr: Option<String>,
@@ -36,7 +36,7 @@ pub enum Error {
     /// nodeadm needs the service CIDR and it has not been read yet.
     #[error("the service CIDR of the cluster is not known yet; it is read while the node class is validated")]
     NoServiceCidr,
-    /// The NodeClass's own user data cannot be merged.
+    /// The `NodeClass`'s own user data cannot be merged.
     #[error(transparent)]
     UserData(#[from] userdata::Error),
 }

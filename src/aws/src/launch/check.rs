@@ -1,4 +1,4 @@
-//! Proving that a NodeClass can be launched, without launching anything (spec aws-provider 12.2).
+//! Proving that a `NodeClass` can be launched, without launching anything (spec aws-provider 12.2).
 //!
 //! A real launch template is made for one instance type, then a fleet and single instances are asked for as dry
 //! runs. What is missing is found before the first pod waits for it: a permission, a profile, too much user data.
@@ -45,7 +45,7 @@ pub enum Verdict {
 /// Why there is no verdict; it is tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum Unclear {
-    /// AWS did not answer in a way that says anything about the NodeClass.
+    /// AWS did not answer in a way that says anything about the `NodeClass`.
     #[error(transparent)]
     Aws(#[from] Error),
     /// There is nothing to try with.
@@ -54,10 +54,10 @@ pub enum Unclear {
 }
 
 impl Launcher {
-    /// Tries out a NodeClass whose status is resolved.
+    /// Tries out a `NodeClass` whose status is resolved.
     ///
     /// # Errors
-    /// [`Unclear`] when the answer does not depend on the NodeClass; the condition is then left alone.
+    /// [`Unclear`] when the answer does not depend on the `NodeClass`; the condition is then left alone.
     pub async fn check(
         &self,
         class: &EC2NodeClass,
@@ -115,7 +115,7 @@ impl Launcher {
         }
     }
 
-    /// A type the NodeClass and one of its pools accept, together with its image; types with a standard image
+    /// A type the `NodeClass` and one of its pools accept, together with its image; types with a standard image
     /// come first, because images for accelerators have big disks.
     fn choose<'a>(
         &self,
@@ -231,7 +231,7 @@ fn fleet(
     }
 }
 
-/// A refusal that says something about the NodeClass is a verdict, everything else is tried again.
+/// A refusal that says something about the `NodeClass` is a verdict, everything else is tried again.
 fn refused(error: Error, reason: &'static str, action: &str) -> Result<Verdict, Unclear> {
     let failure = LaunchFailure::of(&error.code_and_message());
     if failure == LaunchFailure::UserDataSizeLimitExceeded {

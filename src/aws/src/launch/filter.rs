@@ -145,7 +145,7 @@ fn enough_values(candidates: &[Candidate], requirements: &Requirements) -> bool 
         let values: BTreeSet<_> = candidates
             .iter()
             .filter_map(|candidate| candidate.instance_type.requirements.get(wanted.key().as_str()))
-            .flat_map(|own| own.values())
+            .flat_map(karpenter_model::Requirement::values)
             .filter(|value| wanted.allows(value.as_str()))
             .collect();
         u32::try_from(values.len()).is_ok_and(|count| count >= least)
@@ -158,3 +158,6 @@ pub fn dedicated(requirements: &Requirements) -> bool {
         .get(aws::INSTANCE_TENANCY)
         .is_some_and(|tenancy| !tenancy.allows("default") && tenancy.allows("dedicated"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,7 +36,7 @@ pub struct Inputs<'a> {
     pub prioritized: bool,
     /// Tags of instance, volume and fleet.
     pub tags: Tags,
-    /// Fleet context of the NodeClass.
+    /// Fleet context of the `NodeClass`.
     pub context: Option<String>,
     /// Idempotency token.
     pub token: Option<String>,

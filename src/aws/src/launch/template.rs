@@ -1,7 +1,7 @@
 //! The launch template of one group of types: everything but type and subnet (spec aws-provider 5.5, 5.6).
 //!
 //! Pure. The name is a hash of the contents, so two launches that want the same template find the same one,
-//! and a changed NodeClass gets a new one without anybody comparing versions.
+//! and a changed `NodeClass` gets a new one without anybody comparing versions.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ const NO_METADATA_IPV6: [&str; 6] = [
 /// What a template is made from.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
-    /// The NodeClass's spec.
+    /// The `NodeClass`'s spec.
     pub spec: &'a Ec2NodeClassSpec,
     /// Its family.
     pub family: AmiFamily,

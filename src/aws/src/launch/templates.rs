@@ -21,7 +21,7 @@ use crate::tags::CLUSTER_NAME;
 
 /// How long a template outlives its last use. Long enough that a burst of launches creates each template once,
 /// since creation is a mutating call with a small quota.
-pub const KEEP: Duration = Duration::from_secs(600);
+pub const KEEP: Duration = Duration::from_mins(10);
 
 /// The templates we know about.
 pub struct Templates {
@@ -92,7 +92,7 @@ impl Templates {
         deleted
     }
 
-    /// Deletes every template of a NodeClass that is going away.
+    /// Deletes every template of a `NodeClass` that is going away.
     ///
     /// # Errors
     /// The first failure, after trying all.

@@ -1,4 +1,4 @@
-//! Security groups a NodeClass selects (spec aws-provider 7.2).
+//! Security groups a `NodeClass` selects (spec aws-provider 7.2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use karpenter_model::Clock;
 use crate::cache::TtlCache;
 use crate::selector::{lookup_key, tag_filters};
 
-const REFRESH: Duration = Duration::from_secs(60);
+const REFRESH: Duration = Duration::from_mins(1);
 
 /// Finds security groups.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl SecurityGroups {
         Self { ec2, lookups: TtlCache::new(clock, REFRESH) }
     }
 
-    /// Every group the NodeClass selects, by id.
+    /// Every group the `NodeClass` selects, by id.
     pub async fn select(&self, class: &EC2NodeClass) -> Result<Vec<SecurityGroup>> {
         let key = lookup_key(class);
         if let Some(groups) = self.lookups.get(&key) {
@@ -68,7 +68,7 @@ fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
     queries
 }
 
-/// The form groups have in a NodeClass's status.
+/// The form groups have in a `NodeClass`'s status.
 pub fn to_status(groups: &[SecurityGroup]) -> Vec<StatusGroup> {
     groups
         .iter()

@@ -1,4 +1,4 @@
-//! Subnets: which ones a NodeClass selects, and which one a launch uses in each zone (spec aws-provider 7.1).
+//! Subnets: which ones a `NodeClass` selects, and which one a launch uses in each zone (spec aws-provider 7.1).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Subnets {
         &self.addresses
     }
 
-    /// Every subnet the NodeClass selects: most free addresses first, then by id.
+    /// Every subnet the `NodeClass` selects: most free addresses first, then by id.
     pub async fn select(&self, class: &EC2NodeClass) -> Result<Vec<Subnet>> {
         let key = lookup_key(class);
         if let Some(subnets) = self.lookups.get(&key) {
@@ -65,7 +65,7 @@ impl Subnets {
         Ok(subnets)
     }
 
-    /// For each zone of the NodeClass's status the subnet with the most free addresses; ties keep the earlier.
+    /// For each zone of the `NodeClass`'s status the subnet with the most free addresses; ties keep the earlier.
     pub fn for_launch(&self, subnets: &[StatusSubnet]) -> BTreeMap<String, ZonalSubnet> {
         let mut best: BTreeMap<String, (u32, ZonalSubnet)> = BTreeMap::new();
         for subnet in subnets {
@@ -98,7 +98,7 @@ fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
     queries
 }
 
-/// The form subnets have in a NodeClass's status.
+/// The form subnets have in a `NodeClass`'s status.
 pub fn to_status(subnets: &[Subnet]) -> Vec<StatusSubnet> {
     subnets
         .iter()

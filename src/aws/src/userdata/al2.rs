@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::mime::{self, Part, SHELL_SCRIPT};
 use super::{Bootstrap, Error, kubelet};
 
-/// Renders the archive: the NodeClass's parts first, so that it can prepare what the bootstrap script uses.
+/// Renders the archive: the `NodeClass`'s parts first, so that it can prepare what the bootstrap script uses.
 ///
 /// # Errors
 /// [`Error::Mime`] when custom user data starts like MIME and cannot be split.

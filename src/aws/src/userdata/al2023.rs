@@ -1,6 +1,6 @@
 //! Amazon Linux 2023: a nodeadm `NodeConfig`, last part of a MIME archive (spec aws-provider 6.8).
 //!
-//! nodeadm merges the documents it finds and later ones win, so ours comes last: a NodeClass may add settings
+//! nodeadm merges the documents it finds and later ones win, so ours comes last: a `NodeClass` may add settings
 //! but cannot make the node join another cluster or register without its taints.
 
 use base64::Engine as _;

@@ -1,4 +1,4 @@
-//! Bottlerocket: settings in TOML, ours laid over the NodeClass's (spec aws-provider 6.9).
+//! Bottlerocket: settings in TOML, ours laid over the `NodeClass`'s (spec aws-provider 6.9).
 //!
 //! Tables other than `settings.kubernetes` are the user's and pass through untouched. Under
 //! `settings.kubernetes` only keys known to the settings API are kept, since one unknown key makes the host
@@ -66,7 +66,7 @@ const KNOWN: [&str; 48] = [
 /// Renders the settings document.
 ///
 /// # Errors
-/// [`Error::Toml`] when the NodeClass's user data is not TOML.
+/// [`Error::Toml`] when the `NodeClass`'s user data is not TOML.
 pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
     let mut document: Table = match bootstrap.custom.as_deref() {
         None | Some("") => Table::new(),

@@ -2,7 +2,7 @@
 
 use super::{Bootstrap, kubelet};
 
-/// Renders the block; the NodeClass's own commands run first.
+/// Renders the block; the `NodeClass`'s own commands run first.
 pub fn render(bootstrap: &Bootstrap) -> String {
     let mut call = format!(
         "& $EKSBootstrapScriptFile -EKSClusterName '{}' -APIServerEndpoint '{}'",

@@ -82,7 +82,7 @@ async fn profiles_are_made_once_replaced_on_another_role_and_collected_when_unus
     assert_ne!(first, second, "running nodes keep the profile they have");
     let in_use = [second.clone()].into();
     assert_eq!(world.provider.profiles.collect(&in_use).await.unwrap(), 0, "claims may be about to use it");
-    world.clock.advance(std::time::Duration::from_secs(3_600));
+    world.clock.advance(std::time::Duration::from_hours(1));
     assert_eq!(world.provider.profiles.collect(&in_use).await.unwrap(), 1);
     world.provider.profiles.delete_of_class(&world.class).await.expect("deletes");
     let left = world.account.clients().iam.list_instance_profiles("/karpenter/").await.unwrap();

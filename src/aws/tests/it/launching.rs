@@ -29,7 +29,7 @@ async fn an_instance_carries_what_the_claim_needs_and_its_owners_tags() {
         (labels::ZONE, instance.zone.as_str()),
         (labels::INSTANCE_TYPE, instance.instance_type.as_str()),
     ] {
-        assert_eq!(instance.labels.get(key).map(|value| value.as_str()), Some(value), "{key}");
+        assert_eq!(instance.labels.get(key).map(karpenter_model::LabelValue::as_str), Some(value), "{key}");
     }
     assert!(instance.labels.contains_key(labels::aws::ZONE_ID));
     assert!(!instance.labels.contains_key(labels::aws::CAPACITY_RESERVATION_ID));
@@ -105,7 +105,7 @@ async fn throttling_is_told_apart_from_lack_of_capacity() {
     let failed = world.provider.launch(&on_demand("web-1")).await.expect_err("throttled");
     assert_eq!((failed.kind, failed.reason.as_deref()), (Kind::Throttled, Some("RequestLimitExceeded")));
     let retried = world.provider.launch(&on_demand("web-1")).await.expect("launches");
-    assert_eq!(retried.claim.as_ref().map(|claim| claim.as_str()), Some("web-1"));
+    assert_eq!(retried.claim.as_ref().map(karpenter_model::ClaimName::as_str), Some("web-1"));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! One account with a resolved NodeClass and a provider on it; time moves only when told to.
+//! One account with a resolved `NodeClass` and a provider on it; time moves only when told to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl World {
         Self::with(Options { zones: 2, ..Options::default() }, |_| {}).await
     }
 
-    /// A world whose NodeClass is edited before it is resolved.
+    /// A world whose `NodeClass` is edited before it is resolved.
     pub(crate) async fn with(options: Options, edit: impl FnOnce(&mut Ec2NodeClassSpec)) -> Self {
         let clock = Arc::new(ManualClock::default());
         let account = Account::with_clock(options, Arc::clone(&clock) as _);
@@ -71,7 +71,7 @@ impl World {
         world
     }
 
-    /// Does what the NodeClass reconciler does.
+    /// Does what the `NodeClass` reconciler does.
     pub(crate) async fn resolve(&mut self) {
         let provider = &self.provider;
         let class = &mut self.class;
@@ -107,7 +107,7 @@ impl World {
     }
 
     pub(crate) fn settle(&self) {
-        self.clock.advance(Duration::from_secs(60));
+        self.clock.advance(Duration::from_mins(1));
     }
 }
 

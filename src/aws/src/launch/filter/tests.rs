@@ -1,0 +1,106 @@
+//! Which types a launch asks for, on a small made-up catalogue.
+
+use karpenter_model::{Expression, Operator, Overhead, Requirement};
+
+use super::*;
+use crate::registry::label_registry;
+
+/// Offerings as `(capacity type, price)` in zone `a`.
+fn kind(name: &str, offerings: &[(CapacityType, i64)]) -> Arc<InstanceType> {
+    let is = |key: &'static str, value: &str| Requirement::one_of(key.into(), [value.into()]);
+    let offering = |(capacity_type, price): &(CapacityType, i64)| Offering {
+        zone: "a".into(),
+        capacity_type: *capacity_type,
+        requirements: [is(labels::CAPACITY_TYPE, capacity_type.as_str()), is(labels::ZONE, "a")]
+            .into_iter()
+            .collect(),
+        price: Price::from_nanos(*price),
+        available: true,
+        reservation: None,
+        capacity_override: Resources::new(),
+        overhead_override: Resources::new(),
+    };
+    let gpus = i64::from(name.starts_with('g'));
+    Arc::new(InstanceType {
+        name: name.into(),
+        requirements: [is(labels::INSTANCE_TYPE, name)].into_iter().collect(),
+        capacity: Resources::new()
+            .with("cpu", karpenter_model::Quantity::from_units(4))
+            .with(capacity::NVIDIA_GPU, karpenter_model::Quantity::from_units(gpus)),
+        overhead: Overhead::default(),
+        offerings: offerings.iter().map(offering).collect(),
+    })
+}
+
+fn names(types: &[Arc<InstanceType>], requirements: &Requirements) -> Result<Vec<String>, Empty> {
+    let registry = label_registry();
+    let requests = Resources::new().with("cpu", karpenter_model::Quantity::ONE);
+    let wanted = Wanted { requirements, requests: &requests, registry: &registry, min_values_relaxed: false };
+    Ok(narrow(types, wanted)?.into_iter().map(|one| one.instance_type.name.to_string()).collect())
+}
+
+use CapacityType::{OnDemand, Spot};
+
+#[test]
+fn cheapest_first_and_sixty_at_most() {
+    let types: Vec<_> = (0..80).map(|n| kind(&format!("m5.{n:02}"), &[(OnDemand, 1_000 - n)])).collect();
+    let names = names(&types, &Requirements::new()).unwrap();
+    assert_eq!((names.len(), names[0].as_str(), names[59].as_str()), (60, "m5.79", "m5.20"));
+}
+
+#[test]
+fn spot_dearer_than_on_demand_is_left_out_when_either_will_do() {
+    let types = [kind("m5.a", &[(Spot, 90), (OnDemand, 100)]), kind("m5.b", &[(Spot, 101)])];
+    assert_eq!(names(&types, &Requirements::new()).unwrap(), ["m5.a"]);
+    let spot: Requirements =
+        [Requirement::one_of(labels::CAPACITY_TYPE.into(), ["spot".into()])].into_iter().collect();
+    assert_eq!(names(&types, &spot).unwrap(), ["m5.a", "m5.b"]);
+}
+
+#[test]
+fn metal_and_accelerators_are_left_out_unless_they_are_all_there_is() {
+    let metal = kind("m5.metal", &[(OnDemand, 1)]);
+    let gpu = kind("g5.large", &[(OnDemand, 2)]);
+    let plain = kind("m5.large", &[(OnDemand, 3)]);
+    let all = [Arc::clone(&metal), Arc::clone(&gpu), plain];
+    assert_eq!(names(&all, &Requirements::new()).unwrap(), ["m5.large"]);
+    assert_eq!(names(&[metal, gpu], &Requirements::new()).unwrap(), ["m5.metal", "g5.large"]);
+}
+
+#[test]
+fn min_values_keep_everything_and_must_be_met() {
+    let types = [kind("m5.metal", &[(OnDemand, 1)]), kind("m5.large", &[(OnDemand, 2)])];
+    let at_least = |least| -> Requirements {
+        let expression = Expression {
+            min_values: Some(least),
+            ..Expression::new(labels::INSTANCE_TYPE, Operator::Exists, &[])
+        };
+        Requirements::from_expressions(&label_registry(), &[expression])
+    };
+    assert_eq!(names(&types, &at_least(2)).unwrap(), ["m5.metal", "m5.large"]);
+    assert_eq!(names(&types, &at_least(3)), Err(Empty::MinValues));
+}
+
+#[test]
+fn nothing_available_is_said_and_the_kind_of_purchase_follows_preference() {
+    assert_eq!(names(&[kind("m5.large", &[])], &Requirements::new()), Err(Empty::NoneCompatible));
+    let both = kind("m5.large", &[(OnDemand, 2), (Spot, 1)]);
+    let candidate = Candidate { offerings: both.offerings.clone(), instance_type: both };
+    assert_eq!(capacity_type(&[candidate]), Spot);
+}
+
+#[test]
+fn hardware_is_shared_unless_only_dedicated_will_do() {
+    let tenancy = |values: &[&str]| -> Requirements {
+        let values = values.iter().map(|value| (*value).into());
+        [Requirement::one_of(aws::INSTANCE_TENANCY.into(), values)].into_iter().collect()
+    };
+    for (requirements, expected) in [
+        (Requirements::new(), false),
+        (tenancy(&["default"]), false),
+        (tenancy(&["default", "dedicated"]), false),
+        (tenancy(&["dedicated"]), true),
+    ] {
+        assert_eq!(dedicated(&requirements), expected, "{requirements}");
+    }
+}
