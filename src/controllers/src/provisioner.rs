@@ -131,3 +131,6 @@ pub(crate) fn audited(context: &Context, snapshot: &Snapshot, plan: &Plan) -> bo
     }
     findings.is_empty()
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_lifecycle::podevents;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
@@ -130,6 +131,16 @@ fn spawn_watches(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Cancella
     watch!(Node, node);
     watch!(Pod, pod);
     watch!(DaemonSet, daemon);
+    watch!(PodDisruptionBudget, budget);
+    watch!(Namespace, namespace);
+    let (api, view, stopped) = (Api::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
+    tasks.spawn(
+        async move { follow("VolumeAttachment", api, stopped, |seen| view.attachment_seen(seen)).await },
+    );
+    let (api, view, stopped) = (Api::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
+    tasks.spawn(async move {
+        follow("PersistentVolumeClaim", api, stopped, |seen| view.volume_claim_seen(seen)).await;
+    });
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);

@@ -49,9 +49,9 @@ async fn reconcile(context: &Context, evictions: &Evictions, name: &NodeName) ->
         _ => None,
     };
     let presence = presence(context, node).await?;
-    let attachments = attachments(context, node).await?;
     let pods = context.view.pods_on(name);
     let pods: Vec<&Pod> = pods.iter().map(AsRef::as_ref).collect();
+    let attachments = context.view.blocking_attachments(name, pods.iter().copied(), context.now());
     let class_labels: Vec<LabelKey> =
         context.provider.node_class_kinds().iter().map(|kind| kind.label_key().as_str().into()).collect();
     let step = termination::step(Facts {
@@ -79,9 +79,4 @@ async fn presence(context: &Context, node: &NodeObject) -> Result<Presence, Erro
         Err(error) if error.not_found() => Ok(Presence::Gone),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Names of the volume attachments of the node that its drain has to wait for.
-async fn attachments(_context: &Context, _node: &NodeObject) -> Result<Vec<String>, Error> {
-    Ok(Vec::new())
 }

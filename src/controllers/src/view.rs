@@ -8,6 +8,7 @@
 mod class;
 mod feed;
 mod limits;
+mod volume;
 mod wake;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,6 +51,7 @@ struct Inner {
     cluster: Cluster,
     reservations: limits::Granted,
     node_classes: class::Classes,
+    volumes: volume::Volumes,
 }
 
 impl View {
@@ -66,6 +68,7 @@ impl View {
             cluster: Cluster::new(settings, Arc::clone(&registry)),
             reservations: limits::Granted::default(),
             node_classes: class::Classes::default(),
+            volumes: volume::Volumes::default(),
         };
         Self {
             classes: classes.to_vec(),

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::{NodeClaim, NodePool};
-use karpenter_cluster::{Epoch, Event, Listed, Seen as Told, Version};
+use karpenter_cluster::{Epoch, Event, Listed, NamespaceObject, Seen as Told, Version};
 use karpenter_model::{ClaimName, NodeClassRef, NodeName, PodKey, PoolName, ProviderId};
 use kube::ResourceExt;
 
@@ -104,6 +105,45 @@ impl Feed {
                     keys.iter().map(|(namespace, name)| (namespace.as_str().into(), name.as_str().into()));
                 self.finish(view, &Listed::Daemons(keys.collect()));
             }
+        }
+    }
+
+    /// Takes in what the watch of pod disruption budgets said.
+    pub fn budget(&mut self, view: &View, seen: Seen<PodDisruptionBudget>) {
+        match seen {
+            Seen::Listing => self.began = Some(view.begin_list()),
+            Seen::Listed(budget) | Seen::Applied(budget) => {
+                let event = Event::budget(version(&budget), karpenter_api::convert::budget(&budget));
+                view.lock().cluster.apply(event);
+            }
+            Seen::Deleted(budget) => {
+                let key = (budget.namespace().unwrap_or_default().as_str().into(), budget.name_any());
+                view.lock().cluster.apply(Event::Budget(Told::Gone { key, version: version(&budget) }));
+            }
+            Seen::Complete(keys) => {
+                let keys = keys.iter().map(|(namespace, name)| (namespace.as_str().into(), name.clone()));
+                self.finish(view, &Listed::Budgets(keys.collect()));
+            }
+        }
+    }
+
+    /// Takes in what the watch of namespaces said.
+    pub fn namespace(&mut self, view: &View, seen: Seen<Namespace>) {
+        match seen {
+            Seen::Listing => self.began = Some(view.begin_list()),
+            Seen::Listed(namespace) | Seen::Applied(namespace) => {
+                let labels = namespace.labels().iter();
+                let object = NamespaceObject {
+                    name: namespace.name_any().as_str().into(),
+                    labels: labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect(),
+                };
+                view.lock().cluster.apply(Event::namespace(version(&namespace), object));
+            }
+            Seen::Deleted(namespace) => {
+                let key = namespace.name_any().as_str().into();
+                view.lock().cluster.apply(Event::Namespace(Told::Gone { key, version: version(&namespace) }));
+            }
+            Seen::Complete(keys) => self.finish(view, &Listed::Namespaces(names(&keys))),
         }
     }
 
