@@ -16,7 +16,7 @@ pub mod templates;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_api::ec2nodeclass::{EC2NodeClass, Ec2NodeClassStatus};
+use karpenter_api::ec2nodeclass::{AmiFamily, EC2NodeClass, Ec2NodeClassStatus};
 use karpenter_api::{annotations, labels};
 use karpenter_aws_client::Clients;
 use karpenter_aws_client::ec2::{FleetRequest, FleetResult};
@@ -26,6 +26,7 @@ use karpenter_model::{CapacityType, InstanceType, LabelRegistry};
 use crate::class_view::ClassView;
 use crate::cluster::Cluster;
 use crate::fault::launch_error;
+use crate::image::family::family_of;
 use crate::network::addresses::Charge;
 use crate::network::subnets::{Subnets, ZonalSubnet};
 use crate::observer::{LaunchFailed, Observer};
@@ -108,6 +109,7 @@ impl Launcher {
         class: &EC2NodeClass,
         types: &[Arc<InstanceType>],
     ) -> Result<Launched, Error> {
+        self.learn_service_cidr(request, class).await?;
         let prepared = self.prepare(request, class, types).await?;
         let fleet = self.fleet_request(request, class, &prepared)?;
         let charges = self.charge(&prepared);
@@ -123,6 +125,16 @@ impl Launcher {
         let result = answer.map_err(|error| launch_error(OPERATION, request.claim.as_str(), &error))?;
         self.learn(&result, &fleet, &prepared);
         launched(&result, &prepared).ok_or_else(|| outcome::failure(request.claim.as_str(), &result.errors))
+    }
+
+    /// nodeadm must be told the service range. Validation reads it, but a process that has just started may be
+    /// asked to launch for a node class that was validated by its predecessor.
+    async fn learn_service_cidr(&self, request: &LaunchRequest, class: &EC2NodeClass) -> Result<(), Error> {
+        if family_of(&class.spec) == AmiFamily::AL2023 {
+            let learnt = self.cluster.resolve_service_cidr().await;
+            learnt.map_err(|error| launch_error(OPERATION, request.claim.as_str(), &error))?;
+        }
+        Ok(())
     }
 
     async fn prepare(

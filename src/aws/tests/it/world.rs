@@ -101,7 +101,6 @@ impl World {
         again.refresh_catalogue().await.expect("types are read");
         again.prices.refresh_on_demand().await.expect("prices are read");
         again.prices.refresh_spot().await.expect("spot prices are read");
-        again.cluster.resolve_service_cidr().await.expect("the service range is read");
         again.classes.replace([self.class.clone()]);
         again
     }
