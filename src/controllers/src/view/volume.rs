@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_lifecycle::volumes::{self, Attachment};
-use karpenter_model::{NodeName, Pod};
+use karpenter_model::{Namespace, NodeName, Pod, VolumeClaimName};
 use kube::ResourceExt;
 
 use super::View;
@@ -31,12 +31,8 @@ impl View {
         let of_node = inner.volumes.attachments.values().filter(|(of, _)| of == node);
         let attachments: Vec<Attachment> = of_node.map(|(_, attachment)| attachment.clone()).collect();
         let bound = &inner.volumes.bound;
-        let volume_of = |namespace: &_, claim: &_| {
-            let key = (
-                ToString::to_string(namespace as &karpenter_model::Namespace),
-                ToString::to_string(claim as &karpenter_model::VolumeClaimName),
-            );
-            bound.get(&key).cloned()
+        let volume_of = |namespace: &Namespace, claim: &VolumeClaimName| {
+            bound.get(&(namespace.to_string(), claim.to_string())).cloned()
         };
         volumes::blocking(&attachments, pods, volume_of, now)
     }

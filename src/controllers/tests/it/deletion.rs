@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_api::NodeClaim;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
@@ -136,5 +137,23 @@ async fn a_machine_nobody_claims_is_terminated_and_a_claim_without_machine_is_de
             machines.len() == 1 && machines[0].provider_id != id || world.claims().await.is_empty()
         })
         .await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_stays_until_its_volumes_are_detached() {
+    let (world, process) = running().await;
+    let node = world.nodes().await.remove(0).name_any();
+    world.load(&json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "attached"},
+        "spec": {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": "pv-1"}},
+    }));
+    take(&world, Part::Node).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.account.machines().len(), 1, "terminated under its volume");
+    assert!(!process.events.messages("AwaitingVolumeDetachment").is_empty());
+    let attachments: Api<VolumeAttachment> = Api::all(world.client.clone());
+    attachments.delete("attached", &DeleteParams::default()).await.unwrap();
+    world.all_gone().await;
     process.stop().await;
 }
