@@ -63,7 +63,7 @@ impl Reconciler {
                 Err(error.into())
             }
             Err(error) => {
-                let message = format!("failed to detect the cluster CIDR: {error}");
+                let message = format!("failed to detect the cluster CIDR: {}", error.code_and_message());
                 part.refuse(VALIDATION_SUCCEEDED, REASON_CLUSTER_CIDR_RESOLUTION_FAILED, &message);
                 Ok(false)
             }
