@@ -3,6 +3,8 @@
 mod account;
 mod cluster;
 mod prepare;
+mod run;
+mod world;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -23,6 +25,8 @@ enum Command {
     Cluster(cluster::Arguments),
     /// Bring up an emulated AWS account.
     Account(account::Arguments),
+    /// Run one scenario in a world of its own.
+    Run(run::Arguments),
 }
 
 /// Runs the chosen subcommand to its end.
@@ -32,6 +36,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Prepare(arguments) => prepare::run(&arguments),
         Command::Cluster(arguments) => runtime.block_on(cluster::run(arguments)),
         Command::Account(arguments) => runtime.block_on(account::run(arguments)),
+        Command::Run(arguments) => runtime.block_on(run::run(arguments)),
     }
 }
 

@@ -4,6 +4,7 @@
 //! clients and the clock differ.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use karpenter_aws::AwsProvider;
@@ -17,6 +18,9 @@ use karpenter_model::Clock;
 use karpenter_telemetry::events::{KubeSink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
 use tokio_util::sync::CancellationToken;
+
+/// How long the events of the last second may take to be written when the process ends.
+const EVENT_FLUSH: Duration = Duration::from_secs(1);
 
 /// Everything a controller is made from.
 pub(crate) struct Parts {
@@ -78,8 +82,8 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
         outcome = servers => outcome.map_err(Into::into),
     };
     shutdown.cancel();
-    // The recorder is gone with the contexts, so the writer ends after what is still queued.
-    events.await.context("the event writer panicked")?;
+    // What is still queued may be written, but nobody waits for an API server that does not answer.
+    let _unwritten = tokio::time::timeout(EVENT_FLUSH, events).await;
     ended
 }
 

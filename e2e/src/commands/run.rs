@@ -1,0 +1,53 @@
+//! `karpenter-e2e run SCENARIO`: one scenario in a world of its own, with what was there kept when it fails.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use karpenter_e2e::scenario;
+use karpenter_e2e::world::World;
+
+use super::world::{AccountChoice, ClusterChoice, options};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// What to prove.
+    scenario: Scenario,
+    /// Which cluster to prove it on.
+    #[arg(long, default_value = "local")]
+    cluster: ClusterChoice,
+    /// Which account to prove it in.
+    #[arg(long, default_value = "moto")]
+    aws: AccountChoice,
+    /// Where logs and dumps go.
+    #[arg(long, value_name = "FOLDER", default_value = ".cache/run")]
+    folder: PathBuf,
+    /// Decides what happens by chance; printed by a run that did not get one.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Scenario {
+    /// The account made ready, damaged, repaired, and as it was again.
+    Bootstrap,
+    /// Pods become instances, nodes and running pods, and go away again.
+    Launch,
+    /// The controller dies five times in the middle of a scale-up.
+    Restart,
+}
+
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let mut world = World::start(options(arguments.cluster, arguments.aws, &arguments.folder)?).await?;
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let outcome = match arguments.scenario {
+        Scenario::Bootstrap => scenario::bootstrap::run(&world).await,
+        Scenario::Launch => scenario::launch::run(&mut world).await,
+        Scenario::Restart => scenario::restart::run(&mut world, seed).await,
+    };
+    if outcome.is_err() {
+        world.dump().await;
+    }
+    world.stop().await?;
+    outcome
+}
