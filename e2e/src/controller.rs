@@ -70,11 +70,11 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Starts a controller that speaks as `kubeconfig` says. Its log is `<folder>/<name>.log`.
+    /// Starts a controller that speaks as `kubeconfig` says. Its log is `<folder>/controller.log`.
     pub fn start(
-        name: &'static str,
         kubeconfig: &Path,
         aws: &AwsEnvironment,
+        election: bool,
         folder: &Path,
         guard: &Arc<Guard>,
     ) -> Result<Self> {
@@ -85,7 +85,9 @@ impl Controller {
             ("METRICS_PORT", "0".into()),
             ("HEALTH_PROBE_PORT", "0".into()),
             ("LOG_LEVEL", "debug".into()),
+            ("DISABLE_LEADER_ELECTION", if election { "false" } else { "true" }.into()),
         ]);
+        let name = "controller";
         let program = Program { name, binary: binary()?, arguments: vec!["controller".into()], environment };
         Ok(Self { process: Process::start(program, folder, false, guard)? })
     }

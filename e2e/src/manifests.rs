@@ -55,6 +55,18 @@ pub fn for_cluster(yaml: &str, cluster: &str) -> String {
         .replace("karpenter.sh/discovery: demo", &format!("karpenter.sh/discovery: {cluster}"))
 }
 
+/// The example's NodePool with short waits: empty nodes go after five seconds, all at once.
+pub fn hurried(yaml: &str) -> String {
+    yaml.replace("consolidateAfter: 30s", "consolidateAfter: 5s\n    budgets: [{nodes: \"100%\"}]")
+}
+
+/// The example's NodePool restricted to machines of at most four CPUs, so that many of them are needed.
+pub fn small_machines(yaml: &str) -> String {
+    let generation = "- {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: [\"4\"]}";
+    let cpu = "- {key: karpenter.k8s.aws/instance-cpu, operator: Lt, values: [\"5\"]}";
+    yaml.replace(generation, &format!("{generation}\n        {cpu}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +77,17 @@ mod tests {
         assert_eq!(documents(&text).unwrap().len(), 2);
         assert!(!text.contains("demo}") && text.contains("KarpenterNodeRole-west"));
         assert_eq!(documents(INFLATE).unwrap().len(), 1);
+        assert_eq!(documents(RBAC).unwrap().len(), 9);
+    }
+
+    #[test]
+    fn the_variants_change_what_they_say() {
+        let pool = |text: &str| documents(text).unwrap().remove(0);
+        let disruption = &pool(&hurried(NODEPOOL))["spec"]["disruption"];
+        assert_eq!(disruption["consolidateAfter"], "5s");
+        assert_eq!(disruption["budgets"][0]["nodes"], "100%");
+        let small = pool(&small_machines(NODEPOOL));
+        let requirements = small["spec"]["template"]["spec"]["requirements"].as_array().unwrap();
+        assert!(requirements.iter().any(|requirement| requirement["operator"] == "Lt"));
     }
 }

@@ -60,6 +60,7 @@ pub struct World {
     folder: PathBuf,
     guard: Arc<Guard>,
     starts: usize,
+    election: bool,
 }
 
 impl World {
@@ -93,6 +94,7 @@ impl World {
             folder,
             guard: Arc::new(Guard::start()?),
             starts: 0,
+            election: true,
         })
     }
 
@@ -107,9 +109,16 @@ impl World {
         self.start_controller().await
     }
 
-    /// Applies the README's NodePool and EC2NodeClass.
-    pub async fn install_pool(&self) -> Result<()> {
-        manifests::apply(&self.client, &manifests::for_cluster(manifests::NODEPOOL, CLUSTER_NAME)).await
+    /// Applies the README's NodePool and EC2NodeClass, changed by `variant`.
+    pub async fn install_pool(&self, variant: impl Fn(&str) -> String) -> Result<()> {
+        let yaml = manifests::for_cluster(&variant(manifests::NODEPOOL), CLUSTER_NAME);
+        manifests::apply(&self.client, &yaml).await
+    }
+
+    /// From now on controllers start acting at once. A killed leader's Lease has to run out otherwise, which
+    /// leaves its successor idle for most of a scenario that kills often.
+    pub fn without_election(&mut self) {
+        self.election = false;
     }
 
     /// Starts the controller as its own service account.
@@ -118,8 +127,9 @@ impl World {
         let folder = self.folder.join(format!("controller-{}", self.starts));
         self.starts += 1;
         std::fs::create_dir_all(&folder).with_context(|| format!("create `{}`", folder.display()))?;
-        self.controller =
-            Some(Controller::start("controller", &kubeconfig, &self.environment, &folder, &self.guard)?);
+        let controller =
+            Controller::start(&kubeconfig, &self.environment, self.election, &folder, &self.guard)?;
+        self.controller = Some(controller);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ const PROVIDER_LABELS: &[&str] = &[
 /// Runs the scenario in a world in which nothing of ours is installed yet.
 pub async fn run(world: &mut World) -> Result<()> {
     world.install().await?;
-    world.install_pool().await?;
+    world.install_pool(manifests::hurried).await?;
     manifests::apply(&world.client, manifests::INFLATE).await?;
 
     scale(world, 1).await?;

@@ -1,4 +1,5 @@
-//! The controller dies five times in the middle of a scale-up, and nothing is lost, doubled or leaked.
+//! The controller dies five times in the middle of a scale-up to fifty pods, and nothing is lost, doubled or
+//! leaked. Machines are small, so that there are many launches to die in.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,22 +10,23 @@ use super::facts::{all_running, claims, instances, nothing_left, scale};
 use crate::manifests;
 use crate::world::World;
 
-const PODS: i32 = 50;
-const CRASHES: u32 = 5;
-/// A crash comes at a random moment of this span after the start, so that over runs every step is hit.
-const CRASH_WITHIN_MS: u64 = 4_000;
+const CRASHES: i32 = 5;
+const PODS_PER_STEP: i32 = 10;
+/// A crash comes at a random moment of this span after each step, so that over runs every call is hit.
+const CRASH_WITHIN_MS: u64 = 6_000;
 const WITHIN: Duration = Duration::from_secs(180);
 
 /// Runs the scenario; `seed` decides when the crashes come and is printed, so that a failure can be repeated.
 pub async fn run(world: &mut World, seed: u64) -> Result<()> {
     tracing::info!(seed, "moments of the crashes come from this seed");
     let mut random = fastrand::Rng::with_seed(seed);
+    world.without_election();
     world.install().await?;
-    world.install_pool().await?;
+    world.install_pool(|pool| manifests::hurried(&manifests::small_machines(pool))).await?;
     manifests::apply(&world.client, manifests::INFLATE).await?;
 
-    scale(world, PODS).await?;
     for crash in 1..=CRASHES {
+        scale(world, crash * PODS_PER_STEP).await?;
         let after = Duration::from_millis(random.u64(0..CRASH_WITHIN_MS));
         tokio::time::sleep(after).await;
         world.check_controller()?;
@@ -32,7 +34,7 @@ pub async fn run(world: &mut World, seed: u64) -> Result<()> {
         tracing::info!(crash, ?after, "killed the controller");
         world.start_controller().await?;
     }
-    all_running(world, usize::try_from(PODS)?, WITHIN).await?;
+    all_running(world, usize::try_from(CRASHES * PODS_PER_STEP)?, WITHIN).await?;
     one_instance_per_claim(world).await?;
 
     scale(world, 0).await?;

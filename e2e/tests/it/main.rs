@@ -4,4 +4,5 @@ mod account;
 mod control_plane;
 mod crds;
 mod failures;
+mod scenarios;
 mod wire;

@@ -1,0 +1,77 @@
+//! The scenarios, each in a world of its own: real control plane, emulated account, the built controller.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use karpenter_e2e::cluster::{self, local};
+use karpenter_e2e::scenario;
+use karpenter_e2e::world::{self, Options, World};
+
+/// Where logs and dumps of a scenario stay.
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+async fn world(name: &str) -> World {
+    let folder = folder(name);
+    let options = Options {
+        cluster: cluster::Choice::Local(local::Options {
+            folder: Some(folder.join("control-plane")),
+            binaries: None,
+        }),
+        account: world::moto(folder.join("account")),
+        folder,
+        boot: Duration::from_secs(1),
+    };
+    World::start(options).await.expect("the world starts")
+}
+
+/// Ends the world; panics with what went wrong after keeping what was there.
+async fn judge(world: World, outcome: Result<()>) {
+    if let Err(error) = &outcome {
+        world.dump().await;
+        let folder = world.folder().display().to_string();
+        panic!("{error:#}\nwhat was there is in {folder}");
+    }
+    world.stop().await.expect("everything ends");
+}
+
+/// Scenarios share two cores with each other; one at a time keeps their waits short and their logs readable.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+async fn alone<F: Future<Output = ()>>(scenario: F) {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    scenario.await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bootstrap_is_repeatable_repairs_and_takes_back_only_its_own() {
+    alone(async {
+        let world = world("bootstrap").await;
+        let outcome = scenario::bootstrap::run(&world).await;
+        judge(world, outcome).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_become_nodes_and_disappear_again() {
+    alone(async {
+        let mut world = world("launch").await;
+        let outcome = scenario::launch::run(&mut world).await;
+        judge(world, outcome).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_dies_five_times_loses_and_doubles_nothing() {
+    alone(async {
+        let mut world = world("restart").await;
+        let outcome = scenario::restart::run(&mut world, fastrand::u64(..)).await;
+        judge(world, outcome).await;
+    })
+    .await;
+}
