@@ -4,6 +4,8 @@
 //! file is forgotten, that files stay readable.
 
 mod generate;
+#[cfg(test)]
+mod rights;
 mod tidy;
 
 use std::path::PathBuf;
