@@ -2,6 +2,7 @@
 
 mod account;
 mod cluster;
+mod demo;
 mod prepare;
 mod run;
 mod world;
@@ -25,6 +26,8 @@ enum Command {
     Cluster(cluster::Arguments),
     /// Bring up an emulated AWS account.
     Account(account::Arguments),
+    /// Show pods becoming nodes on a real control plane.
+    Demo(demo::Arguments),
     /// Run one scenario in a world of its own.
     Run(run::Arguments),
 }
@@ -36,6 +39,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Prepare(arguments) => prepare::run(&arguments),
         Command::Cluster(arguments) => runtime.block_on(cluster::run(arguments)),
         Command::Account(arguments) => runtime.block_on(account::run(arguments)),
+        Command::Demo(arguments) => runtime.block_on(demo::run(arguments)),
         Command::Run(arguments) => runtime.block_on(run::run(arguments)),
     }
 }

@@ -35,6 +35,11 @@ const PROVIDER_LABELS: &[&str] = &[
 /// Runs the scenario in a world in which nothing of ours is installed yet.
 pub async fn run(world: &mut World) -> Result<()> {
     world.install().await?;
+    play(world).await
+}
+
+/// The same in a world in which the controller already runs.
+pub async fn play(world: &mut World) -> Result<()> {
     world.install_pool(manifests::hurried).await?;
     manifests::apply(&world.client, manifests::INFLATE).await?;
 

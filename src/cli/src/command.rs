@@ -4,3 +4,4 @@ pub(crate) mod bootstrap;
 pub(crate) mod controller;
 pub(crate) mod crds;
 pub(crate) mod demo;
+pub(crate) mod view;

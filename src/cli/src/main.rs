@@ -9,6 +9,7 @@ mod complaint;
 mod compose;
 mod flags;
 mod timeline;
+mod wall_clock;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,8 @@ enum Command {
     Bootstrap(Box<command::bootstrap::Arguments>),
     /// Print the custom resource definitions, ready for `kubectl apply -f -`
     Crds,
+    /// Follow a cluster: pods that wait, nodes that come and go, and why
+    View(command::view::Arguments),
     /// Watch pods become nodes and disappear again, all in memory
     Demo(command::demo::Arguments),
 }
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Controller(arguments) => command::controller::run(*arguments),
         Command::Bootstrap(arguments) => command::bootstrap::run(*arguments),
         Command::Crds => command::crds::run(),
+        Command::View(arguments) => command::view::run(&arguments),
         Command::Demo(arguments) => command::demo::run(arguments),
     };
     outcome.unwrap_or_else(|error| {

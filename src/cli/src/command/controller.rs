@@ -6,11 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use base64::Engine;
 use clap::Args;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use karpenter_aws_client::{Clients, sdk};
 use karpenter_controllers::Settings;
-use karpenter_model::Clock;
 use karpenter_telemetry::logging;
 use kube::Api;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::compose::{self, Parts};
 use crate::flags::aws::AwsFlags;
 use crate::flags::core::CoreFlags;
+use crate::wall_clock::WallClock;
 
 /// Where a pod finds the authority of its API server.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
@@ -145,15 +144,5 @@ async fn kube_dns_ip(kubernetes: &kube::Client) -> Option<String> {
             tracing::warn!(%error, "cannot read service kube-system/kube-dns, nodes get the default DNS address");
             None
         }
-    }
-}
-
-/// The wall clock, read nowhere else in the product.
-#[derive(Debug)]
-struct WallClock;
-
-impl Clock for WallClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
     }
 }

@@ -1,0 +1,56 @@
+//! `karpenter-e2e demo`: what `karpenter demo` shows, on a real control plane and an emulated or real endpoint.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use karpenter_e2e::controller;
+use karpenter_e2e::scenario::launch;
+use karpenter_e2e::world::World;
+
+use super::world::{AccountChoice, ClusterChoice, options};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Which cluster to show it on.
+    #[arg(long, default_value = "local")]
+    cluster: ClusterChoice,
+    /// Which account to show it in.
+    #[arg(long, default_value = "moto")]
+    aws: AccountChoice,
+    /// Where logs go.
+    #[arg(long, value_name = "FOLDER", default_value = ".cache/demo")]
+    folder: PathBuf,
+}
+
+/// Plays the launch scenario with `karpenter view` telling the story.
+pub(crate) async fn run(arguments: Arguments) -> Result<()> {
+    let mut world = World::start(options(arguments.cluster, arguments.aws, &arguments.folder)?).await?;
+    writeln!(
+        std::io::stdout(),
+        "while this runs: kubectl --kubeconfig {} get nodes",
+        world.kubeconfig().display()
+    )
+    .context("write to standard output")?;
+    let outcome = tokio::select! {
+        outcome = play(&mut world) => outcome,
+        outcome = super::interrupted() => outcome,
+    };
+    world.stop().await?;
+    outcome
+}
+
+async fn play(world: &mut World) -> Result<()> {
+    world.install().await?;
+    let mut story = tokio::process::Command::new(controller::binary()?)
+        .args(["view", "--prices"])
+        .envs(world.environment.variables())
+        .env("KUBECONFIG", world.kubeconfig())
+        .kill_on_drop(true)
+        .spawn()
+        .context("start `karpenter view`")?;
+    let outcome = launch::play(world).await;
+    story.kill().await.context("end `karpenter view`")?;
+    outcome
+}
