@@ -15,6 +15,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use karpenter_api::NodeClaim;
 use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan, show};
 use karpenter_controllers::Settings;
+use karpenter_controllers::settings::{Home, Source};
 use karpenter_model::{Clock, Price};
 use karpenter_playground::{Playground, Speed};
 use karpenter_sim::VirtualClock;
@@ -210,9 +211,9 @@ async fn bootstrap(playground: &Playground, printer: Printer) -> Result<()> {
 /// The defaults, without fixed ports: a demo must not clash with anything.
 fn settings() -> Result<Settings> {
     let given = [("metrics-port", "0"), ("health-probe-port", "0")];
-    Settings::resolve(|flag| {
+    Settings::resolve(Home::Machine, |flag| {
         let found = given.iter().find(|(name, _)| *name == flag.name);
-        found.map(|(_, text)| (*text, karpenter_controllers::settings::Source::Flag))
+        found.map(|(_, text)| (*text, Source::Flag))
     })
     .map_err(|errors| anyhow::anyhow!("{errors:?}"))
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use karpenter_controllers::Settings;
-use karpenter_controllers::settings::{FLAGS, Source};
+use karpenter_controllers::settings::{FLAGS, Home, Source};
 
 const HEADING: &str = "Core settings";
 
@@ -20,7 +20,10 @@ impl CoreFlags {
     /// The settings, or every value that cannot be used, one per line.
     pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
         let given = |name: &str| self.0.get(name).map(|(text, source)| (text.as_str(), *source));
-        Settings::resolve(|flag| given(flag.name)).map_err(|errors| {
+        // Every pod has this variable, and nothing else does.
+        let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let home = if in_pod { Home::Pod } else { Home::Machine };
+        Settings::resolve(home, |flag| given(flag.name)).map_err(|errors| {
             let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
             anyhow::anyhow!("{}", lines.join("\n       "))
         })
