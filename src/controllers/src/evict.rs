@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::Eviction;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, DeleteOptions, ObjectMeta};
 use karpenter_lifecycle::eviction::{self, Answer, DrainReason, Meaning};
 use karpenter_lifecycle::step::PodRef;
 use karpenter_model::{ConditionType, NodeName};
-use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
+use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ApiFailure;
@@ -69,15 +72,7 @@ impl Evictions {
         if !self.lock().contains(&pod) {
             return Ok(Done::idle());
         }
-        let params = EvictParams {
-            delete_options: Some(DeleteParams {
-                preconditions: Some(Preconditions { uid: Some(pod.uid.to_string()), resource_version: None }),
-                ..DeleteParams::default()
-            }),
-            ..EvictParams::default()
-        };
-        let pods: Api<Pod> = Api::namespaced(context.client.clone(), pod.key.namespace.as_str());
-        let result = pods.evict(pod.key.name.as_str(), &params).await;
+        let result = ask(&context, &pod).await;
         let (answer, code) = match &result {
             Ok(_) => (Answer::Accepted, Some(200)),
             Err(kube::Error::Api(status)) => {
@@ -120,6 +115,29 @@ impl Evictions {
     }
 }
 
+/// Asks the API server to evict this pod and no other of its name.
+async fn ask(context: &Context, pod: &PodRef) -> Result<(), kube::Error> {
+    let pods: Api<Pod> = Api::namespaced(context.client.clone(), pod.key.namespace.as_str());
+    let eviction = Eviction {
+        metadata: ObjectMeta {
+            name: Some(pod.key.name.to_string()),
+            namespace: Some(pod.key.namespace.to_string()),
+            ..ObjectMeta::default()
+        },
+        delete_options: Some(DeleteOptions {
+            preconditions: Some(meta::Preconditions {
+                uid: Some(pod.uid.to_string()),
+                ..meta::Preconditions::default()
+            }),
+            ..DeleteOptions::default()
+        }),
+    };
+    // Not `Api::evict`: it spells the options `delete_options`, which the API server ignores.
+    let answer: Result<Value, _> =
+        pods.create_subresource("eviction", pod.key.name.as_str(), &PostParams::default(), &eviction).await;
+    answer.map(drop)
+}
+
 /// Why the node is drained; nothing when node or claim is no longer known.
 fn drain_reason(context: &Context, node: &NodeName) -> Option<DrainReason> {
     let node = context.view.node(node)?;
@@ -147,3 +165,6 @@ pub(crate) async fn delete_pod(context: &Context, pod: &PodRef, grace: Duration)
 fn failed(verb: &'static str, pod: &PodRef, source: kube::Error) -> Error {
     Error::Kube { verb, kind: "Pod".to_owned(), name: pod.key.to_string(), source: ApiFailure(source) }
 }
+
+#[cfg(test)]
+mod tests;

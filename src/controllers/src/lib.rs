@@ -11,6 +11,8 @@ mod context;
 mod disruption;
 mod error;
 mod evict;
+#[cfg(test)]
+mod fixture;
 mod garbage;
 mod hydration;
 mod instance_types;

@@ -1,7 +1,7 @@
 //! The two HTTP endpoints of the process: metrics, and health probes.
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,10 +35,10 @@ impl Readiness {
 /// Why an endpoint is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    #[error("cannot listen on port {port} for {endpoint}; stop what uses it or set flag `--{flag}`")]
+    #[error("cannot listen on {address} for {endpoint}; stop what uses it or set flag `--{flag}`")]
     Bind {
         endpoint: &'static str,
-        port: u16,
+        address: SocketAddr,
         flag: &'static str,
         #[source]
         source: io::Error,
@@ -51,15 +51,17 @@ pub enum ServerError {
     },
 }
 
-/// Serves metrics and probes on the configured ports of every address until `shutdown`. Port 0 leaves an endpoint out.
+/// Serves metrics and probes on the configured address and ports until `shutdown`. Port 0 leaves an endpoint out.
 pub async fn run(
     settings: &Settings,
     metrics: Arc<Metrics>,
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> Result<(), ServerError> {
-    let metrics_listener = bind("metrics", settings.metrics_port, "metrics-port").await?;
-    let probe_listener = bind("health probes", settings.health_probe_port, "health-probe-port").await?;
+    let metrics_listener =
+        bind("metrics", settings.bind_address, settings.metrics_port, "metrics-port").await?;
+    let probe_listener =
+        bind("health probes", settings.bind_address, settings.health_probe_port, "health-probe-port").await?;
     let metrics = serve("metrics", metrics_listener, metrics_routes(metrics), shutdown.clone());
     let probes = serve("health probes", probe_listener, probe_routes(readiness), shutdown);
     tokio::try_join!(metrics, probes).map(|((), ())| ())
@@ -87,19 +89,22 @@ pub fn probe_routes(readiness: Readiness) -> Router {
 
 async fn bind(
     endpoint: &'static str,
+    address: IpAddr,
     port: u16,
     flag: &'static str,
 ) -> Result<Option<TcpListener>, ServerError> {
     if port == 0 {
         return Ok(None);
     }
-    // One socket for IPv6 and IPv4; machines without IPv6 get IPv4 alone.
-    let every_address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let bound = match TcpListener::bind(every_address).await {
-        Ok(listener) => Ok(listener),
-        Err(_no_ipv6) => TcpListener::bind(SocketAddr::from(([0, 0, 0, 0], port))).await,
+    let address = SocketAddr::from((address, port));
+    let bound = match TcpListener::bind(address).await {
+        // `::` is one socket for IPv6 and IPv4; machines without IPv6 get IPv4 alone.
+        Err(_no_ipv6) if address.ip() == Ipv6Addr::UNSPECIFIED => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+        }
+        bound => bound,
     };
-    bound.map(Some).map_err(|source| ServerError::Bind { endpoint, port, flag, source })
+    bound.map(Some).map_err(|source| ServerError::Bind { endpoint, address, flag, source })
 }
 
 async fn serve(
@@ -116,4 +121,25 @@ async fn serve(
         .with_graceful_shutdown(shutdown.cancelled_owned())
         .await
         .map_err(|source| ServerError::Serve { endpoint, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn listens_where_it_is_told_and_says_where_it_could_not() {
+        let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
+        assert!(bind("metrics", loopback, 0, "metrics-port").await.unwrap().is_none());
+        let taken = TcpListener::bind((loopback, 0)).await.unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = bind("metrics", loopback, port, "metrics-port").await.unwrap_err();
+        let want = format!(
+            "cannot listen on 127.0.0.1:{port} for metrics; stop what uses it or set flag `--metrics-port`"
+        );
+        assert_eq!(error.to_string(), want);
+        drop(taken);
+        let listener = bind("metrics", loopback, port, "metrics-port").await.unwrap().unwrap();
+        assert_eq!(listener.local_addr().unwrap(), SocketAddr::from((loopback, port)));
+    }
 }

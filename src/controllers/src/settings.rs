@@ -8,6 +8,7 @@ mod error;
 mod flag;
 mod read;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct Settings {
     pub metrics_port: u16,
     /// Port of `/healthz` and `/readyz`.
     pub health_probe_port: u16,
+    /// Address both listen on; an unspecified one is every address.
+    pub bind_address: IpAddr,
     /// Sustained Kubernetes requests per second.
     pub kube_client_qps: u32,
     /// Kubernetes requests that may be made at once above the sustained rate.
@@ -59,10 +62,29 @@ pub struct LeaderElection {
     pub namespace: Option<String>,
 }
 
+/// Where the process runs, which decides who may reach it unless a setting says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// In a pod: the kubelet probes it and Prometheus scrapes it at the address of the pod.
+    Pod,
+    /// On somebody's machine, where nobody else has business with it.
+    Machine,
+}
+
+impl Home {
+    fn bind_address(self) -> IpAddr {
+        match self {
+            Self::Pod => Ipv6Addr::UNSPECIFIED.into(),
+            Self::Machine => Ipv4Addr::LOCALHOST.into(),
+        }
+    }
+}
+
 impl Settings {
     /// Resolves every setting. `given` answers with the text and its origin when a flag or variable is set; the
     /// flag wins over the variable, which is the caller's part. All wrong values are reported together.
     pub fn resolve<'a>(
+        home: Home,
         given: impl Fn(&Flag) -> Option<(&'a str, Source)>,
     ) -> Result<Self, Vec<SettingError>> {
         let mut reader = Reader::new(given);
@@ -84,6 +106,7 @@ impl Settings {
             }),
             metrics_port: reader.number("metrics-port"),
             health_probe_port: reader.number("health-probe-port"),
+            bind_address: reader.address("bind-address").unwrap_or_else(|| home.bind_address()),
             kube_client_qps: reader.number("kube-client-qps"),
             kube_client_burst: reader.number("kube-client-burst"),
             leader_election: LeaderElection {
@@ -121,7 +144,7 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self::resolve(|_| None).expect("invariant: every default is valid, checked by a test")
+        Self::resolve(Home::Machine, |_| None).expect("invariant: every default is valid, checked by a test")
     }
 }
 

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_lifecycle::entry::{self, Way};
 use karpenter_lifecycle::step::Step;
 use karpenter_lifecycle::{finalize, hydration, initialization, launch, liveness, registration};
-use karpenter_model::{Claim, ClaimName, NodeObject, label};
+use karpenter_model::{Claim, ClaimName, NodeObject};
 use karpenter_telemetry::observe::step;
 use tokio_util::sync::CancellationToken;
 
@@ -50,25 +51,28 @@ pub(crate) fn settled(result: Result<Done, Error>) -> Result<Done, Error> {
 
 async fn reconcile(context: &Context, evictions: &Evictions, name: &ClaimName) -> Result<Done, Error> {
     let Some(known) = context.view.claim(name) else { return Ok(Done::idle()) };
-    if !context.manages(&known.model.node_class) {
+    let way = entry::way(&known.model, |class| context.manages(class));
+    if way == Way::Ignored {
         return Ok(Done::idle());
     }
     let mut pass = Pass::over_claim(context, NAME, evictions, Arc::clone(&known.object));
-    if known.model.deletion.is_some() {
-        let claim = pass.claim().unwrap_or_else(|| (*known.model).clone());
-        let nodes = nodes_of(context, &claim);
-        step("finalize", pass.carry_out(finalize::step(&claim, &borrowed(&nodes), context.now()))).await?;
-        return pass.finish().await;
+    let mut errors = Vec::new();
+    match way {
+        Way::Ignored => {}
+        Way::Finalize => {
+            let claim = pass.claim().unwrap_or_else(|| (*known.model).clone());
+            let nodes = nodes_of(context, &claim);
+            step("finalize", pass.carry_out(finalize::step(&claim, &borrowed(&nodes), context.now())))
+                .await?;
+        }
+        // The stored finalizer comes back as an event.
+        Way::Prepare(wanted) => step("finalizer", pass.carry_out(wanted)).await?,
+        Way::Live => {
+            pass.open_conditions();
+            errors = stages(context, &mut pass).await;
+        }
     }
-    if !known.model.finalizers.iter().any(|one| one == label::TERMINATION_FINALIZER) {
-        // Nothing may be launched for a claim that could vanish without being finalized.
-        step("finalizer", pass.carry_out(Step::of([karpenter_lifecycle::step::Effect::AddFinalizer])))
-            .await?;
-    }
-    pass.open_conditions();
-    let errors = stages(context, &mut pass).await;
-    let finished = pass.finish().await;
-    match finished {
+    match pass.finish().await {
         Ok(done) => Error::combined(errors).map(|()| done),
         Err(error) => Error::combined(errors.into_iter().chain([error]).collect()).map(|()| Done::idle()),
     }

@@ -30,6 +30,13 @@ pub const FLAGS: &[Flag] = &[
     flag("karpenter-service", "KARPENTER_SERVICE", "", "Accepted for compatibility and ignored"),
     flag("metrics-port", "METRICS_PORT", "8080", "Port of the metrics endpoint"),
     flag("health-probe-port", "HEALTH_PROBE_PORT", "8081", "Port of the health probes"),
+    flag(
+        "bind-address",
+        "BIND_ADDRESS",
+        "",
+        "Address that metrics and health probes listen on; 0.0.0.0 or :: is every address, empty is every \
+         address in a pod and loopback elsewhere; not in the reference",
+    ),
     flag("kube-client-qps", "KUBE_CLIENT_QPS", "200", "Sustained Kubernetes requests per second"),
     flag("kube-client-burst", "KUBE_CLIENT_BURST", "300", "Kubernetes requests allowed at once"),
     switch("enable-profiling", "ENABLE_PROFILING", "false", "Accepted for compatibility and ignored"),

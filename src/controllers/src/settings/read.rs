@@ -1,5 +1,6 @@
 //! Turns the texts of flags into types and collects everything that is wrong.
 
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -54,6 +55,13 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         self.read(name, &names.join(" or "), |text, _| {
             choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
+        })
+    }
+
+    /// An IP address; `None` when it is left empty.
+    pub(super) fn address(&mut self, name: &str) -> Option<IpAddr> {
+        self.read(name, "an IP address, such as 127.0.0.1, 0.0.0.0 or ::", |text, _| {
+            if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
         })
     }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use karpenter_model::settings::PreferencePolicy;
 use karpenter_telemetry::logging::{Level, Output};
 
-use super::{FLAGS, SettingError, Settings, Source};
+use super::{FLAGS, Home, SettingError, Settings, Source};
 
 fn resolve(given: &[(&'static str, &'static str)], source: Source) -> Result<Settings, Vec<SettingError>> {
     let given: BTreeMap<&str, &str> = given.iter().copied().collect();
-    Settings::resolve(|flag| given.get(flag.name).map(|value| (*value, source)))
+    Settings::resolve(Home::Machine, |flag| given.get(flag.name).map(|value| (*value, source)))
 }
 
 #[test]
@@ -32,6 +32,11 @@ fn defaults_are_those_of_the_reference() {
 fn a_wrong_value_names_flag_value_and_what_is_allowed() {
     let table = [
         ("metrics-port", "70000", "flag `--metrics-port` is `70000`; use a port, 0 to 65535"),
+        (
+            "bind-address",
+            "localhost",
+            "flag `--bind-address` is `localhost`; use an IP address, such as 127.0.0.1, 0.0.0.0 or ::",
+        ),
         ("log-level", "loud", "flag `--log-level` is `loud`; use debug, info, warn or error"),
         ("preference-policy", "respect", "flag `--preference-policy` is `respect`; use Respect or Ignore"),
         (
@@ -111,4 +116,19 @@ fn flags_and_variables_have_the_same_words() {
     for flag in FLAGS {
         assert_eq!(flag.env, flag.name.replace('-', "_").to_uppercase());
     }
+}
+
+#[test]
+fn only_a_pod_listens_beyond_loopback_unless_told() {
+    let address = |home, given: Option<&'static str>| {
+        let answer = |flag: &super::Flag| {
+            given.filter(|_| flag.name == "bind-address").map(|text| (text, Source::Environment))
+        };
+        Settings::resolve(home, answer).unwrap().bind_address.to_string()
+    };
+    assert_eq!(address(Home::Machine, None), "127.0.0.1");
+    assert_eq!(address(Home::Pod, None), "::");
+    assert_eq!(address(Home::Pod, Some("")), "::");
+    assert_eq!(address(Home::Pod, Some("127.0.0.1")), "127.0.0.1");
+    assert_eq!(address(Home::Machine, Some("0.0.0.0")), "0.0.0.0");
 }

@@ -1,0 +1,46 @@
+//! Nobody is evicted in place of somebody else.
+
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_lifecycle::step::PodRef;
+use karpenter_model::{NodeName, PodKey};
+use kube::ResourceExt;
+use kube::api::Api;
+use serde_json::json;
+
+use super::{Evictions, Key};
+use crate::fixture::World;
+
+async fn evicted(of_uid: impl FnOnce(&str) -> String) -> (World, bool) {
+    let world = World::new();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n", "terminationGracePeriodSeconds": 0},
+    });
+    world.server.load(&pod).unwrap();
+    let pods: Api<Pod> = Api::namespaced(world.context.client.clone(), "default");
+    let uid = of_uid(&pods.get("web").await.unwrap().uid().unwrap());
+    let pod = PodRef { key: PodKey::new("default", "web"), uid: uid.as_str().into() };
+    let (evictions, _work) = Evictions::new();
+    let node: NodeName = "n".into();
+    evictions.add(&world.context, &pod, &node);
+    evictions.clone().evict(world.context.clone(), Key(pod.clone(), node)).await.unwrap();
+    assert!(!evictions.lock().contains(&pod), "done with it either way");
+    let left =
+        pods.get_opt("web").await.unwrap().is_some_and(|pod| pod.metadata.deletion_timestamp.is_none());
+    (world, !left)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_created_anew_under_the_same_name_stays() {
+    let (world, gone) = evicted(|_| "of-the-pod-before".to_owned()).await;
+    assert!(!gone);
+    assert_eq!(world.context.metrics.pods.eviction_requests_total.value(["409"]), 1);
+    assert!(world.events.messages("Evicted").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pod_that_was_meant_goes() {
+    let (world, gone) = evicted(ToOwned::to_owned).await;
+    assert!(gone);
+    assert_eq!(world.context.metrics.pods.eviction_requests_total.value(["200"]), 1);
+}

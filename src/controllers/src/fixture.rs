@@ -1,0 +1,45 @@
+//! Surroundings for unit tests: an API server and a cloud in memory, events kept.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_cloud::Provider;
+use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
+use karpenter_model::Clock;
+use karpenter_sim::VirtualClock;
+use karpenter_sim::apiserver::ApiServer;
+use karpenter_telemetry::events::{MemorySink, Recorder};
+use karpenter_telemetry::metrics::Metrics;
+
+use crate::{Context, Settings, View};
+
+/// A context and what is behind it.
+pub(crate) struct World {
+    pub(crate) context: Context,
+    pub(crate) server: ApiServer,
+    pub(crate) events: MemorySink,
+}
+
+impl World {
+    /// An empty cluster at the epoch.
+    pub(crate) fn new() -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(Timestamp::UNIX_EPOCH));
+        let account = Account::new(Arc::clone(&clock), Options::default());
+        let provider = MemoryProvider::new(account, Arc::new(Catalogue::small(&["zone-a"])));
+        let settings = Arc::new(Settings::default());
+        let decisions = Arc::clone(&settings.decisions);
+        let view = View::new(decisions, provider.label_registry(), provider.node_class_kinds());
+        let server = ApiServer::new(Arc::clone(&clock));
+        let (events, time) = (MemorySink::default(), Arc::clone(&clock));
+        let context = Context {
+            client: server.client(),
+            provider: Arc::new(provider),
+            clock,
+            settings,
+            recorder: Arc::new(Recorder::new(events.clone(), move || time.now())),
+            metrics: Arc::new(Metrics::new()),
+            view: Arc::new(view),
+        };
+        Self { context, server, events }
+    }
+}
