@@ -63,11 +63,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     runtime.block_on(async {
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();
+        let story = async { Demo::start(&folder, &mut tasks, &shutdown).await?.play(arguments.stay).await };
         let outcome = tokio::select! {
-            outcome = Demo::start(&folder, &mut tasks, &shutdown) => match outcome {
-                Ok(demo) => demo.play(arguments.stay).await,
-                Err(error) => Err(error),
-            },
+            outcome = story => outcome,
             _ = tokio::signal::ctrl_c() => Ok(()),
         };
         shutdown.cancel();
