@@ -37,6 +37,10 @@ pub enum Rule {
     PodAffinity,
     /// A hard topology spread constraint does not hold.
     Spread,
+    /// A volume of a pod cannot be attached where the pod goes.
+    Volume,
+    /// A reservation is promised more often than it has instances.
+    Reservation,
     /// A placed pod needs something plans do not provide yet.
     Unmodelled,
     /// A pool overruns its limits.

@@ -34,6 +34,8 @@ pub fn audit(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     let places = places::Places::new(&world, plan);
     rules::spread::check(&world, &places, &mut findings);
     rules::pod_affinity::check(&world, &places, &mut findings);
+    rules::volumes::check(&world, plan, &mut findings);
+    rules::reservations::check(&world, plan, &mut findings);
     rules::limits::check(&world, plan, &mut findings);
     rules::removals::check(&world, plan, &mut findings);
     rules::budgets::check(&world, plan, &mut findings);

@@ -11,6 +11,8 @@ pub(crate) mod pod_affinity;
 pub(crate) mod ports;
 pub(crate) mod removals;
 pub(crate) mod requirements;
+pub(crate) mod reservations;
 pub(crate) mod spread;
 pub(crate) mod taints;
 pub(crate) mod template;
+pub(crate) mod volumes;

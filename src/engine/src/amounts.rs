@@ -9,6 +9,10 @@ pub(crate) struct ResourceIndex {
     names: IndexSet<ResourceName>,
 }
 
+/// Number of a resource name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ResourceId(usize);
+
 /// Amounts in nano units by resource index; missing entries at the end are zero.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Amounts(Vec<i128>);
@@ -18,16 +22,24 @@ impl ResourceIndex {
     pub(crate) fn amounts(&mut self, resources: &Resources) -> Amounts {
         let mut dense = Vec::new();
         for (name, quantity) in resources.iter() {
-            let index = self
-                .names
-                .get_index_of(name.as_str())
-                .unwrap_or_else(|| self.names.insert_full(name.clone()).0);
+            let ResourceId(index) = self.id(name);
             if dense.len() <= index {
                 dense.resize(index + 1, 0);
             }
             dense[index] = quantity.nanos();
         }
         Amounts(dense)
+    }
+
+    /// The number of `name`, learning it if it is new.
+    pub(crate) fn id(&mut self, name: &ResourceName) -> ResourceId {
+        let known = self.names.get_index_of(name.as_str());
+        ResourceId(known.unwrap_or_else(|| self.names.insert_full(name.clone()).0))
+    }
+
+    /// The name of resource `index`.
+    pub(crate) fn name(&self, index: usize) -> Option<&ResourceName> {
+        self.names.get_index(index)
     }
 
     /// Number of resources seen so far.
@@ -45,6 +57,14 @@ impl Amounts {
     /// Amounts with their index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, i128)> {
         self.0.iter().copied().enumerate()
+    }
+
+    /// Adds one unit of `resource`.
+    pub(crate) fn add_one(&mut self, ResourceId(index): ResourceId) {
+        if self.0.len() <= index {
+            self.0.resize(index + 1, 0);
+        }
+        self.0[index] = self.0[index].saturating_add(Quantity::ONE.nanos());
     }
 
     /// Adds `other`.

@@ -6,14 +6,15 @@
 
 mod fit;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use karpenter_model::{InstanceType, Offering, Resources};
+use karpenter_model::{CapacityType, InstanceType, Offering, Reservation, ReservationId, Resources};
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
+use crate::place::volumes::Volumes;
 use crate::rules::{KeyId, RuleId, RuleSetId, Rules};
 use fit::FitTables;
 
@@ -54,6 +55,9 @@ pub(crate) struct Catalogue<'a> {
     shapes: Vec<Shape<'a>>,
     offerings: Vec<&'a Offering>,
     fit: FitTables,
+    allocatable: Vec<Amounts>,
+    /// Offerings out of a reservation, with the shape they belong to.
+    reserved: Vec<(usize, usize, &'a Reservation)>,
     shape_keys: BTreeMap<KeyId, KeyTable>,
     offering_keys: BTreeMap<KeyId, KeyTable>,
     shape_rules: BTreeMap<RuleId, Bits>,
@@ -65,6 +69,7 @@ impl<'a> Catalogue<'a> {
     /// Indexes `types`.
     pub(crate) fn new(
         types: &'a [Arc<InstanceType>],
+        volumes: &Volumes<'_>,
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
     ) -> Self {
@@ -75,7 +80,8 @@ impl<'a> Catalogue<'a> {
             for group in groups(instance_type) {
                 let start = offerings.len();
                 offerings.extend(group.offerings);
-                allocatable.push(resources.amounts(&group.allocatable));
+                let complete = volumes.estimate(&instance_type.name, &group.allocatable);
+                allocatable.push(resources.amounts(&complete));
                 let capacity = group.capacity;
                 shapes.push(Shape { instance_type, capacity, offerings: start..offerings.len() });
             }
@@ -83,8 +89,31 @@ impl<'a> Catalogue<'a> {
         let shape_keys = tables(shapes.iter().map(|shape| &shape.instance_type.requirements), rules);
         let offering_keys = tables(offerings.iter().map(|offering| &offering.requirements), rules);
         let fit = FitTables::new(&allocatable, resources.len());
+        let of_shape = |(number, shape): (usize, &Shape<'a>)| {
+            let reserved = shape.offerings.clone().filter_map(|offering| {
+                let reservation = offerings[offering].reservation.as_ref()?;
+                (offerings[offering].capacity_type == CapacityType::Reserved).then_some((
+                    offering,
+                    number,
+                    reservation,
+                ))
+            });
+            reserved.collect::<Vec<_>>()
+        };
+        let reserved = shapes.iter().enumerate().flat_map(of_shape).collect();
         let (shape_rules, offering_rules, masks) = Default::default();
-        Self { shapes, offerings, fit, shape_keys, offering_keys, shape_rules, offering_rules, masks }
+        Self {
+            shapes,
+            offerings,
+            fit,
+            allocatable,
+            reserved,
+            shape_keys,
+            offering_keys,
+            shape_rules,
+            offering_rules,
+            masks,
+        }
     }
 
     /// The shape at `index`.
@@ -95,6 +124,30 @@ impl<'a> Catalogue<'a> {
     /// Number of shapes.
     pub(crate) fn len(&self) -> usize {
         self.shapes.len()
+    }
+
+    /// What pods and daemons may use of shape `index`.
+    pub(crate) fn allocatable(&self, index: usize) -> &Amounts {
+        &self.allocatable[index]
+    }
+
+    /// Every reservation behind an available offering.
+    pub(crate) fn reservations(&self) -> impl Iterator<Item = &'a Reservation> {
+        self.reserved.iter().map(|(_, _, reservation)| *reservation)
+    }
+
+    /// Reservations behind available offerings of `shapes` that `mask` leaves.
+    pub(crate) fn reservations_of(&self, shapes: &Bits, mask: &Mask) -> BTreeSet<ReservationId> {
+        let left = self
+            .reserved
+            .iter()
+            .filter(|(offering, shape, _)| shapes.contains(*shape) && mask.matching.contains(*offering));
+        left.map(|(_, _, reservation)| reservation.id.clone()).collect()
+    }
+
+    /// Whether there are reservations at all.
+    pub(crate) fn has_reservations(&self) -> bool {
+        !self.reserved.is_empty()
     }
 
     /// Shapes that can hold `request`.

@@ -3,7 +3,9 @@
 
 mod bin;
 pub(crate) mod class;
+mod conjunction;
 mod constraint;
+mod default_spread;
 mod existing;
 mod materialise;
 mod pool;
@@ -11,8 +13,10 @@ mod queue;
 mod refusal;
 mod reject;
 mod relax;
+mod reservations;
 mod solve;
 mod topology;
+pub(crate) mod volumes;
 
 use std::collections::BTreeMap;
 

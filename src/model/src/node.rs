@@ -3,13 +3,16 @@
 //! The fields hold what each object says; the methods are the merged views. A machine without `name` has no
 //! Node yet, one without `claim` is not managed by us.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use crate::claim::Claim;
 use crate::condition::ConditionType;
-use crate::id::{CapacityType, InstanceTypeName, LabelValue, NodeId, NodeName, PoolName, ProviderId, Zone};
+use crate::id::{
+    CapacityType, DriverName, InstanceTypeName, LabelValue, NodeId, NodeName, PoolName, ProviderId, Zone,
+};
 use crate::label::{self, Annotations, Labels};
 use crate::pod::Pod;
 use crate::quantity::Quantity;
@@ -47,6 +50,8 @@ pub struct Node {
     pub marked_for_deletion: bool,
     /// A pod was promised a place here until then.
     pub nominated_until: Option<Timestamp>,
+    /// Most volumes of a CSI driver it can attach, from `CSINode`; drivers without an entry have no limit.
+    pub attach_limits: BTreeMap<DriverName, u32>,
     /// Pods bound to it, terminal ones left out, in key order.
     pub pods: Vec<Arc<Pod>>,
 }
@@ -69,6 +74,7 @@ impl Node {
             deletion: None,
             marked_for_deletion: false,
             nominated_until: None,
+            attach_limits: BTreeMap::new(),
             pods: Vec::new(),
         }
     }

@@ -56,6 +56,11 @@ impl Quantity {
         Self { nanos: units as i128 * UNIT, notation: Notation::Decimal }
     }
 
+    /// `nanos` billionths of a unit, written in decimal.
+    pub const fn from_nanos(nanos: i128) -> Self {
+        Self { nanos, notation: Notation::Decimal }
+    }
+
     /// `bytes` bytes, written in powers of 1024.
     pub const fn from_bytes(bytes: i64) -> Self {
         Self { nanos: bytes as i128 * UNIT, notation: Notation::Binary }

@@ -145,6 +145,8 @@ reason_codes! {
     HostPort: "host port is in use";
     /// A topology spread constraint, affinity or anti-affinity rule.
     Topology: "topology rule is not met";
+    /// Volumes of the pod cannot be attached where the pool launches.
+    VolumeTopology: "volumes of the pod cannot be attached here";
     /// Compatible reservations exist but are used up in this pass.
     Reservation: "compatible reservations are in use";
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::affinity::WhenUnsatisfiable;
+use crate::id::LabelKey;
+
 /// Whether preferences are tried before they are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum PreferencePolicy {
@@ -20,6 +23,28 @@ pub enum MinValuesPolicy {
     Strict,
     /// The number is lowered to what can be had, for new claims.
     BestEffort,
+}
+
+/// What happens when every reservation a pod could use is taken in this pass (spec core-scheduling 17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum ReservationPolicy {
+    /// The pod waits for the next pass. For provisioning.
+    #[default]
+    Strict,
+    /// Other capacity will do. For simulations of disruption.
+    Fallback,
+}
+
+/// A topology spread that pods without one of their own get (the `defaultConstraints` of the Kubernetes
+/// scheduler).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefaultSpread {
+    /// Label whose values are the domains.
+    pub topology_key: LabelKey,
+    /// Largest difference between domains, at least 1.
+    pub max_skew: u32,
+    /// Hard or soft.
+    pub when_unsatisfiable: WhenUnsatisfiable,
 }
 
 /// Feature gates (spec core-disruption 0.3).
@@ -64,6 +89,10 @@ pub struct Settings {
     pub preference_policy: PreferencePolicy,
     /// `minValues`.
     pub min_values_policy: MinValuesPolicy,
+    /// Reservations that are used up.
+    pub reservation_policy: ReservationPolicy,
+    /// What the scheduler of the cluster spreads by default; empty, as the reference assumes, unless opted in.
+    pub default_spread: Vec<DefaultSpread>,
     /// Pods with resource claims are refused.
     pub ignore_dra_requests: bool,
     /// Feature gates.
@@ -79,6 +108,8 @@ impl Default for Settings {
             batch_idle: Duration::from_secs(1),
             preference_policy: PreferencePolicy::default(),
             min_values_policy: MinValuesPolicy::default(),
+            reservation_policy: ReservationPolicy::default(),
+            default_spread: Vec::new(),
             ignore_dra_requests: true,
             gates: FeatureGates::default(),
             default_termination_grace_period: None,

@@ -1,7 +1,13 @@
 //! Persistent volumes of pods, resolved to what placement needs (spec core-scheduling 19).
 
+pub mod resolve;
+
 use crate::id::{DriverName, VolumeClaimName};
 use crate::requirement::Expression;
+
+/// Prefix of the capacity entry with which an instance type says how many volumes of a CSI driver it can
+/// attach; the name of the driver follows.
+pub const ATTACHABLE_PREFIX: &str = "attachable-volumes-csi-";
 
 /// A persistent volume claim a pod mounts; for a generic ephemeral volume the name is `<pod>-<volume>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

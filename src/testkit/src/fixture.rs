@@ -7,7 +7,8 @@
 //! pool   web types=m5.* weight=10 limit=cpu=10 require=zone:In:a,b taint=team=a:NoSchedule
 //! node   n1 pool=web type=m5.large zone=a capacity=spot age=2h
 //! daemon logs cpu=100m mem=100Mi
-//! pod    api-{1..3} cpu=500m on=n1
+//! pod    api-{1..3} cpu=500m on=n1 volume=data
+//! volume data driver=ebs.csi.aws.com at=zone:In:a
 //! ```
 //!
 //! Options repeat where a list makes sense. The short label keys `zone`, `arch`, `os`, `type`, `capacity`,
@@ -22,8 +23,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::settings::{MinValuesPolicy, PreferencePolicy};
-use karpenter_model::{InstanceType, Node, Pod, Settings, Snapshot};
+use karpenter_model::settings::{MinValuesPolicy, PreferencePolicy, ReservationPolicy};
+use karpenter_model::{InstanceType, LabelRegistry, Node, Pod, Settings, Snapshot};
 
 pub use line::Line;
 
@@ -52,13 +53,24 @@ struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            snapshot: Snapshot::empty(instant(NOON)),
+            snapshot: Snapshot { registry: Arc::new(registry()), ..Snapshot::empty(instant(NOON)) },
             settings: Settings::default(),
             types: Vec::new(),
             nodes: Vec::new(),
             bound: BTreeMap::new(),
         }
     }
+}
+
+/// Label key that carries the reservation id of reserved machines.
+pub const RESERVATION_ID: &str = "karpenter.test.sh/reservation-id";
+
+/// What every cloud shares, and reservations.
+fn registry() -> LabelRegistry {
+    let mut registry = LabelRegistry::core();
+    registry.well_known.insert(RESERVATION_ID.into());
+    registry.reservation_id = Some(RESERVATION_ID.into());
+    registry
 }
 
 fn instant(text: &str) -> Timestamp {
@@ -78,6 +90,14 @@ impl Builder {
             }
             "daemon" => self.snapshot.daemons.push(Arc::new(workload::daemon(line, self.snapshot.now))),
             "pod" => self.pod(line),
+            "volume" => {
+                let (key, volume) = workload::volume(line);
+                self.snapshot.volumes.insert(key, Arc::new(volume));
+            }
+            "namespace" => {
+                let labels = line.labels("label").into_iter().collect();
+                self.snapshot.namespaces.insert(line.name.as_str().into(), labels);
+            }
             "pdb" => self.snapshot.budgets.push(Arc::new(workload::disruption_budget(line))),
             kind => panic!("unknown kind `{kind}` in `{line}`"),
         }
@@ -98,6 +118,11 @@ impl Builder {
                 ("min-values", "best-effort") => {
                     self.settings.min_values_policy = MinValuesPolicy::BestEffort;
                 }
+                ("reservations", "fallback") => {
+                    self.settings.reservation_policy = ReservationPolicy::Fallback;
+                }
+                ("reservations", "off") => self.settings.gates.reserved_capacity = false,
+                ("spread", text) => self.settings.default_spread.push(workload::default_spread(text)),
                 ("revision", number) => self.snapshot.revision = number.parse().unwrap_or_default(),
                 _ => panic!("unknown setting in `{line}`"),
             }

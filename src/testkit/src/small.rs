@@ -41,6 +41,46 @@ pub fn social_text(seed: u64) -> String {
     text
 }
 
+/// The world of `seed` with pods that mount volumes and types with reserved capacity.
+pub fn attached(seed: u64) -> Snapshot {
+    fixture::snapshot(&attached_text(seed))
+}
+
+/// The text of [`attached`].
+pub fn attached_text(seed: u64) -> String {
+    let rng = &mut Rng::with_seed(seed ^ 0x5eed);
+    let mut text = String::new();
+    if rng.u8(0..5) == 0 {
+        text.push_str("set reservations=fallback\n");
+    }
+    for line in self::text(seed).lines() {
+        text.push_str(line);
+        if line.starts_with("type ") {
+            some(&mut text, rng, &[" reserved=r1/1/a", " reserved=r2/2/b", " reserved=r1/1/b"]);
+        }
+        if line.starts_with("node ") {
+            some(&mut text, rng, &[" attach=d=1", " attach=e=2"]);
+        }
+        if line.starts_with("pod w") || line.starts_with("pod bound") {
+            some(&mut text, rng, &[" volume=v0", " volume=v1", " volume=v2"]);
+        }
+        text.push('\n');
+    }
+    for index in 0..3 {
+        let _ = write!(text, "volume v{index}");
+        one(&mut text, rng, &[" driver=d", " driver=d", " driver=e", ""]);
+        one(&mut text, rng, &["", " at=zone:In:a", " at=zone:In:a,b", " at=zone:In:a at=zone:In:b"]);
+        one(&mut text, rng, &["", "", "", " at=zone:In:b&gen:In:5", " problem=lost"]);
+        text.push('\n');
+    }
+    let zone = ["a", "b"][rng.usize(0..2)];
+    let _ = writeln!(text, "volume own-{{1..4}} driver=d at=zone:In:{zone}");
+    for index in 1..=4 {
+        let _ = writeln!(text, "pod own-{index} cpu=100m volume=own-{index}");
+    }
+    text
+}
+
 /// The same world as scenario text, to be pasted into a scenario file.
 pub fn text(seed: u64) -> String {
     let rng = &mut Rng::with_seed(seed);

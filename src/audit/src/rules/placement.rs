@@ -39,12 +39,6 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
 
 /// Something `pod` needs that plans do not provide yet, so that it must not be placed.
 fn unmodelled(world: &World<'_>, pod: &Pod) -> Option<&'static str> {
-    if pod.has_resource_claims && world.snapshot.settings.ignore_dra_requests {
-        return Some("uses resource claims");
-    }
-    let bound = pod.volumes.iter().any(|claim| {
-        let volume = world.snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
-        volume.is_none_or(|volume| volume.driver.is_some() || !volume.alternatives.is_empty())
-    });
-    bound.then_some("uses a persistent volume with a driver or a zone")
+    let claims = pod.has_resource_claims && world.snapshot.settings.ignore_dra_requests;
+    claims.then_some("uses resource claims")
 }

@@ -1,8 +1,10 @@
 //! A machine being filled, and the one question asked of it: what would be left if this ask joined
 //! (spec core-scheduling 13.2 and 14).
 
-use karpenter_model::HostPorts;
+use std::collections::BTreeSet;
+
 use karpenter_model::settings::MinValuesPolicy;
+use karpenter_model::{HostPorts, ReservationId};
 
 use crate::amounts::Amounts;
 use crate::bits::Bits;
@@ -21,6 +23,10 @@ pub(crate) struct State {
     pub(crate) total: Amounts,
     /// Shapes that satisfy both.
     pub(crate) shapes: Bits,
+    /// Volumes of its pods that other pods mount too.
+    pub(crate) attached: BTreeSet<usize>,
+    /// Reservations it holds an instance of.
+    pub(crate) reserved: BTreeSet<ReservationId>,
 }
 
 /// A bin: a claim the plan will create.
@@ -39,30 +45,33 @@ pub(crate) struct Bin {
 impl State {
     /// What a new bin of `space` starts from.
     pub(crate) fn new(space: &PoolSpace<'_>, shapes: Bits) -> Self {
-        Self { rules: space.rules, total: Amounts::default(), shapes }
+        let (total, attached, reserved) = Default::default();
+        Self { rules: space.rules, total, shapes, attached, reserved }
     }
 
     /// What is left when `ask` joins; `None` when nothing is. `lower` says whether `minValues` may be
-    /// lowered, which only a new bin may do; `domain` is what rules about other pods add.
+    /// lowered, which only a new bin may do; `extra` is what volumes and rules about other pods add.
     pub(crate) fn join<'a>(
         &self,
         ask: &Ask,
-        domain: Option<RuleSetId>,
+        extra: &[RuleSetId],
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
         rules: &mut Rules<'a>,
         lower: MinValuesPolicy,
     ) -> Option<Self> {
         let mut set = rules.meet(self.rules, ask.rules?)?;
-        if let Some(domain) = domain {
-            set = rules.meet(set, domain)?;
+        for more in extra {
+            set = rules.meet(set, *more)?;
         }
         let allowed = if set == self.rules {
             self.shapes.clone()
         } else {
             self.shapes.and(&catalogue.mask(set, rules).both)
         };
-        let total = self.total.plus(&ask.amounts);
+        let mut total = self.total.plus(&ask.amounts);
+        let mut attached = self.attached.clone();
+        attach(ask, &mut attached, &mut total);
         let shapes = fitting(&total, &allowed, ask, space, catalogue);
         if shapes.is_empty() {
             return None;
@@ -74,7 +83,16 @@ impl State {
             }
             set = min_values::lowered(set, &short, rules);
         }
-        Some(Self { rules: set, total, shapes })
+        Some(Self { rules: set, total, shapes, attached, reserved: self.reserved.clone() })
+    }
+}
+
+/// Adds what shared volumes of `ask` take that are not `attached` yet.
+pub(crate) fn attach(ask: &Ask, attached: &mut BTreeSet<usize>, amounts: &mut Amounts) {
+    for (volume, resource) in &ask.shared {
+        if attached.insert(*volume) {
+            amounts.add_one(*resource);
+        }
     }
 }
 

@@ -1,14 +1,17 @@
 //! Pods that ask for the same are one class: they are rejected, compiled and relaxed once.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use indexmap::IndexMap;
 use karpenter_model::{
     HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, Resources, SpreadConstraint,
-    Toleration, VolumeClaim,
+    Toleration,
 };
 
-use crate::amounts::Amounts;
-use crate::bits::Bits;
+use crate::amounts::{Amounts, ResourceId};
 use crate::place::topology::ProfileId;
+use crate::place::volumes::NeedId;
 use crate::rules::RuleSetId;
 
 /// Everything about a pod that can change where it goes. Two pods with equal signatures are interchangeable.
@@ -23,15 +26,15 @@ pub(crate) struct Signature<'a> {
     spread: &'a [SpreadConstraint],
     affinity: &'a PodAffinity,
     anti_affinity: &'a PodAffinity,
-    volumes: Option<(&'a Namespace, &'a [VolumeClaim])>,
+    volumes: NeedId,
     has_resource_claims: bool,
     /// Who it is to other pods; only looked at when some pod has rules about others.
     identity: Option<(&'a Namespace, &'a Labels)>,
 }
 
 impl<'a> Signature<'a> {
-    /// The signature of `pod`; `social` when labels and namespace matter.
-    pub(crate) fn of(pod: &'a Pod, social: bool) -> Self {
+    /// The signature of `pod`, whose volumes ask for `volumes`; `social` when labels and namespace matter.
+    pub(crate) fn of(pod: &'a Pod, volumes: NeedId, social: bool) -> Self {
         Self {
             requests: &pod.requests,
             node_selector: &pod.node_selector,
@@ -42,7 +45,7 @@ impl<'a> Signature<'a> {
             spread: &pod.spread,
             affinity: &pod.pod_affinity,
             anti_affinity: &pod.pod_anti_affinity,
-            volumes: (!pod.volumes.is_empty()).then_some((&pod.key.namespace, &pod.volumes)),
+            volumes,
             has_resource_claims: pod.has_resource_claims,
             identity: social.then_some((&pod.key.namespace, &pod.labels)),
         }
@@ -75,6 +78,10 @@ pub(crate) struct Ask {
     pub(crate) tolerations: Vec<Toleration>,
     /// Host ports.
     pub(crate) host_ports: Vec<HostPort>,
+    /// Where its volumes can be attached: any one of these; none when they exclude each other.
+    pub(crate) places: Vec<RuleSetId>,
+    /// Volumes other pods mount too: their number, and the resource each takes one of.
+    pub(crate) shared: Vec<(usize, ResourceId)>,
     /// What it is to other pods, where any pod has rules about others.
     pub(crate) profile: Option<ProfileId>,
 }
@@ -85,14 +92,16 @@ pub(crate) struct Ask {
 pub(crate) struct Memory {
     /// Existing machines before this one refuse.
     pub(crate) first_node: usize,
-    /// Bins that refuse.
-    pub(crate) refused_bins: Bits,
-    /// How many bins refuse.
-    pub(crate) refused_count: usize,
+    /// Bins it has not been refused by for good, by load and number; loads may be out of date.
+    candidates: BinaryHeap<Reverse<(usize, usize)>>,
+    /// Bins before this one are candidates or refuse.
+    known_bins: usize,
     /// Everything that exists and every pool refuses, for good.
     pub(crate) exhausted: bool,
-    /// Version of the rules about others that were in the way; worth another try once it has grown.
+    /// Version of what was in the way and may change; worth another try once it has grown.
     pub(crate) stuck_at: Option<u64>,
+    /// The pool whose reservations were in the way.
+    pub(crate) used_up: Option<usize>,
     /// Per kind of machine: whether labels and taints are acceptable, once known.
     pub(crate) kinds: Vec<Option<bool>>,
 }
@@ -130,9 +139,27 @@ impl Asks {
 }
 
 impl Memory {
-    /// Remembers that `bin` refuses.
-    pub(crate) fn refuse(&mut self, bin: usize) {
-        self.refused_bins.insert(bin);
-        self.refused_count += 1;
+    /// Makes bins below `count` candidates. Their load is looked up when they are taken.
+    pub(crate) fn learn(&mut self, count: usize) {
+        self.candidates.extend((self.known_bins..count).map(|number| Reverse((0, number))));
+        self.known_bins = count;
+    }
+
+    /// Takes the least loaded candidate, `load` telling how loaded a bin is now. Loads only grow, so an entry
+    /// that is out of date comes too early and is put back where it belongs.
+    pub(crate) fn take(&mut self, load: impl Fn(usize) -> usize) -> Option<usize> {
+        while let Some(Reverse((known, number))) = self.candidates.pop() {
+            let current = load(number);
+            if known == current {
+                return Some(number);
+            }
+            self.candidates.push(Reverse((current, number)));
+        }
+        None
+    }
+
+    /// Puts bin `number` back.
+    pub(crate) fn put_back(&mut self, number: usize, load: usize) {
+        self.candidates.push(Reverse((load, number)));
     }
 }

@@ -4,6 +4,8 @@
 //! and taints are compared once per ask and kind. Room only shrinks during a pass, so each ask walks the list
 //! once and never looks back.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexSet;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
@@ -13,8 +15,10 @@ use karpenter_model::{
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::daemons;
+use crate::place::bin;
 use crate::place::class::{Ask, Memory};
-use crate::rules::Rules;
+use crate::place::volumes::Volumes;
+use crate::rules::{RuleSetId, Rules};
 
 /// What is known about one label of a machine.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -62,6 +66,27 @@ struct Slot<'a> {
     kind: usize,
     room: Amounts,
     ports: HostPorts,
+    /// Volumes of its pods that other pods mount too.
+    attached: BTreeSet<usize>,
+}
+
+impl Slot<'_> {
+    /// Whether there is room for `ask`.
+    fn holds(&self, ask: &Ask) -> bool {
+        if ask.shared.is_empty() {
+            return ask.amounts.fits(&self.room);
+        }
+        let mut amounts = ask.amounts.clone();
+        bin::attach(ask, &mut self.attached.clone(), &mut amounts);
+        amounts.fits(&self.room)
+    }
+
+    /// Gives `ask` what it wants.
+    fn take(&mut self, ask: &Ask) {
+        let mut amounts = ask.amounts.clone();
+        bin::attach(ask, &mut self.attached, &mut amounts);
+        self.room.subtract(&amounts);
+    }
 }
 
 /// The machines of a pass, in the order they are tried.
@@ -78,6 +103,7 @@ impl<'a> Existing<'a> {
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         mut keys: Vec<LabelKey>,
+        volumes: &Volumes<'_>,
         resources: &mut ResourceIndex,
     ) -> Self {
         let registry = &snapshot.registry;
@@ -105,10 +131,11 @@ impl<'a> Existing<'a> {
             if new {
                 overheads.push(overhead(&kinds[kind], &keys, &daemons));
             }
-            let room = resources.amounts(&room(node, &overheads[kind]));
+            let (room, attached) = volumes.room(node, &room(node, &overheads[kind]));
+            let room = resources.amounts(&room);
             let mut ports = HostPorts::default();
             node.pods.iter().for_each(|pod| ports.add(&pod.key, &pod.host_ports));
-            slots.push(Slot { node, kind, room, ports });
+            slots.push(Slot { node, kind, room, ports, attached });
         }
         Self { keys, kinds, slots }
     }
@@ -131,11 +158,10 @@ impl<'a> Existing<'a> {
                 None => *memory.kinds[kind].insert(self.kind_accepts(kind, ask, rules)),
             };
             let slot = &mut self.slots[index];
-            let accepts = kind_accepts
-                && ask.amounts.fits(&slot.room)
-                && slot.ports.conflict(&pod.key, &ask.host_ports).is_none();
+            let accepts =
+                kind_accepts && slot.holds(ask) && slot.ports.conflict(&pod.key, &ask.host_ports).is_none();
             if accepts && admits(slot.node) {
-                slot.room.subtract(&ask.amounts);
+                slot.take(ask);
                 slot.ports.add(&pod.key, &ask.host_ports);
                 return Some(slot.node);
             }
@@ -150,8 +176,12 @@ impl<'a> Existing<'a> {
     fn kind_accepts(&self, kind: usize, ask: &Ask, rules: &Rules<'_>) -> bool {
         let Some(set) = ask.rules else { return false };
         let kind = &self.kinds[kind];
+        let satisfies = |set: RuleSetId| {
+            rules.rules_of(set).iter().all(|rule| kind.satisfies(&self.keys, rules.requirement(*rule)))
+        };
         first_untolerated(&kind.taints, &ask.tolerations).is_none()
-            && rules.rules_of(set).iter().all(|rule| kind.satisfies(&self.keys, rules.requirement(*rule)))
+            && satisfies(set)
+            && ask.places.iter().any(|place| satisfies(*place))
     }
 }
 

@@ -1,20 +1,21 @@
 //! From a filled bin to the claim that will be created (spec core-scheduling 21).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use karpenter_model::plan::MAX_INSTANCE_TYPES;
-use karpenter_model::settings::MinValuesPolicy;
+use karpenter_model::settings::{MinValuesPolicy, ReservationPolicy};
 use karpenter_model::{
-    Annotations, BinId, InstanceTypeName, LabelRegistry, Labels, Launch, Offering, OfferingRef, Pod, Price,
-    Reason, Requirement, Requirements, Resources, Snapshot, label,
+    Annotations, BinId, CapacityType, Expression, InstanceTypeName, LabelRegistry, Labels, Launch, Offering,
+    OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, Resources, Snapshot, label,
 };
 
 use crate::bits::Bits;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Mask};
 use crate::place::bin::Bin;
 use crate::place::constraint::min_values;
 use crate::place::pool::PoolSpace;
-use crate::rules::Rules;
+use crate::rules::{RuleSetId, Rules};
 
 /// An instance type of a bin with its cheapest offering.
 struct Candidate<'a> {
@@ -30,19 +31,18 @@ pub(crate) fn launch<'a>(
     pods: &[&Pod],
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
-    rules: &Rules<'a>,
+    rules: &mut Rules<'a>,
     snapshot: &Snapshot,
 ) -> Result<Launch, Reason> {
-    let set = bin.state.rules;
-    let mask = catalogue.mask(set, rules);
-    let offerings = |shape| catalogue.offerings_of(shape, &mask);
-    let mut candidates = candidates(&bin.state.shapes, catalogue, offerings);
-    candidates.truncate(MAX_INSTANCE_TYPES);
+    let policy = snapshot.settings.min_values_policy;
+    let reserved = with_reservations(bin, snapshot, rules);
+    let cut = reserved.and_then(|set| cut(set, bin, MinValuesPolicy::Strict, catalogue, rules).ok());
+    let Cut { set, mask, candidates } = match cut {
+        Some(cut) if !cut.candidates.is_empty() => cut,
+        Some(_) | None => self::cut(bin.state.rules, bin, policy, catalogue, rules)?,
+    };
     let shapes = || candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
-    let short = min_values::shortfalls(set, shapes(), catalogue, rules);
-    if !short.is_empty() && snapshot.settings.min_values_policy == MinValuesPolicy::Strict {
-        return Err(min_values::reason(&short));
-    }
+    let offerings = |shape| catalogue.offerings_of(shape, &mask);
     let capacity_types: BTreeSet<_> =
         shapes().flat_map(offerings).map(|offering| offering.capacity_type.as_str()).collect();
     let names: Vec<InstanceTypeName> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
@@ -73,6 +73,57 @@ pub(crate) fn launch<'a>(
         instance_types: names,
         pods: bin.pods.iter().map(|pod| pods[*pod].key.clone()).collect(),
     })
+}
+
+/// The final list of a claim's types.
+struct Cut<'a> {
+    set: RuleSetId,
+    mask: Arc<Mask>,
+    candidates: Vec<Candidate<'a>>,
+}
+
+/// The types that `set` leaves of `bin`, cut to the allowed number; an error when `minValues` do not hold then.
+fn cut<'a>(
+    set: RuleSetId,
+    bin: &Bin,
+    policy: MinValuesPolicy,
+    catalogue: &mut Catalogue<'a>,
+    rules: &Rules<'a>,
+) -> Result<Cut<'a>, Reason> {
+    let mask = catalogue.mask(set, rules);
+    let shapes = bin.state.shapes.and(&mask.both);
+    let mut candidates = candidates(&shapes, catalogue, |shape| catalogue.offerings_of(shape, &mask));
+    candidates.truncate(MAX_INSTANCE_TYPES);
+    let shapes = candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
+    let short = min_values::shortfalls(set, shapes, catalogue, rules);
+    if !short.is_empty() && policy == MinValuesPolicy::Strict {
+        return Err(min_values::reason(&short));
+    }
+    Ok(Cut { set, mask, candidates })
+}
+
+/// The requirements of `bin` once it may only be launched into the reservations it holds, or into none of
+/// those others hold. Where too few types are left for `minValues`, the caller goes without.
+fn with_reservations(bin: &Bin, snapshot: &Snapshot, rules: &mut Rules<'_>) -> Option<RuleSetId> {
+    let settings = &snapshot.settings;
+    let capacity_type = |operator| {
+        let expression = Expression::new(label::CAPACITY_TYPE, operator, &[CapacityType::Reserved.as_str()]);
+        Requirement::new(&snapshot.registry, &expression)
+    };
+    let mut only = Requirements::new();
+    if !bin.state.reserved.is_empty() {
+        only.add(capacity_type(Operator::In));
+        if let Some(key) = &snapshot.registry.reservation_id {
+            let ids = bin.state.reserved.iter().map(|id| id.as_str().into());
+            only.add(Requirement::one_of(key.clone(), ids));
+        }
+    } else if settings.gates.reserved_capacity && settings.reservation_policy == ReservationPolicy::Fallback {
+        only.add(capacity_type(Operator::NotIn));
+    } else {
+        return None;
+    }
+    let only = rules.set(&only);
+    rules.meet(bin.state.rules, only)
 }
 
 /// The types of `shapes`, cheapest first; equal prices by name.

@@ -15,6 +15,7 @@ use crate::catalogue::Catalogue;
 use crate::daemons::{self, DaemonGroup};
 use crate::place::constraint::limits::{Limits, usage};
 use crate::place::constraint::min_values;
+use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
 
 /// A pool that takes part.
@@ -51,7 +52,12 @@ pub(crate) struct Pools<'a> {
 
 impl<'a> Pools<'a> {
     /// Gathers the pools of `snapshot`.
-    pub(crate) fn new(snapshot: &'a Snapshot, rules: &mut Rules<'a>, resources: &mut ResourceIndex) -> Self {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        volumes: &Volumes<'_>,
+        rules: &mut Rules<'a>,
+        resources: &mut ResourceIndex,
+    ) -> Self {
         let mut pools: Vec<&Pool> = snapshot.pools.iter().map(AsRef::as_ref).collect();
         // Heavier first; equal weights by name, descending, as users of the reference are used to.
         pools.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name)));
@@ -70,7 +76,7 @@ impl<'a> Pools<'a> {
             let known = sources.iter().position(|source| same_types(source, types));
             let catalogue = known.unwrap_or_else(|| {
                 sources.push(types);
-                gathered.catalogues.push(Catalogue::new(types, rules, resources));
+                gathered.catalogues.push(Catalogue::new(types, volumes, rules, resources));
                 sources.len() - 1
             });
             let limits = Limits::new(pool, usage.get(&pool.name));

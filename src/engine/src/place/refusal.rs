@@ -1,11 +1,15 @@
 //! Why a pool cannot open a bin for an ask: evaluated once per ask, after everything else has failed
 //! (spec core-scheduling 14, error bookkeeping).
 
+mod near_miss;
+
+use std::fmt::Write;
+
 use karpenter_model::report::ReasonCode;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{HostPort, Reason, Requirements, Resources, Undefined, resources};
 
-use crate::amounts::looks_like_mega;
+use crate::amounts::{ResourceIndex, looks_like_mega};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::daemons::DaemonGroup;
@@ -14,7 +18,7 @@ use crate::place::class::Ask;
 use crate::place::constraint::min_values;
 use crate::place::pool::PoolSpace;
 use crate::place::topology::Topology;
-use crate::rules::Rules;
+use crate::rules::{RuleSetId, Rules};
 
 /// The reason why `space` refuses `ask`.
 pub(crate) fn explain<'a>(
@@ -23,6 +27,7 @@ pub(crate) fn explain<'a>(
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
     topology: &Topology,
+    resources: &ResourceIndex,
 ) -> Reason {
     let Some(asked) = ask.rules else {
         return Reason::new(ReasonCode::Requirements, "requirements of the pod contradict each other");
@@ -36,6 +41,9 @@ pub(crate) fn explain<'a>(
     }
     let Some(set) = rules.meet(space.rules, asked) else {
         return requirements_clash(&rules.requirements(space.rules), &rules.requirements(asked), rules);
+    };
+    let Some(set) = ask.places.iter().find_map(|place| rules.meet(set, *place)) else {
+        return volumes_clash(ask, set, rules);
     };
     if let Some(port) = held_by_daemons(ask, space) {
         return Reason::new(ReasonCode::HostPort, format_args!("{port} is held by a daemon"));
@@ -57,10 +65,23 @@ pub(crate) fn explain<'a>(
         };
     }
     let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(ask, space));
+    if let Some(miss) = near_miss::nearest(ask, set, &criteria, &allowed, space, catalogue, rules, resources)
+    {
+        let _ = write!(detail, "; {miss}");
+    }
     if looks_like_mega(ask.requests.amount(resources::CPU)) {
         detail.push_str(" (did you mean `m` instead of `M`?)");
     }
     Reason::new(ReasonCode::InstanceTypes, detail)
+}
+
+fn volumes_clash(ask: &Ask, set: RuleSetId, rules: &Rules<'_>) -> Reason {
+    let places: Vec<String> = ask.places.iter().map(|place| rules.requirements(*place).to_string()).collect();
+    let detail = match places.as_slice() {
+        [] => "they can never be attached to one machine".to_owned(),
+        places => format!("they need {}, the rest asks for {}", places.join(" or "), rules.requirements(set)),
+    };
+    Reason::new(ReasonCode::VolumeTopology, detail)
 }
 
 /// A port the ask wants that some daemon holds on every shape.
@@ -87,10 +108,10 @@ fn needs(ask: &Ask, space: &PoolSpace<'_>) -> String {
 }
 
 /// Which shapes meet each criterion on its own.
-struct Criteria {
-    requirements: Bits,
-    fits: Bits,
-    offerings: Bits,
+pub(super) struct Criteria {
+    pub(super) requirements: Bits,
+    pub(super) fits: Bits,
+    pub(super) offerings: Bits,
 }
 
 impl Criteria {

@@ -6,10 +6,12 @@ use karpenter_model::{
     Expression, Operator, Pod, PodOutcome, PoolRefusal, Reason, Requirements, Snapshot, label,
 };
 
+use crate::place::volumes::Need;
+
 /// Why `pod` is not placed, if it is not. Pods that are not ours are ignored; pods we cannot serve are
 /// unschedulable.
-pub(crate) fn rejection(pod: &Pod, snapshot: &Snapshot) -> Option<PodOutcome> {
-    let ignored = ignored(pod, snapshot);
+pub(crate) fn rejection(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Option<PodOutcome> {
+    let ignored = ignored(pod, need, snapshot);
     if !ignored.is_empty() {
         return Some(PodOutcome::Ignored(ignored));
     }
@@ -19,7 +21,7 @@ pub(crate) fn rejection(pod: &Pod, snapshot: &Snapshot) -> Option<PodOutcome> {
 }
 
 /// All reasons to leave the pod alone.
-fn ignored(pod: &Pod, snapshot: &Snapshot) -> Vec<Reason> {
+fn ignored(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
     let registry = &snapshot.registry;
     let mut reasons = Vec::new();
     if opts_out(pod, snapshot) {
@@ -40,16 +42,7 @@ fn ignored(pod: &Pod, snapshot: &Snapshot) -> Vec<Reason> {
     if pod.required_terms.iter().any(|term| term.match_fields) {
         reasons.push(Reason::bare(ReasonCode::MatchFields));
     }
-    for claim in &pod.volumes {
-        let volume = snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
-        let problem = match volume {
-            Some(volume) => volume.problem.clone(),
-            None => Some("it does not exist".to_owned()),
-        };
-        if let Some(problem) = problem {
-            reasons.push(Reason::new(ReasonCode::InvalidVolume, format_args!("`{}`: {problem}", claim.name)));
-        }
-    }
+    reasons.extend(need.problems.iter().map(|problem| Reason::new(ReasonCode::InvalidVolume, problem)));
     reasons
 }
 
@@ -62,18 +55,11 @@ fn opts_out(pod: &Pod, snapshot: &Snapshot) -> bool {
     requirements.get(label::NODE_POOL).is_some_and(|pool| pool.operator() == Operator::DoesNotExist)
 }
 
-/// Rules the planner does not model yet, named rather than broken.
+/// What the planner cannot serve, named rather than broken.
 fn unserved(pod: &Pod, snapshot: &Snapshot) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if pod.has_resource_claims && snapshot.settings.ignore_dra_requests {
         reasons.push(Reason::bare(ReasonCode::ResourceClaims));
-    }
-    let mut unsupported = |what: String| reasons.push(Reason::new(ReasonCode::UnsupportedConstraint, what));
-    for claim in &pod.volumes {
-        let volume = snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
-        if volume.is_some_and(|volume| volume.driver.is_some() || !volume.alternatives.is_empty()) {
-            unsupported(format!("persistent volume claim `{}` with a driver or a zone", claim.name));
-        }
     }
     reasons
 }

@@ -2,8 +2,9 @@
 //! (spec core-scheduling 12). Pods that wait for others are tried again as long as any pod gets a place.
 
 mod compile;
+mod join;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
@@ -12,15 +13,17 @@ use karpenter_model::{
     BinId, HostPorts, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot, Target,
 };
 
-use crate::catalogue::Catalogue;
+use crate::amounts::ResourceIndex;
 use crate::place::Placement;
 use crate::place::bin::{Bin, State};
-use crate::place::class::{Ask, AskId, Asks, Class};
+use crate::place::class::{AskId, Asks, Class};
 use crate::place::existing::{self, Existing};
-use crate::place::pool::{PoolSpace, Pools};
+use crate::place::pool::Pools;
+use crate::place::reservations::Reservations;
 use crate::place::topology::{ProfileId, Topology};
 use crate::place::{materialise, refusal};
 use crate::rules::Rules;
+use join::{Joined, Joiner};
 
 /// Everything a pass works on.
 pub(crate) struct Solver<'a> {
@@ -30,8 +33,8 @@ pub(crate) struct Solver<'a> {
     existing: Existing<'a>,
     topology: Topology,
     bins: Vec<Bin>,
-    /// Bins by number of pods, then number: the order they are tried in.
-    by_load: BTreeSet<(usize, usize)>,
+    reservations: Reservations,
+    resources: ResourceIndex,
     asks: Asks,
     classes: Vec<Class>,
     /// Pods in the order they are tried, with their class.
@@ -67,37 +70,58 @@ impl Solver<'_> {
             }
             Class::Asks(asks) => asks.clone(),
         };
-        if asks.iter().any(|ask| self.try_ask(index, *ask)) {
-            self.placed += 1;
-            return true;
+        for ask in &asks {
+            match self.try_ask(index, *ask) {
+                Tried::Placed => {
+                    self.placed += 1;
+                    return true;
+                }
+                Tried::Refused => {}
+                // Waiting for the reservation is better than giving up a wish or a heavier pool.
+                Tried::UsedUp(pool) => {
+                    let pool = Some(self.pools.spaces[pool].pool.name.clone());
+                    let reason = Reason::bare(ReasonCode::Reservation);
+                    let outcome = PodOutcome::Unschedulable(vec![PoolRefusal { pool, reason }]);
+                    self.placement.pods.insert(pod.key.clone(), outcome);
+                    return false;
+                }
+            }
         }
         let outcome = PodOutcome::Unschedulable(self.refusal(&asks));
         self.placement.pods.insert(pod.key.clone(), outcome);
-        !asks
-            .iter()
-            .any(|ask| self.asks.get(*ask).profile.is_some_and(|id| self.topology.is_bound_to_others(id)))
+        asks.iter().all(|ask| self.asks.get_mut(*ask).1.exhausted)
     }
 
     /// Places the pod at `index` as `ask` says, if anything takes it.
-    fn try_ask(&mut self, index: usize, ask: AskId) -> bool {
+    fn try_ask(&mut self, index: usize, ask: AskId) -> Tried {
         let (wanted, memory) = self.asks.get_mut(ask);
         let bound = wanted.profile.filter(|id| self.topology.is_bound_to_others(*id));
-        let version = bound.map(|id| self.topology.version(id));
-        if memory.exhausted || (bound.is_some() && memory.stuck_at == version) {
-            return false;
+        let version = bound.map_or(0, |id| self.topology.version(id)) + self.reservations.releases();
+        if memory.exhausted {
+            return Tried::Refused;
         }
-        let possible = wanted.rules.is_some();
-        if possible
-            && (self.join_node(index, ask, bound)
-                || self.join_open_bin(index, ask)
-                || self.open_bin(index, ask))
-        {
-            return true;
+        if memory.stuck_at == Some(version) {
+            return memory.used_up.map_or(Tried::Refused, Tried::UsedUp);
         }
-        let (_, memory) = self.asks.get_mut(ask);
-        memory.stuck_at = version.filter(|_| possible);
-        memory.exhausted = memory.stuck_at.is_none();
-        false
+        let mut used_up = false;
+        if wanted.rules.is_some() && !wanted.places.is_empty() {
+            if self.join_node(index, ask, bound) || self.join_open_bin(index, ask, &mut used_up) {
+                return Tried::Placed;
+            }
+            let opened = self.open_bin(index, ask);
+            let (_, memory) = self.asks.get_mut(ask);
+            memory.used_up = match opened {
+                Tried::Placed => return Tried::Placed,
+                Tried::UsedUp(pool) => Some(pool),
+                Tried::Refused => None,
+            };
+            used_up |= memory.used_up.is_some();
+            memory.stuck_at = (bound.is_some() || used_up).then_some(version);
+            memory.exhausted = memory.stuck_at.is_none();
+            return opened;
+        }
+        memory.exhausted = true;
+        Tried::Refused
     }
 
     /// Sends the pod to the first existing machine that takes it.
@@ -121,47 +145,57 @@ impl Solver<'_> {
         true
     }
 
-    /// Puts the pod into the least loaded open bin that takes it.
-    fn join_open_bin(&mut self, index: usize, ask: AskId) -> bool {
+    /// Puts the pod into the least loaded open bin that takes it; `used_up` tells that reservations were in the
+    /// way somewhere.
+    fn join_open_bin(&mut self, index: usize, ask: AskId, used_up: &mut bool) -> bool {
         let (pod, _) = self.queue[index];
         let (wanted, memory) = self.asks.get_mut(ask);
-        if memory.refused_count == self.bins.len() {
-            return false;
-        }
+        memory.learn(self.bins.len());
+        let mut not_now = Vec::new();
         let mut joined = None;
-        for (load, number) in &self.by_load {
-            if memory.refused_bins.contains(*number) {
-                continue;
-            }
-            let bin = &self.bins[*number];
+        while let Some(number) = memory.take(|number| self.bins[number].pods.len()) {
+            let bin = &self.bins[number];
             let space = &self.pools.spaces[bin.pool];
             let catalogue = &mut self.pools.catalogues[space.catalogue];
-            let welcome = bin.ports.conflict(&pod.key, &wanted.host_ports).is_none()
-                && first_untolerated(&space.pool.template.taints, &wanted.tolerations).is_none();
-            let mut attempt =
-                Joiner { rules: &mut self.rules, topology: &self.topology, lower: MinValuesPolicy::Strict };
-            match welcome.then(|| attempt.join(&bin.state, *number, wanted, space, catalogue)) {
-                Some(Joined::As(state)) => {
-                    joined = Some((*load, *number, state));
+            if bin.ports.conflict(&pod.key, &wanted.host_ports).is_some()
+                || first_untolerated(&space.pool.template.taints, &wanted.tolerations).is_some()
+            {
+                continue;
+            }
+            let mut joiner = Joiner {
+                rules: &mut self.rules,
+                topology: &self.topology,
+                reservations: &self.reservations,
+                lower: MinValuesPolicy::Strict,
+            };
+            match joiner.join(&bin.state, number, wanted, space, catalogue) {
+                Joined::As(state) => {
+                    joined = Some((number, state));
                     break;
                 }
-                Some(Joined::NotNow) => {}
-                Some(Joined::Never) | None => memory.refuse(*number),
+                Joined::Never => {}
+                later @ (Joined::NotNow | Joined::UsedUp) => {
+                    *used_up |= matches!(later, Joined::UsedUp);
+                    not_now.push(number);
+                }
             }
         }
-        let Some((load, number, state)) = joined else { return false };
+        for number in not_now {
+            memory.put_back(number, self.bins[number].pods.len());
+        }
+        let Some((number, state)) = joined else { return false };
         let bin = &mut self.bins[number];
+        self.reservations.hold(&bin.state.reserved, &state.reserved);
         bin.state = state;
         bin.ports.add(&pod.key, &wanted.host_ports);
         bin.pods.push(index);
-        self.by_load.remove(&(load, number));
-        self.by_load.insert((load + 1, number));
+        memory.put_back(number, bin.pods.len());
         self.record(number, ask);
         true
     }
 
     /// Opens a bin of the first pool that can host the pod alone, and charges the pool's limits.
-    fn open_bin(&mut self, index: usize, ask: AskId) -> bool {
+    fn open_bin(&mut self, index: usize, ask: AskId) -> Tried {
         let (pod, _) = self.queue[index];
         let wanted = self.asks.get(ask);
         let number = self.bins.len();
@@ -173,17 +207,22 @@ impl Solver<'_> {
             }
             let Ok(allowed) = space.limits.admit(catalogue, &space.base) else { continue };
             let empty = State::new(space, allowed);
-            let mut attempt = Joiner { rules: &mut self.rules, topology: &self.topology, lower };
-            let Joined::As(state) = attempt.join(&empty, number, wanted, space, catalogue) else { continue };
+            let (rules, topology) = (&mut self.rules, &self.topology);
+            let mut joiner = Joiner { rules, topology, reservations: &self.reservations, lower };
+            let state = match joiner.join(&empty, number, wanted, space, catalogue) {
+                Joined::As(state) => state,
+                Joined::UsedUp => return Tried::UsedUp(position),
+                Joined::NotNow | Joined::Never => continue,
+            };
             space.limits.charge(catalogue, &state.shapes);
+            self.reservations.hold(&empty.reserved, &state.reserved);
             let mut ports = HostPorts::default();
             ports.add(&pod.key, &wanted.host_ports);
-            self.by_load.insert((1, number));
             self.bins.push(Bin { pool: position, state, ports, pods: vec![index] });
             self.record(number, ask);
-            return true;
+            return Tried::Placed;
         }
-        false
+        Tried::Refused
     }
 
     /// Counts the pod that has just joined bin `number`.
@@ -207,7 +246,8 @@ impl Solver<'_> {
         let mut refusals = Vec::new();
         for space in &self.pools.spaces {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
-            let reason = refusal::explain(ask, space, catalogue, &mut self.rules, &self.topology);
+            let reason =
+                refusal::explain(ask, space, catalogue, &mut self.rules, &self.topology, &self.resources);
             refusals.push(PoolRefusal { pool: Some(space.pool.name.clone()), reason });
         }
         if refusals.is_empty() {
@@ -225,8 +265,15 @@ impl Solver<'_> {
             let space = &self.pools.spaces[bin.pool];
             let catalogue = &mut self.pools.catalogues[space.catalogue];
             let number = u32::try_from(self.placement.launches.len() + 1).unwrap_or(u32::MAX);
-            let launch =
-                materialise::launch(BinId(number), bin, &pods, space, catalogue, &self.rules, self.snapshot);
+            let launch = materialise::launch(
+                BinId(number),
+                bin,
+                &pods,
+                space,
+                catalogue,
+                &mut self.rules,
+                self.snapshot,
+            );
             let outcome = match launch {
                 Ok(launch) => {
                     *launches_of.entry(space.pool.name.clone()).or_insert(0) += 1;
@@ -250,48 +297,12 @@ impl Solver<'_> {
     }
 }
 
-/// Whether an ask joins a bin.
-enum Joined {
-    /// It does, and this is what the bin is then.
-    As(State),
-    /// Rules about other pods are in the way for now.
-    NotNow,
-    /// Something that cannot change is in the way.
-    Never,
-}
-
-/// What joining a bin needs to know.
-struct Joiner<'s, 'a> {
-    rules: &'s mut Rules<'a>,
-    topology: &'s Topology,
-    lower: MinValuesPolicy,
-}
-
-impl<'a> Joiner<'_, 'a> {
-    /// Joins `ask` to bin `number`, in the first domain that rules about other pods allow and that leaves an
-    /// instance type.
-    fn join(
-        &mut self,
-        state: &State,
-        number: usize,
-        ask: &Ask,
-        space: &PoolSpace<'a>,
-        catalogue: &mut Catalogue<'a>,
-    ) -> Joined {
-        let alone = state.join(ask, None, space, catalogue, self.rules, self.lower);
-        let bound = ask.profile.filter(|id| self.topology.is_bound_to_others(*id));
-        let (alone, bound) = match (alone, bound) {
-            (None, _) => return Joined::Never,
-            (Some(alone), None) => return Joined::As(alone),
-            (Some(alone), Some(bound)) => (alone, bound),
-        };
-        let requirements = self.rules.requirements(alone.rules);
-        for choice in self.topology.choices(bound, number, &requirements) {
-            let domain = self.rules.set(&choice);
-            if let Some(joined) = state.join(ask, Some(domain), space, catalogue, self.rules, self.lower) {
-                return Joined::As(joined);
-            }
-        }
-        Joined::NotNow
-    }
+/// What came of trying an ask.
+enum Tried {
+    /// The pod has a place.
+    Placed,
+    /// Nothing takes it.
+    Refused,
+    /// This pool would take it, but every reservation it could use is held.
+    UsedUp(usize),
 }

@@ -156,8 +156,14 @@ impl Topology {
     }
 
     /// Requirements that would put the profile into a domain that is fine, best first, for bin `number` whose
-    /// requirements are `bin` (the pod's own included). Empty when there is none.
-    pub(crate) fn choices(&self, id: ProfileId, number: usize, bin: &Requirements) -> Vec<Requirements> {
+    /// requirements are `bin` (the pod's own included). Empty when there is none for now; nothing when there
+    /// never will be, because a host only gets fuller.
+    pub(crate) fn choices(
+        &self,
+        id: ProfileId,
+        number: usize,
+        bin: &Requirements,
+    ) -> Option<Vec<Requirements>> {
         let (profile, links) = self.entry(id);
         let mut choices = vec![Requirements::new()];
         for index in profile.owned.iter().chain(&links.inverse) {
@@ -165,7 +171,7 @@ impl Topology {
             let own = key.selects(&profile.namespace, &profile.labels);
             if key.topology_key == label::HOSTNAME {
                 if !group.admits(key, &Domain::Bin(number), own, &profile.strict) {
-                    return Vec::new();
+                    return (key.kind == Kind::Affinity).then(Vec::new);
                 }
                 continue;
             }
@@ -175,10 +181,10 @@ impl Topology {
             };
             choices = combine(&choices, &alternatives);
             if choices.is_empty() {
-                return choices;
+                break;
             }
         }
-        choices
+        Some(choices)
     }
 
     /// Counts the profile on an existing machine.

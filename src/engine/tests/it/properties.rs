@@ -8,8 +8,19 @@ use karpenter_model::{Node, Pod, Snapshot, Target};
 use karpenter_testkit::world::{self, Mix};
 use karpenter_testkit::{render, small};
 
-/// Seeds per property; a failure names its seed.
-const SEEDS: std::ops::Range<u64> = 0..400;
+/// Seeds per property and kind of world, unless the environment asks for more; a failure names its number.
+const SEEDS: u64 = 400;
+
+/// Every kind of small world.
+fn worlds() -> impl Iterator<Item = Snapshot> {
+    seeds().map(small::world).chain(seeds().map(small::social)).chain(seeds().map(small::attached))
+}
+
+/// Seeds of a run; `PROPERTY_SEEDS=10000` asks for more of them.
+fn seeds() -> std::ops::Range<u64> {
+    let wanted = std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse().ok());
+    0..wanted.unwrap_or(SEEDS)
+}
 
 fn planned(snapshot: &Snapshot) -> String {
     let (plan, report) = karpenter_engine::plan(snapshot);
@@ -31,7 +42,7 @@ fn waiting(snapshot: &Snapshot) -> Vec<String> {
 fn every_plan_passes_the_audit() {
     let large =
         [Mix::Generic, Mix::Selectors, Mix::Taints, Mix::Mixed].map(|mix| world::pending(300, 60, mix, 7));
-    let worlds = SEEDS.map(small::world).chain(SEEDS.map(small::social)).chain(large);
+    let worlds = worlds().chain(large);
     for (seed, snapshot) in worlds.enumerate() {
         let (plan, report) = karpenter_engine::plan(&snapshot);
         let findings = audit(&snapshot, &plan);
@@ -41,7 +52,7 @@ fn every_plan_passes_the_audit() {
 
 #[test]
 fn every_waiting_pod_gets_an_outcome() {
-    for (seed, snapshot) in (0..).zip(SEEDS.map(small::world).chain(SEEDS.map(small::social))) {
+    for (seed, snapshot) in (0..).zip(worlds()) {
         let (plan, report) = karpenter_engine::plan(&snapshot);
         for pod in snapshot.pending.iter().filter(|pod| pod.is_provisionable()) {
             assert!(report.pods.contains_key(&pod.key), "seed {seed}: {}", pod.key);
@@ -55,8 +66,7 @@ fn every_waiting_pod_gets_an_outcome() {
 #[test]
 fn the_order_of_the_input_does_not_matter() {
     let large = world::pending(300, 60, Mix::Mixed, 3);
-    for (seed, snapshot) in (0..).zip(SEEDS.map(small::world).chain(SEEDS.map(small::social)).chain([large]))
-    {
+    for (seed, snapshot) in (0..).zip(worlds().chain([large])) {
         let expected = planned(&snapshot);
         let mut rng = Rng::with_seed(seed);
         let mut shuffled = snapshot.clone();
@@ -82,7 +92,7 @@ fn is_target(node: &Node, target: &Target) -> bool {
 
 #[test]
 fn planning_again_where_the_pods_went_places_nothing_more() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut snapshot = small::world(seed);
         let (plan, _) = karpenter_engine::plan(&snapshot);
         let bound: Vec<_> = plan.nominations.iter().map(|nomination| nomination.pod.clone()).collect();
@@ -115,7 +125,7 @@ fn planning_again_where_the_pods_went_places_nothing_more() {
 #[test]
 fn an_empty_roomy_node_never_leaves_a_pod_without_a_place() {
     // Rules about other pods are left out: where one goes decides about the next.
-    for seed in SEEDS {
+    for seed in seeds() {
         let snapshot = small::world(seed);
         let pods = snapshot.nodes.iter().flat_map(|node| &node.pods).chain(&snapshot.pending);
         if pods.into_iter().any(|pod| !pod.pod_anti_affinity.required.is_empty() || !pod.spread.is_empty()) {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Pool, PoolName, Quantity, Reason, Resources, Snapshot, resources};
+use karpenter_model::{Pool, PoolName, Quantity, Reason, ResourceName, Resources, Snapshot, resources};
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
@@ -50,23 +50,37 @@ impl Limits {
             return Ok(base.clone());
         }
         if self.remaining.get(resources::NODES).is_some_and(|nodes| nodes < Quantity::ONE) {
-            return Err(refuse("no node is left".to_owned()));
+            return Err(refuse("limit `nodes` is reached".to_owned()));
         }
+        let exceeds = |shape: usize, name: &ResourceName, left: Quantity| {
+            *name != resources::NODES && catalogue.shape(shape).capacity.amount(name.as_str()) > left
+        };
         let mut allowed = base.clone();
         for shape in base.iter() {
-            let capacity = &catalogue.shape(shape).capacity;
-            let exceeds = |(name, left): (&_, &Quantity)| {
-                let name: &karpenter_model::ResourceName = name;
-                name != resources::NODES && capacity.amount(name.as_str()) > *left
-            };
-            if self.remaining.iter().any(exceeds) {
+            if self.remaining.iter().any(|(name, left)| exceeds(shape, name, *left)) {
                 allowed.remove(shape);
             }
         }
         if allowed.is_empty() {
-            return Err(refuse(format!("every instance type exceeds what is left of {}", self.remaining)));
+            return Err(refuse(self.reached(base, catalogue)));
         }
         Ok(allowed)
+    }
+
+    /// Which limits are reached: what is left of each and the least any type of `base` would take.
+    fn reached(&self, base: &Bits, catalogue: &Catalogue<'_>) -> String {
+        let least = |name: &ResourceName| {
+            base.iter().map(|shape| catalogue.shape(shape).capacity.amount(name.as_str())).min()
+        };
+        let reached = self.remaining.iter().filter_map(|(name, left)| {
+            let least = least(name).filter(|least| least > left)?;
+            Some(format!("limit `{name}` is reached, {left} left and the smallest instance type has {least}"))
+        });
+        let reached: Vec<String> = reached.collect();
+        if reached.is_empty() {
+            return format!("every instance type exceeds what is left of {}", self.remaining);
+        }
+        reached.join(", ")
     }
 
     /// Charges a new bin that may become any of `shapes`.

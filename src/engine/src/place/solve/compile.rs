@@ -1,33 +1,38 @@
 //! From a snapshot to a solver: pods become classes, classes become asks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use karpenter_model::{Expression, Pod, Requirement, Requirements, Snapshot, Toleration};
+use karpenter_model::{Pod, Requirement, Requirements, Snapshot, Toleration};
 
 use super::Solver;
-use crate::amounts::ResourceIndex;
+use crate::amounts::{ResourceId, ResourceIndex};
 use crate::place::class::{Ask, Asks, Class, Signature};
+use crate::place::conjunction::conjunction;
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
 use crate::place::existing::Existing;
 use crate::place::pool::Pools;
 use crate::place::relax::{self, Wish};
+use crate::place::reservations::Reservations;
 use crate::place::topology::Topology;
-use crate::place::{Placement, queue, reject};
-use crate::rules::Rules;
+use crate::place::volumes::{NeedId, Volumes};
+use crate::place::{Placement, default_spread, queue, reject};
+use crate::rules::{RuleSetId, Rules};
 
 impl<'a> Solver<'a> {
     /// Interns and indexes `snapshot`.
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let mut rules = Rules::new(&snapshot.registry);
         let mut resources = ResourceIndex::default();
-        let pools = Pools::new(snapshot, &mut rules, &mut resources);
         let pods = queue::pods(snapshot);
+        let volumes = Volumes::new(snapshot, &pods);
+        let pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
         let mut compiler = Compiler {
             snapshot,
+            volumes,
             soft_taints: pools.spaces.iter().any(|space| relax::has_soft_taint(&space.pool.template.taints)),
             bound: BoundAntiAffinity::new(snapshot),
-            social: Topology::concerns(&pods),
+            social: Topology::concerns(&pods) || !snapshot.settings.default_spread.is_empty(),
             asks: Asks::default(),
             topology: Topology::default(),
         };
@@ -35,17 +40,22 @@ impl<'a> Solver<'a> {
         let mut classes: IndexMap<Signature<'a>, Class> = IndexMap::new();
         let mut queue = Vec::with_capacity(pods.len());
         for pod in &pods {
-            let entry = classes.entry(Signature::of(pod, identity_matters));
+            let need = compiler.volumes.need(pod);
+            let entry = classes.entry(Signature::of(pod, need, identity_matters));
             queue.push((*pod, entry.index()));
-            entry.or_insert_with(|| compiler.class(pod, &mut rules, &mut resources));
+            entry.or_insert_with(|| compiler.class(pod, need, &mut rules, &mut resources));
         }
-        let Compiler { asks, mut topology, .. } = compiler;
+        let Compiler { volumes, asks, mut topology, .. } = compiler;
         topology.complete(snapshot, &pools.spaces, &pods);
+        let reservations = match snapshot.settings.gates.reserved_capacity {
+            true => Reservations::new(&pools.catalogues, snapshot.settings.reservation_policy),
+            false => Reservations::default(),
+        };
         let keys = asks
             .iter()
-            .filter_map(|ask| ask.rules)
+            .flat_map(|ask| ask.rules.into_iter().chain(ask.places.iter().copied()))
             .flat_map(|set| rules.rules_of(set).iter().map(|rule| rules.requirement(*rule).key().clone()));
-        let existing = Existing::new(snapshot, keys.collect(), &mut resources);
+        let existing = Existing::new(snapshot, keys.collect(), &volumes, &mut resources);
         Self {
             snapshot,
             rules,
@@ -53,7 +63,8 @@ impl<'a> Solver<'a> {
             existing,
             topology,
             bins: Vec::new(),
-            by_load: BTreeSet::new(),
+            reservations,
+            resources,
             asks,
             classes: classes.into_values().collect(),
             queue,
@@ -67,6 +78,7 @@ impl<'a> Solver<'a> {
 /// Turns pods into classes and asks.
 struct Compiler<'a> {
     snapshot: &'a Snapshot,
+    volumes: Volumes<'a>,
     soft_taints: bool,
     bound: BoundAntiAffinity<'a>,
     /// Some pod of the pass has rules about others.
@@ -76,10 +88,22 @@ struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    fn class(&mut self, pod: &Pod, rules: &mut Rules<'a>, resources: &mut ResourceIndex) -> Class {
-        if let Some(outcome) = reject::rejection(pod, self.snapshot) {
+    fn class(
+        &mut self,
+        pod: &Pod,
+        need: NeedId,
+        rules: &mut Rules<'a>,
+        resources: &mut ResourceIndex,
+    ) -> Class {
+        let need = self.volumes.get(need);
+        if let Some(outcome) = reject::rejection(pod, need, self.snapshot) {
             return Class::Refused(outcome);
         }
+        let pod: &Pod = &default_spread::applied(pod, &self.snapshot.settings);
+        let places: Vec<RuleSetId> = need.places.iter().map(|place| rules.set(place)).collect();
+        let shared: Vec<(usize, ResourceId)> =
+            need.shared.iter().map(|(volume, name)| (*volume, resources.id(name))).collect();
+        let amounts = resources.amounts(&pod.requests.merge(&need.own));
         let wishes = relax::wishes(pod, self.snapshot.settings.preference_policy, self.soft_taints);
         let ask = |wish: Wish<'_>| {
             let mut tolerations = pod.tolerations.clone();
@@ -95,9 +119,11 @@ impl<'a> Compiler<'a> {
             self.asks.intern(Ask {
                 rules: requirements.map(|requirements| rules.set(&requirements)),
                 requests: pod.requests.clone(),
-                amounts: resources.amounts(&pod.requests),
+                amounts: amounts.clone(),
                 tolerations,
                 host_ports: pod.host_ports.clone(),
+                places: places.clone(),
+                shared: shared.clone(),
                 profile,
             })
         };
@@ -105,8 +131,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// The requirements of one wish; `None` when they contradict each other. An intersection that came out empty
-/// would read as `DoesNotExist`, which nodes without the label satisfy, so it must not be mistaken for one.
+/// The requirements of one wish; `None` when they contradict each other.
 fn requirements(
     pod: &Pod,
     wish: &Wish<'_>,
@@ -116,15 +141,7 @@ fn requirements(
     let registry = rules.registry();
     let selected = Requirements::from_labels(registry, &pod.node_selector);
     let terms = wish.required.into_iter().chain(wish.preferred).flat_map(|term| term.expressions.clone());
-    let stated: Vec<Expression> = terms.chain(bound.exclusions(pod)).collect();
-    let stated: Vec<Requirement> =
-        stated.iter().map(|expression| Requirement::new(registry, expression)).collect();
-    let merged: Requirements = selected.iter().chain(&stated).cloned().collect();
-    let needs_value = |key: &str| {
-        let mut about = selected.iter().chain(&stated).filter(|requirement| requirement.key() == key);
-        about.any(|requirement| !requirement.accepts_absence())
-    };
-    let contradiction =
-        merged.iter().any(|requirement| requirement.is_empty() && needs_value(requirement.key().as_str()));
-    (!contradiction).then_some(merged)
+    let stated = terms.chain(bound.exclusions(pod)).map(|expression| Requirement::new(registry, &expression));
+    let stated: Vec<Requirement> = selected.iter().cloned().chain(stated).collect();
+    conjunction(&stated)
 }

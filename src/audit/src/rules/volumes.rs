@@ -1,0 +1,153 @@
+//! Volumes of placed pods can be attached where the pods go, all of them (spec core-scheduling 19).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::{
+    DriverName, LabelKey, LabelValue, Launch, Node, Plan, Pod, Requirement, Requirements, Volume,
+    VolumeClaimName,
+};
+
+use crate::finding::{Finding, Rule};
+use crate::world::{World, satisfies};
+
+/// Most kinds of machine a claim is taken apart into.
+const MAX_KINDS: usize = 4096;
+
+pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
+    let mut sent: BTreeMap<_, Vec<&Pod>> = BTreeMap::new();
+    for launch in &plan.launches {
+        for pod in world.pods_of(launch) {
+            let reaches = |volume: &Volume| everywhere(world, launch, volume);
+            findings.extend(out_of_reach(world, pod, &reaches));
+        }
+        findings.extend(too_many_on_new(world, launch));
+    }
+    for nomination in &plan.nominations {
+        if let (Some(pod), Some(node)) = (world.pod(&nomination.pod), world.node(&nomination.target)) {
+            let reaches = |volume: &Volume| {
+                volume.alternatives.is_empty()
+                    || stated(world, volume).iter().any(|wanted| satisfies(node, wanted, world.registry()))
+            };
+            findings.extend(out_of_reach(world, pod, &reaches));
+            sent.entry(&node.id).or_default().push(pod);
+        }
+    }
+    for (id, pods) in sent {
+        let node = world.snapshot.nodes.iter().find(|node| node.id == *id);
+        findings.extend(node.and_then(|node| too_many(world, node, &pods)));
+    }
+}
+
+/// The volumes of `pod` with their claims; one that is not known is `None`.
+fn volumes<'a>(world: &World<'a>, pod: &'a Pod) -> Vec<(&'a VolumeClaimName, Option<&'a Volume>)> {
+    let known = |name: &VolumeClaimName| {
+        world.snapshot.volumes.get(&(pod.key.namespace.clone(), name.clone())).map(AsRef::as_ref)
+    };
+    pod.volumes.iter().map(|claim| (&claim.name, known(&claim.name))).collect()
+}
+
+fn out_of_reach(world: &World<'_>, pod: &Pod, reaches: &impl Fn(&Volume) -> bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, volume) in volumes(world, pod) {
+        let objection = match volume {
+            None => "does not exist",
+            Some(volume) if volume.problem.is_some() => "cannot be used",
+            Some(volume) if !reaches(volume) => "cannot be attached there",
+            Some(_) => continue,
+        };
+        findings.push(Finding::new(Rule::Volume, &pod.key, format!("volume `{name}` {objection}")));
+    }
+    findings
+}
+
+/// The alternatives of `volume`.
+fn stated(world: &World<'_>, volume: &Volume) -> Vec<Vec<Requirement>> {
+    let requirement = |expression| Requirement::new(world.registry(), expression);
+    volume.alternatives.iter().map(|terms| terms.iter().map(requirement).collect()).collect()
+}
+
+/// Whether every machine `launch` may become is in reach of `volume`: for every combination of values of the
+/// labels its alternatives speak of, one alternative holds.
+fn everywhere(world: &World<'_>, launch: &Launch, volume: &Volume) -> bool {
+    if volume.alternatives.is_empty() {
+        return true;
+    }
+    let alternatives = stated(world, volume);
+    let keys: BTreeSet<&LabelKey> = alternatives.iter().flatten().map(Requirement::key).collect();
+    let mut kinds = vec![Requirements::new()];
+    for key in keys {
+        let own = launch.requirements.value_of(key);
+        let values: Vec<Requirement> = match own.concrete() {
+            Some(values) => values.iter().map(|value| only(key, value)).collect(),
+            None => vec![own],
+        };
+        kinds = kinds.iter().flat_map(|kind| values.iter().map(|value| with(kind, value))).collect();
+        if kinds.len() > MAX_KINDS {
+            return false;
+        }
+    }
+    kinds.iter().all(|kind| {
+        alternatives.iter().any(|wanted| {
+            wanted.iter().all(|asked| {
+                let own = kind.value_of(asked.key());
+                own.intersection(asked).with_min_values(own.min_values()) == own && !own.is_empty()
+            })
+        })
+    })
+}
+
+fn only(key: &LabelKey, value: &LabelValue) -> Requirement {
+    Requirement::one_of(key.clone(), [value.clone()])
+}
+
+fn with(kind: &Requirements, value: &Requirement) -> Requirements {
+    let mut kind = kind.clone();
+    kind.replace(value.clone());
+    kind
+}
+
+/// A driver that would have to attach more volumes to `node` than it can, because of `pods`.
+fn too_many(world: &World<'_>, node: &Node, pods: &[&Pod]) -> Option<Finding> {
+    let mut attached: BTreeMap<&DriverName, BTreeSet<_>> = BTreeMap::new();
+    let mut added = BTreeSet::new();
+    for pod in node.pods.iter().map(AsRef::as_ref).chain(pods.iter().copied()) {
+        for (name, volume) in volumes(world, pod) {
+            let Some(driver) = volume.and_then(|volume| volume.driver.as_ref()) else { continue };
+            let new = attached.entry(driver).or_default().insert((&pod.key.namespace, name));
+            if new && pods.iter().any(|sent| sent.key == pod.key) {
+                added.insert(driver);
+            }
+        }
+    }
+    added.into_iter().find_map(|driver| {
+        let (limit, count) = (node.attach_limits.get(driver)?, attached[driver].len());
+        let over = count > usize::try_from(*limit).unwrap_or(usize::MAX);
+        let detail = format!("`{driver}` would attach {count} volumes, {limit} are possible");
+        over.then(|| Finding::new(Rule::Volume, node.display_name(), detail))
+    })
+}
+
+/// A driver that would have to attach more volumes to `launch` than existing machines of one of its types can.
+fn too_many_on_new(world: &World<'_>, launch: &Launch) -> Option<Finding> {
+    let mut attached: BTreeMap<&DriverName, BTreeSet<_>> = BTreeMap::new();
+    for pod in world.pods_of(launch) {
+        for (name, volume) in volumes(world, pod) {
+            if let Some(driver) = volume.and_then(|volume| volume.driver.as_ref()) {
+                attached.entry(driver).or_default().insert((&pod.key.namespace, name));
+            }
+        }
+    }
+    for node in world.snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
+        if node.instance_type().is_none_or(|name| !launch.instance_types.contains(&name)) {
+            continue;
+        }
+        for (driver, limit) in &node.attach_limits {
+            let count = attached.get(driver).map_or(0, BTreeSet::len);
+            if count > usize::try_from(*limit).unwrap_or(usize::MAX) {
+                let detail = format!("`{driver}` would attach {count} volumes, {limit} are likely possible");
+                return Some(Finding::new(Rule::Volume, launch.bin, detail));
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,37 @@
+//! The spread the scheduler of the cluster applies to pods that have none of their own, when opted in
+//! (spec core-scheduling 18.1: the reference does not know it).
+//!
+//! The scheduler spreads over the pods of the same owner. Its selector is not known here, so it is taken from
+//! the labels of the pod, less those that tell pods or revisions of one owner apart.
+
+use std::borrow::Cow;
+
+use karpenter_model::affinity::NodeInclusion;
+use karpenter_model::{LabelSelector, Pod, PodOwner, Settings, SpreadConstraint};
+
+/// Labels that differ between the pods of one stateful set.
+const NOT_OF_THE_OWNER: [&str; 3] =
+    ["controller-revision-hash", "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"];
+
+/// `pod` with the default spread, if it is for it: a pod of a replica or stateful set, with labels, without a
+/// spread of its own.
+pub(crate) fn applied<'p>(pod: &'p Pod, settings: &Settings) -> Cow<'p, Pod> {
+    let owned = matches!(pod.owner, PodOwner::ReplicaSet | PodOwner::StatefulSet);
+    let of_owner = |key: &str| !NOT_OF_THE_OWNER.contains(&key);
+    let labels = || pod.labels.iter().filter(|(key, _)| of_owner(key.as_str()));
+    if settings.default_spread.is_empty() || !owned || !pod.spread.is_empty() || labels().count() == 0 {
+        return Cow::Borrowed(pod);
+    }
+    let selector = LabelSelector::from_labels(labels());
+    let spread = settings.default_spread.iter().map(|default| SpreadConstraint {
+        max_skew: default.max_skew,
+        topology_key: default.topology_key.clone(),
+        when_unsatisfiable: default.when_unsatisfiable,
+        selector: Some(selector.clone()),
+        min_domains: None,
+        node_affinity_policy: NodeInclusion::Honor,
+        node_taints_policy: NodeInclusion::Ignore,
+        match_label_keys: Vec::new(),
+    });
+    Cow::Owned(Pod { spread: spread.collect(), ..pod.clone() })
+}

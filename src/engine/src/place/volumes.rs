@@ -1,0 +1,297 @@
+//! What the persistent volumes of a pod ask of its machine: a place where all of them can be attached, and
+//! enough room for attachments (spec core-scheduling 19).
+//!
+//! Attachments are counted like any other resource, named after the driver, so "fits" covers them. A volume
+//! that only one pod mounts is part of the pod's amounts; one that several pods mount is kept by number,
+//! because it counts once per machine.
+//!
+//! What a machine can attach: what its `CSINode` says. A machine that does not exist yet, or has not come up,
+//! is taken to attach as much as the most restricted existing machine of its instance type; failing that, what
+//! the type says in its capacity (`attachable-volumes-csi-<driver>`); failing that, as much as the most
+//! restricted machine there is. Where nobody knows anything there is no limit, as in the reference.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use indexmap::IndexSet;
+use karpenter_model::volume::ATTACHABLE_PREFIX;
+use karpenter_model::{
+    DriverName, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod, Quantity, Requirement,
+    Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaimName,
+};
+
+use crate::place::conjunction::conjunction;
+
+/// Most combinations of alternatives that are kept for one pod.
+const MAX_PLACES: usize = 64;
+/// More attachments than any machine has.
+const UNLIMITED: Quantity = Quantity::from_units(1 << 32);
+
+/// Namespace and name of a persistent volume claim.
+type ClaimKey<'a> = (&'a Namespace, &'a VolumeClaimName);
+
+/// Number of what a pod's volumes ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct NeedId(usize);
+
+/// What the volumes of a pod ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Need {
+    /// Why the pod cannot be planned because of them.
+    pub(crate) problems: Vec<String>,
+    /// Any one of these must hold of the machine; none when they exclude each other.
+    pub(crate) places: Vec<Requirements>,
+    /// Attachments of volumes no other pod mounts.
+    pub(crate) own: Resources,
+    /// Volumes other pods mount too, with the resource each takes one of.
+    pub(crate) shared: BTreeMap<usize, ResourceName>,
+}
+
+/// The volumes of a pass.
+#[derive(Debug)]
+pub(crate) struct Volumes<'a> {
+    snapshot: &'a Snapshot,
+    needs: IndexSet<Need>,
+    /// Volumes that more than one pod mounts.
+    shared: IndexSet<ClaimKey<'a>>,
+    /// What machines can attach, per driver that waiting pods use.
+    limits: BTreeMap<&'a DriverName, Limits>,
+}
+
+/// What is known about how many volumes of one driver machines can attach.
+#[derive(Debug, Default)]
+struct Limits {
+    by_type: BTreeMap<InstanceTypeName, u32>,
+    least: Option<u32>,
+}
+
+impl<'a> Volumes<'a> {
+    /// The volumes of `batch` and of the pods that stay where they are.
+    pub(crate) fn new(snapshot: &'a Snapshot, batch: &[&'a Pod]) -> Self {
+        let nothing = Need {
+            problems: Vec::new(),
+            places: vec![Requirements::new()],
+            own: Resources::new(),
+            shared: BTreeMap::new(),
+        };
+        let mut volumes =
+            Self { snapshot, needs: [nothing].into(), shared: IndexSet::new(), limits: BTreeMap::new() };
+        let mut mounted: BTreeSet<ClaimKey<'a>> = BTreeSet::new();
+        for (key, volume) in batch.iter().flat_map(|pod| attached(pod, snapshot)) {
+            volumes.limits.extend(volume.driver.as_ref().map(|driver| (driver, Limits::default())));
+            if !mounted.insert(key) {
+                volumes.shared.insert(key);
+            }
+        }
+        if volumes.limits.is_empty() {
+            return volumes;
+        }
+        for node in snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
+            let bound = node.pods.iter().flat_map(|pod| attached(pod, snapshot)).map(|(key, _)| key);
+            volumes.shared.extend(bound.filter(|key| mounted.contains(key)));
+            for (driver, limits) in &mut volumes.limits {
+                limits.learn(node, driver);
+            }
+        }
+        volumes
+    }
+
+    /// What the volumes of `pod` ask for.
+    pub(crate) fn need(&mut self, pod: &'a Pod) -> NeedId {
+        if pod.volumes.is_empty() {
+            return NeedId(0);
+        }
+        let problems = pod.volumes.iter().filter_map(|claim| {
+            let volume = self.snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
+            let problem = match volume {
+                Some(volume) => volume.problem.as_deref()?,
+                None => "it does not exist",
+            };
+            Some(format!("`{}`: {problem}", claim.name))
+        });
+        let problems = problems.collect();
+        let mut need = Need { problems, ..self.needs[0].clone() };
+        for (key, volume) in attached(pod, self.snapshot) {
+            need.places = product(&need.places, volume, &self.snapshot.registry);
+            let Some(driver) = &volume.driver else { continue };
+            match self.shared.get_index_of(&key) {
+                Some(number) => {
+                    need.shared.insert(number, resource(driver));
+                }
+                None => need.own.add(&Resources::new().with(resource(driver).as_str(), Quantity::ONE)),
+            }
+        }
+        NeedId(self.needs.insert_full(need).0)
+    }
+
+    /// The need behind `id`.
+    pub(crate) fn get(&self, id: NeedId) -> &Need {
+        &self.needs[id.0]
+    }
+
+    /// `allocatable` of a new machine of type `name`, with what it will probably be able to attach.
+    pub(crate) fn estimate(&self, name: &InstanceTypeName, allocatable: &Resources) -> Resources {
+        let mut complete = allocatable.clone();
+        for (driver, limits) in &self.limits {
+            let resource = resource(driver);
+            let said = allocatable.get(resource.as_str());
+            complete.set(resource.as_str(), limits.of_new(Some(name), said));
+        }
+        complete
+    }
+
+    /// `room` of an existing machine, with what it can still attach; and the shared volumes it has.
+    pub(crate) fn room(&self, node: &Node, room: &Resources) -> (Resources, BTreeSet<usize>) {
+        let mut complete = room.clone();
+        if self.limits.is_empty() {
+            return (complete, BTreeSet::new());
+        }
+        let volumes: BTreeMap<ClaimKey<'_>, &Volume> =
+            node.pods.iter().flat_map(|pod| attached(pod, self.snapshot)).collect();
+        for (driver, limits) in &self.limits {
+            let resource = resource(driver);
+            let said = node.effective_allocatable().get(resource.as_str());
+            let limit = match node.attach_limits.get(*driver) {
+                Some(limit) => Quantity::from_units(i64::from(*limit)),
+                None if node.initialized() => UNLIMITED,
+                None => limits.of_new(node.instance_type().as_ref(), said),
+            };
+            let used = volumes.values().filter(|volume| volume.driver.as_ref() == Some(driver)).count();
+            let used = Quantity::from_units(i64::try_from(used).unwrap_or(i64::MAX));
+            complete.set(resource.as_str(), limit.saturating_sub(used).max(Quantity::ZERO));
+        }
+        let shared = volumes.keys().filter_map(|key| self.shared.get_index_of(key)).collect();
+        (complete, shared)
+    }
+}
+
+impl Limits {
+    /// Remembers what `node` can attach.
+    fn learn(&mut self, node: &Node, driver: &DriverName) {
+        let Some(limit) = node.attach_limits.get(driver).copied() else { return };
+        self.least = Some(self.least.map_or(limit, |least| least.min(limit)));
+        if let Some(name) = node.instance_type() {
+            let known = self.by_type.entry(name).or_insert(limit);
+            *known = limit.min(*known);
+        }
+    }
+
+    /// What a machine of type `name` will be able to attach, whose capacity says `said`.
+    fn of_new(&self, name: Option<&InstanceTypeName>, said: Option<Quantity>) -> Quantity {
+        let seen = |limit: &u32| Quantity::from_units(i64::from(*limit));
+        let of_type = name.and_then(|name| self.by_type.get(name)).map(seen);
+        of_type.or(said).or(self.least.as_ref().map(seen)).unwrap_or(UNLIMITED)
+    }
+}
+
+/// The resource that counts attachments of `driver`.
+fn resource(driver: &DriverName) -> ResourceName {
+    format!("{ATTACHABLE_PREFIX}{driver}").into()
+}
+
+/// The distinct volumes `pod` mounts, as far as they are known.
+fn attached<'a>(pod: &'a Pod, snapshot: &'a Snapshot) -> BTreeMap<ClaimKey<'a>, &'a Volume> {
+    let known = pod.volumes.iter().filter_map(|claim| {
+        let key = (pod.key.namespace.clone(), claim.name.clone());
+        Some(((&pod.key.namespace, &claim.name), snapshot.volumes.get(&key)?.as_ref()))
+    });
+    known.collect()
+}
+
+/// Every way to satisfy one of `places` and one alternative of `volume`; none when all exclude each other.
+fn product(places: &[Requirements], volume: &Volume, registry: &LabelRegistry) -> Vec<Requirements> {
+    if volume.alternatives.is_empty() {
+        return places.to_vec();
+    }
+    let mut combined = Vec::new();
+    for place in places {
+        for alternative in &volume.alternatives {
+            let stated: Vec<Requirement> = place
+                .iter()
+                .cloned()
+                .chain(alternative.iter().map(|expression| Requirement::new(registry, expression)))
+                .collect();
+            combined.extend(conjunction(&stated).filter(|both| !combined.contains(both)));
+        }
+    }
+    join_alike(&mut combined);
+    combined.truncate(MAX_PLACES);
+    combined
+}
+
+/// Joins places that differ in the listed values of one key only: "zone a, or zone b" is "zone a or b", which
+/// leaves the choice open.
+fn join_alike(places: &mut Vec<Requirements>) {
+    let mut first = 0;
+    while first < places.len() {
+        let partner = (first + 1..places.len())
+            .find_map(|second| Some((second, joined(&places[first], &places[second])?)));
+        match partner {
+            Some((second, both)) => {
+                places[first] = both;
+                places.remove(second);
+                first = 0;
+            }
+            None => first += 1,
+        }
+    }
+}
+
+fn joined(a: &Requirements, b: &Requirements) -> Option<Requirements> {
+    if a.len() != b.len() || !a.iter().zip(b.iter()).all(|(a, b)| a.key() == b.key()) {
+        return None;
+    }
+    let mut different = a.iter().zip(b.iter()).filter(|(a, b)| a != b);
+    let (one, other) = different.next()?;
+    if different.next().is_some() {
+        return None;
+    }
+    let values: BTreeSet<LabelValue> = one.concrete()?.union(other.concrete()?).cloned().collect();
+    let mut both = a.clone();
+    both.replace(Requirement::one_of(one.key().clone(), values));
+    Some(both)
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::{Expression, Operator};
+
+    use super::*;
+
+    fn volume(alternatives: &[&[(&str, &[&str])]]) -> Volume {
+        let term = |pairs: &&[(&str, &[&str])]| {
+            pairs.iter().map(|(key, values)| Expression::new(key, Operator::In, values)).collect()
+        };
+        Volume { alternatives: alternatives.iter().map(term).collect(), ..Volume::default() }
+    }
+
+    fn places(volumes: &[Volume]) -> Vec<String> {
+        let registry = LabelRegistry::core();
+        let all = volumes
+            .iter()
+            .fold(vec![Requirements::new()], |places, volume| product(&places, volume, &registry));
+        all.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn alternatives_of_one_key_stay_open_and_volumes_narrow_each_other() {
+        let ab = volume(&[&[("zone", &["a"])], &[("zone", &["b"])]]);
+        let bc = volume(&[&[("zone", &["b", "c"])]]);
+        let d = volume(&[&[("zone", &["d"])]]);
+        assert_eq!(places(&[]), [""]);
+        assert_eq!(places(&[volume(&[])]), [""]);
+        assert_eq!(places(std::slice::from_ref(&ab)), ["zone In [a b]"]);
+        assert_eq!(places(&[ab.clone(), bc.clone()]), ["zone In [b]"]);
+        assert_eq!(places(&[ab, bc, d]), [""; 0]);
+    }
+
+    #[test]
+    fn branches_that_exclude_each_other_are_pruned() {
+        let racks = volume(&[&[("rack", &["1"]), ("zone", &["a"])], &[("rack", &["2"]), ("zone", &["b"])]]);
+        let zone = volume(&[&[("zone", &["b"])]]);
+        assert_eq!(
+            places(std::slice::from_ref(&racks)),
+            ["rack In [1], zone In [a]", "rack In [2], zone In [b]"]
+        );
+        assert_eq!(places(&[racks, zone]), ["rack In [2], zone In [b]"]);
+    }
+}
