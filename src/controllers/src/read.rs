@@ -25,9 +25,9 @@ pub(crate) fn pod(object: &Pod) -> Option<karpenter_model::Pod> {
     reported(convert::pod(object))
 }
 
-/// A daemon set, from its template.
-pub(crate) fn daemon(object: &DaemonSet) -> Option<Daemon> {
-    reported(convert::daemon(object, None))
+/// A daemon set, from its newest pod or its template.
+pub(crate) fn daemon(object: &DaemonSet, newest: Option<&karpenter_model::Pod>) -> Option<Daemon> {
+    reported(convert::daemon(object, newest))
 }
 
 fn reported<T>(read: Result<T, convert::Error>) -> Option<T> {

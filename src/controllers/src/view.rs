@@ -6,6 +6,7 @@
 //! a write sees it. Objects of foreign node classes are not let in.
 
 mod class;
+mod daemon;
 mod feed;
 mod limits;
 mod volume;
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cloud::NodeClassKind;
-use karpenter_cluster::Cluster;
+use karpenter_cluster::{Cluster, Version};
 use karpenter_model::{
     Claim, ClaimName, LabelRegistry, NodeName, NodeObject, Pod, PodKey, Pool, PoolName, ProviderId, Snapshot,
 };
@@ -52,6 +53,17 @@ struct Inner {
     reservations: limits::Granted,
     node_classes: class::Classes,
     volumes: volume::Volumes,
+    daemons: daemon::Daemons,
+    derivations: u64,
+}
+
+impl Inner {
+    /// The version of something made of several objects, which has none of its own: our count of derivations. Each
+    /// kind comes from one watch, in order, so the last derivation is from the newest objects.
+    fn derived(&mut self) -> Version {
+        self.derivations += 1;
+        Version(self.derivations)
+    }
 }
 
 impl View {
@@ -69,6 +81,8 @@ impl View {
             reservations: limits::Granted::default(),
             node_classes: class::Classes::default(),
             volumes: volume::Volumes::default(),
+            daemons: daemon::Daemons::default(),
+            derivations: 0,
         };
         Self {
             classes: classes.to_vec(),

@@ -2,14 +2,14 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
-use karpenter_model::{Daemon, NodeTerm, PodKey, PodOwner};
+use karpenter_model::{Daemon, NodeTerm, Pod, PodKey, PodOwner};
 
 use super::requests::Defaults;
 use super::{Error, FieldError, affinity, pod};
 
 /// Reads a daemon set. `newest` is its newest pod, which carries what admission changed; without one the
 /// template is read, limits standing in for missing requests.
-pub fn daemon(object: &DaemonSet, newest: Option<&v1::Pod>) -> Result<Daemon, Error> {
+pub fn daemon(object: &DaemonSet, newest: Option<&Pod>) -> Result<Daemon, Error> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let pod = read(object, newest, PodKey::new(namespace, name))
@@ -17,14 +17,10 @@ pub fn daemon(object: &DaemonSet, newest: Option<&v1::Pod>) -> Result<Daemon, Er
     Ok(Daemon { namespace: namespace.into(), name: name.into(), pod })
 }
 
-fn read(
-    object: &DaemonSet,
-    newest: Option<&v1::Pod>,
-    key: PodKey,
-) -> Result<karpenter_model::Pod, FieldError> {
+fn read(object: &DaemonSet, newest: Option<&Pod>, key: PodKey) -> Result<Pod, FieldError> {
     let template = object.spec.as_ref().map(|spec| &spec.template);
     let mut daemon = if let Some(newest) = newest {
-        pod::read(newest, key, Defaults::Done)?
+        Pod { key, ..newest.clone() }
     } else {
         let from_template = v1::Pod {
             metadata: template.and_then(|template| template.metadata.clone()).unwrap_or_default(),
@@ -77,8 +73,8 @@ mod tests {
         }})
     }
 
-    fn running(term: &Value) -> v1::Pod {
-        serde_json::from_value(json!({
+    fn running(term: &Value) -> Pod {
+        let object: v1::Pod = serde_json::from_value(json!({
             "metadata": {"namespace": "kube-system", "name": "cni-x1"},
             "spec": {
                 "nodeName": "n",
@@ -86,7 +82,8 @@ mod tests {
                 "containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}],
             },
         }))
-        .unwrap()
+        .unwrap();
+        pod::pod(&object).unwrap()
     }
 
     fn pin() -> Value {

@@ -82,7 +82,10 @@ impl Feed {
             Seen::Listed(pod) => view.put_pod(&pod, true),
             Seen::Applied(pod) => view.put_pod(&pod, false),
             Seen::Deleted(pod) => view.remove_pod(&pod),
-            Seen::Complete(keys) => self.finish(view, &Listed::Pods(keys.iter().map(pod_key).collect())),
+            Seen::Complete(keys) => {
+                self.finish(view, &Listed::Pods(keys.iter().map(pod_key).collect()));
+                view.lock().sweep_daemon_pods();
+            }
         }
     }
 
@@ -90,20 +93,12 @@ impl Feed {
     pub fn daemon(&mut self, view: &View, seen: Seen<DaemonSet>) {
         match seen {
             Seen::Listing => self.began = Some(view.begin_list()),
-            Seen::Listed(set) | Seen::Applied(set) => {
-                if let Some(daemon) = read::daemon(&set) {
-                    view.lock().cluster.apply(Event::daemon(version(&set), daemon));
-                }
-            }
-            Seen::Deleted(set) => {
-                let key =
-                    (set.namespace().unwrap_or_default().as_str().into(), set.name_any().as_str().into());
-                view.lock().cluster.apply(Event::Daemon(Told::Gone { key, version: version(&set) }));
-            }
+            Seen::Listed(set) | Seen::Applied(set) => view.put_daemon_set(set),
+            Seen::Deleted(set) => view.remove_daemon_set(&crate::watch::key(&set)),
             Seen::Complete(keys) => {
-                let keys =
-                    keys.iter().map(|(namespace, name)| (namespace.as_str().into(), name.as_str().into()));
-                self.finish(view, &Listed::Daemons(keys.collect()));
+                if let Some(began) = self.began.take() {
+                    view.daemon_sets_listed(&keys, began);
+                }
             }
         }
     }
@@ -289,6 +284,7 @@ impl View {
             if !inner.cluster.apply(Event::pod(version, model)) {
                 return;
             }
+            inner.daemon_pod_seen(&key, pod);
             (before, inner.cluster.pod(&key).cloned())
         };
         let Some(after) = after else { return };
@@ -305,7 +301,8 @@ impl View {
         let gone = {
             let mut inner = self.lock();
             let before = inner.cluster.pod(&key).cloned();
-            inner.cluster.apply(Event::Pod(Told::Gone { key, version: version(pod) }));
+            inner.cluster.apply(Event::Pod(Told::Gone { key: key.clone(), version: version(pod) }));
+            inner.daemon_pod_gone(&key);
             before
         };
         if let Some(gone) = gone {

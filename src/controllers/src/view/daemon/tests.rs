@@ -1,0 +1,83 @@
+//! A new node is charged for the daemon pods it will really get.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use crate::View;
+use crate::fixture::World;
+use crate::view::Feed;
+use crate::watch::Seen;
+
+fn set() -> DaemonSet {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "kube-system", "name": "cni", "uid": "set", "resourceVersion": "100"},
+        "spec": {"selector": {}, "template": {"spec": {"containers": [
+            {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}},
+        ]}}},
+    }))
+    .unwrap()
+}
+
+/// A pod of the set created at this second, with this much CPU.
+fn pod(second: u8, cpu: &str, version: u8) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {
+            "namespace": "kube-system", "name": format!("cni-{second}"), "uid": format!("pod-{second}"),
+            "resourceVersion": version.to_string(),
+            "creationTimestamp": format!("2026-01-01T00:00:{second:02}Z"),
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cni", "uid": "set", "controller": true},
+            ],
+        },
+        "spec": {"nodeName": "n", "containers": [
+            {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}},
+        ]},
+    }))
+    .unwrap()
+}
+
+/// CPU of the daemon pod that a new node is charged for.
+fn charged(view: &View) -> Vec<String> {
+    let snapshot = view.with_cluster(|cluster| cluster.snapshot(Timestamp::UNIX_EPOCH));
+    snapshot.daemons.iter().map(|daemon| daemon.pod.requests.amount("cpu").to_string()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_pod_that_exists_counts_and_the_template_when_there_is_none() {
+    let view = World::new().context.view;
+    let (mut sets, mut pods) = (Feed::default(), Feed::default());
+    sets.daemon(&view, Seen::Applied(set()));
+    assert_eq!(charged(&view), ["1"], "limits stand in for requests that the template lacks");
+    pods.pod(&view, Seen::Applied(pod(5, "2", 5)));
+    assert_eq!(charged(&view), ["2"]);
+    pods.pod(&view, Seen::Applied(pod(3, "7", 6)));
+    assert_eq!(charged(&view), ["2"], "an older pod says nothing");
+    pods.pod(&view, Seen::Applied(pod(5, "4", 7)));
+    assert_eq!(charged(&view), ["4"], "resized in place");
+    pods.pod(&view, Seen::Deleted(pod(5, "4", 8)));
+    assert_eq!(charged(&view), ["7"]);
+    pods.pod(&view, Seen::Listing);
+    pods.pod(&view, Seen::Complete(BTreeSet::new()));
+    assert_eq!(charged(&view), ["1"], "the last pod went while nobody watched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_seen_before_their_set_count_and_a_set_that_is_gone_does_not() {
+    let view = World::new().context.view;
+    let (mut sets, mut pods) = (Feed::default(), Feed::default());
+    pods.pod(&view, Seen::Listed(pod(5, "2", 5)));
+    assert_eq!(charged(&view), [""; 0]);
+    sets.daemon(&view, Seen::Listing);
+    sets.daemon(&view, Seen::Listed(set()));
+    sets.daemon(&view, Seen::Complete([crate::watch::key(&set())].into()));
+    assert_eq!(charged(&view), ["2"]);
+    sets.daemon(&view, Seen::Listing);
+    sets.daemon(&view, Seen::Complete(BTreeSet::new()));
+    assert_eq!(charged(&view), [""; 0]);
+    sets.daemon(&view, Seen::Applied(set()));
+    assert_eq!(charged(&view), ["2"], "created anew");
+}
