@@ -22,6 +22,11 @@ pub async fn apply(client: &Client, yaml: &str) -> Result<()> {
     Ok(())
 }
 
+/// Applies one object given as JSON.
+pub async fn apply_json(client: &Client, object: serde_json::Value) -> Result<()> {
+    apply_one(client, serde_json::from_value(object).context("read the object as a Kubernetes object")?).await
+}
+
 async fn apply_one(client: &Client, object: DynamicObject) -> Result<()> {
     let name = object.name_any();
     let types = object.types.clone().with_context(|| format!("`{name}` has no apiVersion and kind"))?;
@@ -40,8 +45,17 @@ async fn apply_one(client: &Client, object: DynamicObject) -> Result<()> {
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
     api.patch(&name, &parameters, &Patch::Apply(&object))
         .await
+        .map_err(refusal)
         .with_context(|| format!("apply {} `{name}`", types.kind))?;
     Ok(())
+}
+
+/// What the API server said, without the status object around it.
+fn refusal(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
+        other => other.into(),
+    }
 }
 
 /// Fails early when a document is not what it seems.
@@ -53,6 +67,31 @@ pub fn documents(yaml: &str) -> Result<Vec<serde_json::Value>> {
 pub fn for_cluster(yaml: &str, cluster: &str) -> String {
     yaml.replace("KarpenterNodeRole-demo", &format!("KarpenterNodeRole-{cluster}"))
         .replace("karpenter.sh/discovery: demo", &format!("karpenter.sh/discovery: {cluster}"))
+}
+
+/// The example's EC2NodeClass without its NodePool.
+pub fn only_class(yaml: &str) -> String {
+    yaml.split_once("\n---\n").map_or(yaml, |(_, class)| class).to_owned()
+}
+
+/// `base` with the fields of `change` in place of its own, as a JSON merge patch (RFC 7386) would.
+pub fn merged(mut base: serde_json::Value, change: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    let Value::Object(changes) = change else { return change };
+    if !base.is_object() {
+        base = Value::Object(serde_json::Map::new());
+    }
+    if let Value::Object(fields) = &mut base {
+        for (key, value) in changes {
+            if value.is_null() {
+                fields.remove(&key);
+            } else {
+                let before = fields.remove(&key).unwrap_or(Value::Null);
+                fields.insert(key, merged(before, value));
+            }
+        }
+    }
+    base
 }
 
 /// The example's NodePool with short waits: empty nodes go after five seconds, all at once.
@@ -69,6 +108,8 @@ pub fn small_machines(yaml: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -78,6 +119,19 @@ mod tests {
         assert!(!text.contains("demo}") && text.contains("KarpenterNodeRole-west"));
         assert_eq!(documents(INFLATE).unwrap().len(), 1);
         assert_eq!(documents(RBAC).unwrap().len(), 9);
+    }
+
+    #[test]
+    fn the_class_alone_is_the_second_document() {
+        let documents = documents(&only_class(NODEPOOL)).unwrap();
+        assert_eq!((documents.len(), documents[0]["kind"].as_str()), (1, Some("EC2NodeClass")));
+    }
+
+    #[test]
+    fn merging_replaces_adds_and_removes() {
+        let base = json!({"spec": {"a": 1, "b": {"c": [1, 2]}}, "gone": true});
+        let change = json!({"spec": {"b": {"c": [3], "d": {"e": 4}}}, "gone": null});
+        assert_eq!(merged(base, change), json!({"spec": {"a": 1, "b": {"c": [3], "d": {"e": 4}}}}));
     }
 
     #[test]

@@ -5,3 +5,4 @@ pub mod bootstrap;
 mod facts;
 pub mod launch;
 pub mod restart;
+pub mod scheduling;

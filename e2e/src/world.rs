@@ -115,6 +115,19 @@ impl World {
         manifests::apply(&self.client, &yaml).await
     }
 
+    /// Applies the README's EC2NodeClass, and no pool.
+    pub async fn install_class(&self) -> Result<()> {
+        let yaml = manifests::for_cluster(&manifests::only_class(manifests::NODEPOOL), CLUSTER_NAME);
+        manifests::apply(&self.client, &yaml).await
+    }
+
+    /// The control requests of the account, for scenarios that cause trouble there.
+    pub fn control(&self) -> Result<&account::Control> {
+        self.account
+            .control()
+            .context("this account has no control requests; choose the launcher of `localstack/`")
+    }
+
     /// From now on controllers start acting at once. A killed leader's Lease has to run out otherwise, which
     /// leaves its successor idle for most of a scenario that kills often.
     pub fn without_election(&mut self) {

@@ -35,6 +35,8 @@ enum Scenario {
     Launch,
     /// The controller dies five times in the middle of a scale-up.
     Restart,
+    /// What pods may ask of nodes, a dozen behaviours at once.
+    Scheduling,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
@@ -44,6 +46,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         Scenario::Bootstrap => scenario::bootstrap::run(&world).await,
         Scenario::Launch => scenario::launch::run(&mut world).await,
         Scenario::Restart => scenario::restart::run(&mut world, seed).await,
+        Scenario::Scheduling => scenario::scheduling::run(&mut world).await,
     };
     if outcome.is_err() {
         world.dump().await;

@@ -85,7 +85,7 @@ pub(super) async fn instances(world: &World) -> Result<Vec<Instance>> {
 }
 
 /// The phase of a pod, or the empty text.
-fn phase(pod: &Pod) -> &str {
+pub(super) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 

@@ -75,3 +75,13 @@ async fn a_controller_that_dies_five_times_loses_and_doubles_nothing() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_get_what_they_ask_of_nodes() {
+    alone(async {
+        let mut world = world("scheduling").await;
+        let outcome = scenario::scheduling::run(&mut world).await;
+        judge(world, outcome).await;
+    })
+    .await;
+}

@@ -1,0 +1,49 @@
+//! A pool of machines with GPUs behind a taint: the pod that asks for a GPU and tolerates the taint gets one, the
+//! pod that tolerates nothing stays out.
+
+use anyhow::{Context, Result, ensure};
+use karpenter_api::labels;
+use serde_json::json;
+
+use super::WITHIN;
+use super::corner::{Corner, container, needs, requiring, told_first};
+use crate::manifests::merged;
+use crate::scenario::facts::{label, phase};
+use crate::world::World;
+
+const GPU: &str = "nvidia.com/gpu";
+
+pub(super) async fn run(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "accelerators").await?;
+    let machines = requiring(json!([
+        needs(labels::CAPACITY_TYPE, &["on-demand"]),
+        {"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Exists"},
+    ]));
+    let taints = json!({"spec": {"template": {"spec": {"taints": [{"key": GPU, "effect": "NoSchedule"}]}}}});
+    corner.pool("accelerators", merged(merged(machines, taints), told_first())).await?;
+    let trainer = json!({"spec": {
+        "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
+        "containers": [container(json!({"requests": {"cpu": "1"}, "limits": {GPU: "1"}}))],
+    }});
+    corner.pods("trainer", 1, trainer).await?;
+    corner.pods("bystander", 1, json!({})).await?;
+
+    let node = corner.running("trainer", 1, WITHIN).await?.remove(0);
+    let instance_type = label(&node, labels::INSTANCE_TYPE);
+    ensure!(
+        instance_type.starts_with('g'),
+        "the cheapest machine with a GPU is of a g family, not {instance_type}"
+    );
+    let status = node.status.as_ref().context("the node has no status")?;
+    let offered = status.allocatable.as_ref().and_then(|resources| resources.get(GPU));
+    ensure!(offered.is_some_and(|count| count.0 != "0"), "{instance_type} offers no {GPU}");
+
+    let told = corner.pod_event("bystander", "FailedScheduling", WITHIN).await?;
+    ensure!(told.contains(GPU), "the pod that does not tolerate {GPU} was told: {told}");
+    let bystanders = corner.pods_of("bystander").await?;
+    ensure!(
+        bystanders.iter().all(|pod| phase(pod) == "Pending"),
+        "a pod runs behind a taint it does not tolerate"
+    );
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! A pool that allows both architectures: each pod's node is of the one it selects.
+
+use anyhow::{Context, Result, ensure};
+use karpenter_api::labels;
+use serde_json::json;
+
+use super::WITHIN;
+use super::corner::{Corner, by_label, needs, requiring};
+use crate::world::World;
+
+pub(super) async fn run(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "architectures").await?;
+    let both = requiring(json!([
+        needs(labels::ARCH, &["amd64", "arm64"]),
+        needs(labels::CAPACITY_TYPE, &["on-demand"]),
+        needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+    ]));
+    corner.pool("architectures", both).await?;
+    for arch in ["amd64", "arm64"] {
+        let selector = json!({"spec": {"nodeSelector": {(labels::ARCH): arch}}});
+        corner.pods(arch, 2, selector).await?;
+    }
+
+    for arch in ["amd64", "arm64"] {
+        let nodes = corner.running(arch, 2, WITHIN).await?;
+        let found = by_label(&nodes, labels::ARCH);
+        ensure!(found.len() == 1 && found.contains_key(arch), "pods of {arch} run on {found:?}");
+        // The label could be anybody's claim; this is what the machine says of itself.
+        for node in &nodes {
+            let info =
+                node.status.as_ref().and_then(|status| status.node_info.as_ref()).context("no node info")?;
+            ensure!(info.architecture == arch, "a node labelled {arch} is {}", info.architecture);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! EC2 has no capacity for what would be cheapest: pods run on the next best thing, and launches stop asking for
+//! what is known to be out.
+
+use anyhow::{Result, ensure};
+use karpenter_api::labels;
+use serde_json::json;
+
+use super::WITHIN;
+use super::corner::{Corner, by_label, event, needs, requiring};
+use crate::account::control::CapacityRule;
+use crate::manifests::merged;
+use crate::world::World;
+
+/// The cheapest type of a pool is out; the pool has another one.
+pub(super) async fn dry_type(world: &World) -> Result<()> {
+    exhaust(world, "t3.medium").await?;
+    let corner = Corner::open(world, "dry-type").await?;
+    corner.pool("dry-type", only(&["t3.medium", "t3.large"])).await?;
+    corner.pods("worker", 2, json!({})).await?;
+
+    let types = by_label(&corner.running("worker", 2, WITHIN).await?, labels::INSTANCE_TYPE);
+    ensure!(types.keys().eq(["t3.large"]), "pods by instance type: {types:?}");
+    Ok(())
+}
+
+/// The heavier pool has no type left: its claim fails, and the pods move on to the lighter pool.
+pub(super) async fn dry_pool(world: &World) -> Result<()> {
+    exhaust(world, "t3a.*").await?;
+    let corner = Corner::open(world, "dry-pool").await?;
+    let first = merged(only(&["t3a.medium", "t3a.large"]), json!({"spec": {"weight": 50}}));
+    corner.pool("dry-pool-first", first).await?;
+    corner.pool("dry-pool-second", only(&["t2.large"])).await?;
+    corner.pods("worker", 2, json!({})).await?;
+
+    let told = event(world, "default", "dry-pool-first-", "InsufficientCapacityError", WITHIN).await?;
+    ensure!(told.contains("dry-pool-first-"), "the claim was told: {told}");
+    let pools = by_label(&corner.running("worker", 2, WITHIN).await?, labels::NODEPOOL);
+    ensure!(pools.keys().eq(["dry-pool-second"]), "pods by pool: {pools:?}");
+    Ok(())
+}
+
+fn only(types: &[&str]) -> serde_json::Value {
+    requiring(json!([needs(labels::INSTANCE_TYPE, types), needs(labels::CAPACITY_TYPE, &["on-demand"])]))
+}
+
+async fn exhaust(world: &World, types: &str) -> Result<()> {
+    let rule = CapacityRule { instance_type: Some(types.to_owned()), ..CapacityRule::default() };
+    world.control()?.limit_capacity(&rule).await
+}

@@ -1,0 +1,223 @@
+//! A part of the world that one behaviour has for itself: a namespace, and a label that only its pools put on nodes
+//! and only its pods ask for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use karpenter_api::{Condition, NodeClaim};
+use kube::ResourceExt;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::manifests::{self, merged};
+use crate::scenario::facts;
+use crate::wait;
+use crate::world::World;
+
+/// The label that keeps corners apart.
+const CORNER: &str = "example.com/corner";
+
+/// One behaviour's part of the world.
+pub(super) struct Corner<'a> {
+    pub(super) world: &'a World,
+    name: &'static str,
+}
+
+impl<'a> Corner<'a> {
+    /// An empty corner with a namespace of its name.
+    pub(super) async fn open(world: &'a World, name: &'static str) -> Result<Self> {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {CORNER: name}}});
+        manifests::apply_json(&world.client, namespace).await?;
+        Ok(Self { world, name })
+    }
+
+    /// Applies a pool of small amd64 machines on demand, changed by a merge patch. Only empty nodes leave it, so
+    /// that a behaviour can look at its nodes in peace.
+    pub(super) async fn pool(&self, name: &str, change: Value) -> Result<()> {
+        let pool = json!({
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": name},
+            "spec": {
+                "template": {
+                    "metadata": {"labels": {CORNER: self.name}},
+                    "spec": {
+                        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                        "requirements": [
+                            needs("kubernetes.io/arch", &["amd64"]),
+                            needs("karpenter.sh/capacity-type", &["on-demand"]),
+                            needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+                            {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["9"]},
+                        ],
+                    },
+                },
+                "disruption": {
+                    "consolidationPolicy": "WhenEmpty",
+                    "consolidateAfter": "1s",
+                    "budgets": [{"nodes": "100%"}],
+                },
+            },
+        });
+        manifests::apply_json(&self.world.client, merged(pool, change)).await
+    }
+
+    /// Applies a Deployment of pods that want half a CPU each; `change` is a merge patch on the pod template.
+    pub(super) async fn pods(&self, app: &str, replicas: usize, change: Value) -> Result<()> {
+        let template = json!({
+            "metadata": {"labels": {"app": app}},
+            "spec": {
+                "nodeSelector": {CORNER: self.name},
+                "terminationGracePeriodSeconds": 0,
+                "containers": [container(json!({"requests": {"cpu": "500m", "memory": "256Mi"}}))],
+            },
+        });
+        let deployment = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": app, "namespace": self.name},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": {"app": app}},
+                "template": merged(template, change),
+            },
+        });
+        manifests::apply_json(&self.world.client, deployment).await
+    }
+
+    /// Waits until exactly `count` pods of `app` exist and run; returns the Node of each.
+    pub(super) async fn running(&self, app: &str, count: usize, within: Duration) -> Result<Vec<Node>> {
+        let pods = wait::until(&format!("{count} running pods of `{app}`"), within, || async {
+            let pods = self.pods_of(app).await?;
+            let running = pods.iter().filter(|pod| facts::phase(pod) == "Running").count();
+            let seen = format!("{running} of {} pods run", pods.len());
+            Ok(if running == count && pods.len() == count { Ok(pods) } else { Err(seen) })
+        })
+        .await?;
+        let nodes: BTreeMap<String, Node> =
+            facts::nodes(self.world).await?.into_iter().map(|node| (node.name_any(), node)).collect();
+        pods.iter()
+            .map(|pod| {
+                let name = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+                let node =
+                    nodes.get(name).with_context(|| format!("`{}` runs on no node", pod.name_any()))?;
+                let corner = facts::label(node, CORNER);
+                ensure!(corner == self.name, "`{}` runs on `{name}` of corner `{corner}`", pod.name_any());
+                Ok(node.clone())
+            })
+            .collect()
+    }
+
+    /// The pods of `app`.
+    pub(super) async fn pods_of(&self, app: &str) -> Result<Vec<Pod>> {
+        let api: Api<Pod> = Api::namespaced(self.world.client.clone(), self.name);
+        Ok(api.list(&ListParams::default().labels(&format!("app={app}"))).await.context("list pods")?.items)
+    }
+
+    /// The claims of this corner.
+    pub(super) async fn claims(&self) -> Result<Vec<NodeClaim>> {
+        let api: Api<NodeClaim> = Api::all(self.world.client.clone());
+        let ours = ListParams::default().labels(&format!("{CORNER}={}", self.name));
+        Ok(api.list(&ours).await.context("list NodeClaims")?.items)
+    }
+
+    /// Waits for an event of the controller with this reason about a pod of `app`; returns its message.
+    pub(super) async fn pod_event(&self, app: &str, reason: &str, within: Duration) -> Result<String> {
+        event(self.world, self.name, &format!("{app}-"), reason, within).await
+    }
+}
+
+/// Waits for an event of the controller with this reason about an object in `namespace` (`default` for objects
+/// without one) whose name begins with `name`; returns its message.
+pub(super) async fn event(
+    world: &World,
+    namespace: &str,
+    name: &str,
+    reason: &str,
+    within: Duration,
+) -> Result<String> {
+    let api: Api<Event> = Api::namespaced(world.client.clone(), namespace);
+    let fields = ListParams::default().fields(&format!("reason={reason}"));
+    wait::until(&format!("event {reason} about `{name}`"), within, || async {
+        let events = api.list(&fields).await.context("list events")?.items;
+        let ours = events.into_iter().find(|event| {
+            let object = event.involved_object.name.as_deref().unwrap_or_default();
+            let from = event.source.as_ref().and_then(|source| source.component.as_deref());
+            object.starts_with(name) && from == Some("karpenter")
+        });
+        Ok(ours.map(|event| event.message.unwrap_or_default()).ok_or_else(|| "none".to_owned()))
+    })
+    .await
+}
+
+/// Waits until condition `kind` of an object has this status and reason; `conditions` reads them.
+pub(super) async fn condition<F>(
+    what: &str,
+    (kind, status, reason): (&str, &str, &str),
+    within: Duration,
+    conditions: impl Fn() -> F,
+) -> Result<Condition>
+where
+    F: Future<Output = Result<Vec<Condition>>>,
+{
+    wait::until(&format!("{kind}={status} ({reason}) of {what}"), within, || async {
+        let found = conditions().await?.into_iter().find(|condition| condition.kind == kind);
+        Ok(match found {
+            Some(found) if found.status.as_str() == status && found.reason == reason => Ok(found),
+            Some(found) => Err(format!("{} ({}): {}", found.status.as_str(), found.reason, found.message)),
+            None => Err("no such condition".to_owned()),
+        })
+    })
+    .await
+}
+
+/// Scales every Deployment of every corner to zero.
+pub(super) async fn scale_all_down(world: &World) -> Result<()> {
+    for deployment in Api::<Deployment>::all(world.client.clone()).list(&ListParams::default()).await? {
+        let namespace = deployment.namespace().unwrap_or_default();
+        let api: Api<Deployment> = Api::namespaced(world.client.clone(), &namespace);
+        let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+        let name = deployment.name_any();
+        api.patch_scale(&name, &PatchParams::default(), &none)
+            .await
+            .with_context(|| format!("scale `{namespace}/{name}` to 0"))?;
+    }
+    Ok(())
+}
+
+/// A container that does nothing, with these resources.
+pub(super) fn container(resources: Value) -> Value {
+    json!({"name": "pause", "image": "public.ecr.aws/eks-distro/kubernetes/pause:3.10", "resources": resources})
+}
+
+/// A pool's requirement that a label has one of these values.
+pub(super) fn needs(key: &str, values: &[&str]) -> Value {
+    json!({"key": key, "operator": "In", "values": values})
+}
+
+/// A patch that gives a pool these requirements and no others.
+pub(super) fn requiring(requirements: Value) -> Value {
+    json!({"spec": {"template": {"spec": {"requirements": requirements}}}})
+}
+
+/// A patch that puts a pool before all others: an event holds 1024 characters, and what a pod is told about the pool
+/// it was meant for should be among them.
+pub(super) fn told_first() -> Value {
+    json!({"spec": {"weight": 100}})
+}
+
+/// How many of `nodes` have each value of a label.
+pub(super) fn by_label(nodes: &[Node], key: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for node in nodes {
+        *counts.entry(facts::label(node, key).to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+/// How many different nodes there are.
+pub(super) fn distinct(nodes: &[Node]) -> usize {
+    nodes.iter().map(ResourceExt::name_any).collect::<std::collections::BTreeSet<_>>().len()
+}

@@ -1,0 +1,29 @@
+//! A pod that no machine can hold stays pending and is told why; its neighbour in the same pool runs.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::WITHIN;
+use super::corner::{Corner, container, told_first};
+use crate::scenario::facts::phase;
+use crate::world::World;
+
+pub(super) async fn run(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "impossible").await?;
+    corner.pool("impossible", told_first()).await?;
+    let colossal = container(json!({"requests": {"cpu": "10000"}}));
+    corner.pods("colossus", 1, json!({"spec": {"containers": [colossal]}})).await?;
+    corner.pods("neighbour", 1, json!({})).await?;
+
+    corner.running("neighbour", 1, WITHIN).await?;
+    let told = corner.pod_event("colossus", "FailedScheduling", WITHIN).await?;
+    ensure!(told.contains("cpu") && told.contains("NodePool=impossible"), "the pod was told: {told}");
+    let colossi = corner.pods_of("colossus").await?;
+    ensure!(
+        colossi.len() == 1 && phase(&colossi[0]) == "Pending",
+        "a pod of 10000 CPUs does not stay pending"
+    );
+    let claims = corner.claims().await?.len();
+    ensure!(claims == 1, "one small pod was given {claims} claims");
+    Ok(())
+}

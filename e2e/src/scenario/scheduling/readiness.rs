@@ -1,0 +1,99 @@
+//! Pools whose node class does not exist or cannot work say so, exactly; once the class is repaired they work.
+//! Other pools never notice: all other behaviours happen at the same time.
+
+use anyhow::{Context, Result, ensure};
+use karpenter_api::{Condition, EC2NodeClass, NodePool};
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::WITHIN;
+use super::corner::{Corner, condition, event};
+use crate::manifests;
+use crate::scenario::facts::phase;
+use crate::world::World;
+
+/// A pool that refers to a class nobody has made yet.
+pub(super) async fn missing_class(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "classless").await?;
+    corner.pool("classless", refers_to("late")).await?;
+    corner.pods("waiter", 1, json!({})).await?;
+
+    pool_says(world, "classless", ("NodeClassReady", "False", "NodeClassNotFound")).await?;
+    pool_says(world, "classless", ("Ready", "False", "UnhealthyDependents")).await?;
+    stays_pending(&corner).await?;
+
+    manifests::apply_json(&world.client, class_like_default(world, "late", json!({})).await?).await?;
+    pool_says(world, "classless", ("Ready", "True", "Ready")).await?;
+    corner.running("waiter", 1, WITHIN).await?;
+    Ok(())
+}
+
+/// A class whose selector finds no subnet.
+pub(super) async fn class_without_subnets(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "subnetless").await?;
+    let nowhere = json!({"subnetSelectorTerms": [{"tags": {"purpose": "none-such"}}]});
+    manifests::apply_json(&world.client, class_like_default(world, "subnetless", nowhere).await?).await?;
+    corner.pool("subnetless", refers_to("subnetless")).await?;
+    corner.pods("waiter", 1, json!({})).await?;
+
+    class_says(world, "subnetless", ("SubnetsReady", "False", "SubnetsNotFound")).await?;
+    class_says(world, "subnetless", ("Ready", "False", "UnhealthyDependents")).await?;
+    let told = event(world, "default", "subnetless", "SubnetsNotFound", WITHIN).await?;
+    ensure!(told == "SubnetSelector did not match any Subnets", "the class was told: {told}");
+    pool_says(world, "subnetless", ("NodeClassReady", "False", "UnhealthyDependents")).await?;
+    stays_pending(&corner).await?;
+
+    let classes: Api<EC2NodeClass> = Api::all(world.client.clone());
+    let repaired = class_like_default(world, "subnetless", json!({})).await?;
+    let repaired = json!({"spec": {"subnetSelectorTerms": repaired["spec"]["subnetSelectorTerms"]}});
+    classes
+        .patch("subnetless", &PatchParams::default(), &Patch::Merge(&repaired))
+        .await
+        .context("repair the class")?;
+    class_says(world, "subnetless", ("Ready", "True", "Ready")).await?;
+    pool_says(world, "subnetless", ("Ready", "True", "Ready")).await?;
+    corner.running("waiter", 1, WITHIN).await?;
+    Ok(())
+}
+
+fn refers_to(class: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": class}}}}})
+}
+
+/// The class of all other pools under another name, changed by a merge patch on its specification.
+async fn class_like_default(world: &World, name: &str, change: Value) -> Result<Value> {
+    let default: EC2NodeClass =
+        Api::all(world.client.clone()).get("default").await.context("read the class")?;
+    Ok(json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": name},
+        "spec": manifests::merged(serde_json::to_value(&default.spec)?, change),
+    }))
+}
+
+/// A pod nothing may be launched for is told so and waits.
+async fn stays_pending(corner: &Corner<'_>) -> Result<()> {
+    corner.pod_event("waiter", "FailedScheduling", WITHIN).await?;
+    let waiters = corner.pods_of("waiter").await?;
+    ensure!(waiters.iter().all(|pod| phase(pod) == "Pending"), "a pod runs although its pool is not ready");
+    let claims = corner.claims().await?.len();
+    ensure!(claims == 0, "a pool that is not ready has {claims} claims");
+    Ok(())
+}
+
+async fn pool_says(world: &World, name: &str, expected: (&str, &str, &str)) -> Result<Condition> {
+    let api: Api<NodePool> = Api::all(world.client.clone());
+    condition(&format!("pool `{name}`"), expected, WITHIN, || async {
+        Ok(api.get(name).await.context("read the pool")?.status.unwrap_or_default().conditions)
+    })
+    .await
+}
+
+async fn class_says(world: &World, name: &str, expected: (&str, &str, &str)) -> Result<Condition> {
+    let api: Api<EC2NodeClass> = Api::all(world.client.clone());
+    condition(&format!("class `{name}`"), expected, WITHIN, || async {
+        Ok(api.get(name).await.context("read the class")?.status.unwrap_or_default().conditions)
+    })
+    .await
+}

@@ -1,0 +1,25 @@
+//! Topology spread over zones: six pods with `maxSkew: 1` end as two in each of the account's three zones.
+
+use anyhow::{Result, ensure};
+use karpenter_api::labels;
+use serde_json::json;
+
+use super::WITHIN;
+use super::corner::{Corner, by_label};
+use crate::world::World;
+
+pub(super) async fn run(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "zones").await?;
+    corner.pool("zones", json!({})).await?;
+    let spread = json!({
+        "maxSkew": 1,
+        "topologyKey": labels::ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "spread"}},
+    });
+    corner.pods("spread", 6, json!({"spec": {"topologySpreadConstraints": [spread]}})).await?;
+
+    let zones = by_label(&corner.running("spread", 6, WITHIN).await?, labels::ZONE);
+    ensure!(zones.len() == 3 && zones.values().all(|&pods| pods == 2), "pods by zone: {zones:?}");
+    Ok(())
+}
