@@ -24,6 +24,7 @@ mod requests;
 mod requirement;
 mod selector;
 mod taint;
+mod volume;
 
 pub use budget::budget;
 pub use claim::claim;
@@ -36,6 +37,7 @@ pub use requests::{Defaults, effective_requests};
 pub use requirement::{expressions, requirements};
 pub use selector::selector;
 pub use taint::{taint_to_api, taints};
+pub use volume::{attach_limits, storage_class, volume, volume_claim};
 
 /// A field the model cannot take over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_model::{
-    Claim, ClaimName, Daemon, DaemonSetName, InstanceType, LabelRegistry, Namespace, Node, NodeId, NodeName,
-    NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName, Resources, Settings, Snapshot, Target,
-    VolumeClaimName,
+    Claim, ClaimName, Daemon, DaemonSetName, DriverName, InstanceType, LabelRegistry, Namespace, Node,
+    NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName, Resources, Settings,
+    Snapshot, Target, VolumeClaimName,
 };
 
 use crate::event::{Event, NamespaceObject, VolumeObject};
@@ -51,6 +51,7 @@ struct Facts {
     budgets: Store<(Namespace, String), PodDisruptionBudget>,
     namespaces: Store<Namespace, NamespaceObject>,
     volumes: Store<(Namespace, VolumeClaimName), VolumeObject>,
+    attach_limits: BTreeMap<NodeName, BTreeMap<DriverName, u32>>,
 }
 
 /// What follows from it; machines lag behind by those in `dirty`.
@@ -120,6 +121,24 @@ impl Cluster {
         for claim in self.derived.unlaunched.clone() {
             self.touch_claim(&claim);
         }
+        self.revision += 1;
+    }
+
+    /// Sets how many volumes of each CSI driver a Node can attach, as its `CSINode` says; none once that is gone.
+    pub fn set_attach_limits(&mut self, node: &NodeName, limits: BTreeMap<DriverName, u32>) {
+        let same = match self.facts.attach_limits.get(node) {
+            Some(known) => *known == limits,
+            None => limits.is_empty(),
+        };
+        if same {
+            return;
+        }
+        if limits.is_empty() {
+            self.facts.attach_limits.remove(node);
+        } else {
+            self.facts.attach_limits.insert(node.clone(), limits);
+        }
+        self.touch_node(node);
         self.revision += 1;
     }
 
@@ -314,7 +333,16 @@ impl Cluster {
         pods.sort_by(|left, right| left.key.cmp(&right.key));
         let marked = claim.as_ref().is_some_and(|claim| self.own.marked.contains(&claim.name));
         let nominated_until = self.own.nominated.get(id).copied();
-        machine::assemble(id, Parts { claim, node: node.map(Arc::as_ref), pods, marked, nominated_until })
+        let attach_limits = node.and_then(|node| self.facts.attach_limits.get(&node.name).cloned());
+        let parts = Parts {
+            claim,
+            node: node.map(Arc::as_ref),
+            pods,
+            attach_limits: attach_limits.unwrap_or_default(),
+            marked,
+            nominated_until,
+        };
+        machine::assemble(id, parts)
     }
 }
 

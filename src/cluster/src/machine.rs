@@ -4,11 +4,11 @@
 //! its name; a claim that has not been launched is known by its own. A managed Node that does not yet say what it
 //! is (no provider id, or not initialized and no instance type) is not looked at until it does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::{Claim, ClaimName, Node, NodeId, NodeName, NodeObject, Pod, label};
+use karpenter_model::{Claim, ClaimName, DriverName, Node, NodeId, NodeName, NodeObject, Pod, label};
 
 /// The objects known under one machine id. More than one of a kind is an accident of the cluster; the first by
 /// name speaks for the machine.
@@ -52,19 +52,22 @@ pub(crate) struct Parts<'a> {
     pub(crate) claim: Option<Arc<Claim>>,
     pub(crate) node: Option<&'a NodeObject>,
     pub(crate) pods: Vec<Arc<Pod>>,
+    /// Of the Node's `CSINode`.
+    pub(crate) attach_limits: BTreeMap<DriverName, u32>,
     pub(crate) marked: bool,
     pub(crate) nominated_until: Option<Timestamp>,
 }
 
 /// The merged view; `None` when no object is left.
 pub(crate) fn assemble(id: &NodeId, parts: Parts<'_>) -> Option<Node> {
-    let Parts { claim, node, pods, marked, nominated_until } = parts;
+    let Parts { claim, node, pods, attach_limits, marked, nominated_until } = parts;
     let created_at = match (node, &claim) {
         (Some(node), _) => node.created_at,
         (None, Some(claim)) => claim.created_at,
         (None, None) => return None,
     };
-    let mut machine = Node { claim, pods, nominated_until, ..Node::new(id.clone(), created_at) };
+    let mut machine =
+        Node { claim, pods, attach_limits, nominated_until, ..Node::new(id.clone(), created_at) };
     machine.marked_for_deletion = marked;
     if let Some(node) = node {
         machine.name = Some(node.name.clone());

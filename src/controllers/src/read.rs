@@ -1,8 +1,9 @@
 //! Reads objects of the API server into the model; what cannot be read is reported and left out.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
 use karpenter_api::{NodeClaim, NodePool, convert};
+use karpenter_model::volume::resolve::VolumeFacts;
 use karpenter_model::{Claim, Daemon, LabelRegistry, NodeObject, Pool};
 
 /// A claim.
@@ -23,6 +24,11 @@ pub(crate) fn pool(object: &NodePool, registry: &LabelRegistry) -> Option<Pool> 
 /// A pod.
 pub(crate) fn pod(object: &Pod) -> Option<karpenter_model::Pod> {
     reported(convert::pod(object))
+}
+
+/// A persistent volume.
+pub(crate) fn volume(object: &PersistentVolume) -> Option<VolumeFacts> {
+    reported(convert::volume(object))
 }
 
 /// A daemon set, from its newest pod or its template.

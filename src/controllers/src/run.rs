@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_lifecycle::podevents;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
@@ -133,14 +134,20 @@ fn spawn_watches(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Cancella
     watch!(DaemonSet, daemon);
     watch!(PodDisruptionBudget, budget);
     watch!(Namespace, namespace);
-    let (api, view, stopped) = (Api::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
-    tasks.spawn(
-        async move { follow("VolumeAttachment", api, stopped, |seen| view.attachment_seen(seen)).await },
-    );
-    let (api, view, stopped) = (Api::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
-    tasks.spawn(async move {
-        follow("PersistentVolumeClaim", api, stopped, |seen| view.volume_claim_seen(seen)).await;
-    });
+    macro_rules! watch_volumes {
+        ($kind:ident, $seen:ident) => {{
+            let (api, view) = (Api::<$kind>::all(client.clone()), Arc::clone(&context.view));
+            let stopped = shutdown.clone();
+            tasks.spawn(async move {
+                follow(stringify!($kind), api, stopped, |seen| view.$seen(seen)).await;
+            });
+        }};
+    }
+    watch_volumes!(VolumeAttachment, attachment_seen);
+    watch_volumes!(PersistentVolumeClaim, volume_claim_seen);
+    watch_volumes!(PersistentVolume, volume_seen);
+    watch_volumes!(StorageClass, storage_class_seen);
+    watch_volumes!(CSINode, csi_node_seen);
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);

@@ -64,6 +64,10 @@ impl Inner {
         self.derivations += 1;
         Version(self.derivations)
     }
+
+    fn unlisted(&self) -> Vec<&'static str> {
+        self.cluster.unlisted().into_iter().chain(self.volumes.unlisted()).collect()
+    }
 }
 
 impl View {
@@ -155,12 +159,12 @@ impl View {
     /// Everything, frozen; `None` while something a plan needs has never been listed.
     pub fn snapshot(&self, now: Timestamp) -> Option<Snapshot> {
         let mut inner = self.lock();
-        inner.cluster.unlisted().is_empty().then(|| inner.cluster.snapshot(now))
+        inner.unlisted().is_empty().then(|| inner.cluster.snapshot(now))
     }
 
     /// The kinds that have never been listed; empty once plans can be made.
     pub fn unlisted(&self) -> Vec<&'static str> {
-        self.lock().cluster.unlisted()
+        self.lock().unlisted()
     }
 
     /// Reads or changes the cluster index: marks, nominations, promises, usage. `work` must not block.

@@ -10,7 +10,7 @@ use crate::machine;
 use crate::store::{Change, Epoch, Store, Version};
 
 /// Kinds that must have been listed once before a plan means anything.
-const NEEDED: [&str; 5] = ["pods", "nodes", "claims", "pools", "daemons"];
+const NEEDED: [&str; 7] = ["pods", "nodes", "claims", "pools", "daemons", "budgets", "namespaces"];
 
 impl Cluster {
     /// Takes in one event; true when it changed something visible. Late, repeated and reordered events are
@@ -190,7 +190,7 @@ impl Cluster {
         }
     }
 
-    fn touch_node(&mut self, name: &NodeName) {
+    pub(super) fn touch_node(&mut self, name: &NodeName) {
         if let Some(id) = self.facts.nodes.get(name).and_then(|node| machine::id_of_node(node)) {
             self.derived.dirty.insert(id);
         }

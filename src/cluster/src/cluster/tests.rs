@@ -347,7 +347,8 @@ fn a_list_drops_what_it_lacks_and_keeps_what_we_created_meanwhile() {
 #[test]
 fn the_index_is_primed_when_every_needed_kind_was_listed() {
     let mut cluster = cluster();
-    assert_eq!(cluster.unlisted(), ["pods", "nodes", "claims", "pools", "daemons"]);
+    let needed = ["pods", "nodes", "claims", "pools", "daemons", "budgets", "namespaces"];
+    assert_eq!(cluster.unlisted(), needed);
     let began = cluster.begin_list();
     for listed in [
         Listed::Pods([].into()),
@@ -355,6 +356,8 @@ fn the_index_is_primed_when_every_needed_kind_was_listed() {
         Listed::Claims([].into()),
         Listed::Pools([].into()),
         Listed::Daemons([].into()),
+        Listed::Budgets([].into()),
+        Listed::Namespaces([].into()),
     ] {
         cluster.finish_list(&listed, began);
     }

@@ -1,22 +1,72 @@
-//! Volume attachments, and which volume a claim is bound to: what a drain has to wait for.
+//! Volumes: what the persistent volume claims of pods mean for placement, how many volumes Nodes can attach, and
+//! which attachments a drain has to wait for.
+//!
+//! A claim is resolved anew whenever it, its volume or its class changes; what it means is
+//! `karpenter_model::volume::resolve`'s to say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use karpenter_api::convert;
+use karpenter_cluster::{Event, Seen as Told, VolumeObject};
 use karpenter_lifecycle::volumes::{self, Attachment};
+use karpenter_model::volume::resolve::{ClaimFacts, ClassFacts, Unsupported, VolumeFacts, resolve};
 use karpenter_model::{Namespace, NodeName, Pod, VolumeClaimName};
 use kube::ResourceExt;
 
-use super::View;
+use super::{Inner, View};
+use crate::read;
 use crate::watch::{Key, Seen, key};
 
-/// Attachments by name, and volume names by claim.
+/// Everything about volumes, reduced to what is read.
 #[derive(Default)]
 pub(super) struct Volumes {
     attachments: BTreeMap<String, (NodeName, Attachment)>,
-    bound: BTreeMap<Key, String>,
+    claims: BTreeMap<Key, ClaimFacts>,
+    volumes: BTreeMap<String, VolumeFacts>,
+    classes: BTreeMap<String, ClassFacts>,
+    limited: BTreeSet<NodeName>,
+    listed: BTreeSet<&'static str>,
+}
+
+/// Kinds without which pods with volumes would be told that something does not exist.
+const NEEDED: [&str; 3] = ["volume claims", "volumes", "storage classes"];
+
+impl Volumes {
+    /// The needed kinds that have never been listed.
+    pub(super) fn unlisted(&self) -> impl Iterator<Item = &'static str> {
+        NEEDED.into_iter().filter(|kind| !self.listed.contains(kind))
+    }
+}
+
+impl Inner {
+    /// Resolves a claim anew and tells the index.
+    fn derive_volume(&mut self, key: &Key) {
+        let version = self.derived();
+        let (namespace, name) = (Namespace::from(key.0.as_str()), VolumeClaimName::from(key.1.as_str()));
+        let Volumes { claims, volumes, classes, .. } = &self.volumes;
+        let event = match claims.get(key) {
+            None => Event::Volume(Told::Gone { key: (namespace, name), version }),
+            Some(claim) => {
+                let volume = |name: &str| volumes.get(name);
+                let class = |name: &str| classes.get(name);
+                let resolved = resolve(Some(claim), volume, class, &Unsupported::default());
+                Event::volume(version, VolumeObject { namespace, name, volume: Arc::new(resolved) })
+            }
+        };
+        self.cluster.apply(event);
+    }
+
+    /// Resolves every claim anew that `concerned` picks.
+    fn derive_volumes(&mut self, concerned: impl Fn(&ClaimFacts) -> bool) {
+        let keys = self.volumes.claims.iter().filter(|(_, claim)| concerned(claim)).map(|(key, _)| key);
+        for key in keys.cloned().collect::<Vec<_>>() {
+            self.derive_volume(&key);
+        }
+    }
 }
 
 impl View {
@@ -30,9 +80,9 @@ impl View {
         let inner = self.lock();
         let of_node = inner.volumes.attachments.values().filter(|(of, _)| of == node);
         let attachments: Vec<Attachment> = of_node.map(|(_, attachment)| attachment.clone()).collect();
-        let bound = &inner.volumes.bound;
+        let claims = &inner.volumes.claims;
         let volume_of = |namespace: &Namespace, claim: &VolumeClaimName| {
-            bound.get(&(namespace.to_string(), claim.to_string())).cloned()
+            claims.get(&(namespace.to_string(), claim.to_string()))?.volume.clone()
         };
         volumes::blocking(&attachments, pods, volume_of, now)
     }
@@ -63,19 +113,105 @@ impl View {
 
     /// Takes in what the watch of persistent volume claims said.
     pub fn volume_claim_seen(&self, seen: Seen<PersistentVolumeClaim>) {
-        let bound = &mut self.lock().volumes.bound;
+        let mut inner = self.lock();
         match seen {
             Seen::Listing => {}
             Seen::Listed(claim) | Seen::Applied(claim) => {
-                match claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()) {
-                    Some(volume) => bound.insert(key(&claim), volume),
-                    None => bound.remove(&key(&claim)),
-                };
+                inner.volumes.claims.insert(key(&claim), convert::volume_claim(&claim));
+                inner.derive_volume(&key(&claim));
             }
             Seen::Deleted(claim) => {
-                bound.remove(&key(&claim));
+                inner.volumes.claims.remove(&key(&claim));
+                inner.derive_volume(&key(&claim));
             }
-            Seen::Complete(keys) => bound.retain(|claim, _| keys.contains(claim)),
+            Seen::Complete(keys) => {
+                inner.volumes.listed.insert("volume claims");
+                let known = inner.volumes.claims.keys();
+                for gone in known.filter(|claim| !keys.contains(*claim)).cloned().collect::<Vec<_>>() {
+                    inner.volumes.claims.remove(&gone);
+                    inner.derive_volume(&gone);
+                }
+            }
+        }
+    }
+
+    /// Takes in what the watch of persistent volumes said.
+    pub fn volume_seen(&self, seen: Seen<PersistentVolume>) {
+        let mut inner = self.lock();
+        let gone = match seen {
+            Seen::Listing => return,
+            Seen::Listed(object) | Seen::Applied(object) => {
+                let Some(facts) = read::volume(&object) else { return };
+                let name = object.name_any();
+                if inner.volumes.volumes.insert(name.clone(), facts.clone()) != Some(facts) {
+                    inner.derive_volumes(|claim| claim.volume.as_ref() == Some(&name));
+                }
+                return;
+            }
+            Seen::Deleted(object) => vec![object.name_any()],
+            Seen::Complete(keys) => {
+                inner.volumes.listed.insert("volumes");
+                missing(inner.volumes.volumes.keys(), &keys)
+            }
+        };
+        for name in gone {
+            inner.volumes.volumes.remove(&name);
+            inner.derive_volumes(|claim| claim.volume.as_ref() == Some(&name));
+        }
+    }
+
+    /// Takes in what the watch of storage classes said.
+    pub fn storage_class_seen(&self, seen: Seen<StorageClass>) {
+        let mut inner = self.lock();
+        let gone = match seen {
+            Seen::Listing => return,
+            Seen::Listed(object) | Seen::Applied(object) => {
+                let (name, facts) = (object.name_any(), convert::storage_class(&object));
+                if inner.volumes.classes.insert(name.clone(), facts.clone()) != Some(facts) {
+                    inner.derive_volumes(|claim| claim.class.as_ref() == Some(&name));
+                }
+                return;
+            }
+            Seen::Deleted(object) => vec![object.name_any()],
+            Seen::Complete(keys) => {
+                inner.volumes.listed.insert("storage classes");
+                missing(inner.volumes.classes.keys(), &keys)
+            }
+        };
+        for name in gone {
+            inner.volumes.classes.remove(&name);
+            inner.derive_volumes(|claim| claim.class.as_ref() == Some(&name));
+        }
+    }
+
+    /// Takes in what the watch of `CSINode`s said; each has the name of its Node.
+    pub fn csi_node_seen(&self, seen: Seen<CSINode>) {
+        let mut inner = self.lock();
+        let gone: Vec<NodeName> = match seen {
+            Seen::Listing => return,
+            Seen::Listed(object) | Seen::Applied(object) => {
+                let node = NodeName::from(object.name_any().as_str());
+                inner.cluster.set_attach_limits(&node, convert::attach_limits(&object));
+                inner.volumes.limited.insert(node);
+                return;
+            }
+            Seen::Deleted(object) => vec![object.name_any().as_str().into()],
+            Seen::Complete(keys) => {
+                let listed = |node: &&NodeName| keys.contains(&(String::new(), node.to_string()));
+                inner.volumes.limited.iter().filter(|node| !listed(node)).cloned().collect()
+            }
+        };
+        for node in gone {
+            inner.volumes.limited.remove(&node);
+            inner.cluster.set_attach_limits(&node, BTreeMap::new());
         }
     }
 }
+
+/// Names of cluster-scoped objects that a list did not contain.
+fn missing<'a>(known: impl Iterator<Item = &'a String>, keys: &BTreeSet<Key>) -> Vec<String> {
+    known.filter(|name| !keys.contains(&(String::new(), (*name).clone()))).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,4 +7,5 @@ mod faults;
 mod launch;
 mod permissions;
 mod scale;
+mod volumes;
 mod world;
