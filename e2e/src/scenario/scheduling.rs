@@ -15,6 +15,7 @@ mod ports;
 mod preferences;
 mod readiness;
 mod refusals;
+mod volumes;
 mod zones;
 
 use std::time::{Duration, Instant};
@@ -66,6 +67,8 @@ fn behaviours(world: &World) -> Vec<Behaviour<'_>> {
         ("malformed pools are refused by field", refusals::run(world).boxed_local()),
         ("a type without capacity is passed over", capacity::dry_type(world).boxed_local()),
         ("a pool without capacity yields to the next one", capacity::dry_pool(world).boxed_local()),
+        ("a pod follows the volume of its claim", volumes::bound_claim(world).boxed_local()),
+        ("a late claim is provisioned where its class allows", volumes::late_claim(world).boxed_local()),
     ]
 }
 
