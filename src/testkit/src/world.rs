@@ -8,8 +8,8 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::affinity::NodeInclusion;
 use karpenter_model::{
-    AffinityTerm, Expression, InstanceType, LabelSelector, NodeTerm, Operator, Pod, Snapshot,
-    SpreadConstraint, Toleration, WhenUnsatisfiable, label,
+    AffinityTerm, Expression, InstanceType, LabelSelector, NodeTerm, Operator, Pod, Quantity, Snapshot,
+    SpreadConstraint, Toleration, Volume, VolumeClaim, VolumeClaimName, WhenUnsatisfiable, label,
 };
 
 use crate::fixture;
@@ -27,6 +27,8 @@ pub enum Mix {
     Topology,
     /// Selectors and taints.
     Mixed,
+    /// A third of the pods mount a volume of their own, in one zone.
+    Volumes,
 }
 
 /// `count` instance types of several families, sizes and architectures in three zones, spot and on-demand,
@@ -77,6 +79,59 @@ pub fn pending(pods: usize, types: usize, mix: Mix, seed: u64) -> Snapshot {
         *list = Arc::clone(&types);
     }
     snapshot.pending = (0..pods).map(|index| Arc::new(pod(index, mix, snapshot.now, &mut rng))).collect();
+    if mix == Mix::Volumes {
+        mount(&mut snapshot, &mut rng);
+    }
+    snapshot
+}
+
+/// Gives every third pod a bound volume.
+fn mount(snapshot: &mut Snapshot, rng: &mut Rng) {
+    for pod in snapshot.pending.iter_mut().step_by(3) {
+        let pod = Arc::make_mut(pod);
+        let name = VolumeClaimName::from(format!("data-{}", pod.key.name));
+        let zone = ["a", "b", "c"][rng.usize(0..3)];
+        let volume = Volume {
+            problem: None,
+            driver: Some("ebs.csi.aws.com".into()),
+            alternatives: vec![vec![Expression::new(label::ZONE, Operator::In, &[zone])]],
+        };
+        snapshot.volumes.insert((pod.key.namespace.clone(), name.clone()), Arc::new(volume));
+        pod.volumes = vec![VolumeClaim { name }];
+    }
+}
+
+/// Generic pods over `pools` pools of one weight that offer the same types; every tenth pod selects one.
+pub fn pools(pools: usize, pods: usize, types: usize, seed: u64) -> Snapshot {
+    let mut rng = Rng::with_seed(seed);
+    let mut snapshot = pending(pods, types, Mix::Mixed, seed);
+    let original = snapshot.pools.clone();
+    let Some(types) = snapshot.instance_types.values().next().cloned() else { return snapshot };
+    for number in 2..pools {
+        let mut pool = (*original[number % original.len()]).clone();
+        pool.name = format!("pool-{number:03}").into();
+        pool.template.labels.insert("team".into(), format!("t{}", rng.u32(0..20)).into());
+        snapshot.instance_types.insert(pool.name.clone(), Arc::clone(&types));
+        snapshot.pools.push(Arc::new(pool));
+    }
+    if pools == 1 {
+        snapshot.pools.truncate(1);
+        for pod in &mut snapshot.pending {
+            Arc::make_mut(pod).node_selector.clear();
+        }
+    }
+    snapshot
+}
+
+/// `pods` generic pods of `classes` different sizes.
+pub fn classes(classes: usize, pods: usize, types: usize, seed: u64) -> Snapshot {
+    let mut snapshot = pending(pods, types, Mix::Generic, seed);
+    for (index, pod) in snapshot.pending.iter_mut().enumerate() {
+        let class = i64::try_from(index % classes).unwrap_or(0);
+        let requests = &mut Arc::make_mut(pod).requests;
+        requests.set("cpu", Quantity::from_millis(100 + class % 100 * 19));
+        requests.set("memory", Quantity::from_bytes((128 << 20) + class / 100 * (37 << 20)));
+    }
     snapshot
 }
 

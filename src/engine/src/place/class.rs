@@ -5,11 +5,13 @@ use std::collections::BinaryHeap;
 
 use indexmap::IndexMap;
 use karpenter_model::{
-    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, Resources, SpreadConstraint,
-    Toleration,
+    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, Resources, Settings,
+    SpreadConstraint, Toleration,
 };
 
 use crate::amounts::{Amounts, ResourceId};
+use crate::bits::Bits;
+use crate::place::default_spread;
 use crate::place::topology::ProfileId;
 use crate::place::volumes::NeedId;
 use crate::rules::RuleSetId;
@@ -28,13 +30,14 @@ pub(crate) struct Signature<'a> {
     anti_affinity: &'a PodAffinity,
     volumes: NeedId,
     has_resource_claims: bool,
+    spread_by_default: bool,
     /// Who it is to other pods; only looked at when some pod has rules about others.
     identity: Option<(&'a Namespace, &'a Labels)>,
 }
 
 impl<'a> Signature<'a> {
     /// The signature of `pod`, whose volumes ask for `volumes`; `social` when labels and namespace matter.
-    pub(crate) fn of(pod: &'a Pod, volumes: NeedId, social: bool) -> Self {
+    pub(crate) fn of(pod: &'a Pod, volumes: NeedId, settings: &Settings, social: bool) -> Self {
         Self {
             requests: &pod.requests,
             node_selector: &pod.node_selector,
@@ -47,6 +50,7 @@ impl<'a> Signature<'a> {
             anti_affinity: &pod.pod_anti_affinity,
             volumes,
             has_resource_claims: pod.has_resource_claims,
+            spread_by_default: default_spread::concerns(pod, settings),
             identity: social.then_some((&pod.key.namespace, &pod.labels)),
         }
     }
@@ -90,8 +94,10 @@ pub(crate) struct Ask {
 /// refusal is final and never asked for again.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// Existing machines before this one refuse.
+    /// Existing machines before this one refuse for good.
     pub(crate) first_node: usize,
+    /// Those that refuse for good behind it.
+    pub(crate) refused_nodes: Bits,
     /// Bins it has not been refused by for good, by load and number; loads may be out of date.
     candidates: BinaryHeap<Reverse<(usize, usize)>>,
     /// Bins before this one are candidates or refuse.
@@ -139,6 +145,15 @@ impl Asks {
 }
 
 impl Memory {
+    /// Remembers that existing machine `index` refuses for good.
+    pub(crate) fn refuse_node(&mut self, index: usize) {
+        if self.first_node == index {
+            self.first_node += 1;
+        } else {
+            self.refused_nodes.insert(index);
+        }
+    }
+
     /// Makes bins below `count` candidates. Their load is looked up when they are taken.
     pub(crate) fn learn(&mut self, count: usize) {
         self.candidates.extend((self.known_bins..count).map(|number| Reverse((0, number))));

@@ -13,16 +13,20 @@ use karpenter_model::{LabelSelector, Pod, PodOwner, Settings, SpreadConstraint};
 const NOT_OF_THE_OWNER: [&str; 3] =
     ["controller-revision-hash", "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"];
 
-/// `pod` with the default spread, if it is for it: a pod of a replica or stateful set, with labels, without a
-/// spread of its own.
-pub(crate) fn applied<'p>(pod: &'p Pod, settings: &Settings) -> Cow<'p, Pod> {
+/// Whether `pod` gets the default spread: a pod of a replica or stateful set without a spread of its own.
+pub(crate) fn concerns(pod: &Pod, settings: &Settings) -> bool {
     let owned = matches!(pod.owner, PodOwner::ReplicaSet | PodOwner::StatefulSet);
-    let of_owner = |key: &str| !NOT_OF_THE_OWNER.contains(&key);
-    let labels = || pod.labels.iter().filter(|(key, _)| of_owner(key.as_str()));
-    if settings.default_spread.is_empty() || !owned || !pod.spread.is_empty() || labels().count() == 0 {
+    !settings.default_spread.is_empty() && owned && pod.spread.is_empty() && !pod.labels.is_empty()
+}
+
+/// `pod` with the default spread, if it gets it.
+pub(crate) fn applied<'p>(pod: &'p Pod, settings: &Settings) -> Cow<'p, Pod> {
+    if !concerns(pod, settings) {
         return Cow::Borrowed(pod);
     }
-    let selector = LabelSelector::from_labels(labels());
+    let of_owner = |key: &str| !NOT_OF_THE_OWNER.contains(&key);
+    let labels = pod.labels.iter().filter(|(key, _)| of_owner(key.as_str()));
+    let selector = LabelSelector::from_labels(labels);
     let spread = settings.default_spread.iter().map(|default| SpreadConstraint {
         max_skew: default.max_skew,
         topology_key: default.topology_key.clone(),

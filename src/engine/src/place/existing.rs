@@ -31,12 +31,29 @@ enum Fact {
     Within(Requirement),
 }
 
+/// Number of a kind of machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KindId(pub(crate) usize);
+
+/// What rules about other pods say to a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// The pod may go there.
+    Yes,
+    /// Not as things are.
+    NotNow,
+    /// Not in this pass: hosts only get fuller.
+    Never,
+}
+
 /// What labels and taints decide about a machine.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Kind {
     /// What is known about the keys anybody asks about, in their order.
     facts: Vec<Fact>,
     taints: Vec<Taint>,
+    /// Values of the labels rules about other pods look at.
+    domains: Vec<Option<LabelValue>>,
 }
 
 impl Fact {
@@ -99,10 +116,11 @@ pub(crate) struct Existing<'a> {
 
 impl<'a> Existing<'a> {
     /// The machines of `snapshot` that stay: initialized ones first, then by name. `keys` are the label keys
-    /// pods ask about.
+    /// pods ask about, `topology_keys` those that rules about other pods look at, the host name aside.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         mut keys: Vec<LabelKey>,
+        topology_keys: &[LabelKey],
         volumes: &Volumes<'_>,
         resources: &mut ResourceIndex,
     ) -> Self {
@@ -127,7 +145,8 @@ impl<'a> Existing<'a> {
         let mut slots = Vec::with_capacity(nodes.len());
         for node in nodes {
             let facts = keys.iter().map(|key| fact(node, key, registry)).collect();
-            let (kind, new) = kinds.insert_full(Kind { facts, taints: node.effective_taints() });
+            let domains = topology_keys.iter().map(|key| node.effective_labels().get(key).cloned()).collect();
+            let (kind, new) = kinds.insert_full(Kind { facts, taints: node.effective_taints(), domains });
             if new {
                 overheads.push(overhead(&kinds[kind], &keys, &daemons));
             }
@@ -140,18 +159,26 @@ impl<'a> Existing<'a> {
         Self { keys, kinds, slots }
     }
 
+    /// Number of kinds.
+    pub(crate) fn kinds(&self) -> usize {
+        self.kinds.len()
+    }
+
     /// The first machine that takes `pod`, which asks for `ask`; the room is taken at once. `admits` speaks for
-    /// rules about other pods: its refusals may change, all others are final.
+    /// rules about other pods.
     pub(crate) fn place(
         &mut self,
         pod: &Pod,
         ask: &Ask,
         memory: &mut Memory,
         rules: &Rules<'_>,
-        admits: impl Fn(&Node) -> bool,
+        mut admits: impl FnMut(&Node, KindId) -> Admission,
     ) -> Option<&'a Node> {
         memory.kinds.resize(self.kinds.len(), None);
         for index in memory.first_node..self.slots.len() {
+            if memory.refused_nodes.contains(index) {
+                continue;
+            }
             let kind = self.slots[index].kind;
             let kind_accepts = match memory.kinds[kind] {
                 Some(known) => known,
@@ -160,13 +187,14 @@ impl<'a> Existing<'a> {
             let slot = &mut self.slots[index];
             let accepts =
                 kind_accepts && slot.holds(ask) && slot.ports.conflict(&pod.key, &ask.host_ports).is_none();
-            if accepts && admits(slot.node) {
+            let admission = if accepts { admits(slot.node, KindId(kind)) } else { Admission::Never };
+            if admission == Admission::Yes {
                 slot.take(ask);
                 slot.ports.add(&pod.key, &ask.host_ports);
                 return Some(slot.node);
             }
-            if !accepts && memory.first_node == index {
-                memory.first_node += 1;
+            if admission == Admission::Never {
+                memory.refuse_node(index);
             }
         }
         None

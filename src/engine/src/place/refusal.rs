@@ -3,6 +3,7 @@
 
 mod near_miss;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use karpenter_model::report::ReasonCode;
@@ -50,7 +51,9 @@ pub(crate) fn explain<'a>(
     }
     let requirements = rules.requirements(set);
     let mask = catalogue.mask(set, rules);
-    let fits = bin::fitting(&ask.amounts, &allowed, ask, space, catalogue);
+    let mut wanted = ask.amounts.clone();
+    bin::attach(ask, &mut BTreeSet::new(), &mut wanted);
+    let fits = bin::fitting(&wanted, &allowed, ask, space, catalogue);
     let criteria = Criteria {
         requirements: mask.requirements.and(&allowed),
         fits,
@@ -65,7 +68,8 @@ pub(crate) fn explain<'a>(
         };
     }
     let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(ask, space));
-    if let Some(miss) = near_miss::nearest(ask, set, &criteria, &allowed, space, catalogue, rules, resources)
+    if let Some(miss) =
+        near_miss::nearest(ask, &wanted, set, &criteria, &allowed, space, catalogue, rules, resources)
     {
         let _ = write!(detail, "; {miss}");
     }

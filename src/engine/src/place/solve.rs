@@ -10,14 +10,14 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    BinId, HostPorts, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot, Target,
+    BinId, HostPorts, Node, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot, Target,
 };
 
 use crate::amounts::ResourceIndex;
 use crate::place::Placement;
 use crate::place::bin::{Bin, State};
 use crate::place::class::{AskId, Asks, Class};
-use crate::place::existing::{self, Existing};
+use crate::place::existing::{self, Admission, Existing, KindId};
 use crate::place::pool::Pools;
 use crate::place::reservations::Reservations;
 use crate::place::topology::{ProfileId, Topology};
@@ -129,7 +129,14 @@ impl Solver<'_> {
         let (pod, _) = self.queue[index];
         let (wanted, memory) = self.asks.get_mut(ask);
         let topology = &self.topology;
-        let admits = |node: &karpenter_model::Node| bound.is_none_or(|id| topology.admits_node(id, node));
+        let mut domains: Vec<Option<bool>> = vec![None; self.existing.kinds()];
+        let admits = |node: &Node, KindId(kind): KindId| {
+            let Some(id) = bound else { return Admission::Yes };
+            match *domains[kind].get_or_insert_with(|| topology.admits_domains(id, node)) {
+                true => topology.admits_host(id, node),
+                false => Admission::NotNow,
+            }
+        };
         let Some(node) = self.existing.place(pod, wanted, memory, &self.rules, admits) else { return false };
         if let Some(profile) = wanted.profile {
             self.topology.record_node(profile, node, self.rules.registry());

@@ -13,12 +13,15 @@ mod filter;
 mod group;
 mod scope;
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 use karpenter_model::{
     LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, Requirement, Requirements, Snapshot,
     SpreadConstraint, WhenUnsatisfiable, label,
 };
 
+use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Wish;
 use filter::Filter;
@@ -139,17 +142,45 @@ impl Topology {
         self.groups.get_index(index).expect("invariant: groups are never removed")
     }
 
-    /// Whether the rules allow the profile on an existing machine.
-    pub(crate) fn admits_node(&self, id: ProfileId, node: &Node) -> bool {
+    /// Label keys that rules look at, the host name aside.
+    pub(crate) fn keys(&self) -> Vec<LabelKey> {
+        let keys: BTreeSet<&LabelKey> = self.groups.keys().map(|key| &key.topology_key).collect();
+        keys.into_iter().filter(|key| **key != label::HOSTNAME).cloned().collect()
+    }
+
+    /// Whether rules about the host allow the profile on an existing machine.
+    pub(crate) fn admits_host(&self, id: ProfileId, node: &Node) -> Admission {
         let (profile, links) = self.entry(id);
-        let owned = profile.owned.iter().all(|index| {
+        let mut admission = Admission::Yes;
+        for index in profile.owned.iter().chain(&links.inverse) {
+            let (key, group) = self.at(*index);
+            if key.topology_key != label::HOSTNAME {
+                continue;
+            }
+            let own = key.selects(&profile.namespace, &profile.labels);
+            if !group.admits(key, &Domain::Value(node.hostname()), own, &profile.strict) {
+                if key.kind != Kind::Affinity {
+                    return Admission::Never;
+                }
+                admission = Admission::NotNow;
+            }
+        }
+        admission
+    }
+
+    /// Whether all other rules allow the profile on an existing machine; the answer is the same for machines
+    /// with the same values of [`Self::keys`].
+    pub(crate) fn admits_domains(&self, id: ProfileId, node: &Node) -> bool {
+        let (profile, links) = self.entry(id);
+        let about_domains = |index: &&usize| self.at(**index).0.topology_key != label::HOSTNAME;
+        let owned = profile.owned.iter().filter(about_domains).all(|index| {
             let (key, group) = self.at(*index);
             let own = key.selects(&profile.namespace, &profile.labels);
             let domain = domain_of(node, &key.topology_key);
             domain.is_some_and(|domain| group.admits(key, &domain, own, &profile.strict))
         });
         owned
-            && links.inverse.iter().all(|index| {
+            && links.inverse.iter().filter(about_domains).all(|index| {
                 let (key, group) = self.at(*index);
                 domain_of(node, &key.topology_key).is_none_or(|domain| group.count(&domain) == 0)
             })

@@ -78,11 +78,12 @@ impl fmt::Display for Amount<'_> {
     }
 }
 
-/// What kept `space` from hosting `ask` by the least, where that can be told. `set` is the requirements of the
-/// ask in the pool, `allowed` the shapes limits leave.
+/// What kept `space` from hosting `ask` by the least, where that can be told. `wanted` is what it takes with its volumes,
+/// `set` its requirements in the pool, `allowed` the shapes limits leave.
 #[expect(clippy::too_many_arguments, reason = "the refusal hands over everything it has found out")]
 pub(super) fn nearest<'a>(
     ask: &Ask,
+    wanted: &Amounts,
     set: RuleSetId,
     criteria: &Criteria,
     allowed: &Bits,
@@ -93,7 +94,7 @@ pub(super) fn nearest<'a>(
 ) -> Option<NearMiss> {
     let suitable = criteria.requirements.and(&criteria.offerings);
     if !suitable.is_empty() {
-        return too_small(ask, &suitable, space, catalogue, index);
+        return too_small(wanted, &suitable, space, catalogue, index);
     }
     let mut host = |statements: Option<RuleSetId>| {
         let set = rules.meet(space.rules, statements?)?;
@@ -124,14 +125,14 @@ pub(super) fn nearest<'a>(
 
 /// The shape of `suitable` that lacks the fewest resources, then the smallest share of what it has.
 fn too_small(
-    ask: &Ask,
+    wanted: &Amounts,
     suitable: &Bits,
     space: &PoolSpace<'_>,
     catalogue: &Catalogue<'_>,
     index: &ResourceIndex,
 ) -> Option<NearMiss> {
     let candidates = space.daemons.iter().flat_map(|group| {
-        let wanted = ask.amounts.plus(&group.overhead);
+        let wanted = wanted.plus(&group.overhead);
         let shapes: Vec<usize> = suitable.and(&group.shapes).iter().collect();
         shapes.into_iter().map(move |shape| (shape, lacking(&wanted, catalogue.allocatable(shape))))
     });

@@ -41,7 +41,7 @@ impl<'a> Solver<'a> {
         let mut queue = Vec::with_capacity(pods.len());
         for pod in &pods {
             let need = compiler.volumes.need(pod);
-            let entry = classes.entry(Signature::of(pod, need, identity_matters));
+            let entry = classes.entry(Signature::of(pod, need, &snapshot.settings, identity_matters));
             queue.push((*pod, entry.index()));
             entry.or_insert_with(|| compiler.class(pod, need, &mut rules, &mut resources));
         }
@@ -55,7 +55,7 @@ impl<'a> Solver<'a> {
             .iter()
             .flat_map(|ask| ask.rules.into_iter().chain(ask.places.iter().copied()))
             .flat_map(|set| rules.rules_of(set).iter().map(|rule| rules.requirement(*rule).key().clone()));
-        let existing = Existing::new(snapshot, keys.collect(), &volumes, &mut resources);
+        let existing = Existing::new(snapshot, keys.collect(), &topology.keys(), &volumes, &mut resources);
         Self {
             snapshot,
             rules,

@@ -30,7 +30,9 @@ pub(crate) fn fill(
         }
         let counts: Vec<bool> =
             snapshot.nodes.iter().map(|node| key.counts_node(node, &snapshot.registry)).collect();
-        for (node, counts) in snapshot.nodes.iter().zip(&counts) {
+        // A host without pods is never named: there is always another one.
+        let hosts = key.topology_key == label::HOSTNAME;
+        for (node, counts) in snapshot.nodes.iter().zip(&counts).filter(|_| !hosts) {
             if let (true, Some(domain)) = (*counts && !node.is_leaving(), domain_of(node, &key.topology_key))
             {
                 group.know(domain);
