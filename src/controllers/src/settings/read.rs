@@ -81,7 +81,7 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
 
     /// Unknown gates are ignored, as users share settings between versions; those not named keep their defaults.
     pub(super) fn gates(&mut self, name: &str) -> FeatureGates {
-        self.read(name, "Name=true or Name=false, separated by commas", |text, _| {
+        self.read(name, GATES, |text, _| {
             let mut gates = FeatureGates::default();
             for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
                 let (gate, value) = entry.split_once('=')?;
@@ -93,7 +93,7 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
                     "NodeOverlay" => gates.node_overlay = value,
                     "StaticCapacity" => gates.static_capacity = value,
                     "CapacityBuffer" => gates.capacity_buffer = value,
-                    _ => {}
+                    _ => return None,
                 }
             }
             Some(gates)
@@ -119,6 +119,11 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         parse(flag.default, Source::Flag).expect("invariant: every default is valid, checked by a test")
     }
 }
+
+/// What gates there are and how they are written. An unknown name is an error: a gate that is misspelt stays off
+/// unnoticed otherwise.
+const GATES: &str = "Name=true or Name=false, separated by commas; names are ReservedCapacity, \
+                     SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer";
 
 /// What a number may be, in words.
 pub(super) trait Bounds {

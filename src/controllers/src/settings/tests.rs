@@ -48,12 +48,20 @@ fn a_wrong_value_names_flag_value_and_what_is_allowed() {
         (
             "feature-gates",
             "NodeRepair=yes",
-            "flag `--feature-gates` is `NodeRepair=yes`; use Name=true or Name=false, separated by commas",
+            "flag `--feature-gates` is `NodeRepair=yes`; use Name=true or Name=false, separated by commas; names are \
+             ReservedCapacity, SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer",
+        ),
+        (
+            "feature-gates",
+            "NodeRepairs=true",
+            "flag `--feature-gates` is `NodeRepairs=true`; use Name=true or Name=false, separated by commas; names are \
+             ReservedCapacity, SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer",
         ),
         (
             "feature-gates",
             "NodeRepair",
-            "flag `--feature-gates` is `NodeRepair`; use Name=true or Name=false, separated by commas",
+            "flag `--feature-gates` is `NodeRepair`; use Name=true or Name=false, separated by commas; names are \
+             ReservedCapacity, SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer",
         ),
     ];
     for (flag, value, want) in table {
@@ -76,7 +84,7 @@ fn values_are_read() {
         &[
             ("batch-max-duration", "1m30s"),
             ("preference-policy", "Ignore"),
-            ("feature-gates", " NodeRepair=true, Unknown=true ,ReservedCapacity=false"),
+            ("feature-gates", " NodeRepair=true, NodeOverlay=true ,ReservedCapacity=false"),
             ("memory-limit", "1073741824"),
             ("cpu-requests", "-5"),
             ("leader-election-namespace", "karpenter"),
