@@ -18,6 +18,7 @@ mod hydration;
 mod instance_types;
 pub mod leader;
 mod pass;
+mod pods;
 mod pool;
 mod provisioner;
 pub mod queue;

@@ -4,6 +4,8 @@
 //! plan with a finding is refused as a whole. What is left waiting is tried again every ten seconds.
 
 mod apply;
+mod lessons;
+mod tell;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +17,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::pods::Waiting;
 use crate::view::PodSeen;
 use crate::{Context, Error, instance_types};
+use lessons::Lessons;
 
 const NAME: &str = "provisioner";
 
@@ -51,9 +55,17 @@ impl Triggers {
     }
 }
 
+/// What passes know of those before them; none of it is needed after a restart.
+#[derive(Clone, Default)]
+pub(crate) struct Memory {
+    pub(crate) waiting: Waiting,
+    pub(crate) lessons: Lessons,
+}
+
 /// Runs until `shutdown`.
 pub(crate) async fn run(
     mut triggered: mpsc::UnboundedReceiver<Trigger>,
+    memory: Memory,
     context: Context,
     shutdown: CancellationToken,
 ) {
@@ -72,7 +84,7 @@ pub(crate) async fn run(
                 None => return,
             },
             _ = again.tick() => {
-                for uid in waiting(&context) {
+                for uid in again_for(&context) {
                     batch.trigger(uid, context.now());
                 }
             }
@@ -83,7 +95,8 @@ pub(crate) async fn run(
                 if batch.close(context.now()).is_some() {
                     // Failures are logged and counted by the wrapper; the pods trigger again by themselves.
                     let _reported =
-                        observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context)).await;
+                        observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context, &memory))
+                            .await;
                     batch.pass_ended(context.now());
                 }
             }
@@ -92,7 +105,7 @@ pub(crate) async fn run(
 }
 
 /// Pods that still wait, and nodes whose pods will need a place soon.
-fn waiting(context: &Context) -> Vec<Trigger> {
+fn again_for(context: &Context) -> Vec<Trigger> {
     let Some(snapshot) = context.view.snapshot(context.now()) else { return Vec::new() };
     let pods = snapshot.pending.iter().map(|pod| pod.uid.to_string());
     let disrupted = Taint::disrupted();
@@ -101,22 +114,46 @@ fn waiting(context: &Context) -> Vec<Trigger> {
     pods.chain(leaving.map(|node| node.id.to_string())).collect()
 }
 
-async fn pass(context: &Context) -> Result<Outcome, Error> {
+async fn pass(context: &Context, memory: &Memory) -> Result<Outcome, Error> {
     instance_types::refresh(context, NAME).await;
-    let Some(snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
+    let Some(mut snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
+    memory.lessons.hold(context, &mut snapshot);
     let snapshot = Arc::new(snapshot);
     let started = Instant::now();
     let planned = Arc::clone(&snapshot);
+    let depth = Depth::of(context, &snapshot);
     let (plan, report) = tokio::task::spawn_blocking(move || karpenter_engine::plan(&planned))
         .await
         .expect("invariant: the planner does not panic");
+    drop(depth);
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], started.elapsed());
     let plan = Plan { removals: Vec::new(), ..plan };
-    apply::tell(context, &snapshot, &report);
+    tell::tell(context, &snapshot, &report);
+    memory.waiting.decided(&context.metrics, &report, context.now());
     if !audited(context, &snapshot, &plan) {
         return Ok(Outcome::Skipped);
     }
-    Ok(apply::apply(context, &snapshot, &plan).await)
+    Ok(apply::apply(context, &memory.lessons, &snapshot, &plan).await)
+}
+
+/// The depth of the queue while a pass runs.
+struct Depth<'a> {
+    context: &'a Context,
+    pass: String,
+}
+
+impl<'a> Depth<'a> {
+    fn of(context: &'a Context, snapshot: &Snapshot) -> Self {
+        let pass = snapshot.revision.to_string();
+        context.metrics.scheduler.queue_depth.set_count([NAME, &pass], snapshot.pending.len());
+        Self { context, pass }
+    }
+}
+
+impl Drop for Depth<'_> {
+    fn drop(&mut self) {
+        self.context.metrics.scheduler.queue_depth.remove([NAME, &self.pass]);
+    }
 }
 
 /// The second opinion: true when the plan breaks no rule.

@@ -1,6 +1,7 @@
 //! Puts watches and reconcilers together and runs them until told to stop.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
@@ -10,11 +11,12 @@ use karpenter_api::{NodeClaim, NodePool};
 use karpenter_lifecycle::podevents;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{expiration, lifecycle, podevents::PodEvents, upkeep};
 use crate::evict::Evictions;
-use crate::provisioner::Triggers;
+use crate::provisioner::{Memory, Triggers};
 use crate::queue::Queue;
 use crate::server::Readiness;
 use crate::view::{Feed, PodSeen};
@@ -39,17 +41,7 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     spawn_controllers(&mut tasks, &context, &shutdown);
     spawn_watches(&mut tasks, &context, &shutdown);
-    let (view, stopped) = (Arc::clone(&context.view), shutdown.clone());
-    tasks.spawn(async move {
-        while !view.unlisted().is_empty() {
-            tokio::select! {
-                () = stopped.cancelled() => return,
-                () = tokio::time::sleep(std::time::Duration::from_millis(100)) => {}
-            }
-        }
-        readiness.set(true);
-        stopped.cancelled().await;
-    });
+    tasks.spawn(synced(context, readiness, shutdown.clone()));
     let mut result = Ok(());
     while let Some(ended) = tasks.join_next().await {
         let early = match ended {
@@ -62,6 +54,22 @@ pub async fn run(
         shutdown.cancel();
     }
     result
+}
+
+/// Says when the view has become complete, to the probe and in metrics.
+async fn synced(context: Context, readiness: Readiness, shutdown: CancellationToken) {
+    let (metrics, started) = (&context.metrics.cluster_state, Instant::now());
+    while !context.view.unlisted().is_empty() {
+        metrics.unsynced_time_seconds.set([], started.elapsed().as_secs_f64());
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = sleep(Duration::from_millis(100)) => {}
+        }
+    }
+    metrics.unsynced_time_seconds.set([], 0.0);
+    metrics.synced.set([], 1.0);
+    readiness.set(true);
+    shutdown.cancelled().await;
 }
 
 fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {
@@ -99,9 +107,17 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     subscribers.pods(move |seen| noting.note(&noted, told(seen)));
     tasks.spawn(events.run(work, context.clone(), evictions, shutdown.clone()));
 
+    let memory = Memory::default();
+    let (noting, noted) = (memory.clone(), context.clone());
+    subscribers.pods(move |seen| {
+        noting.waiting.note(&noted.metrics, seen, noted.now());
+        noting.lessons.note(seen);
+    });
+    tasks.spawn(memory.waiting.clone().run(context.clone(), shutdown.clone()));
+
     let (triggers, triggered) = Triggers::new();
     subscribers.pods(move |seen| triggers.pod(seen));
-    tasks.spawn(provisioner::run(triggered, context.clone(), shutdown.clone()));
+    tasks.spawn(provisioner::run(triggered, memory, context.clone(), shutdown.clone()));
     tasks.spawn(disruption::run(context.clone(), shutdown.clone()));
     tasks.spawn(garbage::run(context.clone(), shutdown.clone()));
 }

@@ -12,6 +12,7 @@
 pub mod batch;
 pub mod consistency;
 pub mod consolidatable;
+pub mod contradiction;
 pub mod drain;
 pub mod drift;
 mod elapsed;

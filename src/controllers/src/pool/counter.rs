@@ -41,7 +41,6 @@ struct Published {
 async fn pass(context: &Context, published: &Published) -> Result<Outcome, Error> {
     let Some(snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
     context.metrics.cluster_state.node_count.set_count([], snapshot.nodes.len());
-    context.metrics.cluster_state.synced.set([], 1.0);
     let (mut outcome, mut errors) = (Outcome::Skipped, Vec::new());
     let pools = context.view.pools();
     for pool in &pools {

@@ -1,16 +1,16 @@
-//! Carries out a plan that passed the audit, and tells what became of each pod.
+//! Carries out a plan that passed the audit, and tells pods where they are expected to go.
 
 use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use futures::stream;
 use karpenter_audit::Finding;
-use karpenter_model::report::ReasonCode;
-use karpenter_model::{Launch, Plan, Pod, PodKey, PodOutcome, PoolRefusal, Reason, Report, Snapshot, Target};
+use karpenter_model::{ClaimName, Launch, Plan, Pod, PodKey, Snapshot, Target};
 use karpenter_telemetry::events::{Event, ObjectRef, reason};
 use karpenter_telemetry::observe::{Chain, Outcome};
 use kube::ResourceExt;
 
+use super::lessons::Lessons;
 use crate::Context;
 use crate::claim::create::create;
 
@@ -18,7 +18,7 @@ use crate::claim::create::create;
 const CREATES: usize = 50;
 
 /// Creates the claims of `plan` and promises pods their places. A claim that cannot be created concerns nobody else.
-pub(super) async fn apply(context: &Context, snapshot: &Snapshot, plan: &Plan) -> Outcome {
+pub(super) async fn apply(context: &Context, lessons: &Lessons, snapshot: &Snapshot, plan: &Plan) -> Outcome {
     let now = context.now();
     let pods: BTreeMap<&PodKey, &Pod> = pods(snapshot);
     for nomination in &plan.nominations {
@@ -27,7 +27,9 @@ pub(super) async fn apply(context: &Context, snapshot: &Snapshot, plan: &Plan) -
             nominated(context, pod, &nomination.target);
         }
     }
-    let creations: Vec<_> = plan.launches.iter().map(|launch| launched(context, launch, &pods)).collect();
+    lessons.nominated(context, snapshot, plan);
+    let creations: Vec<_> =
+        plan.launches.iter().map(|launch| launched(context, lessons, snapshot, launch, &pods)).collect();
     let created = stream::iter(creations)
         .buffer_unordered(CREATES)
         .filter(|created| std::future::ready(*created))
@@ -37,12 +39,20 @@ pub(super) async fn apply(context: &Context, snapshot: &Snapshot, plan: &Plan) -
     if applied { Outcome::Applied } else { Outcome::Skipped }
 }
 
-async fn launched(context: &Context, launch: &Launch, pods: &BTreeMap<&PodKey, &Pod>) -> bool {
+async fn launched(
+    context: &Context,
+    lessons: &Lessons,
+    snapshot: &Snapshot,
+    launch: &Launch,
+    pods: &BTreeMap<&PodKey, &Pod>,
+) -> bool {
     match create(context, launch, "provisioned").await {
         Ok(claim) => {
-            let target = Target::Claim(claim.name_any().as_str().into());
-            for pod in launch.pods.iter().filter_map(|key| pods.get(key)) {
-                nominated(context, pod, &target);
+            let name = ClaimName::from(claim.name_any().as_str());
+            let promised: Vec<&Pod> = launch.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
+            lessons.launched(&name, promised.iter().copied(), snapshot);
+            for pod in promised {
+                nominated(context, pod, &Target::Claim(name.clone()));
             }
             true
         }
@@ -53,7 +63,7 @@ async fn launched(context: &Context, launch: &Launch, pods: &BTreeMap<&PodKey, &
     }
 }
 
-fn pods(snapshot: &Snapshot) -> BTreeMap<&PodKey, &Pod> {
+pub(super) fn pods(snapshot: &Snapshot) -> BTreeMap<&PodKey, &Pod> {
     let bound = snapshot.nodes.iter().flat_map(|node| node.pods.iter());
     snapshot.pending.iter().chain(bound).map(|pod| (&pod.key, &**pod)).collect()
 }
@@ -67,49 +77,7 @@ fn nominated(context: &Context, pod: &Pod, target: &Target) {
     context.recorder.publish(Event::new(about(pod), reason::NOMINATED, message));
 }
 
-/// Tells about pods nothing can take, and counts them.
-pub(super) fn tell(context: &Context, snapshot: &Snapshot, report: &Report) {
-    let pods = pods(snapshot);
-    let (mut ignored, mut unschedulable) = (0, 0);
-    for (key, outcome) in &report.pods {
-        let text = match outcome {
-            PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => continue,
-            PodOutcome::Ignored(reasons) => {
-                ignored += 1;
-                // Whoever opts out knows why.
-                let told: Vec<&Reason> =
-                    reasons.iter().filter(|one| one.code != ReasonCode::OptedOut).collect();
-                if told.is_empty() {
-                    continue;
-                }
-                told.into_iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-            }
-            PodOutcome::Unschedulable(refusals) => {
-                unschedulable += 1;
-                // Without any pool there is nothing about the pod to tell.
-                if refusals.iter().all(|refusal| refusal.reason.code == ReasonCode::NoPools) {
-                    continue;
-                }
-                refusals.iter().map(refusal).collect::<Vec<_>>().join("; ")
-            }
-        };
-        if let Some(pod) = pods.get(key) {
-            let message = format!("Failed to schedule pod, {text}");
-            context.recorder.publish(Event::new(about(pod), reason::FAILED_SCHEDULING, message));
-        }
-    }
-    context.metrics.scheduler.ignored_pods_count.set_count([], ignored);
-    context.metrics.scheduler.unschedulable_pods_count.set_count([super::NAME], unschedulable);
-}
-
-fn refusal(refusal: &PoolRefusal) -> String {
-    match &refusal.pool {
-        Some(pool) => format!("{} (NodePool={pool})", refusal.reason),
-        None => refusal.reason.to_string(),
-    }
-}
-
-fn about(pod: &Pod) -> ObjectRef {
+pub(super) fn about(pod: &Pod) -> ObjectRef {
     ObjectRef {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),

@@ -155,6 +155,8 @@ reasons! {
     DO_NOT_DISRUPT_ELAPSED = Reason::normal("DoNotDisruptGracePeriodElapsed");
     /// The finalizer is gone.
     FINALIZED = Reason::normal("Finalized").every(Duration::ZERO);
+    /// Nodes came up for pods like this one and the scheduler did not use them; not in the reference.
+    PROMISED_NODE_NOT_USED = Reason::warning("PromisedNodeNotUsed").every(Duration::from_mins(5));
     /// A plan broke a rule and was not applied; not in the reference.
     PLAN_REFUSED = Reason::warning("PlanRefused").every(Duration::from_mins(5));
     /// The cloud takes a spot instance back.

@@ -18,6 +18,10 @@ area! {
             Alpha, "Pods no NodePool can take";
         pending_pods_by_effective_zone_count: Gauge = "karpenter_scheduler_pending_pods_by_effective_zone_count" ["controller", "zone"]
             Alpha, "Pending pods by the zone they are bound to, flexible or none";
+        held_pods_count: Gauge = "karpenter_scheduler_held_pods_count" []
+            Alpha, "Pods not planned for because the scheduler did not use nodes launched for their like; not in the reference";
+        unused_promises_total: Counter = "karpenter_scheduler_unused_promises_total" []
+            Alpha, "Times a node came up and pods promised to it stayed unscheduled; not in the reference";
         audit_findings_total: Counter = "karpenter_scheduler_audit_findings_total" ["rule"]
             Alpha, "Plans refused because they break a rule; not in the reference, alert on any increase";
     }

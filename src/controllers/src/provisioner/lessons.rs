@@ -1,0 +1,99 @@
+//! Remembers what pods were promised, and keeps those out of plans whose like the scheduler does not place.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use karpenter_lifecycle::contradiction::Contradictions;
+use karpenter_model::{Claim, ClaimName, Plan, Pod, PodKey, Snapshot, Target};
+use karpenter_telemetry::events::{Event, reason};
+
+use super::apply::about;
+use crate::Context;
+use crate::view::PodSeen;
+
+/// What the provisioner has learned; shared with the watch of pods.
+#[derive(Clone, Default)]
+pub(crate) struct Lessons(Arc<Mutex<Contradictions>>);
+
+impl Lessons {
+    /// Takes note of what a watch said about a pod.
+    pub(crate) fn note(&self, seen: &PodSeen) {
+        if let PodSeen::Updated { old, new } = seen
+            && old.node_name.is_none()
+            && new.node_name.is_some()
+        {
+            self.lock().bound(new);
+        }
+    }
+
+    /// Takes the pods out of `snapshot` that are not to be planned for, and tells them.
+    pub(super) fn hold(&self, context: &Context, snapshot: &mut Snapshot) {
+        let now = snapshot.now;
+        let claims: BTreeMap<&ClaimName, &Claim> = snapshot
+            .nodes
+            .iter()
+            .filter_map(|node| node.claim.as_deref())
+            .map(|claim| (&claim.name, claim))
+            .collect();
+        let bound = snapshot.nodes.iter().flat_map(|node| &node.pods);
+        let pods: BTreeMap<&PodKey, &Pod> =
+            snapshot.pending.iter().chain(bound).map(|pod| (&pod.key, &**pod)).collect();
+        let mut lessons = self.lock();
+        let unused = lessons.judge(|name| claims.get(name).copied(), |key| pods.get(key).copied(), now);
+        let metrics = &context.metrics.scheduler;
+        metrics.unused_promises_total.add([], u64::try_from(unused).unwrap_or(u64::MAX));
+        let before = snapshot.pending.len();
+        snapshot.pending.retain(|pod| {
+            let Some(until) = lessons.held(pod, now) else { return true };
+            let message = format!(
+                "Nodes came up for pods like this one and the scheduler did not use them, trying again at \
+                 {until}; the events of the scheduler say why"
+            );
+            let event = Event::new(about(pod), reason::PROMISED_NODE_NOT_USED, message);
+            context.recorder.publish(event.distinguished_by(until.to_string()));
+            false
+        });
+        metrics.held_pods_count.set_count([], before - snapshot.pending.len());
+    }
+
+    /// Takes note of the places a plan counts on for pods that wait.
+    pub(super) fn nominated(&self, context: &Context, snapshot: &Snapshot, plan: &Plan) {
+        let pending: BTreeMap<&PodKey, &Pod> =
+            snapshot.pending.iter().map(|pod| (&pod.key, &**pod)).collect();
+        for nomination in &plan.nominations {
+            if let Some(pod) = pending.get(&nomination.pod)
+                && let Some(claim) = claim_of(context, &nomination.target)
+            {
+                self.lock().promised(&claim, pod, snapshot.now);
+            }
+        }
+    }
+
+    /// Takes note of the pods a claim was created for.
+    pub(super) fn launched<'a>(
+        &self,
+        claim: &ClaimName,
+        pods: impl IntoIterator<Item = &'a Pod>,
+        snapshot: &Snapshot,
+    ) {
+        for pod in pods.into_iter().filter(|pod| pod.node_name.is_none()) {
+            self.lock().promised(claim, pod, snapshot.now);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contradictions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The claim behind a place; nothing for machines nobody manages.
+fn claim_of(context: &Context, target: &Target) -> Option<ClaimName> {
+    let node = match target {
+        Target::Claim(name) => return Some(name.clone()),
+        Target::Node(name) => context.view.node(name)?,
+    };
+    match context.view.claims_of(node.model.provider_id.as_ref()?).as_slice() {
+        [claim] => Some(claim.model.name.clone()),
+        _ => None,
+    }
+}

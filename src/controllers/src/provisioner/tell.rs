@@ -1,0 +1,136 @@
+//! Tells pods that nothing can take why, in one short reason each, and counts them.
+//!
+//! A pod hears about the pools that come closest to hosting it: those that refused it by the last check of all. An
+//! event is repeated within its period only when it says something else; amounts that change with every pass are
+//! not something else.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{PodOutcome, PoolRefusal, Reason, Report, Snapshot};
+use karpenter_telemetry::events::{Event, reason};
+
+use super::apply::{about, pods};
+use crate::Context;
+
+/// Publishes one event per pod that was left without a place, and the counts of them.
+pub(super) fn tell(context: &Context, snapshot: &Snapshot, report: &Report) {
+    let pods = pods(snapshot);
+    for (key, outcome) in &report.pods {
+        if let (Some(told), Some(pod)) = (told(outcome), pods.get(key)) {
+            let message = format!("Failed to schedule pod, {}", told.text);
+            let event = Event::new(about(pod), reason::FAILED_SCHEDULING, message);
+            context.recorder.publish(event.distinguished_by(told.gist));
+        }
+    }
+    let count = |of: fn(&PodOutcome) -> bool| report.pods.values().filter(|outcome| of(outcome)).count();
+    let metrics = &context.metrics.scheduler;
+    metrics.ignored_pods_count.set_count([], count(|outcome| matches!(outcome, PodOutcome::Ignored(_))));
+    let unschedulable = count(|outcome| match outcome {
+        // Waiting for a reservation that this pass has given away is not being unschedulable.
+        PodOutcome::Unschedulable(refusals) => {
+            refusals.iter().all(|refusal| refusal.reason.code != ReasonCode::Reservation)
+        }
+        _ => false,
+    });
+    metrics.unschedulable_pods_count.set_count([super::NAME], unschedulable);
+}
+
+/// What a pod is told.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    text: String,
+    /// What must change for the pod to be told again.
+    gist: String,
+}
+
+fn told(outcome: &PodOutcome) -> Option<Told> {
+    match outcome {
+        PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => None,
+        PodOutcome::Ignored(reasons) => {
+            // Whoever opts out knows why.
+            let told: Vec<String> = reasons
+                .iter()
+                .filter(|one| one.code != ReasonCode::OptedOut)
+                .map(ToString::to_string)
+                .collect();
+            let text = told.join("; ");
+            (!told.is_empty()).then(|| Told { gist: text.clone(), text })
+        }
+        PodOutcome::Unschedulable(refusals) => closest(refusals),
+    }
+}
+
+/// The refusals by the last of the checks, pools of the same reason together.
+fn closest(refusals: &[PoolRefusal]) -> Option<Told> {
+    let code = refusals.iter().map(|refusal| refusal.reason.code).max()?;
+    // Without any pool there is nothing about the pod to tell.
+    if code == ReasonCode::NoPools {
+        return None;
+    }
+    let mut pools: BTreeMap<&Reason, Vec<&str>> = BTreeMap::new();
+    for refusal in refusals.iter().filter(|refusal| refusal.reason.code == code) {
+        pools.entry(&refusal.reason).or_default().extend(refusal.pool.as_ref().map(|pool| pool.as_str()));
+    }
+    let mut parts: Vec<String> = pools
+        .iter()
+        .map(|(reason, pools)| match pools.as_slice() {
+            [] => reason.to_string(),
+            pools => format!("{reason} (NodePool={})", pools.join(", ")),
+        })
+        .collect();
+    let others = refusals.iter().filter(|refusal| refusal.reason.code != code).count();
+    if others > 0 {
+        let pools = if others == 1 { "NodePool is" } else { "NodePools are" };
+        parts.push(format!("{others} other {pools} further off"));
+    }
+    let names: Vec<&str> = pools.into_values().flatten().collect();
+    Some(Told { text: parts.join("; "), gist: format!("{code} {}", names.join(",")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(pool: &str, code: ReasonCode, detail: &str) -> PoolRefusal {
+        PoolRefusal { pool: Some(pool.into()), reason: Reason::new(code, detail) }
+    }
+
+    #[test]
+    fn pools_that_come_closest_speak_and_equal_reasons_are_said_once() {
+        let outcome = PodOutcome::Unschedulable(vec![
+            refusal("gpu", ReasonCode::Taint, "gpu=true:NoSchedule"),
+            refusal("a", ReasonCode::InstanceTypes, "would fit on `m5.large` with 1 cpu more"),
+            refusal("b", ReasonCode::InstanceTypes, "would fit on `m5.large` with 1 cpu more"),
+        ]);
+        let told = told(&outcome).unwrap();
+        assert_eq!(
+            told.text,
+            "no instance type satisfies requirements, resources and offerings at once: would fit on \
+             `m5.large` with 1 cpu more (NodePool=a, b); 1 other NodePool is further off"
+        );
+        assert_eq!(told.gist, "InstanceTypes a,b");
+    }
+
+    #[test]
+    fn amounts_that_change_are_no_news_and_another_reason_is() {
+        let gist =
+            |code, detail| told(&PodOutcome::Unschedulable(vec![refusal("a", code, detail)])).unwrap().gist;
+        assert_eq!(gist(ReasonCode::Topology, "counts 1"), gist(ReasonCode::Topology, "counts 2"));
+        assert_ne!(gist(ReasonCode::Topology, ""), gist(ReasonCode::Limits, ""));
+    }
+
+    #[test]
+    fn who_opts_out_or_has_no_pool_is_told_nothing() {
+        let opted_out = Reason::bare(ReasonCode::OptedOut);
+        assert_eq!(told(&PodOutcome::Ignored(vec![opted_out.clone()])), None);
+        let volume = Reason::new(ReasonCode::InvalidVolume, "`data`: it does not exist");
+        let both = told(&PodOutcome::Ignored(vec![opted_out, volume])).unwrap();
+        assert_eq!(
+            both.text,
+            "pod has a persistent volume claim that cannot be used: `data`: it does not exist"
+        );
+        let no_pools = PoolRefusal { pool: None, reason: Reason::bare(ReasonCode::NoPools) };
+        assert_eq!(told(&PodOutcome::Unschedulable(vec![no_pools])), None);
+    }
+}
