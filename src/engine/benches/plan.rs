@@ -117,7 +117,7 @@ impl Clock {
     }
 
     fn elapsed(&self) -> Duration {
-        let cpu = self.cpu.zip(Self::cpu()).map(|(start, end)| end - start);
+        let cpu = self.cpu.zip(Self::cpu()).map(|(start, end)| end.saturating_sub(start));
         cpu.unwrap_or_else(|| self.wall.elapsed())
     }
 

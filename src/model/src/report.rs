@@ -114,8 +114,6 @@ reason_codes! {
     MatchFields: "pod uses matchFields, which cannot be planned for";
     /// A persistent volume claim cannot be used.
     InvalidVolume: "pod has a persistent volume claim that cannot be used";
-    /// A rule the planner does not model.
-    UnsupportedConstraint: "pod has a constraint that is not supported";
     /// The pod uses resource claims and those are switched off.
     ResourceClaims: "pod uses resource claims, which are not supported";
 

@@ -17,6 +17,7 @@ use crate::amounts::{Amounts, ResourceIndex};
 use crate::daemons;
 use crate::place::bin;
 use crate::place::class::{Ask, Memory};
+use crate::place::topology::Domain;
 use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
 
@@ -80,6 +81,7 @@ impl Kind {
 #[derive(Debug)]
 struct Slot<'a> {
     node: &'a Node,
+    host: Domain,
     kind: usize,
     room: Amounts,
     ports: HostPorts,
@@ -154,7 +156,8 @@ impl<'a> Existing<'a> {
             let room = resources.amounts(&room);
             let mut ports = HostPorts::default();
             node.pods.iter().for_each(|pod| ports.add(&pod.key, &pod.host_ports));
-            slots.push(Slot { node, kind, room, ports, attached });
+            let host = Domain::Value(node.hostname());
+            slots.push(Slot { node, host, kind, room, ports, attached });
         }
         Self { keys, kinds, slots }
     }
@@ -172,7 +175,7 @@ impl<'a> Existing<'a> {
         ask: &Ask,
         memory: &mut Memory,
         rules: &Rules<'_>,
-        mut admits: impl FnMut(&Node, KindId) -> Admission,
+        mut admits: impl FnMut(&Node, &Domain, KindId) -> Admission,
     ) -> Option<&'a Node> {
         memory.kinds.resize(self.kinds.len(), None);
         for index in memory.first_node..self.slots.len() {
@@ -187,7 +190,8 @@ impl<'a> Existing<'a> {
             let slot = &mut self.slots[index];
             let accepts =
                 kind_accepts && slot.holds(ask) && slot.ports.conflict(&pod.key, &ask.host_ports).is_none();
-            let admission = if accepts { admits(slot.node, KindId(kind)) } else { Admission::Never };
+            let admission =
+                if accepts { admits(slot.node, &slot.host, KindId(kind)) } else { Admission::Never };
             if admission == Admission::Yes {
                 slot.take(ask);
                 slot.ports.add(&pod.key, &ask.host_ports);

@@ -20,7 +20,7 @@ use crate::place::class::{AskId, Asks, Class};
 use crate::place::existing::{self, Admission, Existing, KindId};
 use crate::place::pool::Pools;
 use crate::place::reservations::Reservations;
-use crate::place::topology::{ProfileId, Topology};
+use crate::place::topology::{Domain, ProfileId, Topology};
 use crate::place::{materialise, refusal};
 use crate::rules::Rules;
 use join::{Joined, Joiner};
@@ -130,12 +130,10 @@ impl Solver<'_> {
         let (wanted, memory) = self.asks.get_mut(ask);
         let topology = &self.topology;
         let mut domains: Vec<Option<bool>> = vec![None; self.existing.kinds()];
-        let admits = |node: &Node, KindId(kind): KindId| {
+        let admits = |node: &Node, host: &Domain, KindId(kind): KindId| {
             let Some(id) = bound else { return Admission::Yes };
-            match *domains[kind].get_or_insert_with(|| topology.admits_domains(id, node)) {
-                true => topology.admits_host(id, node),
-                false => Admission::NotNow,
-            }
+            let known = *domains[kind].get_or_insert_with(|| topology.admits_domains(id, node));
+            if known { topology.admits_host(id, host) } else { Admission::NotNow }
         };
         let Some(node) = self.existing.place(pod, wanted, memory, &self.rules, admits) else { return false };
         if let Some(profile) = wanted.profile {
@@ -169,13 +167,13 @@ impl Solver<'_> {
             {
                 continue;
             }
-            let mut joiner = Joiner {
+            let mut attempt = Joiner {
                 rules: &mut self.rules,
                 topology: &self.topology,
                 reservations: &self.reservations,
                 lower: MinValuesPolicy::Strict,
             };
-            match joiner.join(&bin.state, number, wanted, space, catalogue) {
+            match attempt.join(&bin.state, number, wanted, space, catalogue) {
                 Joined::As(state) => {
                     joined = Some((number, state));
                     break;

@@ -25,7 +25,8 @@ use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Wish;
 use filter::Filter;
-use group::{Domain, Group, GroupKey, Kind};
+pub(crate) use group::Domain;
+use group::{Group, GroupKey, Kind};
 pub(crate) use scope::Scope;
 
 /// Most combinations of domains that are tried for one pod on one bin.
@@ -149,7 +150,7 @@ impl Topology {
     }
 
     /// Whether rules about the host allow the profile on an existing machine.
-    pub(crate) fn admits_host(&self, id: ProfileId, node: &Node) -> Admission {
+    pub(crate) fn admits_host(&self, id: ProfileId, host: &Domain) -> Admission {
         let (profile, links) = self.entry(id);
         let mut admission = Admission::Yes;
         for index in profile.owned.iter().chain(&links.inverse) {
@@ -158,7 +159,7 @@ impl Topology {
                 continue;
             }
             let own = key.selects(&profile.namespace, &profile.labels);
-            if !group.admits(key, &Domain::Value(node.hostname()), own, &profile.strict) {
+            if !group.admits(key, host, own, &profile.strict) {
                 if key.kind != Kind::Affinity {
                     return Admission::Never;
                 }

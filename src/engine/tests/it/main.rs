@@ -1,5 +1,6 @@
 //! The planner from outside: golden scenarios and properties over generated worlds.
 
 mod brute_force;
+mod optimum;
 mod properties;
 mod scenarios;

@@ -47,9 +47,11 @@ impl<'a> Solver<'a> {
         }
         let Compiler { volumes, asks, mut topology, .. } = compiler;
         topology.complete(snapshot, &pools.spaces, &pods);
-        let reservations = match snapshot.settings.gates.reserved_capacity {
-            true => Reservations::new(&pools.catalogues, snapshot.settings.reservation_policy),
-            false => Reservations::default(),
+        let settings = &snapshot.settings;
+        let reservations = if settings.gates.reserved_capacity {
+            Reservations::new(&pools.catalogues, settings.reservation_policy)
+        } else {
+            Reservations::default()
         };
         let keys = asks
             .iter()

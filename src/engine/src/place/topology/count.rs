@@ -23,19 +23,24 @@ pub(crate) fn fill(
     let universe = universe(&keys, snapshot, spaces);
     let batch: BTreeSet<&PodKey> = batch.iter().map(|pod| &pod.key).collect();
     let bound = bound_pods(snapshot, &batch);
+    let mut domains: BTreeMap<&LabelKey, Vec<Option<Domain>>> = BTreeMap::new();
     for (key, group) in groups {
         let reached = universe.get(&key.topology_key).into_iter().flatten();
         for (value, _) in reached.filter(|(_, taints)| reachable(key, taints)) {
             group.know(Domain::Value(value.clone()));
         }
-        let counts: Vec<bool> =
-            snapshot.nodes.iter().map(|node| key.counts_node(node, &snapshot.registry)).collect();
+        let domains =
+            domains.entry(&key.topology_key).or_insert_with(|| domains_of(&key.topology_key, snapshot));
+        let counts = key.counting_nodes(snapshot);
         // A host without pods is never named: there is always another one.
-        let hosts = key.topology_key == label::HOSTNAME;
-        for (node, counts) in snapshot.nodes.iter().zip(&counts).filter(|_| !hosts) {
-            if let (true, Some(domain)) = (*counts && !node.is_leaving(), domain_of(node, &key.topology_key))
-            {
-                group.know(domain);
+        if key.topology_key != label::HOSTNAME {
+            let staying = snapshot.nodes.iter().map(|node| !node.is_leaving());
+            let known: BTreeSet<&Domain> = (domains.iter().zip(staying).enumerate())
+                .filter(|(node, (_, stays))| *stays && counts.as_ref().is_none_or(|counts| counts[*node]))
+                .filter_map(|(_, (domain, _))| domain.as_ref())
+                .collect();
+            for domain in known {
+                group.know(domain.clone());
             }
         }
         if key.kind == Kind::Inverse {
@@ -43,12 +48,16 @@ pub(crate) fn fill(
         }
         for ((namespace, labels), nodes) in &bound {
             if key.selects(namespace, labels) {
-                let counted = nodes.iter().filter(|node| counts[**node]);
-                let domains = counted.filter_map(|node| domain_of(&snapshot.nodes[*node], &key.topology_key));
-                domains.for_each(|domain| group.add(domain));
+                let counted = nodes.iter().filter(|node| counts.as_ref().is_none_or(|counts| counts[**node]));
+                counted.filter_map(|node| domains[*node].clone()).for_each(|domain| group.add(domain));
             }
         }
     }
+}
+
+/// The domain of every node.
+fn domains_of(key: &LabelKey, snapshot: &Snapshot) -> Vec<Option<Domain>> {
+    snapshot.nodes.iter().map(|node| domain_of(node, key)).collect()
 }
 
 /// Whether some pool that reaches a domain has no taint the group's pods do not tolerate, where that matters.

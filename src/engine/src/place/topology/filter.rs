@@ -30,6 +30,11 @@ impl Filter {
         filter
     }
 
+    /// Whether every machine counts.
+    pub(crate) fn is_everywhere(&self) -> bool {
+        self.selector.is_empty() && self.terms.is_empty() && self.tolerations.is_none()
+    }
+
     /// Whether taints are tolerated, as far as they matter.
     pub(crate) fn tolerates(&self, taints: &[Taint]) -> bool {
         self.tolerations.as_ref().is_none_or(|tolerations| first_untolerated(taints, tolerations).is_none())

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use karpenter_model::{
     LabelKey, LabelRegistry, LabelSelector, LabelValue, Labels, Namespace, Node, Requirement, Requirements,
-    Taint, label,
+    Snapshot, Taint, label,
 };
 
 use super::exactly;
@@ -79,6 +80,17 @@ impl GroupKey {
         match &self.kind {
             Kind::Spread { filter, .. } => filter.accepts_node(node, registry),
             Kind::Affinity | Kind::AntiAffinity | Kind::Inverse => true,
+        }
+    }
+
+    /// Which nodes count; nothing when all do.
+    pub(crate) fn counting_nodes(&self, snapshot: &Snapshot) -> Option<Vec<bool>> {
+        match &self.kind {
+            Kind::Spread { filter, .. } if !filter.is_everywhere() => {
+                let counts = |node: &Arc<Node>| filter.accepts_node(node, &snapshot.registry);
+                Some(snapshot.nodes.iter().map(counts).collect())
+            }
+            _ => None,
         }
     }
 

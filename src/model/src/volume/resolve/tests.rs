@@ -114,7 +114,7 @@ fn claims_that_cannot_be_used_say_why() {
         match expected {
             None => assert_eq!(problem, None, "row {index}"),
             Some(part) => {
-                assert!(problem.as_ref().is_some_and(|text| text.contains(part)), "{index}: {problem:?}")
+                assert!(problem.as_ref().is_some_and(|text| text.contains(part)), "{index}: {problem:?}");
             }
         }
     }
