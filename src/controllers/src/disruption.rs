@@ -10,12 +10,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::{Plan, Removal, RemovalTarget};
+use karpenter_lifecycle::protection;
+use karpenter_model::{Plan, Removal, RemovalTarget, Snapshot};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::provisioner::audited;
+use crate::report::publish_event;
 use crate::{Context, Error, instance_types};
 
 pub(crate) const NAME: &str = "disruption";
@@ -63,6 +65,7 @@ async fn pass(context: &Context, planned: &mut Planned) -> Result<Outcome, Error
     instance_types::refresh(context, NAME).await;
     let now = context.now();
     let Some(snapshot) = context.view.snapshot(now) else { return Ok(Outcome::Waiting) };
+    tell_protected(context, &snapshot);
     let (removals, _reasons) = karpenter_engine::disrupt::empty(&snapshot);
     context.metrics.disruption.eligible_nodes.set_count(["empty"], removals.len());
     let due = planned.due(removals, now);
@@ -75,6 +78,15 @@ async fn pass(context: &Context, planned: &mut Planned) -> Result<Outcome, Error
         return Ok(Outcome::Skipped);
     }
     remove::remove(context, &plan.removals).await.and(cleaned).map(|_cleaned| Outcome::Applied)
+}
+
+/// Tells pods on our nodes what their do-not-disrupt annotation means.
+fn tell_protected(context: &Context, snapshot: &Snapshot) {
+    let ours = snapshot.nodes.iter().filter(|node| node.is_managed());
+    let told = ours.flat_map(|node| &node.pods).filter_map(|pod| protection::event(pod, snapshot.now));
+    for event in told {
+        publish_event(context, &event);
+    }
 }
 
 #[cfg(test)]

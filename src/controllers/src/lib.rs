@@ -28,6 +28,7 @@ mod report;
 mod run;
 pub mod server;
 pub mod settings;
+mod status;
 mod store;
 mod termination;
 pub mod view;

@@ -21,7 +21,7 @@ use crate::queue::Queue;
 use crate::server::Readiness;
 use crate::view::{Feed, PodSeen};
 use crate::watch::follow;
-use crate::{Context, disruption, garbage, hydration, pool, provisioner, termination};
+use crate::{Context, disruption, garbage, hydration, pool, provisioner, status, termination};
 
 /// A part of the controllers ended although nobody had asked for it.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +106,11 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     let (noting, noted) = (events.clone(), context.clone());
     subscribers.pods(move |seen| noting.note(&noted, told(seen)));
     tasks.spawn(events.run(work, context.clone(), evictions, shutdown.clone()));
+
+    if context.settings.cluster_state_observability {
+        let told = context.clone();
+        subscribers.statuses(move |seen| status::tell(&told, seen));
+    }
 
     let memory = Memory::default();
     let (noting, noted) = (memory.clone(), context.clone());

@@ -26,7 +26,7 @@ use karpenter_model::{
 pub use class::Class;
 pub use feed::Feed;
 pub(crate) use feed::version;
-pub use wake::{PodSeen, Subscribers};
+pub use wake::{PodSeen, StatusSeen, Subscribers};
 
 use crate::store::{Known, Store};
 

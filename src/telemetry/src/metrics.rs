@@ -67,6 +67,7 @@ impl Metrics {
             kube: Kube::register(&registry),
             registry,
         };
+        metrics.operator.build_info.set(build(), 1.0);
         for consolidation in ["multi", "single"] {
             metrics.disruption.consolidation_timeouts_total.add([consolidation], 0);
         }
@@ -84,6 +85,17 @@ impl Metrics {
 
     /// The media type of [`Metrics::render`].
     pub const CONTENT_TYPE: &'static str = prometheus::TEXT_FORMAT;
+}
+
+/// Version, toolchain, architecture as Go spells it, commit; the label names are the reference's.
+fn build() -> [&'static str; 4] {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let toolchain = concat!("rust", env!("CARGO_PKG_RUST_VERSION"));
+    [env!("CARGO_PKG_VERSION"), toolchain, arch, option_env!("KARPENTER_COMMIT").unwrap_or_default()]
 }
 
 impl Default for Metrics {

@@ -11,7 +11,7 @@ use karpenter_cluster::{Epoch, Event, Listed, NamespaceObject, Seen as Told, Ver
 use karpenter_model::{ClaimName, NodeClassRef, NodeName, PodKey, PoolName, ProviderId};
 use kube::ResourceExt;
 
-use super::{PodSeen, View};
+use super::{PodSeen, StatusSeen, View};
 use crate::read;
 use crate::store::Replaced;
 use crate::watch::{Key, Seen};
@@ -175,6 +175,10 @@ impl View {
             replaced
         };
         if let Some(Replaced(before)) = replaced {
+            if let Some(before) = &before {
+                let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
+                self.subscribers.tell_status(&StatusSeen::Claim { old, new });
+            }
             self.subscribers.wake_claim(&model.name);
             let earlier = before.and_then(|before| before.model.provider_id.clone());
             self.wake_machine(earlier.iter().chain(&model.provider_id), Waken::Nodes);
@@ -194,6 +198,7 @@ impl View {
             removed
         };
         if let Some(known) = removed {
+            self.subscribers.tell_status(&StatusSeen::ClaimGone(Arc::clone(&known.object)));
             self.subscribers.wake_claim(&known.model.name);
             self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
         }
@@ -257,6 +262,10 @@ impl View {
             replaced
         };
         if let Some(Replaced(before)) = replaced {
+            if let Some(before) = &before {
+                let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
+                self.subscribers.tell_status(&StatusSeen::Pool { old, new });
+            }
             self.subscribers.wake_pool(&model.name);
             if before.is_some_and(|before| before.model != model) {
                 self.wake_claims_of_pool(&model.name);

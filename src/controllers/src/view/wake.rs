@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use karpenter_api::{NodeClaim, NodePool};
 use karpenter_model::{ClaimName, NodeName, Pod, PoolName};
 
 use crate::queue::Queue;
@@ -33,6 +34,20 @@ impl PodSeen {
 /// Something that wants to know about pods.
 type PodListener = Box<dyn Fn(&PodSeen) + Send + Sync>;
 
+/// A change of an object with status conditions, for those who tell people about it.
+#[derive(Clone, Debug)]
+pub enum StatusSeen {
+    /// A claim changed.
+    Claim { old: Arc<NodeClaim>, new: Arc<NodeClaim> },
+    /// A pool changed.
+    Pool { old: Arc<NodePool>, new: Arc<NodePool> },
+    /// A claim is gone; as last seen.
+    ClaimGone(Arc<NodeClaim>),
+}
+
+/// Something that wants to know about status conditions.
+type StatusListener = Box<dyn Fn(&StatusSeen) + Send + Sync>;
+
 /// The queues and listeners that follow changes.
 #[derive(Default)]
 pub struct Subscribers {
@@ -40,6 +55,7 @@ pub struct Subscribers {
     nodes: Mutex<Vec<Queue<NodeName>>>,
     pools: Mutex<Vec<Queue<PoolName>>>,
     pods: Mutex<Vec<PodListener>>,
+    statuses: Mutex<Vec<StatusListener>>,
 }
 
 impl Subscribers {
@@ -61,6 +77,17 @@ impl Subscribers {
     /// Calls `listener`, which must not block, about every pod.
     pub fn pods(&self, listener: impl Fn(&PodSeen) + Send + Sync + 'static) {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+    }
+
+    /// Calls `listener`, which must not block, about every claim and pool that changes and every claim that goes.
+    pub fn statuses(&self, listener: impl Fn(&StatusSeen) + Send + Sync + 'static) {
+        self.statuses.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+    }
+
+    pub(super) fn tell_status(&self, seen: &StatusSeen) {
+        for listener in self.statuses.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            listener(seen);
+        }
     }
 
     pub(super) fn wake_claim(&self, name: &ClaimName) {

@@ -44,5 +44,14 @@ async fn an_idle_machine_goes_and_leaves_nothing_behind() {
     world.all_gone().await;
     assert_eq!(process.metrics.nodeclaims.terminated_total.value(["default", "spot", "zone-a"]), 1);
     assert_eq!(process.events.messages("DisruptionTerminating").len(), 2);
+    assert_eq!(process.events.messages("Finalized"), ["Finalized karpenter.sh/termination"]);
+    let launched = "Status condition transitioned, Type: Launched, Status: Unknown -> True, Reason: Launched";
+    assert_eq!(process.events.messages("Launched"), [launched]);
+    let transitions = &process.metrics.operator.nodeclaim_condition_transitions_total;
+    assert_eq!(transitions.value(["Initialized", "True", "Initialized"]), 1);
+    let pods = &process.metrics.pods;
+    assert_eq!(pods.bound_duration_seconds.count([]), 1);
+    assert_eq!(pods.provisioning_startup_duration_seconds.count([]), 1);
+    assert!((process.metrics.cluster_state.synced.value([]) - 1.0).abs() < f64::EPSILON);
     process.stop().await;
 }

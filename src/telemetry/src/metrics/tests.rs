@@ -68,3 +68,11 @@ fn series_of_an_object_are_replaced_as_a_whole() {
     series.forget("default");
     assert!(!metrics.render().contains("karpenter_nodepools_limit{"));
 }
+
+#[test]
+fn the_build_says_what_it_is() {
+    let text = Metrics::new().render();
+    let line = text.lines().find(|line| line.starts_with("karpenter_build_info{")).expect("exported");
+    assert!(line.ends_with(" 1"), "{line}");
+    assert!(line.contains(concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"")), "{line}");
+}
