@@ -5,8 +5,7 @@ use anyhow::{Context, Result, ensure};
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::WITHIN;
-use super::corner::{Corner, container, needs, requiring, told_first};
+use super::corner::{Corner, container, needs, requiring};
 use crate::manifests::merged;
 use crate::scenario::facts::{label, phase};
 use crate::world::World;
@@ -20,7 +19,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         {"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Exists"},
     ]));
     let taints = json!({"spec": {"template": {"spec": {"taints": [{"key": GPU, "effect": "NoSchedule"}]}}}});
-    corner.pool("accelerators", merged(merged(machines, taints), told_first())).await?;
+    corner.ready_pool("accelerators", merged(machines, taints)).await?;
     let trainer = json!({"spec": {
         "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
         "containers": [container(json!({"requests": {"cpu": "1"}, "limits": {GPU: "1"}}))],
@@ -28,7 +27,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     corner.pods("trainer", 1, trainer).await?;
     corner.pods("bystander", 1, json!({})).await?;
 
-    let node = corner.running("trainer", 1, WITHIN).await?.remove(0);
+    let node = corner.running("trainer", 1).await?.remove(0);
     let instance_type = label(&node, labels::INSTANCE_TYPE);
     ensure!(
         instance_type.starts_with('g'),
@@ -38,8 +37,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let offered = status.allocatable.as_ref().and_then(|resources| resources.get(GPU));
     ensure!(offered.is_some_and(|count| count.0 != "0"), "{instance_type} offers no {GPU}");
 
-    let told = corner.pod_event("bystander", "FailedScheduling", WITHIN).await?;
-    ensure!(told.contains(GPU), "the pod that does not tolerate {GPU} was told: {told}");
+    corner.pod_told("bystander", "FailedScheduling", "NodePool").await?;
     let bystanders = corner.pods_of("bystander").await?;
     ensure!(
         bystanders.iter().all(|pod| phase(pod) == "Pending"),

@@ -4,7 +4,6 @@ use anyhow::{Context, Result, ensure};
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::WITHIN;
 use super::corner::{Corner, by_label, needs, requiring};
 use crate::world::World;
 
@@ -15,14 +14,14 @@ pub(super) async fn run(world: &World) -> Result<()> {
         needs(labels::CAPACITY_TYPE, &["on-demand"]),
         needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
     ]));
-    corner.pool("architectures", both).await?;
+    corner.ready_pool("architectures", both).await?;
     for arch in ["amd64", "arm64"] {
         let selector = json!({"spec": {"nodeSelector": {(labels::ARCH): arch}}});
         corner.pods(arch, 2, selector).await?;
     }
 
     for arch in ["amd64", "arm64"] {
-        let nodes = corner.running(arch, 2, WITHIN).await?;
+        let nodes = corner.running(arch, 2).await?;
         let found = by_label(&nodes, labels::ARCH);
         ensure!(found.len() == 1 && found.contains_key(arch), "pods of {arch} run on {found:?}");
         // The label could be anybody's claim; this is what the machine says of itself.

@@ -5,8 +5,7 @@ use anyhow::{Result, ensure};
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::WITHIN;
-use super::corner::{Corner, by_label, event, needs, requiring};
+use super::corner::{Corner, by_label, needs, requiring, told};
 use crate::account::control::CapacityRule;
 use crate::manifests::merged;
 use crate::world::World;
@@ -15,10 +14,10 @@ use crate::world::World;
 pub(super) async fn dry_type(world: &World) -> Result<()> {
     exhaust(world, "t3.medium").await?;
     let corner = Corner::open(world, "dry-type").await?;
-    corner.pool("dry-type", only(&["t3.medium", "t3.large"])).await?;
+    corner.ready_pool("dry-type", only(&["t3.medium", "t3.large"])).await?;
     corner.pods("worker", 2, json!({})).await?;
 
-    let types = by_label(&corner.running("worker", 2, WITHIN).await?, labels::INSTANCE_TYPE);
+    let types = by_label(&corner.running("worker", 2).await?, labels::INSTANCE_TYPE);
     ensure!(types.keys().eq(["t3.large"]), "pods by instance type: {types:?}");
     Ok(())
 }
@@ -27,14 +26,14 @@ pub(super) async fn dry_type(world: &World) -> Result<()> {
 pub(super) async fn dry_pool(world: &World) -> Result<()> {
     exhaust(world, "t3a.*").await?;
     let corner = Corner::open(world, "dry-pool").await?;
-    let first = merged(only(&["t3a.medium", "t3a.large"]), json!({"spec": {"weight": 50}}));
-    corner.pool("dry-pool-first", first).await?;
-    corner.pool("dry-pool-second", only(&["t2.large"])).await?;
+    let first = "dry-pool-first-";
+    let heavier = merged(only(&["t3a.medium", "t3a.large"]), json!({"spec": {"weight": 50}}));
+    corner.ready_pool("dry-pool-first", heavier).await?;
+    corner.ready_pool("dry-pool-second", only(&["t2.large"])).await?;
     corner.pods("worker", 2, json!({})).await?;
 
-    let told = event(world, "default", "dry-pool-first-", "InsufficientCapacityError", WITHIN).await?;
-    ensure!(told.contains("dry-pool-first-"), "the claim was told: {told}");
-    let pools = by_label(&corner.running("worker", 2, WITHIN).await?, labels::NODEPOOL);
+    told(world, "default", first, "InsufficientCapacityError", first).await?;
+    let pools = by_label(&corner.running("worker", 2).await?, labels::NODEPOOL);
     ensure!(pools.keys().eq(["dry-pool-second"]), "pods by pool: {pools:?}");
     Ok(())
 }

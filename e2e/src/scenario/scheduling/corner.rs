@@ -2,16 +2,17 @@
 //! and only its pods ask for.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
-use karpenter_api::{Condition, NodeClaim};
+use karpenter_api::conditions::READY;
+use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::WITHIN;
 use crate::manifests::{self, merged};
 use crate::scenario::facts;
 use crate::wait;
@@ -32,6 +33,12 @@ impl<'a> Corner<'a> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {CORNER: name}}});
         manifests::apply_json(&world.client, namespace).await?;
         Ok(Self { world, name })
+    }
+
+    /// Applies a pool and waits until it is ready: pods are then told about the pool and not about its absence.
+    pub(super) async fn ready_pool(&self, name: &str, change: Value) -> Result<()> {
+        self.pool(name, change).await?;
+        pool_says(self.world, name, (READY, "True", READY)).await
     }
 
     /// Applies a pool of small amd64 machines on demand, changed by a merge patch. Only empty nodes leave it, so
@@ -88,8 +95,8 @@ impl<'a> Corner<'a> {
     }
 
     /// Waits until exactly `count` pods of `app` exist and run; returns the Node of each.
-    pub(super) async fn running(&self, app: &str, count: usize, within: Duration) -> Result<Vec<Node>> {
-        let pods = wait::until(&format!("{count} running pods of `{app}`"), within, || async {
+    pub(super) async fn running(&self, app: &str, count: usize) -> Result<Vec<Node>> {
+        let pods = wait::until(&format!("{count} running pods of `{app}`"), WITHIN, || async {
             let pods = self.pods_of(app).await?;
             let running = pods.iter().filter(|pod| facts::phase(pod) == "Running").count();
             let seen = format!("{running} of {} pods run", pods.len());
@@ -123,49 +130,61 @@ impl<'a> Corner<'a> {
         Ok(api.list(&ours).await.context("list NodeClaims")?.items)
     }
 
-    /// Waits for an event of the controller with this reason about a pod of `app`; returns its message.
-    pub(super) async fn pod_event(&self, app: &str, reason: &str, within: Duration) -> Result<String> {
-        event(self.world, self.name, &format!("{app}-"), reason, within).await
+    /// Waits until a pod of `app` was told, in an event of the controller with this reason, what contains `text`.
+    pub(super) async fn pod_told(&self, app: &str, reason: &str, text: &str) -> Result<()> {
+        told(self.world, self.name, &format!("{app}-"), reason, text).await
     }
 }
 
-/// Waits for an event of the controller with this reason about an object in `namespace` (`default` for objects
-/// without one) whose name begins with `name`; returns its message.
-pub(super) async fn event(
-    world: &World,
-    namespace: &str,
-    name: &str,
-    reason: &str,
-    within: Duration,
-) -> Result<String> {
+/// Waits for an event of the controller with this reason and a message that contains `text`, about an object in
+/// `namespace` (`default` for objects without one) whose name begins with `name`.
+pub(super) async fn told(world: &World, namespace: &str, name: &str, reason: &str, text: &str) -> Result<()> {
     let api: Api<Event> = Api::namespaced(world.client.clone(), namespace);
     let fields = ListParams::default().fields(&format!("reason={reason}"));
-    wait::until(&format!("event {reason} about `{name}`"), within, || async {
+    wait::until(&format!("event {reason} about `{name}` with `{text}`"), WITHIN, || async {
         let events = api.list(&fields).await.context("list events")?.items;
-        let ours = events.into_iter().find(|event| {
+        let ours = events.into_iter().filter(|event| {
             let object = event.involved_object.name.as_deref().unwrap_or_default();
             let from = event.source.as_ref().and_then(|source| source.component.as_deref());
             object.starts_with(name) && from == Some("karpenter")
         });
-        Ok(ours.map(|event| event.message.unwrap_or_default()).ok_or_else(|| "none".to_owned()))
+        let messages: Vec<String> = ours.filter_map(|event| event.message).collect();
+        let found = messages.iter().any(|message| message.contains(text));
+        Ok(if found { Ok(()) } else { Err(format!("{messages:?}")) })
     })
     .await
 }
 
-/// Waits until condition `kind` of an object has this status and reason; `conditions` reads them.
-pub(super) async fn condition<F>(
+/// Waits until condition `kind` of a pool has this status and reason.
+pub(super) async fn pool_says(world: &World, name: &str, expected: (&str, &str, &str)) -> Result<()> {
+    let api: Api<NodePool> = Api::all(world.client.clone());
+    condition(&format!("pool `{name}`"), expected, || async {
+        Ok(api.get(name).await.context("read the pool")?.status.unwrap_or_default().conditions)
+    })
+    .await
+}
+
+/// Waits until condition `kind` of a class has this status and reason.
+pub(super) async fn class_says(world: &World, name: &str, expected: (&str, &str, &str)) -> Result<()> {
+    let api: Api<EC2NodeClass> = Api::all(world.client.clone());
+    condition(&format!("class `{name}`"), expected, || async {
+        Ok(api.get(name).await.context("read the class")?.status.unwrap_or_default().conditions)
+    })
+    .await
+}
+
+async fn condition<F>(
     what: &str,
     (kind, status, reason): (&str, &str, &str),
-    within: Duration,
     conditions: impl Fn() -> F,
-) -> Result<Condition>
+) -> Result<()>
 where
     F: Future<Output = Result<Vec<Condition>>>,
 {
-    wait::until(&format!("{kind}={status} ({reason}) of {what}"), within, || async {
+    wait::until(&format!("{kind}={status} ({reason}) of {what}"), WITHIN, || async {
         let found = conditions().await?.into_iter().find(|condition| condition.kind == kind);
         Ok(match found {
-            Some(found) if found.status.as_str() == status && found.reason == reason => Ok(found),
+            Some(found) if found.status.as_str() == status && found.reason == reason => Ok(()),
             Some(found) => Err(format!("{} ({}): {}", found.status.as_str(), found.reason, found.message)),
             None => Err("no such condition".to_owned()),
         })
@@ -200,12 +219,6 @@ pub(super) fn needs(key: &str, values: &[&str]) -> Value {
 /// A patch that gives a pool these requirements and no others.
 pub(super) fn requiring(requirements: Value) -> Value {
     json!({"spec": {"template": {"spec": {"requirements": requirements}}}})
-}
-
-/// A patch that puts a pool before all others: an event holds 1024 characters, and what a pod is told about the pool
-/// it was meant for should be among them.
-pub(super) fn told_first() -> Value {
-    json!({"spec": {"weight": 100}})
 }
 
 /// How many of `nodes` have each value of a label.

@@ -3,13 +3,12 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::WITHIN;
 use super::corner::{Corner, distinct};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "hostnames").await?;
-    corner.pool("hostnames", json!({})).await?;
+    corner.ready_pool("hostnames", json!({})).await?;
     let apart = json!({
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"app": "loner"}},
@@ -17,7 +16,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}});
     corner.pods("loner", 3, json!({"spec": {"affinity": affinity}})).await?;
 
-    let nodes = distinct(&corner.running("loner", 3, WITHIN).await?);
+    let nodes = distinct(&corner.running("loner", 3).await?);
     ensure!(nodes == 3, "three pods that avoid each other are on {nodes} nodes");
     let claims = corner.claims().await?.len();
     ensure!(claims == 3, "three pods were given {claims} claims");

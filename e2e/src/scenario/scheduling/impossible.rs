@@ -3,21 +3,19 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::WITHIN;
-use super::corner::{Corner, container, told_first};
+use super::corner::{Corner, container};
 use crate::scenario::facts::phase;
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "impossible").await?;
-    corner.pool("impossible", told_first()).await?;
+    corner.ready_pool("impossible", json!({})).await?;
     let colossal = container(json!({"requests": {"cpu": "10000"}}));
     corner.pods("colossus", 1, json!({"spec": {"containers": [colossal]}})).await?;
     corner.pods("neighbour", 1, json!({})).await?;
 
-    corner.running("neighbour", 1, WITHIN).await?;
-    let told = corner.pod_event("colossus", "FailedScheduling", WITHIN).await?;
-    ensure!(told.contains("cpu") && told.contains("NodePool=impossible"), "the pod was told: {told}");
+    corner.running("neighbour", 1).await?;
+    corner.pod_told("colossus", "FailedScheduling", "cpu").await?;
     let colossi = corner.pods_of("colossus").await?;
     ensure!(
         colossi.len() == 1 && phase(&colossi[0]) == "Pending",

@@ -1,8 +1,6 @@
 //! Two pools of two-CPU machines; the heavier may hold four CPUs. Four pods that fill a machine each end as two in
 //! either pool, and at no moment does the heavier pool have more claims than its limit allows.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use karpenter_api::{NodePool, labels};
 use kube::api::Api;
@@ -31,13 +29,13 @@ pub(super) async fn run(world: &World) -> Result<()> {
         needs("karpenter.k8s.aws/instance-cpu", &["2"]),
     ]));
     let first = json!({"spec": {"weight": 50, "limits": {"cpu": LIMIT}}});
-    corner.pool(HEAVIER, merged(machines.clone(), first)).await?;
-    corner.pool(LIGHTER, merged(machines, json!({"spec": {"weight": 10}}))).await?;
+    corner.ready_pool(HEAVIER, merged(machines.clone(), first)).await?;
+    corner.ready_pool(LIGHTER, merged(machines, json!({"spec": {"weight": 10}}))).await?;
     let filling = container(json!({"requests": {"cpu": "1500m"}}));
     corner.pods("filler", PODS, json!({"spec": {"containers": [filling]}})).await?;
 
-    within_limit_until_running(&corner, WITHIN).await?;
-    let pools = by_label(&corner.running("filler", PODS, WITHIN).await?, labels::NODEPOOL);
+    within_limit_until_running(&corner).await?;
+    let pools = by_label(&corner.running("filler", PODS).await?, labels::NODEPOOL);
     let expected = [(HEAVIER, MACHINES_WITHIN_LIMIT), (LIGHTER, PODS - MACHINES_WITHIN_LIMIT)];
     let expected = expected.map(|(pool, count)| (pool.to_owned(), count)).into();
     ensure!(pools == expected, "pods by pool: {pools:?}");
@@ -52,8 +50,8 @@ pub(super) async fn run(world: &World) -> Result<()> {
 }
 
 /// Looks at the heavier pool's claims all the time until every pod runs.
-async fn within_limit_until_running(corner: &Corner<'_>, within: Duration) -> Result<()> {
-    wait::until("pods in both pools", within, || async {
+async fn within_limit_until_running(corner: &Corner<'_>) -> Result<()> {
+    wait::until("pods in both pools", WITHIN, || async {
         let claims = corner.claims().await?;
         let heavier = claims.iter().filter(|claim| label(*claim, labels::NODEPOOL) == HEAVIER).count();
         ensure!(

@@ -2,12 +2,11 @@
 //! Other pools never notice: all other behaviours happen at the same time.
 
 use anyhow::{Context, Result, ensure};
-use karpenter_api::{Condition, EC2NodeClass, NodePool};
+use karpenter_api::EC2NodeClass;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::WITHIN;
-use super::corner::{Corner, condition, event};
+use super::corner::{Corner, class_says, pool_says, told};
 use crate::manifests;
 use crate::scenario::facts::phase;
 use crate::world::World;
@@ -24,7 +23,7 @@ pub(super) async fn missing_class(world: &World) -> Result<()> {
 
     manifests::apply_json(&world.client, class_like_default(world, "late", json!({})).await?).await?;
     pool_says(world, "classless", ("Ready", "True", "Ready")).await?;
-    corner.running("waiter", 1, WITHIN).await?;
+    corner.running("waiter", 1).await?;
     Ok(())
 }
 
@@ -38,8 +37,8 @@ pub(super) async fn class_without_subnets(world: &World) -> Result<()> {
 
     class_says(world, "subnetless", ("SubnetsReady", "False", "SubnetsNotFound")).await?;
     class_says(world, "subnetless", ("Ready", "False", "UnhealthyDependents")).await?;
-    let told = event(world, "default", "subnetless", "SubnetsNotFound", WITHIN).await?;
-    ensure!(told == "SubnetSelector did not match any Subnets", "the class was told: {told}");
+    let message = "SubnetSelector did not match any Subnets";
+    told(world, "default", "subnetless", "SubnetsNotFound", message).await?;
     pool_says(world, "subnetless", ("NodeClassReady", "False", "UnhealthyDependents")).await?;
     stays_pending(&corner).await?;
 
@@ -52,7 +51,7 @@ pub(super) async fn class_without_subnets(world: &World) -> Result<()> {
         .context("repair the class")?;
     class_says(world, "subnetless", ("Ready", "True", "Ready")).await?;
     pool_says(world, "subnetless", ("Ready", "True", "Ready")).await?;
-    corner.running("waiter", 1, WITHIN).await?;
+    corner.running("waiter", 1).await?;
     Ok(())
 }
 
@@ -74,26 +73,10 @@ async fn class_like_default(world: &World, name: &str, change: Value) -> Result<
 
 /// A pod nothing may be launched for is told so and waits.
 async fn stays_pending(corner: &Corner<'_>) -> Result<()> {
-    corner.pod_event("waiter", "FailedScheduling", WITHIN).await?;
+    corner.pod_told("waiter", "FailedScheduling", "NodePool").await?;
     let waiters = corner.pods_of("waiter").await?;
     ensure!(waiters.iter().all(|pod| phase(pod) == "Pending"), "a pod runs although its pool is not ready");
     let claims = corner.claims().await?.len();
     ensure!(claims == 0, "a pool that is not ready has {claims} claims");
     Ok(())
-}
-
-async fn pool_says(world: &World, name: &str, expected: (&str, &str, &str)) -> Result<Condition> {
-    let api: Api<NodePool> = Api::all(world.client.clone());
-    condition(&format!("pool `{name}`"), expected, WITHIN, || async {
-        Ok(api.get(name).await.context("read the pool")?.status.unwrap_or_default().conditions)
-    })
-    .await
-}
-
-async fn class_says(world: &World, name: &str, expected: (&str, &str, &str)) -> Result<Condition> {
-    let api: Api<EC2NodeClass> = Api::all(world.client.clone());
-    condition(&format!("class `{name}`"), expected, WITHIN, || async {
-        Ok(api.get(name).await.context("read the class")?.status.unwrap_or_default().conditions)
-    })
-    .await
 }

@@ -24,7 +24,7 @@ const LATE_CLASS: &str = "late-and-zonal";
 /// A claim bound to a volume of the last zone, which nothing else would choose.
 pub(super) async fn bound_claim(world: &World) -> Result<()> {
     let corner = Corner::open(world, NAMESPACE).await?;
-    corner.pool("volumes-bound", json!({})).await?;
+    corner.ready_pool("volumes-bound", json!({})).await?;
     apply_json(&world.client, volume("archive", "archive", "", "us-west-2c")).await?;
     apply_json(&world.client, claim("archive", "", Some("archive"))).await?;
     corner.pods("reader", 1, mounting("archive")).await?;
@@ -34,7 +34,7 @@ pub(super) async fn bound_claim(world: &World) -> Result<()> {
 /// A claim without a volume, of a class that binds late and allows one zone; this function is its provisioner.
 pub(super) async fn late_claim(world: &World) -> Result<()> {
     let corner = Corner::open(world, NAMESPACE).await?;
-    corner.pool("volumes-late", json!({})).await?;
+    corner.ready_pool("volumes-late", json!({})).await?;
     let class = json!({
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -54,7 +54,7 @@ pub(super) async fn late_claim(world: &World) -> Result<()> {
 }
 
 async fn in_zone(corner: &Corner<'_>, app: &str, zone: &str) -> Result<()> {
-    let zones = by_label(&corner.running(app, 1, WITHIN).await?, labels::ZONE);
+    let zones = by_label(&corner.running(app, 1).await?, labels::ZONE);
     ensure!(zones.keys().eq([zone]), "pods of `{app}` by zone: {zones:?}, their volume is in {zone}");
     Ok(())
 }

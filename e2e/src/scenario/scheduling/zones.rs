@@ -4,13 +4,12 @@ use anyhow::{Result, ensure};
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::WITHIN;
 use super::corner::{Corner, by_label};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "zones").await?;
-    corner.pool("zones", json!({})).await?;
+    corner.ready_pool("zones", json!({})).await?;
     let spread = json!({
         "maxSkew": 1,
         "topologyKey": labels::ZONE,
@@ -19,7 +18,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     });
     corner.pods("spread", 6, json!({"spec": {"topologySpreadConstraints": [spread]}})).await?;
 
-    let zones = by_label(&corner.running("spread", 6, WITHIN).await?, labels::ZONE);
+    let zones = by_label(&corner.running("spread", 6).await?, labels::ZONE);
     ensure!(zones.len() == 3 && zones.values().all(|&pods| pods == 2), "pods by zone: {zones:?}");
     Ok(())
 }
