@@ -81,9 +81,19 @@ impl Place<'_> {
         }
     }
 
+    /// The domains the machine may be in; where a claim does not say, those its instance types come in.
+    fn possible(&self, world: &World<'_>, key: &LabelKey) -> Option<BTreeSet<LabelValue>> {
+        if let (Self::Launch(launch), None) = (self, self.domains(key)) {
+            let types = world.types_of(launch).into_iter();
+            let values = types.map(|known| known.requirements.get(key.as_str())?.concrete().cloned());
+            return values.collect::<Option<Vec<_>>>().map(|lists| lists.into_iter().flatten().collect());
+        }
+        self.domains(key)
+    }
+
     /// The one domain both machines are in for certain.
-    pub(crate) fn surely_shares(&self, other: &Self, key: &LabelKey) -> bool {
-        match (self.domains(key), other.domains(key)) {
+    pub(crate) fn surely_shares(&self, world: &World<'_>, other: &Self, key: &LabelKey) -> bool {
+        match (self.possible(world, key), other.possible(world, key)) {
             (Some(own), Some(others)) => own.len() == 1 && own == others,
             _ => false,
         }

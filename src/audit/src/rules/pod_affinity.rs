@@ -38,7 +38,7 @@ fn together(world: &World<'_>, places: &Places<'_>, one: &Placed<'_>) -> Option<
             .iter()
             .filter(|other| other.pod.key != *own && selects(world, term, &own.namespace, other.pod));
         let joined = wanted.any(|other| {
-            one.place.surely_shares(&other.place, &term.topology_key)
+            one.place.surely_shares(world, &other.place, &term.topology_key)
                 || covers(one, other, &term.topology_key)
         });
         if !joined && !selects(world, term, &own.namespace, one.pod) {

@@ -87,3 +87,13 @@ fn reservations_are_promised_once_per_instance() {
         "or nothing is checked"
     );
 }
+
+#[test]
+fn a_claim_is_where_its_only_types_are() {
+    let text = "type t cpu=2 mem=4Gi pods=9 od=0.10 zones=a\npool web types=*\npool own types=* taint=x:NoSchedule weight=1\n\
+                pod w cpu=1 label=app=w tolerate=x\npod s cpu=900m affinity=zone/app=w\n";
+    let snapshot = karpenter_testkit::snapshot(text);
+    let (plan, _) = karpenter_engine::plan(&snapshot);
+    assert_eq!(plan.launches.len(), 2, "they do not share a machine, only the zone");
+    assert_eq!(rules(&snapshot, &plan), []);
+}
