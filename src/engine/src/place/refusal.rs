@@ -33,10 +33,6 @@ pub(crate) fn explain<'a>(
     let Some(asked) = ask.rules else {
         return Reason::new(ReasonCode::Requirements, "requirements of the pod contradict each other");
     };
-    let allowed = match space.limits.admit(catalogue, &space.base) {
-        Ok(allowed) => allowed,
-        Err(reason) => return reason,
-    };
     if let Some(taint) = first_untolerated(&space.pool.template.taints, &ask.tolerations) {
         return Reason::new(ReasonCode::Taint, taint);
     }
@@ -45,6 +41,11 @@ pub(crate) fn explain<'a>(
     };
     let Some(set) = ask.places.iter().find_map(|place| rules.meet(set, *place)) else {
         return volumes_clash(ask, set, rules);
+    };
+    // Only a pool that the pod could otherwise use says that it is full; the others have a truer reason.
+    let allowed = match space.limits.admit(catalogue, &space.base) {
+        Ok(allowed) => allowed,
+        Err(reason) => return reason,
     };
     if let Some(port) = held_by_daemons(ask, space) {
         return Reason::new(ReasonCode::HostPort, format_args!("{port} is held by a daemon"));
