@@ -84,9 +84,12 @@ impl Place<'_> {
     /// The domains the machine may be in; where a claim does not say, those its instance types come in.
     fn possible(&self, world: &World<'_>, key: &LabelKey) -> Option<BTreeSet<LabelValue>> {
         if let (Self::Launch(launch), None) = (self, self.domains(key)) {
+            let own = launch.requirements.value_of(key);
             let types = world.types_of(launch).into_iter();
-            let values = types.map(|known| known.requirements.get(key.as_str())?.concrete().cloned());
-            return values.collect::<Option<Vec<_>>>().map(|lists| lists.into_iter().flatten().collect());
+            let values = types.map(|known| known.requirements.get(key.as_str())?.concrete());
+            let values: BTreeSet<&LabelValue> =
+                values.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+            return Some(values.into_iter().filter(|value| own.allows(value.as_str())).cloned().collect());
         }
         self.domains(key)
     }
