@@ -17,6 +17,7 @@ mod garbage;
 mod hydration;
 mod instance_types;
 pub mod leader;
+mod nodes;
 mod pass;
 mod pods;
 mod pool;

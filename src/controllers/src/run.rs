@@ -21,7 +21,7 @@ use crate::queue::Queue;
 use crate::server::Readiness;
 use crate::view::{Feed, PodSeen};
 use crate::watch::follow;
-use crate::{Context, disruption, garbage, hydration, pool, provisioner, status, termination};
+use crate::{Context, disruption, garbage, hydration, nodes, pool, provisioner, status, termination};
 
 /// A part of the controllers ended although nobody had asked for it.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +100,7 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     let (queue, work) = Queue::new();
     subscribers.pools(queue);
     tasks.spawn(pool::conditions::run(work, context.clone(), shutdown.clone()));
+    tasks.spawn(nodes::run(context.clone(), shutdown.clone()));
     tasks.spawn(pool::counter::run(context.clone(), shutdown.clone()));
 
     let (events, work) = PodEvents::new();

@@ -4,11 +4,14 @@
 //! (spec core-disruption 6, core-scheduling 30). The number of label values a handle takes is part of its type,
 //! so a call with a missing label does not compile. Names are written out in full to be found by searching.
 
+use std::sync::OnceLock;
+
 mod area;
 mod buckets;
 mod cloud;
 mod disruption;
 mod handle;
+mod node_families;
 mod nodeclaims;
 mod nodepools;
 mod nodes;
@@ -22,6 +25,7 @@ pub use area::{Descriptor, Kind, Stability};
 pub use cloud::{Aws, Cloud};
 pub use disruption::Disruption;
 pub use handle::{Counter, Gauge, Histogram, Summary};
+pub use node_families::{Family, NodeFamilies};
 pub use nodeclaims::NodeClaims;
 pub use nodepools::NodePools;
 pub use nodes::Nodes;
@@ -34,6 +38,7 @@ pub use series::Series;
 #[derive(Debug)]
 pub struct Metrics {
     registry: prometheus::Registry,
+    node_families: OnceLock<NodeFamilies>,
     pub nodeclaims: NodeClaims,
     pub nodes: Nodes,
     pub nodepools: NodePools,
@@ -66,12 +71,19 @@ impl Metrics {
             runtime: Runtime::register(&registry),
             kube: Kube::register(&registry),
             registry,
+            node_families: OnceLock::new(),
         };
         metrics.operator.build_info.set(build(), 1.0);
         for consolidation in ["multi", "single"] {
             metrics.disruption.consolidation_timeouts_total.add([consolidation], 0);
         }
         metrics
+    }
+
+    /// The metrics per Node. `well_known` are the names of the labels that machines have; only those of the first
+    /// call count.
+    pub fn node_families(&self, well_known: &[String]) -> &NodeFamilies {
+        self.node_families.get_or_init(|| NodeFamilies::register(&self.registry, well_known))
     }
 
     /// The text exposition format, families in name order.
@@ -109,6 +121,7 @@ pub fn reference() -> Vec<(&'static str, &'static [Descriptor])> {
     vec![
         ("NodeClaims", NodeClaims::TABLE),
         ("Nodes", Nodes::TABLE),
+        ("Each Node", NodeFamilies::TABLE),
         ("NodePools", NodePools::TABLE),
         ("Pods", Pods::TABLE),
         ("Scheduler", Scheduler::TABLE),

@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use crate::nodes::units;
 use crate::view::KnownPool;
 use crate::{Context, Error, write};
 
@@ -99,10 +100,4 @@ fn publish(context: &Context, published: &Published, pool: &KnownPool, used: &Re
     };
     published.usage.replace(name, samples(used));
     published.limit.replace(name, pool.model.limits.as_ref().map(&samples).unwrap_or_default());
-}
-
-/// Cores, bytes or pieces, as a Prometheus sample.
-#[expect(clippy::cast_precision_loss, reason = "samples are doubles by format")]
-fn units(quantity: karpenter_model::Quantity) -> f64 {
-    quantity.nanos() as f64 / 1e9
 }

@@ -76,3 +76,17 @@ fn the_build_says_what_it_is() {
     assert!(line.ends_with(" 1"), "{line}");
     assert!(line.contains(concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"")), "{line}");
 }
+
+#[test]
+fn families_per_node_are_replaced_as_a_whole() {
+    let metrics = Metrics::new();
+    let families = metrics.node_families(&["zone".to_owned()]);
+    let row = |node: &str| ["a", node, "", "true"].map(ToOwned::to_owned).to_vec();
+    families.current_lifetime_seconds.publish([(row("n1"), 1.0), (row("n2"), 2.0)].into());
+    metrics.node_families(&[]).current_lifetime_seconds.publish([(row("n2"), 3.0)].into());
+    let text = metrics.render();
+    let want =
+        "karpenter_nodes_current_lifetime_seconds{managed=\"true\",node_name=\"n2\",phase=\"\",zone=\"a\"} 3";
+    assert!(text.lines().any(|line| line == want), "{text}");
+    assert!(!text.contains("n1"));
+}
