@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_model::plan::MAX_INSTANCE_TYPES;
+use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::{MinValuesPolicy, ReservationPolicy};
 use karpenter_model::{
     Annotations, BinId, CapacityType, Expression, InstanceTypeName, LabelRegistry, Labels, Launch, Offering,
@@ -39,6 +40,8 @@ pub(crate) fn launch<'a>(
     let cut = reserved.and_then(|set| cut(set, bin, MinValuesPolicy::Strict, catalogue, rules).ok());
     let Cut { set, mask, candidates } = match cut {
         Some(cut) if !cut.candidates.is_empty() => cut,
+        // Nothing but reservations would do, and others hold them.
+        Some(_) if bin.state.reserved.is_empty() => return Err(Reason::bare(ReasonCode::Reservation)),
         Some(_) | None => self::cut(bin.state.rules, bin, policy, catalogue, rules)?,
     };
     let shapes = || candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
