@@ -15,7 +15,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     corner.pods("neighbour", 1, json!({})).await?;
 
     corner.running("neighbour", 1).await?;
-    corner.pod_told("colossus", "FailedScheduling", "cpu").await?;
+    corner.pod_told("colossus", "FailedScheduling", "cpu more (NodePool=impossible").await?;
     let colossi = corner.pods_of("colossus").await?;
     ensure!(
         colossi.len() == 1 && phase(&colossi[0]) == "Pending",
