@@ -37,12 +37,17 @@ pub(crate) fn launch<'a>(
 ) -> Result<Launch, Reason> {
     let policy = snapshot.settings.min_values_policy;
     let reserved = with_reservations(bin, snapshot, rules);
-    let cut = reserved.and_then(|set| cut(set, bin, MinValuesPolicy::Strict, catalogue, rules).ok());
+    let held = !bin.state.reserved.is_empty();
+    let strict = if held { MinValuesPolicy::Strict } else { policy };
+    let cut = reserved.and_then(|set| cut(set, bin, strict, catalogue, rules).ok());
+    let settings = &snapshot.settings;
+    let fallback =
+        settings.gates.reserved_capacity && settings.reservation_policy == ReservationPolicy::Fallback;
     let Cut { set, mask, candidates } = match cut {
         Some(cut) if !cut.candidates.is_empty() => cut,
         // Nothing but reservations would do, and others hold them.
-        Some(_) if bin.state.reserved.is_empty() => return Err(Reason::bare(ReasonCode::Reservation)),
-        Some(_) | None => self::cut(bin.state.rules, bin, policy, catalogue, rules)?,
+        _ if fallback && !held => return Err(Reason::bare(ReasonCode::Reservation)),
+        _ => self::cut(bin.state.rules, bin, policy, catalogue, rules)?,
     };
     let shapes = || candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
     let offerings = |shape| catalogue.offerings_of(shape, &mask);
