@@ -68,7 +68,7 @@ impl Contradictions {
         // Promised another node although the one before had come up: that one was of no use.
         if let Some(class) = present.filter(|present| present.kept_by_us).map(|present| present.class.clone())
         {
-            self.strike(class, now);
+            self.strike(&class, now);
         }
         let patience = if pod.volumes.is_empty() { PATIENCE } else { PATIENCE_WITH_VOLUMES };
         let promise = Promise {
@@ -126,7 +126,7 @@ impl Contradictions {
         broken
             .into_iter()
             .filter(|class| !settled.contains(class))
-            .filter(|class| self.strike(class.clone(), now))
+            .filter(|class| self.strike(class, now))
             .count()
     }
 
@@ -139,8 +139,8 @@ impl Contradictions {
     }
 
     /// Counts a disagreement about a class; false when it belongs to the one before.
-    fn strike(&mut self, class: Class, now: Timestamp) -> bool {
-        let known = self.classes.get_mut(&class);
+    fn strike(&mut self, class: &Class, now: Timestamp) -> bool {
+        let known = self.classes.get_mut(class);
         let record = match known {
             Some(record) if since(record.last, now) < ONE_STRIKE => return false,
             Some(record) => record,
@@ -155,7 +155,7 @@ impl Contradictions {
         if record.strikes >= STRIKES {
             let doubled = 2_u32.saturating_pow(record.strikes - STRIKES);
             record.held_until = Some(now + HOLD_MIN.saturating_mul(doubled).min(HOLD_MAX));
-            self.open.retain(|_, promise| promise.class != class);
+            self.open.retain(|_, promise| promise.class != *class);
         }
         true
     }
