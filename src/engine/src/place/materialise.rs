@@ -43,19 +43,26 @@ pub(crate) fn launch<'a>(
     let settings = &snapshot.settings;
     let fallback =
         settings.gates.reserved_capacity && settings.reservation_policy == ReservationPolicy::Fallback;
-    let Cut { set, mask, candidates } = match cut {
-        Some(cut) if !cut.candidates.is_empty() => cut,
+    let narrowed = cut.filter(|cut| !cut.candidates.is_empty());
+    let promised = held && narrowed.is_some();
+    let Cut { set, mask, candidates } = match narrowed {
+        Some(cut) => cut,
         // Nothing but reservations would do, and others hold them.
-        _ if fallback && !held => return Err(Reason::bare(ReasonCode::Reservation)),
-        _ => self::cut(bin.state.rules, bin, policy, catalogue, rules)?,
+        None if fallback && !held => return Err(Reason::bare(ReasonCode::Reservation)),
+        None => self::cut(bin.state.rules, bin, policy, catalogue, rules)?,
     };
     let shapes = || candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
     let offerings = |shape| catalogue.offerings_of(shape, &mask);
     let capacity_types: BTreeSet<_> =
         shapes().flat_map(offerings).map(|offering| offering.capacity_type.as_str()).collect();
+    let only_reserved = capacity_types.iter().eq([&CapacityType::Reserved.as_str()]);
+    if settings.gates.reserved_capacity && only_reserved && !promised {
+        // With the reservations it holds alone, `minValues` would not be met.
+        return Err(Reason::bare(ReasonCode::Reservation));
+    }
     let names: Vec<InstanceTypeName> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
     let relaxed = min_values::is_relaxed(set, space.rules, rules);
-    let requirements = narrowed(rules.requirements(set), &names, &capacity_types);
+    let requirements = self::narrowed(rules.requirements(set), &names, &capacity_types);
     let template = &space.pool.template;
     Ok(Launch {
         bin: id,
@@ -90,13 +97,14 @@ struct Cut<'a> {
     candidates: Vec<Candidate<'a>>,
 }
 
-/// The types that `set` leaves of `bin`, cut to the allowed number; an error when `minValues` do not hold then.
+/// The types that `set` leaves of `bin`, cut to the allowed number. When `minValues` do not hold then, they are
+/// lowered or it is an error, as `policy` says.
 fn cut<'a>(
-    set: RuleSetId,
+    mut set: RuleSetId,
     bin: &Bin,
     policy: MinValuesPolicy,
     catalogue: &mut Catalogue<'a>,
-    rules: &Rules<'a>,
+    rules: &mut Rules<'a>,
 ) -> Result<Cut<'a>, Reason> {
     let mask = catalogue.mask(set, rules);
     let shapes = bin.state.shapes.and(&mask.both);
@@ -104,8 +112,11 @@ fn cut<'a>(
     candidates.truncate(MAX_INSTANCE_TYPES);
     let shapes = candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
     let short = min_values::shortfalls(set, shapes, catalogue, rules);
-    if !short.is_empty() && policy == MinValuesPolicy::Strict {
-        return Err(min_values::reason(&short));
+    if !short.is_empty() {
+        if policy == MinValuesPolicy::Strict {
+            return Err(min_values::reason(&short));
+        }
+        set = min_values::lowered(set, &short, rules);
     }
     Ok(Cut { set, mask, candidates })
 }
