@@ -1,3 +1,5 @@
+//! Every row of spec core-scheduling 19: which claims bind, where their volumes may be, what is refused.
+
 use super::*;
 use crate::requirement::Operator;
 
