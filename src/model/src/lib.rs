@@ -8,6 +8,7 @@
 pub mod affinity;
 pub mod claim;
 pub mod clock;
+pub mod command;
 pub mod condition;
 pub mod host_port;
 pub mod id;
@@ -36,6 +37,7 @@ pub use affinity::{
 };
 pub use claim::Claim;
 pub use clock::Clock;
+pub use command::{Command, CommandDecision, Method};
 pub use condition::{Condition, ConditionStatus, ConditionType};
 pub use host_port::{HostPort, HostPorts, Protocol};
 pub use id::{

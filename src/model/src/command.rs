@@ -1,0 +1,131 @@
+//! A disruption command: machines that go together, and what takes their place (spec core-disruption 3.15).
+//!
+//! Invariants: at least one candidate; no machine twice; every pod of the candidates that needs a new home has
+//! one in `replacements` or `nominations`.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::id::{CapacityType, InstanceTypeName, NodeId, PodKey, PoolName, Zone};
+use crate::money::Price;
+use crate::plan::{Launch, Nomination, RemovalTarget};
+use crate::pool::DisruptionReason;
+
+/// Machines to remove together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Command {
+    /// Who proposed it.
+    pub method: Method,
+    /// Why.
+    pub reason: DisruptionReason,
+    /// Machines to remove, in the order they were chosen.
+    pub candidates: Vec<Candidate>,
+    /// Claims that must be initialized before the candidates go.
+    pub replacements: Vec<Launch>,
+    /// Pods of the candidates that existing machines take.
+    pub nominations: Vec<Nomination>,
+    /// Price of the candidates less the cheapest price of the replacements, per hour.
+    pub savings: Price,
+    /// Earliest instant at which it may start, after it has been confirmed by another look (spec
+    /// core-disruption 3.14); the instant of the plan for methods without a second look.
+    pub not_before: Timestamp,
+}
+
+/// A machine to remove, with what events, logs and metrics say about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Candidate {
+    /// Its names.
+    pub target: RemovalTarget,
+    /// Its pool.
+    pub pool: PoolName,
+    /// Its instance type, if labelled.
+    pub instance_type: Option<InstanceTypeName>,
+    /// Its zone, if labelled.
+    pub zone: Option<Zone>,
+    /// Its capacity type, if labelled.
+    pub capacity_type: Option<CapacityType>,
+    /// Its price per hour; zero when unknown.
+    pub price: Price,
+    /// Pods on it that need a new home.
+    pub pods: Vec<PodKey>,
+}
+
+/// The method behind a command, in the order they are asked (spec core-disruption 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Method {
+    /// Machines nothing would have to leave.
+    Emptiness,
+    /// Drifted machines of pools with a fixed number of nodes.
+    StaticDrift,
+    /// Drifted machines.
+    Drift,
+    /// Several machines, replaced by at most one.
+    MultiNode,
+    /// One machine, replaced by at most one.
+    SingleNode,
+    /// Several machines, replaced by several; opt-in.
+    ManyToMany,
+}
+
+/// Whether a command replaces anything; a metric label and part of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum CommandDecision {
+    /// Nothing is launched.
+    Delete,
+    /// Replacements are launched.
+    Replace,
+}
+
+impl Method {
+    /// All methods, in the order they are asked.
+    pub const ALL: [Self; 6] = [
+        Self::Emptiness,
+        Self::StaticDrift,
+        Self::Drift,
+        Self::MultiNode,
+        Self::SingleNode,
+        Self::ManyToMany,
+    ];
+
+    /// The value of the `consolidation_type` label of metrics; empty for drift.
+    pub const fn consolidation_type(self) -> &'static str {
+        match self {
+            Self::Emptiness => "empty",
+            Self::StaticDrift | Self::Drift => "",
+            Self::MultiNode => "multi",
+            Self::SingleNode => "single",
+            Self::ManyToMany => "many",
+        }
+    }
+
+    /// The reason of its commands, which is also whose budgets they use.
+    pub const fn reason(self) -> DisruptionReason {
+        match self {
+            Self::Emptiness => DisruptionReason::Empty,
+            Self::StaticDrift | Self::Drift => DisruptionReason::Drifted,
+            Self::MultiNode | Self::SingleNode | Self::ManyToMany => DisruptionReason::Underutilized,
+        }
+    }
+}
+
+impl CommandDecision {
+    /// The spelling in metrics and events.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Replace => "replace",
+        }
+    }
+}
+
+impl Command {
+    /// Whether it replaces anything.
+    pub fn decision(&self) -> CommandDecision {
+        if self.replacements.is_empty() { CommandDecision::Delete } else { CommandDecision::Replace }
+    }
+
+    /// Keys of the machines it removes.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeId> {
+        self.candidates.iter().map(|candidate| &candidate.target.id)
+    }
+}
