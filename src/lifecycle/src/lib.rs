@@ -7,9 +7,11 @@
 //! is repaired by the next pass.
 //!
 //! [`entry`] says which way an object goes. A claim passes through [`launch`], [`registration`], [`initialization`] and [`liveness`] in every pass, in this
-//! order; a deleted one through [`finalize`]. A deleted Node passes through [`termination`], which drains it.
+//! order; a deleted one through [`finalize`]. A deleted Node passes through [`termination`], which drains it. Several
+//! machines that go together, and what takes their place, are a [`command`].
 
 pub mod batch;
+pub mod command;
 pub mod consistency;
 pub mod consolidatable;
 pub mod contradiction;

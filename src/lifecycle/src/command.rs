@@ -1,0 +1,293 @@
+//! A running disruption command, from its first write to its last (spec core-disruption 3.15).
+//!
+//! The caller asks [`Running::look`] what comes next, does it, and says what came of it; between two looks it may
+//! wait as long as it likes. Whatever the answers are, these hold:
+//! - replacements are created only after every candidate that stays in the command has been tainted;
+//! - a candidate is deleted only after every replacement has been initialized, and at most once;
+//! - a candidate that disappears by itself holds up none of the others;
+//! - the command ends: done, or rolled back at the latest when its time is over. A look at which everything is
+//!   ready counts as success however late it comes.
+//!
+//! Nothing of it is persisted. A process that starts anew takes the taints of commands it does not know back, and
+//! replacements that are on their way become ordinary nodes, which the next decision counts on.
+
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_model::command::{Candidate, Command};
+use karpenter_model::{ClaimName, Method};
+
+pub use text::{CommandId, launching, nominated, terminating, text, waiting_for_readiness};
+
+use crate::elapsed::since;
+use crate::step::Event;
+
+/// How soon to look again at replacements that are coming up, and to repeat deletions that failed.
+pub const POLL: Duration = Duration::from_secs(1);
+
+/// Time a command may take with so many machines in commands, its own among them: a cluster that replaces thousands
+/// at once is not fast.
+pub fn timeout(queued: usize) -> Duration {
+    const EACH: Duration = Duration::from_millis(80);
+    let all = EACH.saturating_mul(u32::try_from(queued).unwrap_or(u32::MAX));
+    all.clamp(Duration::from_mins(10), Duration::from_hours(1))
+}
+
+/// A command that was started, and how far it has come.
+#[derive(Debug, Clone)]
+pub struct Running {
+    command: Command,
+    started: Timestamp,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone)]
+enum Stage {
+    /// Candidates are to be tainted and marked.
+    Mark,
+    /// No new pod can come any more; is it still right?
+    Confirm,
+    /// Replacements are to be created.
+    Create,
+    /// Replacements come up, then candidates are deleted.
+    Wait {
+        /// Whether each has been seen initialized. Never unlearned.
+        replacements: BTreeMap<ClaimName, bool>,
+        deleted: BTreeSet<ClaimName>,
+        /// Deletions were asked for, and some failed.
+        tried: bool,
+    },
+    Over(Failure),
+}
+
+/// What is true of the machines of a command.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The instant.
+    pub now: Timestamp,
+    /// Candidates whose claim is gone or being deleted.
+    pub leaving: BTreeSet<ClaimName>,
+    /// State of each replacement; one that is left out is missing.
+    pub replacements: BTreeMap<ClaimName, Replacement>,
+    /// Machines in commands, this one's included.
+    pub queued: usize,
+}
+
+/// State of one replacement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replacement {
+    /// Neither the API server nor the index has it.
+    Missing,
+    /// On its way.
+    Launching,
+    /// Ready to take pods.
+    Initialized,
+    /// Given up: its claim is being deleted.
+    Failed,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Taint and mark every candidate, side by side; then [`Running::marked`].
+    Mark,
+    /// Look at the cluster again; then [`Running::confirmed`] or [`Running::rejected`].
+    Confirm,
+    /// Create every replacement, then mark the candidates for deletion and nominate; then [`Running::created`] or
+    /// [`Running::not_created`].
+    Create,
+    /// Delete these claims, side by side; then [`Running::deleted`].
+    Delete(Vec<ClaimName>),
+    /// Look again after this long.
+    Wait(Duration),
+    /// All candidates are on their way out.
+    Done,
+    /// Take back what was done to the candidates that are [`Running::left`]; replacements stay.
+    RollBack(Failure),
+}
+
+/// One look: what to tell people, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// Events to publish.
+    pub events: Vec<Event>,
+    /// What to do.
+    pub next: Next,
+}
+
+/// Why a command was rolled back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// A candidate could not be tainted or marked.
+    #[error("cannot mark nodeclaim {}", list(.0))]
+    NotMarked(BTreeSet<ClaimName>),
+    /// What was decided no longer holds.
+    #[error("no longer wanted, {0}")]
+    Rejected(String),
+    /// A replacement could not be created.
+    #[error("cannot create replacement, {0}")]
+    NotCreated(String),
+    /// A replacement was deleted before the candidates were.
+    #[error("replacement `{0}` was deleted")]
+    ReplacementGone(ClaimName),
+    /// It took too long.
+    #[error("not ready after {}s", .0.as_secs())]
+    TimedOut(Duration),
+}
+
+fn list(claims: &BTreeSet<ClaimName>) -> String {
+    claims.iter().map(|claim| format!("`{claim}`")).collect::<Vec<_>>().join(", ")
+}
+
+impl Failure {
+    /// Whether it is a change of mind and nothing went wrong.
+    pub fn is_change_of_mind(&self) -> bool {
+        matches!(self, Self::Rejected(_))
+    }
+}
+
+impl Running {
+    /// A command that starts at `now`.
+    pub fn new(command: Command, now: Timestamp) -> Self {
+        Self { command, started: now, stage: Stage::Mark }
+    }
+
+    /// The command, without candidates that were dropped on the way.
+    pub fn command(&self) -> &Command {
+        &self.command
+    }
+
+    /// Candidates that would have to be taken back now: those that were not deleted by us.
+    pub fn left(&self) -> impl Iterator<Item = &Candidate> {
+        let deleted = match &self.stage {
+            Stage::Wait { deleted, .. } => Some(deleted),
+            Stage::Mark | Stage::Confirm | Stage::Create | Stage::Over(_) => None,
+        };
+        self.command
+            .candidates
+            .iter()
+            .filter(move |candidate| deleted.is_none_or(|deleted| !deleted.contains(&candidate.target.claim)))
+    }
+
+    /// Replacements that have not been seen initialized, those never created among them.
+    pub fn missing_replacements(&self) -> usize {
+        match &self.stage {
+            Stage::Wait { replacements, .. } => replacements.values().filter(|ready| !**ready).count(),
+            Stage::Mark | Stage::Confirm | Stage::Create | Stage::Over(_) => self.command.replacements.len(),
+        }
+    }
+
+    /// What comes next.
+    pub fn look(&mut self, facts: &Facts) -> Look {
+        let quiet = |next| Look { events: Vec::new(), next };
+        match &mut self.stage {
+            Stage::Mark => quiet(Next::Mark),
+            Stage::Confirm => quiet(Next::Confirm),
+            Stage::Create => quiet(Next::Create),
+            Stage::Over(failure) => quiet(Next::RollBack(failure.clone())),
+            Stage::Wait { replacements, deleted, tried } => {
+                let claims = self.command.candidates.iter().map(|candidate| &candidate.target.claim);
+                let left: Vec<ClaimName> = claims
+                    .filter(|claim| !deleted.contains(*claim) && !facts.leaving.contains(*claim))
+                    .cloned()
+                    .collect();
+                if left.is_empty() {
+                    return quiet(Next::Done);
+                }
+                let mut events = Vec::new();
+                for (name, ready) in &mut *replacements {
+                    let state = facts.replacements.get(name).copied().unwrap_or(Replacement::Missing);
+                    if matches!(state, Replacement::Missing | Replacement::Failed) {
+                        return Look { events, next: Next::RollBack(Failure::ReplacementGone(name.clone())) };
+                    }
+                    if !*ready {
+                        events.push(launching(name, self.command.reason));
+                        *ready = state == Replacement::Initialized;
+                    }
+                    if !*ready {
+                        events.push(waiting_for_readiness(name));
+                    }
+                }
+                let limit = timeout(facts.queued);
+                let over = since(self.started, facts.now) > limit;
+                let ready = replacements.values().all(|ready| *ready);
+                let next = match (ready, over) {
+                    (true, true) if *tried => Next::RollBack(Failure::TimedOut(limit)),
+                    (true, _) => Next::Delete(left),
+                    (false, true) => Next::RollBack(Failure::TimedOut(limit)),
+                    (false, false) => Next::Wait(POLL),
+                };
+                Look { events, next }
+            }
+        }
+    }
+
+    /// Says which candidates could not be marked; a claim that was gone counts as marked. Returns the candidates
+    /// that are no longer part of the command and are to be taken back: a command that only deletes goes on without
+    /// them, one with replacements for all of them does not.
+    #[must_use]
+    pub fn marked(&mut self, failed: BTreeSet<ClaimName>) -> Vec<Candidate> {
+        let (kept, dropped): (Vec<_>, Vec<_>) = std::mem::take(&mut self.command.candidates)
+            .into_iter()
+            .partition(|candidate| !failed.contains(&candidate.target.claim));
+        if dropped.is_empty() || (self.command.replacements.is_empty() && !kept.is_empty()) {
+            self.command.candidates = kept;
+            self.command.nominations.retain(|nomination| {
+                !dropped.iter().any(|candidate| candidate.pods.contains(&nomination.pod))
+            });
+            self.stage = if looks_twice(self.command.method) { Stage::Confirm } else { Stage::Create };
+            return dropped;
+        }
+        self.command.candidates = kept.into_iter().chain(dropped).collect();
+        self.stage = Stage::Over(Failure::NotMarked(failed));
+        Vec::new()
+    }
+
+    /// Says what of the command still holds. Returns the candidates that are no longer part of it and are to be
+    /// taken back.
+    #[must_use]
+    pub fn confirmed(&mut self, now: Command) -> Vec<Candidate> {
+        let kept: BTreeSet<_> = now.nodes().cloned().collect();
+        let before = std::mem::replace(&mut self.command, now);
+        self.stage = Stage::Create;
+        before.candidates.into_iter().filter(|candidate| !kept.contains(&candidate.target.id)).collect()
+    }
+
+    /// Says that the command no longer holds.
+    pub fn rejected(&mut self, why: impl Into<String>) {
+        self.stage = Stage::Over(Failure::Rejected(why.into()));
+    }
+
+    /// Says that every replacement was created, under these names.
+    pub fn created(&mut self, names: impl IntoIterator<Item = ClaimName>) {
+        let replacements = names.into_iter().map(|name| (name, false)).collect();
+        self.stage = Stage::Wait { replacements, deleted: BTreeSet::new(), tried: false };
+    }
+
+    /// Says that some replacement could not be created.
+    pub fn not_created(&mut self, why: impl Into<String>) {
+        self.stage = Stage::Over(Failure::NotCreated(why.into()));
+    }
+
+    /// Says which deletions were accepted; the others are asked for again at the next look.
+    pub fn deleted(&mut self, claims: impl IntoIterator<Item = ClaimName>) {
+        if let Stage::Wait { deleted, tried, .. } = &mut self.stage {
+            deleted.extend(claims);
+            *tried = true;
+        }
+    }
+}
+
+/// Whether pods that came before the taint did may call the command off. Drift goes on whatever came.
+fn looks_twice(method: Method) -> bool {
+    match method {
+        Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::ManyToMany => true,
+        Method::StaticDrift | Method::Drift => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! What is said about a command, in logs and events (spec core-disruption 3.15 and 7).
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use jiff::Timestamp;
+use karpenter_model::command::{Candidate, Command};
+use karpenter_model::{ClaimName, DisruptionReason, Pod, Price, Target};
+
+use crate::step::{About, Event, PodRef};
+
+/// Tells commands of one process apart in its log.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommandId(String);
+
+impl CommandId {
+    /// The id of command number so much of a process, started at `now`.
+    pub fn new(now: Timestamp, number: u64) -> Self {
+        Self(format!("{:x}-{number}", now.as_millisecond()))
+    }
+}
+
+impl fmt::Display for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The whole command in one line:
+/// `<reason>/<id>: <delete|replace>: nodepools=[a, b]: [n1, n2] -> [1 replacement] (savings: $0.12)`.
+pub fn text(id: &CommandId, command: &Command) -> String {
+    let reason = command.reason.to_string().to_lowercase();
+    let pools: BTreeSet<&str> = command.candidates.iter().map(|one| one.pool.as_str()).collect();
+    let pools = pools.into_iter().collect::<Vec<_>>().join(", ");
+    let nodes: Vec<&str> = command.candidates.iter().map(|one| one.target.node.as_str()).collect();
+    let replacements = match command.replacements.len() {
+        0 => String::new(),
+        1 => " -> [1 replacement]".to_owned(),
+        more => format!(" -> [{more} replacements]"),
+    };
+    let (decision, nodes, savings) = (command.decision().as_str(), nodes.join(", "), cents(command.savings));
+    format!("{reason}/{id}: {decision}: nodepools=[{pools}]: [{nodes}]{replacements} (savings: {savings})")
+}
+
+/// Dollars with two decimals, rounded half away from zero.
+fn cents(price: Price) -> String {
+    let cents = (price.nanos().unsigned_abs() + 5_000_000) / 10_000_000;
+    let sign = if price.nanos() < 0 && cents > 0 { "-" } else { "" };
+    format!("{sign}${}.{:02}", cents / 100, cents % 100)
+}
+
+/// A replacement is on its way.
+pub fn launching(replacement: &ClaimName, reason: DisruptionReason) -> Event {
+    let message = format!("Launching NodeClaim: {reason}");
+    Event::normal(About::Claim(replacement.clone()), "DisruptionLaunching", message)
+}
+
+/// A replacement cannot take pods yet.
+pub fn waiting_for_readiness(replacement: &ClaimName) -> Event {
+    let message = "Waiting on readiness to continue disruption";
+    Event::normal(About::Claim(replacement.clone()), "DisruptionWaitingReadiness", message)
+}
+
+/// The deletion of a candidate was accepted.
+pub fn terminating(candidate: &Candidate, reason: DisruptionReason) -> [Event; 2] {
+    let event =
+        |about, kind| Event::normal(about, "DisruptionTerminating", format!("Disrupting {kind}: {reason}"));
+    [
+        event(About::Node(candidate.target.node.clone()), "Node"),
+        event(About::Claim(candidate.target.claim.clone()), "NodeClaim"),
+    ]
+}
+
+/// A pod was promised a place.
+pub fn nominated(pod: &Pod, target: &Target) -> Event {
+    let place = match target {
+        Target::Node(node) => format!("node/{node}"),
+        Target::Claim(claim) => format!("nodeclaim/{claim}"),
+    };
+    let about = About::Pod(PodRef { key: pod.key.clone(), uid: pod.uid.clone() });
+    Event::normal(about, "Nominated", format!("Pod should schedule on: {place}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::command;
+    use super::*;
+
+    fn id() -> CommandId {
+        CommandId::new(Timestamp::from_millisecond(255).unwrap(), 7)
+    }
+
+    #[test]
+    fn the_line_names_everything_and_replacements_only_when_there_are_any() {
+        let mut command = command(2, 0);
+        command.savings = "0.125".parse().unwrap();
+        assert_eq!(
+            text(&id(), &command),
+            "underutilized/ff-7: delete: nodepools=[web]: [node-0, node-1] (savings: $0.13)"
+        );
+        command.candidates[1].pool = "api".into();
+        command.replacements = super::super::tests::command(0, 1).replacements;
+        assert_eq!(
+            text(&id(), &command),
+            "underutilized/ff-7: replace: nodepools=[api, web]: [node-0, node-1] -> [1 replacement] \
+             (savings: $0.13)"
+        );
+        command.replacements = super::super::tests::command(0, 2).replacements;
+        assert!(text(&id(), &command).contains(" -> [2 replacements] "));
+    }
+
+    #[test]
+    fn savings_have_two_decimals_and_losses_a_sign() {
+        let table = [
+            ("0", "$0.00"),
+            ("0.004", "$0.00"),
+            ("0.005", "$0.01"),
+            ("12.345", "$12.35"),
+            ("-0.5", "-$0.50"),
+            ("-0.004", "$0.00"),
+        ];
+        for (price, shown) in table {
+            assert_eq!(cents(price.parse().unwrap()), shown, "{price}");
+        }
+    }
+}
