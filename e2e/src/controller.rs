@@ -64,6 +64,15 @@ pub async fn run(aws: &AwsEnvironment, arguments: &[&str]) -> Result<(i32, Strin
     Ok((output.status.code().unwrap_or(-1), text))
 }
 
+/// What differs between the controllers of scenarios.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whether it waits for the Lease before it acts.
+    pub election: bool,
+    /// `FEATURE_GATES`; empty leaves the defaults.
+    pub feature_gates: String,
+}
+
 /// A running controller.
 pub struct Controller {
     process: Process,
@@ -74,7 +83,7 @@ impl Controller {
     pub fn start(
         kubeconfig: &Path,
         aws: &AwsEnvironment,
-        election: bool,
+        settings: &Settings,
         folder: &Path,
         guard: &Arc<Guard>,
     ) -> Result<Self> {
@@ -85,8 +94,11 @@ impl Controller {
             ("METRICS_PORT", "0".into()),
             ("HEALTH_PROBE_PORT", "0".into()),
             ("LOG_LEVEL", "debug".into()),
-            ("DISABLE_LEADER_ELECTION", if election { "false" } else { "true" }.into()),
+            ("DISABLE_LEADER_ELECTION", if settings.election { "false" } else { "true" }.into()),
         ]);
+        if !settings.feature_gates.is_empty() {
+            environment.push(("FEATURE_GATES", settings.feature_gates.clone().into()));
+        }
         let name = "controller";
         let program = Program { name, binary: binary()?, arguments: vec!["controller".into()], environment };
         Ok(Self { process: Process::start(program, folder, false, guard)? })

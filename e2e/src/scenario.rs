@@ -1,8 +1,13 @@
 //! What is proven end to end. One behaviour per file; each is a function over a [`World`](crate::world::World), run
 //! by the tests and by `karpenter-e2e run`.
 
+mod behaviour;
 pub mod bootstrap;
+mod corner;
+pub mod disruption;
 mod facts;
 pub mod launch;
 pub mod restart;
 pub mod scheduling;
+
+pub use behaviour::Only;

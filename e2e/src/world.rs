@@ -5,7 +5,8 @@
 //! When a scenario fails, [`World::dump`] writes what it takes to understand it into the run folder.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -54,13 +55,14 @@ pub struct World {
     pub environment: AwsEnvironment,
     cluster: Cluster,
     account: Account,
-    controller: Option<Controller>,
+    controller: Mutex<Option<Controller>>,
     kubelets: JoinHandle<()>,
     shutdown: CancellationToken,
     folder: PathBuf,
     guard: Arc<Guard>,
-    starts: usize,
+    starts: AtomicUsize,
     election: bool,
+    gates: String,
 }
 
 impl World {
@@ -88,18 +90,19 @@ impl World {
             environment,
             cluster,
             account,
-            controller: None,
+            controller: Mutex::default(),
             kubelets,
             shutdown,
             folder,
             guard: Arc::new(Guard::start()?),
-            starts: 0,
+            starts: AtomicUsize::new(0),
             election: true,
+            gates: String::new(),
         })
     }
 
     /// Everything the README's install section does, in its order.
-    pub async fn install(&mut self) -> Result<()> {
+    pub async fn install(&self) -> Result<()> {
         let (code, text) = self.karpenter(&["bootstrap", "apply"]).await?;
         ensure!(code == 0, "`karpenter bootstrap apply` ended with {code}:\n{text}");
         let (code, crds) = self.karpenter(&["crds"]).await?;
@@ -134,36 +137,46 @@ impl World {
         self.election = false;
     }
 
+    /// From now on controllers start with these feature gates, written as `FEATURE_GATES` wants them.
+    pub fn with_feature_gates(&mut self, gates: &str) {
+        gates.clone_into(&mut self.gates);
+    }
+
     /// Starts the controller as its own service account.
-    pub async fn start_controller(&mut self) -> Result<()> {
+    pub async fn start_controller(&self) -> Result<()> {
         let kubeconfig = self.cluster.access().service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT).await?;
-        let folder = self.folder.join(format!("controller-{}", self.starts));
-        self.starts += 1;
+        let start = self.starts.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.join(format!("controller-{start}"));
         std::fs::create_dir_all(&folder).with_context(|| format!("create `{}`", folder.display()))?;
-        let controller =
-            Controller::start(&kubeconfig, &self.environment, self.election, &folder, &self.guard)?;
-        self.controller = Some(controller);
+        let settings = controller::Settings { election: self.election, feature_gates: self.gates.clone() };
+        let controller = Controller::start(&kubeconfig, &self.environment, &settings, &folder, &self.guard)?;
+        *self.controller() = Some(controller);
         Ok(())
     }
 
     /// Ends the controller without warning.
-    pub fn kill_controller(&mut self) {
-        if let Some(controller) = self.controller.take() {
+    pub fn kill_controller(&self) {
+        if let Some(controller) = self.controller().take() {
             controller.kill();
         }
     }
 
     /// Ends the controller as Kubernetes would.
-    pub async fn stop_controller(&mut self) -> Result<()> {
-        match self.controller.take() {
+    pub async fn stop_controller(&self) -> Result<()> {
+        let controller = self.controller().take();
+        match controller {
             Some(controller) => controller.stop().await,
             None => Ok(()),
         }
     }
 
     /// Fails when the controller has ended by itself.
-    pub fn check_controller(&mut self) -> Result<()> {
-        self.controller.as_mut().map_or(Ok(()), Controller::check)
+    pub fn check_controller(&self) -> Result<()> {
+        self.controller().as_mut().map_or(Ok(()), Controller::check)
+    }
+
+    fn controller(&self) -> MutexGuard<'_, Option<Controller>> {
+        self.controller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `karpenter` with arguments to its end.
@@ -219,7 +232,7 @@ impl World {
     }
 
     /// Ends everything.
-    pub async fn stop(mut self) -> Result<()> {
+    pub async fn stop(self) -> Result<()> {
         self.stop_controller().await?;
         self.shutdown.cancel();
         self.kubelets.await.context("the node agent panicked")?;

@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 
 /// Plays the launch scenario with `karpenter view` telling the story.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let mut world = World::start(options(arguments.cluster, arguments.aws, &arguments.folder)?).await?;
+    let world = World::start(options(arguments.cluster, arguments.aws, &arguments.folder)?).await?;
     writeln!(
         std::io::stdout(),
         "while this runs: kubectl --kubeconfig {} get nodes",
@@ -34,14 +34,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     )
     .context("write to standard output")?;
     let outcome = tokio::select! {
-        outcome = play(&mut world) => outcome,
+        outcome = play(&world) => outcome,
         outcome = super::interrupted() => outcome,
     };
     world.stop().await?;
     outcome
 }
 
-async fn play(world: &mut World) -> Result<()> {
+async fn play(world: &World) -> Result<()> {
     world.install().await?;
     let mut story = tokio::process::Command::new(controller::binary()?)
         .args(["view", "--prices"])

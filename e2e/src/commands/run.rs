@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use karpenter_e2e::scenario;
+use karpenter_e2e::scenario::{self, Only};
 use karpenter_e2e::world::World;
 
 use super::world::{AccountChoice, ClusterChoice, options};
@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Decides what happens by chance; printed by a run that did not get one.
     #[arg(long)]
     seed: Option<u64>,
+    /// Prove only the behaviours of a suite whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -37,16 +40,25 @@ enum Scenario {
     Restart,
     /// What pods may ask of nodes, a dozen behaviours at once.
     Scheduling,
+    /// Every way a node leaves, a dozen behaviours at once.
+    Disruption,
+    /// The same while the controller is killed again and again.
+    DisruptionWithCrashes,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let mut world = World::start(options(arguments.cluster, arguments.aws, &arguments.folder)?).await?;
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
+    let only = Only(arguments.only);
     let outcome = match arguments.scenario {
         Scenario::Bootstrap => scenario::bootstrap::run(&world).await,
-        Scenario::Launch => scenario::launch::run(&mut world).await,
+        Scenario::Launch => scenario::launch::run(&world).await,
         Scenario::Restart => scenario::restart::run(&mut world, seed).await,
-        Scenario::Scheduling => scenario::scheduling::run(&mut world).await,
+        Scenario::Scheduling => scenario::scheduling::run(&world, &only).await,
+        Scenario::Disruption => scenario::disruption::run(&mut world, &only).await,
+        Scenario::DisruptionWithCrashes => {
+            scenario::disruption::run_with_crashes(&mut world, seed, &only).await
+        }
     };
     if outcome.is_err() {
         world.dump().await;

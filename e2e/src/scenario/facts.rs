@@ -28,7 +28,7 @@ pub(super) async fn scale(world: &World, replicas: i32) -> Result<()> {
 }
 
 /// Waits until exactly `count` pods of the Deployment exist and all of them run.
-pub(super) async fn all_running(world: &mut World, count: usize, within: Duration) -> Result<Vec<Pod>> {
+pub(super) async fn all_running(world: &World, count: usize, within: Duration) -> Result<Vec<Pod>> {
     world.check_controller()?;
     let world = &*world;
     wait::until(&format!("{count} running pods"), within, || async {
@@ -44,7 +44,7 @@ pub(super) async fn all_running(world: &mut World, count: usize, within: Duratio
 }
 
 /// Waits until there is no claim, no Node, and no live instance left.
-pub(super) async fn nothing_left(world: &mut World, within: Duration) -> Result<()> {
+pub(super) async fn nothing_left(world: &World, within: Duration) -> Result<()> {
     world.check_controller()?;
     let world = &*world;
     wait::until("no claim, node or instance", within, || async {

@@ -33,13 +33,13 @@ const PROVIDER_LABELS: &[&str] = &[
 ];
 
 /// Runs the scenario in a world in which nothing of ours is installed yet.
-pub async fn run(world: &mut World) -> Result<()> {
+pub async fn run(world: &World) -> Result<()> {
     world.install().await?;
     play(world).await
 }
 
 /// The same in a world in which the controller already runs.
-pub async fn play(world: &mut World) -> Result<()> {
+pub async fn play(world: &World) -> Result<()> {
     world.install_pool(manifests::hurried).await?;
     manifests::apply(&world.client, manifests::INFLATE).await?;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use karpenter_e2e::cluster::{self, local};
-use karpenter_e2e::scenario;
+use karpenter_e2e::scenario::{self, Only};
 use karpenter_e2e::world::{self, Options, World};
 
 /// Where logs and dumps of a scenario stay.
@@ -59,8 +59,8 @@ async fn bootstrap_is_repeatable_repairs_and_takes_back_only_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_become_nodes_and_disappear_again() {
     alone(async {
-        let mut world = world("launch").await;
-        let outcome = scenario::launch::run(&mut world).await;
+        let world = world("launch").await;
+        let outcome = scenario::launch::run(&world).await;
         judge(world, outcome).await;
     })
     .await;
@@ -79,8 +79,29 @@ async fn a_controller_that_dies_five_times_loses_and_doubles_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_get_what_they_ask_of_nodes() {
     alone(async {
-        let mut world = world("scheduling").await;
-        let outcome = scenario::scheduling::run(&mut world).await;
+        let world = world("scheduling").await;
+        let outcome = scenario::scheduling::run(&world, &Only::default()).await;
+        judge(world, outcome).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_leave_for_every_reason_and_none_leaves_too_early() {
+    alone(async {
+        let mut world = world("disruption").await;
+        let outcome = scenario::disruption::run(&mut world, &Only::default()).await;
+        judge(world, outcome).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_leave_as_they_should_although_the_controller_keeps_dying() {
+    alone(async {
+        let mut world = world("disruption-with-crashes").await;
+        let outcome =
+            scenario::disruption::run_with_crashes(&mut world, fastrand::u64(..), &Only::default()).await;
         judge(world, outcome).await;
     })
     .await;

@@ -5,8 +5,8 @@ use anyhow::{Context, Result, ensure};
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::corner::{Corner, container, needs, requiring};
 use crate::manifests::merged;
+use crate::scenario::corner::{Corner, container, needs, requiring};
 use crate::scenario::facts::{label, phase};
 use crate::world::World;
 

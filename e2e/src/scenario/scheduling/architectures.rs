@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::corner::{Corner, by_label, needs, requiring};
+use crate::scenario::corner::{Corner, by_label, needs, requiring};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {

@@ -5,9 +5,9 @@ use anyhow::{Result, ensure};
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::corner::{Corner, by_label, needs, requiring, told};
 use crate::account::control::CapacityRule;
 use crate::manifests::merged;
+use crate::scenario::corner::{Corner, by_label, needs, requiring, told};
 use crate::world::World;
 
 /// The cheapest type of a pool is out; the pool has another one.

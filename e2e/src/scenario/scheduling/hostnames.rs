@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::corner::{Corner, distinct};
+use crate::scenario::corner::{Corner, distinct};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {

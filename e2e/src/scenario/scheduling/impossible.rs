@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::corner::{Corner, container};
+use crate::scenario::corner::{Corner, container};
 use crate::scenario::facts::phase;
 use crate::world::World;
 

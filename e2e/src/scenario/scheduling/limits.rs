@@ -6,9 +6,9 @@ use karpenter_api::{NodePool, labels};
 use kube::api::Api;
 use serde_json::json;
 
-use super::WITHIN;
-use super::corner::{Corner, by_label, container, needs, requiring};
 use crate::manifests::merged;
+use crate::scenario::corner::WITHIN;
+use crate::scenario::corner::{Corner, by_label, container, needs, requiring};
 use crate::scenario::facts::label;
 use crate::wait;
 use crate::world::World;

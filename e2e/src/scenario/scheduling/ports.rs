@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::corner::{Corner, container, distinct};
 use crate::manifests::merged;
+use crate::scenario::corner::{Corner, container, distinct};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::corner::{Corner, distinct, needs};
+use crate::scenario::corner::{Corner, distinct, needs};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {

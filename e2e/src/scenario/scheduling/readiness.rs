@@ -4,10 +4,10 @@
 use anyhow::{Context, Result, ensure};
 use karpenter_api::EC2NodeClass;
 use kube::api::{Api, Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::corner::{Corner, class_says, pool_says, told};
 use crate::manifests;
+use crate::scenario::corner::{Corner, class_like_default, class_says, pool_says, refers_to, told};
 use crate::scenario::facts::phase;
 use crate::world::World;
 
@@ -53,22 +53,6 @@ pub(super) async fn class_without_subnets(world: &World) -> Result<()> {
     pool_says(world, "subnetless", ("Ready", "True", "Ready")).await?;
     corner.running("waiter", 1).await?;
     Ok(())
-}
-
-fn refers_to(class: &str) -> Value {
-    json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": class}}}}})
-}
-
-/// The class of all other pools under another name, changed by a merge patch on its specification.
-async fn class_like_default(world: &World, name: &str, change: Value) -> Result<Value> {
-    let default: EC2NodeClass =
-        Api::all(world.client.clone()).get("default").await.context("read the class")?;
-    Ok(json!({
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": name},
-        "spec": manifests::merged(serde_json::to_value(&default.spec)?, change),
-    }))
 }
 
 /// A pod nothing may be launched for is told so and waits.

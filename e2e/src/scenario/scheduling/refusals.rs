@@ -5,7 +5,7 @@ use karpenter_api::NodePool;
 use kube::api::Api;
 use serde_json::{Value, json};
 
-use super::corner::{Corner, requiring};
+use crate::scenario::corner::{Corner, requiring};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {

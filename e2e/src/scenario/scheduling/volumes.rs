@@ -9,9 +9,9 @@ use karpenter_api::labels;
 use kube::api::Api;
 use serde_json::{Value, json};
 
-use super::WITHIN;
-use super::corner::{Corner, by_label, needs};
 use crate::manifests::apply_json;
+use crate::scenario::corner::WITHIN;
+use crate::scenario::corner::{Corner, by_label, needs};
 use crate::scenario::facts::label;
 use crate::wait;
 use crate::world::World;

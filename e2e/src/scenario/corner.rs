@@ -2,21 +2,24 @@
 //! and only its pods ask for.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use karpenter_api::conditions::READY;
-use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool};
+use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool, labels};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::WITHIN;
 use crate::manifests::{self, merged};
 use crate::scenario::facts;
 use crate::wait;
 use crate::world::World;
+
+/// How long each step of a behaviour may take. Everything happens within seconds; the rest is for slow machines.
+pub(super) const WITHIN: Duration = Duration::from_secs(120);
 
 /// The label that keeps corners apart.
 const CORNER: &str = "example.com/corner";
@@ -130,6 +133,49 @@ impl<'a> Corner<'a> {
         Ok(api.list(&ours).await.context("list NodeClaims")?.items)
     }
 
+    /// The Nodes of this corner.
+    pub(super) async fn nodes(&self) -> Result<Vec<Node>> {
+        let api: Api<Node> = Api::all(self.world.client.clone());
+        let ours = ListParams::default().labels(&format!("{CORNER}={}", self.name));
+        Ok(api.list(&ours).await.context("list nodes")?.items)
+    }
+
+    /// Scales a Deployment of this corner.
+    pub(super) async fn scale(&self, app: &str, replicas: usize) -> Result<()> {
+        let api: Api<Deployment> = Api::namespaced(self.world.client.clone(), self.name);
+        let patch = json!({"spec": {"replicas": replicas}});
+        api.patch_scale(app, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .with_context(|| format!("scale `{}/{app}` to {replicas}", self.name))?;
+        Ok(())
+    }
+
+    /// Waits until exactly `count` pods of `app` run, the corner has one Node of each of these instance types
+    /// and no other, and none of them is on its way out.
+    pub(super) async fn settled_on(
+        &self,
+        app: &str,
+        count: usize,
+        within: Duration,
+        types: &[&str],
+    ) -> Result<()> {
+        let mut expected: Vec<String> = types.iter().map(|name| (*name).to_owned()).collect();
+        expected.sort();
+        wait::until(&format!("{count} pods of `{app}` on {expected:?}"), within, || async {
+            let pods = self.pods_of(app).await?;
+            let running = pods.iter().filter(|pod| facts::phase(pod) == "Running").count();
+            let nodes = self.nodes().await?;
+            let mut found: Vec<String> =
+                nodes.iter().map(|node| facts::label(node, labels::INSTANCE_TYPE).to_owned()).collect();
+            found.sort();
+            let leaving = nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_some()).count();
+            let settled = running == count && pods.len() == count && found == expected && leaving == 0;
+            let seen = format!("{running} of {} pods run, nodes {found:?}, {leaving} leaving", pods.len());
+            Ok(if settled { Ok(()) } else { Err(seen) })
+        })
+        .await
+    }
+
     /// Waits until a pod of `app` was told, in an event of the controller with this reason, what contains `text`.
     pub(super) async fn pod_told(&self, app: &str, reason: &str, text: &str) -> Result<()> {
         told(self.world, self.name, &format!("{app}-"), reason, text).await
@@ -204,6 +250,23 @@ pub(super) async fn scale_all_down(world: &World) -> Result<()> {
             .with_context(|| format!("scale `{namespace}/{name}` to 0"))?;
     }
     Ok(())
+}
+
+/// A patch that lets a pool refer to this class.
+pub(super) fn refers_to(class: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"nodeClassRef": {"name": class}}}}})
+}
+
+/// The class of all other pools under another name, changed by a merge patch on its specification.
+pub(super) async fn class_like_default(world: &World, name: &str, change: Value) -> Result<Value> {
+    let default: EC2NodeClass =
+        Api::all(world.client.clone()).get("default").await.context("read the class")?;
+    Ok(json!({
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": name},
+        "spec": manifests::merged(serde_json::to_value(&default.spec)?, change),
+    }))
 }
 
 /// A container that does nothing, with these resources.

@@ -1,0 +1,38 @@
+//! The same node, the same saving of a third: `WhenEmptyOrUnderutilized` takes it, `Balanced` finds that too little
+//! for moving every pod of the pool.
+
+use anyhow::{Result, ensure};
+use karpenter_api::labels;
+use serde_json::json;
+
+use super::{WITHIN, consolidating};
+use crate::manifests::merged;
+use crate::scenario::corner::{Corner, by_label, container, needs, requiring};
+use crate::world::World;
+
+pub(super) async fn run(world: &World) -> Result<()> {
+    let balanced = oversized(world, "balanced", "Balanced").await?;
+    let eager = oversized(world, "eager", "WhenEmptyOrUnderutilized").await?;
+    balanced.scale("worker", 2).await?;
+    eager.scale("worker", 2).await?;
+
+    eager.settled_on("worker", 2, WITHIN, &["r5.xlarge"]).await?;
+    let types = by_label(&balanced.running("worker", 2).await?, labels::INSTANCE_TYPE);
+    ensure!(types.keys().eq(["m5.2xlarge"]), "the balanced pool moved its pods: {types:?}");
+    Ok(())
+}
+
+/// Four pods on 8 CPUs; the other type the pool may have is a third cheaper and has room for two of them.
+async fn oversized<'a>(world: &'a World, name: &'static str, policy: &str) -> Result<Corner<'a>> {
+    let corner = Corner::open(world, name).await?;
+    let types = requiring(json!([
+        needs(labels::INSTANCE_TYPE, &["m5.2xlarge", "r5.xlarge"]),
+        needs(labels::CAPACITY_TYPE, &["on-demand"]),
+    ]));
+    corner.ready_pool(name, merged(types, consolidating(policy))).await?;
+    let worker =
+        json!({"spec": {"containers": [container(json!({"requests": {"cpu": "1500m", "memory": "1Gi"}}))]}});
+    corner.pods("worker", 4, worker).await?;
+    corner.settled_on("worker", 4, WITHIN, &["m5.2xlarge"]).await?;
+    Ok(corner)
+}

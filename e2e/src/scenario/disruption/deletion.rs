@@ -1,0 +1,60 @@
+//! What people delete by hand goes in order: drained first, its instance terminated, its pods placed elsewhere.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::{NodePool, labels};
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
+use serde_json::json;
+
+use super::WITHIN;
+use crate::scenario::corner::{Corner, by_label};
+use crate::scenario::facts;
+use crate::wait;
+use crate::world::World;
+
+/// `kubectl delete node`.
+pub(super) async fn of_a_node(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "node-deletion").await?;
+    corner.ready_pool("node-deletion", json!({})).await?;
+    corner.pods("worker", 2, json!({})).await?;
+    let node = corner.running("worker", 2).await?.remove(0);
+    let name = node.name_any();
+    let id = node.spec.clone().and_then(|spec| spec.provider_id).context("the node has no provider id")?;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    nodes.delete(&name, &DeleteParams::default()).await.with_context(|| format!("delete node `{name}`"))?;
+
+    wait::until("node and instance to be gone", WITHIN, || async {
+        let node = nodes.get_opt(&name).await.context("read the node")?.is_some();
+        let instances = facts::instances(world).await?;
+        let instance = instances.iter().any(|instance| id.ends_with(instance.id.as_str()));
+        Ok(if node || instance { Err(format!("node there: {node}, instance: {instance}")) } else { Ok(()) })
+    })
+    .await?;
+    let now = corner.running("worker", 2).await?;
+    ensure!(now.iter().all(|node| node.name_any() != name), "a pod runs on the deleted node");
+    Ok(())
+}
+
+/// `kubectl delete nodepool`: its nodes go, and the pods move to the pool that is left.
+pub(super) async fn of_a_pool(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "pool-deletion").await?;
+    corner.ready_pool("pool-deletion-first", json!({"spec": {"weight": 50}})).await?;
+    corner.ready_pool("pool-deletion-second", json!({})).await?;
+    corner.pods("worker", 2, json!({})).await?;
+    let pools = by_label(&corner.running("worker", 2).await?, labels::NODEPOOL);
+    ensure!(pools.keys().eq(["pool-deletion-first"]), "pods by pool: {pools:?}");
+
+    let api: Api<NodePool> = Api::all(world.client.clone());
+    api.delete("pool-deletion-first", &DeleteParams::foreground()).await.context("delete the pool")?;
+    wait::until("the pool and its nodes to be gone", WITHIN, || async {
+        let pool = api.get_opt("pool-deletion-first").await.context("read the pool")?.is_some();
+        let pools = by_label(&corner.nodes().await?, labels::NODEPOOL);
+        let left = pool || pools.contains_key("pool-deletion-first");
+        Ok(if left { Err(format!("pool there: {pool}, nodes by pool: {pools:?}")) } else { Ok(()) })
+    })
+    .await?;
+    let pools = by_label(&corner.running("worker", 2).await?, labels::NODEPOOL);
+    ensure!(pools.keys().eq(["pool-deletion-second"]), "pods by pool: {pools:?}");
+    Ok(())
+}

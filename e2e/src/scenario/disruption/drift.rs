@@ -1,0 +1,93 @@
+//! Nodes that are not what their pool or class asks for any more are replaced, within the budget of the pool.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use karpenter_api::{NodeClaim, labels};
+use serde_json::{Value, json};
+
+use super::{WITHIN, watch};
+use crate::manifests::{self, merged};
+use crate::scenario::corner::{
+    Corner, class_like_default, class_says, distinct, needs, refers_to, requiring,
+};
+use crate::scenario::facts;
+use crate::wait;
+use crate::world::World;
+
+/// Two releases the emulated account has had from its start.
+const OLD: &str = "al2023@v20260120";
+const NEW: &str = "al2023@v20260210";
+
+/// The class moves to another image; three nodes follow, one at a time.
+pub(super) async fn image(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "image-drift").await?;
+    let class = |alias: &str| {
+        let alias = json!({"amiSelectorTerms": [{"alias": alias}]});
+        async move { class_like_default(world, "image-drift", alias).await }
+    };
+    manifests::apply_json(&world.client, class(OLD).await?).await?;
+    class_says(world, "image-drift", ("Ready", "True", "Ready")).await?;
+    corner.ready_pool("image-drift", merged(refers_to("image-drift"), one_at_a_time())).await?;
+    corner.pods("worker", 3, a_node_each("worker")).await?;
+    corner.running("worker", 3).await?;
+    let before = images(&corner.claims().await?)?;
+    ensure!(before.len() == 1, "three new nodes have the images {before:?}");
+
+    watch::at_most_leaving(&corner, 1, async {
+        manifests::apply_json(&world.client, class(NEW).await?).await?;
+        wait::until("three nodes of another image", WITHIN, || async {
+            let claims = corner.claims().await?;
+            let now = images(&claims)?;
+            let done = claims.len() == 3 && now.is_disjoint(&before);
+            Ok(if done { Ok(()) } else { Err(format!("{} claims of {now:?}", claims.len())) })
+        })
+        .await
+    })
+    .await?;
+    ensure!(distinct(&corner.running("worker", 3).await?) == 3, "the pods share nodes");
+    Ok(())
+}
+
+/// The pool allows other instance types than before.
+pub(super) async fn requirements(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "requirement-drift").await?;
+    corner.ready_pool("requirement-drift", merged(only("m5.large"), one_at_a_time())).await?;
+    corner.pods("worker", 2, a_node_each("worker")).await?;
+    corner.running("worker", 2).await?;
+
+    watch::at_most_leaving(&corner, 1, async {
+        corner.pool("requirement-drift", merged(only("r5.large"), one_at_a_time())).await?;
+        corner.settled_on("worker", 2, WITHIN, &["r5.large", "r5.large"]).await
+    })
+    .await
+}
+
+/// The budget under test. Only empty nodes would be consolidated, and there are none.
+fn one_at_a_time() -> Value {
+    json!({"spec": {"disruption": {"budgets": [{"nodes": "1"}]}}})
+}
+
+fn only(instance_type: &str) -> Value {
+    requiring(json!([
+        needs(labels::INSTANCE_TYPE, &[instance_type]),
+        needs(labels::CAPACITY_TYPE, &["on-demand"])
+    ]))
+}
+
+/// A change of a pod template: no two of these pods share a node.
+fn a_node_each(app: &str) -> Value {
+    json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": labels::HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}
+    ]}}}})
+}
+
+fn images(claims: &[NodeClaim]) -> Result<BTreeSet<String>> {
+    let image = |claim: &NodeClaim| {
+        let status = claim.status.clone().unwrap_or_default();
+        status
+            .image_id
+            .with_context(|| format!("a claim on {} has no image", facts::label(claim, labels::ZONE)))
+    };
+    claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()).map(image).collect()
+}

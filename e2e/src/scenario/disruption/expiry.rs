@@ -1,0 +1,35 @@
+//! A node that reached its age leaves within its termination grace period, although its pod must not be disrupted.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::WITHIN;
+use crate::scenario::corner::Corner;
+use crate::wait;
+use crate::world::World;
+
+pub(super) async fn run(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "expiry").await?;
+    let short_lived =
+        json!({"spec": {"template": {"spec": {"expireAfter": "45s", "terminationGracePeriod": "10s"}}}});
+    corner.ready_pool("expiry", short_lived).await?;
+    let stubborn = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    corner.pods("worker", 1, stubborn).await?;
+    let first: BTreeSet<String> =
+        corner.running("worker", 1).await?.iter().map(ResourceExt::name_any).collect();
+
+    wait::until("another node than the one that expired", WITHIN, || async {
+        let names: BTreeSet<String> = corner.nodes().await?.iter().map(ResourceExt::name_any).collect();
+        let gone = names.is_disjoint(&first) && !names.is_empty();
+        Ok(if gone { Ok(()) } else { Err(format!("first {first:?}, now {names:?}")) })
+    })
+    .await?;
+    // From here on no node expires, so that what runs stays.
+    corner.pool("expiry", json!({"spec": {"template": {"spec": {"expireAfter": "Never"}}}})).await?;
+    let now = corner.running("worker", 1).await?;
+    ensure!(now.iter().all(|node| !first.contains(&node.name_any())), "the pod runs on the expired node");
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! A node whose accelerators have been broken for an hour is replaced without asking anybody.
+
+use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+
+use super::WITHIN;
+use crate::scenario::corner::Corner;
+use crate::wait;
+use crate::world::World;
+
+pub(super) async fn run(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "repair").await?;
+    corner.ready_pool("repair", json!({})).await?;
+    corner.pods("worker", 1, json!({})).await?;
+    let sick = corner.running("worker", 1).await?.remove(0).name_any();
+    let since = (Timestamp::now() - SignedDuration::from_hours(1)).to_string();
+    let condition = json!({"status": {"conditions": [{
+        "type": "AcceleratedHardwareReady",
+        "status": "False",
+        "reason": "Broken",
+        "message": "xid 79",
+        "lastTransitionTime": since,
+        "lastHeartbeatTime": since,
+    }]}});
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    nodes
+        .patch_status(&sick, &PatchParams::default(), &Patch::Strategic(&condition))
+        .await
+        .with_context(|| format!("report broken hardware of node `{sick}`"))?;
+
+    wait::until("the sick node to be gone", WITHIN, || async {
+        let there = nodes.get_opt(&sick).await.context("read the node")?;
+        Ok(there
+            .map_or(Ok(()), |node| Err(format!("{:?}", node.status.and_then(|status| status.conditions)))))
+    })
+    .await?;
+    let now = corner.running("worker", 1).await?;
+    ensure!(now.iter().all(|node| node.name_any() != sick), "the pod runs on the sick node");
+    Ok(())
+}
