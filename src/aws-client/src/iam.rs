@@ -24,6 +24,12 @@ pub trait Iam: Send + Sync + Debug {
     /// `UpdateAssumeRolePolicy`.
     async fn update_assume_role_policy(&self, role: &str, document: &str) -> Result<()>;
 
+    /// `PutRolePermissionsBoundary`: sets or replaces it.
+    async fn put_role_permissions_boundary(&self, role: &str, boundary: &Arn) -> Result<()>;
+
+    /// `DeleteRolePermissionsBoundary`.
+    async fn delete_role_permissions_boundary(&self, role: &str) -> Result<()>;
+
     /// `DeleteRole`. Attached policies or instance profiles make it a [`crate::Kind::Conflict`].
     async fn delete_role(&self, role: &str) -> Result<()>;
 
@@ -99,6 +105,11 @@ pub trait Iam: Send + Sync + Debug {
 
     /// `DeleteInstanceProfile`. A profile that still has its role is a [`crate::Kind::Conflict`].
     async fn delete_instance_profile(&self, profile: &str) -> Result<()>;
+
+    // Identity providers
+
+    /// `GetOpenIDConnectProvider`: whom roles assumed by web identity may trust.
+    async fn get_open_id_connect_provider(&self, provider: &Arn) -> Result<OidcProvider>;
 }
 
 /// A role to create.
@@ -213,4 +224,13 @@ pub struct InstanceProfile {
     pub created_at: Timestamp,
     /// Tags; empty in listings.
     pub tags: Tags,
+}
+
+/// An identity provider for roles assumed by web identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OidcProvider {
+    /// The issuer: host and path, as IAM returns it without `https://`.
+    pub url: String,
+    /// Audiences it is trusted for; `sts.amazonaws.com` for service accounts.
+    pub client_ids: Vec<String>,
 }

@@ -11,7 +11,7 @@ use karpenter_aws_client::id::Arn;
 use karpenter_aws_client::{Clients, Error as AwsError, Kind};
 
 use crate::Error;
-use crate::desired::{InstanceProfile, ManagedPolicy, Queue, RULE_TARGET_ID, Role, Rule};
+use crate::desired::{AccessEntry, InstanceProfile, ManagedPolicy, Queue, RULE_TARGET_ID, Role, Rule};
 use crate::plan::Plan;
 use crate::step::Step;
 
@@ -49,6 +49,7 @@ async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), 
         | Step::UpdatePolicy { .. }
         | Step::CreateRole(_)
         | Step::UpdateTrust { .. }
+        | Step::SetBoundary { .. }
         | Step::AttachPolicy { .. }
         | Step::DetachPolicy { .. }
         | Step::DeletePolicy { .. }
@@ -63,6 +64,7 @@ async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), 
         | Step::PutTarget { .. }
         | Step::DeleteRule { .. } => interruption(clients, step).await,
         Step::CreateAccessEntry(_)
+        | Step::ReplaceAccessEntry(_)
         | Step::DeleteAccessEntry { .. }
         | Step::CreatePodIdentity(_)
         | Step::UpdatePodIdentity { .. }
@@ -89,6 +91,12 @@ async fn identity(clients: &Clients, step: &Step) -> Result<(), AwsError> {
         }
         Step::CreateRole(role) => iam.create_role(&role_spec(role)).await.map(drop),
         Step::UpdateTrust { role, trust } => iam.update_assume_role_policy(role, &trust.to_json()).await,
+        Step::SetBoundary { role, boundary: Some(boundary) } => {
+            iam.put_role_permissions_boundary(role, &Arn::from(boundary.as_str())).await
+        }
+        Step::SetBoundary { role, boundary: None } => {
+            gone_is_fine(iam.delete_role_permissions_boundary(role).await)
+        }
         Step::AttachPolicy { role, policy } => {
             iam.attach_role_policy(role, &Arn::from(policy.as_str())).await
         }
@@ -165,11 +173,11 @@ async fn membership_once(
 ) -> Result<(), AwsError> {
     match step {
         Step::CreateAccessEntry(entry) => {
-            let spec = AccessEntrySpec {
-                principal: Arn::from(entry.principal.as_str()),
-                kind: entry.kind.to_owned(),
-                tags: entry.tags.clone(),
-            };
+            eks.create_access_entry(cluster, &entry_spec(entry)).await.map(drop)
+        }
+        Step::ReplaceAccessEntry(entry) => {
+            let spec = entry_spec(entry);
+            gone_is_fine(eks.delete_access_entry(cluster, &spec.principal).await)?;
             eks.create_access_entry(cluster, &spec).await.map(drop)
         }
         Step::DeleteAccessEntry { principal } => {
@@ -194,6 +202,14 @@ async fn membership_once(
     }
 }
 
+fn entry_spec(entry: &AccessEntry) -> AccessEntrySpec {
+    AccessEntrySpec {
+        principal: Arn::from(entry.principal.as_str()),
+        kind: entry.kind.to_owned(),
+        tags: entry.tags.clone(),
+    }
+}
+
 fn policy_spec(policy: &ManagedPolicy) -> PolicySpec {
     PolicySpec {
         name: policy.name.clone(),
@@ -208,7 +224,7 @@ fn role_spec(role: &Role) -> RoleSpec {
     RoleSpec {
         name: role.name.clone(),
         path: role.path.clone(),
-        description: role.description.to_owned(),
+        description: role.purpose.description().to_owned(),
         trust: role.trust.to_json(),
         permissions_boundary: role.boundary.as_deref().map(Arn::from),
         tags: role.tags.clone(),

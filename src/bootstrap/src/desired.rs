@@ -1,12 +1,14 @@
 //! Every prerequisite as one pure value, computed from settings alone (spec aws-operations 1, design 7).
 
+mod interruption;
+
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::names::{POLICY_NAME_MAX, RULE_NAME_MAX, bounded};
-use crate::policy::{Document, controller, node, queue, split, trust};
-use crate::settings::{Identity, Settings};
+use crate::names::{POLICY_NAME_MAX, bounded};
+use crate::policy::{Document, controller, node, split, trust};
+use crate::settings::{Identity, Platform, Settings};
 
 /// Marks what bootstrap made, and for which cluster. Nothing without it is ever changed or deleted.
 pub const OWNER_TAG: &str = "karpenter.sh/bootstrap";
@@ -23,7 +25,7 @@ pub type Tags = BTreeMap<String, String>;
 pub struct Desired {
     /// The controller's customer-managed policies.
     pub policies: Vec<ManagedPolicy>,
-    /// The node role and, unless identity is `None`, the controller role.
+    /// The node roles we look after and, unless identity is `None`, the controller role.
     pub roles: Vec<Role>,
     /// The profile private clusters name in `spec.instanceProfile`.
     pub instance_profile: InstanceProfile,
@@ -31,8 +33,8 @@ pub struct Desired {
     pub queue: Queue,
     /// What `EventBridge` sends to the queue.
     pub rules: Vec<Rule>,
-    /// Lets the nodes join the cluster.
-    pub access_entry: Option<AccessEntry>,
+    /// Let the nodes join the cluster, one for each role they can have.
+    pub access_entries: Vec<AccessEntry>,
     /// Ties the controller's service account to its role.
     pub pod_identity: Option<PodIdentity>,
 }
@@ -52,15 +54,37 @@ pub struct ManagedPolicy {
     pub tags: Tags,
 }
 
+/// What a role is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Nodes that run Linux.
+    Nodes,
+    /// Nodes that run Windows.
+    WindowsNodes,
+    /// The controller.
+    Controller,
+}
+
+impl Purpose {
+    /// One sentence for people reading the IAM console.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Nodes => "Assumed by the EC2 instances that Karpenter launches",
+            Self::WindowsNodes => "Assumed by the Windows EC2 instances that Karpenter launches",
+            Self::Controller => "Assumed by the Karpenter controller",
+        }
+    }
+}
+
 /// An IAM role with everything attached to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
+    /// What it is for.
+    pub purpose: Purpose,
     /// Name without path.
     pub name: String,
     /// IAM path.
     pub path: String,
-    /// One sentence for people reading the IAM console.
-    pub description: &'static str,
     /// Who may assume it.
     pub trust: Document,
     /// ARNs of the managed policies attached, sorted.
@@ -114,12 +138,12 @@ pub struct Rule {
     pub tags: Tags,
 }
 
-/// An EKS access entry for the node role.
+/// An EKS access entry for a role that nodes have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessEntry {
-    /// ARN of the node role.
+    /// ARN of the role.
     pub principal: String,
-    /// `EC2_LINUX`; Windows nodes need a role and an entry of their own.
+    /// `EC2_LINUX` or `EC2_WINDOWS`.
     pub kind: &'static str,
     /// Its tags.
     pub tags: Tags,
@@ -142,30 +166,18 @@ pub struct PodIdentity {
 pub fn desired(settings: &Settings) -> Desired {
     let tags = tags(settings);
     let policies = policies(settings, &tags);
-    let rules = rules(settings, &tags);
-    let rule_arns: Vec<String> = rules.iter().map(|rule| settings.rule_arn(&rule.name)).collect();
     Desired {
         roles: roles(settings, &policies, &tags),
         policies,
         instance_profile: InstanceProfile {
-            name: bounded("KarpenterNodeInstanceProfile-", &settings.cluster, "", POLICY_NAME_MAX),
+            name: settings.instance_profile(),
             path: settings.iam_path.clone(),
             role: settings.node_role(),
             tags: tags.clone(),
         },
-        queue: Queue {
-            name: settings.queue(),
-            arn: settings.queue_arn(),
-            attributes: queue_attributes(settings),
-            policy: queue::queue_policy(settings, &rule_arns),
-            tags: tags.clone(),
-        },
-        rules,
-        access_entry: settings.access_entry.then(|| AccessEntry {
-            principal: settings.node_role_arn(),
-            kind: "EC2_LINUX",
-            tags: tags.clone(),
-        }),
+        queue: interruption::queue(settings, &tags),
+        rules: interruption::rules(settings, &tags),
+        access_entries: access_entries(settings, &tags),
         pod_identity: (settings.identity == Identity::PodIdentity).then(|| PodIdentity {
             namespace: settings.namespace.clone(),
             service_account: settings.service_account.clone(),
@@ -187,96 +199,66 @@ fn policies(settings: &Settings, tags: &Tags) -> Vec<ManagedPolicy> {
     if settings.identity == Identity::None {
         return Vec::new();
     }
-    let documents = split::split(controller::statements(settings), split::MANAGED_POLICY_MAX);
-    let named = documents.into_iter().enumerate().map(|(index, document)| {
-        let suffix = format!("-{}", index + 1);
-        let name = bounded("KarpenterController-", &settings.cluster, &suffix, POLICY_NAME_MAX);
-        let arn = settings.iam_arn(&format!("policy{}{name}", settings.iam_path));
-        ManagedPolicy { name, arn, path: settings.iam_path.clone(), document, tags: tags.clone() }
-    });
-    named.collect()
+    let mut all = Vec::new();
+    for (prefix, statements) in controller::policies(settings) {
+        for (index, document) in split::split(statements, split::MANAGED_POLICY_MAX).into_iter().enumerate() {
+            let suffix = if index == 0 { String::new() } else { format!("-{}", index + 1) };
+            let name = bounded(prefix, &settings.cluster, &suffix, POLICY_NAME_MAX);
+            let arn = settings.iam_arn(&format!("policy{}{name}", settings.iam_path));
+            let path = settings.iam_path.clone();
+            all.push(ManagedPolicy { name, arn, path, document, tags: tags.clone() });
+        }
+    }
+    all
 }
 
 fn roles(settings: &Settings, policies: &[ManagedPolicy], tags: &Tags) -> Vec<Role> {
-    let role = |name, description, trust, attached| Role {
+    let role = |purpose, name, trust, attached| Role {
+        purpose,
         name,
         path: settings.iam_path.clone(),
-        description,
         trust,
         attached,
         boundary: settings.permissions_boundary.clone(),
         tags: tags.clone(),
     };
-    let mut roles = vec![role(
-        settings.node_role(),
-        "Assumed by the EC2 instances that Karpenter launches",
-        trust::node(settings),
-        node::managed_policies(settings),
-    )];
+    let nodes = |purpose, name| role(purpose, name, trust::node(settings), node::managed_policies(settings));
+    let mut roles = Vec::new();
+    if settings.existing_node_role.is_none() {
+        roles.push(nodes(Purpose::Nodes, settings.node_role()));
+    }
+    if settings.windows {
+        roles.push(nodes(Purpose::WindowsNodes, settings.windows_node_role()));
+    }
     if let Some(trust) = trust::controller(settings) {
         let mut attached: Vec<String> = policies.iter().map(|policy| policy.arn.clone()).collect();
         attached.sort();
-        roles.push(role(settings.controller_role(), "Assumed by the Karpenter controller", trust, attached));
+        roles.push(role(Purpose::Controller, settings.controller_role(), trust, attached));
     }
     roles
 }
 
-fn queue_attributes(settings: &Settings) -> BTreeMap<String, String> {
-    // SQS-managed encryption and a customer key exclude each other (spec aws-operations 1.11).
-    let encryption = match &settings.queue_kms_key {
-        Some(key) => ("KmsMasterKeyId", key.clone()),
-        None => ("SqsManagedSseEnabled", "true".to_owned()),
+fn access_entries(settings: &Settings, tags: &Tags) -> Vec<AccessEntry> {
+    if !settings.access_entry {
+        return Vec::new();
+    }
+    let mut principals = vec![(settings.node_role_arn(), Platform::Linux)];
+    if settings.windows {
+        principals.push((settings.windows_node_role_arn(), Platform::Windows));
+    }
+    principals.extend(settings.extra_node_roles.iter().map(|role| (role.arn.clone(), role.platform)));
+    let entry = |(principal, platform): (String, Platform)| AccessEntry {
+        principal,
+        kind: platform.entry_type(),
+        tags: tags.clone(),
     };
-    [("MessageRetentionPeriod", "300".to_owned()), encryption]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
-}
-
-/// The five rules of spec aws-operations 1.4.
-fn rules(settings: &Settings, tags: &Tags) -> Vec<Rule> {
-    let sources: [(&str, &str, &str, &str); 5] = [
-        ("-HealthEvent", "Scheduled changes announced by AWS Health", "aws.health", "AWS Health Event"),
-        (
-            "-SpotInterrupt",
-            "Spot capacity is about to be reclaimed",
-            "aws.ec2",
-            "EC2 Spot Instance Interruption Warning",
-        ),
-        (
-            "-InstanceRebalance",
-            "Spot capacity is at elevated risk",
-            "aws.ec2",
-            "EC2 Instance Rebalance Recommendation",
-        ),
-        (
-            "-InstanceStateChange",
-            "An instance stopped or was terminated",
-            "aws.ec2",
-            "EC2 Instance State-change Notification",
-        ),
-        (
-            "-CRInterruption",
-            "Reserved capacity is about to be reclaimed",
-            "aws.ec2",
-            "EC2 Capacity Reservation Instance Interruption Warning",
-        ),
-    ];
-    sources
-        .into_iter()
-        .map(|(suffix, description, source, detail_type)| Rule {
-            name: bounded("Karpenter-", &settings.cluster, suffix, RULE_NAME_MAX),
-            description,
-            pattern: json!({ "source": [source], "detail-type": [detail_type] }),
-            target: settings.queue_arn(),
-            tags: tags.clone(),
-        })
-        .collect()
+    principals.into_iter().map(entry).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::ExtraNodeRole;
     use crate::settings::tests::settings;
 
     #[test]
@@ -318,11 +300,36 @@ mod tests {
     }
 
     #[test]
-    fn a_customer_key_replaces_sqs_managed_encryption() {
+    fn every_role_that_nodes_have_may_be_passed_and_may_join() {
         let mut settings = settings();
-        settings.queue_kms_key = Some("arn:aws:kms:eu-west-1:123456789012:key/k".to_owned());
-        let attributes = desired(&settings).queue.attributes;
-        assert!(attributes.contains_key("KmsMasterKeyId"));
-        assert!(!attributes.contains_key("SqsManagedSseEnabled"));
+        settings.windows = true;
+        settings.existing_node_role = Some("arn:aws:iam::123456789012:role/team/nodes".to_owned());
+        settings.extra_node_roles = vec![ExtraNodeRole {
+            arn: "arn:aws:iam::123456789012:role/gpu".to_owned(),
+            platform: Platform::Linux,
+        }];
+        let desired = desired(&settings);
+        let entries: Vec<_> =
+            desired.access_entries.iter().map(|entry| (entry.principal.as_str(), entry.kind)).collect();
+        assert_eq!(
+            entries,
+            [
+                ("arn:aws:iam::123456789012:role/team/nodes", "EC2_LINUX"),
+                ("arn:aws:iam::123456789012:role/KarpenterWindowsNodeRole-prod", "EC2_WINDOWS"),
+                ("arn:aws:iam::123456789012:role/gpu", "EC2_LINUX"),
+            ]
+        );
+        let statements = desired.policies.iter().flat_map(|policy| &policy.document.statements);
+        let pass =
+            statements.into_iter().find(|statement| statement.sid == "AllowPassingInstanceRole").unwrap();
+        let mut principals: Vec<_> = entries.iter().map(|(principal, _)| (*principal).to_owned()).collect();
+        principals.sort();
+        assert_eq!(pass.resources, principals);
+        let made: Vec<_> = desired.roles.iter().map(|role| role.name.as_str()).collect();
+        assert_eq!(
+            made,
+            ["KarpenterWindowsNodeRole-prod", "prod-karpenter"],
+            "the existing role is not ours"
+        );
     }
 }

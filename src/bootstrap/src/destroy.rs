@@ -17,7 +17,7 @@ pub fn destroy(settings: &Settings, desired: &Desired, observed: &Observed) -> P
     if let Some(association) = observed.pod_identity.as_ref().filter(|association| ours(&association.tags)) {
         step(Step::DeletePodIdentity { id: association.id.clone() });
     }
-    if let Some(entry) = observed.access_entry.as_ref().filter(|entry| ours(&entry.tags)) {
+    for entry in observed.access_entries.values().filter(|entry| ours(&entry.tags)) {
         step(Step::DeleteAccessEntry { principal: entry.principal.to_string() });
     }
     for (name, rule) in observed.rules.iter().filter(|(_, rule)| ours(&rule.tags)) {

@@ -51,9 +51,10 @@ mod tests {
         for (prefix, suffix, max) in [
             ("KarpenterNodeRole-", "", ROLE_NAME_MAX),
             ("", "-karpenter", ROLE_NAME_MAX),
-            ("KarpenterController-", "-2", POLICY_NAME_MAX),
+            ("KarpenterNodeLifecycle-", "-2", POLICY_NAME_MAX),
+            ("KarpenterNodeInstanceProfile-", "", POLICY_NAME_MAX),
             ("", "", QUEUE_NAME_MAX),
-            ("Karpenter-", "-InstanceStateChange", RULE_NAME_MAX),
+            ("Karpenter-", "", RULE_NAME_MAX - 20),
         ] {
             let name = bounded(prefix, &cluster, suffix, max);
             assert!(name.len() <= max, "{name} has {} characters", name.len());

@@ -34,8 +34,12 @@ pub struct Observed {
     pub rules: BTreeMap<String, Rule>,
     /// Whether the account has the spot service-linked role.
     pub spot_role: bool,
-    /// The access entry of the node role.
-    pub access_entry: Option<eks::AccessEntry>,
+    /// The node role somebody else looks after, if settings name one and it exists.
+    pub existing_node_role: Option<Role>,
+    /// The identity provider of IRSA, if settings ask for that and it exists.
+    pub oidc_provider: Option<iam::OidcProvider>,
+    /// Access entries of node roles, by the role's ARN.
+    pub access_entries: BTreeMap<String, eks::AccessEntry>,
     /// The association of the controller's service account.
     pub pod_identity: Option<eks::PodIdentityAssociation>,
     /// The subnets nodes may be launched into.
@@ -119,7 +123,9 @@ pub async fn observe(clients: &Clients, settings: &Settings, desired: &Desired) 
         queue: reader.queue().await?,
         rules: reader.rules().await?,
         spot_role: reader.spot_role().await?,
-        access_entry: reader.access_entry().await?,
+        existing_node_role: reader.existing_node_role().await?,
+        oidc_provider: reader.oidc_provider().await?,
+        access_entries: reader.access_entries().await?,
         pod_identity: reader.pod_identity().await?,
         subnets: reader.subnets(&cluster).await?,
         security_groups: reader.security_groups(&cluster).await?,
@@ -137,24 +143,31 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     async fn roles(&self) -> Result<BTreeMap<String, Role>, Error> {
-        let iam = &self.clients.iam;
         let mut found = BTreeMap::new();
         for wanted in &self.desired.roles {
-            let what = format!("role `{}`", wanted.name);
-            let Some(role) =
-                optional(iam.get_role(&wanted.name).await).map_err(Error::observing(what.clone()))?
-            else {
-                continue;
-            };
-            let attached = iam
-                .list_attached_role_policies(&wanted.name)
-                .await
-                .map_err(Error::observing(what.clone()))?;
-            let trust = parse(&what, &role.trust)?;
-            let attached = attached.into_iter().map(|policy| policy.arn.to_string()).collect();
-            found.insert(wanted.name.clone(), Role { role, trust, attached });
+            found.extend(self.role(&wanted.name).await?.map(|role| (wanted.name.clone(), role)));
         }
         Ok(found)
+    }
+
+    async fn existing_node_role(&self) -> Result<Option<Role>, Error> {
+        if self.settings.existing_node_role.is_none() {
+            return Ok(None);
+        }
+        self.role(&self.settings.node_role()).await
+    }
+
+    async fn role(&self, name: &str) -> Result<Option<Role>, Error> {
+        let iam = &self.clients.iam;
+        let what = format!("role `{name}`");
+        let reading = || Error::observing(what.clone());
+        let Some(role) = optional(iam.get_role(name).await).map_err(reading())? else {
+            return Ok(None);
+        };
+        let attached = iam.list_attached_role_policies(name).await.map_err(reading())?;
+        let trust = parse(&what, &role.trust)?;
+        let attached = attached.into_iter().map(|policy| policy.arn.to_string()).collect();
+        Ok(Some(Role { role, trust, attached }))
     }
 
     /// The desired policies, and every other customer-managed policy attached to our roles.
@@ -228,11 +241,22 @@ impl Reader<'_> {
         Ok(role.map_err(Error::observing(format!("role `{SPOT_ROLE}`")))?.is_some())
     }
 
-    async fn access_entry(&self) -> Result<Option<eks::AccessEntry>, Error> {
-        let Some(wanted) = &self.desired.access_entry else { return Ok(None) };
-        let principal = Arn::from(wanted.principal.as_str());
-        let entry = self.clients.eks.describe_access_entry(&self.settings.cluster, &principal).await;
-        optional(entry).map_err(Error::observing(format!("access entry of `{principal}`")))
+    async fn access_entries(&self) -> Result<BTreeMap<String, eks::AccessEntry>, Error> {
+        let mut found = BTreeMap::new();
+        for wanted in &self.desired.access_entries {
+            let principal = Arn::from(wanted.principal.as_str());
+            let entry = self.clients.eks.describe_access_entry(&self.settings.cluster, &principal).await;
+            let entry =
+                optional(entry).map_err(Error::observing(format!("access entry of `{principal}`")))?;
+            found.extend(entry.map(|entry| (wanted.principal.clone(), entry)));
+        }
+        Ok(found)
+    }
+
+    async fn oidc_provider(&self) -> Result<Option<iam::OidcProvider>, Error> {
+        let Some(arn) = self.settings.oidc_provider_arn() else { return Ok(None) };
+        let provider = self.clients.iam.get_open_id_connect_provider(&Arn::from(arn.as_str())).await;
+        optional(provider).map_err(Error::observing(format!("identity provider `{arn}`")))
     }
 
     async fn pod_identity(&self) -> Result<Option<eks::PodIdentityAssociation>, Error> {

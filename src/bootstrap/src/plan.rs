@@ -4,9 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_aws_client::Tags;
 
-use crate::desired::{DISCOVERY_TAG, Desired, ManagedPolicy, OWNER_TAG, Queue, RULE_TARGET_ID, Role, Rule};
+use crate::desired::{
+    AccessEntry, DISCOVERY_TAG, Desired, ManagedPolicy, OWNER_TAG, Queue, RULE_TARGET_ID, Role, Rule,
+};
 use crate::observe::{self, Observed, is_ours};
-use crate::settings::Settings;
+use crate::policy::node;
+use crate::policy::trust::STS_AUDIENCE;
+use crate::settings::{Identity, Settings};
 use crate::step::Step;
 
 /// AWS keeps this many versions of a managed policy.
@@ -40,12 +44,16 @@ pub fn plan(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan
     for role in &desired.roles {
         planner.role(role);
     }
+    planner.existing_node_role();
+    planner.oidc_provider();
     planner.instance_profile();
     planner.queue();
     for rule in &desired.rules {
         planner.rule(rule);
     }
-    planner.access_entry();
+    for entry in &desired.access_entries {
+        planner.access_entry(entry);
+    }
     planner.pod_identity();
     planner.discovery();
     planner.plan
@@ -107,7 +115,7 @@ impl Planner<'_> {
         };
         let named = self.settings.node_role_name.as_deref() == Some(wanted.name.as_str());
         if named && !is_ours(&existing.role.tags, &self.settings.cluster) {
-            return self.existing_node_role(wanted, existing);
+            return self.foreign_node_role(existing);
         }
         let how = "choose another name, or tag it to hand it over";
         if !self.owned(&format!("role `{}`", wanted.name), &existing.role.tags, how) {
@@ -118,24 +126,54 @@ impl Planner<'_> {
         }
         let boundary = existing.role.permissions_boundary.as_ref().map(ToString::to_string);
         if boundary != wanted.boundary {
-            self.plan.conflicts.push(format!(
-                "role `{}` has the permissions boundary {}, wanted is {}: change it with `aws iam \
-                 put-role-permissions-boundary` or `delete-role-permissions-boundary`",
-                wanted.name,
-                boundary.as_deref().unwrap_or("none"),
-                wanted.boundary.as_deref().unwrap_or("none"),
-            ));
+            self.step(Step::SetBoundary { role: wanted.name.clone(), boundary: wanted.boundary.clone() });
         }
         self.attachments(wanted, existing);
     }
 
-    /// A node role the operator named and made: used as it is, never changed.
-    fn existing_node_role(&mut self, wanted: &Role, existing: &observe::Role) {
-        for policy in wanted.attached.iter().filter(|policy| !existing.attached.contains(policy)) {
+    /// The node role the operator named by ARN: it has to be there, and is never changed.
+    fn existing_node_role(&mut self) {
+        let Some(arn) = &self.settings.existing_node_role else { return };
+        match &self.observed.existing_node_role {
+            Some(existing) if existing.role.arn.as_str() == arn => self.foreign_node_role(existing),
+            Some(existing) => self.plan.conflicts.push(format!(
+                "role `{}` is {}, not {arn}: pass its ARN as it is with --node-role-arn",
+                existing.role.name, existing.role.arn
+            )),
+            None => self.plan.conflicts.push(format!(
+                "role {arn} does not exist: create it, or leave --node-role-arn out to have one made"
+            )),
+        }
+    }
+
+    /// A node role the operator made: used as it is.
+    fn foreign_node_role(&mut self, existing: &observe::Role) {
+        let needed = node::managed_policies(self.settings);
+        for policy in needed.iter().filter(|policy| !existing.attached.contains(policy)) {
             self.plan.notes.push(format!(
                 "role `{}` is yours and is left alone, but nodes usually need {policy} attached to it",
-                wanted.name
+                existing.role.name
             ));
+        }
+    }
+
+    /// Service accounts can assume the role only through a provider that IAM knows; making one is left to
+    /// whoever owns the cluster, because every other service account of the cluster depends on it too.
+    fn oidc_provider(&mut self) {
+        let Identity::Irsa { issuer } = &self.settings.identity else { return };
+        match &self.observed.oidc_provider {
+            None => self.plan.conflicts.push(format!(
+                "IAM knows no identity provider for the cluster's issuer {issuer}: make it with `aws iam \
+                 create-open-id-connect-provider --url https://{issuer} --client-id-list {STS_AUDIENCE}`, or use \
+                 --identity pod-identity"
+            )),
+            Some(provider) if !provider.client_ids.iter().any(|client| client == STS_AUDIENCE) => {
+                self.plan.conflicts.push(format!(
+                    "the identity provider of {issuer} does not take the audience {STS_AUDIENCE}: add it with \
+                     `aws iam add-client-id-to-open-id-connect-provider`"
+                ));
+            }
+            Some(_) => {}
         }
     }
 
@@ -179,6 +217,12 @@ impl Planner<'_> {
 
     fn queue(&mut self) {
         let wanted = &self.desired.queue;
+        if let Some(key) = &self.settings.queue_kms_key {
+            self.plan.notes.push(format!(
+                "the policy of {key} must let the service events.amazonaws.com use kms:Decrypt and \
+                 kms:GenerateDataKey, or no message reaches the queue"
+            ));
+        }
         let Some(existing) = &self.observed.queue else {
             return self.step(Step::CreateQueue(wanted.clone()));
         };
@@ -212,16 +256,26 @@ impl Planner<'_> {
         }
     }
 
-    fn access_entry(&mut self) {
-        let Some(wanted) = &self.desired.access_entry else { return };
+    fn access_entry(&mut self, wanted: &AccessEntry) {
         if self.observed.cluster.authentication_mode.as_deref().is_none_or(|mode| mode == "CONFIG_MAP") {
             self.plan.conflicts.push(format!(
                 "cluster `{}` does not take access entries: switch its authentication mode to API_AND_CONFIG_MAP, \
                  or pass --no-access-entry and map {} in the aws-auth ConfigMap",
                 self.settings.cluster, wanted.principal
             ));
-        } else if self.observed.access_entry.is_none() {
-            self.step(Step::CreateAccessEntry(wanted.clone()));
+            return;
+        }
+        let Some(existing) = self.observed.access_entries.get(&wanted.principal) else {
+            return self.step(Step::CreateAccessEntry(wanted.clone()));
+        };
+        // An entry of the right type lets the nodes join, whoever made it.
+        if existing.kind == wanted.kind {
+            return;
+        }
+        let what = format!("access entry of `{}` (type {})", wanted.principal, existing.kind);
+        let how = format!("nodes need type {}, delete it, or tag it to hand it over", wanted.kind);
+        if self.owned(&what, &existing.tags, &how) {
+            self.step(Step::ReplaceAccessEntry(wanted.clone()));
         }
     }
 

@@ -1,10 +1,16 @@
 //! What the operator decides: the cluster, where it lives, names and options. Validated once, at the edge.
 
+mod validate;
+
 use std::collections::BTreeMap;
 
 use karpenter_aws_client::Partition;
 
-use crate::names::{QUEUE_NAME_MAX, ROLE_NAME_MAX, bounded};
+pub use self::validate::Invalid;
+use crate::names::{POLICY_NAME_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX, RULE_NAME_MAX, bounded};
+
+/// What the longest rule name adds to the prefix all of a cluster's rules share.
+const LONGEST_RULE_SUFFIX: usize = "-InstanceStateChange".len();
 
 /// Everything the desired prerequisites are computed from. Build with [`Settings::new`] and set the optional
 /// fields, then call [`Settings::validate`].
@@ -16,8 +22,10 @@ pub struct Settings {
     pub region: String,
     /// Twelve-digit account id.
     pub account: String,
-    /// The partition the account lives in.
-    pub partition: Partition,
+    /// Second field of every ARN: `aws`, `aws-cn`, ...
+    pub partition: String,
+    /// DNS suffix of the partition: `amazonaws.com`, `amazonaws.com.cn`, ...
+    pub dns_suffix: String,
     /// IAM path of roles, policies and profile; begins and ends with `/`.
     pub iam_path: String,
     /// ARN of the permissions boundary put on both roles.
@@ -32,16 +40,26 @@ pub struct Settings {
     pub service_account: String,
     /// Overrides the name of the node role. The role is created under this name when it does not exist.
     pub node_role_name: Option<String>,
+    /// ARN of a node role somebody else looks after; none is made then.
+    pub existing_node_role: Option<String>,
+    /// Whether a second node role is made for Windows nodes: the access entry of Linux nodes does not serve them.
+    pub windows: bool,
+    /// Overrides the name of the node role for Windows.
+    pub windows_node_role_name: Option<String>,
+    /// Overrides the name of the static instance profile.
+    pub instance_profile_name: Option<String>,
     /// Overrides the name of the controller role.
     pub controller_role_name: Option<String>,
     /// Overrides the name of the interruption queue.
     pub queue_name: Option<String>,
+    /// Overrides what the names of the rules begin with.
+    pub rule_prefix: Option<String>,
     /// ARN of a customer-managed key that encrypts the queue; `None` uses SQS-managed encryption.
     pub queue_kms_key: Option<String>,
     /// ARNs of further managed policies for the node role.
     pub extra_node_policies: Vec<String>,
-    /// ARNs of further roles that EC2NodeClasses name in `spec.role`.
-    pub extra_pass_roles: Vec<String>,
+    /// Further roles, made by somebody else, that EC2NodeClasses name in `spec.role`.
+    pub extra_node_roles: Vec<ExtraNodeRole>,
     /// ARNs of private SSM parameters that `amiSelectorTerms` name.
     pub extra_ssm_parameters: Vec<String>,
     /// Whether the controller reads the zonal-shift status of the cluster.
@@ -68,16 +86,32 @@ pub enum Identity {
     None,
 }
 
-/// A setting that cannot be used, with what is allowed.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is `{value}`: {allowed}")]
-pub struct Invalid {
-    /// The field, spelled like the command-line flag without dashes in front.
-    pub field: &'static str,
-    /// What was given.
-    pub value: String,
-    /// What would be accepted.
-    pub allowed: &'static str,
+/// A role of one or some EC2NodeClasses, besides the node role.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExtraNodeRole {
+    /// Its ARN, path included.
+    pub arn: String,
+    /// What runs on the nodes that have it.
+    pub platform: Platform,
+}
+
+/// The operating system of nodes, which decides the type of their access entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Platform {
+    /// Any Linux, Bottlerocket included.
+    Linux,
+    /// Windows: its nodes belong to one more group than those of Linux.
+    Windows,
+}
+
+impl Platform {
+    /// The type of access entry as EKS spells it.
+    pub fn entry_type(self) -> &'static str {
+        match self {
+            Self::Linux => "EC2_LINUX",
+            Self::Windows => "EC2_WINDOWS",
+        }
+    }
 }
 
 impl Settings {
@@ -87,7 +121,8 @@ impl Settings {
             cluster: cluster.to_owned(),
             region: region.to_owned(),
             account: account.to_owned(),
-            partition,
+            partition: partition.arn_prefix().to_owned(),
+            dns_suffix: partition.dns_suffix().to_owned(),
             iam_path: "/".to_owned(),
             permissions_boundary: None,
             tags: BTreeMap::new(),
@@ -95,77 +130,22 @@ impl Settings {
             namespace: "kube-system".to_owned(),
             service_account: "karpenter".to_owned(),
             node_role_name: None,
+            existing_node_role: None,
+            windows: false,
+            windows_node_role_name: None,
+            instance_profile_name: None,
             controller_role_name: None,
             queue_name: None,
+            rule_prefix: None,
             queue_kms_key: None,
             extra_node_policies: Vec::new(),
-            extra_pass_roles: Vec::new(),
+            extra_node_roles: Vec::new(),
             extra_ssm_parameters: Vec::new(),
             zonal_shift: false,
             access_entry: true,
             subnets: Vec::new(),
             security_group: None,
         }
-    }
-
-    /// Every setting that cannot be used; empty when all is well.
-    pub fn validate(&self) -> Vec<Invalid> {
-        let mut wrong = Vec::new();
-        let mut check = |ok: bool, field, value: &str, allowed| {
-            if !ok {
-                wrong.push(Invalid { field, value: value.to_owned(), allowed });
-            }
-        };
-        check(
-            is_cluster_name(&self.cluster),
-            "cluster-name",
-            &self.cluster,
-            "expected 1 to 100 letters, digits, dashes and underscores, beginning with a letter or digit",
-        );
-        check(!self.region.is_empty(), "region", &self.region, "expected a region such as `eu-west-1`");
-        check(
-            self.account.len() == 12 && self.account.bytes().all(|byte| byte.is_ascii_digit()),
-            "account",
-            &self.account,
-            "expected twelve digits",
-        );
-        check(
-            is_iam_path(&self.iam_path),
-            "iam-path",
-            &self.iam_path,
-            "expected a path that begins and ends with `/`, at most 512 characters",
-        );
-        for (field, arn) in
-            [("permissions-boundary", &self.permissions_boundary), ("queue-kms-key", &self.queue_kms_key)]
-        {
-            if let Some(arn) = arn {
-                check(arn.starts_with("arn:"), field, arn, "expected an ARN");
-            }
-        }
-        for (field, arns) in [
-            ("extra-node-policy", &self.extra_node_policies),
-            ("extra-pass-role", &self.extra_pass_roles),
-            ("extra-ssm-parameter", &self.extra_ssm_parameters),
-        ] {
-            for arn in arns {
-                check(arn.starts_with("arn:"), field, arn, "expected an ARN");
-            }
-        }
-        for (field, name, max) in [
-            ("node-role-name", &self.node_role_name, ROLE_NAME_MAX),
-            ("controller-role-name", &self.controller_role_name, ROLE_NAME_MAX),
-            ("queue-name", &self.queue_name, QUEUE_NAME_MAX),
-        ] {
-            if let Some(name) = name {
-                check(
-                    !name.is_empty() && name.len() <= max && !name.contains('/'),
-                    field,
-                    name,
-                    "expected a bare name within the limit of AWS (64 characters for roles, 80 for queues)",
-                );
-            }
-        }
-        wrong
     }
 
     /// `kubernetes.io/cluster/<name>`: the tag key that marks what belongs to the cluster.
@@ -175,8 +155,17 @@ impl Settings {
 
     /// The name of the node role, without path.
     pub fn node_role(&self) -> String {
+        if let Some(arn) = &self.existing_node_role {
+            return arn.rsplit('/').next().unwrap_or(arn).to_owned();
+        }
         let computed = || bounded("KarpenterNodeRole-", &self.cluster, "", ROLE_NAME_MAX);
         self.node_role_name.clone().unwrap_or_else(computed)
+    }
+
+    /// The name of the node role for Windows, without path.
+    pub fn windows_node_role(&self) -> String {
+        let computed = || bounded("KarpenterWindowsNodeRole-", &self.cluster, "", ROLE_NAME_MAX);
+        self.windows_node_role_name.clone().unwrap_or_else(computed)
     }
 
     /// The name of the controller role, without path.
@@ -190,14 +179,40 @@ impl Settings {
         self.queue_name.clone().unwrap_or_else(|| bounded("", &self.cluster, "", QUEUE_NAME_MAX))
     }
 
+    /// What the names of the cluster's rules begin with.
+    pub fn rule_prefix(&self) -> String {
+        let computed = || bounded("Karpenter-", &self.cluster, "", RULE_NAME_MAX - LONGEST_RULE_SUFFIX);
+        self.rule_prefix.clone().unwrap_or_else(computed)
+    }
+
+    /// The name of the static instance profile, without path.
+    pub fn instance_profile(&self) -> String {
+        let computed = || bounded("KarpenterNodeInstanceProfile-", &self.cluster, "", POLICY_NAME_MAX);
+        self.instance_profile_name.clone().unwrap_or_else(computed)
+    }
+
     /// An IAM ARN in this account, `resource` being what stands after the last colon.
     pub fn iam_arn(&self, resource: &str) -> String {
-        format!("arn:{}:iam::{}:{resource}", self.partition.arn_prefix(), self.account)
+        format!("arn:{}:iam::{}:{resource}", self.partition, self.account)
     }
 
     /// The ARN of the node role, path included.
     pub fn node_role_arn(&self) -> String {
-        self.iam_arn(&format!("role{}{}", self.iam_path, self.node_role()))
+        let computed = || self.iam_arn(&format!("role{}{}", self.iam_path, self.node_role()));
+        self.existing_node_role.clone().unwrap_or_else(computed)
+    }
+
+    /// The ARN of the node role for Windows, path included.
+    pub fn windows_node_role_arn(&self) -> String {
+        self.iam_arn(&format!("role{}{}", self.iam_path, self.windows_node_role()))
+    }
+
+    /// The ARN of the identity provider that IRSA needs; `None` without IRSA.
+    pub fn oidc_provider_arn(&self) -> Option<String> {
+        match &self.identity {
+            Identity::Irsa { issuer } => Some(self.iam_arn(&format!("oidc-provider/{issuer}"))),
+            Identity::PodIdentity | Identity::None => None,
+        }
     }
 
     /// The ARN of the controller role, path included.
@@ -207,38 +222,18 @@ impl Settings {
 
     /// The ARN of the interruption queue.
     pub fn queue_arn(&self) -> String {
-        format!("arn:{}:sqs:{}:{}:{}", self.partition.arn_prefix(), self.region, self.account, self.queue())
+        format!("arn:{}:sqs:{}:{}:{}", self.partition, self.region, self.account, self.queue())
     }
 
     /// The ARN of the EKS cluster.
     pub fn cluster_arn(&self) -> String {
-        format!(
-            "arn:{}:eks:{}:{}:cluster/{}",
-            self.partition.arn_prefix(),
-            self.region,
-            self.account,
-            self.cluster
-        )
+        format!("arn:{}:eks:{}:{}:cluster/{}", self.partition, self.region, self.account, self.cluster)
     }
 
     /// The ARN of a rule on the default event bus.
     pub fn rule_arn(&self, rule: &str) -> String {
-        format!("arn:{}:events:{}:{}:rule/{rule}", self.partition.arn_prefix(), self.region, self.account)
+        format!("arn:{}:events:{}:{}:rule/{rule}", self.partition, self.region, self.account)
     }
-}
-
-/// EKS: 100 characters, `^[0-9A-Za-z][A-Za-z0-9\-_]*$`.
-fn is_cluster_name(name: &str) -> bool {
-    (1..=100).contains(&name.len())
-        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-}
-
-fn is_iam_path(path: &str) -> bool {
-    path.starts_with('/')
-        && path.ends_with('/')
-        && path.len() <= 512
-        && path.bytes().all(|byte| (0x21..=0x7e).contains(&byte))
 }
 
 #[cfg(test)]
@@ -254,34 +249,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn defaults_are_valid_for_every_legal_cluster_name() {
-        for cluster in ["p", "prod", "Prod_1-a", &"c".repeat(100)] {
-            assert_eq!(settings_for_cluster(cluster).validate(), [], "{cluster}");
-        }
-    }
-
-    #[test]
-    fn each_bad_value_is_named_with_what_is_allowed() {
-        let cases: [(&str, fn(&mut Settings)); 9] = [
-            ("cluster-name", |s| s.cluster = String::new()),
-            ("cluster-name", |s| s.cluster = "c".repeat(101)),
-            ("cluster-name", |s| s.cluster = "-prod".to_owned()),
-            ("account", |s| s.account = "12345678901x".to_owned()),
-            ("iam-path", |s| s.iam_path = "platform".to_owned()),
-            ("permissions-boundary", |s| s.permissions_boundary = Some("boundary".to_owned())),
-            ("queue-kms-key", |s| s.queue_kms_key = Some("alias/k".to_owned())),
-            ("extra-pass-role", |s| s.extra_pass_roles = vec!["role".to_owned()]),
-            ("node-role-name", |s| s.node_role_name = Some("path/role".to_owned())),
-        ];
-        for (field, break_it) in cases {
-            let mut settings = settings();
-            break_it(&mut settings);
-            let wrong = settings.validate();
-            assert_eq!(wrong.iter().map(|w| w.field).collect::<Vec<_>>(), [field]);
-        }
-    }
-
-    #[test]
     fn a_path_stands_in_arns_but_not_in_names() {
         let mut settings = settings();
         settings.iam_path = "/platform/karpenter/".to_owned();
@@ -290,5 +257,13 @@ pub(crate) mod tests {
             "arn:aws:iam::123456789012:role/platform/karpenter/KarpenterNodeRole-prod"
         );
         assert_eq!(settings.node_role(), "KarpenterNodeRole-prod");
+    }
+
+    #[test]
+    fn an_existing_node_role_keeps_its_own_path() {
+        let mut settings = settings();
+        settings.existing_node_role = Some("arn:aws:iam::123456789012:role/team/nodes".to_owned());
+        assert_eq!(settings.node_role(), "nodes");
+        assert_eq!(settings.node_role_arn(), "arn:aws:iam::123456789012:role/team/nodes");
     }
 }

@@ -33,6 +33,13 @@ pub enum Step {
         /// Its new trust document.
         trust: Document,
     },
+    /// Put a permissions boundary on a role, or take it off.
+    SetBoundary {
+        /// The role's name.
+        role: String,
+        /// ARN of the wanted boundary.
+        boundary: Option<String>,
+    },
     /// Attach a managed policy to a role.
     AttachPolicy {
         /// The role's name.
@@ -116,8 +123,10 @@ pub enum Step {
         /// Ids of its targets.
         targets: Vec<String>,
     },
-    /// Let the node role join the cluster.
+    /// Let a role of nodes join the cluster.
     CreateAccessEntry(AccessEntry),
+    /// Delete an access entry of the wrong type and make the right one: EKS never changes a type.
+    ReplaceAccessEntry(AccessEntry),
     /// Delete the node role's access entry.
     DeleteAccessEntry {
         /// ARN of the node role.
@@ -204,6 +213,10 @@ impl Step {
             ),
             Step::CreateRole(role) => line(Create, "role", &role.name, String::new()),
             Step::UpdateTrust { role, .. } => line(Change, "role", role, "trust policy".to_owned()),
+            Step::SetBoundary { role, boundary } => {
+                let wanted = boundary.as_deref().unwrap_or("none");
+                line(Change, "role", role, format!("permissions boundary {wanted}"))
+            }
             Step::AttachPolicy { role, policy } => {
                 line(Change, "role", role, format!("attach {}", last(policy)))
             }
@@ -240,6 +253,9 @@ impl Step {
             Step::DeleteRule { rule, .. } => line(Delete, "rule", rule, String::new()),
             Step::CreateAccessEntry(entry) => {
                 line(Create, "access entry", &entry.principal, entry.kind.to_owned())
+            }
+            Step::ReplaceAccessEntry(entry) => {
+                line(Change, "access entry", &entry.principal, format!("type {}", entry.kind))
             }
             Step::DeleteAccessEntry { principal } => line(Delete, "access entry", principal, String::new()),
             Step::CreatePodIdentity(identity) => line(

@@ -16,7 +16,8 @@ use crate::ec2::{
     SecurityGroup, Subnet,
 };
 use crate::eks::Cluster;
-use crate::id::{InstanceId, InstanceType, SubnetId, Zone};
+use crate::iam::OidcProvider;
+use crate::id::{Arn, InstanceId, InstanceType, SubnetId, Zone};
 use crate::{Result, Secret};
 
 /// Offerings by what they have in common; `None` is any.
@@ -110,6 +111,11 @@ impl Account {
 
 /// What else exists in the account.
 impl Account {
+    /// Adds, or replaces, an identity provider that roles may trust.
+    pub fn put_oidc_provider(&self, arn: Arn, provider: OidcProvider) {
+        self.truth(|state, _| state.directory.providers.insert(arn, provider));
+    }
+
     /// Adds, or replaces, a subnet.
     pub fn put_subnet(&self, subnet: Subnet) {
         self.truth(|state, _| state.compute.network.subnets.insert(subnet.id.clone(), subnet));

@@ -14,8 +14,8 @@ use self::roles::RoleEntry;
 use super::options::Options;
 use super::{Account, policy};
 use crate::iam::{
-    AttachedPolicy, Iam, InstanceProfile, InstanceProfileSpec, Policy, PolicySpec, PolicyVersion, Role,
-    RoleSpec,
+    AttachedPolicy, Iam, InstanceProfile, InstanceProfileSpec, OidcProvider, Policy, PolicySpec,
+    PolicyVersion, Role, RoleSpec,
 };
 use crate::id::Arn;
 use crate::{Error, Partition, Result, Tags};
@@ -42,6 +42,8 @@ pub(super) struct Directory {
     pub(super) roles: BTreeMap<String, RoleEntry>,
     pub(super) policies: BTreeMap<Arn, PolicyEntry>,
     pub(super) profiles: BTreeMap<String, InstanceProfile>,
+    /// Identity providers by ARN.
+    pub(super) providers: BTreeMap<Arn, OidcProvider>,
 }
 
 impl Directory {
@@ -52,6 +54,7 @@ impl Directory {
             roles: BTreeMap::new(),
             policies: BTreeMap::new(),
             profiles: BTreeMap::new(),
+            providers: BTreeMap::new(),
         };
         for (path, name) in AWS_MANAGED {
             let arn = Arn::from(format!("arn:{}:iam::aws:policy{path}{name}", partition.arn_prefix()));
@@ -129,6 +132,20 @@ impl Iam for Account {
     async fn update_assume_role_policy(&self, role: &str, document: &str) -> Result<()> {
         self.call("UpdateAssumeRolePolicy", role, |state, _| state.directory.update_trust(role, document))
             .await
+    }
+
+    async fn put_role_permissions_boundary(&self, role: &str, boundary: &Arn) -> Result<()> {
+        self.call("PutRolePermissionsBoundary", role, |state, _| {
+            state.directory.set_boundary("PutRolePermissionsBoundary", role, Some(boundary.clone()))
+        })
+        .await
+    }
+
+    async fn delete_role_permissions_boundary(&self, role: &str) -> Result<()> {
+        self.call("DeleteRolePermissionsBoundary", role, |state, _| {
+            state.directory.set_boundary("DeleteRolePermissionsBoundary", role, None)
+        })
+        .await
     }
 
     async fn delete_role(&self, role: &str) -> Result<()> {
@@ -281,5 +298,15 @@ impl Iam for Account {
 
     async fn delete_instance_profile(&self, profile: &str) -> Result<()> {
         self.call("DeleteInstanceProfile", profile, |state, _| state.directory.delete_profile(profile)).await
+    }
+
+    async fn get_open_id_connect_provider(&self, provider: &Arn) -> Result<OidcProvider> {
+        self.call("GetOpenIDConnectProvider", provider.as_str(), |state, _| {
+            state.directory.providers.get(provider).cloned().ok_or_else(|| {
+                let text = format!("OpenIDConnect Provider not found for arn {provider}");
+                Error::answered("GetOpenIDConnectProvider", provider.as_str(), "NoSuchEntity", text)
+            })
+        })
+        .await
     }
 }

@@ -10,8 +10,8 @@ use self::documents::decode;
 use super::call::{Call, each_page};
 use super::convert::{count, instant};
 use crate::iam::{
-    AttachedPolicy, Iam, InstanceProfile, InstanceProfileSpec, Policy, PolicySpec, PolicyVersion, Role,
-    RoleSpec,
+    AttachedPolicy, Iam, InstanceProfile, InstanceProfileSpec, OidcProvider, Policy, PolicySpec,
+    PolicyVersion, Role, RoleSpec,
 };
 use crate::id::Arn;
 use crate::{Result, Tags};
@@ -66,6 +66,17 @@ impl Iam for Client {
     async fn update_assume_role_policy(&self, role: &str, document: &str) -> Result<()> {
         let request = self.0.update_assume_role_policy().role_name(role).policy_document(document);
         done!(Call::new("UpdateAssumeRolePolicy", role), request)
+    }
+
+    async fn put_role_permissions_boundary(&self, role: &str, boundary: &Arn) -> Result<()> {
+        let request =
+            self.0.put_role_permissions_boundary().role_name(role).permissions_boundary(boundary.as_str());
+        done!(Call::new("PutRolePermissionsBoundary", role), request)
+    }
+
+    async fn delete_role_permissions_boundary(&self, role: &str) -> Result<()> {
+        let request = self.0.delete_role_permissions_boundary().role_name(role);
+        done!(Call::new("DeleteRolePermissionsBoundary", role), request)
     }
 
     async fn delete_role(&self, role: &str) -> Result<()> {
@@ -252,6 +263,16 @@ impl Iam for Client {
     async fn delete_instance_profile(&self, profile: &str) -> Result<()> {
         let request = self.0.delete_instance_profile().instance_profile_name(profile);
         done!(Call::new("DeleteInstanceProfile", profile), request)
+    }
+
+    async fn get_open_id_connect_provider(&self, provider: &Arn) -> Result<OidcProvider> {
+        let call = Call::new("GetOpenIDConnectProvider", provider.as_str());
+        let request = self.0.get_open_id_connect_provider();
+        let answer = answer!(call, request.open_id_connect_provider_arn(provider.as_str()));
+        Ok(OidcProvider {
+            url: call.field(answer.url, "Url")?,
+            client_ids: answer.client_id_list.unwrap_or_default(),
+        })
     }
 }
 

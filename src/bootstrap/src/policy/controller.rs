@@ -11,20 +11,27 @@ const NODECLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
 const REGION: &str = "topology.kubernetes.io/region";
 const EKS_CLUSTER: &str = "eks:eks-cluster-name";
 
-/// Every statement of the controller's policies, in the order they are packed into documents.
-pub fn statements(settings: &Settings) -> Vec<Statement> {
-    let mut all = node_lifecycle(settings);
-    all.extend(iam_integration(settings));
-    all.extend(resource_discovery(settings));
-    all.push(eks_integration(settings));
-    all.push(interruption(settings));
+/// The controller's two policies: what each is called and what it grants.
+///
+/// Two, because one does not hold the longest cluster names, which stand in condition keys, and every further
+/// one uses up the role's quota of ten (spec aws-operations 1.14, P-2 and P-3).
+pub fn policies(settings: &Settings) -> [(&'static str, Vec<Statement>); 2] {
+    let mut integration = iam_integration(settings);
+    integration.extend(resource_discovery(settings));
+    integration.push(eks_integration(settings));
+    integration.push(interruption(settings));
     if settings.zonal_shift {
-        all.push(zonal_shift(settings));
+        integration.push(zonal_shift(settings));
     }
     if let Some(key) = &settings.queue_kms_key {
-        all.push(Statement::allow("AllowQueueKeyUse", &["kms:Decrypt"], vec![key.clone()]));
+        integration.push(queue_key(key));
     }
-    all
+    [("KarpenterNodeLifecycle-", node_lifecycle(settings)), ("KarpenterIntegration-", integration)]
+}
+
+/// Every statement of the controller's policies.
+pub fn statements(settings: &Settings) -> Vec<Statement> {
+    policies(settings).into_iter().flat_map(|(_, statements)| statements).collect()
 }
 
 /// Launching, tagging and terminating instances, always scoped by the cluster's tags.
@@ -105,7 +112,10 @@ fn iam_integration(settings: &Settings) -> Vec<Statement> {
     let cluster = settings.cluster.as_str();
     let region = settings.region.as_str();
     let mut passable = vec![settings.node_role_arn()];
-    passable.extend(settings.extra_pass_roles.iter().cloned());
+    if settings.windows {
+        passable.push(settings.windows_node_role_arn());
+    }
+    passable.extend(settings.extra_node_roles.iter().map(|role| role.arn.clone()));
     let on_existing = |statement: Statement| {
         statement
             .when("StringEquals", &resource_tag(&settings.cluster_tag_key()), ["owned"])
@@ -150,11 +160,8 @@ fn iam_integration(settings: &Settings) -> Vec<Statement> {
 /// Read-only look-ups.
 fn resource_discovery(settings: &Settings) -> Vec<Statement> {
     let everything = || vec!["*".to_owned()];
-    let mut parameters = vec![format!(
-        "arn:{}:ssm:{}::parameter/aws/service/*",
-        settings.partition.arn_prefix(),
-        settings.region
-    )];
+    let mut parameters =
+        vec![format!("arn:{}:ssm:{}::parameter/aws/service/*", settings.partition, settings.region)];
     parameters.extend(settings.extra_ssm_parameters.iter().cloned());
     vec![
         Statement::allow(
@@ -206,7 +213,13 @@ fn interruption(settings: &Settings) -> Statement {
     )
 }
 
-fn zonal_shift(settings: &Settings) -> Statement {
+/// Only when the queue is encrypted with a key of the customer's.
+pub(crate) fn queue_key(key: &str) -> Statement {
+    Statement::allow("AllowQueueKeyUse", &["kms:Decrypt"], vec![key.to_owned()])
+}
+
+/// Only when zonal shift is on.
+pub(crate) fn zonal_shift(settings: &Settings) -> Statement {
     Statement::allow(
         "AllowZonalShiftStatusReadOnly",
         &["arc-zonal-shift:GetManagedResource"],
@@ -244,7 +257,7 @@ fn resource_tag(key: &str) -> String {
 /// because a reservation or a subnet may be shared by another one.
 fn ec2_arn(settings: &Settings, kind: &str) -> String {
     let account = if matches!(kind, "image" | "snapshot") { "" } else { "*" };
-    format!("arn:{}:ec2:{}:{account}:{kind}/*", settings.partition.arn_prefix(), settings.region)
+    format!("arn:{}:ec2:{}:{account}:{kind}/*", settings.partition, settings.region)
 }
 
 #[cfg(test)]
@@ -252,7 +265,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::policy::split::{MANAGED_POLICY_MAX, split};
+    use crate::policy::Document;
+    use crate::policy::split::MANAGED_POLICY_MAX;
     use crate::settings::tests::{settings, settings_for_cluster};
 
     /// Spec aws-operations 1.2, "API calls the controller can make", less the harness-only ones.
@@ -328,18 +342,24 @@ mod tests {
     }
 
     #[test]
-    fn one_policy_holds_a_short_name_and_few_hold_the_longest() {
-        let ordinary = split(statements(&settings()), MANAGED_POLICY_MAX);
-        assert_eq!(ordinary.len(), 1);
-        let longest = split(statements(&settings_for_cluster(&"c".repeat(100))), MANAGED_POLICY_MAX);
-        assert!((2..=4).contains(&longest.len()), "{} policies", longest.len());
-        assert!(longest.iter().all(|document| document.measured_size() <= MANAGED_POLICY_MAX));
+    fn the_two_policies_hold_the_longest_cluster_name_with_every_option() {
+        let mut longest = settings_for_cluster(&"c".repeat(100));
+        longest.region = "ap-southeast-99".to_owned();
+        longest.iam_path = "/platform/karpenter/".to_owned();
+        longest.zonal_shift = true;
+        longest.windows = true;
+        longest.queue_kms_key =
+            Some(format!("arn:aws:kms:{}:123456789012:key/{}", longest.region, "k".repeat(36)));
+        for (name, statements) in policies(&longest) {
+            let size = Document::of(statements).measured_size();
+            assert!(size <= MANAGED_POLICY_MAX, "{name} has {size} characters");
+        }
     }
 
     #[test]
     fn china_passes_the_role_to_both_spellings_of_ec2() {
         let mut china = settings();
-        china.partition = karpenter_aws_client::Partition::China;
+        china.partition = "aws-cn".to_owned();
         let pass = statements(&china).into_iter().find(|s| s.sid == "AllowPassingInstanceRole").unwrap();
         assert_eq!(
             pass.conditions["StringEquals"]["iam:PassedToService"],

@@ -11,7 +11,7 @@ pub fn managed_policies(settings: &Settings) -> Vec<String> {
         "AmazonSSMManagedInstanceCore",
     ]
     .iter()
-    .map(|name| format!("arn:{}:iam::aws:policy/{name}", settings.partition.arn_prefix()))
+    .map(|name| format!("arn:{}:iam::aws:policy/{name}", settings.partition))
     .collect();
     arns.extend(settings.extra_node_policies.iter().cloned());
     arns.sort();

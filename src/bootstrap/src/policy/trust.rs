@@ -3,9 +3,12 @@
 use super::{Document, Statement};
 use crate::settings::{Identity, Settings};
 
+/// Whom the tokens of service accounts are for.
+pub const STS_AUDIENCE: &str = "sts.amazonaws.com";
+
 /// The node role is assumed by EC2.
 pub fn node(settings: &Settings) -> Document {
-    let principal = format!("ec2.{}", settings.partition.dns_suffix());
+    let principal = format!("ec2.{}", settings.dns_suffix);
     Document::of(vec![
         Statement::allow("AllowEC2", &["sts:AssumeRole"], vec![]).for_principal("Service", &[&principal]),
     ])
@@ -28,7 +31,7 @@ pub fn controller(settings: &Settings) -> Option<Document> {
             let provider = settings.iam_arn(&format!("oidc-provider/{issuer}"));
             Statement::allow("AllowServiceAccount", &["sts:AssumeRoleWithWebIdentity"], vec![])
                 .for_principal("Federated", &[&provider])
-                .when("StringEquals", &format!("{issuer}:aud"), ["sts.amazonaws.com"])
+                .when("StringEquals", &format!("{issuer}:aud"), [STS_AUDIENCE])
                 .when("StringEquals", &format!("{issuer}:sub"), [subject])
         }
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use karpenter_aws_client::id::Arn;
+use karpenter_bootstrap::settings::{ExtraNodeRole, Platform};
 use karpenter_bootstrap::show;
 
 use crate::account::{Fixture, lines};
@@ -82,9 +83,13 @@ async fn each_damage_is_shown_and_repaired_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_changed_policy_becomes_a_new_version_and_old_ones_make_room() {
     let mut fixture = Fixture::prepared().await;
-    let arn = Arn::from("arn:aws:iam::123456789012:policy/KarpenterController-demo-1");
+    let arn = Arn::from("arn:aws:iam::123456789012:policy/KarpenterIntegration-demo");
     for index in 0..7 {
-        fixture.settings.extra_pass_roles = vec![format!("arn:aws:iam::123456789012:role/extra-{index}")];
+        fixture.settings.access_entry = false;
+        fixture.settings.extra_node_roles = vec![ExtraNodeRole {
+            arn: format!("arn:aws:iam::123456789012:role/extra-{index}"),
+            platform: Platform::Linux,
+        }];
         fixture.apply().await.unwrap();
         assert!(fixture.plan().await.is_empty());
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::{Args, ValueEnum};
 use karpenter_aws_client::{Partition, eks};
 use karpenter_bootstrap::Settings;
-use karpenter_bootstrap::settings::Identity;
+use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform};
 
 /// The cluster, names and options.
 #[derive(Args, Clone, Debug)]
@@ -50,9 +50,27 @@ pub(crate) struct BootstrapFlags {
     /// ARN of a further managed policy of the node role (repeatable)
     #[arg(long = "extra-node-policy", value_name = "ARN")]
     pub(crate) extra_node_policies: Vec<String>,
+    /// ARN of a node role of your own, to be used instead of making one
+    #[arg(long, value_name = "ARN", conflicts_with = "node_role_name")]
+    pub(crate) node_role_arn: Option<String>,
+    /// Make a second node role, for Windows nodes
+    #[arg(long)]
+    pub(crate) windows: bool,
+    /// Name of the node role for Windows
+    #[arg(long, requires = "windows")]
+    pub(crate) windows_node_role_name: Option<String>,
+    /// Name of the instance profile for clusters without an IAM endpoint
+    #[arg(long)]
+    pub(crate) instance_profile_name: Option<String>,
+    /// What the names of the rules begin with
+    #[arg(long)]
+    pub(crate) rule_prefix: Option<String>,
     /// ARN of a further role that an EC2NodeClass names (repeatable)
-    #[arg(long = "extra-pass-role", value_name = "ARN")]
-    pub(crate) extra_pass_roles: Vec<String>,
+    #[arg(long = "extra-node-role", value_name = "ARN")]
+    pub(crate) extra_node_roles: Vec<String>,
+    /// ARN of a further role that an EC2NodeClass for Windows names (repeatable)
+    #[arg(long = "extra-windows-node-role", value_name = "ARN")]
+    pub(crate) extra_windows_node_roles: Vec<String>,
     /// ARN of a private SSM parameter that an EC2NodeClass names (repeatable)
     #[arg(long = "extra-ssm-parameter", value_name = "ARN")]
     pub(crate) extra_ssm_parameters: Vec<String>,
@@ -117,7 +135,12 @@ impl BootstrapFlags {
         settings.queue_name.clone_from(&self.queue_name);
         settings.queue_kms_key.clone_from(&self.queue_kms_key);
         settings.extra_node_policies.clone_from(&self.extra_node_policies);
-        settings.extra_pass_roles.clone_from(&self.extra_pass_roles);
+        settings.existing_node_role.clone_from(&self.node_role_arn);
+        settings.windows = self.windows;
+        settings.windows_node_role_name.clone_from(&self.windows_node_role_name);
+        settings.instance_profile_name.clone_from(&self.instance_profile_name);
+        settings.rule_prefix.clone_from(&self.rule_prefix);
+        settings.extra_node_roles = self.extra_roles();
         settings.extra_ssm_parameters.clone_from(&self.extra_ssm_parameters);
         settings.subnets.clone_from(&self.subnets);
         settings.security_group.clone_from(&self.security_group);
@@ -129,6 +152,15 @@ impl BootstrapFlags {
             anyhow::bail!("{}", lines.join("\n"));
         }
         Ok(settings)
+    }
+
+    fn extra_roles(&self) -> Vec<ExtraNodeRole> {
+        let of = |arns: &[String], platform| -> Vec<ExtraNodeRole> {
+            arns.iter().map(|arn| ExtraNodeRole { arn: arn.clone(), platform }).collect()
+        };
+        let mut roles = of(&self.extra_node_roles, Platform::Linux);
+        roles.extend(of(&self.extra_windows_node_roles, Platform::Windows));
+        roles
     }
 }
 

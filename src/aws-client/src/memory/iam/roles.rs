@@ -79,6 +79,27 @@ impl Directory {
         Ok(())
     }
 
+    /// Sets the boundary, or removes it; removing one that is not there is an error in IAM too.
+    pub(super) fn set_boundary(
+        &mut self,
+        operation: &'static str,
+        name: &str,
+        boundary: Option<Arn>,
+    ) -> Result<()> {
+        if let Some(policy) = boundary.as_ref().filter(|policy| !self.policies.contains_key(*policy)) {
+            let text = format!("Scope ARN: {policy} does not exist or is not attachable.");
+            return Err(Error::answered(operation, name, "NoSuchEntity", text));
+        }
+        let entry = self.role(operation, name)?;
+        check_modifiable(operation, &entry.role)?;
+        if boundary.is_none() && entry.role.permissions_boundary.is_none() {
+            let text = format!("Role with name {name} does not have a permissions boundary.");
+            return Err(Error::answered(operation, name, "NoSuchEntity", text));
+        }
+        entry.role.permissions_boundary = boundary;
+        Ok(())
+    }
+
     pub(super) fn delete_role(&mut self, name: &str) -> Result<()> {
         let conflict = |text: &str| Err(Error::answered("DeleteRole", name, "DeleteConflict", text));
         let in_profile = self.profiles.values().any(|profile| profile.role.as_deref() == Some(name));
