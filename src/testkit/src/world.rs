@@ -1,35 +1,17 @@
 //! Generated worlds for properties and measurements: seeded, so a failure is replayed by its seed.
 
-use std::collections::BTreeSet;
+mod pods;
+
 use std::fmt::Write;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use jiff::{SignedDuration, Timestamp};
-use karpenter_model::affinity::NodeInclusion;
 use karpenter_model::{
-    AffinityTerm, Expression, InstanceType, LabelSelector, NodeTerm, Operator, Pod, Quantity, Snapshot,
-    SpreadConstraint, Toleration, Volume, VolumeClaim, VolumeClaimName, WhenUnsatisfiable, label,
+    Expression, InstanceType, Operator, Quantity, Snapshot, Volume, VolumeClaim, VolumeClaimName, label,
 };
 
 use crate::fixture;
-
-/// What pods of a generated world ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mix {
-    /// CPU and memory only.
-    Generic,
-    /// Half of the pods select zones, architectures or capacity types.
-    Selectors,
-    /// Half of the pods tolerate and select a tainted pool.
-    Taints,
-    /// A third of the pods spread over zones, a sixth over hosts, a tenth keep apart or together.
-    Topology,
-    /// Selectors and taints.
-    Mixed,
-    /// A third of the pods mount a volume of their own, in one zone.
-    Volumes,
-}
+pub use pods::Mix;
 
 /// `count` instance types of several families, sizes and architectures in three zones, spot and on-demand,
 /// about a tenth of the offerings unavailable.
@@ -78,7 +60,8 @@ pub fn pending(pods: usize, types: usize, mix: Mix, seed: u64) -> Snapshot {
     for list in snapshot.instance_types.values_mut() {
         *list = Arc::clone(&types);
     }
-    snapshot.pending = (0..pods).map(|index| Arc::new(pod(index, mix, snapshot.now, &mut rng))).collect();
+    snapshot.pending =
+        (0..pods).map(|index| Arc::new(pods::pod(index, mix, snapshot.now, &mut rng))).collect();
     if mix == Mix::Volumes {
         mount(&mut snapshot, &mut rng);
     }
@@ -151,71 +134,4 @@ pub fn busy(nodes: usize, bound: usize, pods: usize, types: usize, mix: Mix, see
     }
     snapshot.nodes = fixture::snapshot(&lines).nodes;
     snapshot
-}
-
-fn pod(index: usize, mix: Mix, now: Timestamp, rng: &mut Rng) -> Pod {
-    let cpu = ["100m", "250m", "500m", "1", "1500m", "2"][rng.usize(0..6)];
-    let memory = ["100Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi"][rng.usize(0..6)];
-    let key = karpenter_model::PodKey::new("default", &format!("pod-{index:05}"));
-    let created_at = now - SignedDuration::from_secs(rng.i64(0..600));
-    let mut pod = Pod::pending(key, &format!("uid-{index:05}"), created_at);
-    pod.requests.set("cpu", cpu.parse().unwrap_or_default());
-    pod.requests.set("memory", memory.parse().unwrap_or_default());
-    let app = rng.u32(0..40);
-    pod.labels = [("app".into(), format!("app-{app}").into())].into();
-    if matches!(mix, Mix::Selectors | Mix::Mixed) && rng.bool() {
-        select(&mut pod, rng);
-    }
-    if matches!(mix, Mix::Taints | Mix::Mixed) && rng.bool() {
-        pod.tolerations.push(Toleration { key: "team".into(), ..Toleration::everything() });
-        if rng.bool() {
-            pod.node_selector.insert("team".into(), "a".into());
-        }
-    }
-    if mix == Mix::Topology {
-        relate(&mut pod, rng);
-    }
-    pod
-}
-
-/// Rules about pods of the same app.
-fn relate(pod: &mut Pod, rng: &mut Rng) {
-    let selector = Some(LabelSelector::from_labels(&pod.labels));
-    let spread = |key: &str, max_skew| SpreadConstraint {
-        max_skew,
-        topology_key: key.into(),
-        when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
-        selector: selector.clone(),
-        min_domains: None,
-        node_affinity_policy: NodeInclusion::Honor,
-        node_taints_policy: NodeInclusion::Ignore,
-        match_label_keys: Vec::new(),
-    };
-    let term = |key: &str| AffinityTerm {
-        topology_key: key.into(),
-        selector: selector.clone(),
-        namespaces: BTreeSet::new(),
-        namespace_selector: None,
-    };
-    match rng.u8(0..60) {
-        0..20 => pod.spread = vec![spread(label::ZONE, 1)],
-        20..30 => pod.spread = vec![spread(label::HOSTNAME, 5)],
-        30..33 => pod.pod_affinity.required = vec![term(label::ZONE)],
-        33..36 => pod.pod_anti_affinity.required = vec![term(label::HOSTNAME)],
-        _ => {}
-    }
-}
-
-fn select(pod: &mut Pod, rng: &mut Rng) {
-    let mut require = |key, operator, values: &[&str]| {
-        let expressions = vec![Expression::new(key, operator, values)];
-        pod.required_terms = vec![NodeTerm { expressions, match_fields: false }];
-    };
-    match rng.u8(0..5) {
-        0 => require(label::ZONE, Operator::In, &[["a", "b", "c"][rng.usize(0..3)]]),
-        1 => require(label::ARCH, Operator::In, &["amd64"]),
-        2 => require(label::CAPACITY_TYPE, Operator::In, &["on-demand"]),
-        3 => require(label::ZONE, Operator::NotIn, &["a"]),
-        _ => require(label::ARCH, Operator::In, &["arm64"]),
-    }
 }

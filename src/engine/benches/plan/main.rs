@@ -1,0 +1,92 @@
+//! How long a plan takes: `cargo bench -p karpenter-engine` prints the tables of docs/performance.md and whether
+//! each bar holds.
+//!
+//! Not a statistics tool: each case runs a few times, and the median counts. A word after `--` selects the tables
+//! and cases whose names contain it.
+
+#![expect(clippy::print_stdout, reason = "a measurement is printed")]
+
+mod case;
+mod clock;
+mod memory;
+
+use std::time::Duration;
+
+use case::{Bar, Case};
+use clock::Clock;
+use karpenter_model::Snapshot;
+use karpenter_testkit::world::{self, Mix};
+
+const RUNS: usize = 5;
+/// Most MiB a large cluster may need.
+const MEMORY_BAR: u64 = 500;
+
+fn main() {
+    let wanted = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
+    if "memory".contains(&wanted) {
+        memory();
+    }
+    for (table, mut cases) in case::tables() {
+        if !table.contains(&wanted) {
+            cases.retain(|case| case.name.to_lowercase().contains(&wanted.to_lowercase()));
+        }
+        if !cases.is_empty() {
+            measure_all(table, &cases);
+        }
+    }
+}
+
+fn measure_all(table: &str, cases: &[Case]) {
+    println!(
+        "\n{table}\n{:<28} {:>10} {:>10} {:>8} {:>8}  bar",
+        "case", "median", "per pod", "launches", "unplaced"
+    );
+    let mut first = None;
+    for case in cases {
+        let (median, line) = measure(&(case.snapshot)());
+        let base = *first.get_or_insert(median);
+        println!("{:<28} {line}  {}", case.name, verdict(case.bar, median, base));
+    }
+}
+
+/// The median time to plan `snapshot`, and the columns of the table.
+fn measure(snapshot: &Snapshot) -> (Duration, String) {
+    let mut times = Vec::with_capacity(RUNS);
+    let mut counts = (0, 0);
+    for _ in 0..RUNS {
+        let start = Clock::now();
+        let (plan, report) = karpenter_engine::plan(snapshot);
+        times.push(start.elapsed());
+        let unplaced = report.pods.values().filter(|outcome| !outcome.is_placed()).count();
+        counts = (plan.launches.len(), unplaced);
+    }
+    times.sort();
+    let median = times[RUNS / 2];
+    let each = median / u32::try_from(snapshot.pending.len()).unwrap_or(u32::MAX).max(1);
+    (median, format!("{median:>10.1?} {each:>10.1?} {:>8} {:>8}", counts.0, counts.1))
+}
+
+/// Whether `median` stays under `bar`; `base` is the first case of the table.
+fn verdict(bar: Bar, median: Duration, base: Duration) -> String {
+    let (limit, text) = match bar {
+        Bar::None => return String::new(),
+        Bar::Milliseconds(limit) => (Duration::from_millis(limit.into()), format!("{limit} ms")),
+        Bar::Times(factor) => (base * factor, format!("{factor} times the first")),
+    };
+    held(text, median <= limit)
+}
+
+fn held(bar: String, holds: bool) -> String {
+    format!("{bar}: {}", if holds { "holds" } else { "MISSED" })
+}
+
+/// What 100,000 pods on 10,000 machines need, half of the pods waiting.
+fn memory() {
+    let snapshot = world::busy(10_000, 5, 50_000, 1_000, Mix::Mixed, 1);
+    println!("\nmemory\nsnapshot        {:>6} MiB", memory::held());
+    memory::forget_peak();
+    let (plan, _) = karpenter_engine::plan(&snapshot);
+    let peak = memory::peak();
+    let bar = held(format!("{MEMORY_BAR} MiB"), peak <= MEMORY_BAR);
+    println!("peak of a plan  {peak:>6} MiB, {} launches  {bar}", plan.launches.len());
+}
