@@ -11,6 +11,7 @@
 //! Nothing of it is persisted. A process that starts anew takes the taints of commands it does not know back, and
 //! replacements that are on their way become ordinary nodes, which the next decision counts on.
 
+mod leftover;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use jiff::Timestamp;
 use karpenter_model::command::{Candidate, Command};
 use karpenter_model::{ClaimName, Method};
 
+pub use leftover::{Leftover, leftover};
 pub use text::{CommandId, launching, nominated, terminating, text, waiting_for_readiness};
 
 use crate::elapsed::since;
