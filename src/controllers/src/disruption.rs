@@ -6,12 +6,13 @@
 
 mod remove;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_engine::disrupt::{Memory, Standing, decide};
 use karpenter_lifecycle::protection;
-use karpenter_model::{Plan, Removal, RemovalTarget, Snapshot};
+use karpenter_model::{Command, Method, Plan, RemovalTarget, Snapshot};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -49,14 +50,14 @@ struct Planned(BTreeMap<RemovalTarget, Timestamp>);
 
 impl Planned {
     /// Takes note of a plan; returns the removals planned for long enough.
-    fn due(&mut self, removals: Vec<Removal>, now: Timestamp) -> Vec<Removal> {
+    fn due(&mut self, targets: Vec<RemovalTarget>, now: Timestamp) -> Vec<RemovalTarget> {
         let before = std::mem::take(&mut self.0);
         let since = |target: &RemovalTarget| before.get(target).copied().unwrap_or(now);
-        self.0 = removals.iter().map(|removal| (removal.target.clone(), since(&removal.target))).collect();
-        let waited = |removal: &Removal| now.duration_since(self.0[&removal.target]);
-        removals
+        self.0 = targets.iter().map(|target| (target.clone(), since(target))).collect();
+        let waited = |target: &RemovalTarget| now.duration_since(self.0[target]);
+        targets
             .into_iter()
-            .filter(|removal| Duration::try_from(waited(removal)).is_ok_and(|waited| waited >= SECOND_LOOK))
+            .filter(|target| Duration::try_from(waited(target)).is_ok_and(|waited| waited >= SECOND_LOOK))
             .collect()
     }
 }
@@ -66,18 +67,32 @@ async fn pass(context: &Context, planned: &mut Planned) -> Result<Outcome, Error
     let now = context.now();
     let Some(snapshot) = context.view.snapshot(now) else { return Ok(Outcome::Waiting) };
     tell_protected(context, &snapshot);
-    let (removals, _reasons) = karpenter_engine::disrupt::empty(&snapshot);
-    context.metrics.disruption.eligible_nodes.set_count(["empty"], removals.len());
-    let due = planned.due(removals, now);
+    let commands = emptiness(&snapshot);
+    let targets: Vec<RemovalTarget> =
+        commands.iter().flat_map(|command| &command.candidates).map(|gone| gone.target.clone()).collect();
+    context.metrics.disruption.eligible_nodes.set_count(["empty"], targets.len());
+    let due = planned.due(targets, now);
     let cleaned = remove::take_back_leftovers(context, &due).await;
     if due.is_empty() {
         return cleaned.map(|cleaned| if cleaned { Outcome::Applied } else { Outcome::Skipped });
     }
-    let plan = Plan { revision: snapshot.revision, removals: due, ..Plan::default() };
+    let kept = |mut command: Command| {
+        command.candidates.retain(|gone| due.contains(&gone.target));
+        command
+    };
+    let commands = commands.into_iter().map(kept).collect();
+    let plan = Plan { revision: snapshot.revision, commands, ..Plan::default() };
     if !audited(context, &snapshot, &plan) {
         return Ok(Outcome::Skipped);
     }
-    remove::remove(context, &plan.removals).await.and(cleaned).map(|_cleaned| Outcome::Applied)
+    remove::remove(context, &due).await.and(cleaned).map(|_cleaned| Outcome::Applied)
+}
+
+/// What emptiness proposes now.
+fn emptiness(snapshot: &Snapshot) -> Vec<Command> {
+    let standing = Standing { proposed: &[], running: &BTreeSet::new() };
+    let commands = decide(snapshot, &mut Memory::default(), &standing).commands;
+    commands.into_iter().filter(|command| command.method == Method::Emptiness).collect()
 }
 
 /// Tells pods on our nodes what their do-not-disrupt annotation means.
@@ -91,23 +106,22 @@ fn tell_protected(context: &Context, snapshot: &Snapshot) {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_model::{Removal, RemovalReason, RemovalTarget};
+    use karpenter_model::RemovalTarget;
 
     use super::{Planned, Timestamp};
 
-    fn removal(name: &str) -> Removal {
-        let target = RemovalTarget { id: name.into(), claim: name.into(), node: name.into() };
-        Removal { target, reason: RemovalReason::Empty }
+    fn target(name: &str) -> RemovalTarget {
+        RemovalTarget { id: name.into(), claim: name.into(), node: name.into() }
     }
 
     #[test]
     fn a_removal_is_due_only_when_planned_without_interruption_for_fifteen_seconds() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut planned = Planned::default();
-        assert!(planned.due(vec![removal("a")], at(0)).is_empty());
-        assert!(planned.due(vec![removal("a"), removal("b")], at(10)).is_empty());
-        assert_eq!(planned.due(vec![removal("a"), removal("b")], at(20)), [removal("a")]);
-        assert_eq!(planned.due(vec![removal("b")], at(25)), [removal("b")]);
-        assert!(planned.due(vec![removal("a")], at(30)).is_empty(), "interrupted at 25");
+        assert!(planned.due(vec![target("a")], at(0)).is_empty());
+        assert!(planned.due(vec![target("a"), target("b")], at(10)).is_empty());
+        assert_eq!(planned.due(vec![target("a"), target("b")], at(20)), [target("a")]);
+        assert_eq!(planned.due(vec![target("b")], at(25)), [target("b")]);
+        assert!(planned.due(vec![target("a")], at(30)).is_empty(), "interrupted at 25");
     }
 }

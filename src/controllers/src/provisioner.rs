@@ -127,7 +127,6 @@ async fn pass(context: &Context, memory: &Memory) -> Result<Outcome, Error> {
         .expect("invariant: the planner does not panic");
     drop(depth);
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], started.elapsed());
-    let plan = Plan { removals: Vec::new(), ..plan };
     tell::tell(context, &snapshot, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
     if !audited(context, &snapshot, &plan) {

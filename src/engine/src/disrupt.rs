@@ -1,24 +1,51 @@
-//! Which machines may go. One method per file; today only machines nobody needs (spec core-disruption 3.6).
+//! Which machines may go, and what takes their place (spec core-disruption 3). One method per file.
+//!
+//! [`decide`] looks at everything and proposes commands; most of them must be quiet for a while and pass a second
+//! look, [`confirm`], before they start. Nothing here waits, measures time or is random: instants come with the
+//! snapshot, work is bounded by a number of simulations, and [`Memory`] carries from pass to pass what makes the
+//! next one fair and cheap.
+//!
+//! Invariants: a machine is in at most one command; the methods are asked in the order of [`karpenter_model::Method::ALL`], so a
+//! machine that is empty is never drifted away and one that drifted is never consolidated; at no start of a command
+//! are the budgets of a pool exceeded, the commands in [`Standing`] included.
 
 mod budget;
 mod candidate;
+mod confirm;
+mod cost;
 mod cron;
+mod decision;
 mod empty;
+mod memory;
+mod note;
+mod pass;
 mod price;
+mod score;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use karpenter_model::{NodeId, NodeOutcome, Removal, Snapshot};
+use karpenter_model::{Command, NodeId, Snapshot};
 
-/// Empty machines to remove as far as budgets allow, and why each other machine stays.
-pub fn empty(snapshot: &Snapshot) -> (Vec<Removal>, BTreeMap<NodeId, NodeOutcome>) {
-    empty_except(snapshot, &BTreeSet::new())
+pub use budget::BudgetState;
+pub use confirm::{Rejection, RejectionKind, confirm};
+pub use decision::{Decision, MethodStats, Move, Verdict};
+pub use memory::Memory;
+pub use note::{About, Note, NoteKind};
+pub use score::Score;
+
+/// What is under way already, and what the snapshot may not show yet.
+#[derive(Debug, Clone, Copy)]
+pub struct Standing<'a> {
+    /// Commands taken for granted: for [`decide`] those that wait for their second look, for [`confirm`] those
+    /// confirmed a moment ago whose replacements the snapshot does not show yet.
+    pub proposed: &'a [Command],
+    /// Machines in a command that has started.
+    pub running: &'a BTreeSet<NodeId>,
 }
 
-/// The same, for a pass that has just sent pods to the machines in `used`.
-pub(crate) fn empty_except(
-    snapshot: &Snapshot,
-    used: &BTreeSet<NodeId>,
-) -> (Vec<Removal>, BTreeMap<NodeId, NodeOutcome>) {
-    empty::removals(snapshot, used)
+/// Commands for `snapshot`, why every other machine stays, and what to tell about it.
+pub fn decide(snapshot: &Snapshot, memory: &mut Memory, standing: &Standing<'_>) -> Decision {
+    let mut pass = pass::Pass::new(snapshot, memory, standing);
+    empty::propose(&mut pass);
+    pass.finish()
 }

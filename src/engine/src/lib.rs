@@ -15,23 +15,19 @@ pub mod disrupt;
 mod place;
 mod rules;
 
-use std::collections::BTreeSet;
-
 use karpenter_model::{Plan, Report, Snapshot};
 
-/// What to do about `snapshot`, and why.
+/// Where the pods of `snapshot` go, and why.
 ///
 /// Pods that wait for capacity, and those of machines on their way out, get a place on existing, coming or
-/// new machines; empty machines nobody was just sent to are removed as far as budgets allow.
+/// new machines. Which machines go is for [`disrupt::decide`] to say; this plan has no commands.
 pub fn plan(snapshot: &Snapshot) -> (Plan, Report) {
     let placement = place::place(snapshot);
-    let used: BTreeSet<_> = placement.used_nodes.into_iter().collect();
-    let (removals, nodes) = disrupt::empty_except(snapshot, &used);
     let plan = Plan {
         revision: snapshot.revision,
         launches: placement.launches,
         nominations: placement.nominations,
-        removals,
+        commands: Vec::new(),
     };
-    (plan, Report { pods: placement.pods, pools: placement.pools, nodes })
+    (plan, Report { pods: placement.pods, pools: placement.pools, nodes: std::collections::BTreeMap::new() })
 }

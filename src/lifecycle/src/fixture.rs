@@ -96,6 +96,7 @@ pub(crate) fn pool() -> Pool {
         disruption: Disruption::default(),
         hash: "1".to_owned(),
         ready: true,
+        registration_healthy: None,
         deleting: false,
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::command::Command;
 use crate::id::{
     BinId, CapacityType, ClaimName, InstanceTypeName, NodeClassRef, NodeId, NodeName, PodKey, PoolName, Zone,
 };
@@ -25,8 +26,8 @@ pub struct Plan {
     pub launches: Vec<Launch>,
     /// Pods that existing or coming capacity will take.
     pub nominations: Vec<Nomination>,
-    /// Machines to remove.
-    pub removals: Vec<Removal>,
+    /// Machines to remove, and what takes their place. Launches of a command are its own, not among `launches`.
+    pub commands: Vec<Command>,
 }
 
 /// One claim to create.
@@ -95,15 +96,6 @@ pub enum Target {
     Claim(ClaimName),
 }
 
-/// A machine to remove.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Removal {
-    /// Which one.
-    pub target: RemovalTarget,
-    /// Why.
-    pub reason: RemovalReason,
-}
-
 /// The names of a machine to remove.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct RemovalTarget {
@@ -113,11 +105,4 @@ pub struct RemovalTarget {
     pub claim: ClaimName,
     /// Node to taint first.
     pub node: NodeName,
-}
-
-/// Why a machine is removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum RemovalReason {
-    /// Nothing on it would have to move.
-    Empty,
 }

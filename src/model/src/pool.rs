@@ -33,6 +33,8 @@ pub struct Pool {
     pub hash: String,
     /// Ready condition is `True`.
     pub ready: bool,
+    /// `NodeRegistrationHealthy`: whether machines launched lately have registered; `None` when nobody knows yet.
+    pub registration_healthy: Option<bool>,
     /// The object is being deleted.
     pub deleting: bool,
 }
@@ -99,6 +101,11 @@ pub enum DisruptionReason {
     Drifted,
     /// Cheaper without it.
     Underutilized,
+}
+
+impl DisruptionReason {
+    /// All reasons.
+    pub const ALL: [Self; 3] = [Self::Empty, Self::Drifted, Self::Underutilized];
 }
 
 impl fmt::Display for DisruptionReason {

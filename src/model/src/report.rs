@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::command::Method;
 use crate::id::{BinId, ClaimName, NodeId, NodeName, PodKey, PoolName};
-use crate::plan::RemovalReason;
+
 
 /// The reasons behind a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -65,8 +66,8 @@ pub enum PoolOutcome {
 /// What became of a node as far as its removal is concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum NodeOutcome {
-    /// The plan removes it.
-    Removed(RemovalReason),
+    /// A command of this method removes it.
+    Removed(Method),
     /// It stays.
     Kept(Reason),
 }
@@ -174,6 +175,44 @@ reason_codes! {
     Budget: "disruption budget of the pool is used up";
     /// The budget of the pool cannot be evaluated.
     BudgetInvalid: "disruption budget of the pool cannot be evaluated";
+    /// It is part of a command that has started.
+    Disrupting: "node is part of a disruption that has started";
+    /// It is part of a command that waits for its second look.
+    SecondLook: "node will be disrupted unless a second look finds a reason against it";
+    /// Pods on it would be left without a place.
+    CannotReschedule: "pods on the node would have no place to go";
+    /// Its static pool has more machines than replicas.
+    ScaleDownFirst: "pool has more nodes than replicas and scales down first";
+    /// The node limit of its static pool leaves no room for the replacement.
+    NoHeadroom: "node limit of the pool leaves no room for a replacement";
+    /// Its instance type is not one the pool knows.
+    InstanceTypeUnknown: "instance type of the node is not known";
+    /// It does not say which capacity type it is.
+    CapacityTypeUnknown: "node has no capacity type label";
+    /// It does not say in which zone it is.
+    ZoneUnknown: "node has no zone label";
+    /// The pool removes empty machines only.
+    OnlyWhenEmpty: "pool consolidates empty nodes only, and the node is not empty";
+    /// Its pods would need more than one new machine.
+    TooManyReplacements: "pods of the node would need more than one new node";
+    /// Nothing cheaper would do.
+    NotCheaper: "no cheaper node would do";
+    /// Spot machines are not replaced by spot machines.
+    SpotToSpotDisabled: "spot nodes are not replaced by cheaper spot nodes";
+    /// Too few cheaper instance types to replace a spot machine safely.
+    SpotToSpotFlexibility: "too few cheaper instance types to replace a spot node";
+    /// The savings do not outweigh the disruption.
+    Score: "savings do not outweigh the disruption";
+    /// It is worth nothing to move it right now: it was just moved here.
+    AntiFlap: "node took over from another one too recently";
+    /// Too many machines drifted at once after a start.
+    MassDrift: "too many nodes drifted at once, drift waits to be confirmed";
+    /// Replacements of the pool do not come up.
+    HealthGate: "replacements of the pool do not come up";
+    /// Enough commands for one minute.
+    CommandRate: "enough disruptions have been started in the last minute";
+    /// The pass has simulated enough; the next one goes on from here.
+    NextPass: "node has not been looked at yet, the next pass goes on here";
 }
 
 impl Reason {

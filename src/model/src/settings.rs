@@ -1,9 +1,13 @@
 //! Every setting a decision depends on, already parsed (spec core-disruption 5.1).
 
+mod disruption;
+
 use std::time::Duration;
 
 use crate::affinity::WhenUnsatisfiable;
 use crate::id::LabelKey;
+
+pub use disruption::{Brakes, DisruptionSettings, ManyToMany};
 
 /// Whether preferences are tried before they are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -99,6 +103,8 @@ pub struct Settings {
     pub gates: FeatureGates,
     /// Termination grace period of claims whose pool has none.
     pub default_termination_grace_period: Option<Duration>,
+    /// Disruption.
+    pub disruption: DisruptionSettings,
 }
 
 impl Default for Settings {
@@ -113,6 +119,7 @@ impl Default for Settings {
             ignore_dra_requests: true,
             gates: FeatureGates::default(),
             default_termination_grace_period: None,
+            disruption: DisruptionSettings::default(),
         }
     }
 }

@@ -1,8 +1,11 @@
-//! A stable text form of a plan and its report: one line per fact, in a fixed order.
+//! A stable text form of plans, commands and reports: one line per fact, in a fixed order.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use karpenter_model::{Launch, NodeOutcome, Plan, PodOutcome, PoolOutcome, Report, Target, label};
+use karpenter_model::{
+    Command, Launch, NodeId, NodeOutcome, Nomination, Plan, PodOutcome, PoolOutcome, Report, Target, label,
+};
 
 /// Most instance types a launch line lists.
 const SHOWN_TYPES: usize = 6;
@@ -18,15 +21,10 @@ pub fn render(plan: &Plan, report: &Report) -> String {
         launched(launch).into_iter().for_each(&mut line);
     }
     for nomination in &plan.nominations {
-        let target = match &nomination.target {
-            Target::Node(name) => format!("node {name}"),
-            Target::Claim(name) => format!("claim {name}"),
-        };
-        line(format!("nominate {} to {target}", nomination.pod));
+        line(nominated(nomination));
     }
-    for removal in &plan.removals {
-        let target = &removal.target;
-        line(format!("remove {} claim={} why={:?}", target.node, target.claim, removal.reason));
+    for command in &plan.commands {
+        commanded(command).into_iter().for_each(&mut line);
     }
     for (pod, outcome) in &report.pods {
         for fact in pod_outcome(outcome) {
@@ -38,12 +36,48 @@ pub fn render(plan: &Plan, report: &Report) -> String {
             line(format!("pool {pool} skipped: {reason}"));
         }
     }
-    for (node, outcome) in &report.nodes {
-        if let NodeOutcome::Kept(reason) = outcome {
-            line(format!("keep {node}: {reason}"));
-        }
-    }
+    text.push_str(&kept(&report.nodes));
     text
+}
+
+/// The text of `commands` and of what became of each node.
+pub fn disruption(commands: &[Command], nodes: &BTreeMap<NodeId, NodeOutcome>) -> String {
+    let mut text: String = commands.iter().flat_map(commanded).map(|line| format!("{line}\n")).collect();
+    text.push_str(&kept(nodes));
+    text
+}
+
+fn kept(nodes: &BTreeMap<NodeId, NodeOutcome>) -> String {
+    let kept = nodes.iter().filter_map(|(node, outcome)| match outcome {
+        NodeOutcome::Kept(reason) => Some(format!("keep {node}: {reason}\n")),
+        NodeOutcome::Removed(_) => None,
+    });
+    kept.collect()
+}
+
+fn commanded(command: &Command) -> Vec<String> {
+    let nodes: Vec<&str> = command.candidates.iter().map(|gone| gone.target.node.as_str()).collect();
+    let mut lines = vec![format!(
+        "{} {} method={:?} reason={} saves={}",
+        command.decision().as_str(),
+        nodes.join(" "),
+        command.method,
+        command.reason,
+        command.savings
+    )];
+    for nomination in &command.nominations {
+        lines.push(format!("  {}", nominated(nomination)));
+    }
+    lines.extend(command.replacements.iter().flat_map(launched).map(|line| format!("  {line}")));
+    lines
+}
+
+fn nominated(nomination: &Nomination) -> String {
+    let target = match &nomination.target {
+        Target::Node(name) => format!("node {name}"),
+        Target::Claim(name) => format!("claim {name}"),
+    };
+    format!("nominate {} to {target}", nomination.pod)
 }
 
 fn launched(launch: &Launch) -> Vec<String> {

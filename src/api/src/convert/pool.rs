@@ -27,10 +27,15 @@ fn read(object: &NodePool, name: &str, registry: &LabelRegistry) -> Result<Pool,
         None => None,
     };
     let status = object.status.as_ref();
-    let ready = status
-        .into_iter()
-        .flat_map(|status| &status.conditions)
-        .any(|condition| condition.kind == conditions::READY && condition.status == ConditionStatus::True);
+    let condition = |kind: &str| {
+        let conditions = &status?.conditions;
+        conditions.iter().find(|condition| condition.kind == kind).map(|condition| condition.status)
+    };
+    let registration_healthy = match condition(conditions::nodepool::NODE_REGISTRATION_HEALTHY) {
+        Some(ConditionStatus::True) => Some(true),
+        Some(ConditionStatus::False) => Some(false),
+        Some(ConditionStatus::Unknown) | None => None,
+    };
     Ok(Pool {
         name: name.into(),
         uid: object.metadata.uid.as_deref().unwrap_or_default().into(),
@@ -40,7 +45,8 @@ fn read(object: &NodePool, name: &str, registry: &LabelRegistry) -> Result<Pool,
         template: template(&spec.template, registry).map_err(|error| error.below("spec.template"))?,
         disruption: disruption(&spec.disruption).map_err(|error| error.below("spec.disruption"))?,
         hash: object.hash(),
-        ready,
+        ready: condition(conditions::READY) == Some(ConditionStatus::True),
+        registration_healthy,
         deleting: object.metadata.deletion_timestamp.is_some(),
     })
 }

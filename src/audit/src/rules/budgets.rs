@@ -11,8 +11,8 @@ use crate::world::World;
 
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
     let mut removed: BTreeMap<PoolName, u32> = BTreeMap::new();
-    for removal in &plan.removals {
-        let node = world.snapshot.nodes.iter().find(|node| node.id == removal.target.id);
+    for id in plan.commands.iter().flat_map(karpenter_model::Command::nodes) {
+        let node = world.snapshot.nodes.iter().find(|node| node.id == *id);
         if let Some(pool) = node.and_then(|node| node.pool()) {
             *removed.entry(pool).or_default() += 1;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use karpenter_model::{ConditionType, Node, Plan, Removal, label};
+use karpenter_model::{ConditionType, Node, Plan, RemovalTarget, label};
 
 use crate::finding::{Finding, Rule};
 use crate::world::World;
@@ -12,8 +12,8 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     let used: BTreeSet<_> =
         plan.nominations.iter().filter_map(|n| world.node(&n.target)).map(|node| &node.id).collect();
     let mut removed = BTreeSet::new();
-    for removal in &plan.removals {
-        let target = &removal.target;
+    for gone in plan.commands.iter().flat_map(|command| &command.candidates) {
+        let target = &gone.target;
         let mut find = |detail: &str| findings.push(Finding::new(Rule::Removal, &target.id, detail));
         if !removed.insert(&target.id) {
             find("is removed twice");
@@ -23,18 +23,18 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         }
         match world.snapshot.nodes.iter().find(|node| node.id == target.id) {
             None => find("does not exist"),
-            Some(node) => objections(world, node, removal).into_iter().for_each(&mut find),
+            Some(node) => objections(world, node, target).into_iter().for_each(&mut find),
         }
     }
 }
 
 /// Everything that speaks against removing `node` for being empty.
-fn objections(world: &World<'_>, node: &Node, removal: &Removal) -> Vec<&'static str> {
+fn objections(world: &World<'_>, node: &Node, target: &RemovalTarget) -> Vec<&'static str> {
     let now = world.snapshot.now;
     let pool = node.pool().and_then(|pool| world.pool(&pool));
     let claim = node.claim.as_deref();
-    let names = claim.map(|claim| &claim.name) == Some(&removal.target.claim)
-        && node.name.as_ref() == Some(&removal.target.node);
+    let names = claim.map(|claim| &claim.name) == Some(&target.claim)
+        && node.name.as_ref() == Some(&target.node);
     let annotated =
         node.effective_annotations().get(label::DO_NOT_DISRUPT).is_some_and(|value| value == "true");
     let covered = |pod: &karpenter_model::Pod| {

@@ -5,12 +5,14 @@
 
 mod promises;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_audit::{Rule, audit};
+use karpenter_engine::disrupt::{Memory, Standing, decide};
 use karpenter_model::{
-    ClaimName, Launch, Nomination, Plan, PodKey, Price, Removal, RemovalReason, RemovalTarget, Snapshot,
-    Taint, Target, label,
+    ClaimName, Command, Launch, NodeId, Nomination, Plan, PodKey, Price, RemovalTarget, Snapshot, Taint, Target,
+    label,
 };
 
 const WORLD: &str = "
@@ -32,8 +34,16 @@ fn world(more: &str) -> Snapshot {
 
 fn sound() -> (Snapshot, Plan) {
     let snapshot = world("");
-    let (plan, _) = karpenter_engine::plan(&snapshot);
+    let (mut plan, _) = karpenter_engine::plan(&snapshot);
+    plan.commands = commands(&snapshot);
     (snapshot, plan)
+}
+
+/// What disruption proposes when nothing is under way.
+fn commands(snapshot: &Snapshot) -> Vec<Command> {
+    let running = BTreeSet::<NodeId>::new();
+    let standing = Standing { proposed: &[], running: &running };
+    decide(snapshot, &mut Memory::default(), &standing).commands
 }
 
 /// Rules a changed plan breaks.
@@ -74,7 +84,7 @@ fn the_sound_plan_uses_every_part_and_has_no_findings() {
     assert_eq!(plan.launches.len(), 1);
     assert_eq!(plan.launches[0].pods, [key("one")]);
     assert_eq!(plan.nominations, [Nomination { pod: key("two"), target: node("n1") }]);
-    assert_eq!(plan.removals.len(), 1, "n2 is empty");
+    assert_eq!(plan.commands.len(), 1, "n2 is empty");
     assert_eq!(audit(&snapshot, &plan), []);
 }
 
@@ -294,7 +304,7 @@ fn removals_spare_what_may_not_go() {
     assert!(
         broken_world("pod   calm cpu=1m on=n2 do-not-disrupt owner=daemonset\n").contains(&Rule::Removal)
     );
-    assert!(broken(|plan| plan.removals.push(plan.removals[0].clone())).contains(&Rule::Removal));
+    assert!(broken(|plan| plan.commands.push(plan.commands[0].clone())).contains(&Rule::Removal));
 }
 
 #[test]
@@ -310,7 +320,7 @@ fn removals_stay_within_the_budget() {
 fn a_removal_must_name_the_machine_it_means() {
     let (snapshot, mut plan) = sound();
     let wrong = RemovalTarget { id: "n2".into(), claim: "web-n1".into(), node: "n2".into() };
-    plan.removals = vec![Removal { target: wrong, reason: RemovalReason::Empty }];
+    plan.commands[0].candidates[0].target = wrong;
     assert_eq!(rules(&snapshot, &plan), [Rule::Removal]);
 }
 

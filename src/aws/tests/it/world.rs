@@ -194,6 +194,7 @@ pub(crate) fn pool() -> Pool {
         disruption: Disruption::default(),
         hash: String::new(),
         ready: true,
+        registration_healthy: None,
         deleting: false,
     }
 }

@@ -76,6 +76,7 @@ impl World for Memory {
             disruption: Disruption::default(),
             hash: String::new(),
             ready: true,
+            registration_healthy: None,
             deleting: false,
         }
     }

@@ -106,6 +106,7 @@ fn pool() -> Pool {
         disruption: Disruption::default(),
         hash: String::new(),
         ready: true,
+        registration_healthy: None,
         deleting: false,
     }
 }

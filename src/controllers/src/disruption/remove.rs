@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_lifecycle::step::{About, Change, NodePatch, Verdict};
 use karpenter_model::{
-    ClaimName, ConditionStatus, ConditionType, NodeName, Removal, RemovalReason, RemovalTarget, Taint,
+    ClaimName, ConditionStatus, ConditionType, DisruptionReason, NodeName, RemovalTarget, Taint,
 };
 use karpenter_telemetry::events::{Event, reason};
 
@@ -18,19 +18,18 @@ use crate::write::{self, node};
 use crate::{Context, Error};
 
 /// Carries out removals side by side; one that fails is taken back and concerns no other.
-pub(super) async fn remove(context: &Context, removals: &[Removal]) -> Result<bool, Error> {
-    let results = join_all(removals.iter().map(|removal| remove_one(context, removal))).await;
+pub(super) async fn remove(context: &Context, targets: &[RemovalTarget]) -> Result<bool, Error> {
+    let results = join_all(targets.iter().map(|target| remove_one(context, target))).await;
     Error::combined(results.into_iter().filter_map(Result::err).collect()).map(|()| true)
 }
 
-async fn remove_one(context: &Context, removal: &Removal) -> Result<(), Error> {
-    let target = &removal.target;
+async fn remove_one(context: &Context, target: &RemovalTarget) -> Result<(), Error> {
     let marked = async {
         taint(context, &target.node, true).await?;
-        mark(context, &target.claim, Some(removal.reason)).await
+        mark(context, &target.claim, Some(DisruptionReason::Empty)).await
     };
     let deleted = match marked.await {
-        Ok(()) if still_planned(context, target) => delete(context, removal).await,
+        Ok(()) if still_planned(context, target) => delete(context, target).await,
         Ok(()) => Ok(false),
         Err(error) => Err(error),
     };
@@ -51,20 +50,20 @@ async fn remove_one(context: &Context, removal: &Removal) -> Result<(), Error> {
 fn still_planned(context: &Context, target: &RemovalTarget) -> bool {
     let snapshot = context.view.snapshot(context.now());
     snapshot.is_some_and(|snapshot| {
-        let (removals, _reasons) = karpenter_engine::disrupt::empty(&snapshot);
-        removals.iter().any(|removal| removal.target == *target)
+        let commands = super::emptiness(&snapshot);
+        commands.iter().flat_map(|command| &command.candidates).any(|gone| gone.target == *target)
     })
 }
 
-async fn delete(context: &Context, removal: &Removal) -> Result<bool, Error> {
-    let RemovalTarget { claim, node, .. } = &removal.target;
+async fn delete(context: &Context, target: &RemovalTarget) -> Result<bool, Error> {
+    let RemovalTarget { claim, node, .. } = target;
     let Some(known) = context.view.claim(claim) else { return Ok(true) };
     let uid = known.object.metadata.uid.clone();
     context.view.with_cluster(|cluster| cluster.mark_for_deletion([claim]));
     match write::delete(&context.all::<NodeClaim>(), claim.as_str(), uid).await {
         Ok(false) => Ok(true),
         Ok(true) => {
-            let (name, label) = words(removal.reason);
+            let (name, label) = words(DisruptionReason::Empty);
             tracing::info!(node = %node, nodeclaim = %claim, reason = label, "disrupting node(s)");
             disrupted(context, &known.object, Some(label));
             let pool = known.model.pool.as_ref().map_or("", |pool| pool.as_str());
@@ -90,15 +89,17 @@ async fn delete(context: &Context, removal: &Removal) -> Result<bool, Error> {
 }
 
 /// The reason in conditions and events, and as a metric label.
-fn words(reason: RemovalReason) -> (&'static str, &'static str) {
+fn words(reason: DisruptionReason) -> (&'static str, &'static str) {
     match reason {
-        RemovalReason::Empty => ("Empty", "empty"),
+        DisruptionReason::Empty => ("Empty", "empty"),
+        DisruptionReason::Drifted => ("Drifted", "drifted"),
+        DisruptionReason::Underutilized => ("Underutilized", "underutilized"),
     }
 }
 
 /// Takes taint and mark off machines that are neither being removed nor about to be.
-pub(super) async fn take_back_leftovers(context: &Context, due: &[Removal]) -> Result<bool, Error> {
-    let due: BTreeSet<&NodeName> = due.iter().map(|removal| &removal.target.node).collect();
+pub(super) async fn take_back_leftovers(context: &Context, due: &[RemovalTarget]) -> Result<bool, Error> {
+    let due: BTreeSet<&NodeName> = due.iter().map(|target| &target.node).collect();
     let disrupted = Taint::disrupted();
     let mut leftovers = Vec::new();
     for node in context.view.nodes() {
@@ -146,7 +147,7 @@ async fn taint(context: &Context, name: &NodeName, on: bool) -> Result<(), Error
 }
 
 /// Says on a claim why it is being disrupted, or takes that back.
-async fn mark(context: &Context, name: &ClaimName, reason: Option<RemovalReason>) -> Result<(), Error> {
+async fn mark(context: &Context, name: &ClaimName, reason: Option<DisruptionReason>) -> Result<(), Error> {
     let Some(known) = context.view.claim(name) else { return Ok(()) };
     let kind = ConditionType::DisruptionReason;
     let to = reason.map(|reason| {

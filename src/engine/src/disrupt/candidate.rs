@@ -1,78 +1,119 @@
 //! Which machines may be disrupted at all (spec core-disruption 3.2), in the order of the checks.
 
-use karpenter_model::report::ReasonCode;
-use karpenter_model::{ClaimName, Node, NodeName, Pool, Reason, RemovalTarget, Snapshot, label};
+mod blocker;
 
-/// A machine that may be disrupted.
-#[derive(Debug)]
+use karpenter_model::command::{Candidate as Disrupted, Method};
+use karpenter_model::{
+    Claim, DisruptionReason, InstanceType, Node, NodeName, Pod, Pool, Price, Reason, RemovalTarget, Snapshot,
+    label,
+};
+
+pub(crate) use blocker::Blocker;
+
+use crate::disrupt::cost::Cost;
+use crate::disrupt::price::PriceList;
+
+/// A machine that may be disrupted, with what the methods ask about it.
+#[derive(Debug, Clone)]
 pub(crate) struct Candidate<'a> {
     pub(crate) node: &'a Node,
+    pub(crate) claim: &'a Claim,
     pub(crate) pool: &'a Pool,
-    claim: ClaimName,
-    name: NodeName,
+    /// The type it says it is, if its pool still has it.
+    pub(crate) instance_type: Option<&'a InstanceType>,
+    /// What it costs; zero when nobody knows.
+    pub(crate) price: Price,
+    /// What it costs to move its pods.
+    pub(crate) cost: Cost,
+    name: &'a NodeName,
+    /// What its pods have against it.
+    pods: Option<Blocker>,
 }
 
-impl Candidate<'_> {
-    /// Its names.
-    pub(crate) fn target(&self) -> RemovalTarget {
-        RemovalTarget { id: self.node.id.clone(), claim: self.claim.clone(), node: self.name.clone() }
-    }
-}
-
-/// The candidate for `node`, or the first reason against it. `used` says that this pass has sent a pod there.
-pub(crate) fn candidate<'a>(
-    node: &'a Node,
-    snapshot: &'a Snapshot,
-    used: bool,
-) -> Result<Candidate<'a>, Reason> {
-    let refuse = |code| Err(Reason::bare(code));
-    let Some(claim) = &node.claim else { return refuse(ReasonCode::Unmanaged) };
-    let Some(name) = node.name.clone().filter(|_| node.initialized()) else {
-        return refuse(ReasonCode::NotInitialized);
-    };
-    if node.is_leaving() || node.deletion.is_some() {
-        return refuse(ReasonCode::Leaving);
-    }
-    if used || node.is_nominated(snapshot.now) {
-        return refuse(ReasonCode::Nominated);
-    }
-    if node.effective_annotations().get(label::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
-        return refuse(ReasonCode::NodeDoNotDisrupt);
-    }
-    let pool = node.pool();
-    let Some(pool) = snapshot.pools.iter().find(|candidate| Some(&candidate.name) == pool.as_ref()) else {
-        return refuse(ReasonCode::PoolMissing);
-    };
-    // Not an error of the machine: its pool's types are unknown, so nothing can be said about it.
-    if snapshot.instance_types.get(&pool.name).is_none_or(|types| types.is_empty()) {
-        return refuse(ReasonCode::NoInstanceTypes);
-    }
-    if let Some(pod) = node.pods.iter().find(|pod| !pod.is_disruptable(snapshot.now)) {
-        return Err(Reason::new(ReasonCode::PodDoNotDisrupt, &pod.key));
-    }
-    if let Some(reason) = blocked_by_budget(node, snapshot) {
-        return Err(reason);
-    }
-    Ok(Candidate { node, pool, claim: claim.name.clone(), name })
-}
-
-/// A pod of `node` the eviction API would refuse to evict now: more than one budget covers it, or the one
-/// that does allows no disruption.
-fn blocked_by_budget(node: &Node, snapshot: &Snapshot) -> Option<Reason> {
-    let evictable = node.pods.iter().filter(|pod| pod.is_evictable(snapshot.now));
-    for pod in evictable {
-        let covering: Vec<_> = snapshot.budgets.iter().filter(|budget| budget.covers(pod)).collect();
-        let unhealthy = pod.ready == Some(false);
-        let blocked = match covering[..] {
-            [] => false,
-            [budget] => budget.disruptions_allowed <= 0 && !(budget.always_allow_unhealthy && unhealthy),
-            _ => true,
+impl<'a> Candidate<'a> {
+    /// The candidate for `node`, or the first thing that speaks against it whatever the method. Objections of its
+    /// pods are kept for later, because some methods may pass over them.
+    pub(crate) fn of(
+        node: &'a Node,
+        snapshot: &'a Snapshot,
+        prices: &PriceList<'a>,
+    ) -> Result<Self, Blocker> {
+        let Some(claim) = node.claim.as_deref() else { return Err(Blocker::Unmanaged) };
+        let Some(name) = &node.name else { return Err(Blocker::NoNode) };
+        if !node.initialized() {
+            return Err(Blocker::NotInitialized);
+        }
+        if node.is_leaving() || node.deletion.is_some() {
+            return Err(Blocker::Leaving);
+        }
+        if node.is_nominated(snapshot.now) {
+            return Err(Blocker::Nominated);
+        }
+        if node.effective_annotations().get(label::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
+            return Err(Blocker::NodeDoNotDisrupt);
+        }
+        let Some(pool) = node.pool() else { return Err(Blocker::NoPoolLabel) };
+        let Some(pool) = snapshot.pools.iter().find(|candidate| candidate.name == pool) else {
+            return Err(Blocker::PoolMissing(pool));
         };
-        if blocked {
-            let names: Vec<&str> = covering.iter().map(|budget| budget.name.as_str()).collect();
-            let detail = format!("{} protects {}", names.join(", "), pod.key);
-            return Some(Reason::new(ReasonCode::PodDisruptionBudget, detail));
+        if !prices.knows(&pool.name) {
+            return Err(Blocker::NoInstanceTypes(pool.name.clone()));
+        }
+        Ok(Self {
+            node,
+            claim,
+            pool,
+            instance_type: prices.instance_type(node, &pool.name),
+            price: prices.price(node, &pool.name),
+            cost: Cost::of(moving(node)),
+            name,
+            pods: blocker::of_pods(node, snapshot),
+        })
+    }
+
+    /// What its pods have against being disrupted by `method`: nothing, if drift may run into the deadline of the
+    /// claim's termination grace period.
+    pub(crate) fn blocker(&self, method: Method) -> Option<&Blocker> {
+        let eventual = method.reason() == DisruptionReason::Drifted;
+        let waived = eventual && self.claim.termination_grace_period.is_some();
+        self.pods.as_ref().filter(|_| !waived)
+    }
+
+    /// Whether nothing on it would be missed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cost.is_base()
+    }
+
+    /// Pods that would come back elsewhere.
+    pub(crate) fn moving(&self) -> impl Iterator<Item = &'a Pod> {
+        moving(self.node)
+    }
+
+    /// What a command says about it.
+    pub(crate) fn disrupted(&self) -> Disrupted {
+        Disrupted {
+            target: RemovalTarget {
+                id: self.node.id.clone(),
+                claim: self.claim.name.clone(),
+                node: self.name.clone(),
+            },
+            pool: self.pool.name.clone(),
+            instance_type: self.node.instance_type(),
+            zone: self.node.zone(),
+            capacity_type: self.node.capacity_type(),
+            price: self.price,
+            pods: self.moving().map(|pod| pod.key.clone()).collect(),
         }
     }
-    None
+}
+
+/// Pods of `node` that would come back elsewhere if it went away.
+fn moving(node: &Node) -> impl Iterator<Item = &Pod> {
+    node.pods.iter().map(AsRef::as_ref).filter(|pod| pod.is_reschedulable())
+}
+
+impl From<&Blocker> for Reason {
+    fn from(blocker: &Blocker) -> Self {
+        blocker.reason()
+    }
 }

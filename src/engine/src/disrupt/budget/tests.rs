@@ -18,6 +18,7 @@ fn pool(budgets: Vec<Budget>) -> Pool {
         disruption: Disruption { budgets, ..Disruption::default() },
         hash: String::new(),
         ready: true,
+        registration_healthy: None,
         deleting: false,
     }
 }

@@ -1,0 +1,266 @@
+//! Carries out one command: does what [`Running::look`] says and tells it what came of it (spec core-disruption
+//! 3.15).
+//!
+//! Each command is a task of its own, so one that waits or fails delays no other. When the process stops, the command
+//! stops where it is; the next process takes back what is left of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{StreamExt, stream};
+use karpenter_api::NodeClaim;
+use karpenter_engine::disrupt::{Standing, confirm};
+use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replacement, Running};
+use karpenter_lifecycle::step::Wake;
+use karpenter_model::command::Candidate;
+use karpenter_model::{
+    ClaimName, ClaimUid, Command, ConditionType, Launch, Pod, PodKey, Snapshot, Target,
+};
+use karpenter_telemetry::observe::{self, Chain, Outcome};
+use kube::ResourceExt;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::underway::{Number, Underway};
+use super::{FAN_OUT, deciding, mark, tell};
+use crate::claim::create::{CreateError, create};
+use crate::claim::disrupted;
+use crate::report::publish_event;
+use crate::{Context, Error, write};
+
+/// Controller name of a running command in metrics and logs, as in the reference.
+const NAME: &str = "disruption.queue";
+
+/// One command being carried out.
+pub(super) struct Execution {
+    context: Context,
+    underway: Underway,
+    number: Number,
+    id: CommandId,
+    running: Running,
+    /// The claims meant, not others that come later under the same names.
+    uids: BTreeMap<ClaimName, ClaimUid>,
+    /// Names of the replacements that exist.
+    replacements: Vec<ClaimName>,
+}
+
+impl Execution {
+    /// A command that starts now.
+    pub(super) fn new(context: Context, underway: Underway, command: Command) -> Self {
+        let now = context.now();
+        let number = underway.begin(command.clone());
+        let claims = command.candidates.iter().map(|candidate| &candidate.target.claim);
+        let known = claims.filter_map(|name| context.view.claim(name));
+        let uids = known.map(|known| (known.model.name.clone(), known.model.uid.clone())).collect();
+        let id = CommandId::new(now, number);
+        tell::started(&id, &command);
+        let running = Running::new(command, now);
+        Self { context, underway, number, id, running, uids, replacements: Vec::new() }
+    }
+
+    /// Carries the command out, or as far as it comes until `shutdown`.
+    pub(super) async fn run(mut self, shutdown: CancellationToken) {
+        let metrics = std::sync::Arc::clone(&self.context.metrics);
+        let subject = self.id.to_string();
+        loop {
+            let outcome = |next: &Wake| if *next == Wake::OnEvent { Outcome::Applied } else { Outcome::Waiting };
+            let step = observe::pass(&metrics, NAME, &subject, outcome, self.step());
+            // Only rolling back can fail. The wrapper tells, and the loop takes back what is left.
+            let Ok(Wake::After(delay)) = step.await else { break };
+            tokio::select! {
+                () = shutdown.cancelled() => break,
+                () = sleep(delay) => {}
+            }
+        }
+        self.underway.ended(self.number);
+    }
+
+    /// One look and what follows from it; [`Wake::OnEvent`] when the command is over.
+    async fn step(&mut self) -> Result<Wake, Error> {
+        let facts = self.facts().await;
+        let look = self.running.look(&facts);
+        for event in &look.events {
+            publish_event(&self.context, event);
+        }
+        let at_once = Wake::After(std::time::Duration::ZERO);
+        match look.next {
+            Next::Mark => self.mark().await,
+            Next::Confirm => self.confirm().await,
+            Next::Create => self.create().await,
+            Next::Delete(claims) => {
+                if !self.delete(claims).await {
+                    return Ok(Wake::After(command::POLL));
+                }
+            }
+            Next::Wait(delay) => return Ok(Wake::After(delay)),
+            Next::Done => {
+                tracing::debug!("command-id" = %self.id, "command succeeded");
+                return Ok(Wake::OnEvent);
+            }
+            Next::RollBack(failure) => return self.roll_back(&failure).await.map(|()| Wake::OnEvent),
+        }
+        Ok(at_once)
+    }
+
+    async fn facts(&self) -> Facts {
+        let candidates = self.running.command().candidates.iter().map(|candidate| &candidate.target.claim);
+        let leaving = candidates.filter(|claim| self.is_leaving(claim)).cloned().collect();
+        let mut replacements = BTreeMap::new();
+        for name in &self.replacements {
+            replacements.insert(name.clone(), self.replacement(name).await);
+        }
+        Facts { now: self.context.now(), leaving, replacements, queued: self.underway.queued() }
+    }
+
+    fn is_leaving(&self, claim: &ClaimName) -> bool {
+        self.context.view.claim(claim).is_none_or(|known| {
+            known.model.deletion.is_some() || self.uids.get(claim).is_some_and(|uid| *uid != known.model.uid)
+        })
+    }
+
+    async fn replacement(&self, name: &ClaimName) -> Replacement {
+        let Some(known) = self.context.view.claim(name) else {
+            // A watch that broke may have forgotten it for a moment; only the API server knows that it is gone.
+            return match write::read(&self.context.all::<NodeClaim>(), name.as_str()).await {
+                Ok(None) => Replacement::Missing,
+                Ok(Some(_)) | Err(_) => Replacement::Launching,
+            };
+        };
+        if known.model.deletion.is_some() {
+            Replacement::Failed
+        } else if known.model.is_true(ConditionType::Initialized) {
+            Replacement::Initialized
+        } else {
+            Replacement::Launching
+        }
+    }
+
+    async fn mark(&mut self) {
+        let command = self.running.command();
+        let failed = mark::mark(&self.context, &command.candidates, command.reason).await;
+        let dropped = self.running.marked(failed);
+        self.release(&dropped).await;
+    }
+
+    /// The look after the taint: pods that came before it may have made the command wrong.
+    async fn confirm(&mut self) {
+        let Some(snapshot) = self.context.view.snapshot(self.context.now()) else {
+            return self.running.rejected("the cluster is not known completely");
+        };
+        let (command, others) = (self.running.command().clone(), self.underway.nodes_but(Some(self.number)));
+        let earlier = self.underway.unplaced(Some(self.number));
+        let (asked, answer) = deciding(move || {
+            let standing = Standing { proposed: &earlier, running: &others };
+            let answer = confirm(&snapshot, &command, &standing);
+            (command, answer)
+        })
+        .await;
+        match answer {
+            Ok(now) => {
+                tell::shrunk(&self.context, &asked, &now);
+                let dropped = self.running.confirmed(now);
+                self.release(&dropped).await;
+            }
+            Err(rejection) => {
+                tell::rejected(&self.context, &asked, &rejection);
+                self.running.rejected(rejection.detail);
+            }
+        }
+    }
+
+    /// Takes back candidates that are no longer part of the command. What cannot be taken back now is found again by
+    /// the loop, because no command holds the machine any more.
+    async fn release(&mut self, dropped: &[Candidate]) {
+        if dropped.is_empty() {
+            return;
+        }
+        self.underway.changed(self.number, self.running.command());
+        if let Err(error) = mark::take_back(&self.context, dropped).await {
+            tracing::warn!("command-id" = %self.id, error = %Chain(&error), "cannot take back candidates yet");
+        }
+    }
+
+    /// Creates the replacements; only once all of them exist are the candidates marked in the index, or the
+    /// provisioner would launch for their pods as well.
+    async fn create(&mut self) {
+        let command = self.running.command();
+        let reason = command.reason.to_string().to_lowercase();
+        let creations: Vec<_> =
+            command.replacements.iter().map(|launch| created(&self.context, launch, &reason)).collect();
+        let results: Vec<_> = stream::iter(creations).buffered(FAN_OUT).collect().await;
+        let (mut names, mut errors) = (Vec::new(), Vec::new());
+        for result in results {
+            match result {
+                Ok(name) => names.push(name),
+                Err(error) => errors.push(Chain(&error).to_string()),
+            }
+        }
+        if !errors.is_empty() {
+            return self.running.not_created(errors.join("; "));
+        }
+        let claims = command.candidates.iter().map(|candidate| &candidate.target.claim);
+        self.context.view.with_cluster(|cluster| cluster.mark_for_deletion(claims));
+        self.nominate(&names);
+        tell::decided(&self.context, command);
+        self.replacements.clone_from(&names);
+        self.running.created(names);
+        self.underway.placed(self.number);
+    }
+
+    /// Tells pods where they are expected to go, and keeps those places from being disrupted meanwhile.
+    fn nominate(&self, replacements: &[ClaimName]) {
+        let (context, command) = (&self.context, self.running.command());
+        let existing = command.nominations.iter().map(|one| (one.pod.clone(), one.target.clone()));
+        let new = command.replacements.iter().zip(replacements).flat_map(|(launch, name)| {
+            launch.pods.iter().map(|pod| (pod.clone(), Target::Claim(name.clone())))
+        });
+        for (pod, target) in existing.chain(new) {
+            context.view.with_cluster(|cluster| cluster.nominate(&target, context.now()));
+            if let Some(pod) = context.view.pod(&pod) {
+                publish_event(context, &command::nominated(&pod, &target));
+            }
+        }
+    }
+
+    /// Deletes claims side by side; true when all deletions were accepted.
+    async fn delete(&mut self, claims: Vec<ClaimName>) -> bool {
+        let asked: BTreeSet<_> = claims.into_iter().collect();
+        let candidates: Vec<_> = self.running.left().cloned().collect();
+        let wanted = candidates.iter().filter(|candidate| asked.contains(&candidate.target.claim));
+        let deletions: Vec<_> = wanted.map(|candidate| self.delete_one(candidate)).collect();
+        let accepted: BTreeSet<_> =
+            stream::iter(deletions).buffer_unordered(FAN_OUT).filter_map(std::future::ready).collect().await;
+        let all = accepted == asked;
+        self.running.deleted(accepted);
+        all
+    }
+
+    async fn delete_one(&self, candidate: &Candidate) -> Option<ClaimName> {
+        let (context, name) = (&self.context, &candidate.target.claim);
+        let uid = self.uids.get(name).map(ToString::to_string);
+        match write::delete(&context.all::<NodeClaim>(), name.as_str(), uid).await {
+            Ok(deleted) => {
+                if let Some(known) = context.view.claim(name).filter(|_| deleted) {
+                    let reason = self.running.command().reason;
+                    disrupted(context, &known.object, Some(&reason.to_string().to_lowercase()));
+                    for event in command::terminating(candidate, reason) {
+                        publish_event(context, &event);
+                    }
+                }
+                Some(name.clone())
+            }
+            Err(error) => {
+                tracing::warn!(nodeclaim = %name, error = %Chain(&error), "cannot delete nodeclaim, trying again");
+                None
+            }
+        }
+    }
+
+    async fn roll_back(&self, failure: &Failure) -> Result<(), Error> {
+        tell::rolled_back(&self.context, &self.id, &self.running, failure);
+        mark::take_back(&self.context, self.running.left()).await
+    }
+}
+
+async fn created(context: &Context, launch: &Launch, reason: &str) -> Result<ClaimName, CreateError> {
+    create(context, launch, reason).await.map(|claim| claim.name_any().as_str().into())
+}

@@ -1,0 +1,171 @@
+//! What people and dashboards learn about disruption: events, metrics and log lines (spec core-disruption 3.15, 6
+//! and 7).
+
+mod decision;
+
+use std::collections::BTreeSet;
+
+use karpenter_engine::disrupt::{Rejection, RejectionKind};
+use karpenter_lifecycle::command::{self, CommandId, Failure, Running};
+use karpenter_lifecycle::step::About;
+use karpenter_model::command::Candidate;
+use karpenter_model::{Command, DisruptionReason, Launch, Method, NodeId};
+use karpenter_telemetry::events::{Event, reason};
+use serde_json::{Value, json};
+
+pub(super) use decision::{Budgets, decision};
+
+use crate::Context;
+use crate::report::object;
+
+/// Most instance types of a replacement that a log line lists.
+const TYPES_SHOWN: usize = 5;
+
+/// A command starts.
+pub(super) fn started(id: &CommandId, command: &Command) {
+    let pods: usize = command.candidates.iter().map(|candidate| candidate.pods.len()).sum();
+    let nodes: Vec<Value> = command.candidates.iter().map(disrupted_node).collect();
+    let only = command.replacements.len() == 1;
+    let replacements: Vec<Value> =
+        command.replacements.iter().map(|launch| replacement_node(launch, only)).collect();
+    tracing::info!(
+        "command-id" = %id,
+        command = command::text(id, command),
+        decision = command.decision().as_str(),
+        "disrupted-node-count" = command.candidates.len(),
+        "replacement-node-count" = command.replacements.len(),
+        "pod-count" = pods,
+        "disrupted-nodes" = %Value::from(nodes),
+        "replacement-nodes" = %Value::from(replacements),
+        "disrupting node(s)"
+    );
+}
+
+fn disrupted_node(candidate: &Candidate) -> Value {
+    json!({
+        "Node": {"name": candidate.target.node.as_str()},
+        "NodeClaim": {"name": candidate.target.claim.as_str()},
+        "capacity-type": candidate.capacity_type.map(|kind| kind.to_string()),
+        "instance-type": candidate.instance_type.as_ref().map(|name| name.as_str()),
+    })
+}
+
+fn replacement_node(launch: &Launch, types: bool) -> Value {
+    let capacity = launch.cheapest.as_ref().map(|offering| offering.capacity_type.to_string());
+    let mut shown = json!({"capacity-type": capacity});
+    if types {
+        let names: Vec<&str> = launch.instance_types.iter().map(|name| name.as_str()).collect();
+        let mut text = names.iter().take(TYPES_SHOWN).copied().collect::<Vec<_>>().join(", ");
+        if names.len() > TYPES_SHOWN {
+            text += &format!(" and {} other(s)", names.len() - TYPES_SHOWN);
+        }
+        shown["instance-types"] = text.into();
+    }
+    shown
+}
+
+/// A command was started: its candidates are marked and its replacements exist.
+pub(super) fn decided(context: &Context, command: &Command) {
+    let metrics = &context.metrics.disruption;
+    let [decision, reason, kind] = &labels(command);
+    metrics.decisions_total.inc([decision, reason, kind]);
+    let pools: BTreeSet<_> = command.candidates.iter().map(|candidate| &candidate.pool).collect();
+    for pool in pools {
+        metrics.decisions_by_nodepool_total.inc([pool.as_str(), decision, reason, kind]);
+    }
+}
+
+/// A command was given up after it had started.
+pub(super) fn rolled_back(context: &Context, id: &CommandId, running: &Running, failure: &Failure) {
+    if failure.is_change_of_mind() {
+        tracing::debug!("command-id" = %id, reason = %failure, "command is no longer wanted, taking it back");
+        return;
+    }
+    tracing::error!("command-id" = %id, error = %failure, "failed to disrupt node(s), taking it back");
+    if failure.after_start() {
+        let [decision, reason, kind] = &labels(running.command());
+        let failed = u64::try_from(running.missing_replacements()).unwrap_or(u64::MAX);
+        context.metrics.disruption.queue_failures_total.add([decision, reason, kind], failed);
+    }
+}
+
+fn labels(command: &Command) -> [String; 3] {
+    let reason = command.reason.to_string().to_lowercase();
+    [command.decision().as_str().to_owned(), reason, command.method.consolidation_type().to_owned()]
+}
+
+/// The second look at a command let fewer machines go than had been proposed.
+pub(super) fn shrunk(context: &Context, before: &Command, now: &Command) {
+    let dropped = before.candidates.len().saturating_sub(now.candidates.len());
+    count_invalid(context, before.method, dropped);
+}
+
+/// The second look found a reason against a command.
+pub(super) fn rejected(context: &Context, command: &Command, rejection: &Rejection) {
+    tracing::debug!(
+        command = short(command),
+        reason = %rejection.kind,
+        detail = rejection.detail,
+        "abandoned a command at its second look"
+    );
+    // The reference does not count this one.
+    if rejection.kind != RejectionKind::Scheduling {
+        count_invalid(context, command.method, command.candidates.len());
+    }
+    if command.reason != DisruptionReason::Underutilized {
+        return;
+    }
+    for candidate in &command.candidates {
+        let message = format!("{} rejected, {}: {}", part(command, candidate), rejection.kind, rejection.detail);
+        publish_machine(context, candidate, reason::CONSOLIDATION_REJECTED, &message, |event| {
+            event.distinguished_by(short(command)).distinguished_by(rejection.kind.as_str())
+        });
+    }
+}
+
+fn count_invalid(context: &Context, method: Method, machines: usize) {
+    let machines = u64::try_from(machines).unwrap_or(u64::MAX);
+    if machines > 0 {
+        context.metrics.disruption.failed_validations_total.add([method.consolidation_type()], machines);
+    }
+}
+
+/// `<decision>: [n1, n2] -> [1 replacement]`
+fn short(command: &Command) -> String {
+    let nodes: Vec<&str> = command.candidates.iter().map(|candidate| candidate.target.node.as_str()).collect();
+    format!("{}: [{}]{}", command.decision().as_str(), nodes.join(", "), replacements(command))
+}
+
+/// What one machine of a command hears about it.
+fn part(command: &Command, candidate: &Candidate) -> String {
+    let nodes = command.candidates.len();
+    if nodes == 1 {
+        return short(command);
+    }
+    let (decision, node) = (command.decision().as_str(), &candidate.target.node);
+    format!("{decision}: [{node}] (part of {nodes}-node consolidation)")
+}
+
+fn replacements(command: &Command) -> String {
+    match command.replacements.len() {
+        0 => String::new(),
+        1 => " -> [1 replacement]".to_owned(),
+        more => format!(" -> [{more} replacements]"),
+    }
+}
+
+/// One event on the Node and one on the claim of a machine.
+fn publish_machine(
+    context: &Context,
+    candidate: &Candidate,
+    reason: karpenter_telemetry::events::Reason,
+    message: &str,
+    distinguish: impl Fn(Event) -> Event,
+) {
+    let target = &candidate.target;
+    for about in [About::Node(target.node.clone()), About::Claim(target.claim.clone())] {
+        if let Some(object) = object(context, &about) {
+            context.recorder.publish(distinguish(Event::new(object, reason, message)));
+        }
+    }
+}

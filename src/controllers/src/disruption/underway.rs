@@ -1,0 +1,96 @@
+//! Commands that have started and are not over: which machines they hold, and how far they are.
+//!
+//! A machine is in at most one of them. The loop reads this before it decides; the tasks that carry commands out
+//! write it. It dies with the process, as its commands do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use karpenter_model::{Command, NodeId};
+use tokio::sync::Notify;
+
+/// Tells commands of one process apart; a later one is larger.
+pub(super) type Number = u64;
+
+/// The commands under way. Cheap to clone; shared.
+#[derive(Clone, Default)]
+pub(super) struct Underway {
+    commands: Arc<Mutex<Commands>>,
+    placed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Commands {
+    begun: Number,
+    open: BTreeMap<Number, Open>,
+}
+
+struct Open {
+    command: Command,
+    /// Its replacements exist and its candidates are marked, so that every snapshot shows both.
+    placed: bool,
+}
+
+impl Underway {
+    /// Takes in a command that starts now.
+    pub(super) fn begin(&self, command: Command) -> Number {
+        let mut commands = self.lock();
+        commands.begun += 1;
+        let number = commands.begun;
+        commands.open.insert(number, Open { command, placed: false });
+        number
+    }
+
+    /// The command has lost candidates.
+    pub(super) fn changed(&self, number: Number, command: &Command) {
+        if let Some(open) = self.lock().open.get_mut(&number) {
+            open.command = command.clone();
+        }
+    }
+
+    /// Snapshots show its replacements from now on.
+    pub(super) fn placed(&self, number: Number) {
+        if let Some(open) = self.lock().open.get_mut(&number) {
+            open.placed = true;
+        }
+        self.placed.notify_one();
+    }
+
+    /// The command is over.
+    pub(super) fn ended(&self, number: Number) {
+        self.lock().open.remove(&number);
+    }
+
+    /// Returns once a command was [`Underway::placed`] that nobody has waited for yet.
+    pub(super) async fn any_placed(&self) {
+        self.placed.notified().await;
+    }
+
+    /// Machines of all commands.
+    pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
+        self.nodes_but(None)
+    }
+
+    /// Machines of all commands but one.
+    pub(super) fn nodes_but(&self, own: Option<Number>) -> BTreeSet<NodeId> {
+        let commands = self.lock();
+        let others = commands.open.iter().filter(|(number, _)| Some(**number) != own);
+        others.flat_map(|(_, open)| open.command.nodes().cloned()).collect()
+    }
+
+    /// Commands no snapshot shows yet, of those that began before `number` if one is given.
+    pub(super) fn unplaced(&self, before: Option<Number>) -> Vec<Command> {
+        let commands = self.lock();
+        let earlier = commands.open.iter().filter(|(number, _)| before.is_none_or(|before| **number < before));
+        earlier.filter(|(_, open)| !open.placed).map(|(_, open)| open.command.clone()).collect()
+    }
+
+    /// How many machines are in commands.
+    pub(super) fn queued(&self) -> usize {
+        self.lock().open.values().map(|open| open.command.candidates.len()).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Commands> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

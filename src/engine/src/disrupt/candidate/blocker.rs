@@ -1,0 +1,126 @@
+//! What speaks against disrupting a machine, as a reason for reports and as the text of its event.
+
+use std::fmt;
+
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{Node, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, Snapshot, label};
+
+/// The first thing that speaks against a machine. `Display` is the text of the event `DisruptionBlocked`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Blocker {
+    /// It has no claim.
+    Unmanaged,
+    /// It has no Node.
+    NoNode,
+    /// Its Node is not initialized.
+    NotInitialized,
+    /// It is on its way out.
+    Leaving,
+    /// A pending pod was promised a place on it.
+    Nominated,
+    /// It says so itself.
+    NodeDoNotDisrupt,
+    /// It does not say which pool it is of.
+    NoPoolLabel,
+    /// Its pool does not exist.
+    PoolMissing(PoolName),
+    /// Nobody knows what its pool can buy.
+    NoInstanceTypes(PoolName),
+    /// A pod says so.
+    PodDoNotDisrupt(PodKey),
+    /// A pod disruption budget allows no eviction now.
+    Budget { pod: PodKey, budget: String },
+    /// More than one pod disruption budget covers a pod, which the eviction API refuses.
+    SeveralBudgets { pod: PodKey, budgets: Vec<String> },
+}
+
+impl Blocker {
+    /// The same as a reason with operands.
+    pub(crate) fn reason(&self) -> Reason {
+        match self {
+            Self::Unmanaged => Reason::bare(ReasonCode::Unmanaged),
+            Self::NoNode | Self::NotInitialized => Reason::bare(ReasonCode::NotInitialized),
+            Self::Leaving => Reason::bare(ReasonCode::Leaving),
+            Self::Nominated => Reason::bare(ReasonCode::Nominated),
+            Self::NodeDoNotDisrupt => Reason::bare(ReasonCode::NodeDoNotDisrupt),
+            Self::NoPoolLabel => Reason::bare(ReasonCode::PoolMissing),
+            Self::PoolMissing(pool) => Reason::new(ReasonCode::PoolMissing, pool),
+            Self::NoInstanceTypes(pool) => Reason::new(ReasonCode::NoInstanceTypes, pool),
+            Self::PodDoNotDisrupt(pod) => Reason::new(ReasonCode::PodDoNotDisrupt, pod),
+            Self::Budget { pod, budget } => {
+                Reason::new(ReasonCode::PodDisruptionBudget, format_args!("{budget} protects {pod}"))
+            }
+            Self::SeveralBudgets { pod, budgets } => Reason::new(
+                ReasonCode::PodDisruptionBudget,
+                format_args!("{} protect {pod}", budgets.join(", ")),
+            ),
+        }
+    }
+
+    /// Whether the reference publishes an event about it: not about machines that are not ours to disrupt.
+    pub(crate) fn is_told(&self) -> bool {
+        !matches!(self, Self::Unmanaged)
+    }
+}
+
+impl fmt::Display for Blocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmanaged => f.write_str("Node isn't managed by karpenter"),
+            Self::NoNode => f.write_str("Nodeclaim does not have an associated node"),
+            Self::NotInitialized => f.write_str("Node isn't initialized"),
+            Self::Leaving => f.write_str("Node is deleting or marked for deletion"),
+            Self::Nominated => f.write_str("Node is nominated for a pending pod"),
+            Self::NodeDoNotDisrupt => {
+                write!(f, "Disruption is blocked through the {:?} annotation", label::DO_NOT_DISRUPT)
+            }
+            Self::NoPoolLabel => write!(f, "Node doesn't have required label (label={})", label::NODE_POOL),
+            Self::PoolMissing(pool) | Self::NoInstanceTypes(pool) => {
+                write!(f, "NodePool not found (NodePool={pool})")
+            }
+            Self::PodDoNotDisrupt(pod) => {
+                write!(f, "Pod has {:?} annotation (Pod={pod})", label::DO_NOT_DISRUPT)
+            }
+            Self::Budget { budget, .. } => {
+                write!(f, "Pdb prevents pod evictions (PodDisruptionBudget={budget})")
+            }
+            Self::SeveralBudgets { budgets, .. } => {
+                write!(
+                    f,
+                    "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{}])",
+                    budgets.join(", ")
+                )
+            }
+        }
+    }
+}
+
+/// What the pods of `node` have against its disruption: a do-not-disrupt annotation that holds, on daemon and static
+/// pods too, or an eviction the API would refuse now.
+pub(super) fn of_pods(node: &Node, snapshot: &Snapshot) -> Option<Blocker> {
+    let stays = node.pods.iter().find(|pod| !pod.is_disruptable(snapshot.now));
+    if let Some(pod) = stays {
+        return Some(Blocker::PodDoNotDisrupt(pod.key.clone()));
+    }
+    let evictable = node.pods.iter().filter(|pod| pod.is_evictable(snapshot.now));
+    evictable.into_iter().find_map(|pod| refused(pod, snapshot))
+}
+
+/// Whether the eviction API would refuse to evict `pod` now: more than one budget covers it, or the one that does
+/// allows no disruption.
+fn refused(pod: &Pod, snapshot: &Snapshot) -> Option<Blocker> {
+    let covering: Vec<_> = snapshot.budgets.iter().filter(|budget| budget.covers(pod)).collect();
+    let key = |budget: &PodDisruptionBudget| format!("{}/{}", budget.namespace, budget.name);
+    match covering[..] {
+        [] => None,
+        [budget] => {
+            let unhealthy = budget.always_allow_unhealthy && pod.ready == Some(false);
+            let blocked = budget.disruptions_allowed <= 0 && !unhealthy;
+            blocked.then(|| Blocker::Budget { pod: pod.key.clone(), budget: key(budget) })
+        }
+        _ => {
+            let budgets = covering.iter().map(|budget| key(budget)).collect();
+            Some(Blocker::SeveralBudgets { pod: pod.key.clone(), budgets })
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What a pass decided.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::{
+    Command, ConsolidationPolicy, DisruptionReason, Method, NodeId, NodeOutcome, PoolName,
+};
+
+use crate::disrupt::budget::BudgetState;
+use crate::disrupt::note::Note;
+use crate::disrupt::score::Score;
+
+/// The result of [`decide`](crate::disrupt::decide).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Decision {
+    /// Commands to start at their `not_before`, after [`confirm`](crate::disrupt::confirm) if that lies ahead; in the
+    /// order of their methods.
+    pub commands: Vec<Command>,
+    /// For every machine: the method that removes it, or the first reason why it stays.
+    pub nodes: BTreeMap<NodeId, NodeOutcome>,
+    /// Events to publish, in the order they came up.
+    pub notes: Vec<Note>,
+    /// Consolidation moves that were weighed, for metrics.
+    pub moves: Vec<Move>,
+    /// What each method that was asked did, for metrics.
+    pub methods: BTreeMap<Method, MethodStats>,
+    /// Budgets per pool and reason, for metrics and reports.
+    pub budgets: BTreeMap<(PoolName, DisruptionReason), BudgetState>,
+}
+
+/// What one method did in a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MethodStats {
+    /// Machines it could have chosen.
+    pub eligible: u32,
+    /// Simulations it ran.
+    pub simulations: u32,
+    /// The simulations of the pass were used up before it had looked at everything.
+    pub timed_out: bool,
+    /// Machines a brake kept from going.
+    pub braked: u32,
+}
+
+/// A consolidation move that was weighed, once per pool it touches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// The pool.
+    pub pool: PoolName,
+    /// Its policy.
+    pub policy: ConsolidationPolicy,
+    /// What came out.
+    pub verdict: Verdict,
+    /// Its score; pools that are not `Balanced` have none.
+    pub score: Option<Score>,
+}
+
+/// What came out of weighing a move; a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It is worth it.
+    Approved,
+    /// It is not.
+    Rejected,
+}
+
+impl Verdict {
+    /// The spelling in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a pass tells people: events about machines and pools (spec core-disruption 7).
+
+use karpenter_model::{NodeId, PoolName};
+
+/// One event to publish.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    /// What it is about.
+    pub about: About,
+    /// Which event.
+    pub kind: NoteKind,
+    /// Its text.
+    pub message: String,
+    /// What tells two events of one kind about one object apart, besides the object.
+    pub distinguished_by: String,
+}
+
+/// The objects an event is attached to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum About {
+    /// Node and claim of a machine, as far as they exist.
+    Machine(NodeId),
+    /// A pool.
+    Pool(PoolName),
+}
+
+/// The events of disruption. All are of type Normal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NoteKind {
+    /// A machine may not be disrupted, or a pool's budget is zero.
+    DisruptionBlocked,
+    /// Consolidation can do nothing with a machine.
+    Unconsolidatable,
+    /// A replacement was found.
+    ConsolidationCandidate,
+    /// A `Balanced` pool approved.
+    ConsolidationApproved,
+    /// The second look found a reason against it.
+    ConsolidationRejected,
+    /// A brake holds disruption back; not an event of the reference.
+    DisruptionHeld,
+}
+
+impl NoteKind {
+    /// The reason of the event.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DisruptionBlocked => "DisruptionBlocked",
+            Self::Unconsolidatable => "Unconsolidatable",
+            Self::ConsolidationCandidate => "ConsolidationCandidate",
+            Self::ConsolidationApproved => "ConsolidationApproved",
+            Self::ConsolidationRejected => "ConsolidationRejected",
+            Self::DisruptionHeld => "DisruptionHeld",
+        }
+    }
+}
+
+impl Note {
+    /// An event about a machine that needs nothing else to tell it apart.
+    pub(crate) fn machine(id: &NodeId, kind: NoteKind, message: impl Into<String>) -> Self {
+        Self {
+            about: About::Machine(id.clone()),
+            kind,
+            message: message.into(),
+            distinguished_by: String::new(),
+        }
+    }
+
+    /// An event about a pool.
+    pub(crate) fn pool(pool: &PoolName, kind: NoteKind, message: impl Into<String>) -> Self {
+        Self {
+            about: About::Pool(pool.clone()),
+            kind,
+            message: message.into(),
+            distinguished_by: String::new(),
+        }
+    }
+
+    /// The same, one of several that `values` tell apart.
+    pub(crate) fn distinguished_by(self, values: impl Into<String>) -> Self {
+        Self { distinguished_by: values.into(), ..self }
+    }
+}

@@ -1,0 +1,23 @@
+//! Disruption from outside: golden scenarios, each of which must pass the audit.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use karpenter_engine::disrupt::{Decision, Memory, Standing, decide};
+use karpenter_model::Snapshot;
+use karpenter_testkit::{render, scenario, snapshot};
+
+/// What is decided when nothing is under way.
+fn decided(snapshot: &Snapshot) -> Decision {
+    let standing = Standing { proposed: &[], running: &BTreeSet::new() };
+    decide(snapshot, &mut Memory::default(), &standing)
+}
+
+#[test]
+fn every_scenario_gives_its_commands() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/disruption");
+    scenario::check_all(&directory, |fixture| {
+        let decision = decided(&snapshot(fixture));
+        render::disruption(&decision.commands, &decision.nodes)
+    });
+}
