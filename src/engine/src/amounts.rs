@@ -4,7 +4,7 @@ use indexmap::IndexSet;
 use karpenter_model::{Quantity, ResourceName, Resources};
 
 /// Index of every resource name of a snapshot.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ResourceIndex {
     names: IndexSet<ResourceName>,
 }

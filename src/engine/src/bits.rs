@@ -54,6 +54,21 @@ impl Bits {
         }
     }
 
+    /// The least index from `from` to below `len` that is in none of `sets`.
+    pub(crate) fn next_outside(sets: [&Self; 3], from: usize, len: usize) -> Option<usize> {
+        let mut word = from / 64;
+        let mut ahead = u64::MAX << (from % 64);
+        while word * 64 < len {
+            let taken = sets.iter().fold(0, |taken, set| taken | set.words.get(word).copied().unwrap_or(0));
+            let free = !taken & ahead;
+            if free != 0 {
+                return Some(word * 64 + free.trailing_zeros() as usize).filter(|index| *index < len);
+            }
+            (word, ahead) = (word + 1, u64::MAX);
+        }
+        None
+    }
+
     /// Adds what is in `other`.
     pub(crate) fn unite(&mut self, other: &Self) {
         if other.words.len() > self.words.len() {
@@ -118,6 +133,19 @@ mod tests {
         let mut less = a;
         less.remove(64);
         assert!(!less.contains(64) && less.contains(63) && !less.contains(10_000));
+    }
+
+    #[test]
+    fn the_next_index_outside_skips_every_set() {
+        let mut low = Bits::default();
+        (0..64).for_each(|index| low.insert(index));
+        let sets = [&low, &of(&[64, 129]), &of(&[66])];
+        let table =
+            [(0, Some(65)), (65, Some(65)), (66, Some(67)), (128, Some(128)), (129, None), (900, None)];
+        for (from, expected) in table {
+            assert_eq!(Bits::next_outside(sets, from, 130), expected, "from {from}");
+        }
+        assert_eq!(Bits::next_outside(sets, 129, 131), Some(130));
     }
 
     #[test]

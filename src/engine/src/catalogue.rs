@@ -19,7 +19,7 @@ use crate::rules::{KeyId, RuleId, RuleSetId, Rules};
 use fit::FitTables;
 
 /// An instance type with one group of offerings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Shape<'a> {
     /// The type.
     pub(crate) instance_type: &'a InstanceType,
@@ -30,7 +30,7 @@ pub(crate) struct Shape<'a> {
 }
 
 /// Which things have which requirement on one key.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct KeyTable {
     undefined: Bits,
     alternatives: Vec<(RuleId, Bits)>,
@@ -50,7 +50,7 @@ pub(crate) struct Mask {
 }
 
 /// The instance types of one pool.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Catalogue<'a> {
     shapes: Vec<Shape<'a>>,
     offerings: Vec<&'a Offering>,

@@ -14,7 +14,7 @@ use crate::catalogue::Catalogue;
 use crate::rules::{RuleSetId, Rules};
 
 /// Shapes on which exactly the same daemons will run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct DaemonGroup {
     /// The shapes.
     pub(crate) shapes: Bits,

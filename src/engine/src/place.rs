@@ -17,13 +17,14 @@ mod reservations;
 mod solve;
 mod topology;
 pub(crate) mod volumes;
+pub(crate) mod what_if;
 
 use std::collections::BTreeMap;
 
 use karpenter_model::{Launch, NodeId, Nomination, PodKey, PodOutcome, PoolName, PoolOutcome, Snapshot};
 
 /// The outcome of placement.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Placement {
     /// Claims to create.
     pub(crate) launches: Vec<Launch>,

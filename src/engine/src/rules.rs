@@ -21,7 +21,7 @@ pub(crate) struct RuleId(u32);
 pub(crate) struct RuleSetId(u32);
 
 /// The interned requirements of one pass.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Rules<'a> {
     registry: &'a LabelRegistry,
     keys: IndexSet<LabelKey>,

@@ -4,7 +4,7 @@ use crate::amounts::Amounts;
 use crate::bits::Bits;
 
 /// Per resource: thresholds in ascending order and the shapes that have at least that much.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct FitTables {
     by_resource: Vec<Vec<(i128, Bits)>>,
     /// Shapes none of whose amounts is negative; nothing fits on the others.

@@ -30,7 +30,7 @@ pub(crate) struct State {
 }
 
 /// A bin: a claim the plan will create.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Bin {
     /// Its pool, by position.
     pub(crate) pool: usize,

@@ -31,13 +31,16 @@ pub(crate) struct Signature<'a> {
     volumes: NeedId,
     has_resource_claims: bool,
     spread_by_default: bool,
+    /// It has a machine and would have to leave it.
+    moves: bool,
     /// Who it is to other pods; only looked at when some pod has rules about others.
     identity: Option<(&'a Namespace, &'a Labels)>,
 }
 
 impl<'a> Signature<'a> {
-    /// The signature of `pod`, whose volumes ask for `volumes`; `social` when labels and namespace matter.
-    pub(crate) fn of(pod: &'a Pod, volumes: NeedId, settings: &Settings, social: bool) -> Self {
+    /// The signature of `pod`, whose volumes ask for `volumes`; `social` when labels and namespace matter,
+    /// `moves` when it has a machine that may be taken away.
+    pub(crate) fn of(pod: &'a Pod, volumes: NeedId, settings: &Settings, social: bool, moves: bool) -> Self {
         Self {
             requests: &pod.requests,
             node_selector: &pod.node_selector,
@@ -51,13 +54,14 @@ impl<'a> Signature<'a> {
             volumes,
             has_resource_claims: pod.has_resource_claims,
             spread_by_default: default_spread::concerns(pod, settings),
+            moves,
             identity: social.then_some((&pod.key.namespace, &pod.labels)),
         }
     }
 }
 
 /// A class of interchangeable pods.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Class {
     /// Not placed at all.
     Refused(PodOutcome),
@@ -88,15 +92,19 @@ pub(crate) struct Ask {
     pub(crate) shared: Vec<(usize, ResourceId)>,
     /// What it is to other pods, where any pod has rules about others.
     pub(crate) profile: Option<ProfileId>,
+    /// It has a machine and would have to leave it.
+    pub(crate) moves: bool,
 }
 
 /// What the planner has learnt about an ask. Machines and bins only ever get narrower during a pass, so a
-/// refusal is final and never asked for again.
-#[derive(Debug, Default)]
+/// refusal is final and never asked for again; what-if questions each begin a pass of their own.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
-    /// Existing machines before this one refuse for good.
-    pub(crate) first_node: usize,
-    /// Those that refuse for good behind it.
+    /// The pass the rest is about, apart from `unsuitable` and `kinds`.
+    pass: u64,
+    /// Existing machines that refuse in every pass: labels, taints, or no room even before anything moves.
+    pub(crate) unsuitable: Bits,
+    /// Existing machines that refuse for good in this pass.
     pub(crate) refused_nodes: Bits,
     /// Bins it has not been refused by for good, by load and number; loads may be out of date.
     candidates: BinaryHeap<Reverse<(usize, usize)>>,
@@ -113,7 +121,7 @@ pub(crate) struct Memory {
 }
 
 /// All asks of a pass.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Asks {
     asks: IndexMap<Ask, Memory>,
 }
@@ -145,12 +153,11 @@ impl Asks {
 }
 
 impl Memory {
-    /// Remembers that existing machine `index` refuses for good.
-    pub(crate) fn refuse_node(&mut self, index: usize) {
-        if self.first_node == index {
-            self.first_node += 1;
-        } else {
-            self.refused_nodes.insert(index);
+    /// Forgets what was learnt in another pass than `pass`, which begins with `bins` bins nobody may join.
+    pub(crate) fn begin(&mut self, pass: u64, bins: usize) {
+        if self.pass != pass {
+            let (unsuitable, kinds) = (std::mem::take(&mut self.unsuitable), std::mem::take(&mut self.kinds));
+            *self = Self { pass, unsuitable, kinds, known_bins: bins, ..Self::default() };
         }
     }
 

@@ -1,8 +1,10 @@
 //! Machines that exist or are coming up, as places for pods (spec core-scheduling 13.1).
 //!
 //! Machines with the same taints and the same values of the labels anybody asks about are of one kind; labels
-//! and taints are compared once per ask and kind. Room only shrinks during a pass, so each ask walks the list
-//! once and never looks back.
+//! and taints are compared once per ask and kind. Room only shrinks during a pass, so a machine that has no room
+//! for an ask is not asked again.
+
+mod overlay;
 
 use std::collections::BTreeSet;
 
@@ -14,6 +16,7 @@ use karpenter_model::{
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
+use crate::bits::Bits;
 use crate::daemons;
 use crate::place::bin;
 use crate::place::class::{Ask, Memory};
@@ -22,7 +25,7 @@ use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
 
 /// What is known about one label of a machine.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Fact {
     /// It has no such label.
     Absent,
@@ -48,7 +51,7 @@ pub(crate) enum Admission {
 }
 
 /// What labels and taints decide about a machine.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kind {
     /// What is known about the keys anybody asks about, in their order.
     facts: Vec<Fact>,
@@ -78,18 +81,28 @@ impl Kind {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Slot<'a> {
     node: &'a Node,
     host: Domain,
     kind: usize,
+    /// Inside the window of `consolidateAfter`: pods that would have to move should not come here.
+    busy: bool,
+    left: Left,
+    /// What was left when the pass began, if anything came since.
+    before: Option<Box<Left>>,
+}
+
+/// What a machine can still take.
+#[derive(Debug, Clone)]
+struct Left {
     room: Amounts,
     ports: HostPorts,
     /// Volumes of its pods that other pods mount too.
     attached: BTreeSet<usize>,
 }
 
-impl Slot<'_> {
+impl Left {
     /// Whether there is room for `ask`.
     fn holds(&self, ask: &Ask) -> bool {
         if ask.shared.is_empty() {
@@ -100,20 +113,25 @@ impl Slot<'_> {
         amounts.fits(&self.room)
     }
 
-    /// Gives `ask` what it wants.
-    fn take(&mut self, ask: &Ask) {
+    /// Gives `ask`, of `pod`, what it wants.
+    fn take(&mut self, pod: &Pod, ask: &Ask) {
         let mut amounts = ask.amounts.clone();
         bin::attach(ask, &mut self.attached, &mut amounts);
         self.room.subtract(&amounts);
+        self.ports.add(&pod.key, &ask.host_ports);
     }
 }
 
 /// The machines of a pass, in the order they are tried.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Existing<'a> {
     keys: Vec<LabelKey>,
     kinds: IndexSet<Kind>,
     slots: Vec<Slot<'a>>,
+    /// Machines that took something in this pass, where it is to be taken back; nothing is remembered otherwise.
+    touched: Option<Vec<usize>>,
+    /// Machines that are taken away in this pass.
+    gone: Bits,
 }
 
 impl<'a> Existing<'a> {
@@ -157,9 +175,11 @@ impl<'a> Existing<'a> {
             let mut ports = HostPorts::default();
             node.pods.iter().for_each(|pod| ports.add(&pod.key, &pod.host_ports));
             let host = Domain::Value(node.hostname());
-            slots.push(Slot { node, host, kind, room, ports, attached });
+            let left = Left { room, ports, attached };
+            slots.push(Slot { node, host, kind, busy: false, left, before: None });
         }
-        Self { keys, kinds, slots }
+        let gone = Bits::none(slots.len());
+        Self { keys, kinds, slots, touched: None, gone }
     }
 
     /// Number of kinds.
@@ -178,30 +198,45 @@ impl<'a> Existing<'a> {
         mut admits: impl FnMut(&Node, &Domain, KindId) -> Admission,
     ) -> Option<&'a Node> {
         memory.kinds.resize(self.kinds.len(), None);
-        for index in memory.first_node..self.slots.len() {
-            if memory.refused_nodes.contains(index) {
+        let mut from = 0;
+        loop {
+            let refusing = [&memory.unsuitable, &memory.refused_nodes, &self.gone];
+            let index = Bits::next_outside(refusing, from, self.slots.len())?;
+            from = index + 1;
+            if !self.suits(index, ask, &mut memory.kinds, rules) {
+                memory.unsuitable.insert(index);
                 continue;
             }
-            let kind = self.slots[index].kind;
-            let kind_accepts = match memory.kinds[kind] {
-                Some(known) => known,
-                None => *memory.kinds[kind].insert(self.kind_accepts(kind, ask, rules)),
-            };
-            let slot = &mut self.slots[index];
-            let accepts =
-                kind_accepts && slot.holds(ask) && slot.ports.conflict(&pod.key, &ask.host_ports).is_none();
-            let admission =
-                if accepts { admits(slot.node, &slot.host, KindId(kind)) } else { Admission::Never };
-            if admission == Admission::Yes {
-                slot.take(ask);
-                slot.ports.add(&pod.key, &ask.host_ports);
-                return Some(slot.node);
-            }
-            if admission == Admission::Never {
-                memory.refuse_node(index);
+            let Slot { node, host, kind, left, .. } = &self.slots[index];
+            let free = left.holds(ask) && left.ports.conflict(&pod.key, &ask.host_ports).is_none();
+            match if free { admits(node, host, KindId(*kind)) } else { Admission::Never } {
+                Admission::Yes => {
+                    self.take(index, pod, ask);
+                    return Some(self.slots[index].node);
+                }
+                Admission::NotNow => {}
+                Admission::Never => memory.refused_nodes.insert(index),
             }
         }
-        None
+    }
+
+    /// Whether labels and taints of machine `index` suit `ask`, and it had room when the pass began.
+    fn suits(&self, index: usize, ask: &Ask, kinds: &mut [Option<bool>], rules: &Rules<'_>) -> bool {
+        let slot = &self.slots[index];
+        let known = kinds[slot.kind];
+        *kinds[slot.kind].insert(known.unwrap_or_else(|| self.kind_accepts(slot.kind, ask, rules)))
+            && !(ask.moves && slot.busy)
+            && slot.before.as_deref().unwrap_or(&slot.left).holds(ask)
+    }
+
+    /// Gives `ask`, of `pod`, what it wants of machine `index`.
+    fn take(&mut self, index: usize, pod: &Pod, ask: &Ask) {
+        let slot = &mut self.slots[index];
+        if let Some(touched) = self.touched.as_mut().filter(|_| slot.before.is_none()) {
+            slot.before = Some(Box::new(slot.left.clone()));
+            touched.push(index);
+        }
+        slot.left.take(pod, ask);
     }
 
     /// Whether taints and labels of machines of `kind` suit `ask`; labels it does not have are missing for good.

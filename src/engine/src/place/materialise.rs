@@ -1,6 +1,6 @@
 //! From a filled bin to the claim that will be created (spec core-scheduling 21).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_model::plan::MAX_INSTANCE_TYPES;
@@ -8,7 +8,7 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::{MinValuesPolicy, ReservationPolicy};
 use karpenter_model::{
     Annotations, BinId, CapacityType, Expression, InstanceTypeName, LabelRegistry, Labels, Launch, Offering,
-    OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, Resources, Snapshot, label,
+    OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, Resources, Settings, label,
 };
 
 use crate::bits::Bits;
@@ -25,6 +25,28 @@ struct Candidate<'a> {
     shapes: Vec<usize>,
 }
 
+/// How claims are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms<'s> {
+    pub(crate) settings: &'s Settings,
+    /// Whether anybody wants to know what each instance type may cost.
+    pub(crate) quotes: bool,
+}
+
+/// A claim, and what each of its instance types may cost, in the same order, if asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Quoted {
+    pub(crate) launch: Launch,
+    pub(crate) quotes: Vec<Quote>,
+}
+
+/// Prices of the available offerings of one type that a claim could be launched through.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Quote {
+    /// Least and greatest price by capacity type, in launch preference.
+    pub(crate) by_capacity_type: BTreeMap<CapacityType, (Price, Price)>,
+}
+
 /// The claim for `bin`; an error when `minValues` no longer hold once the list of types is cut.
 pub(crate) fn launch<'a>(
     id: BinId,
@@ -33,14 +55,13 @@ pub(crate) fn launch<'a>(
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
-    snapshot: &Snapshot,
-) -> Result<Launch, Reason> {
-    let policy = snapshot.settings.min_values_policy;
-    let reserved = with_reservations(bin, snapshot, rules);
+    Terms { settings, quotes }: Terms<'_>,
+) -> Result<Quoted, Reason> {
+    let policy = settings.min_values_policy;
+    let reserved = with_reservations(bin, settings, rules);
     let held = !bin.state.reserved.is_empty();
     let strict = if held { MinValuesPolicy::Strict } else { policy };
     let cut = reserved.and_then(|set| cut(set, bin, strict, catalogue, rules).ok());
-    let settings = &snapshot.settings;
     let fallback =
         settings.gates.reserved_capacity && settings.reservation_policy == ReservationPolicy::Fallback;
     let narrowed = cut.filter(|cut| !cut.candidates.is_empty());
@@ -64,7 +85,9 @@ pub(crate) fn launch<'a>(
     let relaxed = min_values::is_relaxed(set, space.rules, rules);
     let requirements = self::narrowed(rules.requirements(set), &names, &capacity_types);
     let template = &space.pool.template;
-    Ok(Launch {
+    let quoted = candidates.iter().filter(|_| quotes);
+    let quotes = quoted.map(|candidate| quote(candidate, catalogue, &mask)).collect();
+    let launch = Launch {
         bin: id,
         pool: space.pool.name.clone(),
         pool_hash: space.pool.hash.clone(),
@@ -77,7 +100,7 @@ pub(crate) fn launch<'a>(
         expire_after: template.expire_after,
         termination_grace_period: template
             .termination_grace_period
-            .or(snapshot.settings.default_termination_grace_period),
+            .or(settings.default_termination_grace_period),
         requests: requests(bin, pods, space),
         cheapest: candidates.first().map(|first| OfferingRef {
             instance_type: first.name.clone(),
@@ -86,8 +109,9 @@ pub(crate) fn launch<'a>(
             price: first.cheapest.price,
         }),
         instance_types: names,
-        pods: bin.pods.iter().map(|pod| pods[*pod].key.clone()).collect(),
-    })
+        pods: pods.iter().map(|pod| pod.key.clone()).collect(),
+    };
+    Ok(Quoted { launch, quotes })
 }
 
 /// The final list of a claim's types.
@@ -123,16 +147,16 @@ fn cut<'a>(
 
 /// The requirements of `bin` once it may only be launched into the reservations it holds, or into none of
 /// those others hold. Where too few types are left for `minValues`, the caller goes without.
-fn with_reservations(bin: &Bin, snapshot: &Snapshot, rules: &mut Rules<'_>) -> Option<RuleSetId> {
-    let settings = &snapshot.settings;
+fn with_reservations(bin: &Bin, settings: &Settings, rules: &mut Rules<'_>) -> Option<RuleSetId> {
+    let registry = rules.registry();
     let capacity_type = |operator| {
         let expression = Expression::new(label::CAPACITY_TYPE, operator, &[CapacityType::Reserved.as_str()]);
-        Requirement::new(&snapshot.registry, &expression)
+        Requirement::new(registry, &expression)
     };
     let mut only = Requirements::new();
     if !bin.state.reserved.is_empty() {
         only.add(capacity_type(Operator::In));
-        if let Some(key) = &snapshot.registry.reservation_id {
+        if let Some(key) = &registry.reservation_id {
             let ids = bin.state.reserved.iter().map(|id| id.as_str().into());
             only.add(Requirement::one_of(key.clone(), ids));
         }
@@ -171,6 +195,18 @@ fn candidates<'a, I: Iterator<Item = &'a Offering>>(
     }
     candidates.sort_by(|a, b| (a.cheapest.price, a.name).cmp(&(b.cheapest.price, b.name)));
     candidates
+}
+
+/// What `candidate` may cost.
+fn quote(candidate: &Candidate<'_>, catalogue: &Catalogue<'_>, mask: &Mask) -> Quote {
+    let mut quote = Quote::default();
+    for offering in candidate.shapes.iter().flat_map(|shape| catalogue.offerings_of(*shape, mask)) {
+        let (least, most) =
+            quote.by_capacity_type.entry(offering.capacity_type).or_insert((offering.price, offering.price));
+        *least = offering.price.min(*least);
+        *most = offering.price.max(*most);
+    }
+    quote
 }
 
 /// Requirements of the claim: no host name, and exactly the types and capacity types that are left.
@@ -224,7 +260,7 @@ fn annotations(space: &PoolSpace<'_>, relaxed: bool) -> Annotations {
 
 /// Requests of the pods plus the least any remaining type's daemons will take.
 fn requests(bin: &Bin, pods: &[&Pod], space: &PoolSpace<'_>) -> Resources {
-    let mut total: Resources = bin.pods.iter().map(|pod| &pods[*pod].requests).sum();
+    let mut total: Resources = pods.iter().map(|pod| &pod.requests).sum();
     let left = space.daemons.iter().filter(|group| group.shapes.meets(&bin.state.shapes));
     total.add(&Resources::min(left.map(|group| &group.requests)));
     total

@@ -19,7 +19,7 @@ use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
 
 /// A pool that takes part.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PoolSpace<'a> {
     /// The pool.
     pub(crate) pool: &'a Pool,
@@ -40,7 +40,7 @@ pub(crate) struct PoolSpace<'a> {
 }
 
 /// The pools of a pass.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Pools<'a> {
     /// Those that take part, in the order they are tried.
     pub(crate) spaces: Vec<PoolSpace<'a>>,

@@ -12,10 +12,15 @@ pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
     let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
     let moving = leaving.filter(|pod| snapshot.currently_reschedulable(pod));
     let unique: BTreeMap<&PodKey, &Pod> = moving.chain(waiting).map(|pod| (&pod.key, pod.as_ref())).collect();
-    let mut pods: Vec<&Pod> = unique.into_values().collect();
-    pods.sort_by_cached_key(|pod| {
+    sorted(unique.into_values().collect(), |pod| pod)
+}
+
+/// `things` in the order their pods are tried.
+pub(crate) fn sorted<'a, T>(mut things: Vec<T>, pod: impl Fn(&T) -> &'a Pod) -> Vec<T> {
+    things.sort_by_cached_key(|thing| {
+        let pod = pod(thing);
         let amount = |name| Reverse(pod.requests.amount(name));
         (amount(resources::CPU), amount(resources::MEMORY), pod.created_at, pod.uid.clone())
     });
-    pods
+    things
 }

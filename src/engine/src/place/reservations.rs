@@ -11,7 +11,7 @@ use karpenter_model::settings::ReservationPolicy;
 use crate::catalogue::Catalogue;
 
 /// Reservations and how many instances of each nobody holds.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Reservations {
     left: BTreeMap<ReservationId, u32>,
     policy: ReservationPolicy,

@@ -3,6 +3,7 @@
 
 mod compile;
 mod join;
+pub(crate) mod overlay;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    BinId, HostPorts, Node, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot, Target,
+    BinId, HostPorts, Node, NodeId, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Settings,
+    Target,
 };
 
 use crate::amounts::ResourceIndex;
@@ -18,16 +20,18 @@ use crate::place::Placement;
 use crate::place::bin::{Bin, State};
 use crate::place::class::{AskId, Asks, Class};
 use crate::place::existing::{self, Admission, Existing, KindId};
+use crate::place::materialise::{self, Quoted, Terms};
 use crate::place::pool::Pools;
+use crate::place::refusal;
 use crate::place::reservations::Reservations;
 use crate::place::topology::{Domain, ProfileId, Topology};
-use crate::place::{materialise, refusal};
 use crate::rules::Rules;
 use join::{Joined, Joiner};
 
 /// Everything a pass works on.
+#[derive(Debug, Clone)]
 pub(crate) struct Solver<'a> {
-    snapshot: &'a Snapshot,
+    settings: Settings,
     rules: Rules<'a>,
     pools: Pools<'a>,
     existing: Existing<'a>,
@@ -41,6 +45,14 @@ pub(crate) struct Solver<'a> {
     queue: Vec<(&'a Pod, usize)>,
     /// Pods that have a place.
     placed: usize,
+    /// Those of them that are on an existing machine, in the order they got there.
+    homes: Vec<(usize, NodeId)>,
+    /// Number of the pass; what-if questions are passes of their own.
+    pass: u64,
+    /// Bins of earlier passes; nobody joins those any more.
+    closed_bins: usize,
+    /// Whether every refusal is explained at once; otherwise whoever asked does so when it matters.
+    explains: bool,
     /// Per ask that everything refused: what each pool said, and the version of the rules about others then.
     refusals: BTreeMap<AskId, (u64, Vec<PoolRefusal>)>,
     placement: Placement,
@@ -49,7 +61,12 @@ pub(crate) struct Solver<'a> {
 impl Solver<'_> {
     /// Places every pod and writes down the result.
     pub(crate) fn run(mut self) -> Placement {
-        let mut waiting: Vec<usize> = (0..self.queue.len()).collect();
+        self.place_all((0..self.queue.len()).collect());
+        self.finish()
+    }
+
+    /// Tries the pods in `waiting` as long as any of them gets a place.
+    fn place_all(&mut self, mut waiting: Vec<usize>) {
         loop {
             let before = self.placed;
             waiting.retain(|index| !self.settle(*index));
@@ -57,7 +74,6 @@ impl Solver<'_> {
                 break;
             }
         }
-        self.finish()
     }
 
     /// Tries to place the pod at `index`; whether there is nothing more to try for it.
@@ -87,14 +103,15 @@ impl Solver<'_> {
                 }
             }
         }
-        let outcome = PodOutcome::Unschedulable(self.refusal(&asks));
-        self.placement.pods.insert(pod.key.clone(), outcome);
+        let refusals = if self.explains { self.refusal(&asks) } else { Vec::new() };
+        self.placement.pods.insert(pod.key.clone(), PodOutcome::Unschedulable(refusals));
         asks.iter().all(|ask| self.asks.get_mut(*ask).1.exhausted)
     }
 
     /// Places the pod at `index` as `ask` says, if anything takes it.
     fn try_ask(&mut self, index: usize, ask: AskId) -> Tried {
         let (wanted, memory) = self.asks.get_mut(ask);
+        memory.begin(self.pass, self.closed_bins);
         let bound = wanted.profile.filter(|id| self.topology.is_bound_to_others(*id));
         let version = bound.map_or(0, |id| self.topology.version(id)) + self.reservations.releases();
         if memory.exhausted {
@@ -140,7 +157,7 @@ impl Solver<'_> {
             self.topology.record_node(profile, node, self.rules.registry());
         }
         let (target, id) = existing::target(node);
-        self.placement.used_nodes.push(id);
+        self.homes.push((index, id));
         self.placement.nominations.push(Nomination { pod: pod.key.clone(), target: target.clone() });
         let outcome = match target {
             Target::Node(name) => PodOutcome::Existing(name),
@@ -204,7 +221,7 @@ impl Solver<'_> {
         let (pod, _) = self.queue[index];
         let wanted = self.asks.get(ask);
         let number = self.bins.len();
-        let lower = self.snapshot.settings.min_values_policy;
+        let lower = self.settings.min_values_policy;
         for (position, space) in self.pools.spaces.iter_mut().enumerate() {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
             if first_untolerated(&space.pool.template.taints, &wanted.tolerations).is_some() {
@@ -264,33 +281,19 @@ impl Solver<'_> {
 
     /// Turns bins into claims and completes the report.
     fn finish(mut self) -> Placement {
-        let pods: Vec<&Pod> = self.queue.iter().map(|(pod, _)| *pod).collect();
         let mut launches_of = BTreeMap::new();
-        for bin in &self.bins {
-            let space = &self.pools.spaces[bin.pool];
-            let catalogue = &mut self.pools.catalogues[space.catalogue];
-            let number = u32::try_from(self.placement.launches.len() + 1).unwrap_or(u32::MAX);
-            let launch = materialise::launch(
-                BinId(number),
-                bin,
-                &pods,
-                space,
-                catalogue,
-                &mut self.rules,
-                self.snapshot,
-            );
-            let outcome = match launch {
-                Ok(launch) => {
-                    *launches_of.entry(space.pool.name.clone()).or_insert(0) += 1;
+        for number in 0..self.bins.len() {
+            let pool = self.pools.spaces[self.bins[number].pool].pool.name.clone();
+            let id = BinId(u32::try_from(self.placement.launches.len() + 1).unwrap_or(u32::MAX));
+            let outcome = match self.launch(number, id) {
+                Ok(Quoted { launch, .. }) => {
+                    *launches_of.entry(pool).or_insert(0) += 1;
                     self.placement.launches.push(launch);
-                    PodOutcome::New(BinId(number))
+                    PodOutcome::New(id)
                 }
-                Err(reason) => {
-                    let pool = Some(space.pool.name.clone());
-                    PodOutcome::Unschedulable(vec![PoolRefusal { pool, reason }])
-                }
+                Err(reason) => PodOutcome::Unschedulable(vec![PoolRefusal { pool: Some(pool), reason }]),
             };
-            let keys = bin.pods.iter().map(|pod| pods[*pod].key.clone());
+            let keys = self.bins[number].pods.iter().map(|pod| self.queue[*pod].0.key.clone());
             self.placement.pods.extend(keys.map(|key| (key, outcome.clone())));
         }
         self.placement.pools = std::mem::take(&mut self.pools.outcomes);
@@ -298,7 +301,18 @@ impl Solver<'_> {
             self.placement.pools.insert(pool, PoolOutcome::Used { launches });
         }
         self.placement.nominations.sort();
+        self.placement.used_nodes = self.homes.into_iter().map(|(_, node)| node).collect();
         self.placement
+    }
+
+    /// The claim for bin `number`.
+    fn launch(&mut self, number: usize, id: BinId) -> Result<Quoted, Reason> {
+        let bin = &self.bins[number];
+        let pods: Vec<&Pod> = bin.pods.iter().map(|pod| self.queue[*pod].0).collect();
+        let space = &self.pools.spaces[bin.pool];
+        let catalogue = &mut self.pools.catalogues[space.catalogue];
+        let terms = Terms { settings: &self.settings, quotes: !self.explains };
+        materialise::launch(id, bin, &pods, space, catalogue, &mut self.rules, terms)
     }
 }
 

@@ -11,14 +11,15 @@
 mod count;
 mod filter;
 mod group;
+mod overlay;
 mod scope;
 
 use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use karpenter_model::{
-    LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, Requirement, Requirements, Snapshot,
-    SpreadConstraint, WhenUnsatisfiable, label,
+    AffinityTerm, LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, Requirement,
+    Requirements, Snapshot, SpreadConstraint, WhenUnsatisfiable, label,
 };
 
 use crate::place::existing::Admission;
@@ -37,7 +38,7 @@ const MAX_CHOICES: usize = 64;
 pub(crate) struct ProfileId(usize);
 
 /// What a pod at one relaxation step is to the groups.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ProfileKey {
     owned: Vec<usize>,
     owned_inverse: Vec<usize>,
@@ -47,7 +48,7 @@ struct ProfileKey {
 }
 
 /// The groups that concern a profile, known once all groups are.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Links {
     /// Groups of running-pod rules of others that keep this pod out.
     inverse: Vec<usize>,
@@ -56,16 +57,38 @@ struct Links {
 }
 
 /// All groups and profiles of a pass.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Topology {
     groups: IndexMap<GroupKey, Group>,
     profiles: IndexMap<ProfileKey, Links>,
+    /// Anti-affinity of bound pods is counted here; otherwise it is part of what pods ask for.
+    bound_owners: bool,
+    /// What to take back, where anybody will ask for it.
+    journal: Option<Vec<Change>>,
+}
+
+/// One change of a group's counts.
+#[derive(Debug, Clone)]
+struct Change {
+    group: usize,
+    domain: Domain,
+    kind: ChangeKind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum ChangeKind {
+    /// A pod came.
+    Added,
+    /// A pod went.
+    Removed,
+    /// A machine of the domain went.
+    Unknown,
 }
 
 impl Topology {
     /// Whether any pod of `pods` has a rule about others.
-    pub(crate) fn concerns(pods: &[&Pod]) -> bool {
-        pods.iter().any(|pod| {
+    pub(crate) fn concerns<'p>(mut pods: impl Iterator<Item = &'p Pod>) -> bool {
+        pods.any(|pod| {
             let affinities = [&pod.pod_affinity, &pod.pod_anti_affinity];
             !pod.spread.is_empty()
                 || affinities.iter().any(|a| !a.required.is_empty() || !a.preferred.is_empty())
@@ -85,11 +108,7 @@ impl Topology {
             owned.extend(spread_key(pod, spread).map(|key| self.group(key)));
         }
         let own = &pod.key.namespace;
-        let mut term = |term: &karpenter_model::AffinityTerm, kind: Kind| {
-            let scope = Scope::of(term, own, snapshot);
-            let (topology_key, selector) = (term.topology_key.clone(), term.selector.clone());
-            self.group(GroupKey { kind, topology_key, scope, selector })
-        };
+        let mut term = |term: &AffinityTerm, kind: Kind| self.group(term_key(term, kind, own, snapshot));
         owned.extend(wish.affinity.iter().map(|rule| term(rule, Kind::Affinity)));
         owned.extend(wish.anti_affinity.iter().map(|rule| term(rule, Kind::AntiAffinity)));
         let required = &pod.pod_anti_affinity.required;
@@ -108,6 +127,20 @@ impl Topology {
         index
     }
 
+    /// Whether there are no rules.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Makes the anti-affinity of pods that stay where they are groups like any other, so that it goes when they
+    /// go.
+    pub(crate) fn count_bound_owners(&mut self, snapshot: &Snapshot) {
+        self.bound_owners = true;
+        for (_, _, key) in bound_owners(snapshot) {
+            self.group(key);
+        }
+    }
+
     /// Links profiles to groups and counts what is there, once every profile is known.
     pub(crate) fn complete(&mut self, snapshot: &Snapshot, spaces: &[PoolSpace<'_>], batch: &[&Pod]) {
         for (profile, links) in &mut self.profiles {
@@ -120,6 +153,15 @@ impl Topology {
             }
         }
         count::fill(&mut self.groups, snapshot, spaces, batch);
+        if self.bound_owners {
+            for (node, _, key) in bound_owners(snapshot) {
+                if let (Some(domain), Some(group)) =
+                    (domain_of(node, &key.topology_key), self.groups.get_mut(&key))
+                {
+                    group.add(domain);
+                }
+            }
+        }
     }
 
     /// Whether the outcome for this profile can change while others are placed, other than for the worse.
@@ -195,6 +237,7 @@ impl Topology {
         id: ProfileId,
         number: usize,
         bin: &Requirements,
+        registry: &LabelRegistry,
     ) -> Option<Vec<Requirements>> {
         let (profile, links) = self.entry(id);
         let mut choices = vec![Requirements::new()];
@@ -207,10 +250,13 @@ impl Topology {
                 }
                 continue;
             }
-            let allowed = bin.value_of(&key.topology_key);
-            let Some(alternatives) = group.alternatives(key, &allowed, own, &profile.strict) else {
-                continue;
+            let alternatives = if key.kind == Kind::Inverse && self.bound_owners {
+                group.exclusion(key, registry).map(|stay_out| vec![stay_out])
+            } else {
+                let allowed = bin.value_of(&key.topology_key);
+                group.alternatives(key, &allowed, own, &profile.strict)
             };
+            let Some(alternatives) = alternatives else { continue };
             choices = combine(&choices, &alternatives);
             if choices.is_empty() {
                 break;
@@ -228,6 +274,9 @@ impl Topology {
             if let (Some(domain), true) =
                 (domain_of(node, &key.topology_key), key.counts_node(node, registry))
             {
+                if let Some(journal) = &mut self.journal {
+                    journal.push(Change { group: index, domain: domain.clone(), kind: ChangeKind::Added });
+                }
                 group.add(domain);
             }
         }
@@ -249,10 +298,16 @@ impl Topology {
             if !key.counts_bin(bin, &space.pool.template.taints, registry) {
                 continue;
             }
-            if key.topology_key == label::HOSTNAME {
-                group.add(Domain::Bin(number));
+            let domains = if key.topology_key == label::HOSTNAME {
+                vec![Domain::Bin(number)]
             } else {
-                group.add_possible(key, &bin.value_of(&key.topology_key));
+                group.possible(key, &bin.value_of(&key.topology_key))
+            };
+            for domain in domains {
+                if let Some(journal) = &mut self.journal {
+                    journal.push(Change { group: index, domain: domain.clone(), kind: ChangeKind::Added });
+                }
+                group.add(domain);
             }
         }
     }
@@ -267,6 +322,25 @@ impl Topology {
         let rules: Vec<String> = rules.collect();
         if rules.is_empty() { "anti-affinity of other pods".to_owned() } else { rules.join("; ") }
     }
+}
+
+/// Required anti-affinity of the pods that stay where they are: where it holds, whose it is, and its group.
+fn bound_owners(snapshot: &Snapshot) -> impl Iterator<Item = (&Node, &Pod, GroupKey)> {
+    let stays = |node: &Node, pod: &Pod| {
+        !pod.is_terminal() && !(node.is_leaving() && snapshot.currently_reschedulable(pod))
+    };
+    let bound = snapshot.nodes.iter().flat_map(|node| node.pods.iter().map(move |pod| (&**node, &**pod)));
+    let bound = bound.filter(move |(node, pod)| stays(node, pod));
+    bound.flat_map(move |(node, pod)| {
+        let terms = pod.pod_anti_affinity.required.iter().filter(|term| term.selector.is_some());
+        terms.map(move |term| (node, pod, term_key(term, Kind::Inverse, &pod.key.namespace, snapshot)))
+    })
+}
+
+/// The group of one affinity term of a pod in namespace `own`.
+fn term_key(term: &AffinityTerm, kind: Kind, own: &Namespace, snapshot: &Snapshot) -> GroupKey {
+    let (topology_key, selector) = (term.topology_key.clone(), term.selector.clone());
+    GroupKey { kind, topology_key, scope: Scope::of(term, own, snapshot), selector }
 }
 
 /// The group of a spread constraint; without a selector it counts nothing and so asks for nothing.

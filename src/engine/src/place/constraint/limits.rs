@@ -30,7 +30,7 @@ pub(crate) fn usage(snapshot: &Snapshot) -> BTreeMap<PoolName, Resources> {
 }
 
 /// What a pool may still add.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Limits {
     /// Left per limited resource; empty when nothing is limited.
     remaining: Resources,
@@ -81,6 +81,20 @@ impl Limits {
             return format!("every instance type exceeds what is left of {}", self.remaining);
         }
         reached.join(", ")
+    }
+
+    /// Whether nothing is limited.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.remaining.is_empty()
+    }
+
+    /// A machine with this capacity is gone.
+    pub(crate) fn give_back(&mut self, capacity: &Resources) {
+        let names: Vec<ResourceName> = self.remaining.iter().map(|(name, _)| name.clone()).collect();
+        for name in names {
+            let left = self.remaining.amount(name.as_str()).saturating_add(capacity.amount(name.as_str()));
+            self.remaining.set(name.as_str(), left);
+        }
     }
 
     /// Charges a new bin that may become any of `shapes`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use karpenter_model::{Pod, Requirement, Requirements, Snapshot, Toleration};
+use karpenter_model::{Pod, Requirement, Requirements, Settings, Snapshot, Toleration};
 
 use super::Solver;
 use crate::amounts::{ResourceId, ResourceIndex};
@@ -11,7 +11,7 @@ use crate::place::class::{Ask, Asks, Class, Signature};
 use crate::place::conjunction::conjunction;
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
 use crate::place::existing::Existing;
-use crate::place::pool::Pools;
+use crate::place::pool::{PoolSpace, Pools};
 use crate::place::relax::{self, Wish};
 use crate::place::reservations::Reservations;
 use crate::place::topology::Topology;
@@ -19,35 +19,44 @@ use crate::place::volumes::{NeedId, Volumes};
 use crate::place::{Placement, default_spread, queue, reject};
 use crate::rules::{RuleSetId, Rules};
 
+/// Whose pods a pass is about.
+pub(super) struct Audience<'a> {
+    /// Pods in the order they are tried; those that have a machine and would have to move say so.
+    pub(super) pods: Vec<(&'a Pod, bool)>,
+    /// Whether counts must be able to do without any of the machines.
+    pub(super) reversible: bool,
+}
+
 impl<'a> Solver<'a> {
-    /// Interns and indexes `snapshot`.
+    /// Interns and indexes `snapshot` for the pods that wait in it.
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+        let pods = queue::pods(snapshot).into_iter().map(|pod| (pod, false)).collect();
+        let audience = Audience { pods, reversible: false };
+        Self::compiled(snapshot, (*snapshot.settings).clone(), &audience)
+    }
+
+    /// Interns and indexes `snapshot` for `audience`.
+    pub(super) fn compiled(snapshot: &'a Snapshot, settings: Settings, audience: &Audience<'a>) -> Self {
         let mut rules = Rules::new(&snapshot.registry);
         let mut resources = ResourceIndex::default();
-        let pods = queue::pods(snapshot);
+        let pods: Vec<&Pod> = audience.pods.iter().map(|(pod, _)| *pod).collect();
         let volumes = Volumes::new(snapshot, &pods);
         let pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
-        let mut compiler = Compiler {
-            snapshot,
-            volumes,
-            soft_taints: pools.spaces.iter().any(|space| relax::has_soft_taint(&space.pool.template.taints)),
-            bound: BoundAntiAffinity::new(snapshot),
-            social: Topology::concerns(&pods) || !snapshot.settings.default_spread.is_empty(),
-            asks: Asks::default(),
-            topology: Topology::default(),
-        };
-        let identity_matters = compiler.social || !compiler.bound.is_empty();
+        let mut compiler = Compiler::new(snapshot, volumes, &pools, audience);
         let mut classes: IndexMap<Signature<'a>, Class> = IndexMap::new();
         let mut queue = Vec::with_capacity(pods.len());
-        for pod in &pods {
+        let identity_matters = compiler.social || !compiler.bound.is_empty();
+        for (pod, moves) in &audience.pods {
             let need = compiler.volumes.need(pod);
-            let entry = classes.entry(Signature::of(pod, need, &snapshot.settings, identity_matters));
+            let signature = Signature::of(pod, need, &settings, identity_matters, *moves);
+            let entry = classes.entry(signature);
             queue.push((*pod, entry.index()));
-            entry.or_insert_with(|| compiler.class(pod, need, &mut rules, &mut resources));
+            entry.or_insert_with(|| compiler.class(pod, *moves, need, &mut rules, &mut resources));
         }
         let Compiler { volumes, asks, mut topology, .. } = compiler;
-        topology.complete(snapshot, &pools.spaces, &pods);
-        let settings = &snapshot.settings;
+        let staying: Vec<&Pod> =
+            audience.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
+        topology.complete(snapshot, &pools.spaces, &staying);
         let reservations = if settings.gates.reserved_capacity {
             Reservations::new(&pools.catalogues, settings.reservation_policy)
         } else {
@@ -59,7 +68,7 @@ impl<'a> Solver<'a> {
             .flat_map(|set| rules.rules_of(set).iter().map(|rule| rules.requirement(*rule).key().clone()));
         let existing = Existing::new(snapshot, keys.collect(), &topology.keys(), &volumes, &mut resources);
         Self {
-            snapshot,
+            settings,
             rules,
             pools,
             existing,
@@ -71,6 +80,10 @@ impl<'a> Solver<'a> {
             classes: classes.into_values().collect(),
             queue,
             placed: 0,
+            homes: Vec::new(),
+            pass: 0,
+            closed_bins: 0,
+            explains: true,
             refusals: BTreeMap::new(),
             placement: Placement::default(),
         }
@@ -90,9 +103,32 @@ struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
+    fn new(snapshot: &'a Snapshot, volumes: Volumes<'a>, pools: &Pools<'a>, audience: &Audience<'a>) -> Self {
+        let mut topology = Topology::default();
+        let mut bound = BoundAntiAffinity::default();
+        if audience.reversible {
+            topology.count_bound_owners(snapshot);
+        } else {
+            bound = BoundAntiAffinity::new(snapshot);
+        }
+        let soft = |space: &PoolSpace<'_>| relax::has_soft_taint(&space.pool.template.taints);
+        Self {
+            snapshot,
+            volumes,
+            soft_taints: pools.spaces.iter().any(soft),
+            bound,
+            social: Topology::concerns(audience.pods.iter().map(|(pod, _)| *pod))
+                || !topology.is_empty()
+                || !snapshot.settings.default_spread.is_empty(),
+            asks: Asks::default(),
+            topology,
+        }
+    }
+
     fn class(
         &mut self,
         pod: &Pod,
+        moves: bool,
         need: NeedId,
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
@@ -127,6 +163,7 @@ impl<'a> Compiler<'a> {
                 places: places.clone(),
                 shared: shared.clone(),
                 profile,
+                moves,
             })
         };
         Class::Asks(wishes.into_iter().map(ask).collect())

@@ -70,7 +70,9 @@ impl<'a> Joiner<'_, 'a> {
             (Some(alone), Some(bound)) => (alone, bound),
         };
         let requirements = self.rules.requirements(alone.rules);
-        let Some(choices) = self.topology.choices(bound, number, &requirements) else { return Joined::Never };
+        let registry = self.rules.registry();
+        let choices = self.topology.choices(bound, number, &requirements, registry);
+        let Some(choices) = choices else { return Joined::Never };
         for choice in choices {
             let domain = self.rules.set(&choice);
             let joined = state.join(ask, &[place, domain], space, catalogue, self.rules, self.lower);

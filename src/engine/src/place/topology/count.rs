@@ -27,20 +27,15 @@ pub(crate) fn fill(
     for (key, group) in groups {
         let reached = universe.get(&key.topology_key).into_iter().flatten();
         for (value, _) in reached.filter(|(_, taints)| reachable(key, taints)) {
-            group.know(Domain::Value(value.clone()));
+            group.know(Domain::Value(value.clone()), 1);
         }
         let domains =
             domains.entry(&key.topology_key).or_insert_with(|| domains_of(&key.topology_key, snapshot));
         let counts = key.counting_nodes(snapshot);
         // A host without pods is never named: there is always another one.
         if key.topology_key != label::HOSTNAME {
-            let staying = snapshot.nodes.iter().map(|node| !node.is_leaving());
-            let known: BTreeSet<&Domain> = (domains.iter().zip(staying).enumerate())
-                .filter(|(node, (_, stays))| *stays && counts.as_ref().is_none_or(|counts| counts[*node]))
-                .filter_map(|(_, (domain, _))| domain.as_ref())
-                .collect();
-            for domain in known {
-                group.know(domain.clone());
+            for (domain, machines) in backers(domains, counts.as_deref(), snapshot) {
+                group.know(domain.clone(), machines);
             }
         }
         if key.kind == Kind::Inverse {
@@ -53,6 +48,23 @@ pub(crate) fn fill(
             }
         }
     }
+}
+
+/// How many of the machines that stay and count are in each domain.
+fn backers<'d>(
+    domains: &'d [Option<Domain>],
+    counting: Option<&[bool]>,
+    snapshot: &Snapshot,
+) -> BTreeMap<&'d Domain, u32> {
+    let mut backers = BTreeMap::new();
+    for (index, _) in snapshot.nodes.iter().enumerate().filter(|(_, node)| !node.is_leaving()) {
+        if let Some(domain) = &domains[index]
+            && counting.is_none_or(|counting| counting[index])
+        {
+            *backers.entry(domain).or_default() += 1;
+        }
+    }
+    backers
 }
 
 /// The domain of every node.

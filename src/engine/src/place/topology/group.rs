@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use karpenter_model::{
-    LabelKey, LabelRegistry, LabelSelector, LabelValue, Labels, Namespace, Node, Requirement, Requirements,
-    Snapshot, Taint, label,
+    Expression, LabelKey, LabelRegistry, LabelSelector, LabelValue, Labels, Namespace, Node, Operator,
+    Requirement, Requirements, Snapshot, Taint, label,
 };
 
 use super::exactly;
@@ -55,13 +55,22 @@ pub(crate) enum Domain {
 }
 
 /// Pods per known domain.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Group {
-    counts: BTreeMap<Domain, u32>,
+    counts: BTreeMap<Domain, Tally>,
     /// Domains with at least one pod.
     occupied: usize,
     /// Pods added so far; as long as it stays the same, so do the answers.
     version: u64,
+}
+
+/// What is known about a domain.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    /// Matching pods.
+    pods: u32,
+    /// Machines that are in it, and one more when new ones may be; it is known as long as there is any.
+    backers: u32,
 }
 
 impl GroupKey {
@@ -104,16 +113,39 @@ impl GroupKey {
 }
 
 impl Group {
-    /// Makes `domain` known.
-    pub(crate) fn know(&mut self, domain: Domain) {
-        self.counts.entry(domain).or_default();
+    /// Makes `domain` known, for that many more reasons.
+    pub(crate) fn know(&mut self, domain: Domain, backers: u32) {
+        self.counts.entry(domain).or_default().backers += backers;
+        self.version += 1;
+    }
+
+    /// Takes back one reason why `domain` is known.
+    pub(crate) fn unknow(&mut self, domain: &Domain) {
+        self.change(domain, |tally| tally.backers = tally.backers.saturating_sub(1));
     }
 
     /// Adds one pod to `domain`.
     pub(crate) fn add(&mut self, domain: Domain) {
-        let count = self.counts.entry(domain).or_default();
-        *count += 1;
-        self.occupied += usize::from(*count == 1);
+        let tally = self.counts.entry(domain).or_default();
+        tally.pods += 1;
+        self.occupied += usize::from(tally.pods == 1);
+        self.version += 1;
+    }
+
+    /// Takes one pod out of `domain`.
+    pub(crate) fn remove(&mut self, domain: &Domain) {
+        self.occupied -= usize::from(self.count(domain) == 1);
+        self.change(domain, |tally| tally.pods = tally.pods.saturating_sub(1));
+    }
+
+    /// Changes what is known about `domain` and forgets it when nothing speaks for it any more.
+    fn change(&mut self, domain: &Domain, change: impl Fn(&mut Tally)) {
+        if let Some(tally) = self.counts.get_mut(domain) {
+            change(tally);
+            if tally.pods == 0 && tally.backers == 0 {
+                self.counts.remove(domain);
+            }
+        }
         self.version += 1;
     }
 
@@ -122,22 +154,18 @@ impl Group {
         self.version
     }
 
-    /// Adds one pod that will be in one of the domains `allowed`: to the domain when there is only one, to all
-    /// of them when the rule is about keeping apart, to none otherwise.
-    pub(crate) fn add_possible(&mut self, key: &GroupKey, allowed: &Requirement) {
+    /// The domains to add a pod to that will be in one of the domains `allowed`: the domain when there is only
+    /// one, all of them when the rule is about keeping apart, none otherwise.
+    pub(crate) fn possible(&self, key: &GroupKey, allowed: &Requirement) -> Vec<Domain> {
         let listed = allowed.concrete().map(|values| values.iter().cloned().map(Domain::Value).collect());
         let possible: Vec<Domain> = listed.unwrap_or_else(|| self.within(allowed).cloned().collect());
         let apart = matches!(key.kind, Kind::AntiAffinity | Kind::Inverse);
-        if apart || possible.len() == 1 {
-            for domain in possible {
-                self.add(domain);
-            }
-        }
+        if apart || possible.len() == 1 { possible } else { Vec::new() }
     }
 
     /// Pods in `domain`.
     pub(crate) fn count(&self, domain: &Domain) -> u32 {
-        self.counts.get(domain).copied().unwrap_or(0)
+        self.counts.get(domain).map_or(0, |tally| tally.pods)
     }
 
     /// Known domains that `allowed` allows.
@@ -234,11 +262,25 @@ impl Group {
         }
     }
 
+    /// Stays out of every domain that has a pod; `None` when there is none.
+    pub(crate) fn exclusion(&self, key: &GroupKey, registry: &LabelRegistry) -> Option<Requirement> {
+        let occupied = self.counts.iter().filter(|(_, tally)| tally.pods > 0);
+        let values: Vec<LabelValue> = occupied
+            .filter_map(|(domain, _)| match domain {
+                Domain::Value(value) => Some(value.clone()),
+                Domain::Bin(_) => None,
+            })
+            .collect();
+        let key = key.topology_key.clone();
+        let expression = Expression { key, operator: Operator::NotIn, values, min_values: None };
+        (!expression.values.is_empty()).then(|| Requirement::new(registry, &expression))
+    }
+
     /// Counts of the known domains, for messages.
     pub(crate) fn summary(&self) -> String {
-        let shown = self.counts.iter().take(SHOWN_DOMAINS).map(|(domain, count)| match domain {
-            Domain::Value(value) => format!("{value}={count}"),
-            Domain::Bin(number) => format!("new-{number}={count}"),
+        let shown = self.counts.iter().take(SHOWN_DOMAINS).map(|(domain, tally)| match domain {
+            Domain::Value(value) => format!("{value}={}", tally.pods),
+            Domain::Bin(number) => format!("new-{number}={}", tally.pods),
         });
         let shown: Vec<String> = shown.collect();
         if shown.is_empty() {

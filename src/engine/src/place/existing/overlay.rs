@@ -1,0 +1,46 @@
+//! The machines without some of them, and back again.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::{Node, NodeId};
+
+use super::Existing;
+
+impl Existing<'_> {
+    /// Remembers from now on what machines take, so that it can be taken back; pods that would have to move do
+    /// not go to machines that are `busy`.
+    pub(crate) fn keep_journal(&mut self, busy: impl Fn(&Node) -> bool) {
+        self.touched = Some(Vec::new());
+        for slot in &mut self.slots {
+            slot.busy = busy(slot.node);
+        }
+    }
+
+    /// Where each machine is in the list.
+    pub(crate) fn positions(&self) -> BTreeMap<NodeId, usize> {
+        (0..).zip(&self.slots).map(|(index, slot)| (slot.node.id.clone(), index)).collect()
+    }
+
+    /// Takes machine `index` away.
+    pub(crate) fn take_away(&mut self, index: usize) {
+        self.gone.insert(index);
+    }
+
+    /// Forgets what could have been taken back: it is how things are now.
+    pub(crate) fn settle(&mut self) {
+        for index in self.touched.iter_mut().flat_map(|touched| touched.drain(..)) {
+            self.slots[index].before = None;
+        }
+    }
+
+    /// Takes back what machines took since the journal was begun or settled, and puts back machines `away`.
+    pub(crate) fn revert(&mut self, away: &[usize]) {
+        for index in self.touched.iter_mut().flat_map(|touched| touched.drain(..)) {
+            let slot = &mut self.slots[index];
+            if let Some(before) = slot.before.take() {
+                slot.left = *before;
+            }
+        }
+        away.iter().for_each(|index| self.gone.remove(*index));
+    }
+}

@@ -1,0 +1,320 @@
+//! The solver as a place to ask what would happen without some machines (spec core-disruption 3.5).
+//!
+//! Everything is compiled once. First the pods that wait anyway get their places, exactly as in a plan; that is
+//! the base. A question takes machines away, gives their pods a place on what is left or on new machines, and is
+//! taken back: the solver is as before, apart from what it has learnt for good.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::settings::ReservationPolicy;
+use karpenter_model::{
+    BinId, Node, NodeId, Nomination, Pod, PodKey, PodOutcome, PoolRefusal, Settings, Snapshot,
+};
+
+use super::Solver;
+use super::compile::Audience;
+use crate::place::class::Class;
+use crate::place::constraint::limits::Limits;
+use crate::place::materialise::Quoted;
+use crate::place::reservations::Reservations;
+use crate::place::topology::ProfileId;
+use crate::place::{Placement, queue};
+
+/// Where pods and machines are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ground {
+    /// Machines by key: where they are in the list of existing ones; those that are gone for good are not here.
+    positions: BTreeMap<NodeId, usize>,
+    /// Machines by key: their pods that would have to move, by position in the queue.
+    movers: BTreeMap<NodeId, Vec<usize>>,
+    /// Machines by key: pods that are on their way there, by position in the queue.
+    guests: BTreeMap<NodeId, Vec<usize>>,
+    /// Machines that are coming up, by key, as messages name them.
+    coming: BTreeMap<NodeId, String>,
+}
+
+/// How far a question is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// To the end.
+    Full,
+    /// Until it is clear that pods are left over, or that more than `launches` new machines are needed.
+    Until {
+        /// Most new machines.
+        launches: usize,
+    },
+}
+
+/// The answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Moved {
+    /// Claims the pods would need, numbered from 1.
+    pub(crate) launches: Vec<Quoted>,
+    /// Pods that existing machines would take.
+    pub(crate) nominations: Vec<Nomination>,
+    /// Machines those are.
+    pub(crate) used_nodes: Vec<NodeId>,
+    /// Pods nothing would take, and why.
+    pub(crate) unplaced: Vec<(PodKey, String)>,
+    /// It was not followed to the end.
+    pub(crate) gave_up: bool,
+}
+
+/// How things were before a question.
+#[derive(Debug)]
+pub(crate) struct Before {
+    away: Vec<usize>,
+    limits: Vec<(usize, Limits)>,
+    reservations: Option<Reservations>,
+    bins: usize,
+    placed: usize,
+}
+
+impl<'a> Solver<'a> {
+    /// A solver that can do without any of `movable`, with the pods that wait anyway in their places. Pods that
+    /// would have to move do not go to machines that are `busy`.
+    pub(crate) fn reversible(
+        snapshot: &'a Snapshot,
+        movable: &[&'a Node],
+        busy: impl Fn(&Node) -> bool,
+    ) -> (Self, Ground) {
+        let settings =
+            Settings { reservation_policy: ReservationPolicy::Fallback, ..(*snapshot.settings).clone() };
+        let waiting = queue::pods(snapshot).into_iter().map(|pod| (pod, None));
+        let staying = movable.iter().filter(|node| !node.is_leaving());
+        let moving = staying.flat_map(|node| {
+            let pods = node.pods.iter().filter(|pod| snapshot.currently_reschedulable(pod));
+            pods.map(|pod| (&**pod, Some(&node.id)))
+        });
+        let pods: Vec<(&Pod, Option<&NodeId>)> =
+            queue::sorted(waiting.chain(moving).collect(), |(pod, _)| *pod);
+        let audience = Audience {
+            pods: pods.iter().map(|(pod, home)| (*pod, home.is_some())).collect(),
+            reversible: true,
+        };
+        let mut solver = Self::compiled(snapshot, settings, &audience);
+        solver.explains = false;
+        solver.existing.keep_journal(busy);
+        solver.topology.keep_journal();
+        let mut ground = Ground { positions: solver.existing.positions(), ..Ground::default() };
+        for node in snapshot.nodes.iter().filter(|node| !node.initialized()) {
+            ground.coming.insert(node.id.clone(), coming(node));
+        }
+        for (index, home) in pods.iter().enumerate() {
+            if let (_, Some(home)) = home {
+                ground.movers.entry((*home).clone()).or_default().push(index);
+            }
+        }
+        solver.place_all((0..pods.len()).filter(|index| pods[*index].1.is_none()).collect());
+        solver.keep(&mut ground);
+        (solver, ground)
+    }
+
+    /// What would become of the pods of `removed`; [`Self::take_back`] or [`Self::keep`] must follow.
+    pub(crate) fn without(
+        &mut self,
+        removed: &[&Node],
+        ground: &Ground,
+        patience: Patience,
+    ) -> (Moved, Before) {
+        let mut before = Before {
+            away: Vec::new(),
+            limits: Vec::new(),
+            reservations: (!self.reservations.is_empty()).then(|| self.reservations.clone()),
+            bins: self.bins.len(),
+            placed: self.placed,
+        };
+        for (number, space) in self.pools.spaces.iter().enumerate() {
+            if !space.limits.is_unlimited() {
+                before.limits.push((number, space.limits.clone()));
+            }
+        }
+        let mut homeless = Vec::new();
+        for node in removed {
+            let position = ground.positions.get(&node.id).filter(|position| !before.away.contains(position));
+            if let Some(position) = position {
+                before.away.push(*position);
+                self.existing.take_away(*position);
+                self.evacuate(node, ground, &mut homeless);
+            }
+        }
+        homeless.sort_unstable();
+        let gave_up = !self.house(&homeless, patience);
+        let moved =
+            if gave_up { Moved { gave_up, ..Moved::default() } } else { self.moved(&homeless, ground) };
+        (moved, before)
+    }
+
+    /// Takes the last question back.
+    pub(crate) fn take_back(&mut self, before: Before) {
+        self.existing.revert(&before.away);
+        self.topology.revert();
+        self.bins.truncate(before.bins);
+        self.placed = before.placed;
+        for (number, limits) in before.limits {
+            self.pools.spaces[number].limits = limits;
+        }
+        if let Some(reservations) = before.reservations {
+            self.reservations = reservations;
+        }
+        self.next_pass();
+    }
+
+    /// Lets the last question be how things are from now on. Nobody joins its new machines later.
+    pub(crate) fn keep(&mut self, ground: &mut Ground) {
+        for (index, node) in self.homes.drain(..) {
+            ground.guests.entry(node).or_default().push(index);
+        }
+        self.existing.settle();
+        self.topology.settle();
+        self.next_pass();
+    }
+
+    fn next_pass(&mut self) {
+        self.pass += 1;
+        self.closed_bins = self.bins.len();
+        self.homes.clear();
+        self.refusals.clear();
+        self.placement = Placement::default();
+    }
+
+    /// `node` is gone: its pods count nowhere, and its pool may buy again what it took.
+    fn evacuate(&mut self, node: &Node, ground: &Ground, homeless: &mut Vec<usize>) {
+        let registry = self.rules.registry();
+        self.topology.forget_node(node, registry);
+        let movers = ground.movers.get(&node.id).into_iter().flatten();
+        for index in movers {
+            let (pod, _) = self.queue[*index];
+            if let Some(profile) = self.profile(*index) {
+                let (matched, owner) = (pod.is_active(), !pod.is_terminal());
+                self.topology.forget_pod(profile, matched, owner, node, registry);
+            }
+            homeless.push(*index);
+        }
+        for index in ground.guests.get(&node.id).into_iter().flatten() {
+            if let Some(profile) = self.profile(*index) {
+                self.topology.forget_pod(profile, true, true, node, registry);
+            }
+            homeless.push(*index);
+        }
+        let pool = node.pool();
+        for space in self.pools.spaces.iter_mut().filter(|space| Some(&space.pool.name) == pool.as_ref()) {
+            if !space.limits.is_unlimited() {
+                space.limits.give_back(&node.effective_capacity());
+            }
+        }
+    }
+
+    /// What the pod at `index` is to others.
+    fn profile(&self, index: usize) -> Option<ProfileId> {
+        match &self.classes[self.queue[index].1] {
+            Class::Refused(_) => None,
+            Class::Asks(asks) => self.asks.get(*asks.first()?).profile,
+        }
+    }
+
+    /// Gives the pods in `homeless` a place as far as possible; whether it was followed to the end.
+    fn house(&mut self, homeless: &[usize], patience: Patience) -> bool {
+        let Patience::Until { launches } = patience else {
+            self.place_all(homeless.to_vec());
+            return true;
+        };
+        let mut waiting = homeless.to_vec();
+        while !waiting.is_empty() {
+            let before = self.placed;
+            let mut again = Vec::new();
+            for index in waiting {
+                let placed = self.placed;
+                let settled = self.settle(index);
+                let left_over = settled && self.placed == placed;
+                if left_over || self.bins.len() - self.closed_bins > launches {
+                    return false;
+                }
+                if !settled {
+                    again.push(index);
+                }
+            }
+            if self.placed == before {
+                return again.is_empty();
+            }
+            waiting = again;
+        }
+        true
+    }
+
+    /// What became of the pods in `homeless`.
+    fn moved(&mut self, homeless: &[usize], ground: &Ground) -> Moved {
+        let mut moved = Moved::default();
+        for number in self.closed_bins..self.bins.len() {
+            let id = BinId(u32::try_from(moved.launches.len() + 1).unwrap_or(u32::MAX));
+            match self.launch(number, id) {
+                Ok(quoted) => moved.launches.push(quoted),
+                Err(reason) => {
+                    let why = format!("{}: {reason}", self.pools.spaces[self.bins[number].pool].pool.name);
+                    let pods = self.bins[number].pods.iter().map(|pod| self.queue[*pod].0.key.clone());
+                    moved.unplaced.extend(pods.map(|pod| (pod, why.clone())));
+                }
+            }
+        }
+        for (index, node) in &self.homes {
+            let moves = self.moves(*index);
+            if let Some(coming) = ground.coming.get(node).filter(|_| moves) {
+                let why = format!("would schedule against uninitialized {coming}");
+                moved.unplaced.push((self.queue[*index].0.key.clone(), why));
+            }
+        }
+        for index in homeless {
+            moved.unplaced.extend(self.refused(*index));
+        }
+        moved.unplaced.sort();
+        moved.nominations = std::mem::take(&mut self.placement.nominations);
+        moved.nominations.sort();
+        moved.used_nodes = self.homes.iter().map(|(_, node)| node.clone()).collect();
+        moved.used_nodes.sort();
+        moved.used_nodes.dedup();
+        moved
+    }
+
+    /// Whether the pod at `index` has a machine it would have to leave.
+    fn moves(&self, index: usize) -> bool {
+        match &self.classes[self.queue[index].1] {
+            Class::Refused(_) => true,
+            Class::Asks(asks) => asks.first().is_some_and(|ask| self.asks.get(*ask).moves),
+        }
+    }
+
+    /// Why the pod at `index` has no place, if it has none.
+    fn refused(&mut self, index: usize) -> Option<(PodKey, String)> {
+        let (pod, class) = self.queue[index];
+        let refusals = match self.placement.pods.get(&pod.key) {
+            Some(PodOutcome::Unschedulable(refusals)) => refusals.clone(),
+            Some(PodOutcome::Ignored(reasons)) => {
+                let refusal =
+                    |reason: &karpenter_model::Reason| PoolRefusal { pool: None, reason: reason.clone() };
+                reasons.iter().map(refusal).collect()
+            }
+            Some(PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_)) | None => {
+                return None;
+            }
+        };
+        let refusals = match &self.classes[class] {
+            Class::Asks(asks) if refusals.is_empty() => {
+                let asks = asks.clone();
+                self.refusal(&asks)
+            }
+            Class::Asks(_) | Class::Refused(_) => refusals,
+        };
+        let text = |refusal: &PoolRefusal| match &refusal.pool {
+            Some(pool) => format!("{pool}: {}", refusal.reason),
+            None => refusal.reason.to_string(),
+        };
+        Some((pod.key.clone(), refusals.iter().map(text).collect::<Vec<_>>().join("; ")))
+    }
+}
+
+/// How messages name a machine that is coming up.
+fn coming(node: &Node) -> String {
+    let claim = node.claim.as_ref().map_or("", |claim| claim.name.as_str());
+    let name = node.name.as_ref().map_or("", |name| name.as_str());
+    format!("nodeclaim/{claim}, node/{name}")
+}

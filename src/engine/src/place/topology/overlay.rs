@@ -1,0 +1,71 @@
+//! Counts without some machines, and back again: every change while a journal is kept can be taken back.
+
+use karpenter_model::{LabelRegistry, Node, label};
+
+use super::{Change, ChangeKind, ProfileId, Topology, domain_of};
+
+impl Topology {
+    /// Keeps a journal from now on.
+    pub(crate) fn keep_journal(&mut self) {
+        self.journal = Some(Vec::new());
+    }
+
+    /// Forgets what could have been taken back: it is how things are now.
+    pub(crate) fn settle(&mut self) {
+        self.journal.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Takes back every change since the journal was begun or settled.
+    pub(crate) fn revert(&mut self) {
+        let Some(mut journal) = self.journal.take() else { return };
+        for Change { group, domain, kind } in journal.drain(..).rev() {
+            let (_, group) = self.groups.get_index_mut(group).expect("invariant: groups are never removed");
+            match kind {
+                ChangeKind::Added => group.remove(&domain),
+                ChangeKind::Removed => group.add(domain),
+                ChangeKind::Unknown => group.know(domain, 1),
+            }
+        }
+        self.journal = Some(journal);
+    }
+
+    /// Counts a pod of this profile no more on `node`, where it counts now: as one that others look for when
+    /// `matched`, as one that keeps others away when `owner`.
+    pub(crate) fn forget_pod(
+        &mut self,
+        id: ProfileId,
+        matched: bool,
+        owner: bool,
+        node: &Node,
+        registry: &LabelRegistry,
+    ) {
+        let (profile, links) = self.entry(id);
+        let matched = links.counted.iter().filter(|_| matched);
+        let owned = profile.owned_inverse.iter().filter(|_| owner);
+        let counting: Vec<usize> = matched.chain(owned).copied().collect();
+        for index in counting {
+            let (key, group) = self.groups.get_index_mut(index).expect("invariant: groups are never removed");
+            if let (Some(domain), true) =
+                (domain_of(node, &key.topology_key), key.counts_node(node, registry))
+            {
+                group.remove(&domain);
+                let change = Change { group: index, domain, kind: ChangeKind::Removed };
+                self.journal.iter_mut().for_each(|journal| journal.push(change.clone()));
+            }
+        }
+    }
+
+    /// `node` no longer makes its domains known.
+    pub(crate) fn forget_node(&mut self, node: &Node, registry: &LabelRegistry) {
+        for (index, (key, group)) in self.groups.iter_mut().enumerate() {
+            if key.topology_key == label::HOSTNAME || !key.counts_node(node, registry) {
+                continue;
+            }
+            if let Some(domain) = domain_of(node, &key.topology_key) {
+                group.unknow(&domain);
+                let change = Change { group: index, domain, kind: ChangeKind::Unknown };
+                self.journal.iter_mut().for_each(|journal| journal.push(change.clone()));
+            }
+        }
+    }
+}

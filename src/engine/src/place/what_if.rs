@@ -1,0 +1,71 @@
+//! What would become of the pods of some machines if those were gone (spec core-disruption 3.5).
+//!
+//! One compiled base per snapshot, one cheap overlay per question, taken back afterwards: the answer does not
+//! depend on what was asked before. Pods that wait anyway, and those of machines on their way out, get their places
+//! first and once: the scheduler will have placed them long before anything is evicted. Unlike the reference, they
+//! are neither served again in every simulation nor share a new machine with pods that would have to move, and one
+//! of them that has no place stops nothing.
+
+use jiff::Timestamp;
+use karpenter_model::{ConditionType, Node, Snapshot};
+
+use crate::place::solve::Solver;
+use crate::place::solve::overlay::Ground;
+
+pub(crate) use crate::place::materialise::{Quote, Quoted};
+pub(crate) use crate::place::solve::overlay::{Moved as Simulated, Patience};
+
+/// Which machines may take the pods that would have to move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Destinations {
+    /// Every machine that stays.
+    All,
+    /// Those that are not inside the `consolidateAfter` window of their pool; for consolidation.
+    Quiet,
+}
+
+/// Asks what would happen without some machines.
+#[derive(Debug, Clone)]
+pub(crate) struct WhatIf<'a> {
+    solver: Solver<'a>,
+    ground: Ground,
+}
+
+impl<'a> WhatIf<'a> {
+    /// Questions about `snapshot`; only machines of `movable` will be taken away.
+    pub(crate) fn new(snapshot: &'a Snapshot, movable: &[&'a Node], destinations: Destinations) -> Self {
+        let busy = |node: &Node| destinations == Destinations::Quiet && is_busy(node, snapshot);
+        let (solver, ground) = Solver::reversible(snapshot, movable, busy);
+        Self { solver, ground }
+    }
+
+    /// What would become of the pods of `removed`.
+    pub(crate) fn without(&mut self, removed: &[&Node], patience: Patience) -> Simulated {
+        let (moved, before) = self.solver.without(removed, &self.ground, patience);
+        self.solver.take_back(before);
+        moved
+    }
+
+    /// `removed` are gone from now on, and their pods are where [`Self::without`] says.
+    pub(crate) fn commit(&mut self, removed: &[&Node]) -> Simulated {
+        let (moved, _) = self.solver.without(removed, &self.ground, Patience::Full);
+        self.solver.keep(&mut self.ground);
+        moved
+    }
+}
+
+/// Whether `node` is still inside the window in which pods come and go, so that more should not be sent there.
+fn is_busy(node: &Node, snapshot: &Snapshot) -> bool {
+    let Some(claim) = node.claim.as_deref() else { return false };
+    let pool = node.pool();
+    let pool = snapshot.pools.iter().find(|candidate| Some(&candidate.name) == pool.as_ref());
+    let window = pool.and_then(|pool| pool.disruption.consolidate_after);
+    let Some(initialized) = claim.true_since(ConditionType::Initialized) else { return false };
+    let since = claim.last_pod_event.unwrap_or(initialized);
+    window.is_some_and(|window| elapsed(since, snapshot.now) < window)
+}
+
+/// Time from `since` to `now`; zero when `since` lies in the future.
+fn elapsed(since: Timestamp, now: Timestamp) -> std::time::Duration {
+    std::time::Duration::try_from(now.duration_since(since)).unwrap_or_default()
+}
