@@ -130,22 +130,24 @@ reason_codes! {
     NoInstanceTypes: "instance types of the pool are not known";
     /// No instance type satisfies the pool's own requirements.
     NoCompatibleInstanceTypes: "no instance type satisfies the requirements of the pool";
-    /// The pod does not tolerate a taint.
-    Taint: "pod does not tolerate a taint";
+    // What pools say to pods, from the furthest to the closest: a pool that says one of these has nothing against
+    // the pod by those before.
     /// Requirements contradict each other.
     Requirements: "requirements are incompatible";
-    /// No instance type fits.
-    InstanceTypes: "no instance type satisfies requirements, resources and offerings at once";
-    /// Too few distinct values are left.
-    MinValues: "minValues requirement is not met";
-    /// The pool has used up its limits.
-    Limits: "limits of the pool are exceeded";
-    /// A host port is taken.
-    HostPort: "host port is in use";
-    /// A topology spread constraint, affinity or anti-affinity rule.
-    Topology: "topology rule is not met";
     /// Volumes of the pod cannot be attached where the pool launches.
     VolumeTopology: "volumes of the pod cannot be attached here";
+    /// The pod does not tolerate a taint.
+    Taint: "pod does not tolerate a taint";
+    /// A host port is taken.
+    HostPort: "host port is in use";
+    /// No instance type fits.
+    InstanceTypes: "no instance type satisfies requirements, resources and offerings at once";
+    /// The pool has used up its limits.
+    Limits: "limits of the pool are exceeded";
+    /// Too few distinct values are left.
+    MinValues: "minValues requirement is not met";
+    /// A topology spread constraint, affinity or anti-affinity rule.
+    Topology: "topology rule is not met";
     /// Compatible reservations exist but are used up in this pass.
     Reservation: "compatible reservations are in use";
 
