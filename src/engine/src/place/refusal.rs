@@ -1,5 +1,8 @@
 //! Why a pool cannot open a bin for an ask: evaluated once per ask, after everything else has failed
 //! (spec core-scheduling 14, error bookkeeping).
+//!
+//! Checks go in the order in which [`ReasonCode`] declares its reasons, so that the greatest reason is the one of
+//! the pool that comes closest: a pool speaks of limits only where it would host the ask without them.
 
 mod near_miss;
 
@@ -33,20 +36,15 @@ pub(crate) fn explain<'a>(
     let Some(asked) = ask.rules else {
         return Reason::new(ReasonCode::Requirements, "requirements of the pod contradict each other");
     };
-    if let Some(taint) = first_untolerated(&space.pool.template.taints, &ask.tolerations) {
-        return Reason::new(ReasonCode::Taint, taint);
-    }
     let Some(set) = rules.meet(space.rules, asked) else {
         return requirements_clash(&rules.requirements(space.rules), &rules.requirements(asked), rules);
     };
     let Some(set) = ask.places.iter().find_map(|place| rules.meet(set, *place)) else {
         return volumes_clash(ask, set, rules);
     };
-    // Only a pool that the pod could otherwise use says that it is full; the others have a truer reason.
-    let allowed = match space.limits.admit(catalogue, &space.base) {
-        Ok(allowed) => allowed,
-        Err(reason) => return reason,
-    };
+    if let Some(taint) = first_untolerated(&space.pool.template.taints, &ask.tolerations) {
+        return Reason::new(ReasonCode::Taint, taint);
+    }
     if let Some(port) = held_by_daemons(ask, space) {
         return Reason::new(ReasonCode::HostPort, format_args!("{port} is held by a daemon"));
     }
@@ -54,30 +52,44 @@ pub(crate) fn explain<'a>(
     let mask = catalogue.mask(set, rules);
     let mut wanted = ask.amounts.clone();
     bin::attach(ask, &mut BTreeSet::new(), &mut wanted);
-    let fits = bin::fitting(&wanted, &allowed, ask, space, catalogue);
     let criteria = Criteria {
-        requirements: mask.requirements.and(&allowed),
-        fits,
-        offerings: mask.offerings.and(&allowed),
+        requirements: mask.requirements.and(&space.base),
+        fits: bin::fitting(&wanted, &space.base, ask, space, catalogue),
+        offerings: mask.offerings.and(&space.base),
     };
     let left = criteria.requirements.and(&criteria.fits).and(&criteria.offerings);
     if !left.is_empty() {
-        let short = min_values::shortfalls(set, left.iter(), catalogue, rules);
-        return match ask.profile {
-            Some(profile) if short.is_empty() => Reason::new(ReasonCode::Topology, topology.explain(profile)),
-            _ => min_values::reason(&short),
-        };
+        return beyond_types(ask, set, &left, space, catalogue, rules, topology);
     }
     let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(ask, space));
-    if let Some(miss) =
-        near_miss::nearest(ask, &wanted, set, &criteria, &allowed, space, catalogue, rules, resources)
-    {
+    if let Some(miss) = near_miss::nearest(ask, &wanted, set, &criteria, space, catalogue, rules, resources) {
         let _ = write!(detail, "; {miss}");
     }
     if looks_like_mega(ask.requests.amount(resources::CPU)) {
         detail.push_str(" (did you mean `m` instead of `M`?)");
     }
     Reason::new(ReasonCode::InstanceTypes, detail)
+}
+
+/// The reason where the types `left` would host `ask` if nothing but they mattered.
+fn beyond_types(
+    ask: &Ask,
+    set: RuleSetId,
+    left: &Bits,
+    space: &PoolSpace<'_>,
+    catalogue: &Catalogue<'_>,
+    rules: &Rules<'_>,
+    topology: &Topology,
+) -> Reason {
+    let allowed = match space.limits.admit(catalogue, left) {
+        Ok(allowed) => allowed,
+        Err(reason) => return reason,
+    };
+    let short = min_values::shortfalls(set, allowed.iter(), catalogue, rules);
+    match ask.profile {
+        Some(profile) if short.is_empty() => Reason::new(ReasonCode::Topology, topology.explain(profile)),
+        _ => min_values::reason(&short),
+    }
 }
 
 fn volumes_clash(ask: &Ask, set: RuleSetId, rules: &Rules<'_>) -> Reason {

@@ -4,4 +4,5 @@ mod brute_force;
 mod disruption;
 mod optimum;
 mod properties;
+mod refusals;
 mod scenarios;

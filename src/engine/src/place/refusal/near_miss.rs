@@ -78,15 +78,14 @@ impl fmt::Display for Amount<'_> {
     }
 }
 
-/// What kept `space` from hosting `ask` by the least, where that can be told. `wanted` is what it takes with its volumes,
-/// `set` its requirements in the pool, `allowed` the shapes limits leave.
+/// What kept `space` from hosting `ask` by the least, where that can be told. `wanted` is what it takes with its
+/// volumes, `set` its requirements in the pool.
 #[expect(clippy::too_many_arguments, reason = "the refusal hands over everything it has found out")]
 pub(super) fn nearest<'a>(
     ask: &Ask,
     wanted: &Amounts,
     set: RuleSetId,
     criteria: &Criteria,
-    allowed: &Bits,
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
@@ -98,7 +97,7 @@ pub(super) fn nearest<'a>(
     }
     let mut host = |statements: Option<RuleSetId>| {
         let set = rules.meet(space.rules, statements?)?;
-        let left = catalogue.mask(set, rules).both.and(allowed).and(&criteria.fits);
+        let left = catalogue.mask(set, rules).both.and(&space.base).and(&criteria.fits);
         let first = left.iter().map(|shape| &catalogue.shape(shape).instance_type.name).min();
         first.cloned()
     };
@@ -117,7 +116,7 @@ pub(super) fn nearest<'a>(
             without = rules.meet(without, place)?;
         }
         let set = rules.meet(space.rules, without)?;
-        let left = catalogue.mask(set, rules).both.and(allowed).and(&criteria.fits);
+        let left = catalogue.mask(set, rules).both.and(&space.base).and(&criteria.fits);
         let first = left.iter().map(|shape| &catalogue.shape(shape).instance_type.name).min()?;
         Some(NearMiss::Statement { statement: statement.to_string(), instance_type: first.clone() })
     })
