@@ -1,98 +1,193 @@
-//! `disruption`: removes machines nobody needs any more (spec core-disruption 3.6, 3.14, 3.15).
+//! `disruption`: decides which machines go and what takes their place, and starts the commands (spec core-disruption
+//! 3.1, 3.14 and 3.15).
 //!
-//! Every ten seconds a plan is made. A machine goes only when a second plan, at least fifteen seconds later, still
-//! says so, and a third after the taint has kept new pods away. Taint and mark without a deletion, left by a crash
-//! or by a change of mind, are taken back.
+//! Every ten seconds, and as soon as a command has taken its place in the cluster, everything is looked at anew.
+//! Commands that must be quiet first are held and looked at a second time when they are due; a command that starts is
+//! carried out by a task of its own, several side by side. Before that the plan is audited. Taints and conditions of
+//! commands nobody carries out, left by a crash, are taken back.
 
-mod remove;
+mod execute;
+mod mark;
+mod proposals;
+mod tell;
+mod underway;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use karpenter_engine::disrupt::{Memory, Standing, decide};
+use karpenter_engine::disrupt::{Decision, Memory, Standing, confirm, decide};
 use karpenter_lifecycle::protection;
-use karpenter_model::{Command, Method, Plan, RemovalTarget, Snapshot};
+use karpenter_model::{Command, Plan, Snapshot};
 use karpenter_telemetry::observe::{self, Outcome};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::provisioner::audited;
 use crate::report::publish_event;
-use crate::{Context, Error, instance_types};
+use crate::{Context, Error, Settings, instance_types};
+use execute::Execution;
+use proposals::Proposals;
+use underway::Underway;
 
 pub(crate) const NAME: &str = "disruption";
 
-/// How often to look.
+/// How often to look when nothing happens.
 const POLL: Duration = Duration::from_secs(10);
-/// How long a removal must have been planned before it is carried out.
-const SECOND_LOOK: Duration = Duration::from_secs(15);
+/// Least time between two looks, however much happens.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Writes of one command at a time: bounds the burst on the API server, not the command.
+const FAN_OUT: usize = 50;
 
 /// Runs until `shutdown`.
 pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
-    let mut planned = Planned::default();
-    let mut ticks = interval(POLL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut controller = Disruption::new(context, shutdown.clone());
+    let mut next = Instant::now();
     loop {
         tokio::select! {
-            () = shutdown.cancelled() => return,
-            _ = ticks.tick() => {}
+            () = shutdown.cancelled() => break,
+            () = sleep_until(next) => {}
+            () = controller.underway.any_placed() => {
+                next = next.min(Instant::now() + PAUSE);
+                continue;
+            }
+            Some(_ended) = controller.executions.join_next() => continue,
         }
+        let metrics = Arc::clone(&controller.context.metrics);
         // Failures are logged and counted by the wrapper, and the next look starts from what is true then.
-        let _reported =
-            observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context, &mut planned)).await;
+        let _reported = observe::pass(&metrics, NAME, "", |outcome| *outcome, controller.pass()).await;
+        next = Instant::now() + controller.idle();
+    }
+    let executions = &mut controller.executions;
+    let drained = observe::within(Settings::DRAIN, async { while executions.join_next().await.is_some() {} });
+    if drained.await.is_none() {
+        tracing::warn!(commands = executions.len(), "abandoned commands at shutdown");
     }
 }
 
-/// Since when each removal has been planned without interruption.
-#[derive(Debug, Default)]
-struct Planned(BTreeMap<RemovalTarget, Timestamp>);
+/// What is kept from pass to pass. None of it survives the process.
+struct Disruption {
+    context: Context,
+    shutdown: CancellationToken,
+    memory: Memory,
+    proposals: Proposals,
+    underway: Underway,
+    executions: JoinSet<()>,
+    budgets: tell::Budgets,
+}
 
-impl Planned {
-    /// Takes note of a plan; returns the removals planned for long enough.
-    fn due(&mut self, targets: Vec<RemovalTarget>, now: Timestamp) -> Vec<RemovalTarget> {
-        let before = std::mem::take(&mut self.0);
-        let since = |target: &RemovalTarget| before.get(target).copied().unwrap_or(now);
-        self.0 = targets.iter().map(|target| (target.clone(), since(target))).collect();
-        let waited = |target: &RemovalTarget| now.duration_since(self.0[target]);
-        targets
-            .into_iter()
-            .filter(|target| Duration::try_from(waited(target)).is_ok_and(|waited| waited >= SECOND_LOOK))
-            .collect()
+impl Disruption {
+    fn new(context: Context, shutdown: CancellationToken) -> Self {
+        let budgets = tell::Budgets::of(&context.metrics);
+        Self {
+            context,
+            shutdown,
+            memory: Memory::default(),
+            proposals: Proposals::default(),
+            underway: Underway::default(),
+            executions: JoinSet::new(),
+            budgets,
+        }
+    }
+
+    /// How long nothing has to be looked at: until the next second look is due, if that is sooner.
+    fn idle(&self) -> Duration {
+        let until = |due| Duration::try_from(self.context.now().duration_until(due)).unwrap_or(PAUSE);
+        self.proposals.next().map_or(POLL, |due| until(due).clamp(PAUSE, POLL))
+    }
+
+    async fn pass(&mut self) -> Result<Outcome, Error> {
+        instance_types::refresh(&self.context, NAME).await;
+        let Some(snapshot) = self.context.view.snapshot(self.context.now()) else {
+            return Ok(Outcome::Waiting);
+        };
+        let snapshot = Arc::new(snapshot);
+        tell_protected(&self.context, &snapshot);
+        let held = self.underway.nodes();
+        let cleaned = mark::take_back_leftovers(&self.context, &snapshot, &held).await;
+        let confirmed = self.second_looks(&snapshot).await;
+        let mut started = self.start(&snapshot, confirmed);
+        let decision = self.decide(&snapshot).await;
+        let at_once = self.proposals.sort(decision.commands, snapshot.now);
+        started += self.start(&snapshot, at_once);
+        let applied = cleaned? || started > 0;
+        Ok(if applied { Outcome::Applied } else { Outcome::Skipped })
+    }
+
+    /// Looks again at the proposals that are due; returns those that may start, as they may start.
+    async fn second_looks(&mut self, snapshot: &Arc<Snapshot>) -> Vec<Command> {
+        let mut confirmed = self.underway.unplaced(None);
+        let earlier = confirmed.len();
+        let running = self.underway.nodes();
+        for command in self.proposals.due(snapshot.now) {
+            let (snapshot, running, proposed) = (Arc::clone(snapshot), running.clone(), confirmed.clone());
+            let (command, answer) = deciding(move || {
+                let standing = Standing { proposed: &proposed, running: &running };
+                let answer = confirm(&snapshot, &command, &standing);
+                (command, answer)
+            })
+            .await;
+            match answer {
+                Ok(now) => {
+                    tell::shrunk(&self.context, &command, &now);
+                    confirmed.push(now);
+                }
+                Err(rejection) => tell::rejected(&self.context, &command, &rejection),
+            }
+        }
+        confirmed.split_off(earlier)
+    }
+
+    async fn decide(&mut self, snapshot: &Arc<Snapshot>) -> Decision {
+        let mut proposed = self.underway.unplaced(None);
+        proposed.extend_from_slice(self.proposals.all());
+        let (asked, running, mut memory) =
+            (Arc::clone(snapshot), self.underway.nodes(), std::mem::take(&mut self.memory));
+        let began = Instant::now();
+        let (memory, decision) = deciding(move || {
+            let standing = Standing { proposed: &proposed, running: &running };
+            let decision = decide(&asked, &mut memory, &standing);
+            (memory, decision)
+        })
+        .await;
+        self.memory = memory;
+        let took = decision.methods.keys().map(|method| (*method, began.elapsed())).collect();
+        tell::decision(&self.context, &self.budgets, snapshot, &decision, &took);
+        decision
+    }
+
+    /// Starts the commands that pass the audit; returns how many.
+    fn start(&mut self, snapshot: &Snapshot, commands: Vec<Command>) -> usize {
+        let mut started = 0;
+        for command in sound(&self.context, snapshot, commands) {
+            let execution = Execution::new(self.context.clone(), self.underway.clone(), command);
+            self.executions.spawn(execution.run(self.shutdown.clone()));
+            started += 1;
+        }
+        started
     }
 }
 
-async fn pass(context: &Context, planned: &mut Planned) -> Result<Outcome, Error> {
-    instance_types::refresh(context, NAME).await;
-    let now = context.now();
-    let Some(snapshot) = context.view.snapshot(now) else { return Ok(Outcome::Waiting) };
-    tell_protected(context, &snapshot);
-    let commands = emptiness(&snapshot);
-    let targets: Vec<RemovalTarget> =
-        commands.iter().flat_map(|command| &command.candidates).map(|gone| gone.target.clone()).collect();
-    context.metrics.disruption.eligible_nodes.set_count(["empty"], targets.len());
-    let due = planned.due(targets, now);
-    let cleaned = remove::take_back_leftovers(context, &due).await;
-    if due.is_empty() {
-        return cleaned.map(|cleaned| if cleaned { Outcome::Applied } else { Outcome::Skipped });
+/// The commands of a plan that breaks no rule. When the whole does, each is judged on top of those that do not, so
+/// that one that is wrong stops no other.
+fn sound(context: &Context, snapshot: &Snapshot, commands: Vec<Command>) -> Vec<Command> {
+    let plan = |commands| Plan { revision: snapshot.revision, commands, ..Plan::default() };
+    if commands.is_empty() || karpenter_audit::audit(snapshot, &plan(commands.clone())).is_empty() {
+        return commands;
     }
-    let kept = |mut command: Command| {
-        command.candidates.retain(|gone| due.contains(&gone.target));
-        command
-    };
-    let commands = commands.into_iter().map(kept).collect();
-    let plan = Plan { revision: snapshot.revision, commands, ..Plan::default() };
-    if !audited(context, &snapshot, &plan) {
-        return Ok(Outcome::Skipped);
+    let mut sound: Vec<Command> = Vec::new();
+    for command in commands {
+        sound.push(command);
+        if !audited(context, snapshot, &plan(sound.clone())) {
+            sound.pop();
+        }
     }
-    remove::remove(context, &due).await.and(cleaned).map(|_cleaned| Outcome::Applied)
+    sound
 }
 
-/// What emptiness proposes now.
-fn emptiness(snapshot: &Snapshot) -> Vec<Command> {
-    let standing = Standing { proposed: &[], running: &BTreeSet::new() };
-    let commands = decide(snapshot, &mut Memory::default(), &standing).commands;
-    commands.into_iter().filter(|command| command.method == Method::Emptiness).collect()
+/// Runs pure work that may take long beside the tasks that must not wait for it.
+async fn deciding<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.expect("invariant: the engine does not panic")
 }
 
 /// Tells pods on our nodes what their do-not-disrupt annotation means.
@@ -101,27 +196,5 @@ fn tell_protected(context: &Context, snapshot: &Snapshot) {
     let told = ours.flat_map(|node| &node.pods).filter_map(|pod| protection::event(pod, snapshot.now));
     for event in told {
         publish_event(context, &event);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use karpenter_model::RemovalTarget;
-
-    use super::{Planned, Timestamp};
-
-    fn target(name: &str) -> RemovalTarget {
-        RemovalTarget { id: name.into(), claim: name.into(), node: name.into() }
-    }
-
-    #[test]
-    fn a_removal_is_due_only_when_planned_without_interruption_for_fifteen_seconds() {
-        let at = |second| Timestamp::from_second(second).unwrap();
-        let mut planned = Planned::default();
-        assert!(planned.due(vec![target("a")], at(0)).is_empty());
-        assert!(planned.due(vec![target("a"), target("b")], at(10)).is_empty());
-        assert_eq!(planned.due(vec![target("a"), target("b")], at(20)), [target("a")]);
-        assert_eq!(planned.due(vec![target("b")], at(25)), [target("b")]);
-        assert!(planned.due(vec![target("a")], at(30)).is_empty(), "interrupted at 25");
     }
 }

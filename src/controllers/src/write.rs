@@ -35,6 +35,11 @@ pub async fn merge_status<K: Object>(api: &Api<K>, name: &str, change: &Value) -
     )
 }
 
+/// The object as the API server has it now, for another attempt at a write that conflicted; `None` when it is gone.
+pub async fn read<K: Object>(api: &Api<K>, name: &str) -> Result<Option<K>, Error> {
+    api.get_opt(name).await.map_err(|source| failed::<K>("get", name, source))
+}
+
 /// Creates the object and returns it with its name and uid.
 pub async fn create<K: Object>(api: &Api<K>, object: &K) -> Result<K, Error> {
     let name = object.meta().name.clone().or_else(|| object.meta().generate_name.clone()).unwrap_or_default();

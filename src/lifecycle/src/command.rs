@@ -22,7 +22,7 @@ use karpenter_model::command::{Candidate, Command};
 use karpenter_model::{ClaimName, Method};
 
 pub use leftover::{Leftover, leftover};
-pub use text::{CommandId, launching, nominated, terminating, text, waiting_for_readiness};
+pub use text::{CommandId, launching, nominated, part, short, terminating, text, waiting_for_readiness};
 
 use crate::elapsed::since;
 use crate::step::Event;
@@ -148,6 +148,14 @@ impl Failure {
     /// Whether it is a change of mind and nothing went wrong.
     pub fn is_change_of_mind(&self) -> bool {
         matches!(self, Self::Rejected(_))
+    }
+
+    /// Whether replacements had been created, so that some may have failed.
+    pub fn is_late(&self) -> bool {
+        match self {
+            Self::ReplacementGone(_) | Self::TimedOut(_) => true,
+            Self::NotMarked(_) | Self::Rejected(_) | Self::NotCreated(_) => false,
+        }
     }
 }
 

@@ -12,9 +12,7 @@ use karpenter_engine::disrupt::{Standing, confirm};
 use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replacement, Running};
 use karpenter_lifecycle::step::Wake;
 use karpenter_model::command::Candidate;
-use karpenter_model::{
-    ClaimName, ClaimUid, Command, ConditionType, Launch, Pod, PodKey, Snapshot, Target,
-};
+use karpenter_model::{ClaimName, ClaimUid, Command, ConditionType, Launch, Pod, PodKey, Snapshot, Target};
 use karpenter_telemetry::observe::{self, Chain, Outcome};
 use kube::ResourceExt;
 use tokio::time::sleep;
@@ -62,7 +60,8 @@ impl Execution {
         let metrics = std::sync::Arc::clone(&self.context.metrics);
         let subject = self.id.to_string();
         loop {
-            let outcome = |next: &Wake| if *next == Wake::OnEvent { Outcome::Applied } else { Outcome::Waiting };
+            let outcome =
+                |next: &Wake| if *next == Wake::OnEvent { Outcome::Applied } else { Outcome::Waiting };
             let step = observe::pass(&metrics, NAME, &subject, outcome, self.step());
             // Only rolling back can fail. The wrapper tells, and the loop takes back what is left.
             let Ok(Wake::After(delay)) = step.await else { break };

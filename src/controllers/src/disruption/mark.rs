@@ -32,9 +32,9 @@ pub(super) async fn mark(
 ) -> BTreeSet<ClaimName> {
     let mark = |candidate: Candidate| async move {
         let (node, claim) = (&candidate.target.node, &candidate.target.claim);
-        let tainted = taint(context, node, true).await;
+        let tainted = Write::Taint(node, true).insist(context).await;
         let marked = match tainted {
-            Ok(()) => say(context, claim, Some(reason)).await,
+            Ok(()) => Write::Say(claim, Some(reason)).insist(context).await,
             Err(error) => Err(error),
         };
         marked.err().map(|error| {
@@ -81,10 +81,13 @@ pub(super) async fn take_back_leftovers(
 
 async fn undo(context: &Context, leftovers: Vec<Leftover>) -> Result<(), Error> {
     let undo = |left: Leftover| async move {
-        let untainted = if left.taint { taint(context, &left.node, false).await } else { Ok(()) };
-        let unmarked = if left.condition { say(context, &left.claim, None).await } else { Ok(()) };
+        let taint = left.taint.then_some(Write::Taint(&left.node, false));
+        let mut results = Vec::new();
+        for write in taint.into_iter().chain(left.condition.then_some(Write::Say(&left.claim, None))) {
+            results.push(write.insist(context).await);
+        }
         context.view.with_cluster(|cluster| cluster.unmark([&left.claim]));
-        [untainted, unmarked]
+        results
     };
     let undone: Vec<_> = leftovers.into_iter().map(undo).collect();
     let results: Vec<_> = stream::iter(undone).buffer_unordered(FAN_OUT).collect().await;
@@ -93,23 +96,74 @@ async fn undo(context: &Context, leftovers: Vec<Leftover>) -> Result<(), Error> 
     Error::combined(errors.collect())
 }
 
-/// Puts the disrupted taint on a Node, or takes it off. A Node that is gone needs neither.
-async fn taint(context: &Context, name: &NodeName, on: bool) -> Result<(), Error> {
-    let nodes = context.all::<Node>();
-    let write = async || {
-        let Some(known) = context.view.node(name) else { return Ok(()) };
-        let patch = patch(name, &known.model.taints, on);
-        let Some(body) = node::body(&known.object, &patch) else { return Ok(()) };
-        let written = write::merge(&nodes, name.as_str(), &body).await?;
-        written.into_iter().for_each(|node| context.view.put_node(node));
+/// One thing written about a candidate.
+enum Write<'a> {
+    /// The disrupted taint is on the Node, or not.
+    Taint(&'a NodeName, bool),
+    /// The claim says why it is being disrupted, or nothing of the kind.
+    Say(&'a ClaimName, Option<DisruptionReason>),
+}
+
+impl Write<'_> {
+    /// Tries until it is written, and after each failure looks up what is true. Objects that are gone need nothing.
+    async fn insist(&self, context: &Context) -> Result<(), Error> {
+        let mut wait = FIRST_WAIT;
+        for _ in 1..ATTEMPTS {
+            if self.attempt(context).await.is_ok() {
+                return Ok(());
+            }
+            sleep(wait).await;
+            wait *= 2;
+            // What cannot be read can hardly be written; the next attempt says so.
+            let _unread = self.refresh(context).await;
+        }
+        self.attempt(context).await
+    }
+
+    async fn attempt(&self, context: &Context) -> Result<(), Error> {
+        match self {
+            Self::Taint(name, on) => {
+                let Some(known) = context.view.node(name) else { return Ok(()) };
+                let patch = patch(name, &known.model.taints, *on);
+                let Some(body) = node::body(&known.object, &patch) else { return Ok(()) };
+                if let Some(node) = write::merge(&context.all::<Node>(), name.as_str(), &body).await? {
+                    context.view.put_node(node);
+                }
+            }
+            Self::Say(name, reason) => {
+                let Some(known) = context.view.claim(name) else { return Ok(()) };
+                let mut draft = Draft::new(known.object, context.now());
+                draft.change(&Change { kind: ConditionType::DisruptionReason, to: reason.map(verdict) });
+                let Some(patch) = draft.status_patch(draft.base()) else { return Ok(()) };
+                let claims = context.all::<NodeClaim>();
+                if let Some(claim) = write::merge_status(&claims, name.as_str(), &patch).await? {
+                    context.view.put_claim(claim);
+                }
+            }
+        }
         Ok(())
-    };
-    let refresh = async || {
-        let fresh = write::read(&nodes, name.as_str()).await?;
-        fresh.into_iter().for_each(|node| context.view.put_node(node));
+    }
+
+    async fn refresh(&self, context: &Context) -> Result<(), Error> {
+        match self {
+            Self::Taint(name, _) => {
+                if let Some(node) = write::read(&context.all::<Node>(), name.as_str()).await? {
+                    context.view.put_node(node);
+                }
+            }
+            Self::Say(name, _) => {
+                if let Some(claim) = write::read(&context.all::<NodeClaim>(), name.as_str()).await? {
+                    context.view.put_claim(claim);
+                }
+            }
+        }
         Ok(())
-    };
-    insist(write, refresh).await
+    }
+}
+
+fn verdict(reason: DisruptionReason) -> Verdict {
+    let word = reason.to_string();
+    Verdict { status: ConditionStatus::True, message: word.clone(), reason: word }
 }
 
 fn patch(name: &NodeName, taints: &[Taint], on: bool) -> NodePatch {
@@ -123,51 +177,4 @@ fn patch(name: &NodeName, taints: &[Taint], on: bool) -> NodePatch {
         patch.remove_taints = vec![ours];
     }
     patch
-}
-
-/// Says on a claim why it is being disrupted, or takes that back. A claim that is gone needs neither.
-async fn say(context: &Context, name: &ClaimName, reason: Option<DisruptionReason>) -> Result<(), Error> {
-    let claims = context.all::<NodeClaim>();
-    let to = reason.map(|reason| Verdict {
-        status: ConditionStatus::True,
-        reason: reason.to_string(),
-        message: reason.to_string(),
-    });
-    let change = Change { kind: ConditionType::DisruptionReason, to };
-    let put = |claim: Option<NodeClaim>| {
-        for claim in claim {
-            context.view.put_claim(claim);
-        }
-    };
-    let write = async || {
-        let Some(known) = context.view.claim(name) else { return Ok(()) };
-        let mut draft = Draft::new(known.object, context.now());
-        draft.change(&change);
-        let Some(patch) = draft.status_patch(draft.base()) else { return Ok(()) };
-        put(write::merge_status(&claims, name.as_str(), &patch).await?);
-        Ok(())
-    };
-    let refresh = async || {
-        put(write::read(&claims, name.as_str()).await?);
-        Ok(())
-    };
-    insist(write, refresh).await
-}
-
-/// Tries a write that starts from what is known, and after each failure looks up what is true.
-async fn insist(
-    write: impl AsyncFn() -> Result<(), Error>,
-    refresh: impl AsyncFn() -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut wait = FIRST_WAIT;
-    for _ in 1..ATTEMPTS {
-        if write().await.is_ok() {
-            return Ok(());
-        }
-        sleep(wait).await;
-        wait *= 2;
-        // What cannot be read can hardly be written; the next attempt says so.
-        let _unread = refresh().await;
-    }
-    write().await
 }

@@ -9,8 +9,8 @@ use karpenter_engine::disrupt::{Rejection, RejectionKind};
 use karpenter_lifecycle::command::{self, CommandId, Failure, Running};
 use karpenter_lifecycle::step::About;
 use karpenter_model::command::Candidate;
-use karpenter_model::{Command, DisruptionReason, Launch, Method, NodeId};
-use karpenter_telemetry::events::{Event, reason};
+use karpenter_model::{Command, DisruptionReason, Launch, Method};
+use karpenter_telemetry::events::{Event, Reason, reason};
 use serde_json::{Value, json};
 
 pub(super) use decision::{Budgets, decision};
@@ -24,9 +24,9 @@ const TYPES_SHOWN: usize = 5;
 /// A command starts.
 pub(super) fn started(id: &CommandId, command: &Command) {
     let pods: usize = command.candidates.iter().map(|candidate| candidate.pods.len()).sum();
-    let nodes: Vec<Value> = command.candidates.iter().map(disrupted_node).collect();
+    let nodes: Value = command.candidates.iter().map(disrupted_node).collect();
     let only = command.replacements.len() == 1;
-    let replacements: Vec<Value> =
+    let replacements: Value =
         command.replacements.iter().map(|launch| replacement_node(launch, only)).collect();
     tracing::info!(
         "command-id" = %id,
@@ -35,8 +35,8 @@ pub(super) fn started(id: &CommandId, command: &Command) {
         "disrupted-node-count" = command.candidates.len(),
         "replacement-node-count" = command.replacements.len(),
         "pod-count" = pods,
-        "disrupted-nodes" = %Value::from(nodes),
-        "replacement-nodes" = %Value::from(replacements),
+        "disrupted-nodes" = %nodes,
+        "replacement-nodes" = %replacements,
         "disrupting node(s)"
     );
 }
@@ -82,7 +82,7 @@ pub(super) fn rolled_back(context: &Context, id: &CommandId, running: &Running, 
         return;
     }
     tracing::error!("command-id" = %id, error = %failure, "failed to disrupt node(s), taking it back");
-    if failure.after_start() {
+    if failure.is_late() {
         let [decision, reason, kind] = &labels(running.command());
         let failed = u64::try_from(running.missing_replacements()).unwrap_or(u64::MAX);
         context.metrics.disruption.queue_failures_total.add([decision, reason, kind], failed);
@@ -103,7 +103,7 @@ pub(super) fn shrunk(context: &Context, before: &Command, now: &Command) {
 /// The second look found a reason against a command.
 pub(super) fn rejected(context: &Context, command: &Command, rejection: &Rejection) {
     tracing::debug!(
-        command = short(command),
+        command = command::short(command),
         reason = %rejection.kind,
         detail = rejection.detail,
         "abandoned a command at its second look"
@@ -116,9 +116,14 @@ pub(super) fn rejected(context: &Context, command: &Command, rejection: &Rejecti
         return;
     }
     for candidate in &command.candidates {
-        let message = format!("{} rejected, {}: {}", part(command, candidate), rejection.kind, rejection.detail);
+        let message = format!(
+            "{} rejected, {}: {}",
+            command::part(command, candidate),
+            rejection.kind,
+            rejection.detail
+        );
         publish_machine(context, candidate, reason::CONSOLIDATION_REJECTED, &message, |event| {
-            event.distinguished_by(short(command)).distinguished_by(rejection.kind.as_str())
+            event.distinguished_by(command::short(command)).distinguished_by(rejection.kind.as_str())
         });
     }
 }
@@ -130,35 +135,11 @@ fn count_invalid(context: &Context, method: Method, machines: usize) {
     }
 }
 
-/// `<decision>: [n1, n2] -> [1 replacement]`
-fn short(command: &Command) -> String {
-    let nodes: Vec<&str> = command.candidates.iter().map(|candidate| candidate.target.node.as_str()).collect();
-    format!("{}: [{}]{}", command.decision().as_str(), nodes.join(", "), replacements(command))
-}
-
-/// What one machine of a command hears about it.
-fn part(command: &Command, candidate: &Candidate) -> String {
-    let nodes = command.candidates.len();
-    if nodes == 1 {
-        return short(command);
-    }
-    let (decision, node) = (command.decision().as_str(), &candidate.target.node);
-    format!("{decision}: [{node}] (part of {nodes}-node consolidation)")
-}
-
-fn replacements(command: &Command) -> String {
-    match command.replacements.len() {
-        0 => String::new(),
-        1 => " -> [1 replacement]".to_owned(),
-        more => format!(" -> [{more} replacements]"),
-    }
-}
-
 /// One event on the Node and one on the claim of a machine.
 fn publish_machine(
     context: &Context,
     candidate: &Candidate,
-    reason: karpenter_telemetry::events::Reason,
+    reason: Reason,
     message: &str,
     distinguish: impl Fn(Event) -> Event,
 ) {

@@ -81,7 +81,8 @@ impl Underway {
     /// Commands no snapshot shows yet, of those that began before `number` if one is given.
     pub(super) fn unplaced(&self, before: Option<Number>) -> Vec<Command> {
         let commands = self.lock();
-        let earlier = commands.open.iter().filter(|(number, _)| before.is_none_or(|before| **number < before));
+        let earlier =
+            commands.open.iter().filter(|(number, _)| before.is_none_or(|before| **number < before));
         earlier.filter(|(_, open)| !open.placed).map(|(_, open)| open.command.clone()).collect()
     }
 

@@ -33,13 +33,34 @@ pub fn text(id: &CommandId, command: &Command) -> String {
     let pools: BTreeSet<&str> = command.candidates.iter().map(|one| one.pool.as_str()).collect();
     let pools = pools.into_iter().collect::<Vec<_>>().join(", ");
     let nodes: Vec<&str> = command.candidates.iter().map(|one| one.target.node.as_str()).collect();
-    let replacements = match command.replacements.len() {
+    let (decision, nodes, new) = (command.decision().as_str(), nodes.join(", "), replacements(command));
+    let savings = cents(command.savings);
+    format!("{reason}/{id}: {decision}: nodepools=[{pools}]: [{nodes}]{new} (savings: {savings})")
+}
+
+/// The command before it has an id: `<delete|replace>: [n1, n2] -> [1 replacement]`.
+pub fn short(command: &Command) -> String {
+    let nodes: Vec<&str> = command.candidates.iter().map(|one| one.target.node.as_str()).collect();
+    format!("{}: [{}]{}", command.decision().as_str(), nodes.join(", "), replacements(command))
+}
+
+/// The command as one of its machines hears of it: `<delete|replace>: [n1] (part of 2-node consolidation)`.
+pub fn part(command: &Command, candidate: &Candidate) -> String {
+    match command.candidates.len() {
+        1 => short(command),
+        nodes => {
+            let (decision, node) = (command.decision().as_str(), &candidate.target.node);
+            format!("{decision}: [{node}] (part of {nodes}-node consolidation)")
+        }
+    }
+}
+
+fn replacements(command: &Command) -> String {
+    match command.replacements.len() {
         0 => String::new(),
         1 => " -> [1 replacement]".to_owned(),
         more => format!(" -> [{more} replacements]"),
-    };
-    let (decision, nodes, savings) = (command.decision().as_str(), nodes.join(", "), cents(command.savings));
-    format!("{reason}/{id}: {decision}: nodepools=[{pools}]: [{nodes}]{replacements} (savings: {savings})")
+    }
 }
 
 /// Dollars with two decimals, rounded half away from zero.
@@ -107,6 +128,15 @@ mod tests {
         );
         command.replacements = super::super::tests::command(0, 2).replacements;
         assert!(text(&id(), &command).contains(" -> [2 replacements] "));
+    }
+
+    #[test]
+    fn before_it_has_an_id_each_machine_hears_its_part() {
+        let (one, two) = (command(1, 1), command(2, 0));
+        assert_eq!(short(&one), "replace: [node-0] -> [1 replacement]");
+        assert_eq!(short(&two), "delete: [node-0, node-1]");
+        assert_eq!(part(&one, &one.candidates[0]), short(&one));
+        assert_eq!(part(&two, &two.candidates[1]), "delete: [node-1] (part of 2-node consolidation)");
     }
 
     #[test]

@@ -121,6 +121,8 @@ reasons! {
     CONSOLIDATION_REJECTED = Reason::normal("ConsolidationRejected");
     /// The Balanced policy approved a move.
     CONSOLIDATION_APPROVED = Reason::normal("ConsolidationApproved");
+    /// A brake holds the disruption of a node or NodePool back; not in the reference.
+    DISRUPTION_HELD = Reason::warning("DisruptionHeld").every(Duration::from_mins(15));
     /// No NodePool can take the pod.
     FAILED_SCHEDULING = Reason::warning("FailedScheduling").every(Duration::from_mins(5));
     /// The requirements of the NodePool leave no instance type.

@@ -1,0 +1,165 @@
+//! Metrics and events of one decision.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use karpenter_engine::disrupt::{self, Decision, Note, NoteKind, Score};
+use karpenter_lifecycle::step::About;
+use karpenter_model::{
+    ConsolidationPolicy, DisruptionReason, Method, Node, NodeId, NodeOutcome, PoolName, Snapshot,
+};
+use karpenter_telemetry::events::{Event, Reason, reason};
+use karpenter_telemetry::metrics::{Metrics, Series};
+
+use crate::Context;
+use crate::report::object;
+
+/// What an infinite score is shown as: a sum of infinities says nothing.
+const SCORE_MAX: f64 = 1_000.0;
+
+/// The gauges about budgets, which vanish with their pools.
+pub(in crate::disruption) struct Budgets {
+    allowed: Series<2>,
+    consuming: Series<2>,
+}
+
+impl Budgets {
+    /// The gauges of `metrics`.
+    pub(in crate::disruption) fn of(metrics: &Metrics) -> Self {
+        Self {
+            allowed: Series::new(metrics.nodepools.allowed_disruptions.clone()),
+            consuming: Series::new(metrics.nodepools.nodes_consuming_budgets.clone()),
+        }
+    }
+
+    fn publish(&self, decision: &Decision) {
+        let mut pools: BTreeMap<&PoolName, Vec<_>> = BTreeMap::new();
+        for ((pool, reason), state) in &decision.budgets {
+            pools.entry(pool).or_default().push((reason, state));
+        }
+        for (pool, states) in &pools {
+            let labels = |reason: &DisruptionReason| [pool.to_string(), reason.to_string()];
+            let allowed = states.iter().map(|(reason, state)| (labels(reason), f64::from(state.allowed)));
+            self.allowed.replace(pool.as_str(), allowed);
+            let consuming = states.iter().map(|(reason, state)| (labels(reason), f64::from(state.consuming)));
+            self.consuming.replace(pool.as_str(), consuming);
+        }
+        for series in [&self.allowed, &self.consuming] {
+            series.retain(|pool| pools.keys().any(|known| known.as_str() == pool));
+        }
+    }
+}
+
+/// Publishes what a decision says. `took` is the time each method that was asked took.
+pub(in crate::disruption) fn decision(
+    context: &Context,
+    budgets: &Budgets,
+    snapshot: &Snapshot,
+    decision: &Decision,
+    took: &BTreeMap<Method, Duration>,
+) {
+    budgets.publish(decision);
+    methods(&context.metrics, decision, took);
+    moves(&context.metrics, decision);
+    kept(&context.metrics, decision);
+    let nodes: BTreeMap<&NodeId, &Node> = snapshot.nodes.iter().map(|node| (&node.id, &**node)).collect();
+    for note in &decision.notes {
+        for about in subjects(note, &nodes) {
+            if let Some(object) = object(context, &about) {
+                let mut event = Event::new(object, event_reason(note), note.message.as_str());
+                if !note.distinguished_by.is_empty() {
+                    event = event.distinguished_by(note.distinguished_by.as_str());
+                }
+                context.recorder.publish(event);
+            }
+        }
+    }
+}
+
+fn methods(metrics: &Metrics, decision: &Decision, took: &BTreeMap<Method, Duration>) {
+    let metrics = &metrics.disruption;
+    let mut eligible: BTreeMap<DisruptionReason, u32> = BTreeMap::new();
+    for method in Method::ALL {
+        let stats = decision.methods.get(&method).copied().unwrap_or_default();
+        let (reason, kind) = (method.reason(), method.consolidation_type());
+        let sum = eligible.entry(reason).or_default();
+        *sum = match reason {
+            // Machines drift either here or there; the methods of consolidation look at the same ones.
+            DisruptionReason::Drifted => sum.saturating_add(stats.eligible),
+            DisruptionReason::Empty | DisruptionReason::Underutilized => (*sum).max(stats.eligible),
+        };
+        if let Some(took) = took.get(&method) {
+            let labels = [reason.to_string().to_lowercase(), kind.to_owned()];
+            let [reason, kind] = &labels;
+            metrics.decision_evaluation_duration_seconds.observe([reason, kind], *took);
+        }
+        if stats.timed_out && reason == DisruptionReason::Underutilized {
+            metrics.consolidation_timeouts_total.inc([kind]);
+        }
+    }
+    for (reason, count) in eligible {
+        metrics.eligible_nodes.set([&reason.to_string().to_lowercase()], f64::from(count));
+    }
+}
+
+fn moves(metrics: &Metrics, decision: &Decision) {
+    for weighed in &decision.moves {
+        let labels = [weighed.verdict.as_str(), weighed.pool.as_str(), policy(weighed.policy)];
+        metrics.disruption.consolidation_moves_total.inc(labels);
+        if let Some(score) = &weighed.score {
+            metrics.disruption.consolidation_score.observe_value(labels, sample(score));
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "samples are doubles by format")]
+fn sample(score: &Score) -> f64 {
+    score.hundredths().map_or(SCORE_MAX, |hundredths| (hundredths as f64 / 100.0).min(SCORE_MAX))
+}
+
+const fn policy(policy: ConsolidationPolicy) -> &'static str {
+    match policy {
+        ConsolidationPolicy::WhenEmpty => "WhenEmpty",
+        ConsolidationPolicy::WhenEmptyOrUnderutilized => "WhenEmptyOrUnderutilized",
+        ConsolidationPolicy::Balanced => "Balanced",
+    }
+}
+
+/// How many machines stay for which reason; brakes are reasons too.
+fn kept(metrics: &Metrics, decision: &Decision) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for outcome in decision.nodes.values() {
+        if let NodeOutcome::Kept(reason) = outcome {
+            *counts.entry(reason.code.as_str()).or_default() += 1;
+        }
+    }
+    let gauge = &metrics.disruption.kept_nodes;
+    for code in karpenter_model::report::ReasonCode::ALL {
+        match counts.get(code.as_str()) {
+            Some(count) => gauge.set_count([code.as_str()], *count),
+            None => gauge.remove([code.as_str()]),
+        }
+    }
+}
+
+fn subjects(note: &Note, nodes: &BTreeMap<&NodeId, &Node>) -> Vec<About> {
+    match &note.about {
+        disrupt::About::Pool(pool) => vec![About::Pool(pool.clone())],
+        disrupt::About::Machine(id) => nodes.get(id).map_or_else(Vec::new, |node| {
+            let claim = node.claim.as_ref().map(|claim| About::Claim(claim.name.clone()));
+            node.name.clone().map(About::Node).into_iter().chain(claim).collect()
+        }),
+    }
+}
+
+fn event_reason(note: &Note) -> Reason {
+    match (note.kind, &note.about) {
+        (NoteKind::DisruptionBlocked, disrupt::About::Pool(_)) => reason::DISRUPTION_BLOCKED_BY_BUDGET,
+        (NoteKind::DisruptionBlocked, disrupt::About::Machine(_)) => reason::DISRUPTION_BLOCKED,
+        (NoteKind::Unconsolidatable, _) => reason::UNCONSOLIDATABLE,
+        (NoteKind::ConsolidationCandidate, _) => reason::CONSOLIDATION_CANDIDATE,
+        (NoteKind::ConsolidationApproved, _) => reason::CONSOLIDATION_APPROVED,
+        (NoteKind::ConsolidationRejected, _) => reason::CONSOLIDATION_REJECTED,
+        (NoteKind::DisruptionHeld, _) => reason::DISRUPTION_HELD,
+    }
+}
