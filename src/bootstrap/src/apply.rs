@@ -11,7 +11,9 @@ use karpenter_aws_client::id::Arn;
 use karpenter_aws_client::{Clients, Error as AwsError, Kind};
 
 use crate::Error;
-use crate::desired::{AccessEntry, InstanceProfile, ManagedPolicy, Queue, RULE_TARGET_ID, Role, Rule};
+use crate::desired::{
+    AccessEntry, InstanceProfile, ManagedPolicy, POLICY_DESCRIPTION, Queue, RULE_TARGET_ID, Role, Rule,
+};
 use crate::plan::Plan;
 use crate::step::Step;
 
@@ -214,7 +216,7 @@ fn policy_spec(policy: &ManagedPolicy) -> PolicySpec {
     PolicySpec {
         name: policy.name.clone(),
         path: policy.path.clone(),
-        description: "What the Karpenter controller may do".to_owned(),
+        description: POLICY_DESCRIPTION.to_owned(),
         document: policy.document.to_json(),
         tags: policy.tags.clone(),
     }

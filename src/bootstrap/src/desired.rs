@@ -17,6 +17,9 @@ pub const DISCOVERY_TAG: &str = "karpenter.sh/discovery";
 /// The id of each rule's single target; the same as in the reference template.
 pub const RULE_TARGET_ID: &str = "KarpenterInterruptionQueueTarget";
 
+/// What the controller's policies are described as; AWS never lets a description change.
+pub(crate) const POLICY_DESCRIPTION: &str = "What the Karpenter controller may do";
+
 /// Tags by key.
 pub type Tags = BTreeMap<String, String>;
 

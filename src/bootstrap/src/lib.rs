@@ -22,6 +22,7 @@ pub mod names;
 pub mod observe;
 pub mod plan;
 pub mod policy;
+pub mod render;
 pub mod settings;
 pub mod show;
 pub mod step;

@@ -1,0 +1,42 @@
+//! What other stacks, charts and `karpenter bootstrap check` want to know about the stack.
+
+use serde_json::{Map, Value, json};
+
+use super::intrinsic::{attribute, node_role_arn, node_role_name, queue_name, reference};
+
+/// The `Outputs` section.
+pub(super) fn outputs() -> Value {
+    let all = [
+        ("ClusterName", None, "Chart value settings.clusterName", reference("ClusterName")),
+        ("QueueName", None, "Chart value settings.interruptionQueue", queue_name()),
+        ("QueueArn", None, "ARN of the interruption queue", attribute("InterruptionQueue", "Arn")),
+        ("NodeRoleName", None, "EC2NodeClass spec.role", node_role_name()),
+        ("NodeRoleArn", None, "ARN of the node role", node_role_arn()),
+        (
+            "WindowsNodeRoleName",
+            Some("WindowsNodes"),
+            "EC2NodeClass spec.role of Windows nodes",
+            reference("WindowsNodeRole"),
+        ),
+        (
+            "ControllerRoleArn",
+            Some("MakeControllerRole"),
+            "ARN of the controller's role; with IRSA the annotation eks.amazonaws.com/role-arn of its service account",
+            attribute("ControllerRole", "Arn"),
+        ),
+        (
+            "InstanceProfileName",
+            None,
+            "EC2NodeClass spec.instanceProfile of clusters without an IAM endpoint",
+            reference("InstanceProfile"),
+        ),
+    ];
+    let output = |(name, condition, description, value): (&str, Option<&str>, &str, Value)| {
+        let mut output = json!({ "Description": description, "Value": value });
+        if let Some(condition) = condition {
+            output["Condition"] = json!(condition);
+        }
+        (name.to_owned(), output)
+    };
+    Value::Object(all.into_iter().map(output).collect::<Map<_, _>>())
+}
