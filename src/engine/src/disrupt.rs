@@ -9,23 +9,28 @@
 //! machine that is empty is never drifted away and one that drifted is never consolidated; at no start of a command
 //! are the budgets of a pool exceeded, the commands in [`Standing`] included.
 
+mod balanced;
+mod brake;
 mod budget;
 mod candidate;
 mod confirm;
 mod cost;
 mod cron;
 mod decision;
+mod drift;
 mod empty;
 mod memory;
 mod note;
 mod pass;
 mod price;
 mod score;
+mod static_drift;
 
 use std::collections::BTreeSet;
 
 use karpenter_model::{Command, NodeId, Snapshot};
 
+pub use brake::Brake;
 pub use budget::BudgetState;
 pub use confirm::{Rejection, RejectionKind, confirm};
 pub use decision::{Decision, MethodStats, Move, Verdict};
@@ -47,5 +52,7 @@ pub struct Standing<'a> {
 pub fn decide(snapshot: &Snapshot, memory: &mut Memory, standing: &Standing<'_>) -> Decision {
     let mut pass = pass::Pass::new(snapshot, memory, standing);
     empty::propose(&mut pass);
+    static_drift::propose(&mut pass);
+    drift::propose(&mut pass);
     pass.finish()
 }

@@ -8,10 +8,12 @@ use crate::command::Command;
 use crate::id::{
     BinId, CapacityType, ClaimName, InstanceTypeName, NodeClassRef, NodeId, NodeName, PodKey, PoolName, Zone,
 };
-use crate::label::{Annotations, Labels};
+use crate::label::{self, Annotations, LabelRegistry, Labels};
 use crate::money::Price;
+use crate::pool::Pool;
 use crate::requirement_set::Requirements;
 use crate::resources::Resources;
+use crate::settings::Settings;
 use crate::taint::Taint;
 
 /// Most instance types a claim may offer (spec core-scheduling 14).
@@ -57,12 +59,55 @@ pub struct Launch {
     pub termination_grace_period: Option<Duration>,
     /// Requests of its pods plus the least daemon overhead.
     pub requests: Resources,
-    /// Candidates in price order, 1 to [`MAX_INSTANCE_TYPES`].
+    /// Candidates in price order, 1 to [`MAX_INSTANCE_TYPES`]; none for a machine of a static pool, whose type the
+    /// provider chooses among all that `requirements` allow.
     pub instance_types: Vec<InstanceTypeName>,
     /// The cheapest way to launch it as far as known.
     pub cheapest: Option<OfferingRef>,
     /// Pods it is for.
     pub pods: Vec<PodKey>,
+}
+
+impl Launch {
+    /// One machine as the template of `pool` describes it, nothing narrowed: for pools with a fixed number of nodes
+    /// (spec core-disruption 4.3).
+    pub fn from_template(pool: &Pool, settings: &Settings, registry: &LabelRegistry) -> Self {
+        let template = &pool.template;
+        let mut labels = template.labels.clone();
+        labels.insert(label::NODE_POOL.into(), pool.name.as_str().into());
+        labels.insert(template.node_class.label_key(), template.node_class.name.as_str().into());
+        let mut requirements = template.requirements.clone();
+        requirements.add_all(&Requirements::from_labels(registry, &labels));
+        requirements.remove(label::HOSTNAME);
+        for requirement in requirements.iter().filter(|own| !registry.is_well_known(own.key().as_str())) {
+            if !labels.contains_key(requirement.key()) {
+                labels.extend(requirement.any().map(|value| (requirement.key().clone(), value)));
+            }
+        }
+        let mut annotations = template.annotations.clone();
+        annotations.insert(label::POOL_HASH.into(), pool.hash.clone());
+        annotations.insert(label::POOL_HASH_VERSION.into(), label::POOL_HASH_VERSION_CURRENT.into());
+        annotations.insert(label::MIN_VALUES_RELAXED.into(), false.to_string());
+        Self {
+            bin: BinId(1),
+            pool: pool.name.clone(),
+            pool_hash: pool.hash.clone(),
+            labels,
+            annotations,
+            requirements,
+            taints: template.taints.clone(),
+            startup_taints: template.startup_taints.clone(),
+            node_class: template.node_class.clone(),
+            expire_after: template.expire_after,
+            termination_grace_period: template
+                .termination_grace_period
+                .or(settings.default_termination_grace_period),
+            requests: Resources::new(),
+            instance_types: Vec::new(),
+            cheapest: None,
+            pods: Vec::new(),
+        }
+    }
 }
 
 /// One offering of one instance type.

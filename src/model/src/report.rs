@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::command::Method;
 use crate::id::{BinId, ClaimName, NodeId, NodeName, PodKey, PoolName};
 
-
 /// The reasons behind a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Report {
@@ -205,8 +204,10 @@ reason_codes! {
     SpotToSpotFlexibility: "too few cheaper instance types to replace a spot node";
     /// The savings do not outweigh the disruption.
     Score: "savings do not outweigh the disruption";
-    /// It is worth nothing to move it right now: it was just moved here.
-    AntiFlap: "node took over from another one too recently";
+    /// Nothing could be launched in its place.
+    NoCapacity: "nothing can be launched in place of the node now";
+    /// It took over from a machine like the one that would take over from it.
+    AntiFlap: "node took over from another one too recently to go back";
     /// Too many machines drifted at once after a start.
     MassDrift: "too many nodes drifted at once, drift waits to be confirmed";
     /// Replacements of the pool do not come up.

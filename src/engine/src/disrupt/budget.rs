@@ -13,12 +13,19 @@ use crate::disrupt::cron::Schedule;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invalid(pub(crate) String);
 
-/// Why a machine may not be taken.
+/// Why a machine may not be taken out of the budget of its pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Exhausted {
-    /// Its pool loses enough machines already.
-    UsedUp(PoolName),
-    /// A budget of its pool cannot be evaluated.
+    /// The pool loses enough machines already.
+    UsedUp {
+        pool: PoolName,
+        allowed: u32,
+        total: u32,
+        disrupted: u32,
+        /// When a window that limits it closes, if that can be said.
+        until: Option<Timestamp>,
+    },
+    /// A budget of the pool cannot be evaluated.
     Invalid(String),
 }
 
@@ -30,6 +37,8 @@ pub struct BudgetState {
     pub allowed: u32,
     /// Machines that are disrupted already: not ready, leaving, or in a command.
     pub consuming: u32,
+    /// Machines that count.
+    pub total: u32,
 }
 
 impl BudgetState {
@@ -38,10 +47,18 @@ impl BudgetState {
 }
 
 /// What is left of each pool's budgets.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Budgets<'a> {
     pools: BTreeMap<&'a PoolName, Counts>,
-    allowed: BTreeMap<(&'a PoolName, DisruptionReason), Result<u32, Invalid>>,
+    allowed: BTreeMap<(&'a PoolName, DisruptionReason), Result<Allowed, Invalid>>,
+}
+
+/// What the budgets of a pool allow for one reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Allowed {
+    nodes: u32,
+    /// When the window of the strictest budget closes, if it has one.
+    until: Option<Timestamp>,
 }
 
 /// Machines of a pool.
@@ -76,26 +93,52 @@ impl<'a> Budgets<'a> {
         Self { pools, allowed: all }
     }
 
+    /// Whether a machine of `pool` may go for `reason` now.
+    pub(crate) fn check(&self, pool: &PoolName, reason: DisruptionReason) -> Result<(), Exhausted> {
+        let counts = self.pools.get(pool).copied().unwrap_or_default();
+        let disrupted = counts.consuming.saturating_add(counts.taken);
+        match self.allowed.get(&(pool, reason)) {
+            Some(Ok(allowed)) if allowed.nodes > disrupted => Ok(()),
+            Some(Err(invalid)) => Err(Exhausted::Invalid(invalid.0.clone())),
+            allowed => {
+                let allowed = allowed.and_then(|allowed| allowed.as_ref().ok());
+                Err(Exhausted::UsedUp {
+                    pool: pool.clone(),
+                    allowed: allowed.map_or(0, |allowed| allowed.nodes),
+                    total: counts.total,
+                    disrupted,
+                    until: allowed.and_then(|allowed| allowed.until),
+                })
+            }
+        }
+    }
+
     /// Takes one machine of `pool` out of its budget for `reason`, and of what the other reasons have left.
     pub(crate) fn take(&mut self, pool: &PoolName, reason: DisruptionReason) -> Result<(), Exhausted> {
-        let used_up = || Exhausted::UsedUp(pool.clone());
-        let Some(counts) = self.pools.get_mut(pool) else { return Err(used_up()) };
-        match self.allowed.get(&(pool, reason)) {
-            Some(Ok(allowed)) if *allowed > counts.consuming.saturating_add(counts.taken) => {
-                counts.taken += 1;
-                Ok(())
-            }
-            Some(Err(invalid)) => Err(Exhausted::Invalid(invalid.0.clone())),
-            Some(Ok(_)) | None => Err(used_up()),
+        self.check(pool, reason)?;
+        if let Some(counts) = self.pools.get_mut(pool) {
+            counts.taken += 1;
         }
+        Ok(())
+    }
+
+    /// Pools with machines none of which may go for `reason`, whatever is disrupted already.
+    pub(crate) fn closed(&self, reason: DisruptionReason) -> impl Iterator<Item = &'a PoolName> {
+        let shut = move |pool: &PoolName| match self.allowed.get(&(pool, reason)) {
+            Some(Ok(allowed)) => allowed.nodes == 0,
+            Some(Err(_)) => true,
+            None => false,
+        };
+        let with_machines = self.pools.iter().filter(|(_, counts)| counts.total > 0);
+        with_machines.map(|(pool, _)| *pool).filter(move |pool| shut(pool))
     }
 
     /// What metrics show, as it was before anything was taken.
     pub(crate) fn states(&self) -> BTreeMap<(PoolName, DisruptionReason), BudgetState> {
-        let state = |(key, allowed): (&(&PoolName, DisruptionReason), &Result<u32, Invalid>)| {
-            let allowed = allowed.as_ref().map_or(0, |allowed| (*allowed).min(BudgetState::NO_LIMIT));
-            let consuming = self.pools.get(key.0).map_or(0, |counts| counts.consuming);
-            ((key.0.clone(), key.1), BudgetState { allowed, consuming })
+        let state = |(key, allowed): (&(&PoolName, DisruptionReason), &Result<Allowed, Invalid>)| {
+            let allowed = allowed.as_ref().map_or(0, |allowed| allowed.nodes.min(BudgetState::NO_LIMIT));
+            let Counts { total, consuming, .. } = self.pools.get(key.0).copied().unwrap_or_default();
+            ((key.0.clone(), key.1), BudgetState { allowed, consuming, total })
         };
         self.allowed.iter().map(state).collect()
     }
@@ -109,26 +152,31 @@ fn counts(node: &Node) -> bool {
 
 /// The strictest active budget of `pool` for `reason`; no budget is no limit. One budget that cannot be
 /// evaluated blocks the pool, even when it is about another reason.
-fn allowed(pool: &Pool, reason: DisruptionReason, total: u32, now: Timestamp) -> Result<u32, Invalid> {
-    let mut strictest = u32::MAX;
+fn allowed(pool: &Pool, reason: DisruptionReason, total: u32, now: Timestamp) -> Result<Allowed, Invalid> {
+    let mut strictest = Allowed { nodes: u32::MAX, until: None };
     for budget in &pool.disruption.budgets {
-        let nodes = nodes(budget, total, now)?;
-        if budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason)) {
-            strictest = strictest.min(nodes);
+        let limit = limit(budget, total, now)?;
+        let applies = budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason));
+        if applies && limit.nodes < strictest.nodes {
+            strictest = limit;
         }
     }
     Ok(strictest)
 }
 
 /// Machines `budget` allows out of `total`; no limit outside its window.
-fn nodes(budget: &Budget, total: u32, now: Timestamp) -> Result<u32, Invalid> {
+fn limit(budget: &Budget, total: u32, now: Timestamp) -> Result<Allowed, Invalid> {
     let nodes = budget
         .nodes
         .of(total)
         .ok_or_else(|| Invalid(format!("nodes {:?} is not understood", budget.nodes)))?;
-    let Some(window) = &budget.window else { return Ok(nodes) };
+    let Some(window) = &budget.window else { return Ok(Allowed { nodes, until: None }) };
     let schedule = Schedule::parse(&window.schedule).map_err(|error| Invalid(error.to_string()))?;
-    Ok(if schedule.is_open(window.duration, now) { nodes } else { u32::MAX })
+    Ok(if schedule.is_open(window.duration, now) {
+        Allowed { nodes, until: schedule.closes(window.duration, now) }
+    } else {
+        Allowed { nodes: u32::MAX, until: None }
+    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ mod blocker;
 
 use karpenter_model::command::{Candidate as Disrupted, Method};
 use karpenter_model::{
-    Claim, DisruptionReason, InstanceType, Node, NodeName, Pod, Pool, Price, Reason, RemovalTarget, Snapshot,
-    label,
+    Claim, ConditionType, DisruptionReason, InstanceType, Node, NodeName, Pod, Pool, Price, RemovalTarget,
+    Snapshot, label,
 };
 
 pub(crate) use blocker::Blocker;
@@ -84,6 +84,11 @@ impl<'a> Candidate<'a> {
         self.cost.is_base()
     }
 
+    /// Whether it no longer is what its pool or class asks for.
+    pub(crate) fn is_drifted(&self) -> bool {
+        self.claim.is_true(ConditionType::Drifted)
+    }
+
     /// Pods that would come back elsewhere.
     pub(crate) fn moving(&self) -> impl Iterator<Item = &'a Pod> {
         moving(self.node)
@@ -110,10 +115,4 @@ impl<'a> Candidate<'a> {
 /// Pods of `node` that would come back elsewhere if it went away.
 fn moving(node: &Node) -> impl Iterator<Item = &Pod> {
     node.pods.iter().map(AsRef::as_ref).filter(|pod| pod.is_reschedulable())
-}
-
-impl From<&Blocker> for Reason {
-    fn from(blocker: &Blocker) -> Self {
-        blocker.reason()
-    }
 }

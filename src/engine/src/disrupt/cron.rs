@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
-use jiff::civil::{Date, DateTime};
+use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
 /// How far ahead a hit is looked for, in days; a schedule without one counts as always open.
 const HORIZON_DAYS: u32 = 5 * 366;
+/// How many windows that follow each other without a gap are looked at for the end of the last one.
+const MERGED_WINDOWS: u32 = 2_000;
 
 /// Why a schedule cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,20 +78,44 @@ impl Schedule {
         self.next(checkpoint).is_none_or(|hit| hit <= now)
     }
 
+    /// When the window that is open at `now` closes, windows that overlap or touch counting as one; `None` when none
+    /// is open, or it never closes as far as can be seen.
+    pub(crate) fn closes(&self, duration: Duration, now: Timestamp) -> Option<Timestamp> {
+        let duration = SignedDuration::try_from(duration).ok()?;
+        let mut hit = self.next(now.checked_sub(duration).ok()?).filter(|hit| *hit <= now)?;
+        for _ in 0..MERGED_WINDOWS {
+            let end = hit.checked_add(duration).ok()?;
+            match self.next(hit) {
+                Some(next) if next <= end => hit = next,
+                Some(_) | None => return Some(end),
+            }
+        }
+        None
+    }
+
     /// The first hit strictly after `instant`, within the horizon.
     fn next(&self, instant: Timestamp) -> Option<Timestamp> {
         let start = instant.to_zoned(TimeZone::UTC).datetime();
         let mut date = start.date();
+        let mut after = Some(start.time());
         for _ in 0..HORIZON_DAYS {
-            if self.covers(date) {
-                let hits = self.times(date).find(|hit| *hit > start);
-                if let Some(hit) = hits {
-                    return hit.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
-                }
+            if self.covers(date)
+                && let Some(time) = self.first_time(after)
+            {
+                return date.to_datetime(time).to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
             }
             date = date.checked_add(1.day()).ok()?;
+            after = None;
         }
         None
+    }
+
+    /// The first hit of a day, strictly after `after` if given.
+    fn first_time(&self, after: Option<Time>) -> Option<Time> {
+        let (from, minute) = after.map_or((0, 0), |time| (time.hour(), time.minute() + 1));
+        let at = |hour, minutes_from| Some(Time::constant(hour, self.minute.first(minutes_from)?, 0, 0));
+        let same_hour = self.hour.has(from).then(|| at(from, minute)).flatten();
+        same_hour.or_else(|| at(self.hour.first(from + 1)?, 0))
     }
 
     /// Day of month and weekday must both match when one of them is a star, otherwise either is enough.
@@ -99,18 +125,17 @@ impl Schedule {
         let days = if self.day.star || self.weekday.star { day && weekday } else { day || weekday };
         self.month.has(date.month()) && days
     }
-
-    fn times(&self, date: Date) -> impl Iterator<Item = DateTime> {
-        let hours = (0..24).filter(|hour| self.hour.has(*hour));
-        hours.flat_map(move |hour| {
-            (0..60).filter(|minute| self.minute.has(*minute)).map(move |minute| date.at(hour, minute, 0, 0))
-        })
-    }
 }
 
 impl Field {
     fn has(self, value: i8) -> bool {
         u32::try_from(value).is_ok_and(|value| self.bits & (1 << value) != 0)
+    }
+
+    /// The smallest value from `value` on.
+    fn first(self, value: i8) -> Option<i8> {
+        let rest = self.bits.checked_shr(u32::try_from(value).ok()?)?;
+        (rest != 0).then(|| i8::try_from(rest.trailing_zeros()).ok()?.checked_add(value)).flatten()
     }
 }
 
@@ -201,6 +226,28 @@ mod tests {
             assert_eq!(schedule.is_open(Duration::from_hours(8), at(now)), open, "{now}");
         }
         assert!(schedule.is_open(Duration::from_hours(25), at("2026-01-01T08:00:00Z")), "windows overlap");
+    }
+
+    #[test]
+    fn the_end_of_a_window_is_the_end_of_all_it_runs_into() {
+        let closes = |text: &str, hours, now: &str| {
+            Schedule::parse(text).unwrap().closes(Duration::from_hours(hours), at(now))
+        };
+        let end = |text| Some(at(text));
+        assert_eq!(closes("0 9 * * *", 8, "2026-01-01T10:00:00Z"), end("2026-01-01T17:00:00Z"));
+        assert_eq!(closes("0 9 * * *", 8, "2026-01-01T17:00:00Z"), None, "closed already");
+        assert_eq!(
+            closes("0 9,17 * * *", 8, "2026-01-01T10:00:00Z"),
+            end("2026-01-02T01:00:00Z"),
+            "they touch"
+        );
+        assert_eq!(
+            closes("0 9,16 * * *", 8, "2026-01-01T10:00:00Z"),
+            end("2026-01-02T00:00:00Z"),
+            "they overlap"
+        );
+        assert_eq!(closes("* * * * *", 1, "2026-01-01T10:00:00Z"), None, "always open");
+        assert_eq!(closes("0 0 * * mon-fri", 24, "2026-01-05T10:00:00Z"), end("2026-01-10T00:00:00Z"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use karpenter_model::{
     Command, ConsolidationPolicy, DisruptionReason, Method, NodeId, NodeOutcome, PoolName,
 };
 
+use crate::disrupt::brake::Brake;
 use crate::disrupt::budget::BudgetState;
 use crate::disrupt::note::Note;
 use crate::disrupt::score::Score;
@@ -24,6 +25,8 @@ pub struct Decision {
     pub moves: Vec<Move>,
     /// What each method that was asked did, for metrics.
     pub methods: BTreeMap<Method, MethodStats>,
+    /// Machines each brake held back, for metrics.
+    pub held: BTreeMap<Brake, u32>,
     /// Budgets per pool and reason, for metrics and reports.
     pub budgets: BTreeMap<(PoolName, DisruptionReason), BudgetState>,
 }
@@ -37,8 +40,6 @@ pub struct MethodStats {
     pub simulations: u32,
     /// The simulations of the pass were used up before it had looked at everything.
     pub timed_out: bool,
-    /// Machines a brake kept from going.
-    pub braked: u32,
 }
 
 /// A consolidation move that was weighed, once per pool it touches.

@@ -8,6 +8,7 @@ use karpenter_model::{Command, ConditionType, Method, Node, Pool, Price, Reason,
 
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::cost::by_savings;
+use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::Pass;
 
 const METHOD: Method = Method::Emptiness;
@@ -17,9 +18,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     let mut empty = pass.eligible(METHOD, |pass, candidate| match ready(candidate, pass.snapshot) {
         Ok(()) => true,
         Err(reason) => {
-            if candidate.is_empty() || reason.code != ReasonCode::NotEmpty {
-                pass.keep(&candidate.node.id, reason);
-            }
+            refuse(pass, candidate, reason);
             false
         }
     });
@@ -43,6 +42,17 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
             nominations: Vec::new(),
             not_before: pass.snapshot.now + pass.snapshot.settings.disruption.second_look,
         });
+    }
+}
+
+/// Writes down why emptiness does not take a machine, if no later method has a say about it.
+fn refuse(pass: &mut Pass<'_>, candidate: &Candidate<'_>, reason: Reason) {
+    if reason.code == ReasonCode::ConsolidationDisabled {
+        let text = format!("NodePool {:?} has consolidation disabled", candidate.pool.name.as_str());
+        pass.note(Note::machine(&candidate.node.id, NoteKind::Unconsolidatable, text));
+    }
+    if !candidate.is_drifted() && reason.code != ReasonCode::NotEmpty {
+        pass.keep(&candidate.node.id, reason);
     }
 }
 

@@ -1,15 +1,189 @@
-//! What a pass leaves behind for the next one. Lost on a restart, and nothing breaks then.
+//! What a pass leaves behind for the next one. Lost on a restart, and nothing breaks then: it only makes the next
+//! pass cheaper and fairer, and holds what the brakes remember.
 
-/// Carried from pass to pass by whoever calls [`decide`](crate::disrupt::decide).
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use karpenter_model::{CapacityType, ClaimName, Command, InstanceTypeName, Method, NodeId, PoolName, Reason};
+
+/// How long a method that found nothing believes that there is nothing, as long as its input stays the same
+/// (spec core-disruption 0.7).
+const SETTLED_FOR: SignedDuration = SignedDuration::from_mins(5);
+/// The span in which commands are counted.
+const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+
+/// Carried from pass to pass by whoever calls [`decide`](crate::disrupt::decide), and told what became of commands.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
-    /// How many passes there were.
-    passes: u64,
+    /// Instant of the first pass.
+    since: Option<Timestamp>,
+    settled: BTreeMap<Method, Settled>,
+    /// Machines looked at since every machine had been looked at.
+    seen: BTreeMap<Method, BTreeSet<NodeId>>,
+    /// When commands started, oldest first.
+    started: VecDeque<Timestamp>,
+    /// Claims that took over from one machine, and from which.
+    successors: BTreeMap<ClaimName, Succession>,
+    /// Pools whose replacements do not come up.
+    gates: BTreeMap<PoolName, Gate>,
+}
+
+/// What a method that found nothing had looked at.
+#[derive(Debug, Clone)]
+struct Settled {
+    input: u64,
+    at: Timestamp,
+    reasons: Vec<(NodeId, Reason)>,
+}
+
+/// A machine that took over from another one.
+#[derive(Debug, Clone)]
+struct Succession {
+    from: Shape,
+    at: Timestamp,
+}
+
+/// What a machine is, as far as going back to it is concerned.
+pub(crate) type Shape = (InstanceTypeName, CapacityType);
+
+/// What is known about the replacements of a pool.
+#[derive(Debug, Clone, Copy)]
+struct Gate {
+    /// Commands in a row whose replacements did not come up.
+    failures: u32,
+    /// The pool says itself that its machines do not register.
+    unhealthy: bool,
+    /// When it was closed, or one more try was allowed.
+    since: Timestamp,
 }
 
 impl Memory {
-    /// Takes note of a pass.
-    pub(crate) fn begin(&mut self) {
-        self.passes += 1;
+    /// A command has started: its machines are tainted and `replacements` are created, in the order of the command.
+    pub fn started(&mut self, command: &Command, replacements: &[ClaimName], now: Timestamp) {
+        self.started.push_back(now);
+        let [candidate] = &command.candidates[..] else { return };
+        let [successor] = replacements else { return };
+        let shape = candidate.instance_type.clone().zip(candidate.capacity_type);
+        if let Some(from) = shape {
+            self.successors.insert(successor.clone(), Succession { from, at: now });
+        }
     }
+
+    /// Every replacement of a command came up.
+    pub fn succeeded(&mut self, command: &Command) {
+        for launch in &command.replacements {
+            self.gates.remove(&launch.pool);
+        }
+    }
+
+    /// Replacements of a command did not come up, and it was rolled back.
+    pub fn failed(&mut self, command: &Command, now: Timestamp) {
+        let pools: BTreeSet<&PoolName> = command.replacements.iter().map(|launch| &launch.pool).collect();
+        for pool in pools {
+            let gate =
+                self.gates.entry(pool.clone()).or_insert(Gate { failures: 0, unhealthy: false, since: now });
+            gate.failures += 1;
+            gate.since = now;
+        }
+    }
+
+    /// Takes note of a pass at `now` and forgets what no longer matters.
+    pub(crate) fn begin(&mut self, now: Timestamp, anti_flap: Duration) {
+        self.since.get_or_insert(now);
+        self.settled.retain(|_, settled| now.duration_since(settled.at) < SETTLED_FOR);
+        while self.started.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
+            self.started.pop_front();
+        }
+        self.successors.retain(|_, succession| within(succession.at, anti_flap, now));
+    }
+
+    /// Instant of the first pass.
+    pub(crate) fn since(&self) -> Option<Timestamp> {
+        self.since
+    }
+
+    /// Commands that started within the last minute.
+    pub(crate) fn recent_commands(&self) -> usize {
+        self.started.len()
+    }
+
+    /// What the machine of `claim` took over from lately.
+    pub(crate) fn predecessor(&self, claim: &ClaimName) -> Option<&Shape> {
+        self.successors.get(claim).map(|succession| &succession.from)
+    }
+
+    /// Why each machine stayed when `method` had the same `input` and found nothing to do.
+    pub(crate) fn settled(&self, method: Method, input: u64) -> Option<&[(NodeId, Reason)]> {
+        let settled = self.settled.get(&method).filter(|settled| settled.input == input)?;
+        Some(&settled.reasons)
+    }
+
+    /// `method` has looked at everything and found nothing to do.
+    pub(crate) fn settle(
+        &mut self,
+        method: Method,
+        input: u64,
+        at: Timestamp,
+        reasons: Vec<(NodeId, Reason)>,
+    ) {
+        self.settled.insert(method, Settled { input, at, reasons });
+    }
+
+    /// Whether `method` has looked at `node` since it last had looked at everything.
+    pub(crate) fn has_seen(&self, method: Method, node: &NodeId) -> bool {
+        self.seen.get(&method).is_some_and(|seen| seen.contains(node))
+    }
+
+    /// `method` has looked at `node`.
+    pub(crate) fn saw(&mut self, method: Method, node: &NodeId) {
+        self.seen.entry(method).or_default().insert(node.clone());
+    }
+
+    /// `method` has looked at everything, and starts anew.
+    pub(crate) fn swept(&mut self, method: Method) {
+        self.seen.remove(&method);
+    }
+
+    /// Whether replacements of `pool` may be tried now, given what the pool says about itself: not while its gate is
+    /// closed, except one every `pause`.
+    pub(crate) fn may_replace(
+        &mut self,
+        pool: &PoolName,
+        healthy: bool,
+        now: Timestamp,
+        limits: Limits,
+    ) -> bool {
+        if limits.failures == 0 {
+            return true;
+        }
+        if !healthy {
+            let first = Gate { failures: 0, unhealthy: true, since: now };
+            self.gates.entry(pool.clone()).or_insert(first).unhealthy = true;
+        }
+        let Some(gate) = self.gates.get_mut(pool) else { return true };
+        gate.unhealthy &= !healthy;
+        let closed = gate.unhealthy || gate.failures >= limits.failures;
+        if closed && within(gate.since, limits.pause, now) {
+            return false;
+        }
+        if closed {
+            gate.since = now;
+        }
+        true
+    }
+}
+
+/// When a gate closes and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Failures in a row; zero switches it off.
+    pub(crate) failures: u32,
+    /// How long until one more try.
+    pub(crate) pause: Duration,
+}
+
+/// Whether less than `span` has passed since `at`.
+fn within(at: Timestamp, span: Duration, now: Timestamp) -> bool {
+    Duration::try_from(now.duration_since(at)).is_ok_and(|elapsed| elapsed < span)
 }

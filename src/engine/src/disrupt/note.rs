@@ -3,7 +3,7 @@
 use karpenter_model::{NodeId, PoolName};
 
 /// One event to publish.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Note {
     /// What it is about.
     pub about: About,
@@ -16,7 +16,7 @@ pub struct Note {
 }
 
 /// The objects an event is attached to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum About {
     /// Node and claim of a machine, as far as they exist.
     Machine(NodeId),

@@ -1,73 +1,98 @@
 //! One pass over all methods: what they share and what they write down.
+//!
+//! A method asks for its machines with [`Pass::eligible`], checks budgets and brakes, asks what would happen with
+//! [`Pass::what_if`], and either proposes a command or says with [`Pass::keep`] why a machine stays.
 
-use std::collections::BTreeSet;
+mod input;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use indexmap::IndexSet;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, Method, NodeId, NodeOutcome, Reason, Snapshot};
+use karpenter_model::{Command, DisruptionReason, Method, Node, NodeId, NodeOutcome, Reason, Snapshot};
 
 use crate::disrupt::Standing;
+use crate::disrupt::balanced::{Judgement, Totals};
+use crate::disrupt::brake::{self, Brake, Held};
 use crate::disrupt::budget::{Budgets, Exhausted};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::decision::{Decision, MethodStats};
 use crate::disrupt::memory::Memory;
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::price::PriceList;
+use crate::place::what_if::{Destinations, WhatIf};
 
 /// What the methods of one pass share.
 #[derive(Debug)]
 pub(crate) struct Pass<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) memory: &'a mut Memory,
+    /// What each pool may still lose.
+    pub(crate) budgets: Budgets<'a>,
+    /// What each pool costs, for `Balanced`.
+    pub(crate) totals: Totals,
     /// Machines no general check speaks against, by key.
     candidates: Vec<Candidate<'a>>,
-    budgets: Budgets<'a>,
     /// Machines in a command, of this pass or before.
     taken: BTreeSet<NodeId>,
+    /// Machines of commands the snapshot does not show yet, command by command.
+    assumed: Vec<Vec<&'a Node>>,
+    /// Commands that may still be proposed; no limit if none.
+    commands_left: Option<usize>,
+    notes: IndexSet<Note>,
+    held: BTreeMap<Brake, BTreeSet<NodeId>>,
     decision: Decision,
 }
 
 impl<'a> Pass<'a> {
     /// Looks at every machine once.
     pub(crate) fn new(snapshot: &'a Snapshot, memory: &'a mut Memory, standing: &Standing<'_>) -> Self {
-        memory.begin();
+        let brakes = &snapshot.settings.disruption.brakes;
+        memory.begin(snapshot.now, brakes.anti_flap_window);
         let taken = standing.nodes();
+        let prices = PriceList::new(snapshot);
         let mut pass = Self {
             snapshot,
-            memory,
-            candidates: Vec::new(),
             budgets: Budgets::new(snapshot, &taken),
+            totals: Totals::new(snapshot, &prices),
+            candidates: Vec::new(),
+            assumed: assumed(snapshot, standing),
+            commands_left: brake::commands_left(memory, standing.proposed.len(), brakes),
             taken,
+            notes: IndexSet::new(),
+            held: BTreeMap::new(),
             decision: Decision::default(),
+            memory,
         };
-        pass.look(standing);
+        pass.look(&prices, standing);
         pass
     }
 
-    fn look(&mut self, standing: &Standing<'_>) {
-        let prices = PriceList::new(self.snapshot);
-        for node in &self.snapshot.nodes {
+    /// Sorts machines into candidates and those that stay whatever the method.
+    fn look(&mut self, prices: &PriceList<'a>, standing: &Standing<'_>) {
+        let mut nodes: Vec<&'a Node> = self.snapshot.nodes.iter().map(AsRef::as_ref).collect();
+        nodes.sort_by(|a, b| a.id.cmp(&b.id));
+        for node in nodes {
             if self.taken.contains(&node.id) {
                 let running = standing.running.contains(&node.id);
                 let code = if running { ReasonCode::Disrupting } else { ReasonCode::SecondLook };
                 self.keep(&node.id, Reason::bare(code));
                 continue;
             }
-            match Candidate::of(node, self.snapshot, &prices) {
+            match Candidate::of(node, self.snapshot, prices) {
                 Ok(candidate) => self.candidates.push(candidate),
                 Err(blocker) => {
                     if blocker.is_told() {
-                        let note = Note::machine(&node.id, NoteKind::DisruptionBlocked, blocker.to_string());
-                        self.decision.notes.push(note);
+                        self.note(Note::machine(&node.id, NoteKind::DisruptionBlocked, blocker.to_string()));
                     }
                     self.keep(&node.id, blocker.reason());
                 }
             }
         }
-        self.candidates.sort_by(|a, b| a.node.id.cmp(&b.node.id));
-        self.decision.notes.sort();
     }
 
-    /// Machines `method` may touch and `wants`; what its pods have against it is told and written down.
+    /// Machines `method` may touch and `wants`, by key; what pods have against it is told and written down, and so is
+    /// which pools have no budget for it.
     pub(crate) fn eligible(
         &mut self,
         method: Method,
@@ -82,16 +107,32 @@ impl<'a> Pass<'a> {
             if let Some(blocker) = candidate.blocker(method) {
                 let text = blocker.to_string();
                 self.note(Note::machine(&candidate.node.id, NoteKind::DisruptionBlocked, text));
-                self.keep(&candidate.node.id, blocker.reason());
-                continue;
-            }
-            if wants(self, candidate) {
+                // A drifted machine is judged by the methods that may pass over its pods.
+                if !candidate.is_drifted() || method.reason() == DisruptionReason::Drifted {
+                    self.keep(&candidate.node.id, blocker.reason());
+                }
+            } else if wants(self, candidate) {
                 eligible.push(candidate.clone());
             }
         }
         self.candidates = candidates;
         self.stats(method).eligible = u32::try_from(eligible.len()).unwrap_or(u32::MAX);
+        if !eligible.is_empty() {
+            let reason = method.reason();
+            let closed: Vec<_> = self.budgets.closed(reason).cloned().collect();
+            for pool in closed {
+                let text =
+                    format!("No allowed disruptions for disruption reason {reason} due to blocking budget");
+                let note = Note::pool(&pool, NoteKind::DisruptionBlocked, text);
+                self.note(note.distinguished_by(reason.to_string()));
+            }
+        }
         eligible
+    }
+
+    /// Whether the budget of the candidate's pool has room for one more machine.
+    pub(crate) fn check_budget(&self, method: Method, candidate: &Candidate<'_>) -> Result<(), Reason> {
+        self.budgets.check(&candidate.pool.name, method.reason()).map_err(|exhausted| exhausted.reason())
     }
 
     /// Takes one machine of the candidate's pool out of its budget for `method`.
@@ -99,12 +140,48 @@ impl<'a> Pass<'a> {
         self.budgets.take(&candidate.pool.name, method.reason()).map_err(|exhausted| exhausted.reason())
     }
 
-    /// Adds a command.
+    /// Whether one more command may be proposed.
+    pub(crate) fn may_command(&self) -> Result<(), Held> {
+        match self.commands_left {
+            Some(0) => Err(brake::command_rate(&self.snapshot.settings.disruption.brakes)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Counts one more simulation of `method`; false when those of the pass are used up.
+    pub(crate) fn may_simulate(&mut self, method: Method) -> bool {
+        let limit = self.snapshot.settings.disruption.simulations_per_pass.max(1);
+        let stats = self.stats(method);
+        if stats.simulations >= limit {
+            stats.timed_out = true;
+            return false;
+        }
+        stats.simulations += 1;
+        true
+    }
+
+    /// Questions about a world without some of `movable`, in which every command that is under way or proposed has
+    /// happened already.
+    pub(crate) fn what_if(&self, movable: &[&'a Node], destinations: Destinations) -> WhatIf<'a> {
+        let mut all = movable.to_vec();
+        all.extend(self.assumed.iter().flatten());
+        let mut what_if = WhatIf::new(self.snapshot, &all, destinations);
+        for nodes in &self.assumed {
+            what_if.commit(nodes);
+        }
+        what_if
+    }
+
+    /// Adds a command. Its machines are out of reach for every later one; budgets must have been taken.
     pub(crate) fn propose(&mut self, command: Command) {
+        let nodes =
+            command.nodes().filter_map(|id| self.candidates.iter().find(|known| known.node.id == *id));
+        self.assumed.push(nodes.map(|candidate| candidate.node).collect());
         for node in command.nodes() {
             self.taken.insert(node.clone());
             self.decision.nodes.insert(node.clone(), NodeOutcome::Removed(command.method));
         }
+        self.commands_left = self.commands_left.map(|left| left.saturating_sub(1));
         self.decision.commands.push(command);
     }
 
@@ -113,11 +190,21 @@ impl<'a> Pass<'a> {
         self.decision.nodes.entry(node.clone()).or_insert(NodeOutcome::Kept(reason));
     }
 
+    /// Writes down and tells that a brake holds a machine.
+    pub(crate) fn hold(&mut self, node: &NodeId, held: Held) {
+        self.note(Note::machine(node, NoteKind::DisruptionHeld, sentence(&held.reason.to_string())));
+        self.held.entry(held.brake).or_default().insert(node.clone());
+        self.keep(node, held.reason);
+    }
+
+    /// Writes down for metrics what came out of weighing a move.
+    pub(crate) fn weighed(&mut self, judgement: &Judgement) {
+        self.decision.moves.extend(judgement.moves());
+    }
+
     /// Something to tell; twice the same is told once.
     pub(crate) fn note(&mut self, note: Note) {
-        if !self.decision.notes.contains(&note) {
-            self.decision.notes.push(note);
-        }
+        self.notes.insert(note);
     }
 
     /// The figures of `method`.
@@ -125,11 +212,31 @@ impl<'a> Pass<'a> {
         self.decision.methods.entry(method).or_default()
     }
 
-    /// The decision.
+    /// The decision. Machines no method said anything about have pods that would have to move.
     pub(crate) fn finish(mut self) -> Decision {
-        self.decision.budgets = self.budgets.states();
-        self.decision
+        for candidate in std::mem::take(&mut self.candidates) {
+            let costly = candidate.moving().filter(|pod| pod.eviction_cost() > 0).count();
+            self.keep(&candidate.node.id, Reason::new(ReasonCode::NotEmpty, format_args!("{costly} pods")));
+        }
+        let count = |nodes: &BTreeSet<NodeId>| u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        Decision {
+            notes: self.notes.into_iter().collect(),
+            held: self.held.iter().map(|(brake, nodes)| (*brake, count(nodes))).collect(),
+            budgets: self.budgets.states(),
+            ..self.decision
+        }
     }
+}
+
+/// Machines of standing commands that are not on their way out in `snapshot`, command by command.
+fn assumed<'a>(snapshot: &'a Snapshot, standing: &Standing<'_>) -> Vec<Vec<&'a Node>> {
+    let by_id: BTreeMap<&NodeId, &'a Node> =
+        snapshot.nodes.iter().map(|node| (&node.id, node.as_ref())).collect();
+    let here = |id: &&NodeId| by_id.get(id).copied().filter(|node| !node.is_leaving());
+    let proposed =
+        standing.proposed.iter().map(|command| command.nodes().filter_map(|id| here(&id)).collect());
+    let running = standing.running.iter().filter_map(|id| here(&id)).collect();
+    proposed.chain([running]).filter(|nodes: &Vec<_>| !nodes.is_empty()).collect()
 }
 
 impl Standing<'_> {
@@ -144,8 +251,18 @@ impl Exhausted {
     /// As a reason.
     pub(crate) fn reason(&self) -> Reason {
         match self {
-            Self::UsedUp(pool) => Reason::new(ReasonCode::Budget, pool),
+            Self::UsedUp { pool, allowed, total, disrupted, until } => {
+                let until = until.map(|until| format!(", until {until}")).unwrap_or_default();
+                let detail = format!("{pool} allows {allowed} of {total}, {disrupted} disrupted{until}");
+                Reason::new(ReasonCode::Budget, detail)
+            }
             Self::Invalid(text) => Reason::new(ReasonCode::BudgetInvalid, text),
         }
     }
+}
+
+/// `text` with a capital first letter, as events are written.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

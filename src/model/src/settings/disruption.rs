@@ -11,8 +11,9 @@ pub struct DisruptionSettings {
     /// Quiet time between the decision for a command and its start; 15 s. Must be longer than pod events are
     /// coalesced (10 s), or a pod that arrives in between is overlooked.
     pub second_look: Duration,
-    /// Most simulations of a pass, at least 1; the next pass goes on where this one stopped. It takes the place of
-    /// the reference's deadlines of one and three minutes, which make results depend on the speed of the machine.
+    /// Most simulations of a method within a pass, at least 1; the next pass goes on where this one stopped. It takes
+    /// the place of the reference's deadlines of one and three minutes, which make results depend on the speed of the
+    /// machine.
     pub simulations_per_pass: u32,
     /// Replacement of several machines by several.
     pub many_to_many: ManyToMany,

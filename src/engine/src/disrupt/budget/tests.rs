@@ -32,7 +32,7 @@ fn now() -> Timestamp {
 }
 
 fn empty(pool: &Pool, total: u32) -> Result<u32, Invalid> {
-    allowed(pool, DisruptionReason::Empty, total, now())
+    allowed(pool, DisruptionReason::Empty, total, now()).map(|allowed| allowed.nodes)
 }
 
 #[test]

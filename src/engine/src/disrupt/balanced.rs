@@ -1,0 +1,153 @@
+//! The `Balanced` policy: a move must save at least half the share of the pool's cost that it disturbs of the pool's
+//! pods (spec core-disruption 3.13). Exact arithmetic; the factor is fixed at two.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::{ConsolidationPolicy, PoolName, Price, Snapshot};
+
+use crate::disrupt::candidate::Candidate;
+use crate::disrupt::cost::Cost;
+use crate::disrupt::decision::{Move, Verdict};
+use crate::disrupt::note::{Note, NoteKind};
+use crate::disrupt::price::PriceList;
+use crate::disrupt::score::Score;
+
+/// How much more savings may count than disturbance; part of events.
+const K: u32 = 2;
+
+/// What each pool costs and what disturbing all of it would cost, before anything is filtered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Totals {
+    pools: BTreeMap<PoolName, (Price, i128)>,
+}
+
+/// What came out of weighing a move.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    /// One entry per pool of the candidates, by name.
+    pub(crate) pools: Vec<Weighed>,
+}
+
+/// What one pool gains and suffers by a move.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Weighed {
+    pub(crate) outcome: Move,
+    savings_permille: i128,
+    disruption_permille: i128,
+}
+
+impl Totals {
+    /// The totals of every pool of `snapshot`: all its machines, candidates or not.
+    pub(crate) fn new(snapshot: &Snapshot, prices: &PriceList<'_>) -> Self {
+        let mut pools: BTreeMap<PoolName, (Price, i128)> = BTreeMap::new();
+        for node in &snapshot.nodes {
+            let Some(pool) = node.pool() else { continue };
+            let price = if node.is_managed() { prices.price(node, &pool) } else { Price::ZERO };
+            let moving = node.pods.iter().map(AsRef::as_ref).filter(|pod| pod.is_reschedulable());
+            let total = pools.entry(pool).or_default();
+            *total = (total.0.saturating_add(price), total.1 + Cost::of(moving).units());
+        }
+        Self { pools }
+    }
+
+    /// The score of a move that saves `savings` in `pool` and costs `disruption`, in units of [`Cost`].
+    fn score(&self, pool: &PoolName, savings: i128, disruption: i128) -> Score {
+        let Some((cost, total)) = self.pools.get(pool) else { return Score::ZERO };
+        let cost = i128::from(cost.nanos());
+        if cost <= 0 || *total <= 0 {
+            return Score::ZERO;
+        }
+        Score::new(savings.saturating_mul(*total), cost.saturating_mul(disruption))
+    }
+
+    /// Whether not even removing the machine without replacement could pass, so that nothing needs to be simulated.
+    /// Unknown totals let it pass, as the reference does.
+    pub(crate) fn rules_out(&self, candidate: &Candidate<'_>) -> bool {
+        let known = self.pools.get(&candidate.pool.name).is_some_and(|(cost, _)| *cost > Price::ZERO);
+        let balanced = candidate.pool.disruption.policy == ConsolidationPolicy::Balanced;
+        let savings = i128::from(candidate.price.nanos());
+        balanced && known && !self.score(&candidate.pool.name, savings, candidate.cost.units()).approves()
+    }
+
+    /// Weighs the removal of `candidates` for machines that cost `replacement` together. Savings are split by what
+    /// each pool's machines cost.
+    pub(crate) fn judge(&self, candidates: &[&Candidate<'_>], replacement: Price) -> Judgement {
+        let mut by_pool: BTreeMap<&PoolName, (ConsolidationPolicy, i128, i128)> = BTreeMap::new();
+        for candidate in candidates {
+            let policy = candidate.pool.disruption.policy;
+            let entry = by_pool.entry(&candidate.pool.name).or_insert((policy, 0, 0));
+            entry.1 += i128::from(candidate.price.nanos());
+            entry.2 += candidate.cost.units();
+        }
+        let source: i128 = by_pool.values().map(|(_, price, _)| price).sum();
+        let savings = source - i128::from(replacement.nanos());
+        let weigh =
+            |(pool, (policy, price, disruption)): (&&PoolName, &(ConsolidationPolicy, i128, i128))| {
+                // A share of savings is a fraction; both sides of the score are multiplied by its denominator.
+                let share = if source > 0 { savings.saturating_mul(*price) / source } else { 0 };
+                let balanced = *policy == ConsolidationPolicy::Balanced;
+                let score = balanced.then(|| self.score(pool, share, *disruption));
+                let approved = score.is_none_or(|score| score.approves());
+                let (cost, total) = self.pools.get(*pool).copied().unwrap_or_default();
+                Weighed {
+                    outcome: Move {
+                        pool: (*pool).clone(),
+                        policy: *policy,
+                        verdict: if approved { Verdict::Approved } else { Verdict::Rejected },
+                        score,
+                    },
+                    savings_permille: permille(share, i128::from(cost.nanos())),
+                    disruption_permille: permille(*disruption, total),
+                }
+            };
+        Judgement { pools: by_pool.iter().map(weigh).collect() }
+    }
+}
+
+impl Judgement {
+    /// Whether every pool approves; nothing to weigh is not worth a move.
+    pub(crate) fn approves(&self) -> bool {
+        !self.pools.is_empty() && self.pools.iter().all(|pool| pool.outcome.verdict == Verdict::Approved)
+    }
+
+    /// The first pool that rejects.
+    pub(crate) fn rejection(&self) -> Option<&Weighed> {
+        self.pools.iter().find(|pool| pool.outcome.verdict == Verdict::Rejected)
+    }
+
+    /// For metrics, one entry per pool.
+    pub(crate) fn moves(&self) -> impl Iterator<Item = Move> {
+        self.pools.iter().map(|pool| pool.outcome.clone())
+    }
+
+    /// Events of approval for a command of several machines: one per pool that was scored.
+    pub(crate) fn pool_notes(&self) -> impl Iterator<Item = Note> {
+        let scored = self.pools.iter().filter(|pool| pool.outcome.score.is_some());
+        scored.map(|pool| Note::pool(&pool.outcome.pool, NoteKind::ConsolidationApproved, pool.text()))
+    }
+
+    /// The event of approval for a command of one machine, if its pool was scored.
+    pub(crate) fn machine_note(&self, candidate: &Candidate<'_>) -> Option<Note> {
+        let scored = self.pools.iter().find(|pool| pool.outcome.score.is_some())?;
+        Some(Note::machine(&candidate.node.id, NoteKind::ConsolidationApproved, scored.text()))
+    }
+}
+
+impl Weighed {
+    /// The text of events and reasons: score and threshold, factor, savings and disruption.
+    pub(crate) fn text(&self) -> String {
+        let score = self.outcome.score.unwrap_or(Score::INFINITE);
+        let percent = |permille: i128| format!("{}.{}%", permille / 10, (permille % 10).abs());
+        format!(
+            "score {score} (threshold {}, k={K}), savings {} of pool cost, disruption {} of pool disruption",
+            Score::THRESHOLD,
+            percent(self.savings_permille),
+            percent(self.disruption_permille)
+        )
+    }
+}
+
+/// `part` of `whole` in thousandths, rounded to the nearest; zero of nothing.
+fn permille(part: i128, whole: i128) -> i128 {
+    if whole <= 0 { 0 } else { (part.saturating_mul(1_000) + whole / 2).div_euclid(whole) }
+}

@@ -1,0 +1,171 @@
+//! What holds disruption back when something has gone wrong; all of it in one place. In normal operation none of the
+//! brakes is felt. Each has a setting ([`karpenter_model::settings::Brakes`]), an event (`DisruptionHeld`) and a count.
+//!
+//! - mass drift: after a start, or when instance types vanish from what the provider says, drift of many machines at
+//!   once smells of missing or misread data. It is held until it has lasted longer than drift takes to be found wrong;
+//! - health gate: when replacements of a pool do not come up, more of its machines are not drifted away, except for
+//!   one try now and then;
+//! - no capacity: a machine of a static pool is not given up for one that cannot be bought now;
+//! - anti-flap: a machine that took over from another one is not replaced by one like that shortly after;
+//! - command rate: so many commands per minute and no more.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use karpenter_model::report::ReasonCode;
+use karpenter_model::settings::Brakes;
+use karpenter_model::{Claim, ConditionType, Launch, NodeId, Pool, Reason, Snapshot};
+
+use crate::disrupt::candidate::Candidate;
+use crate::disrupt::memory::{Limits, Memory};
+
+/// The drift reason that follows from the provider's list of instance types alone.
+const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
+
+/// The brakes; a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Brake {
+    /// Too many machines drifted at once.
+    MassDrift,
+    /// Replacements of the pool do not come up.
+    HealthGate,
+    /// Nothing could be launched in place of the machine.
+    NoCapacity,
+    /// Back to what it just was.
+    AntiFlap,
+    /// Too many commands within a minute.
+    CommandRate,
+}
+
+impl Brake {
+    /// All brakes.
+    pub const ALL: [Self; 5] =
+        [Self::MassDrift, Self::HealthGate, Self::NoCapacity, Self::AntiFlap, Self::CommandRate];
+
+    /// The spelling in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MassDrift => "mass_drift",
+            Self::HealthGate => "health_gate",
+            Self::NoCapacity => "no_capacity",
+            Self::AntiFlap => "anti_flap",
+            Self::CommandRate => "command_rate",
+        }
+    }
+
+    /// The same as a reason in reports.
+    pub(crate) const fn code(self) -> ReasonCode {
+        match self {
+            Self::MassDrift => ReasonCode::MassDrift,
+            Self::HealthGate => ReasonCode::HealthGate,
+            Self::NoCapacity => ReasonCode::NoCapacity,
+            Self::AntiFlap => ReasonCode::AntiFlap,
+            Self::CommandRate => ReasonCode::CommandRate,
+        }
+    }
+}
+
+/// A brake that was put on, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) brake: Brake,
+    pub(crate) reason: Reason,
+}
+
+impl Held {
+    fn new(brake: Brake, detail: impl std::fmt::Display) -> Self {
+        Self { brake, reason: Reason::new(brake.code(), detail) }
+    }
+}
+
+/// Machines whose drift waits to be confirmed, and until when.
+pub(crate) fn mass_drift(snapshot: &Snapshot, since: Option<Timestamp>) -> BTreeMap<NodeId, Held> {
+    let brakes = &snapshot.settings.disruption.brakes;
+    let managed = snapshot.nodes.iter().filter(|node| node.is_managed()).count();
+    let fresh: Vec<(&NodeId, Timestamp)> = snapshot
+        .nodes
+        .iter()
+        .filter_map(|node| Some((&node.id, suspicious(node.claim.as_deref()?, brakes, since, snapshot.now)?)))
+        .collect();
+    let percent = fresh.len().saturating_mul(100) / managed.max(1);
+    let few = fresh.len() < usize::try_from(brakes.mass_drift_least).unwrap_or(usize::MAX);
+    if few || percent <= usize::from(brakes.mass_drift_percent) || brakes.mass_drift_percent >= 100 {
+        return BTreeMap::new();
+    }
+    let many = fresh.len();
+    let held = fresh.into_iter().map(|(id, until)| {
+        (id.clone(), Held::new(Brake::MassDrift, format_args!("{many} of {managed} nodes, until {until}")))
+    });
+    held.collect()
+}
+
+/// Until when the drift of `claim` is too fresh to be believed, if it is.
+fn suspicious(claim: &Claim, brakes: &Brakes, since: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let at = claim.true_since(ConditionType::Drifted)?;
+    let reason = &claim.conditions.get(&ConditionType::Drifted)?.reason;
+    let started = since.is_some_and(|since| {
+        let quiet = since.checked_add(brakes.mass_drift_quiet_after_start).unwrap_or(since);
+        (since..quiet).contains(&at)
+    });
+    let until = at.checked_add(brakes.mass_drift_hold).ok()?;
+    ((started || reason == INSTANCE_TYPE_NOT_FOUND) && now < until).then_some(until)
+}
+
+/// Whether one more machine of `pool` may be replaced, as far as earlier replacements tell.
+pub(crate) fn health_gate(
+    pool: &Pool,
+    memory: &mut Memory,
+    now: Timestamp,
+    brakes: &Brakes,
+) -> Result<(), Held> {
+    let limits = Limits { failures: brakes.health_gate_failures, pause: brakes.health_gate_pause };
+    if memory.may_replace(&pool.name, pool.registration_healthy != Some(false), now, limits) {
+        return Ok(());
+    }
+    Err(Held::new(Brake::HealthGate, format_args!("pool {}", pool.name)))
+}
+
+/// Whether `pool` can launch anything at all now.
+pub(crate) fn capacity(pool: &Pool, snapshot: &Snapshot) -> Result<(), Held> {
+    let none = || Held::new(Brake::NoCapacity, format_args!("pool {}", pool.name));
+    let types = snapshot.instance_types.get(&pool.name).ok_or_else(none)?;
+    let wanted = &pool.template.requirements;
+    let launchable =
+        types.iter().filter(|known| known.requirements.intersects(wanted).is_ok()).any(|known| {
+            let offered = |offering: &karpenter_model::Offering| {
+                offering.available && offering.requirements.intersects(wanted).is_ok()
+            };
+            known.offerings.iter().any(offered)
+        });
+    if launchable { Ok(()) } else { Err(none()) }
+}
+
+/// Whether replacing `candidates` by `launches` would go back to what one of the machines just was. Only one for one:
+/// what merges or splits machines is not a way back.
+pub(crate) fn anti_flap(
+    candidates: &[&Candidate<'_>],
+    launches: &[Launch],
+    memory: &Memory,
+) -> Result<(), Held> {
+    let ([candidate], [launch]) = (candidates, launches) else { return Ok(()) };
+    let Some((instance_type, capacity_type)) = memory.predecessor(&candidate.claim.name) else {
+        return Ok(());
+    };
+    let Some(cheapest) = &launch.cheapest else { return Ok(()) };
+    if (&cheapest.instance_type, &cheapest.capacity_type) == (instance_type, capacity_type) {
+        let detail = format!("from {instance_type} ({capacity_type}), where it would go back to");
+        return Err(Held::new(Brake::AntiFlap, detail));
+    }
+    Ok(())
+}
+
+/// How many more commands may be decided, given those that started within the last minute and those that wait.
+pub(crate) fn commands_left(memory: &Memory, waiting: usize, brakes: &Brakes) -> Option<usize> {
+    let limit = usize::try_from(brakes.commands_per_minute).unwrap_or(usize::MAX);
+    (limit > 0).then(|| limit.saturating_sub(memory.recent_commands()).saturating_sub(waiting))
+}
+
+/// The brake that speaks when no command is left.
+pub(crate) fn command_rate(brakes: &Brakes) -> Held {
+    Held::new(Brake::CommandRate, format_args!("{} per minute", brakes.commands_per_minute))
+}

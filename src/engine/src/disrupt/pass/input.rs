@@ -1,0 +1,53 @@
+//! Whether a method would look at the same things again. A method that has looked at everything and found nothing to
+//! do leaves its input behind, as a number, with the reasons it gave; as long as the input is the same, the reasons
+//! are given again and nothing is simulated.
+//!
+//! The input is the revision of the snapshot, the machines the method could choose, and what budgets leave: time
+//! alone, when it opens a window or ends a quiet time, changes one of these.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use karpenter_model::{Method, NodeId, NodeOutcome, Reason};
+
+use super::Pass;
+use crate::disrupt::candidate::Candidate;
+
+/// The input of a method, as far as it decides about the outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Input(u64);
+
+impl<'a> Pass<'a> {
+    /// The input of `method`, or nothing if it was the same when it last found nothing to do: the reasons are
+    /// written down again then.
+    pub(crate) fn unsettled(&mut self, method: Method, eligible: &[Candidate<'a>]) -> Option<Input> {
+        let input = self.input(method, eligible);
+        let Some(reasons) = self.memory.settled(method, input.0) else { return Some(input) };
+        let reasons: Vec<(NodeId, Reason)> = reasons.to_vec();
+        for (node, reason) in reasons {
+            self.keep(&node, reason);
+        }
+        None
+    }
+
+    /// `method` has looked at all of `eligible` and found nothing to do.
+    pub(crate) fn settle(&mut self, method: Method, input: Input, eligible: &[Candidate<'a>]) {
+        let reason = |candidate: &Candidate<'_>| match self.decision.nodes.get(&candidate.node.id) {
+            Some(NodeOutcome::Kept(reason)) => Some((candidate.node.id.clone(), reason.clone())),
+            Some(NodeOutcome::Removed(_)) | None => None,
+        };
+        let reasons = eligible.iter().filter_map(reason).collect();
+        self.memory.settle(method, input.0, self.snapshot.now, reasons);
+    }
+
+    fn input(&self, method: Method, eligible: &[Candidate<'a>]) -> Input {
+        let mut hasher = DefaultHasher::new();
+        self.snapshot.revision.hash(&mut hasher);
+        self.taken.hash(&mut hasher);
+        for candidate in eligible {
+            candidate.node.id.hash(&mut hasher);
+            candidate.price.hash(&mut hasher);
+            self.check_budget(method, candidate).is_ok().hash(&mut hasher);
+        }
+        Input(hasher.finish())
+    }
+}
