@@ -23,6 +23,9 @@ pub struct Error {
     pub reason: Option<Box<str>>,
     /// What a person should do next.
     pub hint: Option<Box<str>>,
+    /// Of a launch: the token of this attempt is of no more use, because the cloud answered that nothing came of it or
+    /// knows the token with other contents. The next try is a new attempt. A lost answer spends nothing.
+    pub token_spent: bool,
 }
 
 impl Error {
@@ -41,6 +44,7 @@ impl Error {
             code: None,
             reason: None,
             hint: None,
+            token_spent: false,
         }
     }
 
@@ -62,6 +66,13 @@ impl Error {
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error saying that the launch token of this attempt is spent, or not.
+    #[must_use]
+    pub fn with_token_spent(mut self, spent: bool) -> Self {
+        self.token_spent = spent;
         self
     }
 

@@ -15,7 +15,8 @@ pub struct LaunchRequest {
     pub claim: ClaimName,
     /// The claim's uid, first half of the launch token.
     pub uid: ClaimUid,
-    /// Which try this is, from 0. A new attempt is a new machine unless an older attempt's machine is found.
+    /// Which attempt this is, from 0; it grows with every try that spent its token. A new attempt is a new machine
+    /// unless an older attempt's machine is found.
     pub attempt: u32,
     /// The pool, for tags; claims may exist without one.
     pub pool: Option<PoolName>,

@@ -13,6 +13,7 @@
 
 pub mod conformance;
 mod error;
+mod hook;
 mod instance;
 mod launch;
 pub mod memory;
@@ -20,6 +21,7 @@ mod notice;
 mod provider;
 
 pub use error::{Error, Kind, Retry};
+pub use hook::{HookState, RegistrationHook};
 pub use instance::{Instance, InstanceId, InstanceState, Read, Termination};
 pub use launch::{LaunchRequest, LaunchToken};
 pub use notice::{Notice, NoticeKind, OfferingKey};

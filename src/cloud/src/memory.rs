@@ -30,7 +30,7 @@ pub use faults::{Call, Fault, Operation};
 
 use crate::{
     DriftReason, Error, Instance, InstanceState, Kind, LaunchRequest, NodeClassKind, OfferingKey, Provider,
-    Read, RepairPolicy, Result, Termination,
+    Read, RegistrationHook, RepairPolicy, Result, Termination,
 };
 
 /// How long an offering that lacked capacity is left alone.
@@ -67,7 +67,8 @@ impl MemoryProvider {
         match self.account.enter(operation, subject) {
             None => work(),
             Some(Fault::Refused(kind)) => {
-                Err(Error::new(kind, operation.verb(), subject, "refused by an injected fault"))
+                let refused = Error::new(kind, operation.verb(), subject, "refused by an injected fault");
+                Err(refused.with_token_spent(operation == Operation::Launch))
             }
             Some(Fault::AnswerLost) => {
                 // The work is done for real; whatever came of it is what gets lost.
@@ -201,6 +202,10 @@ impl Provider for MemoryProvider {
             let tags = [(CLAIM_TAG.to_owned(), claim.to_string()), (NODE_TAG.to_owned(), node.to_string())];
             if self.account.write_tags(id, tags) { Ok(()) } else { Err(Self::missing(Operation::Tag, id)) }
         })
+    }
+
+    async fn registration_hooks(&self, _claim: &Claim) -> Vec<RegistrationHook> {
+        self.account.registration_hooks()
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {

@@ -10,7 +10,7 @@ use karpenter_model::{
     Claim, ClaimName, InstanceType, LabelRegistry, NodeClassRef, NodeName, Pool, ProviderId,
 };
 
-use crate::{Instance, LaunchRequest, Read, Result, Termination};
+use crate::{Instance, LaunchRequest, Read, RegistrationHook, Result, Termination};
 
 /// A cloud that can start and end machines.
 ///
@@ -47,8 +47,15 @@ pub trait Provider: Send + Sync {
     /// type missing here reads as "does not exist any more".
     async fn instance_types(&self, pool: &Pool) -> Result<Arc<[Arc<InstanceType>]>>;
 
-    /// Why the machine of this claim no longer matches its node class, if so. `None` also when it cannot be told.
+    /// Why the machine of this claim no longer matches its node class, if so. `None` when it matches or when there is
+    /// nothing to compare with (no pool, no class, no machine); an error when it cannot be told, which is no answer.
     async fn drift(&self, claim: &Claim) -> Result<Option<DriftReason>>;
+
+    /// What still holds up the registration of a launched claim whose Node has joined; every hook of the provider
+    /// answers, and all are asked at once. A provider that knows everything at launch has none.
+    async fn registration_hooks(&self, _claim: &Claim) -> Vec<RegistrationHook> {
+        Vec::new()
+    }
 
     /// Writes the names of claim and node into the machine's tags, once both are known.
     async fn tag(&self, id: &ProviderId, claim: &ClaimName, node: &NodeName) -> Result<()>;

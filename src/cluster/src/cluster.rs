@@ -5,6 +5,7 @@
 //! (marks, nominations, promises) are kept beside the facts and die with the objects they are about.
 
 mod apply;
+mod nominate;
 #[cfg(test)]
 mod tests;
 
@@ -72,6 +73,8 @@ struct Derived {
 struct Own {
     marked: BTreeSet<ClaimName>,
     nominated: BTreeMap<NodeId, Timestamp>,
+    /// Since when a waiting pod has been expected on a machine that could have taken it.
+    expected: BTreeMap<PodKey, nominate::Expected>,
     promises: Promises,
 }
 
@@ -160,22 +163,6 @@ impl Cluster {
                 self.revision += 1;
             }
         }
-    }
-
-    /// Notes that a pod was promised a place on an existing machine; protects the machine from disruption for the
-    /// nomination window, from now on. False when there is no such machine.
-    pub fn nominate(&mut self, target: &Target, now: Timestamp) -> bool {
-        let id = match target {
-            Target::Node(name) => self.facts.nodes.get(name).and_then(|node| machine::id_of_node(node)),
-            Target::Claim(name) => self.facts.claims.get(name).map(|claim| machine::id_of_claim(claim)),
-        };
-        let Some(id) = id else { return false };
-        let until = now + self.settings.nomination_window();
-        let known = self.own.nominated.entry(id.clone()).or_insert(until);
-        *known = until.max(*known);
-        self.derived.dirty.insert(id);
-        self.revision += 1;
-        true
     }
 
     /// Everything, frozen. Costs a pointer per object, and a rebuild of the machines touched since the last call.
@@ -281,17 +268,6 @@ impl Cluster {
         if let Some(claim) = self.facts.claims.get(name) {
             self.derived.dirty.insert(machine::id_of_claim(claim));
         }
-    }
-
-    fn expire_nominations(&mut self, now: Timestamp) {
-        let dirty = &mut self.derived.dirty;
-        self.own.nominated.retain(|id, until| {
-            let open = *until > now;
-            if !open {
-                dirty.insert(id.clone());
-            }
-            open
-        });
     }
 
     /// Builds the machines anew that were touched.

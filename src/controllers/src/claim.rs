@@ -2,6 +2,7 @@
 
 pub mod create;
 pub mod draft;
+mod drift;
 pub(crate) mod expiration;
 pub(crate) mod launch;
 pub(crate) mod lifecycle;

@@ -5,6 +5,7 @@
 //! never I/O. What the watches say and what our own writes are answered with both end here, so a pass that follows
 //! a write sees it. Objects of foreign node classes are not let in.
 
+mod attempts;
 mod class;
 mod daemon;
 mod feed;
@@ -51,6 +52,7 @@ struct Inner {
     pools: Store<NodePool, Pool>,
     cluster: Cluster,
     reservations: limits::Granted,
+    attempts: attempts::Attempts,
     node_classes: class::Classes,
     volumes: volume::Volumes,
     daemons: daemon::Daemons,
@@ -83,6 +85,7 @@ impl View {
             pools: Store::new(|_| None),
             cluster: Cluster::new(settings, Arc::clone(&registry)),
             reservations: limits::Granted::default(),
+            attempts: attempts::Attempts::new(),
             node_classes: class::Classes::default(),
             volumes: volume::Volumes::default(),
             daemons: daemon::Daemons::default(),

@@ -70,7 +70,7 @@ impl Contradictions {
         {
             self.strike(&class, now);
         }
-        let patience = if pod.volumes.is_empty() { PATIENCE } else { PATIENCE_WITH_VOLUMES };
+        let patience = patience(pod);
         let promise = Promise {
             claim: claim.clone(),
             uid: pod.uid.clone(),
@@ -159,6 +159,11 @@ impl Contradictions {
         }
         true
     }
+}
+
+/// How long a pod may wait next to an initialized node it was promised before that is a disagreement.
+pub fn patience(pod: &Pod) -> Duration {
+    if pod.volumes.is_empty() { PATIENCE } else { PATIENCE_WITH_VOLUMES }
 }
 
 /// Names and labels are left out: a new rollout of the same shape is no new argument.

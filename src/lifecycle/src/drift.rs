@@ -64,6 +64,13 @@ pub enum Provider<'a> {
     Failed,
 }
 
+/// Whether the claim's instance type is to be looked for now, so that the list of types is worth asking for.
+pub fn asks_types(claim: &Claim, type_found: Option<Timestamp>, now: Timestamp) -> bool {
+    claim.is_true(ConditionType::Launched)
+        && since(claim.created_at, now) > TYPE_CHECK_AGE
+        && type_found.is_none_or(|found| since(found, now) >= TYPE_CHECK_PERIOD)
+}
+
 /// Judges a claim by its pool and the instance types.
 pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
     if !claim.is_true(ConditionType::Launched) {
@@ -76,8 +83,7 @@ pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
     if labels.compatible(&facts.pool.template.requirements, Undefined::Nothing).is_err() {
         return Local::Drifted("RequirementsDrifted");
     }
-    let due = since(claim.created_at, facts.now) > TYPE_CHECK_AGE
-        && facts.type_found.is_none_or(|found| since(found, facts.now) >= TYPE_CHECK_PERIOD);
+    let due = asks_types(claim, facts.type_found, facts.now);
     let Some(types) = facts.instance_types.filter(|types| due && !types.is_empty()) else {
         return Local::AskProvider { type_found: false };
     };

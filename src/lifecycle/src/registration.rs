@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use karpenter_model::{Claim, ConditionStatus, ConditionType, NodeObject, Taint, label};
+use karpenter_model::{Claim, ConditionStatus, ConditionType, Labels, NodeObject, Taint, label};
 
 use crate::step::{About, Change, Effect, Event, Milestone, NodePatch, RegistrationOutcome, Step, Wake};
 
@@ -17,6 +17,8 @@ pub struct Hook {
     pub name: String,
     /// Its answer.
     pub state: HookState,
+    /// Labels the provider has learnt since the launch, for claim and Node.
+    pub labels: Labels,
 }
 
 /// The answer of a registration hook.
@@ -30,9 +32,27 @@ pub enum HookState {
     Failed,
 }
 
-/// Brings one claim closer to being registered. `nodes` are all Nodes with the claim's provider id; `hooks` have
-/// run already and may have changed the claim.
+/// Whether the provider's hooks have to be run before [`step`]: the claim waits for registration and has its Node.
+pub fn asks_hooks(claim: &Claim, nodes: &[&NodeObject]) -> bool {
+    let decided = claim.status(ConditionType::Registered).is_some_and(|it| it != ConditionStatus::Unknown);
+    !decided && nodes.len() == 1
+}
+
+/// Brings one claim closer to being registered. `nodes` are all Nodes with the claim's provider id; `hooks` are the
+/// answers of all hooks of the provider, those that wait included.
 pub fn step(claim: &Claim, nodes: &[&NodeObject], hooks: &[Hook]) -> Step {
+    let learnt: Labels = hooks.iter().flat_map(|hook| hook.labels.clone()).collect();
+    if learnt.is_empty() {
+        return joined(claim, nodes, hooks);
+    }
+    let labelled = differing(&learnt, &claim.labels);
+    let labelled = labelled.into_iter().map(|(key, value)| Effect::LabelClaim(key, value));
+    let mut claim = claim.clone();
+    claim.labels.extend(learnt);
+    Step::of(labelled).then(joined(&claim, nodes, hooks))
+}
+
+fn joined(claim: &Claim, nodes: &[&NodeObject], hooks: &[Hook]) -> Step {
     let kind = ConditionType::Registered;
     if matches!(claim.status(kind), Some(ConditionStatus::True | ConditionStatus::False)) {
         return Step::idle().and_condition(Change::restamp(claim, kind));

@@ -41,6 +41,7 @@ struct State {
     tokens: BTreeMap<LaunchToken, ProviderId>,
     exhausted: BTreeSet<OfferingKey>,
     drifted: BTreeMap<ProviderId, crate::DriftReason>,
+    hooks: Vec<crate::RegistrationHook>,
     faults: Faults,
     calls: Vec<Call>,
     launched: u64,
@@ -86,9 +87,17 @@ impl Account {
         }
     }
 
-    /// Makes the drift check of this machine answer with a reason.
-    pub fn drift(&self, id: &ProviderId, reason: crate::DriftReason) {
-        self.state().drifted.insert(id.clone(), reason);
+    /// Makes the drift check of this machine answer with a reason, or with none again.
+    pub fn drift(&self, id: &ProviderId, reason: impl Into<Option<crate::DriftReason>>) {
+        match reason.into() {
+            Some(reason) => self.state().drifted.insert(id.clone(), reason),
+            None => self.state().drifted.remove(id),
+        };
+    }
+
+    /// Makes these the answers of the registration hooks, for every claim.
+    pub fn answer_hooks(&self, hooks: Vec<crate::RegistrationHook>) {
+        self.state().hooks = hooks;
     }
 
     /// Every call so far, oldest first.
@@ -116,6 +125,10 @@ impl Account {
 
     pub(super) fn is_exhausted(&self, offering: &OfferingKey) -> bool {
         self.state().exhausted.contains(offering)
+    }
+
+    pub(super) fn registration_hooks(&self) -> Vec<crate::RegistrationHook> {
+        self.state().hooks.clone()
     }
 
     pub(super) fn drift_of(&self, id: &ProviderId) -> Option<crate::DriftReason> {

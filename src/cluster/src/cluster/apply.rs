@@ -140,6 +140,7 @@ impl Cluster {
             self.derived.pending.insert(key.clone());
         } else {
             self.derived.pending.remove(key);
+            self.own.expected.remove(key);
         }
         if let Some(claim) = self.own.promises.claim_of(key).cloned() {
             self.touch_claim(&claim);

@@ -4,6 +4,7 @@ mod orders;
 mod promises;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use karpenter_model::{
     Annotations, Condition, ConditionStatus, ConditionType, Disruption, Labels, NodeClassRef, PodPhase,
@@ -277,6 +278,42 @@ fn marks_die_with_their_claim() {
     cluster.apply(gone_claim("c1", 2));
     cluster.apply(Event::claim(Version(3), Claim { uid: "another".into(), ..claim("c1") }));
     assert!(!cluster.snapshot(at(0)).nodes[0].marked_for_deletion);
+}
+
+#[test]
+fn a_pod_the_scheduler_refuses_does_not_keep_its_machine() {
+    let minute = Duration::from_mins(1);
+    let mut cluster = cluster();
+    cluster.apply(Event::node(Version(1), unmanaged("n1")));
+    cluster.apply(Event::node(Version(1), unmanaged("n2")));
+    cluster.apply(Event::pod(Version(1), pod("a", None)));
+    let (key, one, two) = (PodKey::new("ns", "a"), Target::Node("n1".into()), Target::Node("n2".into()));
+    let protected = |cluster: &mut Cluster, now, which: usize| {
+        cluster.snapshot(at(now)).nodes[which].is_nominated(at(now))
+    };
+    for now in (0..180).step_by(10) {
+        assert!(cluster.nominate_for(&key, minute, &one, at(now)));
+        assert_eq!(protected(&mut cluster, now, 0), now < 70, "the last promise believed is at 50, at {now}");
+    }
+    assert!(cluster.nominate_for(&key, minute, &two, at(180)));
+    assert!(protected(&mut cluster, 181, 1), "another machine is another promise");
+    cluster.apply(Event::pod(Version(2), pod("a", Some("n2"))));
+    cluster.apply(Event::pod(Version(3), Pod { uid: "another".into(), ..pod("a", None) }));
+    assert!(cluster.nominate_for(&key, minute, &two, at(300)));
+    assert!(protected(&mut cluster, 301, 1), "another pod is another promise");
+    assert!(!cluster.nominate_for(&PodKey::new("ns", "gone"), minute, &two, at(300)));
+}
+
+#[test]
+fn a_pod_waits_as_long_as_its_machine_takes_to_come_up() {
+    let mut cluster = cluster();
+    cluster.apply(Event::claim(Version(1), claim("c1")));
+    cluster.apply(Event::pod(Version(1), pod("a", None)));
+    let target = Target::Claim("c1".into());
+    for now in (0..600).step_by(10) {
+        cluster.nominate_for(&PodKey::new("ns", "a"), Duration::from_mins(1), &target, at(now));
+        assert!(cluster.snapshot(at(now)).nodes[0].is_nominated(at(now)), "at {now}");
+    }
 }
 
 #[test]

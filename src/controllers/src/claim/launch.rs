@@ -1,4 +1,8 @@
 //! Asks the provider for the machine of a claim.
+//!
+//! The number of the attempt is kept by the view while the process lives. A process that starts anew begins at the
+//! first attempt again: the provider adopts what earlier ones have launched before it launches anything, and a token
+//! that turns out to be spent costs one more try.
 
 use karpenter_api::{NodeClaim, Operator};
 use karpenter_cloud::{Kind, LaunchRequest};
@@ -23,6 +27,9 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
             allocatable: instance.allocatable,
         })),
         Err(error) => {
+            if error.token_spent {
+                context.view.launch_attempt_spent(&request.claim, &request.uid);
+            }
             let (kind, reason, message) = (error.kind, error.reason.clone(), error.to_string());
             match kind {
                 Kind::NoCapacity => {
@@ -42,14 +49,13 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
     }
 }
 
-/// The request for the machine of this claim. The attempt is always the first: a claim whose launch is given up is
-/// replaced by another claim, and until then every try must find the machine of an earlier one.
+/// The request for the machine of this claim.
 fn request(context: &Context, object: &NodeClaim) -> Option<LaunchRequest> {
     let claim = read::claim(object, context.view.registry())?;
     Some(LaunchRequest {
+        attempt: context.view.launch_attempt(&claim.uid),
         claim: claim.name,
         uid: claim.uid,
-        attempt: 0,
         pool: claim.pool,
         pool_hash: claim.annotations.get(label::POOL_HASH).cloned(),
         node_class: claim.node_class,

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_cloud::RegistrationHook;
 use karpenter_lifecycle::entry::{self, Way};
+use karpenter_lifecycle::registration::{Hook, HookState};
 use karpenter_lifecycle::step::Step;
 use karpenter_lifecycle::{finalize, hydration, initialization, launch, liveness, registration};
 use karpenter_model::{Claim, ClaimName, NodeObject};
@@ -81,31 +83,80 @@ async fn reconcile(context: &Context, evictions: &Evictions, name: &ClaimName) -
 /// All stages of a claim that is not being deleted, in order; what failed comes back.
 async fn stages(context: &Context, pass: &mut Pass<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
-    for (name, stage) in STAGES {
+    for stage in STAGES {
         if pass.is_gone() {
             break;
         }
         let Some(claim) = pass.claim() else { break };
         let nodes = nodes_of(context, &claim);
-        let wanted = stage(context, &claim, &borrowed(&nodes));
-        if let Err(error) = step(name, pass.carry_out(wanted)).await {
+        let nodes = borrowed(&nodes);
+        let hooks = if stage.asks_hooks { hooks(context, &claim, &nodes).await } else { Vec::new() };
+        let wanted = (stage.step)(Facts { context, claim: &claim, nodes: &nodes, hooks: &hooks });
+        if let Err(error) = step(stage.name, pass.carry_out(wanted)).await {
             errors.push(error);
         }
     }
     errors
 }
 
-type Stage = fn(&Context, &Claim, &[&NodeObject]) -> Step;
+/// One stage in the life of a claim.
+struct Stage {
+    name: &'static str,
+    /// The stage wants to know what the hooks of the provider say.
+    asks_hooks: bool,
+    step: fn(Facts<'_>) -> Step,
+}
 
-const STAGES: [(&str, Stage); 5] = [
-    ("hydration", |_, claim, _| hydration::claim(claim)),
-    ("launch", |_, claim, _| launch::step(claim)),
-    ("registration", |_, claim, nodes| registration::step(claim, nodes, &[])),
-    ("initialization", |_, claim, nodes| {
-        initialization::step(claim, initialization::Facts { nodes, slices: None })
-    }),
-    ("liveness", |context, claim, _| liveness::step(claim, context.now())),
+/// What a stage looks at.
+#[derive(Clone, Copy)]
+struct Facts<'a> {
+    context: &'a Context,
+    claim: &'a Claim,
+    nodes: &'a [&'a NodeObject],
+    hooks: &'a [Hook],
+}
+
+const STAGES: [Stage; 5] = [
+    Stage { name: "hydration", asks_hooks: false, step: |facts| hydration::claim(facts.claim) },
+    Stage { name: "launch", asks_hooks: false, step: |facts| launch::step(facts.claim) },
+    Stage {
+        name: "registration",
+        asks_hooks: true,
+        step: |facts| registration::step(facts.claim, facts.nodes, facts.hooks),
+    },
+    Stage {
+        name: "initialization",
+        asks_hooks: false,
+        step: |facts| {
+            initialization::step(facts.claim, initialization::Facts { nodes: facts.nodes, slices: None })
+        },
+    },
+    Stage {
+        name: "liveness",
+        asks_hooks: false,
+        step: |facts| liveness::step(facts.claim, facts.context.now()),
+    },
 ];
+
+/// What the hooks of the provider say, if the claim is at the point where it matters.
+async fn hooks(context: &Context, claim: &Claim, nodes: &[&NodeObject]) -> Vec<Hook> {
+    if !registration::asks_hooks(claim, nodes) {
+        return Vec::new();
+    }
+    let answers = context.provider.registration_hooks(claim).await;
+    let hook = |answer: RegistrationHook| {
+        let state = match answer.state {
+            karpenter_cloud::HookState::Ready => HookState::Ready,
+            karpenter_cloud::HookState::Pending(after) => HookState::Pending(after),
+            karpenter_cloud::HookState::Failed(error) => {
+                tracing::warn!(nodeclaim = %claim.name, hook = answer.name, %error, "registration hook failed");
+                HookState::Failed
+            }
+        };
+        Hook { name: answer.name.to_owned(), state, labels: answer.labels }
+    };
+    answers.into_iter().map(hook).collect()
+}
 
 fn nodes_of(context: &Context, claim: &Claim) -> Vec<Arc<NodeObject>> {
     claim.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.nodes_of(id))

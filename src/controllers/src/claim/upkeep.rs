@@ -1,13 +1,14 @@
 //! `nodeclaim.disruption` and `nodeclaim.consistency`: what a claim says about itself while it lives, whether it
-//! may be consolidated, whether it drifted, and whether its node is what was bought.
+//! drifted, whether it may be consolidated, and whether its node is what was bought.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_lifecycle::{consistency, consolidatable};
-use karpenter_model::ClaimName;
+use karpenter_model::{Claim, ClaimName, ConditionType};
 use tokio_util::sync::CancellationToken;
 
+use crate::claim::drift::{self, TypesFound};
 use crate::claim::lifecycle::settled;
 use crate::evict::Evictions;
 use crate::pass::Pass;
@@ -29,17 +30,23 @@ pub(crate) async fn run(
         backoff_min: Duration::from_secs(1),
         backoff_max: Duration::from_mins(1),
     };
-    let metrics = Arc::clone(&context.metrics);
+    let (metrics, found) = (Arc::clone(&context.metrics), TypesFound::default());
     let pass = move |name| {
-        let (context, evictions) = (context.clone(), evictions.clone());
-        async move { settled(reconcile(&context, &evictions, &name).await) }
+        let (context, evictions, found) = (context.clone(), evictions.clone(), found.clone());
+        async move { settled(reconcile(&context, &evictions, &found, &name).await) }
     };
     work.run(spec, metrics, shutdown, pass).await;
 }
 
-async fn reconcile(context: &Context, evictions: &Evictions, name: &ClaimName) -> Result<Done, Error> {
+async fn reconcile(
+    context: &Context,
+    evictions: &Evictions,
+    found: &TypesFound,
+    name: &ClaimName,
+) -> Result<Done, Error> {
     let Some(known) = context.view.claim(name).filter(|known| context.manages(&known.model.node_class))
     else {
+        found.forget(name);
         return Ok(Done::idle());
     };
     if known.model.deletion.is_some() {
@@ -48,11 +55,31 @@ async fn reconcile(context: &Context, evictions: &Evictions, name: &ClaimName) -
     let claim = &known.model;
     let pool = claim.pool.as_ref().and_then(|name| context.view.pool(name));
     let mut pass = Pass::over_claim(context, NAME, evictions, Arc::clone(&known.object));
+    // Without a pool there is nothing to compare with, and what the claim says stays.
+    if let Some(pool) = &pool {
+        pass.carry_out(drift::step(context, NAME, found, claim, pool).await).await?;
+    }
     pass.carry_out(consolidatable::step(claim, pool.as_ref().map(|pool| &*pool.model), context.now()))
         .await?;
     let nodes = claim.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.nodes_of(id));
     if let [node] = nodes.as_slice() {
         pass.carry_out(consistency::step(claim, node)).await?;
     }
-    pass.finish().await
+    let after = pass.claim();
+    let done = pass.finish().await?;
+    tell(claim, after.as_ref());
+    Ok(done)
+}
+
+/// Logs the conditions that came and went; a drift whose reason changes is silent.
+fn tell(before: &Claim, after: Option<&Claim>) {
+    let Some(after) = after else { return };
+    for kind in [ConditionType::Drifted, ConditionType::Consolidatable] {
+        let (was, is) = (before.conditions.get(&kind), after.conditions.get(&kind));
+        match (was, is) {
+            (None, Some(is)) => tracing::debug!(condition = %kind, reason = is.reason, "marked nodeclaim"),
+            (Some(_), None) => tracing::debug!(condition = %kind, "removed mark of nodeclaim"),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use futures::StreamExt;
 use futures::stream;
 use karpenter_audit::Finding;
+use karpenter_lifecycle::contradiction::patience;
 use karpenter_model::{ClaimName, Launch, Plan, Pod, PodKey, Snapshot, Target};
 use karpenter_telemetry::events::{Event, ObjectRef, reason};
 use karpenter_telemetry::observe::{Chain, Outcome};
@@ -22,8 +23,11 @@ pub(super) async fn apply(context: &Context, lessons: &Lessons, snapshot: &Snaps
     let now = context.now();
     let pods: BTreeMap<&PodKey, &Pod> = pods(snapshot);
     for nomination in &plan.nominations {
-        context.view.with_cluster(|cluster| cluster.nominate(&nomination.target, now));
         if let Some(pod) = pods.get(&nomination.pod) {
+            let patience = patience(pod);
+            context.view.with_cluster(|cluster| {
+                cluster.nominate_for(&nomination.pod, patience, &nomination.target, now)
+            });
             nominated(context, pod, &nomination.target);
         }
     }

@@ -18,6 +18,8 @@ pub struct Class {
     pub state: NodeClass,
     /// `metadata.generation`.
     pub generation: i64,
+    /// `metadata.resourceVersion`: every change of the class may change what its machines should be.
+    version: Option<String>,
 }
 
 /// Node classes by kind and name, and how many kinds have been listed.
@@ -47,12 +49,12 @@ impl View {
                 let (key, class) = ((kind.to_owned(), object.name_any()), read(&object));
                 let before = self.lock().node_classes.known.insert(key, class.clone());
                 if before.as_ref() != Some(&class) {
-                    self.wake_pools_of(kind, &object.name_any());
+                    self.class_changed(kind, &object.name_any());
                 }
             }
             Seen::Deleted(object) => {
                 self.lock().node_classes.known.remove(&(kind.to_owned(), object.name_any()));
-                self.wake_pools_of(kind, &object.name_any());
+                self.class_changed(kind, &object.name_any());
             }
             Seen::Complete(keys) => {
                 let mut inner = self.lock();
@@ -68,12 +70,15 @@ impl View {
         }
     }
 
-    fn wake_pools_of(&self, kind: &str, name: &str) {
-        for pool in self.pools() {
-            let class = &pool.model.template.node_class;
-            if class.kind == kind && class.name == name {
-                self.subscribers.wake_pool(&pool.model.name);
-            }
+    /// Asks for passes over the pools and claims of a class, because it is not what it was. Providers that keep
+    /// classes themselves call it once they have the new one.
+    pub fn class_changed(&self, kind: &str, name: &str) {
+        let of_class = |class: &NodeClassRef| class.kind == kind && class.name == name;
+        for pool in self.pools().into_iter().filter(|pool| of_class(&pool.model.template.node_class)) {
+            self.subscribers.wake_pool(&pool.model.name);
+        }
+        for claim in self.claims().into_iter().filter(|claim| of_class(&claim.model.node_class)) {
+            self.subscribers.wake_claim(&claim.model.name);
         }
     }
 
@@ -97,8 +102,9 @@ impl View {
 
 fn read(object: &DynamicObject) -> Class {
     let generation = object.metadata.generation.unwrap_or_default();
+    let version = object.resource_version();
     if object.metadata.deletion_timestamp.is_some() {
-        return Class { state: NodeClass::Terminating, generation };
+        return Class { state: NodeClass::Terminating, generation, version };
     }
     let conditions = object.data.pointer("/status/conditions").and_then(serde_json::Value::as_array);
     let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
@@ -111,5 +117,5 @@ fn read(object: &DynamicObject) -> Class {
         };
         Verdict { status, reason: text("reason"), message: text("message") }
     });
-    Class { state: NodeClass::Present(verdict), generation }
+    Class { state: NodeClass::Present(verdict), generation, version }
 }

@@ -198,6 +198,7 @@ impl View {
             removed
         };
         if let Some(known) = removed {
+            self.lock().attempts.remove(&known.model.uid);
             self.subscribers.tell_status(&StatusSeen::ClaimGone(Arc::clone(&known.object)));
             self.subscribers.wake_claim(&known.model.name);
             self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
@@ -267,7 +268,10 @@ impl View {
                 self.subscribers.tell_status(&StatusSeen::Pool { old, new });
             }
             self.subscribers.wake_pool(&model.name);
-            if before.is_some_and(|before| before.model != model) {
+            // Drift is judged by the stored hash, which is written after the template has changed.
+            if before.is_some_and(|before| {
+                before.model != model || before.object.annotations() != object.annotations()
+            }) {
                 self.wake_claims_of_pool(&model.name);
             }
         }
@@ -342,6 +346,7 @@ impl View {
             )
         };
         for known in claims {
+            self.lock().attempts.remove(&known.model.uid);
             self.subscribers.wake_claim(&known.model.name);
             self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
         }

@@ -3,10 +3,12 @@
 mod contradiction;
 mod crash;
 mod deletion;
+mod drift;
 mod election;
 mod faults;
 mod launch;
 mod permissions;
+mod registration;
 mod scale;
 mod volumes;
 mod world;

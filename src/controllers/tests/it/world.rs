@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use karpenter_api::NodeClaim;
+use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cloud::Provider;
 use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
 use karpenter_controllers::server::Readiness;
@@ -23,7 +23,7 @@ use karpenter_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -135,6 +135,20 @@ impl World {
         });
         merge(&mut object["spec"], spec);
         self.load(&object);
+    }
+
+    /// Merges `spec` into the spec of a pool.
+    pub(crate) async fn change_pool(&self, name: &str, spec: &Value) {
+        let pools: Api<NodePool> = Api::all(self.client.clone());
+        let change = Patch::Merge(json!({"spec": spec}));
+        pools.patch(name, &PatchParams::default(), &change).await.unwrap();
+    }
+
+    /// Merges `change` into the one node class.
+    pub(crate) async fn change_class(&self, change: &Value) {
+        let kind = GroupVersionKind::gvk("karpenter.memory", "v1", "MemoryNodeClass");
+        let classes: Api<DynamicObject> = Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind));
+        classes.patch("default", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
     }
 
     /// A pod that wants this much CPU.

@@ -22,7 +22,7 @@ fn reason(step: &Step) -> &str {
 }
 
 fn hook(name: &str, state: HookState) -> Hook {
-    Hook { name: name.to_owned(), state }
+    Hook { name: name.to_owned(), state, labels: Labels::new() }
 }
 
 fn startup() -> Taint {
@@ -148,4 +148,31 @@ fn nothing_is_synced_after_registration() {
     let step = step(&registered, &[&joining()], &[]);
     assert_eq!(step.effects, [], "startup taints that were removed stay away");
     assert_eq!(step.conditions, [Change::holds(ConditionType::Registered)]);
+}
+
+#[test]
+fn labels_a_hook_has_learnt_reach_claim_and_node() {
+    let node = joining();
+    let learnt = Labels::from([("cloud/partition".into(), "3".into())]);
+    let hooks = [Hook { labels: learnt.clone(), ..hook("partition", HookState::Ready) }];
+    let first = step(&claim(), &[&node], &hooks);
+    assert_eq!(first.effects[0], Effect::LabelClaim("cloud/partition".into(), "3".into()));
+    assert_eq!(patch(&first).labels.get("cloud/partition"), learnt.get("cloud/partition"));
+    assert_eq!(first.conditions, [Change::holds(ConditionType::Registered)]);
+    let mut labelled = claim();
+    labelled.labels.extend(learnt);
+    let again = step(&labelled, &[&node], &hooks);
+    assert!(!again.effects.iter().any(|effect| matches!(effect, Effect::LabelClaim(..))), "{again:?}");
+}
+
+#[test]
+fn hooks_are_asked_only_between_join_and_registration() {
+    let (one, two) = (joining(), joining());
+    let with = |status| with_condition(claim(), ConditionType::Registered, status, 0);
+    assert!(asks_hooks(&claim(), &[&one]));
+    assert!(asks_hooks(&with(ConditionStatus::Unknown), &[&one]));
+    assert!(!asks_hooks(&claim(), &[]));
+    assert!(!asks_hooks(&claim(), &[&one, &two]));
+    assert!(!asks_hooks(&with(ConditionStatus::True), &[&one]));
+    assert!(!asks_hooks(&with(ConditionStatus::False), &[&one]));
 }

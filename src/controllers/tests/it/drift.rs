@@ -1,0 +1,135 @@
+//! What a claim says when its pool, its node class or the cloud would make another machine today.
+
+use std::time::Duration;
+
+use karpenter_cloud::memory::{Fault, Operation};
+use karpenter_cloud::{DriftReason, Kind};
+use serde_json::{Value, json};
+
+use crate::world::{Process, World};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A running machine of a pool whose budget forbids every disruption.
+async fn running() -> (World, Process) {
+    let world = World::new().await;
+    world.pool("default", &pool(&json!({})));
+    world.pod("web", "1");
+    let process = world.start();
+    world.all_running().await;
+    (world, process)
+}
+
+fn pool(template: &Value) -> Value {
+    let mut spec = json!({"disruption": {"budgets": [{"nodes": "0"}]}, "template": {}});
+    spec["template"] = template.clone();
+    spec
+}
+
+/// Status, reason and message of the condition of the only claim.
+async fn drifted(world: &World) -> Option<(String, String, String)> {
+    let claim = world.claims().await.remove(0);
+    let condition = claim.status?.conditions.into_iter().find(|condition| condition.kind == "Drifted")?;
+    Some((condition.status.as_str().to_owned(), condition.reason, condition.message))
+}
+
+async fn becomes(world: &World, reason: Option<&str>, limit: Duration) {
+    let expected = reason.map(|reason| ("True".to_owned(), reason.to_owned(), reason.to_owned()));
+    world
+        .until(&format!("drifted is {reason:?}"), limit, || async { drifted(world).await == expected })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_template_is_drift_at_once_and_the_old_one_is_not() {
+    let (world, process) = running().await;
+    becomes(&world, None, MINUTE).await;
+    world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "a"}}}})).await;
+    becomes(&world, Some("NodePoolDrifted"), MINUTE).await;
+    world.change_pool("default", &json!({"template": {"metadata": {"labels": null}}})).await;
+    becomes(&world, None, MINUTE).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn behaviour_of_the_pool_is_no_drift_and_its_requirements_are() {
+    let (world, process) = running().await;
+    world.change_pool("default", &json!({"weight": 7, "disruption": {"consolidateAfter": "5m"}})).await;
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    assert_eq!(drifted(&world).await, None);
+    let elsewhere = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-z"]}]);
+    world.change_pool("default", &json!({"template": {"spec": {"requirements": elsewhere}}})).await;
+    becomes(&world, Some("RequirementsDrifted"), MINUTE).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_provider_says_is_written_within_five_minutes() {
+    let (world, process) = running().await;
+    let id = world.account.machines()[0].provider_id.clone();
+    world.account.drift(&id, DriftReason::new("ImageDrift"));
+    becomes(&world, Some("ImageDrift"), Duration::from_mins(6)).await;
+    world.account.drift(&id, None);
+    becomes(&world, None, Duration::from_mins(6)).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_cannot_tell_changes_nothing() {
+    let (world, process) = running().await;
+    let id = world.account.machines()[0].provider_id.clone();
+    world.account.drift(&id, DriftReason::new("ImageDrift"));
+    becomes(&world, Some("ImageDrift"), Duration::from_mins(6)).await;
+    world.account.drift(&id, None);
+    for _ in 0..30 {
+        world.account.fail(Operation::Drift, Fault::Refused(Kind::Throttled));
+    }
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(drifted(&world).await.map(|drifted| drifted.1).as_deref(), Some("ImageDrift"));
+    becomes(&world, None, Duration::from_mins(40)).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_that_cannot_be_listed_are_not_gone() {
+    let (world, process) = running().await;
+    for _ in 0..1000 {
+        world.account.fail(Operation::InstanceTypes, Fault::Refused(Kind::Transient));
+    }
+    // Older than the age from which the type is looked for.
+    tokio::time::sleep(Duration::from_mins(75)).await;
+    assert_eq!(drifted(&world).await, None);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_node_class_is_looked_at_without_waiting() {
+    let (world, process) = running().await;
+    let id = world.account.machines()[0].provider_id.clone();
+    // Between two looks by the clock.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.account.drift(&id, DriftReason::new("NodeClassDrift"));
+    world.change_class(&json!({"spec": {"image": "other"}})).await;
+    becomes(&world, Some("NodeClassDrift"), Duration::from_secs(10)).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_neither_loses_nor_invents_drift() {
+    let (world, process) = running().await;
+    world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "a"}}}})).await;
+    becomes(&world, Some("NodePoolDrifted"), MINUTE).await;
+    let since = transition(&world).await;
+    process.kill();
+    let process = world.start();
+    tokio::time::sleep(Duration::from_mins(6)).await;
+    assert_eq!(drifted(&world).await.map(|drifted| drifted.1).as_deref(), Some("NodePoolDrifted"));
+    assert_eq!(transition(&world).await, since);
+    process.stop().await;
+}
+
+async fn transition(world: &World) -> Option<jiff::Timestamp> {
+    let conditions = world.claims().await.remove(0).status?.conditions;
+    let condition = conditions.into_iter().find(|condition| condition.kind == "Drifted")?;
+    Some(condition.last_transition_time.0)
+}
