@@ -8,10 +8,12 @@ pub mod cache;
 mod command;
 mod control_plane;
 mod etcd;
+mod helm;
 mod python;
 
 pub use control_plane::{KubernetesVersion, control_plane};
 pub use etcd::etcd;
+pub use helm::helm;
 pub use python::{launcher_folder, python};
 
 use std::path::PathBuf;

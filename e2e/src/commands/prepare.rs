@@ -20,6 +20,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ("kube-apiserver", binaries.kube_apiserver),
         ("kube-scheduler", binaries.kube_scheduler),
         ("kube-controller-manager", binaries.kube_controller_manager),
+        ("helm", prepare::helm()?),
     ];
     if !arguments.no_account {
         found.push(("python", prepare::python()?));

@@ -1,6 +1,7 @@
 //! The harness held to its promises: a control plane and an account that work, and go away.
 
 mod account;
+mod chart;
 mod conformance;
 mod control_plane;
 mod crds;

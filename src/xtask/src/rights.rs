@@ -1,54 +1,54 @@
-//! The chart's roles against what the code says it needs: nothing missing, and nothing written by hand can drift
-//! away unnoticed.
+//! What the code asks for against what the reference's roles allow (spec aws-operations 3.4): a swap of the image
+//! must need no further right.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use karpenter_cloud::NodeClassKind;
-use serde_json::Value;
 
-const CHART: &str = "charts/karpenter/rbac/karpenter.yaml";
-const CLASS: NodeClassKind = NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" };
-const LEASE: &str = "karpenter-leader-election";
+use crate::generate::Rights;
 
-/// One line for every right that the code needs and the chart does not grant.
-pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
-    let text = std::fs::read_to_string(root.join(CHART)).with_context(|| format!("cannot read `{CHART}`"))?;
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(&text).with_context(|| format!("`{CHART}` is not YAML"))?;
-    let everywhere = rules(&documents, "ClusterRole")?;
-    let in_namespace = rules(&documents, "Role")?;
-    let mut needed = karpenter_controllers::rbac(&[CLASS]);
-    needed.extend(karpenter_aws_controllers::rbac());
-    let mut local = karpenter_controllers::lease_rbac(LEASE);
-    local.extend(karpenter_aws_controllers::dns_rbac());
-    let mut missing = missing(&needed, &everywhere);
-    missing.extend(self::missing(&local, &in_namespace));
-    Ok(missing)
-}
+/// Groups, resources and verbs of the reference's roles: as its chart has them.
+type Allowed = &'static [(&'static str, &'static [&'static str], &'static [&'static str])];
 
-fn rules(documents: &[Value], kind: &str) -> Result<Vec<PolicyRule>> {
-    let mut all = Vec::new();
-    for document in documents.iter().filter(|document| document["kind"] == kind) {
-        let rules: Vec<PolicyRule> = serde_json::from_value(document["rules"].clone())
-            .with_context(|| format!("rules of {kind} `{}`", document["metadata"]["name"]))?;
-        all.extend(rules);
-    }
-    Ok(all)
-}
+const READ: &[&str] = &["get", "list", "watch"];
 
-fn missing(needed: &[PolicyRule], granted: &[PolicyRule]) -> Vec<String> {
+const CLUSTER: Allowed = &[
+    ("karpenter.sh", &["nodepools", "nodepools/status", "nodeclaims", "nodeclaims/status"], READ),
+    ("karpenter.sh", &["nodeoverlays", "nodeoverlays/status"], READ),
+    ("autoscaling.x-k8s.io", &["capacitybuffers", "capacitybuffers/status"], READ),
+    ("", &["podtemplates", "pods", "nodes", "persistentvolumes", "persistentvolumeclaims"], READ),
+    ("", &["replicationcontrollers", "namespaces", "events"], READ),
+    ("storage.k8s.io", &["storageclasses", "csinodes", "volumeattachments"], READ),
+    ("apps", &["daemonsets", "deployments", "replicasets", "statefulsets"], READ),
+    ("policy", &["poddisruptionbudgets"], READ),
+    ("karpenter.sh", &["nodeclaims", "nodeclaims/status"], &["create", "delete", "update", "patch"]),
+    ("karpenter.sh", &["nodepools", "nodepools/status", "nodeoverlays/status"], &["update", "patch"]),
+    ("autoscaling.x-k8s.io", &["capacitybuffers/status"], &["update", "patch"]),
+    ("", &["events"], &["create", "patch"]),
+    ("", &["nodes"], &["patch", "delete", "update"]),
+    ("", &["pods/eviction"], &["create"]),
+    ("", &["pods"], &["delete"]),
+    ("karpenter.k8s.aws", &["ec2nodeclasses"], READ),
+    ("karpenter.k8s.aws", &["ec2nodeclasses", "ec2nodeclasses/status"], &["patch", "update"]),
+];
+
+const LEASES: Allowed = &[("coordination.k8s.io", &["leases"], &["get", "watch", "create"])];
+
+const NAMED: Allowed =
+    &[("coordination.k8s.io", &["leases"], &["patch", "update"]), ("", &["services"], &["get"])];
+
+/// One line for every right that goes beyond `allowed`.
+fn beyond(rules: &[PolicyRule], allowed: Allowed) -> Vec<String> {
     let mut lines = Vec::new();
-    for rule in needed {
+    for rule in rules {
         for group in rule.api_groups.iter().flatten() {
             for resource in rule.resources.iter().flatten() {
                 for verb in &rule.verbs {
-                    let wanted = Right { group, resource, verb, names: rule.resource_names.as_deref() };
-                    if !granted.iter().any(|rule| wanted.is_in(rule)) {
-                        lines.push(format!(
-                            "{CHART}: does not allow `{verb}` on `{resource}` of group `{group}`"
-                        ));
+                    let is_in = allowed.iter().any(|(groups, resources, verbs)| {
+                        groups == group
+                            && resources.contains(&resource.as_str())
+                            && verbs.contains(&verb.as_str())
+                    });
+                    if !is_in {
+                        lines.push(format!("`{verb}` on `{resource}` of group `{group}`"));
                     }
                 }
             }
@@ -57,50 +57,25 @@ fn missing(needed: &[PolicyRule], granted: &[PolicyRule]) -> Vec<String> {
     lines
 }
 
-struct Right<'a> {
-    group: &'a str,
-    resource: &'a str,
-    verb: &'a str,
-    names: Option<&'a [String]>,
+#[test]
+fn the_code_needs_no_more_than_the_reference() {
+    let rights = Rights::declared("lease");
+    let (named, unnamed): (Vec<_>, Vec<_>) =
+        rights.lease.into_iter().chain(rights.dns).partition(|rule| rule.resource_names.is_some());
+    let mut lines = beyond(&rights.core, CLUSTER);
+    lines.extend(beyond(&rights.aws, CLUSTER));
+    lines.extend(beyond(&unnamed, LEASES));
+    lines.extend(beyond(&named, NAMED));
+    assert!(lines.is_empty(), "the reference does not allow:\n{}", lines.join("\n"));
 }
 
-impl Right<'_> {
-    fn is_in(&self, rule: &PolicyRule) -> bool {
-        let has = |list: &Option<Vec<String>>, text: &str| list.iter().flatten().any(|entry| entry == text);
-        let names_match = match (&rule.resource_names, self.names) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(granted), Some(wanted)) => wanted.iter().all(|name| granted.contains(name)),
-        };
-        has(&rule.api_groups, self.group)
-            && has(&rule.resources, self.resource)
-            && rule.verbs.iter().any(|verb| verb == self.verb)
-            && names_match
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_chart_grants_what_the_code_needs() {
-        let missing = check(&crate::repository_root()).unwrap();
-        assert!(missing.is_empty(), "\n{}", missing.join("\n"));
-    }
-
-    #[test]
-    fn a_right_for_one_name_is_not_a_right_for_all() {
-        let named = PolicyRule {
-            api_groups: Some(vec![String::new()]),
-            resources: Some(vec!["services".to_owned()]),
-            resource_names: Some(vec!["kube-dns".to_owned()]),
-            verbs: vec!["get".to_owned()],
-            ..PolicyRule::default()
-        };
-        let all = PolicyRule { resource_names: None, ..named.clone() };
-        assert_eq!(missing(std::slice::from_ref(&all), std::slice::from_ref(&named)).len(), 1);
-        assert!(missing(&[named.clone()], &[all]).is_empty());
-        assert!(missing(&[named.clone()], &[named]).is_empty());
-    }
+#[test]
+fn a_right_beyond_is_named() {
+    let rule = PolicyRule {
+        api_groups: Some(vec![String::new()]),
+        resources: Some(vec!["secrets".to_owned()]),
+        verbs: vec!["get".to_owned()],
+        ..PolicyRule::default()
+    };
+    assert_eq!(beyond(&[rule], CLUSTER), ["`get` on `secrets` of group ``"]);
 }

@@ -62,6 +62,7 @@ fn is_root(krate: &Path, file: &Path) -> bool {
         ["src", "lib.rs" | "main.rs"]
             | ["tests", "it", "main.rs"]
             | ["benches" | "examples", _]
+            | ["benches" | "examples", _, "main.rs"]
             | ["src", "bin", _]
     )
 }

@@ -1,0 +1,70 @@
+{{/*
+The environment of the controller: one line for each setting. A test compares them with the settings of the code
+and with the values.
+*/}}
+{{- define "karpenter.environment" -}}
+{{- $settings := .Values.settings -}}
+- name: KUBERNETES_MIN_VERSION
+  value: "1.19.0-0"
+- name: KARPENTER_SERVICE
+  value: {{ include "karpenter.fullname" . }}
+- name: SYSTEM_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: CPU_REQUESTS
+  valueFrom:
+    resourceFieldRef:
+      containerName: {{ .Values.controller.containerName }}
+      divisor: 1m
+      resource: requests.cpu
+- name: MEMORY_LIMIT
+  valueFrom:
+    resourceFieldRef:
+      containerName: {{ .Values.controller.containerName }}
+      divisor: "0"
+      resource: limits.memory
+- name: FEATURE_GATES
+  value: {{ include "karpenter.featureGates" . | quote }}
+{{- include "karpenter.env" (list "LOG_LEVEL" .Values.logLevel) }}
+{{- include "karpenter.env" (list "LOG_OUTPUT_PATHS" (join "," .Values.logOutputPaths)) }}
+{{- include "karpenter.env" (list "LOG_ERROR_OUTPUT_PATHS" (join "," .Values.logErrorOutputPaths)) }}
+{{- include "karpenter.env" (list "METRICS_PORT" .Values.controller.metrics.port) }}
+{{- include "karpenter.env" (list "HEALTH_PROBE_PORT" .Values.controller.healthProbe.port) }}
+{{- include "karpenter.env" (list "AWS_REGION" $settings.region) }}
+{{- include "karpenter.env" (list "BATCH_MAX_DURATION" $settings.batchMaxDuration) }}
+{{- include "karpenter.env" (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration) }}
+{{- include "karpenter.env" (list "PREFERENCE_POLICY" $settings.preferencePolicy) }}
+{{- include "karpenter.env" (list "MIN_VALUES_POLICY" $settings.minValuesPolicy) }}
+{{- include "karpenter.env" (list "CLUSTER_CA_BUNDLE" (tpl (default "" $settings.clusterCABundle) .)) }}
+{{- include "karpenter.env" (list "CLUSTER_NAME" (include "karpenter.clusterName" .)) }}
+{{- include "karpenter.env" (list "CLUSTER_ENDPOINT" (tpl (default "" $settings.clusterEndpoint) .)) }}
+{{- include "karpenter.env" (list "ISOLATED_VPC" $settings.isolatedVPC) }}
+{{- include "karpenter.env" (list "EKS_CONTROL_PLANE" $settings.eksControlPlane) }}
+{{- include "karpenter.env" (list "VM_MEMORY_OVERHEAD_PERCENT" $settings.vmMemoryOverheadPercent) }}
+{{- include "karpenter.env" (list "INTERRUPTION_QUEUE" $settings.interruptionQueue) }}
+{{- include "karpenter.env" (list "ENABLE_ZONAL_SHIFT" $settings.enableZonalShift) }}
+{{- include "karpenter.env" (list "RESERVED_ENIS" $settings.reservedENIs) }}
+{{- include "karpenter.env" (list "IGNORE_DRA_REQUESTS" $settings.ignoreDRARequests) }}
+{{- include "karpenter.env" (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" $settings.disableClusterStateObservability) }}
+{{- include "karpenter.env" (list "DISABLE_DRY_RUN" $settings.disableDryRun) }}
+{{- include "karpenter.env" (list "AMI_REFRESH_INTERVAL" $settings.amiRefreshInterval) }}
+{{- include "karpenter.env" (list "SUBNET_REFRESH_INTERVAL" $settings.subnetRefreshInterval) }}
+{{- include "karpenter.env" (list "KUBE_CLIENT_QPS" $settings.kubeClientQPS) }}
+{{- include "karpenter.env" (list "KUBE_CLIENT_BURST" $settings.kubeClientBurst) }}
+{{- include "karpenter.env" (list "DISABLE_LEADER_ELECTION" $settings.disableLeaderElection) }}
+{{- include "karpenter.env" (list "LEADER_ELECTION_NAME" $settings.leaderElectionName) }}
+{{- include "karpenter.env" (list "LEADER_ELECTION_NAMESPACE" $settings.leaderElectionNamespace) }}
+{{- include "karpenter.env" (list "DISABLE_CONTROLLER_WARMUP" $settings.disableControllerWarmup) }}
+{{- include "karpenter.env" (list "ENABLE_PROFILING" $settings.enableProfiling) }}
+{{- include "karpenter.env" (list "BIND_ADDRESS" $settings.bindAddress) }}
+{{- end -}}
+
+{{- define "karpenter.featureGates" -}}
+{{- $gates := .Values.settings.featureGates -}}
+NodeRepair={{ $gates.nodeRepair }},ReservedCapacity={{ $gates.reservedCapacity }},SpotToSpotConsolidation={{ $gates.spotToSpotConsolidation }},NodeOverlay={{ $gates.nodeOverlay }},StaticCapacity={{ $gates.staticCapacity }},CapacityBuffer={{ $gates.capacityBuffer }}
+{{- end -}}
+
+{{- define "karpenter.clusterName" -}}
+{{- required "settings.clusterName must be set: the name of the EKS cluster" (tpl (default "" .Values.settings.clusterName) .) -}}
+{{- end -}}

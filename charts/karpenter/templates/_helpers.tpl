@@ -1,0 +1,114 @@
+{{- define "karpenter.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "karpenter.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "karpenter.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "karpenter.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "karpenter.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "karpenter.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* The metadata of an object: a list of the context, the name, the namespace or nothing, more labels and annotations. */}}
+{{- define "karpenter.metadata" -}}
+{{- $root := index . 0 -}}
+{{- $name := index . 1 -}}
+{{- $namespace := index . 2 -}}
+{{- $labels := index . 3 -}}
+{{- $annotations := index . 4 -}}
+{{- $own := include "karpenter.selectorLabels" $root | fromYaml -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- $_ := set $own "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
+metadata:
+  name: {{ $name }}
+  {{- with $namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- mergeOverwrite (dict) $own $root.Values.additionalLabels (default (dict) $labels) | toYaml | nindent 4 }}
+  {{- with mergeOverwrite (dict) $root.Values.additionalAnnotations (default (dict) $annotations) }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{/* What a role is bound to. */}}
+{{- define "karpenter.subjects" -}}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "karpenter.serviceAccountName" . }}
+    namespace: {{ .Release.Namespace }}
+{{- end -}}
+
+{{- define "karpenter.leaseNamespace" -}}
+{{- default .Release.Namespace .Values.settings.leaderElectionNamespace -}}
+{{- end -}}
+
+{{- define "karpenter.image" -}}
+{{- $image := .Values.controller.image -}}
+{{- $image.repository }}:{{ default .Chart.AppVersion $image.tag }}{{ with $image.digest }}@{{ . }}{{ end }}
+{{- end -}}
+
+{{/* A value as text: whole numbers stay whole, Helm reads them all as floats. */}}
+{{- define "karpenter.text" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) -}}{{ int64 . }}{{- else -}}{{ . }}{{- end -}}
+{{- end -}}
+
+{{/* One environment variable, if the value is set. `false` and `0` are values. */}}
+{{- define "karpenter.env" -}}
+{{- $value := index . 1 -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- $text := include "karpenter.text" $value -}}
+{{- if ne $text "" }}
+- name: {{ index . 0 }}
+  value: {{ $text | quote }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The affinity, with the selector of these pods in each pod term that has none. */}}
+{{- define "karpenter.affinity" -}}
+{{- $affinity := deepCopy .Values.affinity -}}
+{{- $selector := dict "matchLabels" (include "karpenter.selectorLabels" . | fromYaml) -}}
+{{- range $kind := list "podAffinity" "podAntiAffinity" -}}
+{{- $terms := default (dict) (get $affinity $kind) -}}
+{{- range $term := default (list) (get $terms "requiredDuringSchedulingIgnoredDuringExecution") -}}
+{{- if not (hasKey $term "labelSelector") -}}{{- $_ := set $term "labelSelector" $selector -}}{{- end -}}
+{{- end -}}
+{{- range $weighted := default (list) (get $terms "preferredDuringSchedulingIgnoredDuringExecution") -}}
+{{- $term := get $weighted "podAffinityTerm" -}}
+{{- if not (hasKey $term "labelSelector") -}}{{- $_ := set $term "labelSelector" $selector -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $affinity -}}
+{{- end -}}
+
+{{/* The spread, likewise. */}}
+{{- define "karpenter.spread" -}}
+{{- $constraints := deepCopy .Values.topologySpreadConstraints -}}
+{{- $selector := dict "matchLabels" (include "karpenter.selectorLabels" . | fromYaml) -}}
+{{- range $constraint := $constraints -}}
+{{- if not (hasKey $constraint "labelSelector") -}}{{- $_ := set $constraint "labelSelector" $selector -}}{{- end -}}
+{{- end -}}
+{{- toYaml $constraints -}}
+{{- end -}}

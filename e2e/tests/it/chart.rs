@@ -1,0 +1,167 @@
+//! The charts, rendered by Helm: as the goldens say, without a complaint of the linter, and accepted by a real
+//! kube-apiserver.
+//!
+//! `charts/tests/<case>.values.yaml` renders to `<case>.golden.yaml` (`UPDATE_GOLDEN=1` rewrites it; read the
+//! diff); `<case>.refused.yaml` must not render, and its first line says what Helm must complain about. The first
+//! line of a values file may add arguments.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use k8s_openapi::api::core::v1::Namespace;
+use karpenter_e2e::cluster::local::{LocalCluster, Options};
+use karpenter_e2e::{manifests, prepare};
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+/// Kinds whose definitions belong to others and are not installed here.
+const FOREIGN: &[&str] = &["ServiceMonitor", "PrometheusRule"];
+
+fn charts() -> PathBuf {
+    prepare::cache::repository().join("charts")
+}
+
+/// Files of `charts/tests` that end like this, with their case's name.
+fn cases(ending: &str) -> Vec<(String, PathBuf)> {
+    let mut found: Vec<_> = fs::read_dir(charts().join("tests"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter_map(|path| {
+            let name = path.file_name()?.to_str()?.strip_suffix(ending)?.to_owned();
+            Some((name, path))
+        })
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "no case ends with `{ending}`");
+    found
+}
+
+/// What the first line of a file says after `# key: `.
+fn heading(path: &Path, key: &str) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let first = text.lines().next().unwrap_or_default();
+    first.strip_prefix(&format!("# {key}: ")).map(str::to_owned).unwrap_or_default()
+}
+
+fn template(chart: &str, values: Option<&Path>, arguments: &[&str]) -> Output {
+    let mut helm = Command::new(prepare::helm().expect("helm is built from its module"));
+    helm.args(["template", "karpenter"]).arg(charts().join(chart)).args(["--kube-version", "1.35.0"]);
+    helm.args(arguments);
+    if let Some(values) = values {
+        helm.arg("--values").arg(values);
+    }
+    helm.output().expect("helm runs")
+}
+
+/// The manifests, or a panic with what Helm said.
+fn render(chart: &str, values: Option<&Path>, arguments: &[&str]) -> String {
+    let output = template(chart, values, arguments);
+    assert!(output.status.success(), "{chart}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The manifests of a case of the main chart.
+fn render_case(values: &Path) -> String {
+    let arguments = heading(values, "arguments");
+    render("karpenter", Some(values), &arguments.split_whitespace().collect::<Vec<_>>())
+}
+
+#[test]
+fn charts_render_as_the_goldens_say() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut stale = Vec::new();
+    for (name, values) in cases(".values.yaml") {
+        let text = render_case(&values);
+        let golden = charts().join(format!("tests/{name}.golden.yaml"));
+        if update {
+            fs::write(&golden, &text).unwrap();
+        } else if fs::read_to_string(&golden).ok().as_ref() != Some(&text) {
+            stale.push(name);
+        }
+    }
+    assert!(stale.is_empty(), "{stale:?} render differently; look with UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn wrong_values_are_refused_with_their_name() {
+    for (name, values) in cases(".refused.yaml") {
+        let output = template("karpenter", Some(&values), &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "`{name}` renders");
+        let expected = heading(&values, "refused");
+        assert!(!expected.is_empty() && said.contains(&expected), "`{name}`: {said}");
+    }
+}
+
+#[test]
+fn the_linter_has_nothing_to_say() {
+    let helm = prepare::helm().expect("helm is built from its module");
+    for (chart, values) in
+        [("karpenter", &["--set", "settings.clusterName=demo"][..]), ("karpenter-crd", &[])]
+    {
+        let mut lint = Command::new(&helm);
+        lint.args(["lint", "--strict", "--kube-version", "1.35.0"]).arg(charts().join(chart)).args(values);
+        let output = lint.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+fn dashboards_reach_the_config_map_unchanged() {
+    let arguments = ["--set", "settings.clusterName=demo,dashboards.enabled=true"];
+    let text =
+        render("karpenter", None, &[&arguments[..], &["--show-only", "templates/dashboards.yaml"]].concat());
+    let map = manifests::documents(&text).unwrap().remove(0);
+    assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+    let mut files = 0;
+    for entry in fs::read_dir(charts().join("karpenter/dashboards")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = format!("karpenter-{}", path.file_name().unwrap().to_str().unwrap());
+        let carried: Value = serde_json::from_str(map["data"][&name].as_str().unwrap()).unwrap();
+        let file: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(carried, file, "{name}");
+        files += 1;
+    }
+    assert!(files > 0);
+}
+
+#[test]
+fn the_chart_of_the_definitions_keeps_them_unless_told() {
+    let kept = manifests::documents(&render("karpenter-crd", None, &[])).unwrap();
+    assert_eq!(kept.len(), 5);
+    let policy = |crd: &Value| crd["metadata"]["annotations"]["helm.sh/resource-policy"].clone();
+    assert!(kept.iter().all(|crd| policy(crd) == "keep"));
+    let arguments = ["--set", "keepOnUninstall=false,additionalAnnotations.a=b"];
+    for crd in manifests::documents(&render("karpenter-crd", None, &arguments)).unwrap() {
+        assert_eq!(crd["metadata"]["annotations"], json!({"a": "b"}));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_api_server_accepts_every_case() {
+    let cluster = LocalCluster::start(Options::default()).await.expect("the control plane starts");
+    let client = cluster.client();
+    let definitions = render("karpenter-crd", None, &[]);
+    manifests::apply(&client, &definitions).await.expect("the definitions are accepted");
+    for name in ["karpenter", "leases"] {
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+    }
+    for (name, values) in cases(".values.yaml") {
+        for document in manifests::documents(&render_case(&values)).unwrap() {
+            if document["kind"].as_str().is_some_and(|kind| !FOREIGN.contains(&kind)) {
+                let what = format!("{name}: {} {}", document["kind"], document["metadata"]["name"]);
+                // Selectors cannot change, so each case is a release of its own in the eyes of the server.
+                let mut document = document;
+                if document["kind"] == "Deployment" {
+                    document["metadata"]["name"] = json!(name);
+                }
+                manifests::apply_json(&client, document)
+                    .await
+                    .unwrap_or_else(|error| panic!("{what}: {error:#}"));
+            }
+        }
+    }
+    cluster.stop().await.expect("all processes end");
+}
