@@ -119,7 +119,7 @@ pub(crate) fn health_gate(
     brakes: &Brakes,
 ) -> Result<(), Held> {
     let limits = Limits { failures: brakes.health_gate_failures, pause: brakes.health_gate_pause };
-    if memory.may_replace(&pool.name, pool.registration_healthy != Some(false), now, limits) {
+    if memory.may_replace(pool, now, limits) {
         return Ok(());
     }
     Err(Held::new(Brake::HealthGate, format_args!("pool {}", pool.name)))

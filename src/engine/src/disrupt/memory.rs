@@ -5,7 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use karpenter_model::{CapacityType, ClaimName, Command, InstanceTypeName, Method, NodeId, PoolName, Reason};
+use karpenter_model::{
+    CapacityType, ClaimName, Command, InstanceTypeName, Method, NodeId, Pool, PoolName, Reason,
+};
+
+use crate::disrupt::consolidation::Sweep;
 
 /// How long a method that found nothing believes that there is nothing, as long as its input stays the same
 /// (spec core-disruption 0.7).
@@ -21,6 +25,8 @@ pub struct Memory {
     settled: BTreeMap<Method, Settled>,
     /// Machines looked at since every machine had been looked at.
     seen: BTreeMap<Method, BTreeSet<NodeId>>,
+    /// How far consolidation has come with looking at every machine alone.
+    pub(crate) sweep: Sweep,
     /// When commands started, oldest first.
     started: VecDeque<Timestamp>,
     /// Claims that took over from one machine, and from which.
@@ -48,8 +54,10 @@ struct Succession {
 pub(crate) type Shape = (InstanceTypeName, CapacityType);
 
 /// What is known about the replacements of a pool.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Gate {
+    /// The template the failures are about; another one starts anew.
+    pool_hash: String,
     /// Commands in a row whose replacements did not come up.
     failures: u32,
     /// The pool says itself that its machines do not register.
@@ -79,10 +87,10 @@ impl Memory {
 
     /// Replacements of a command did not come up, and it was rolled back.
     pub fn failed(&mut self, command: &Command, now: Timestamp) {
-        let pools: BTreeSet<&PoolName> = command.replacements.iter().map(|launch| &launch.pool).collect();
-        for pool in pools {
-            let gate =
-                self.gates.entry(pool.clone()).or_insert(Gate { failures: 0, unhealthy: false, since: now });
+        let pools: BTreeMap<&PoolName, &String> =
+            command.replacements.iter().map(|launch| (&launch.pool, &launch.pool_hash)).collect();
+        for (pool, hash) in pools {
+            let gate = self.gate(pool, hash, now);
             gate.failures += 1;
             gate.since = now;
         }
@@ -147,22 +155,16 @@ impl Memory {
 
     /// Whether replacements of `pool` may be tried now, given what the pool says about itself: not while its gate is
     /// closed, except one every `pause`.
-    pub(crate) fn may_replace(
-        &mut self,
-        pool: &PoolName,
-        healthy: bool,
-        now: Timestamp,
-        limits: Limits,
-    ) -> bool {
+    pub(crate) fn may_replace(&mut self, pool: &Pool, now: Timestamp, limits: Limits) -> bool {
         if limits.failures == 0 {
             return true;
         }
-        if !healthy {
-            let first = Gate { failures: 0, unhealthy: true, since: now };
-            self.gates.entry(pool.clone()).or_insert(first).unhealthy = true;
+        let healthy = pool.registration_healthy != Some(false);
+        if healthy && !self.gates.contains_key(&pool.name) {
+            return true;
         }
-        let Some(gate) = self.gates.get_mut(pool) else { return true };
-        gate.unhealthy &= !healthy;
+        let gate = self.gate(&pool.name, &pool.hash, now);
+        gate.unhealthy = !healthy;
         let closed = gate.unhealthy || gate.failures >= limits.failures;
         if closed && within(gate.since, limits.pause, now) {
             return false;
@@ -171,6 +173,16 @@ impl Memory {
             gate.since = now;
         }
         true
+    }
+
+    /// The gate of `pool` as long as its template is `hash`.
+    fn gate(&mut self, pool: &PoolName, hash: &str, now: Timestamp) -> &mut Gate {
+        let new = || Gate { pool_hash: hash.to_owned(), failures: 0, unhealthy: false, since: now };
+        let gate = self.gates.entry(pool.clone()).or_insert_with(new);
+        if gate.pool_hash != hash {
+            *gate = new();
+        }
+        gate
     }
 }
 

@@ -21,6 +21,7 @@ use crate::disrupt::memory::Memory;
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::price::PriceList;
 use crate::place::what_if::{Destinations, WhatIf};
+pub(crate) use input::Input;
 
 /// What the methods of one pass share.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl<'a> Pass<'a> {
             budgets: Budgets::new(snapshot, &taken),
             totals: Totals::new(snapshot, &prices),
             candidates: Vec::new(),
-            assumed: assumed(snapshot, standing),
+            assumed: assumed(snapshot, standing, |_| true),
             commands_left: brake::commands_left(memory, standing.proposed.len(), brakes),
             taken,
             notes: IndexSet::new(),
@@ -197,6 +198,11 @@ impl<'a> Pass<'a> {
         self.keep(node, held.reason);
     }
 
+    /// Whether a brake holds a machine.
+    pub(crate) fn is_held(&self, node: &NodeId) -> bool {
+        self.held.values().any(|nodes| nodes.contains(node))
+    }
+
     /// Writes down for metrics what came out of weighing a move.
     pub(crate) fn weighed(&mut self, judgement: &Judgement) {
         self.decision.moves.extend(judgement.moves());
@@ -228,11 +234,15 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Machines of standing commands that are not on their way out in `snapshot`, command by command.
-fn assumed<'a>(snapshot: &'a Snapshot, standing: &Standing<'_>) -> Vec<Vec<&'a Node>> {
+/// Machines of standing commands that `count` and are not on their way out in `snapshot`, command by command.
+pub(crate) fn assumed<'a>(
+    snapshot: &'a Snapshot,
+    standing: &Standing<'_>,
+    count: impl Fn(&NodeId) -> bool,
+) -> Vec<Vec<&'a Node>> {
     let by_id: BTreeMap<&NodeId, &'a Node> =
         snapshot.nodes.iter().map(|node| (&node.id, node.as_ref())).collect();
-    let here = |id: &&NodeId| by_id.get(id).copied().filter(|node| !node.is_leaving());
+    let here = |id: &&NodeId| by_id.get(id).copied().filter(|node| count(&node.id) && !node.is_leaving());
     let proposed =
         standing.proposed.iter().map(|command| command.nodes().filter_map(|id| here(&id)).collect());
     let running = standing.running.iter().filter_map(|id| here(&id)).collect();
