@@ -14,6 +14,7 @@ mod brake;
 mod budget;
 mod candidate;
 mod confirm;
+mod consolidation;
 mod cost;
 mod cron;
 mod decision;
@@ -54,5 +55,6 @@ pub fn decide(snapshot: &Snapshot, memory: &mut Memory, standing: &Standing<'_>)
     empty::propose(&mut pass);
     static_drift::propose(&mut pass);
     drift::propose(&mut pass);
+    consolidation::propose(&mut pass);
     pass.finish()
 }

@@ -1,0 +1,214 @@
+//! Replacements that are cheaper whatever offering the launch ends up with (spec core-disruption 3.9 and 3.10).
+//!
+//! A claim lists many instance types and lets the cloud choose. A type stays on the list only if even its worst
+//! offering the launch may end up with costs less than the machines that go: equal is not cheaper. `minValues` must
+//! still hold for what is left, whatever the policy for new machines is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{
+    CapacityType, InstanceType, InstanceTypeName, LabelKey, LabelRegistry, LabelValue, Launch, OfferingRef,
+    Price, Requirement, Requirements, Snapshot, label,
+};
+
+use super::refusal::Refusal;
+use crate::place::what_if::{Quote, Quoted};
+
+/// Fewest cheaper types a spot machine needs to be replaced by a spot machine, and how many are kept: fewer would
+/// be taken back by the cloud soon, more would be replaced again and again, each time one step down.
+pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
+
+/// What goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaving {
+    /// Price of all of it.
+    pub(crate) price: Price,
+    /// It is all spot.
+    pub(crate) all_spot: bool,
+    /// It is one machine.
+    pub(crate) alone: bool,
+}
+
+/// A claim being narrowed to what is cheaper.
+#[derive(Debug, Clone)]
+pub(crate) struct Narrowing<'a> {
+    launch: Launch,
+    /// What is left of its instance types, cheapest first.
+    options: Vec<(InstanceTypeName, Quote)>,
+    types: &'a [Arc<InstanceType>],
+    registry: &'a LabelRegistry,
+}
+
+impl<'a> Narrowing<'a> {
+    /// Everything `quoted` offers.
+    pub(crate) fn new(quoted: Quoted, snapshot: &'a Snapshot) -> Self {
+        let Quoted { launch, quotes } = quoted;
+        let types = snapshot.instance_types.get(&launch.pool).map_or(&[][..], |types| types);
+        let options = launch.instance_types.iter().cloned().zip(quotes).collect();
+        Self { launch, options, types, registry: &snapshot.registry }
+    }
+
+    /// Leaves what is cheaper than what goes, as the rules for spot say.
+    pub(crate) fn narrow(&mut self, leaving: Leaving, spot_to_spot: bool) -> Result<(), Refusal> {
+        let offers_spot = self.options.iter().any(|(_, quote)| quote.sells(CapacityType::Spot));
+        if leaving.all_spot && offers_spot {
+            return self.narrow_spot(leaving, spot_to_spot);
+        }
+        self.below(leaving.price)?;
+        self.pin_spot_if_mixed()
+    }
+
+    /// Leaves spot alone where there is on-demand too: prices were compared as if spot were launched, and falling back
+    /// to on-demand might be dearer.
+    pub(crate) fn pin_spot_if_mixed(&mut self) -> Result<(), Refusal> {
+        let sold = |kind| self.options.iter().any(|(_, quote)| quote.sells(kind));
+        if sold(CapacityType::Spot) && sold(CapacityType::OnDemand) {
+            self.pin(CapacityType::Spot)?;
+        }
+        Ok(())
+    }
+
+    /// The least it may be known to cost at worst.
+    pub(crate) fn least_worst(&self) -> Price {
+        self.options.iter().map(|(_, quote)| quote.worst()).min().unwrap_or(Price::MAX)
+    }
+
+    /// Spot for spot: only if switched on, and for one machine only with enough choice.
+    fn narrow_spot(&mut self, leaving: Leaving, spot_to_spot: bool) -> Result<(), Refusal> {
+        if !spot_to_spot {
+            let event = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node";
+            return Err(Refusal::told(ReasonCode::SpotToSpotDisabled, "", event));
+        }
+        self.pin(CapacityType::Spot)?;
+        self.below(leaving.price)?;
+        if !leaving.alone {
+            return Ok(());
+        }
+        let left = self.options.len();
+        if left < SPOT_TO_SPOT_TYPES {
+            let event = format!(
+                "SpotToSpotConsolidation requires {SPOT_TO_SPOT_TYPES} cheaper instance type options than the \
+                 current candidate to consolidate, got {left}"
+            );
+            let detail = format!("{left} of {SPOT_TO_SPOT_TYPES}");
+            return Err(Refusal::told(ReasonCode::SpotToSpotFlexibility, detail, event));
+        }
+        let enough = (SPOT_TO_SPOT_TYPES..left).find(|count| self.shortfall(*count).is_none());
+        self.options.truncate(enough.unwrap_or(left));
+        Ok(())
+    }
+
+    /// Leaves the types even whose worst offering costs less than `price`.
+    pub(crate) fn below(&mut self, price: Price) -> Result<(), Refusal> {
+        let least = self.least_worst();
+        self.options.retain(|(_, quote)| quote.worst() < price);
+        if self.options.is_empty() {
+            let detail = format!("cheapest replacement {least} is not below {price}");
+            return Err(Refusal::told(ReasonCode::NotCheaper, detail, "Can't replace with a cheaper node"));
+        }
+        self.check_min_values()
+    }
+
+    /// Leaves offerings of one capacity type.
+    fn pin(&mut self, capacity_type: CapacityType) -> Result<(), Refusal> {
+        for (_, quote) in &mut self.options {
+            quote.pin(capacity_type);
+        }
+        self.options.retain(|(_, quote)| quote.sells(capacity_type));
+        self.options.sort_by(|(a, first), (b, second)| (first.least(), a).cmp(&(second.least(), b)));
+        self.check_min_values()
+    }
+
+    /// Names of the types that are left.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &InstanceTypeName> {
+        self.options.iter().map(|(name, _)| name)
+    }
+
+    fn check_min_values(&self) -> Result<(), Refusal> {
+        let Some((key, wanted, left)) = self.shortfall(self.options.len()) else { return Ok(()) };
+        let detail = format!("`{key}` has {left} of {wanted}");
+        let event =
+            format!("Filtering by price: minValues requirement is not met for label(s) (label(s)=[{key}])");
+        Err(Refusal::told(ReasonCode::MinValues, detail, event))
+    }
+
+    /// The first key of which the cheapest `count` types have too few distinct values: wanted and there.
+    fn shortfall(&self, count: usize) -> Option<(LabelKey, u32, usize)> {
+        if !self.launch.requirements.has_min_values() {
+            return None;
+        }
+        let names: BTreeSet<_> = self.names().take(count).collect();
+        let left: Vec<&InstanceType> =
+            self.types.iter().map(AsRef::as_ref).filter(|known| names.contains(&known.name)).collect();
+        self.launch.requirements.iter().find_map(|requirement| {
+            let wanted = requirement.min_values()?;
+            let key = requirement.key();
+            let values = left.iter().filter_map(|known| known.requirements.get(key.as_str())?.concrete());
+            let distinct: BTreeSet<&LabelValue> = values.flatten().collect();
+            let short = distinct.len() < usize::try_from(wanted).unwrap_or(usize::MAX);
+            short.then(|| (key.clone(), wanted, distinct.len()))
+        })
+    }
+
+    /// The claim for what is left.
+    pub(crate) fn finish(self) -> Launch {
+        let Self { mut launch, options, types, registry } = self;
+        let capacity_types: BTreeSet<CapacityType> =
+            options.iter().flat_map(|(_, quote)| quote.by_capacity_type.keys().copied()).collect();
+        launch.instance_types = options.into_iter().map(|(name, _)| name).collect();
+        let names = launch.instance_types.iter().map(|name| name.as_str().into()).collect();
+        only(&mut launch.requirements, label::INSTANCE_TYPE, names);
+        let sold = capacity_types.iter().map(|sold| sold.as_str().into()).collect();
+        only(&mut launch.requirements, label::CAPACITY_TYPE, sold);
+        let first = launch.instance_types.first();
+        let known = first.and_then(|name| types.iter().find(|known| known.name == *name));
+        launch.cheapest = known.and_then(|known| cheapest(known, &launch.requirements, registry));
+        launch
+    }
+}
+
+/// Narrows `key` to `values`; how many of them there must be stays.
+fn only(requirements: &mut Requirements, key: &str, values: Vec<LabelValue>) {
+    let min_values = requirements.get(key).and_then(Requirement::min_values);
+    requirements.replace(Requirement::one_of(key.into(), values).with_min_values(min_values));
+}
+
+/// The cheapest way to buy `known`.
+fn cheapest(
+    known: &InstanceType,
+    requirements: &Requirements,
+    registry: &LabelRegistry,
+) -> Option<OfferingRef> {
+    let offerings = known.compatible_offerings(requirements, registry);
+    let least = offerings.min_by_key(|sold| (sold.price, sold.capacity_type, sold.zone.clone()))?;
+    Some(OfferingRef {
+        instance_type: known.name.clone(),
+        zone: least.zone.clone(),
+        capacity_type: least.capacity_type,
+        price: least.price,
+    })
+}
+
+impl Quote {
+    /// Whether it can be had as `capacity_type`.
+    fn sells(&self, capacity_type: CapacityType) -> bool {
+        self.by_capacity_type.contains_key(&capacity_type)
+    }
+
+    /// The least it may cost.
+    fn least(&self) -> Price {
+        self.by_capacity_type.values().map(|(least, _)| *least).min().unwrap_or(Price::MAX)
+    }
+
+    /// The most it may cost: the dearest offering of the capacity type a launch prefers.
+    fn worst(&self) -> Price {
+        self.by_capacity_type.values().next().map_or(Price::MAX, |(_, most)| *most)
+    }
+
+    /// Leaves only `capacity_type`.
+    fn pin(&mut self, capacity_type: CapacityType) {
+        self.by_capacity_type.retain(|sold, _| *sold == capacity_type);
+    }
+}

@@ -1,0 +1,47 @@
+//! Which machines consolidation looks at, in the order of the checks (spec core-disruption 3.9).
+
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{ConditionType, ConsolidationPolicy, label};
+
+use super::refusal::Refusal;
+use crate::disrupt::candidate::Candidate;
+
+/// Whether consolidation may do anything with `candidate`, or the first reason why not. Empty machines belong to
+/// another method.
+pub(crate) fn check(candidate: &Candidate<'_>) -> Result<(), Refusal> {
+    let pool = candidate.pool;
+    if pool.replicas.is_some() {
+        return Err(Refusal::silent(ReasonCode::PoolStatic, ""));
+    }
+    let labels = candidate.node.effective_labels();
+    if candidate.instance_type.is_none() {
+        let name = labels.get(label::INSTANCE_TYPE).map_or("", |name| name.as_str());
+        let event = format!("Instance Type {name:?} not found");
+        return Err(Refusal::told(ReasonCode::InstanceTypeUnknown, name, event));
+    }
+    for (key, code) in
+        [(label::CAPACITY_TYPE, ReasonCode::CapacityTypeUnknown), (label::ZONE, ReasonCode::ZoneUnknown)]
+    {
+        if !labels.contains_key(key) {
+            return Err(Refusal::told(code, "", format!("Node doesn't have required label {key:?}")));
+        }
+    }
+    if pool.disruption.consolidate_after.is_none() {
+        let event = format!("NodePool {:?} has consolidation disabled", pool.name);
+        return Err(Refusal::told(ReasonCode::ConsolidationDisabled, "", event));
+    }
+    if candidate.is_empty() {
+        return Err(Refusal::silent(
+            ReasonCode::ConsolidateAfter,
+            "the node is empty and waits for its turn",
+        ));
+    }
+    if pool.disruption.policy == ConsolidationPolicy::WhenEmpty {
+        let event = format!("NodePool {:?} has non-empty consolidation disabled", pool.name);
+        return Err(Refusal::told(ReasonCode::OnlyWhenEmpty, "", event));
+    }
+    if !candidate.claim.is_true(ConditionType::Consolidatable) {
+        return Err(Refusal::silent(ReasonCode::ConsolidateAfter, format_args!("pool {}", pool.name)));
+    }
+    Ok(())
+}

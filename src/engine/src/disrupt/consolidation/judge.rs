@@ -1,0 +1,101 @@
+//! From what would become of the pods to whether the machines may go, and for what (spec core-disruption 3.9).
+
+use std::collections::BTreeSet;
+
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{CapacityType, InstanceTypeName, Launch, NodeId, Nomination, Price, Snapshot};
+
+use super::cheaper::{Leaving, Narrowing};
+use super::refusal::Refusal;
+use crate::disrupt::candidate::Candidate;
+use crate::place::what_if::Simulated;
+
+/// Machines that may go.
+#[derive(Debug, Clone)]
+pub(crate) struct Proposal<'a> {
+    pub(crate) candidates: Vec<Candidate<'a>>,
+    /// What takes their place.
+    pub(crate) replacements: Vec<Launch>,
+    pub(crate) nominations: Vec<Nomination>,
+    /// Machines that take pods of theirs.
+    pub(crate) used_nodes: Vec<NodeId>,
+    /// What the replacements cost at least.
+    pub(crate) replacement_price: Price,
+}
+
+impl Proposal<'_> {
+    /// What it saves.
+    pub(crate) fn savings(&self) -> Price {
+        price(&self.candidates).saturating_sub(self.replacement_price)
+    }
+}
+
+/// What `candidates` cost together; those of unknown price count nothing.
+pub(crate) fn price(candidates: &[Candidate<'_>]) -> Price {
+    candidates.iter().map(|candidate| candidate.price).sum()
+}
+
+/// Whether `candidates` may go, when `simulated` is what becomes of their pods: always if nothing new is needed, for
+/// one cheaper machine otherwise.
+pub(crate) fn judge<'a>(
+    candidates: &[Candidate<'a>],
+    simulated: Simulated,
+    snapshot: &Snapshot,
+) -> Result<Proposal<'a>, Refusal> {
+    everybody_has_a_place(&simulated)?;
+    let Simulated { mut launches, nominations, used_nodes, .. } = simulated;
+    let mut replacements = Vec::new();
+    if launches.len() > 1 {
+        let event = format!("Can't remove without creating {} candidates", launches.len());
+        return Err(Refusal::told(ReasonCode::TooManyReplacements, launches.len(), event));
+    }
+    if let Some(quoted) = launches.pop() {
+        let mut narrowing = Narrowing::new(quoted, snapshot);
+        narrowing.narrow(leaving(candidates), snapshot.settings.gates.spot_to_spot_consolidation)?;
+        if candidates.len() > 1 {
+            not_the_same_again(&mut narrowing, candidates)?;
+        }
+        replacements.push(narrowing.finish());
+    }
+    Ok(Proposal {
+        candidates: candidates.to_vec(),
+        replacement_price: least(&replacements),
+        replacements,
+        nominations,
+        used_nodes,
+    })
+}
+
+/// What `launches` cost at least.
+pub(crate) fn least(launches: &[Launch]) -> Price {
+    launches.iter().filter_map(|launch| launch.cheapest.as_ref()).map(|cheapest| cheapest.price).sum()
+}
+
+/// Whether no pod is left over.
+pub(crate) fn everybody_has_a_place(simulated: &Simulated) -> Result<(), Refusal> {
+    if simulated.gave_up {
+        return Err(Refusal::silent(ReasonCode::CannotReschedule, ""));
+    }
+    let Some((pod, why)) = simulated.unplaced.first() else { return Ok(()) };
+    let more = simulated.unplaced.len() - 1;
+    let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let all: Vec<String> = simulated.unplaced.iter().map(|(pod, why)| format!("{pod} => {why}")).collect();
+    let event = format!("Not all pods would schedule, {}", all.join(" "));
+    Err(Refusal::told(ReasonCode::CannotReschedule, format_args!("{pod}{others}: {why}"), event))
+}
+
+/// What goes.
+fn leaving(candidates: &[Candidate<'_>]) -> Leaving {
+    let spot = |candidate: &Candidate<'_>| candidate.node.capacity_type() == Some(CapacityType::Spot);
+    Leaving { price: price(candidates), all_spot: candidates.iter().all(spot), alone: candidates.len() == 1 }
+}
+
+/// Several machines are not replaced by one of them: then it could simply stay. If the replacement may be of a type
+/// that goes, it must be cheaper than the cheapest machine of such a type.
+fn not_the_same_again(narrowing: &mut Narrowing<'_>, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
+    let names: BTreeSet<&InstanceTypeName> = narrowing.names().collect();
+    let shared =
+        candidates.iter().filter(|one| one.node.instance_type().is_some_and(|name| names.contains(&name)));
+    let cheapest = shared.map(|one| one.price).min();
+    cheapest.map_or(Ok(()), |price| narrowing.below(price))
+}

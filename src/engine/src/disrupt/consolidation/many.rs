@@ -1,0 +1,104 @@
+//! Several machines replaced by several: opt-in, because it moves many pods at once (the reference never does it).
+//!
+//! Machines next to each other in order of savings are taken together, in groups of a few sizes. A group goes when
+//! what it needs costs clearly less, by an amount and by a share that are settings, whatever offerings the launches
+//! end up with.
+
+use karpenter_model::report::ReasonCode;
+use karpenter_model::settings::ManyToMany;
+use karpenter_model::{Node, Price, Snapshot};
+
+use super::bench::Bench;
+use super::cheaper::Narrowing;
+use super::judge::{Proposal, everybody_has_a_place, least, price};
+use super::multi::Found;
+use super::refusal::Refusal;
+use crate::disrupt::balanced::Totals;
+use crate::disrupt::candidate::Candidate;
+use crate::place::what_if::{Patience, Simulated};
+
+/// Sizes of groups that are tried, small ones first: they disturb least.
+const SIZES: [usize; 6] = [2, 3, 4, 6, 8, 12];
+/// Most groups that are tried in a pass.
+const MAX_GROUPS: usize = 64;
+
+/// The group of `candidates` that saves most.
+pub(crate) fn best<'a>(
+    bench: &mut Bench<'a>,
+    candidates: &[Candidate<'a>],
+    totals: &Totals,
+    snapshot: &'a Snapshot,
+) -> Option<Found<'a>> {
+    let groups = SIZES.into_iter().flat_map(|size| candidates.windows(size));
+    let mut best: Option<Found<'a>> = None;
+    for group in groups.take(MAX_GROUPS) {
+        let nodes: Vec<&Node> = group.iter().map(|candidate| candidate.node).collect();
+        let Some(simulated) = bench.ask(&nodes, Patience::Until { launches: group.len() }) else { break };
+        let Ok(proposal) = judge(group, simulated, snapshot) else { continue };
+        let members: Vec<&Candidate<'_>> = proposal.candidates.iter().collect();
+        let judgement = totals.judge(&members, proposal.replacement_price);
+        let better = best.as_ref().is_none_or(|known| proposal.savings() > known.proposal.savings());
+        if judgement.approves() && better {
+            best = Some(Found { proposal, judgement });
+        }
+    }
+    best
+}
+
+/// Whether `candidates` may go for all the machines their pods would need.
+pub(crate) fn judge<'a>(
+    candidates: &[Candidate<'a>],
+    simulated: Simulated,
+    snapshot: &Snapshot,
+) -> Result<Proposal<'a>, Refusal> {
+    everybody_has_a_place(&simulated)?;
+    let Simulated { launches, nominations, used_nodes, .. } = simulated;
+    let affordable = affordable(price(candidates), &snapshot.settings.disruption.many_to_many);
+    let mut narrowed: Vec<Narrowing<'_>> =
+        launches.into_iter().map(|quoted| Narrowing::new(quoted, snapshot)).collect();
+    let worst: Price = narrowed.iter().map(Narrowing::least_worst).sum();
+    let spare = affordable.saturating_sub(worst).nanos();
+    if spare <= 0 {
+        let detail = format!("replacements cost {worst}, more than {affordable} is not worth it");
+        return Err(Refusal::silent(ReasonCode::NotCheaper, detail));
+    }
+    // What is left over is shared out, so that each launch keeps some choice.
+    let share = spare / i64::try_from(narrowed.len()).unwrap_or(i64::MAX).max(1);
+    for one in &mut narrowed {
+        one.below(one.least_worst().saturating_add(Price::from_nanos(share.max(1))))?;
+        one.pin_spot_if_mixed()?;
+    }
+    let replacements: Vec<_> = narrowed.into_iter().map(Narrowing::finish).collect();
+    Ok(Proposal {
+        candidates: candidates.to_vec(),
+        replacement_price: least(&replacements),
+        replacements,
+        nominations,
+        used_nodes,
+    })
+}
+
+/// The most replacements may cost: below `price` by the amount and by the share of the settings.
+fn affordable(price: Price, settings: &ManyToMany) -> Price {
+    let percent = i64::from(100 - settings.min_saving_percent.min(100));
+    let share = Price::from_nanos(price.nanos() / 100 * percent);
+    share.min(price.saturating_sub(settings.min_saving))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_the_amount_and_the_share_must_be_saved() {
+        let settings = |min_saving, min_saving_percent| ManyToMany {
+            enabled: true,
+            min_saving: Price::from_nanos(min_saving),
+            min_saving_percent,
+        };
+        let table = [(1_000, 0, 0, 1_000), (1_000, 100, 5, 900), (1_000, 10, 20, 800), (1_000, 0, 100, 0)];
+        for (price, amount, percent, most) in table {
+            assert_eq!(affordable(Price::from_nanos(price), &settings(amount, percent)).nanos(), most);
+        }
+    }
+}

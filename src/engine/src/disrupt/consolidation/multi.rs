@@ -1,0 +1,114 @@
+//! Several machines at once, replaced by at most one (spec core-disruption 3.11).
+//!
+//! First the longest prefix of the machines in order of savings that may go together, found by halving, as in the
+//! reference. Then what a prefix cannot find: machines further back that may go along, or two that go well together
+//! where no prefix does; those are tried first whose pods ask for what the others leave free.
+
+use karpenter_model::{Node, Snapshot};
+
+use super::bench::Bench;
+use super::complement::Shape;
+use super::judge::{Proposal, judge};
+use crate::disrupt::balanced::{Judgement, Totals};
+use crate::disrupt::candidate::Candidate;
+use crate::place::what_if::Patience;
+
+/// Most machines of one command.
+pub(crate) const MAX_BATCH: usize = 100;
+/// Machines that are tried on top of what was found, and pairs that are tried where nothing was.
+const MAX_EXTRAS: usize = 24;
+/// Machines that look for a partner, and partners each of them tries.
+const PARTNERS: (usize, usize) = (8, 3);
+
+/// A search for machines that may go together.
+pub(crate) struct Search<'s, 'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) bench: &'s mut Bench<'a>,
+    pub(crate) totals: &'s Totals,
+    /// The last move a `Balanced` pool was against.
+    pub(crate) rejected: Option<Judgement>,
+}
+
+/// Machines that may go together and should.
+#[derive(Debug, Clone)]
+pub(crate) struct Found<'a> {
+    pub(crate) proposal: Proposal<'a>,
+    pub(crate) judgement: Judgement,
+}
+
+impl<'a> Search<'_, 'a> {
+    /// The best set of at least two of `candidates`, which are in order of savings.
+    pub(crate) fn best(&mut self, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
+        let batch = &candidates[..candidates.len().min(MAX_BATCH)];
+        let found = self.prefix(batch).or_else(|| self.pair(batch))?;
+        Some(self.extended(found, batch))
+    }
+
+    /// The longest prefix that halving finds.
+    fn prefix(&mut self, batch: &[Candidate<'a>]) -> Option<Found<'a>> {
+        let (mut low, mut high) = (2, batch.len());
+        let mut best = None;
+        while low <= high {
+            let length = low.midpoint(high);
+            match self.attempt(&batch[..length]) {
+                Some(found) => {
+                    best = Some(found);
+                    low = length + 1;
+                }
+                None => high = length - 1,
+            }
+        }
+        best
+    }
+
+    /// Two machines whose pods complement each other.
+    fn pair(&mut self, batch: &[Candidate<'a>]) -> Option<Found<'a>> {
+        let (seekers, partners) = PARTNERS;
+        for (index, first) in batch.iter().enumerate().take(seekers) {
+            let others = batch.iter().skip(index + 1);
+            let shape = Shape::of(std::slice::from_ref(first));
+            for second in shape.best_matches(others).into_iter().take(partners) {
+                if let Some(found) = self.attempt(&[first.clone(), second.clone()]) {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
+    /// `found` with further machines of `batch`, as long as each saves more.
+    fn extended(&mut self, mut found: Found<'a>, batch: &[Candidate<'a>]) -> Found<'a> {
+        let is_in = |found: &Found<'a>, one: &Candidate<'a>| {
+            found.proposal.candidates.iter().any(|member| member.node.id == one.node.id)
+        };
+        let others = batch.iter().filter(|one| !is_in(&found, one));
+        let extras = Shape::of(&found.proposal.candidates).best_matches(others);
+        for extra in extras.into_iter().take(MAX_EXTRAS) {
+            if found.proposal.candidates.len() >= MAX_BATCH {
+                break;
+            }
+            let mut more = found.proposal.candidates.clone();
+            more.push(extra.clone());
+            if let Some(better) = self.attempt(&more)
+                && better.proposal.savings() > found.proposal.savings()
+            {
+                found = better;
+            }
+        }
+        found
+    }
+
+    /// Whether `candidates` may go together, and should.
+    fn attempt(&mut self, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
+        let nodes: Vec<&Node> = candidates.iter().map(|candidate| candidate.node).collect();
+        let simulated = self.bench.ask(&nodes, Patience::Until { launches: 1 })?;
+        let proposal = judge(candidates, simulated, self.snapshot).ok()?;
+        let members: Vec<&Candidate<'_>> = proposal.candidates.iter().collect();
+        let judgement = self.totals.judge(&members, proposal.replacement_price);
+        if judgement.approves() {
+            return Some(Found { proposal, judgement });
+        }
+        self.rejected = Some(judgement);
+        None
+    }
+}

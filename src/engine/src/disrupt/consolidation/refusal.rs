@@ -1,0 +1,25 @@
+//! Why a machine is not consolidated: the reason for reports, and the text of its event.
+
+use karpenter_model::Reason;
+use karpenter_model::report::ReasonCode;
+
+/// Why nothing is done with a machine, or with several at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// For reports, with operands.
+    pub(crate) reason: Reason,
+    /// Text of the event `Unconsolidatable`; machines that are none of consolidation's business have none.
+    pub(crate) event: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal nobody is told about by an event.
+    pub(crate) fn silent(code: ReasonCode, detail: impl std::fmt::Display) -> Self {
+        Self { reason: Reason::new(code, detail), event: None }
+    }
+
+    /// A refusal with an event.
+    pub(crate) fn told(code: ReasonCode, detail: impl std::fmt::Display, event: impl Into<String>) -> Self {
+        Self { reason: Reason::new(code, detail), event: Some(event.into()) }
+    }
+}

@@ -1,0 +1,46 @@
+//! One machine at a time, replaced by at most one (spec core-disruption 3.12).
+//!
+//! Machines are looked at in turns over the pools, in order of savings within each, and every machine once before any
+//! is looked at again, however many passes that takes: a large cluster never loses its tail.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::{PoolName, Snapshot};
+
+use super::bench::Bench;
+use super::judge::{Proposal, judge};
+use super::refusal::Refusal;
+use crate::disrupt::candidate::Candidate;
+use crate::place::what_if::{Patience, Simulated};
+
+/// `candidates`, which are in order of savings, in turns over the pools; those `seen` already in this round last.
+pub(crate) fn in_turns<'a>(
+    candidates: &[Candidate<'a>],
+    seen: impl Fn(&Candidate<'a>) -> bool,
+) -> Vec<Candidate<'a>> {
+    let mut turns: BTreeMap<&PoolName, usize> = BTreeMap::new();
+    let mut ordered: Vec<(bool, usize, &PoolName, &Candidate<'a>)> = Vec::new();
+    for candidate in candidates {
+        let turn = turns.entry(&candidate.pool.name).or_default();
+        ordered.push((seen(candidate), *turn, &candidate.pool.name, candidate));
+        *turn += 1;
+    }
+    // Of one pool and turn there is only one, so the order is total.
+    ordered.sort_by_key(|(seen, turn, pool, _)| (*seen, *turn, *pool));
+    ordered.into_iter().map(|(_, _, _, candidate)| candidate.clone()).collect()
+}
+
+/// Whether `candidate` may go alone.
+pub(crate) fn alone<'a>(
+    candidate: &Candidate<'a>,
+    simulated: Simulated,
+    snapshot: &Snapshot,
+) -> Result<Proposal<'a>, Refusal> {
+    judge(std::slice::from_ref(candidate), simulated, snapshot)
+}
+
+/// What would become of the pods of each of `candidates` alone, as far as questions are left.
+pub(crate) fn ask(bench: &mut Bench<'_>, candidates: &[Candidate<'_>]) -> Vec<Simulated> {
+    let nodes: Vec<_> = candidates.iter().map(|candidate| candidate.node).collect();
+    bench.ask_each(&nodes, Patience::Full)
+}

@@ -1,0 +1,49 @@
+//! One look at every machine, however many passes it takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::{NodeId, Reason};
+
+use crate::disrupt::pass::Input;
+
+/// How far the look has come.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sweep {
+    /// What there was to look at when it began.
+    began_with: Option<Input>,
+    /// Machines looked at, and why they stay.
+    seen: BTreeMap<NodeId, Reason>,
+    /// What was said of the others in the sweep before.
+    before: BTreeMap<NodeId, Reason>,
+}
+
+impl Sweep {
+    /// Begins, or goes on where the last pass stopped. Forgets machines that are not among `nodes`.
+    pub(crate) fn go_on<'n>(&mut self, input: Input, nodes: impl Iterator<Item = &'n NodeId>) {
+        self.began_with.get_or_insert(input);
+        let nodes: BTreeSet<&NodeId> = nodes.collect();
+        self.seen.retain(|node, _| nodes.contains(node));
+        self.before.retain(|node, _| nodes.contains(node));
+    }
+
+    /// Whether `node` was looked at already.
+    pub(crate) fn has_seen(&self, node: &NodeId) -> bool {
+        self.seen.contains_key(node)
+    }
+
+    /// What was said of `node` last.
+    pub(crate) fn last_reason(&self, node: &NodeId) -> Option<&Reason> {
+        self.seen.get(node).or_else(|| self.before.get(node))
+    }
+
+    /// `node` was looked at, and stays.
+    pub(crate) fn saw(&mut self, node: &NodeId, reason: Reason) {
+        self.seen.insert(node.clone(), reason);
+    }
+
+    /// Everything was looked at; whether nothing has changed since it began.
+    pub(crate) fn finish(&mut self, input: Input) -> bool {
+        self.before.append(&mut self.seen);
+        self.began_with.take() == Some(input)
+    }
+}
