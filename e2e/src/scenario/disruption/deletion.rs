@@ -25,14 +25,16 @@ pub(super) async fn of_a_node(world: &World) -> Result<()> {
     nodes.delete(&name, &DeleteParams::default()).await.with_context(|| format!("delete node `{name}`"))?;
 
     wait::until("node and instance to be gone", WITHIN, || async {
-        let node = nodes.get_opt(&name).await.context("read the node")?.is_some();
+        let there = nodes.get_opt(&name).await.context("read the node")?;
+        // By uid: the next node may get the address, and so the name, of the one before.
+        let node = there.is_some_and(|there| there.uid() == node.uid());
         let instances = facts::instances(world).await?;
         let instance = instances.iter().any(|instance| id.ends_with(instance.id.as_str()));
         Ok(if node || instance { Err(format!("node there: {node}, instance: {instance}")) } else { Ok(()) })
     })
     .await?;
     let now = corner.running("worker", 2).await?;
-    ensure!(now.iter().all(|node| node.name_any() != name), "a pod runs on the deleted node");
+    ensure!(now.iter().all(|other| other.uid() != node.uid()), "a pod runs on the deleted node");
     Ok(())
 }
 

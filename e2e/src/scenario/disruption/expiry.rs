@@ -18,18 +18,19 @@ pub(super) async fn run(world: &World) -> Result<()> {
     corner.ready_pool("expiry", short_lived).await?;
     let stubborn = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     corner.pods("worker", 1, stubborn).await?;
-    let first: BTreeSet<String> =
-        corner.running("worker", 1).await?.iter().map(ResourceExt::name_any).collect();
+    // By uid: the next node may get the address, and so the name, of the one before.
+    let first: BTreeSet<Option<String>> =
+        corner.running("worker", 1).await?.iter().map(ResourceExt::uid).collect();
 
     wait::until("another node than the one that expired", WITHIN, || async {
-        let names: BTreeSet<String> = corner.nodes().await?.iter().map(ResourceExt::name_any).collect();
-        let gone = names.is_disjoint(&first) && !names.is_empty();
-        Ok(if gone { Ok(()) } else { Err(format!("first {first:?}, now {names:?}")) })
+        let now: BTreeSet<Option<String>> = corner.nodes().await?.iter().map(ResourceExt::uid).collect();
+        let gone = now.is_disjoint(&first) && !now.is_empty();
+        Ok(if gone { Ok(()) } else { Err(format!("first {first:?}, now {now:?}")) })
     })
     .await?;
     // From here on no node expires, so that what runs stays.
     corner.pool("expiry", json!({"spec": {"template": {"spec": {"expireAfter": "Never"}}}})).await?;
     let now = corner.running("worker", 1).await?;
-    ensure!(now.iter().all(|node| !first.contains(&node.name_any())), "the pod runs on the expired node");
+    ensure!(now.iter().all(|node| !first.contains(&node.uid())), "the pod runs on the expired node");
     Ok(())
 }

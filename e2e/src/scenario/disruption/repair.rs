@@ -16,7 +16,8 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "repair").await?;
     corner.ready_pool("repair", json!({})).await?;
     corner.pods("worker", 1, json!({})).await?;
-    let sick = corner.running("worker", 1).await?.remove(0).name_any();
+    let node = corner.running("worker", 1).await?.remove(0);
+    let (sick, uid) = (node.name_any(), node.uid());
     let since = (Timestamp::now() - SignedDuration::from_hours(1)).to_string();
     let condition = json!({"status": {"conditions": [{
         "type": "AcceleratedHardwareReady",
@@ -33,12 +34,13 @@ pub(super) async fn run(world: &World) -> Result<()> {
         .with_context(|| format!("report broken hardware of node `{sick}`"))?;
 
     wait::until("the sick node to be gone", WITHIN, || async {
-        let there = nodes.get_opt(&sick).await.context("read the node")?;
+        // By uid: the next node may get the address, and so the name, of the one before.
+        let there = nodes.get_opt(&sick).await.context("read the node")?.filter(|there| there.uid() == uid);
         Ok(there
             .map_or(Ok(()), |node| Err(format!("{:?}", node.status.and_then(|status| status.conditions)))))
     })
     .await?;
     let now = corner.running("worker", 1).await?;
-    ensure!(now.iter().all(|node| node.name_any() != sick), "the pod runs on the sick node");
+    ensure!(now.iter().all(|node| node.uid() != uid), "the pod runs on the sick node");
     Ok(())
 }
