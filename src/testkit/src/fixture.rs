@@ -15,6 +15,7 @@
 //! `pool` and `host` stand for the well-known ones. Quantities, durations and taints are written as Kubernetes
 //! writes them. Everything not said has a boring default.
 
+mod disruption;
 mod line;
 mod machine;
 mod workload;
@@ -124,6 +125,9 @@ impl Builder {
                 ("reservations", "off") => self.settings.gates.reserved_capacity = false,
                 ("spread", text) => self.settings.default_spread.push(workload::default_spread(text)),
                 ("revision", number) => self.snapshot.revision = number.parse().unwrap_or_default(),
+                ("static", "on") => self.settings.gates.static_capacity = true,
+                ("spot-to-spot", "on") => self.settings.gates.spot_to_spot_consolidation = true,
+                (key, value) if disruption::set(&mut self.settings.disruption, key, value) => {}
                 _ => panic!("unknown setting in `{line}`"),
             }
         }
