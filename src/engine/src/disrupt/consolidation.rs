@@ -84,13 +84,14 @@ pub(crate) fn judge<'a>(
 
 /// Machines consolidation may do something with: most savings per disturbance first, then by name.
 fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
-    let mut candidates = pass.eligible(MULTI, |pass, candidate| match eligible::check(candidate) {
-        Ok(()) => true,
-        Err(refusal) => {
-            refuse(pass, &candidate.node.id, refusal);
-            false
-        }
-    });
+    let mut candidates =
+        pass.eligible(MULTI, |pass, candidate| match eligible::check(candidate, pass.snapshot) {
+            Ok(()) => true,
+            Err(refusal) => {
+                refuse(pass, &candidate.node.id, refusal);
+                false
+            }
+        });
     candidates.sort_by(in_order);
     let eligible = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
     pass.stats(SINGLE).eligible = eligible;

@@ -1,14 +1,15 @@
 //! Which machines consolidation looks at, in the order of the checks (spec core-disruption 3.9).
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{ConditionType, ConsolidationPolicy, label};
+use karpenter_model::{ConsolidationPolicy, Snapshot, label};
 
 use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::empty::quiet_for;
 
 /// Whether consolidation may do anything with `candidate`, or the first reason why not. Empty machines belong to
 /// another method.
-pub(crate) fn check(candidate: &Candidate<'_>) -> Result<(), Refusal> {
+pub(crate) fn check(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<(), Refusal> {
     let pool = candidate.pool;
     if pool.replicas.is_some() {
         return Err(Refusal::silent(ReasonCode::PoolStatic, ""));
@@ -26,10 +27,10 @@ pub(crate) fn check(candidate: &Candidate<'_>) -> Result<(), Refusal> {
             return Err(Refusal::told(code, "", format!("Node doesn't have required label {key:?}")));
         }
     }
-    if pool.disruption.consolidate_after.is_none() {
+    let Some(quiet) = pool.disruption.consolidate_after else {
         let event = format!("NodePool {:?} has consolidation disabled", pool.name);
         return Err(Refusal::told(ReasonCode::ConsolidationDisabled, "", event));
-    }
+    };
     if candidate.is_empty() {
         return Err(Refusal::silent(
             ReasonCode::ConsolidateAfter,
@@ -40,8 +41,5 @@ pub(crate) fn check(candidate: &Candidate<'_>) -> Result<(), Refusal> {
         let event = format!("NodePool {:?} has non-empty consolidation disabled", pool.name);
         return Err(Refusal::told(ReasonCode::OnlyWhenEmpty, "", event));
     }
-    if !candidate.claim.is_true(ConditionType::Consolidatable) {
-        return Err(Refusal::silent(ReasonCode::ConsolidateAfter, format_args!("pool {}", pool.name)));
-    }
-    Ok(())
+    quiet_for(candidate.node, pool, quiet, snapshot).map_err(|reason| Refusal { reason, event: None })
 }
