@@ -55,7 +55,7 @@ impl Bits {
     }
 
     /// The least index from `from` to below `len` that is in none of `sets`.
-    pub(crate) fn next_outside(sets: [&Self; 3], from: usize, len: usize) -> Option<usize> {
+    pub(crate) fn next_outside(sets: &[&Self], from: usize, len: usize) -> Option<usize> {
         let mut word = from / 64;
         let mut ahead = u64::MAX << (from % 64);
         while word * 64 < len {
@@ -65,6 +65,20 @@ impl Bits {
                 return Some(word * 64 + free.trailing_zeros() as usize).filter(|index| *index < len);
             }
             (word, ahead) = (word + 1, u64::MAX);
+        }
+        None
+    }
+
+    /// The least index of the set from `from` on that is in none of `sets`.
+    pub(crate) fn next_without(&self, sets: &[&Self], from: usize) -> Option<usize> {
+        let mut ahead = u64::MAX << (from % 64);
+        for (word, own) in self.words.iter().enumerate().skip(from / 64) {
+            let out = sets.iter().fold(0, |out, set| out | set.words.get(word).copied().unwrap_or(0));
+            let left = own & !out & ahead;
+            if left != 0 {
+                return Some(word * 64 + left.trailing_zeros() as usize);
+            }
+            ahead = u64::MAX;
         }
         None
     }
@@ -89,6 +103,11 @@ impl Bits {
     /// Whether the two have an index in common.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+    }
+
+    /// Number of indices.
+    pub(crate) fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether the set is empty.
@@ -143,9 +162,20 @@ mod tests {
         let table =
             [(0, Some(65)), (65, Some(65)), (66, Some(67)), (128, Some(128)), (129, None), (900, None)];
         for (from, expected) in table {
-            assert_eq!(Bits::next_outside(sets, from, 130), expected, "from {from}");
+            assert_eq!(Bits::next_outside(&sets, from, 130), expected, "from {from}");
         }
-        assert_eq!(Bits::next_outside(sets, 129, 131), Some(130));
+        assert_eq!(Bits::next_outside(&sets, 129, 131), Some(130));
+    }
+
+    #[test]
+    fn the_next_member_skips_every_set() {
+        let members = of(&[0, 5, 63, 64, 129]);
+        let sets = [&of(&[5]), &of(&[64])];
+        let table =
+            [(0, Some(0)), (1, Some(63)), (64, Some(129)), (129, Some(129)), (130, None), (900, None)];
+        for (from, expected) in table {
+            assert_eq!(members.next_without(&sets, from), expected, "from {from}");
+        }
     }
 
     #[test]

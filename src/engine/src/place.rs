@@ -1,6 +1,7 @@
 //! Placement: every pod that waits gets a place on an existing machine, a coming one or a new one, in this
 //! order (spec core-scheduling 12), or a reason why not.
 
+pub(crate) mod ask;
 mod bin;
 pub(crate) mod class;
 mod conjunction;
@@ -8,6 +9,7 @@ mod constraint;
 mod default_spread;
 mod existing;
 mod materialise;
+mod open;
 mod pool;
 mod queue;
 mod refusal;

@@ -4,6 +4,7 @@
 //! Numbers depend on the order things are seen in, so nothing that reaches an output may be ordered by them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use indexmap::IndexSet;
 use karpenter_model::{LabelKey, LabelRegistry, Requirement, Requirements};
@@ -30,6 +31,8 @@ pub(crate) struct Rules<'a> {
     /// Rules of a set in key order.
     sets: IndexSet<Box<[RuleId]>>,
     meets: BTreeMap<(RuleSetId, RuleSetId), Option<RuleSetId>>,
+    /// The requirements behind sets that were asked for.
+    whole: BTreeMap<RuleSetId, Arc<Requirements>>,
 }
 
 impl<'a> Rules<'a> {
@@ -42,6 +45,7 @@ impl<'a> Rules<'a> {
             key_of: Vec::new(),
             sets: IndexSet::new(),
             meets: BTreeMap::new(),
+            whole: BTreeMap::new(),
         }
     }
 
@@ -101,6 +105,16 @@ impl<'a> Rules<'a> {
     /// The requirements behind `set`.
     pub(crate) fn requirements(&self, set: RuleSetId) -> Requirements {
         self.rules_of(set).iter().map(|rule| self.requirement(*rule).clone()).collect()
+    }
+
+    /// The same, built once.
+    pub(crate) fn whole(&mut self, set: RuleSetId) -> Arc<Requirements> {
+        if let Some(known) = self.whole.get(&set) {
+            return Arc::clone(known);
+        }
+        let whole = Arc::new(self.requirements(set));
+        self.whole.insert(set, Arc::clone(&whole));
+        whole
     }
 
     /// Whether any rule of `set` has `minValues`.

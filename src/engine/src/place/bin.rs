@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 
 use karpenter_model::settings::MinValuesPolicy;
+use karpenter_model::taint::first_untolerated;
 use karpenter_model::{HostPorts, ReservationId};
 
 use crate::amounts::Amounts;
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
-use crate::place::class::Ask;
+use crate::place::ask::Ask;
 use crate::place::constraint::min_values;
-use crate::place::pool::PoolSpace;
+use crate::place::pool::{PoolSpace, Pools};
 use crate::rules::{RuleSetId, Rules};
 
 /// What a bin may still turn out to be.
@@ -49,21 +50,23 @@ impl State {
         Self { rules: space.rules, total, shapes, attached, reserved }
     }
 
-    /// What is left when `ask` joins; `None` when nothing is. `lower` says whether `minValues` may be
-    /// lowered, which only a new bin may do; `extra` is what volumes and rules about other pods add.
+    /// Its requirements when `ask` joins with its volumes at `place`; `None` when they exclude each other.
+    pub(crate) fn rules_with(&self, ask: &Ask, place: RuleSetId, rules: &mut Rules<'_>) -> Option<RuleSetId> {
+        let set = rules.meet(self.rules, ask.rules?)?;
+        rules.meet(set, place)
+    }
+
+    /// What is left when `ask` joins and the requirements are `set` then; `None` when nothing is. `lower` says
+    /// whether `minValues` may be lowered, which only a new bin may do.
     pub(crate) fn join<'a>(
         &self,
         ask: &Ask,
-        extra: &[RuleSetId],
+        mut set: RuleSetId,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
         rules: &mut Rules<'a>,
         lower: MinValuesPolicy,
     ) -> Option<Self> {
-        let mut set = rules.meet(self.rules, ask.rules?)?;
-        for more in extra {
-            set = rules.meet(set, *more)?;
-        }
         let allowed = if set == self.rules {
             self.shapes.clone()
         } else {
@@ -85,6 +88,32 @@ impl State {
         }
         Some(Self { rules: set, total, shapes, attached, reserved: self.reserved.clone() })
     }
+}
+
+/// The pools that could host `ask` alone if they had no limits, by position, and the shapes that would do. A bin
+/// is never more than the pool it is from, so what the whole pool cannot host, none of its bins can.
+pub(crate) fn hosts<'a>(ask: &Ask, pools: &mut Pools<'a>, rules: &mut Rules<'a>) -> Vec<(usize, Bits)> {
+    let mut hosts = Vec::new();
+    let mut total = ask.amounts.clone();
+    attach(ask, &mut BTreeSet::new(), &mut total);
+    for (position, space) in pools.spaces.iter().enumerate() {
+        if first_untolerated(&space.pool.template.taints, &ask.tolerations).is_some() {
+            continue;
+        }
+        let catalogue = &mut pools.catalogues[space.catalogue];
+        let empty = State::new(space, Bits::default());
+        let mut shapes = Bits::default();
+        for place in &ask.places {
+            if let Some(set) = empty.rules_with(ask, *place, rules) {
+                let allowed = space.base.and(&catalogue.mask(set, rules).both);
+                shapes.unite(&fitting(&total, &allowed, ask, space, catalogue));
+            }
+        }
+        if !shapes.is_empty() {
+            hosts.push((position, shapes));
+        }
+    }
+    hosts
 }
 
 /// Adds what shared volumes of `ask` take that are not `attached` yet.

@@ -6,9 +6,10 @@
 
 mod overlay;
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
-use indexmap::IndexSet;
+use indexmap::IndexMap;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
     HostPorts, LabelKey, LabelRegistry, LabelValue, Node, NodeId, Pod, Requirement, Requirements, Resources,
@@ -18,11 +19,14 @@ use karpenter_model::{
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::daemons;
+use crate::place::ask::{Ask, Known};
 use crate::place::bin;
-use crate::place::class::{Ask, Memory};
-use crate::place::topology::Domain;
+use crate::place::topology::{Domain, ProfileId, Topology};
 use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
+
+/// Kinds with so many machines are worth a set operation.
+const COMMON: usize = 64;
 
 /// What is known about one label of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -34,10 +38,6 @@ enum Fact {
     /// It will have one of these values: the machine is not launched yet.
     Within(Requirement),
 }
-
-/// Number of a kind of machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct KindId(pub(crate) usize);
 
 /// What rules about other pods say to a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,8 +126,11 @@ impl Left {
 #[derive(Debug, Clone)]
 pub(crate) struct Existing<'a> {
     keys: Vec<LabelKey>,
-    kinds: IndexSet<Kind>,
+    /// Kinds and the machines that are of them.
+    kinds: IndexMap<Kind, Bits>,
     slots: Vec<Slot<'a>>,
+    /// Machines by host, once somebody wants to join certain hosts.
+    by_host: OnceCell<BTreeMap<Domain, Bits>>,
     /// Machines that took something in this pass, where it is to be taken back; nothing is remembered otherwise.
     touched: Option<Vec<usize>>,
     /// Machines that are taken away in this pass.
@@ -160,15 +163,17 @@ impl<'a> Existing<'a> {
             (!node.initialized(), node.display_name().to_owned(), node.id.clone())
         });
 
-        let mut kinds = IndexSet::new();
+        let mut kinds: IndexMap<Kind, Bits> = IndexMap::new();
         let mut overheads: Vec<Resources> = Vec::new();
         let mut slots = Vec::with_capacity(nodes.len());
         for node in nodes {
             let facts = keys.iter().map(|key| fact(node, key, registry)).collect();
             let domains = topology_keys.iter().map(|key| node.effective_labels().get(key).cloned()).collect();
-            let (kind, new) = kinds.insert_full(Kind { facts, taints: node.effective_taints(), domains });
-            if new {
-                overheads.push(overhead(&kinds[kind], &keys, &daemons));
+            let entry = kinds.entry(Kind { facts, taints: node.effective_taints(), domains });
+            let kind = entry.index();
+            entry.or_default().insert(slots.len());
+            if kind == overheads.len() {
+                overheads.push(overhead(&kinds.keys()[kind], &keys, &daemons));
             }
             let (room, attached) = volumes.room(node, &room(node, &overheads[kind]));
             let room = resources.amounts(&room);
@@ -179,54 +184,104 @@ impl<'a> Existing<'a> {
             slots.push(Slot { node, host, kind, busy: false, left, before: None });
         }
         let gone = Bits::none(slots.len());
-        Self { keys, kinds, slots, touched: None, gone }
+        Self { keys, kinds, slots, by_host: OnceCell::new(), touched: None, gone }
     }
 
-    /// Number of kinds.
-    pub(crate) fn kinds(&self) -> usize {
-        self.kinds.len()
-    }
-
-    /// The first machine that takes `pod`, which asks for `ask`; the room is taken at once. `admits` speaks for
-    /// rules about other pods.
+    /// The first machine that takes `pod`, which wants `known`; the room is taken at once. `others` is what the pod
+    /// is to other pods, where that matters.
     pub(crate) fn place(
         &mut self,
         pod: &Pod,
-        ask: &Ask,
-        memory: &mut Memory,
+        known: &mut Known<'_>,
         rules: &Rules<'_>,
-        mut admits: impl FnMut(&Node, &Domain, KindId) -> Admission,
+        others: Option<(&Topology, ProfileId)>,
     ) -> Option<&'a Node> {
-        memory.kinds.resize(self.kinds.len(), None);
+        let Known { ask, refusals, memory, .. } = known;
+        refusals.kinds.resize(self.kinds.len(), None);
+        let only = others.and_then(|(topology, id)| topology.hosts_to_join(id)).map(|hosts| self.at(&hosts));
+        // Machines of kinds that other pods keep the pod out of for now.
+        let mut not_now = Bits::default();
+        let mut domains: Vec<Option<bool>> = vec![None; self.kinds.len()];
         let mut from = 0;
         loop {
-            let refusing = [&memory.unsuitable, &memory.refused_nodes, &self.gone];
-            let index = Bits::next_outside(refusing, from, self.slots.len())?;
+            let refusing = [&refusals.unsuitable, &refusals.nodes, &memory.nodes, &self.gone, &not_now];
+            let index = match &only {
+                Some(only) => only.next_without(&refusing, from)?,
+                None => Bits::next_outside(&refusing, from, self.slots.len())?,
+            };
             from = index + 1;
-            if !self.suits(index, ask, &mut memory.kinds, rules) {
-                memory.unsuitable.insert(index);
+            if !self.suits(index, ask, &mut refusals.kinds, &mut refusals.unsuitable, rules) {
                 continue;
             }
             let Slot { node, host, kind, left, .. } = &self.slots[index];
-            let free = left.holds(ask) && left.ports.conflict(&pod.key, &ask.host_ports).is_none();
-            match if free { admits(node, host, KindId(*kind)) } else { Admission::Never } {
-                Admission::Yes => {
-                    self.take(index, pod, ask);
-                    return Some(self.slots[index].node);
-                }
-                Admission::NotNow => {}
-                Admission::Never => memory.refused_nodes.insert(index),
+            if !left.holds(ask) || left.ports.conflict(&pod.key, &ask.host_ports).is_some() {
+                refusals.nodes.insert(index);
+                continue;
             }
+            if let Some((topology, id)) = others {
+                if !*domains[*kind].get_or_insert_with(|| topology.admits_domains(id, node)) {
+                    self.add_kind(*kind, &mut not_now);
+                    continue;
+                }
+                match topology.admits_host(id, host) {
+                    Admission::Yes => {}
+                    Admission::NotNow => continue,
+                    Admission::Never => {
+                        memory.nodes.insert(index);
+                        continue;
+                    }
+                }
+            }
+            self.take(index, pod, ask);
+            return Some(self.slots[index].node);
         }
     }
 
-    /// Whether labels and taints of machine `index` suit `ask`, and it had room when the pass began.
-    fn suits(&self, index: usize, ask: &Ask, kinds: &mut [Option<bool>], rules: &Rules<'_>) -> bool {
+    /// The machines at `hosts`.
+    fn at(&self, hosts: &[&Domain]) -> Bits {
+        let by_host = self.by_host.get_or_init(|| {
+            let mut by_host: BTreeMap<Domain, Bits> = BTreeMap::new();
+            for (index, slot) in self.slots.iter().enumerate() {
+                by_host.entry(slot.host.clone()).or_default().insert(index);
+            }
+            by_host
+        });
+        let mut machines = Bits::default();
+        hosts.iter().filter_map(|host| by_host.get(host)).for_each(|found| machines.unite(found));
+        machines
+    }
+
+    /// Adds the machines of `kind` to `machines`; not those of rare kinds, which cost less to ask one by one.
+    fn add_kind(&self, kind: usize, machines: &mut Bits) {
+        let members = &self.kinds[kind];
+        if members.len() >= COMMON {
+            machines.unite(members);
+        }
+    }
+
+    /// Whether labels and taints of machine `index` suit `ask`, and it had room when the pass began; remembered in
+    /// `unsuitable` if not.
+    fn suits(
+        &self,
+        index: usize,
+        ask: &Ask,
+        kinds: &mut [Option<bool>],
+        unsuitable: &mut Bits,
+        rules: &Rules<'_>,
+    ) -> bool {
         let slot = &self.slots[index];
         let known = kinds[slot.kind];
-        *kinds[slot.kind].insert(known.unwrap_or_else(|| self.kind_accepts(slot.kind, ask, rules)))
-            && !(ask.moves && slot.busy)
-            && slot.before.as_deref().unwrap_or(&slot.left).holds(ask)
+        let kind =
+            *kinds[slot.kind].insert(known.unwrap_or_else(|| self.kind_accepts(slot.kind, ask, rules)));
+        if !kind {
+            self.add_kind(slot.kind, unsuitable);
+        }
+        let room = slot.before.as_deref().unwrap_or(&slot.left);
+        let suits = kind && !(ask.moves && slot.busy) && room.holds(ask);
+        if !suits {
+            unsuitable.insert(index);
+        }
+        suits
     }
 
     /// Gives `ask`, of `pod`, what it wants of machine `index`.
@@ -242,7 +297,7 @@ impl<'a> Existing<'a> {
     /// Whether taints and labels of machines of `kind` suit `ask`; labels it does not have are missing for good.
     fn kind_accepts(&self, kind: usize, ask: &Ask, rules: &Rules<'_>) -> bool {
         let Some(set) = ask.rules else { return false };
-        let kind = &self.kinds[kind];
+        let kind = &self.kinds.keys()[kind];
         let satisfies = |set: RuleSetId| {
             rules.rules_of(set).iter().all(|rule| kind.satisfies(&self.keys, rules.requirement(*rule)))
         };

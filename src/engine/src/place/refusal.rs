@@ -17,20 +17,20 @@ use crate::amounts::{ResourceIndex, looks_like_mega};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::daemons::DaemonGroup;
+use crate::place::ask::Ask;
 use crate::place::bin;
-use crate::place::class::Ask;
 use crate::place::constraint::min_values;
 use crate::place::pool::PoolSpace;
-use crate::place::topology::Topology;
+use crate::place::topology::{ProfileId, Topology};
 use crate::rules::{RuleSetId, Rules};
 
-/// The reason why `space` refuses `ask`.
+/// The reason why `space` refuses `ask`; `others` says what the pod is to other pods.
 pub(crate) fn explain<'a>(
     ask: &Ask,
+    others: Option<(&Topology, ProfileId)>,
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
-    topology: &Topology,
     resources: &ResourceIndex,
 ) -> Reason {
     let Some(asked) = ask.rules else {
@@ -59,7 +59,7 @@ pub(crate) fn explain<'a>(
     };
     let left = criteria.requirements.and(&criteria.fits).and(&criteria.offerings);
     if !left.is_empty() {
-        return beyond_types(ask, set, &left, space, catalogue, rules, topology);
+        return beyond_types(others, set, &left, space, catalogue, rules);
     }
     let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(ask, space));
     if let Some(miss) = near_miss::nearest(ask, &wanted, set, &criteria, space, catalogue, rules, resources) {
@@ -71,23 +71,24 @@ pub(crate) fn explain<'a>(
     Reason::new(ReasonCode::InstanceTypes, detail)
 }
 
-/// The reason where the types `left` would host `ask` if nothing but they mattered.
+/// The reason where the types `left` would do if nothing but they mattered.
 fn beyond_types(
-    ask: &Ask,
+    others: Option<(&Topology, ProfileId)>,
     set: RuleSetId,
     left: &Bits,
     space: &PoolSpace<'_>,
     catalogue: &Catalogue<'_>,
     rules: &Rules<'_>,
-    topology: &Topology,
 ) -> Reason {
     let allowed = match space.limits.admit(catalogue, left) {
         Ok(allowed) => allowed,
         Err(reason) => return reason,
     };
     let short = min_values::shortfalls(set, allowed.iter(), catalogue, rules);
-    match ask.profile {
-        Some(profile) if short.is_empty() => Reason::new(ReasonCode::Topology, topology.explain(profile)),
+    match others {
+        Some((topology, profile)) if short.is_empty() => {
+            Reason::new(ReasonCode::Topology, topology.explain(profile))
+        }
         _ => min_values::reason(&short),
     }
 }

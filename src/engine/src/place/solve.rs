@@ -9,22 +9,22 @@ use std::collections::BTreeMap;
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
-use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    BinId, HostPorts, Node, NodeId, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Settings,
-    Target,
+    BinId, HostPorts, NodeId, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Settings, Target,
 };
 
 use crate::amounts::ResourceIndex;
 use crate::place::Placement;
-use crate::place::bin::{Bin, State};
-use crate::place::class::{AskId, Asks, Class};
-use crate::place::existing::{self, Admission, Existing, KindId};
+use crate::place::ask::{Known, WantId, Wants};
+use crate::place::bin::{self, Bin, State};
+use crate::place::class::Class;
+use crate::place::existing::{self, Existing};
 use crate::place::materialise::{self, Quoted, Terms};
+use crate::place::open::{OpenBins, Walk};
 use crate::place::pool::Pools;
 use crate::place::refusal;
 use crate::place::reservations::Reservations;
-use crate::place::topology::{Domain, ProfileId, Topology};
+use crate::place::topology::{ProfileId, Topology};
 use crate::rules::Rules;
 use join::{Joined, Joiner};
 
@@ -37,9 +37,11 @@ pub(crate) struct Solver<'a> {
     existing: Existing<'a>,
     topology: Topology,
     bins: Vec<Bin>,
+    /// Those that may take more pods.
+    open: OpenBins,
     reservations: Reservations,
     resources: ResourceIndex,
-    asks: Asks,
+    wants: Wants,
     classes: Vec<Class>,
     /// Pods in the order they are tried, with their class.
     queue: Vec<(&'a Pod, usize)>,
@@ -49,12 +51,12 @@ pub(crate) struct Solver<'a> {
     homes: Vec<(usize, NodeId)>,
     /// Number of the pass; what-if questions are passes of their own.
     pass: u64,
-    /// Bins of earlier passes; nobody joins those any more.
+    /// Number of bins of earlier passes; nobody joins those any more.
     closed_bins: usize,
     /// Whether every refusal is explained at once; otherwise whoever asked does so when it matters.
     explains: bool,
-    /// Per ask that everything refused: what each pool said, and the version of the rules about others then.
-    refusals: BTreeMap<AskId, (u64, Vec<PoolRefusal>)>,
+    /// Per want that everything refused: what each pool said, and the version of the rules about others then.
+    refusals: BTreeMap<WantId, (u64, Vec<PoolRefusal>)>,
     placement: Placement,
 }
 
@@ -79,15 +81,15 @@ impl Solver<'_> {
     /// Tries to place the pod at `index`; whether there is nothing more to try for it.
     fn settle(&mut self, index: usize) -> bool {
         let (pod, class) = self.queue[index];
-        let asks = match &self.classes[class] {
+        let wants = match &self.classes[class] {
             Class::Refused(outcome) => {
                 self.placement.pods.insert(pod.key.clone(), outcome.clone());
                 return true;
             }
-            Class::Asks(asks) => asks.clone(),
+            Class::Wants(wants) => wants.clone(),
         };
-        for ask in &asks {
-            match self.try_ask(index, *ask) {
+        for want in &wants {
+            match self.try_want(index, *want) {
                 Tried::Placed => {
                     self.placed += 1;
                     return true;
@@ -103,16 +105,15 @@ impl Solver<'_> {
                 }
             }
         }
-        let refusals = if self.explains { self.refusal(&asks) } else { Vec::new() };
+        let refusals = if self.explains { self.refusal(&wants) } else { Vec::new() };
         self.placement.pods.insert(pod.key.clone(), PodOutcome::Unschedulable(refusals));
-        asks.iter().all(|ask| self.asks.get_mut(*ask).1.exhausted)
+        wants.iter().all(|want| self.wants.is_exhausted(*want))
     }
 
-    /// Places the pod at `index` as `ask` says, if anything takes it.
-    fn try_ask(&mut self, index: usize, ask: AskId) -> Tried {
-        let (wanted, memory) = self.asks.get_mut(ask);
-        memory.begin(self.pass, self.closed_bins);
-        let bound = wanted.profile.filter(|id| self.topology.is_bound_to_others(*id));
+    /// Places the pod at `index` as `want` says, if anything takes it.
+    fn try_want(&mut self, index: usize, want: WantId) -> Tried {
+        let Known { ask, profile, refusals, memory } = self.wants.known(want, self.pass);
+        let bound = profile.filter(|id| self.topology.is_bound_to_others(*id));
         let version = bound.map_or(0, |id| self.topology.version(id)) + self.reservations.releases();
         if memory.exhausted {
             return Tried::Refused;
@@ -120,40 +121,37 @@ impl Solver<'_> {
         if memory.stuck_at == Some(version) {
             return memory.used_up.map_or(Tried::Refused, Tried::UsedUp);
         }
-        let mut used_up = false;
-        if wanted.rules.is_some() && !wanted.places.is_empty() {
-            if self.join_node(index, ask, bound) || self.join_open_bin(index, ask, &mut used_up) {
-                return Tried::Placed;
-            }
-            let opened = self.open_bin(index, ask);
-            let (_, memory) = self.asks.get_mut(ask);
-            memory.used_up = match opened {
-                Tried::Placed => return Tried::Placed,
-                Tried::UsedUp(pool) => Some(pool),
-                Tried::Refused => None,
-            };
-            used_up |= memory.used_up.is_some();
-            memory.stuck_at = (bound.is_some() || used_up).then_some(version);
-            memory.exhausted = memory.stuck_at.is_none();
-            return opened;
+        if ask.rules.is_none() || ask.places.is_empty() {
+            memory.exhausted = true;
+            return Tried::Refused;
         }
-        memory.exhausted = true;
-        Tried::Refused
+        if refusals.hosts.is_none() {
+            refusals.hosts = Some(bin::hosts(ask, &mut self.pools, &mut self.rules));
+        }
+        let mut used_up = false;
+        if self.join_node(index, want, bound) || self.join_open_bin(index, want, bound, &mut used_up) {
+            return Tried::Placed;
+        }
+        let opened = self.open_bin(index, want, bound);
+        let memory = self.wants.known(want, self.pass).memory;
+        memory.used_up = match opened {
+            Tried::Placed => return Tried::Placed,
+            Tried::UsedUp(pool) => Some(pool),
+            Tried::Refused => None,
+        };
+        used_up |= memory.used_up.is_some();
+        memory.stuck_at = (bound.is_some() || used_up).then_some(version);
+        memory.exhausted = memory.stuck_at.is_none();
+        opened
     }
 
     /// Sends the pod to the first existing machine that takes it.
-    fn join_node(&mut self, index: usize, ask: AskId, bound: Option<ProfileId>) -> bool {
+    fn join_node(&mut self, index: usize, want: WantId, bound: Option<ProfileId>) -> bool {
         let (pod, _) = self.queue[index];
-        let (wanted, memory) = self.asks.get_mut(ask);
-        let topology = &self.topology;
-        let mut domains: Vec<Option<bool>> = vec![None; self.existing.kinds()];
-        let admits = |node: &Node, host: &Domain, KindId(kind): KindId| {
-            let Some(id) = bound else { return Admission::Yes };
-            let known = *domains[kind].get_or_insert_with(|| topology.admits_domains(id, node));
-            if known { topology.admits_host(id, host) } else { Admission::NotNow }
-        };
-        let Some(node) = self.existing.place(pod, wanted, memory, &self.rules, admits) else { return false };
-        if let Some(profile) = wanted.profile {
+        let mut known = self.wants.known(want, self.pass);
+        let others = bound.map(|id| (&self.topology, id));
+        let Some(node) = self.existing.place(pod, &mut known, &self.rules, others) else { return false };
+        if let Some(profile) = known.profile {
             self.topology.record_node(profile, node, self.rules.registry());
         }
         let (target, id) = existing::target(node);
@@ -169,107 +167,106 @@ impl Solver<'_> {
 
     /// Puts the pod into the least loaded open bin that takes it; `used_up` tells that reservations were in the
     /// way somewhere.
-    fn join_open_bin(&mut self, index: usize, ask: AskId, used_up: &mut bool) -> bool {
+    fn join_open_bin(
+        &mut self,
+        index: usize,
+        want: WantId,
+        bound: Option<ProfileId>,
+        used_up: &mut bool,
+    ) -> bool {
         let (pod, _) = self.queue[index];
-        let (wanted, memory) = self.asks.get_mut(ask);
-        memory.learn(self.bins.len());
-        let mut not_now = Vec::new();
-        let mut joined = None;
-        while let Some(number) = memory.take(|number| self.bins[number].pods.len()) {
+        let Known { ask, refusals, memory, .. } = self.wants.known(want, self.pass);
+        let hosts = refusals.hosts.as_deref().unwrap_or_default();
+        let mut candidates = match bound.and_then(|id| self.topology.bins_to_join(id)) {
+            Some(bins) => self.open.only(bins, |number| self.bins[number].pods.len()),
+            None => Walk::default(),
+        };
+        let (rules, others) = (&mut self.rules, (&self.topology, bound));
+        let mut joiner = Joiner::new(rules, others, &self.reservations, ask, MinValuesPolicy::Strict);
+        let joined = loop {
+            let Some(number) = self.open.next(&mut candidates, &[&refusals.bins, &memory.bins]) else {
+                return false;
+            };
             let bin = &self.bins[number];
-            let space = &self.pools.spaces[bin.pool];
-            let catalogue = &mut self.pools.catalogues[space.catalogue];
-            if bin.ports.conflict(&pod.key, &wanted.host_ports).is_some()
-                || first_untolerated(&space.pool.template.taints, &wanted.tolerations).is_some()
-            {
+            let host = hosts.binary_search_by_key(&bin.pool, |(pool, _)| *pool);
+            let possible = host.is_ok_and(|host| hosts[host].1.meets(&bin.state.shapes));
+            if !possible || bin.ports.conflict(&pod.key, &ask.host_ports).is_some() {
+                refusals.bins.insert(number);
                 continue;
             }
-            let mut attempt = Joiner {
-                rules: &mut self.rules,
-                topology: &self.topology,
-                reservations: &self.reservations,
-                lower: MinValuesPolicy::Strict,
-            };
-            match attempt.join(&bin.state, number, wanted, space, catalogue) {
-                Joined::As(state) => {
-                    joined = Some((number, state));
-                    break;
-                }
-                Joined::Never => {}
-                later @ (Joined::NotNow | Joined::UsedUp) => {
-                    *used_up |= matches!(later, Joined::UsedUp);
-                    not_now.push(number);
-                }
+            let space = &self.pools.spaces[bin.pool];
+            match joiner.join(&bin.state, number, space, &mut self.pools.catalogues[space.catalogue]) {
+                Joined::As(state) => break (number, state),
+                Joined::Never => refusals.bins.insert(number),
+                Joined::KeptOut => memory.bins.insert(number),
+                Joined::NotNow => {}
+                Joined::UsedUp => *used_up = true,
             }
-        }
-        for number in not_now {
-            memory.put_back(number, self.bins[number].pods.len());
-        }
-        let Some((number, state)) = joined else { return false };
+        };
+        let (number, state) = joined;
         let bin = &mut self.bins[number];
         self.reservations.hold(&bin.state.reserved, &state.reserved);
         bin.state = state;
-        bin.ports.add(&pod.key, &wanted.host_ports);
+        bin.ports.add(&pod.key, &ask.host_ports);
         bin.pods.push(index);
-        memory.put_back(number, bin.pods.len());
-        self.record(number, ask);
+        self.open.loaded(number, bin.pods.len());
+        self.record(number, want);
         true
     }
 
     /// Opens a bin of the first pool that can host the pod alone, and charges the pool's limits.
-    fn open_bin(&mut self, index: usize, ask: AskId) -> Tried {
+    fn open_bin(&mut self, index: usize, want: WantId, bound: Option<ProfileId>) -> Tried {
         let (pod, _) = self.queue[index];
-        let wanted = self.asks.get(ask);
+        let Known { ask, refusals, .. } = self.wants.known(want, self.pass);
         let number = self.bins.len();
         let lower = self.settings.min_values_policy;
-        for (position, space) in self.pools.spaces.iter_mut().enumerate() {
+        let (rules, others) = (&mut self.rules, (&self.topology, bound));
+        let mut joiner = Joiner::new(rules, others, &self.reservations, ask, lower);
+        for (position, _) in refusals.hosts.iter().flatten() {
+            let space = &mut self.pools.spaces[*position];
             let catalogue = &mut self.pools.catalogues[space.catalogue];
-            if first_untolerated(&space.pool.template.taints, &wanted.tolerations).is_some() {
-                continue;
-            }
             let Ok(allowed) = space.limits.admit(catalogue, &space.base) else { continue };
             let empty = State::new(space, allowed);
-            let (rules, topology) = (&mut self.rules, &self.topology);
-            let mut joiner = Joiner { rules, topology, reservations: &self.reservations, lower };
-            let state = match joiner.join(&empty, number, wanted, space, catalogue) {
+            let state = match joiner.join(&empty, number, space, catalogue) {
                 Joined::As(state) => state,
-                Joined::UsedUp => return Tried::UsedUp(position),
-                Joined::NotNow | Joined::Never => continue,
+                Joined::UsedUp => return Tried::UsedUp(*position),
+                Joined::NotNow | Joined::KeptOut | Joined::Never => continue,
             };
             space.limits.charge(catalogue, &state.shapes);
             self.reservations.hold(&empty.reserved, &state.reserved);
             let mut ports = HostPorts::default();
-            ports.add(&pod.key, &wanted.host_ports);
-            self.bins.push(Bin { pool: position, state, ports, pods: vec![index] });
-            self.record(number, ask);
+            ports.add(&pod.key, &ask.host_ports);
+            self.bins.push(Bin { pool: *position, state, ports, pods: vec![index] });
+            self.open.loaded(number, 1);
+            self.record(number, want);
             return Tried::Placed;
         }
         Tried::Refused
     }
 
     /// Counts the pod that has just joined bin `number`.
-    fn record(&mut self, number: usize, ask: AskId) {
-        if let Some(profile) = self.asks.get(ask).profile {
+    fn record(&mut self, number: usize, want: WantId) {
+        if let Some(profile) = self.wants.profile(want) {
             let bin = &self.bins[number];
-            let requirements = self.rules.requirements(bin.state.rules);
+            let requirements = self.rules.whole(bin.state.rules);
             let space = &self.pools.spaces[bin.pool];
             self.topology.record_bin(profile, number, &requirements, space, self.rules.registry());
         }
     }
 
-    /// What each pool says to the most relaxed of `asks`.
-    fn refusal(&mut self, asks: &[AskId]) -> Vec<PoolRefusal> {
-        let last = *asks.last().expect("invariant: a class has at least one ask");
-        let ask = self.asks.get(last);
-        let version = ask.profile.map_or(0, |id| self.topology.version(id));
+    /// What each pool says to the most relaxed of `wants`.
+    fn refusal(&mut self, wants: &[WantId]) -> Vec<PoolRefusal> {
+        let last = *wants.last().expect("invariant: a class has at least one want");
+        let (ask, profile) = (self.wants.ask(last), self.wants.profile(last));
+        let version = profile.map_or(0, |id| self.topology.version(id));
         if let Some((_, known)) = self.refusals.get(&last).filter(|(known, _)| *known == version) {
             return known.clone();
         }
         let mut refusals = Vec::new();
         for space in &self.pools.spaces {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
-            let reason =
-                refusal::explain(ask, space, catalogue, &mut self.rules, &self.topology, &self.resources);
+            let others = profile.map(|id| (&self.topology, id));
+            let reason = refusal::explain(ask, others, space, catalogue, &mut self.rules, &self.resources);
             refusals.push(PoolRefusal { pool: Some(space.pool.name.clone()), reason });
         }
         if refusals.is_empty() {
@@ -316,7 +313,7 @@ impl Solver<'_> {
     }
 }
 
-/// What came of trying an ask.
+/// What came of trying a want.
 enum Tried {
     /// The pod has a place.
     Placed,

@@ -11,6 +11,7 @@
 mod count;
 mod filter;
 mod group;
+mod lookup;
 mod overlay;
 mod scope;
 
@@ -28,6 +29,7 @@ use crate::place::relax::Wish;
 use filter::Filter;
 pub(crate) use group::Domain;
 use group::{Group, GroupKey, Kind};
+use lookup::Lookup;
 pub(crate) use scope::Scope;
 
 /// Most combinations of domains that are tried for one pod on one bin.
@@ -50,10 +52,20 @@ struct ProfileKey {
 /// The groups that concern a profile, known once all groups are.
 #[derive(Debug, Clone, Default)]
 struct Links {
-    /// Groups of running-pod rules of others that keep this pod out.
-    inverse: Vec<usize>,
+    /// Rules that must hold: its own, then those of others that keep it out.
+    rules: Vec<Link>,
     /// Groups that count this pod.
     counted: Vec<usize>,
+}
+
+/// A rule that concerns a profile.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    group: usize,
+    /// The pod matches the rule itself.
+    own: bool,
+    /// The rule is about hosts.
+    host: bool,
 }
 
 /// All groups and profiles of a pass.
@@ -143,16 +155,24 @@ impl Topology {
 
     /// Links profiles to groups and counts what is there, once every profile is known.
     pub(crate) fn complete(&mut self, snapshot: &Snapshot, spaces: &[PoolSpace<'_>], batch: &[&Pod]) {
+        let lookup = Lookup::new(self.groups.keys());
         for (profile, links) in &mut self.profiles {
-            for (index, key) in self.groups.keys().enumerate() {
-                if key.selects(&profile.namespace, &profile.labels) {
-                    let list =
-                        if key.kind == Kind::Inverse { &mut links.inverse } else { &mut links.counted };
-                    list.push(index);
+            let link = |group: usize| {
+                let key = &self.groups.keys()[group];
+                let own = key.selects(&profile.namespace, &profile.labels);
+                Link { group, own, host: key.topology_key == label::HOSTNAME }
+            };
+            links.rules = profile.owned.iter().map(|group| link(*group)).collect();
+            for group in lookup.candidates(&profile.labels) {
+                let link = link(group);
+                if link.own && self.groups.keys()[group].kind == Kind::Inverse {
+                    links.rules.push(link);
+                } else if link.own {
+                    links.counted.push(group);
                 }
             }
         }
-        count::fill(&mut self.groups, snapshot, spaces, batch);
+        count::fill(&mut self.groups, &lookup, snapshot, spaces, batch);
         if self.bound_owners {
             for (node, _, key) in bound_owners(snapshot) {
                 if let (Some(domain), Some(group)) =
@@ -166,15 +186,13 @@ impl Topology {
 
     /// Whether the outcome for this profile can change while others are placed, other than for the worse.
     pub(crate) fn is_bound_to_others(&self, id: ProfileId) -> bool {
-        let (profile, links) = self.entry(id);
-        !profile.owned.is_empty() || !links.inverse.is_empty()
+        !self.entry(id).1.rules.is_empty()
     }
 
     /// Grows whenever the rules of the profile may have another answer. Machines and bins only get narrower, so
     /// what failed at one version fails again at the same one.
     pub(crate) fn version(&self, id: ProfileId) -> u64 {
-        let (profile, links) = self.entry(id);
-        profile.owned.iter().chain(&links.inverse).map(|index| self.at(*index).1.version()).sum()
+        self.entry(id).1.rules.iter().map(|link| self.at(link.group).1.version()).sum()
     }
 
     fn entry(&self, id: ProfileId) -> (&ProfileKey, &Links) {
@@ -191,17 +209,13 @@ impl Topology {
         keys.into_iter().filter(|key| **key != label::HOSTNAME).cloned().collect()
     }
 
-    /// Whether rules about the host allow the profile on an existing machine.
+    /// Whether rules about the host allow the profile on an existing machine or a bin.
     pub(crate) fn admits_host(&self, id: ProfileId, host: &Domain) -> Admission {
         let (profile, links) = self.entry(id);
         let mut admission = Admission::Yes;
-        for index in profile.owned.iter().chain(&links.inverse) {
-            let (key, group) = self.at(*index);
-            if key.topology_key != label::HOSTNAME {
-                continue;
-            }
-            let own = key.selects(&profile.namespace, &profile.labels);
-            if !group.admits(key, host, own, &profile.strict) {
+        for link in links.rules.iter().filter(|link| link.host) {
+            let (key, group) = self.at(link.group);
+            if !group.admits(key, host, link.own, &profile.strict) {
                 if key.kind != Kind::Affinity {
                     return Admission::Never;
                 }
@@ -211,50 +225,57 @@ impl Topology {
         admission
     }
 
+    /// The only hosts the profile may join, if some rule makes it join others: the fewest any rule names.
+    pub(crate) fn hosts_to_join(&self, id: ProfileId) -> Option<Vec<&Domain>> {
+        let (profile, links) = self.entry(id);
+        let joining = links.rules.iter().filter_map(|link| {
+            let (key, group) = self.at(link.group);
+            let joins = link.host && key.kind == Kind::Affinity;
+            (joins && !(link.own && group.is_first(key, &profile.strict))).then_some(group)
+        });
+        joining.min_by_key(|group| group.occupied()).map(|group| group.inhabited().collect())
+    }
+
+    /// The same for bins.
+    pub(crate) fn bins_to_join(&self, id: ProfileId) -> Option<Vec<usize>> {
+        let bin = |host: &Domain| match host {
+            Domain::Bin(number) => Some(*number),
+            Domain::Value(_) => None,
+        };
+        self.hosts_to_join(id).map(|hosts| hosts.into_iter().filter_map(bin).collect())
+    }
+
     /// Whether all other rules allow the profile on an existing machine; the answer is the same for machines
     /// with the same values of [`Self::keys`].
     pub(crate) fn admits_domains(&self, id: ProfileId, node: &Node) -> bool {
         let (profile, links) = self.entry(id);
-        let about_domains = |index: &&usize| self.at(**index).0.topology_key != label::HOSTNAME;
-        let owned = profile.owned.iter().filter(about_domains).all(|index| {
-            let (key, group) = self.at(*index);
-            let own = key.selects(&profile.namespace, &profile.labels);
-            let domain = domain_of(node, &key.topology_key);
-            domain.is_some_and(|domain| group.admits(key, &domain, own, &profile.strict))
-        });
-        owned
-            && links.inverse.iter().filter(about_domains).all(|index| {
-                let (key, group) = self.at(*index);
-                domain_of(node, &key.topology_key).is_none_or(|domain| group.count(&domain) == 0)
-            })
+        links.rules.iter().filter(|link| !link.host).all(|link| {
+            let (key, group) = self.at(link.group);
+            match domain_of(node, &key.topology_key) {
+                Some(domain) => group.admits(key, &domain, link.own, &profile.strict),
+                None => key.kind == Kind::Inverse,
+            }
+        })
     }
 
-    /// Requirements that would put the profile into a domain that is fine, best first, for bin `number` whose
-    /// requirements are `bin` (the pod's own included). Empty when there is none for now; nothing when there
-    /// never will be, because a host only gets fuller.
+    /// Requirements that would put the profile into a domain that is fine, best first, for a bin whose
+    /// requirements are `bin` (the pod's own included). Hosts are another question. Empty when there is none for
+    /// now.
     pub(crate) fn choices(
         &self,
         id: ProfileId,
-        number: usize,
         bin: &Requirements,
         registry: &LabelRegistry,
-    ) -> Option<Vec<Requirements>> {
+    ) -> Vec<Requirements> {
         let (profile, links) = self.entry(id);
         let mut choices = vec![Requirements::new()];
-        for index in profile.owned.iter().chain(&links.inverse) {
-            let (key, group) = self.at(*index);
-            let own = key.selects(&profile.namespace, &profile.labels);
-            if key.topology_key == label::HOSTNAME {
-                if !group.admits(key, &Domain::Bin(number), own, &profile.strict) {
-                    return (key.kind == Kind::Affinity).then(Vec::new);
-                }
-                continue;
-            }
+        for link in links.rules.iter().filter(|link| !link.host) {
+            let (key, group) = self.at(link.group);
             let alternatives = if key.kind == Kind::Inverse && self.bound_owners {
                 group.exclusion(key, registry).map(|stay_out| vec![stay_out])
             } else {
                 let allowed = bin.value_of(&key.topology_key);
-                group.alternatives(key, &allowed, own, &profile.strict)
+                group.alternatives(key, &allowed, link.own, &profile.strict)
             };
             let Some(alternatives) = alternatives else { continue };
             choices = combine(&choices, &alternatives);
@@ -262,7 +283,7 @@ impl Topology {
                 break;
             }
         }
-        Some(choices)
+        choices
     }
 
     /// Counts the profile on an existing machine.

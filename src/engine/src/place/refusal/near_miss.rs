@@ -10,7 +10,7 @@ use super::Criteria;
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
-use crate::place::class::Ask;
+use crate::place::ask::Ask;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 

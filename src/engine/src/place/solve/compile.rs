@@ -7,10 +7,12 @@ use karpenter_model::{Pod, Requirement, Requirements, Settings, Snapshot, Tolera
 
 use super::Solver;
 use crate::amounts::{ResourceId, ResourceIndex};
-use crate::place::class::{Ask, Asks, Class, Signature};
+use crate::place::ask::{Ask, Wants};
+use crate::place::class::{Class, Signature};
 use crate::place::conjunction::conjunction;
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
 use crate::place::existing::Existing;
+use crate::place::open::OpenBins;
 use crate::place::pool::{PoolSpace, Pools};
 use crate::place::relax::{self, Wish};
 use crate::place::reservations::Reservations;
@@ -53,7 +55,7 @@ impl<'a> Solver<'a> {
             queue.push((*pod, entry.index()));
             entry.or_insert_with(|| compiler.class(pod, *moves, need, &mut rules, &mut resources));
         }
-        let Compiler { volumes, asks, mut topology, .. } = compiler;
+        let Compiler { volumes, wants, mut topology, .. } = compiler;
         let staying: Vec<&Pod> =
             audience.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
         topology.complete(snapshot, &pools.spaces, &staying);
@@ -62,8 +64,8 @@ impl<'a> Solver<'a> {
         } else {
             Reservations::default()
         };
-        let keys = asks
-            .iter()
+        let keys = wants
+            .asks()
             .flat_map(|ask| ask.rules.into_iter().chain(ask.places.iter().copied()))
             .flat_map(|set| rules.rules_of(set).iter().map(|rule| rules.requirement(*rule).key().clone()));
         let existing = Existing::new(snapshot, keys.collect(), &topology.keys(), &volumes, &mut resources);
@@ -74,9 +76,10 @@ impl<'a> Solver<'a> {
             existing,
             topology,
             bins: Vec::new(),
+            open: OpenBins::default(),
             reservations,
             resources,
-            asks,
+            wants,
             classes: classes.into_values().collect(),
             queue,
             placed: 0,
@@ -98,7 +101,7 @@ struct Compiler<'a> {
     bound: BoundAntiAffinity<'a>,
     /// Some pod of the pass has rules about others.
     social: bool,
-    asks: Asks,
+    wants: Wants,
     topology: Topology,
 }
 
@@ -120,7 +123,7 @@ impl<'a> Compiler<'a> {
             social: Topology::concerns(audience.pods.iter().map(|(pod, _)| *pod))
                 || !topology.is_empty()
                 || !snapshot.settings.default_spread.is_empty(),
-            asks: Asks::default(),
+            wants: Wants::default(),
             topology,
         }
     }
@@ -143,7 +146,7 @@ impl<'a> Compiler<'a> {
             need.shared.iter().map(|(volume, name)| (*volume, resources.id(name))).collect();
         let amounts = resources.amounts(&pod.requests.merge(&need.own));
         let wishes = relax::wishes(pod, self.snapshot.settings.preference_policy, self.soft_taints);
-        let ask = |wish: Wish<'_>| {
+        let want = |wish: Wish<'_>| {
             let mut tolerations = pod.tolerations.clone();
             if wish.tolerate_soft_taints {
                 tolerations.push(Toleration::prefer_no_schedule());
@@ -154,7 +157,7 @@ impl<'a> Compiler<'a> {
                 let strict = self::requirements(pod, &strict, &BoundAntiAffinity::default(), rules);
                 self.topology.profile(pod, &wish, strict.unwrap_or_default(), self.snapshot)
             });
-            self.asks.intern(Ask {
+            let ask = Ask {
                 rules: requirements.map(|requirements| rules.set(&requirements)),
                 requests: pod.requests.clone(),
                 amounts: amounts.clone(),
@@ -162,11 +165,11 @@ impl<'a> Compiler<'a> {
                 host_ports: pod.host_ports.clone(),
                 places: places.clone(),
                 shared: shared.clone(),
-                profile,
                 moves,
-            })
+            };
+            self.wants.intern(ask, profile)
         };
-        Class::Asks(wishes.into_iter().map(ask).collect())
+        Class::Wants(wishes.into_iter().map(want).collect())
     }
 }
 

@@ -173,6 +173,7 @@ impl<'a> Solver<'a> {
     fn next_pass(&mut self) {
         self.pass += 1;
         self.closed_bins = self.bins.len();
+        self.open.close_all();
         self.homes.clear();
         self.refusals.clear();
         self.placement = Placement::default();
@@ -209,7 +210,7 @@ impl<'a> Solver<'a> {
     fn profile(&self, index: usize) -> Option<ProfileId> {
         match &self.classes[self.queue[index].1] {
             Class::Refused(_) => None,
-            Class::Asks(asks) => self.asks.get(*asks.first()?).profile,
+            Class::Wants(wants) => self.wants.profile(*wants.first()?),
         }
     }
 
@@ -279,7 +280,7 @@ impl<'a> Solver<'a> {
     fn moves(&self, index: usize) -> bool {
         match &self.classes[self.queue[index].1] {
             Class::Refused(_) => true,
-            Class::Asks(asks) => asks.first().is_some_and(|ask| self.asks.get(*ask).moves),
+            Class::Wants(wants) => wants.first().is_some_and(|want| self.wants.ask(*want).moves),
         }
     }
 
@@ -298,11 +299,11 @@ impl<'a> Solver<'a> {
             }
         };
         let refusals = match &self.classes[class] {
-            Class::Asks(asks) if refusals.is_empty() => {
-                let asks = asks.clone();
-                self.refusal(&asks)
+            Class::Wants(wants) if refusals.is_empty() => {
+                let wants = wants.clone();
+                self.refusal(&wants)
             }
-            Class::Asks(_) | Class::Refused(_) => refusals,
+            Class::Wants(_) | Class::Refused(_) => refusals,
         };
         let text = |refusal: &PoolRefusal| match &refusal.pool {
             Some(pool) => format!("{pool}: {}", refusal.reason),

@@ -7,6 +7,7 @@ use karpenter_model::{LabelKey, LabelValue, Labels, Namespace, Node, Pod, PodKey
 
 use super::domain_of;
 use super::group::{Domain, Group, GroupKey, Kind};
+use super::lookup::Lookup;
 use crate::place::pool::PoolSpace;
 
 /// Domains new machines may be in, with the taints of each pool that reaches them.
@@ -15,6 +16,7 @@ type Universe<'a> = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<&'a [Taint]>>>;
 /// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count.
 pub(crate) fn fill(
     groups: &mut IndexMap<GroupKey, Group>,
+    lookup: &Lookup,
     snapshot: &Snapshot,
     spaces: &[PoolSpace<'_>],
     batch: &[&Pod],
@@ -24,7 +26,13 @@ pub(crate) fn fill(
     let batch: BTreeSet<&PodKey> = batch.iter().map(|pod| &pod.key).collect();
     let bound = bound_pods(snapshot, &batch);
     let mut domains: BTreeMap<&LabelKey, Vec<Option<Domain>>> = BTreeMap::new();
-    for (key, group) in groups {
+    let mut matching: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+    for (index, (namespace, labels)) in bound.keys().enumerate() {
+        let candidates = lookup.candidates(labels).into_iter();
+        let matched = candidates.filter(|group| groups.keys()[*group].selects(namespace, labels));
+        matched.for_each(|group| matching[group].push(index));
+    }
+    for ((key, group), matching) in groups.iter_mut().zip(matching) {
         let reached = universe.get(&key.topology_key).into_iter().flatten();
         for (value, _) in reached.filter(|(_, taints)| reachable(key, taints)) {
             group.know(Domain::Value(value.clone()), 1);
@@ -41,11 +49,9 @@ pub(crate) fn fill(
         if key.kind == Kind::Inverse {
             continue;
         }
-        for ((namespace, labels), nodes) in &bound {
-            if key.selects(namespace, labels) {
-                let counted = nodes.iter().filter(|node| counts.as_ref().is_none_or(|counts| counts[**node]));
-                counted.filter_map(|node| domains[*node].clone()).for_each(|domain| group.add(domain));
-            }
+        for nodes in matching.into_iter().map(|index| &bound[index]) {
+            let counted = nodes.iter().filter(|node| counts.as_ref().is_none_or(|counts| counts[**node]));
+            counted.filter_map(|node| domains[*node].clone()).for_each(|domain| group.add(domain));
         }
     }
 }

@@ -210,10 +210,23 @@ impl Group {
         if few { 0 } else { eligible().min().unwrap_or(0) }
     }
 
+    /// Number of domains with at least one pod.
+    pub(crate) fn occupied(&self) -> usize {
+        self.occupied
+    }
+
+    /// Those domains.
+    pub(crate) fn inhabited(&self) -> impl Iterator<Item = &Domain> {
+        self.counts.iter().filter(|(_, tally)| tally.pods > 0).map(|(domain, _)| domain)
+    }
+
     /// Whether nobody the pod wants to be with is anywhere it may go, so that it may be the first.
-    fn is_first(&self, key: &GroupKey, strict: &Requirements) -> bool {
+    pub(crate) fn is_first(&self, key: &GroupKey, strict: &Requirements) -> bool {
+        if self.occupied == 0 || !strict.contains(key.topology_key.as_str()) {
+            return self.occupied == 0;
+        }
         let allowed = strict.value_of(&key.topology_key);
-        self.occupied == 0 || self.within(&allowed).all(|domain| self.count(domain) == 0)
+        self.within(&allowed).all(|domain| self.count(domain) == 0)
     }
 
     /// Ways to narrow `allowed` so that the rule holds, best first; `None` when it holds anyway.

@@ -1,0 +1,149 @@
+//! What pods ask for, and what has been learnt about it.
+//!
+//! An *ask* is what a pod asks of a machine, whoever it is; a *want* is an ask together with what the pod is to
+//! other pods. Machines and bins only ever get narrower during a pass, so a refusal is final. It is remembered
+//! where its cause is: what labels, taints and room refuse is refused to every want of the ask.
+
+use indexmap::IndexMap;
+use karpenter_model::{HostPort, Resources, Toleration};
+
+use crate::amounts::{Amounts, ResourceId};
+use crate::bits::Bits;
+use crate::place::topology::ProfileId;
+use crate::rules::RuleSetId;
+
+/// What a pod asks of a machine at one relaxation step.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Ask {
+    /// Requirements; `None` when they contradict each other.
+    pub(crate) rules: Option<RuleSetId>,
+    /// Requests.
+    pub(crate) requests: Resources,
+    /// The same, dense.
+    pub(crate) amounts: Amounts,
+    /// Tolerations, those added by relaxation included.
+    pub(crate) tolerations: Vec<Toleration>,
+    /// Host ports.
+    pub(crate) host_ports: Vec<HostPort>,
+    /// Where its volumes can be attached: any one of these; none when they exclude each other.
+    pub(crate) places: Vec<RuleSetId>,
+    /// Volumes other pods mount too: their number, and the resource each takes one of.
+    pub(crate) shared: Vec<(usize, ResourceId)>,
+    /// It has a machine and would have to leave it.
+    pub(crate) moves: bool,
+}
+
+/// What has been learnt about an ask. What-if questions each begin a pass of their own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Refusals {
+    /// The pass `nodes` and `bins` are about.
+    pass: u64,
+    /// Existing machines that refuse in every pass: labels, taints, or no room even before anything moves.
+    pub(crate) unsuitable: Bits,
+    /// Per kind of machine: whether labels and taints are acceptable, once known.
+    pub(crate) kinds: Vec<Option<bool>>,
+    /// Pools that could host the ask alone if they had no limits, in their order, with the shapes that would do;
+    /// once known.
+    pub(crate) hosts: Option<Vec<(usize, Bits)>>,
+    /// Existing machines that have no room in this pass.
+    pub(crate) nodes: Bits,
+    /// Bins that cannot take it in this pass.
+    pub(crate) bins: Bits,
+}
+
+/// What has been learnt about a want in one pass.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    pass: u64,
+    /// Existing machines that other pods keep it out of for good.
+    pub(crate) nodes: Bits,
+    /// Bins that other pods keep it out of for good.
+    pub(crate) bins: Bits,
+    /// Everything that exists and every pool refuses, for good.
+    pub(crate) exhausted: bool,
+    /// Version of what was in the way and may change; worth another try once it has grown.
+    pub(crate) stuck_at: Option<u64>,
+    /// The pool whose reservations were in the way.
+    pub(crate) used_up: Option<usize>,
+}
+
+/// Number of a want.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct WantId(usize);
+
+/// An ask, by number, and what the pod is to other pods, where any pod has rules about others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Want {
+    ask: usize,
+    profile: Option<ProfileId>,
+}
+
+/// A want with everything that is known about it.
+pub(crate) struct Known<'w> {
+    /// What it asks of a machine.
+    pub(crate) ask: &'w Ask,
+    /// What it is to other pods.
+    pub(crate) profile: Option<ProfileId>,
+    /// What has been learnt about the ask.
+    pub(crate) refusals: &'w mut Refusals,
+    /// What has been learnt about the want.
+    pub(crate) memory: &'w mut Memory,
+}
+
+/// All wants of a compiled snapshot.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wants {
+    asks: IndexMap<Ask, Refusals>,
+    wants: IndexMap<Want, Memory>,
+}
+
+impl Wants {
+    /// The number of the want of a pod that asks for `ask` and is `profile` to others.
+    pub(crate) fn intern(&mut self, ask: Ask, profile: Option<ProfileId>) -> WantId {
+        let entry = self.asks.entry(ask);
+        let ask = entry.index();
+        entry.or_default();
+        let entry = self.wants.entry(Want { ask, profile });
+        let id = WantId(entry.index());
+        entry.or_default();
+        id
+    }
+
+    fn want(&self, id: WantId) -> Want {
+        *self.wants.get_index(id.0).expect("invariant: wants are never removed").0
+    }
+
+    /// What `id` asks of a machine.
+    pub(crate) fn ask(&self, id: WantId) -> &Ask {
+        self.asks.get_index(self.want(id).ask).expect("invariant: asks are never removed").0
+    }
+
+    /// What `id` is to other pods.
+    pub(crate) fn profile(&self, id: WantId) -> Option<ProfileId> {
+        self.want(id).profile
+    }
+
+    /// Whether there is nothing more to try for `id`.
+    pub(crate) fn is_exhausted(&self, id: WantId) -> bool {
+        self.wants[id.0].exhausted
+    }
+
+    /// Everything about `id`, in pass number `pass`.
+    pub(crate) fn known(&mut self, id: WantId, pass: u64) -> Known<'_> {
+        let (want, memory) = self.wants.get_index_mut(id.0).expect("invariant: wants are never removed");
+        let (ask, refusals) = self.asks.get_index_mut(want.ask).expect("invariant: asks are never removed");
+        if memory.pass != pass {
+            *memory = Memory { pass, ..Memory::default() };
+        }
+        if refusals.pass != pass {
+            refusals.pass = pass;
+            (refusals.nodes, refusals.bins) = Default::default();
+        }
+        Known { ask, profile: want.profile, refusals, memory }
+    }
+
+    /// What is asked for.
+    pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
+        self.asks.keys()
+    }
+}

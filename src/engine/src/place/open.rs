@@ -1,0 +1,111 @@
+//! Bins that may take more pods, the least loaded first (spec core-scheduling 12: those with the fewest pods).
+
+use std::cmp::Reverse;
+
+use crate::bits::Bits;
+
+/// Open bins by load.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OpenBins {
+    /// Per number of pods: the bins that have so many.
+    by_load: Vec<Bits>,
+}
+
+/// How far a walk over open bins has got.
+#[derive(Debug, Clone)]
+pub(crate) enum Walk {
+    /// Over all of them.
+    All {
+        /// Pods of the bins it is at.
+        load: usize,
+        /// The first bin it has not seen.
+        number: usize,
+    },
+    /// Over these, last first.
+    Only(Vec<usize>),
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self::All { load: 0, number: 0 }
+    }
+}
+
+impl OpenBins {
+    /// Bin `number` has `load` pods now; it had one less before, or is new.
+    pub(crate) fn loaded(&mut self, number: usize, load: usize) {
+        if let Some(before) = load.checked_sub(1).and_then(|before| self.by_load.get_mut(before)) {
+            before.remove(number);
+        }
+        if self.by_load.len() <= load {
+            self.by_load.resize_with(load + 1, Bits::default);
+        }
+        self.by_load[load].insert(number);
+    }
+
+    /// No bin is open any more.
+    pub(crate) fn close_all(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A walk over those of `bins` that are open; `load` tells how many pods each has.
+    pub(crate) fn only(&self, bins: Vec<usize>, load: impl Fn(usize) -> usize) -> Walk {
+        let is_open = |number| self.by_load.get(load(number)).is_some_and(|bins| bins.contains(number));
+        let mut bins: Vec<usize> = bins.into_iter().filter(|number| is_open(*number)).collect();
+        bins.sort_by_key(|number| Reverse((load(*number), *number)));
+        Walk::Only(bins)
+    }
+
+    /// The next bin of `walk` that is in none of `refusing`.
+    pub(crate) fn next(&self, walk: &mut Walk, refusing: &[&Bits]) -> Option<usize> {
+        let (load, number) = match walk {
+            Walk::All { load, number } => (load, number),
+            Walk::Only(bins) => loop {
+                let number = bins.pop()?;
+                if !refusing.iter().any(|bins| bins.contains(number)) {
+                    return Some(number);
+                }
+            },
+        };
+        while let Some(bins) = self.by_load.get(*load) {
+            if let Some(next) = bins.next_without(refusing, *number) {
+                *number = next + 1;
+                return Some(next);
+            }
+            (*load, *number) = (*load + 1, 0);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_come_by_load_and_number_without_those_that_refuse() {
+        let mut open = OpenBins::default();
+        for (number, pods) in [(3, 2), (70, 1), (5, 1), (90, 3), (64, 1)] {
+            (1..=pods).for_each(|load| open.loaded(number, load));
+        }
+        let walked = |refusing: &[usize]| {
+            let (mut refused, none, mut walk) = (Bits::default(), Bits::default(), Walk::default());
+            refusing.iter().for_each(|number| refused.insert(*number));
+            std::iter::from_fn(|| open.next(&mut walk, &[&refused, &none])).collect::<Vec<_>>()
+        };
+        assert_eq!(walked(&[]), [5, 64, 70, 3, 90]);
+        assert_eq!(walked(&[64, 3]), [5, 70, 90]);
+        assert_eq!(walked(&[5, 64, 70, 3, 90]), [0; 0]);
+        let load =
+            |number| [(3, 2), (90, 3)].iter().find(|(bin, _)| *bin == number).map_or(1, |(_, load)| *load);
+        let mut only = open.only(vec![90, 3, 7, 5], load);
+        let mut listed = || open.next(&mut only, &[]);
+        assert_eq!(
+            [listed(), listed(), listed(), listed()],
+            [Some(5), Some(3), Some(90), None],
+            "7 is not open"
+        );
+        open.close_all();
+        assert_eq!(open.next(&mut Walk::default(), &[]), None);
+    }
+}

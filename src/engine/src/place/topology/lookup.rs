@@ -1,0 +1,45 @@
+//! Which groups may select a pod, by its labels: a pod meets few of the rules of a large cluster.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::selector::SelectorOperator;
+use karpenter_model::{LabelKey, LabelValue, Labels};
+
+use super::group::GroupKey;
+
+/// Groups by a label they insist on.
+#[derive(Debug, Default)]
+pub(crate) struct Lookup {
+    by_label: BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<usize>>>,
+    /// Groups that insist on no particular value.
+    others: Vec<usize>,
+}
+
+impl Lookup {
+    /// Groups by number, which is their place in `keys`.
+    pub(crate) fn new<'k>(keys: impl Iterator<Item = &'k GroupKey>) -> Self {
+        let mut lookup = Self::default();
+        for (group, key) in keys.enumerate() {
+            // Without a selector it selects nothing.
+            let Some(selector) = &key.selector else { continue };
+            match selector.expressions.iter().find(|one| one.operator == SelectorOperator::In) {
+                Some(insisted) => {
+                    let by_value = lookup.by_label.entry(insisted.key.clone()).or_default();
+                    for value in &insisted.values {
+                        by_value.entry(value.clone()).or_default().push(group);
+                    }
+                }
+                None => lookup.others.push(group),
+            }
+        }
+        lookup
+    }
+
+    /// The groups that may select a pod with `labels`, ascending. No other group does.
+    pub(crate) fn candidates(&self, labels: &Labels) -> Vec<usize> {
+        let insisted = labels.iter().filter_map(|(key, value)| self.by_label.get(key)?.get(value));
+        let mut candidates: Vec<usize> = insisted.flatten().chain(&self.others).copied().collect();
+        candidates.sort_unstable();
+        candidates
+    }
+}
