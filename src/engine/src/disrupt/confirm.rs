@@ -1,9 +1,11 @@
 //! The second look (spec core-disruption 3.14): whether a command may still start, judged by what is true now.
 
+mod consolidation;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use karpenter_model::{Command, Launch, Method, Node, NodeId, Pool, Price, Snapshot};
+use karpenter_model::{Command, Launch, Method, Node, NodeId, Nomination, Pool, Price, Snapshot};
 
 use crate::disrupt::balanced::Totals;
 use crate::disrupt::budget::Budgets;
@@ -177,7 +179,13 @@ impl<'a> Look<'a> {
         let simulated = self.simulate(Destinations::All)?;
         let launches: Vec<&Launch> = simulated.launches.iter().map(|quoted| &quoted.launch).collect();
         self.replacements_are_among(&launches)?;
-        Ok(Command { nominations: simulated.nominations, ..self.command.clone() })
+        Ok(Command { nominations: self.moved(simulated.nominations), ..self.command.clone() })
+    }
+
+    /// Nominations of the command's own pods: others that wait are the provisioner's business.
+    fn moved(&self, nominations: Vec<Nomination>) -> Vec<Nomination> {
+        let own: BTreeSet<_> = self.still.iter().flat_map(Candidate::moving).map(|pod| &pod.key).collect();
+        nominations.into_iter().filter(|nomination| own.contains(&nomination.pod)).collect()
     }
 
     fn all_drifted(&self, of_kind: impl Fn(&Pool) -> bool) -> Result<(), Rejection> {
@@ -220,27 +228,5 @@ impl<'a> Look<'a> {
             }
         }
         Ok(())
-    }
-
-    fn at_consolidation(mut self) -> Result<Command, Rejection> {
-        self.all_qualify()?;
-        self.all_within_budget()?;
-        let simulated = self.simulate(Destinations::Quiet)?;
-        let launches: Vec<&Launch> = simulated.launches.iter().map(|quoted| &quoted.launch).collect();
-        self.replacements_are_among(&launches)?;
-        let cost: Price = self.still.iter().map(|candidate| candidate.price).sum();
-        let cheapest = launches.iter().filter_map(|launch| launch.cheapest.as_ref());
-        let replacement: Price = cheapest.map(|offering| offering.price).sum();
-        if !launches.is_empty() && replacement >= cost {
-            let detail = format!("replacements would cost {replacement}, the nodes cost {cost}");
-            return Err(self.rejected(RejectionKind::Price, detail));
-        }
-        let candidates: Vec<&Candidate<'_>> = self.still.iter().collect();
-        let judgement = self.totals.judge(&candidates, replacement);
-        if let Some(weighed) = judgement.rejection() {
-            return Err(self.rejected(RejectionKind::Score, weighed.text()));
-        }
-        let savings = cost.saturating_sub(replacement);
-        Ok(Command { nominations: simulated.nominations, savings, ..self.command.clone() })
     }
 }

@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Command, Launch, Method, Node, NodeId, PodKey, Reason, Snapshot};
 
+pub(crate) use eligible::check;
 pub(crate) use judge::Proposal;
 pub(crate) use refusal::Refusal;
 pub(crate) use sweep::Sweep;

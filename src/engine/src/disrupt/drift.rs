@@ -2,6 +2,8 @@
 //! The oldest drift first, machines nobody would have to leave before the others, one command each, as many as
 //! budgets allow; pods that could not go anywhere stop their machine and no other.
 
+use std::collections::BTreeSet;
+
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Command, ConditionType, Method, Price, Reason};
 
@@ -109,6 +111,9 @@ fn one<'a>(pass: &mut Pass<'a>, what_if: &mut WhatIf<'a>, candidate: &Candidate<
 /// The command that replaces `candidate` as simulated, at once: drift takes no second look.
 fn command(candidate: &Candidate<'_>, simulated: Simulated, pass: &Pass<'_>) -> Command {
     let replacements: Vec<_> = simulated.launches.into_iter().map(|quoted| quoted.launch).collect();
+    let own: BTreeSet<_> = candidate.moving().map(|pod| &pod.key).collect();
+    let mut nominations = simulated.nominations;
+    nominations.retain(|nomination| own.contains(&nomination.pod));
     let cheapest = replacements.iter().filter_map(|launch| launch.cheapest.as_ref());
     let cost: Price = cheapest.map(|offering| offering.price).sum();
     Command {
@@ -117,7 +122,7 @@ fn command(candidate: &Candidate<'_>, simulated: Simulated, pass: &Pass<'_>) -> 
         savings: candidate.price.saturating_sub(cost),
         candidates: vec![candidate.disrupted()],
         replacements,
-        nominations: simulated.nominations,
+        nominations,
         not_before: pass.snapshot.now,
     }
 }

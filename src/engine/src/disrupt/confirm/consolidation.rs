@@ -1,0 +1,80 @@
+//! The second look at consolidation: the machines still qualify, their pods still fit, what would be bought is still
+//! cheaper and still worth it. The reference looks at neither prices nor scores again.
+
+use std::collections::BTreeSet;
+
+use karpenter_model::Command;
+use karpenter_model::report::ReasonCode;
+
+use super::{Look, Rejection, RejectionKind};
+use crate::disrupt::candidate::Candidate;
+use crate::disrupt::consolidation::{self, Proposal, Refusal};
+use crate::place::what_if::{Destinations, Simulated};
+
+impl Look<'_> {
+    /// The command with fresh nominations and savings.
+    pub(super) fn at_consolidation(mut self) -> Result<Command, Rejection> {
+        self.all_qualify()?;
+        for candidate in &self.still {
+            if let Err(refusal) = consolidation::check(candidate, self.snapshot) {
+                let nodes = vec![candidate.node.id.clone()];
+                let detail = refusal.reason.to_string();
+                return Err(Rejection { kind: RejectionKind::Churn, nodes, detail });
+            }
+        }
+        self.all_within_budget()?;
+        let mut simulated = self.simulate(Destinations::Quiet)?;
+        self.only_what_it_would_buy(&mut simulated)?;
+        let proposal = consolidation::judge(self.command.method, &self.still, simulated, self.snapshot)
+            .map_err(|refusal| self.refused(&refusal))?;
+        self.everything_is_still_cheap(&proposal)?;
+        let candidates: Vec<&Candidate<'_>> = self.still.iter().collect();
+        if let Some(weighed) = self.totals.judge(&candidates, proposal.replacement_price).rejection() {
+            return Err(self.rejected(RejectionKind::Score, weighed.text()));
+        }
+        let savings = proposal.savings();
+        let candidates = self.still.iter().map(Candidate::disrupted).collect();
+        Ok(Command {
+            candidates,
+            nominations: self.moved(proposal.nominations),
+            savings,
+            ..self.command.clone()
+        })
+    }
+
+    /// Reduces what would do now to what the command would buy; all of it must be there.
+    fn only_what_it_would_buy(&self, simulated: &mut Simulated) -> Result<(), Rejection> {
+        let launches: Vec<_> = simulated.launches.iter().map(|quoted| &quoted.launch).collect();
+        self.replacements_are_among(&launches)?;
+        for (quoted, launch) in simulated.launches.iter_mut().zip(&self.command.replacements) {
+            let wanted: BTreeSet<_> = launch.instance_types.iter().collect();
+            let keep: Vec<bool> =
+                quoted.launch.instance_types.iter().map(|name| wanted.contains(name)).collect();
+            let mut kept = keep.iter();
+            quoted.launch.instance_types.retain(|_| kept.next().copied().unwrap_or(false));
+            let mut kept = keep.iter();
+            quoted.quotes.retain(|_| kept.next().copied().unwrap_or(false));
+        }
+        Ok(())
+    }
+
+    /// No instance type of the command has become too dear.
+    fn everything_is_still_cheap(&self, proposal: &Proposal<'_>) -> Result<(), Rejection> {
+        for (fresh, launch) in proposal.replacements.iter().zip(&self.command.replacements) {
+            let cheap: BTreeSet<_> = fresh.instance_types.iter().collect();
+            if let Some(dear) = launch.instance_types.iter().find(|name| !cheap.contains(name)) {
+                let detail = format!("instance type {dear} is not cheap enough any more");
+                return Err(self.rejected(RejectionKind::Price, detail));
+            }
+        }
+        Ok(())
+    }
+
+    fn refused(&self, refusal: &Refusal) -> Rejection {
+        let kind = match refusal.reason.code {
+            ReasonCode::CannotReschedule | ReasonCode::TooManyReplacements => RejectionKind::Scheduling,
+            _ => RejectionKind::Price,
+        };
+        self.rejected(kind, &refusal.reason)
+    }
+}
