@@ -21,6 +21,9 @@ pub trait Events: Send + Sync + Debug {
     /// `ListRules` whose name begins with `prefix`.
     async fn list_rules(&self, prefix: &str) -> Result<Vec<Rule>>;
 
+    /// `ListRuleNamesByTarget`: names of the rules that send to `target`.
+    async fn list_rules_sending_to(&self, target: &Arn) -> Result<Vec<String>>;
+
     /// `DeleteRule`. Rules with targets cannot be deleted ([`crate::Kind::Invalid`]); a missing one is fine.
     async fn delete_rule(&self, name: &str) -> Result<()>;
 

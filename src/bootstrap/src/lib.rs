@@ -15,11 +15,13 @@
 //! * a half-answered read stops the run before the first write.
 
 pub mod apply;
+pub mod check;
 pub mod desired;
 pub mod destroy;
 pub mod error;
 pub mod names;
 pub mod observe;
+pub mod permissions;
 pub mod plan;
 pub mod policy;
 pub mod render;

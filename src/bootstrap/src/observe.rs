@@ -17,6 +17,9 @@ use crate::settings::Settings;
 /// The name AWS gives the spot service-linked role.
 pub const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
 
+/// The add-on that EKS Pod Identity needs.
+pub const POD_IDENTITY_AGENT: &str = "eks-pod-identity-agent";
+
 /// What the account has.
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -40,6 +43,8 @@ pub struct Observed {
     pub oidc_provider: Option<iam::OidcProvider>,
     /// Access entries of node roles, by the role's ARN.
     pub access_entries: BTreeMap<String, eks::AccessEntry>,
+    /// The add-on that hands out the credentials of EKS Pod Identity, if settings ask for that and it exists.
+    pub pod_identity_agent: Option<eks::Addon>,
     /// The association of the controller's service account.
     pub pod_identity: Option<eks::PodIdentityAssociation>,
     /// The subnets nodes may be launched into.
@@ -126,12 +131,29 @@ pub async fn observe(clients: &Clients, settings: &Settings, desired: &Desired) 
         existing_node_role: reader.existing_node_role().await?,
         oidc_provider: reader.oidc_provider().await?,
         access_entries: reader.access_entries().await?,
+        pod_identity_agent: reader.pod_identity_agent().await?,
         pod_identity: reader.pod_identity().await?,
         subnets: reader.subnets(&cluster).await?,
         security_groups: reader.security_groups(&cluster).await?,
         roles,
         cluster,
     })
+}
+
+/// Reads every rule that sends to the interruption queue, whoever made it and whatever it is called.
+pub async fn observe_senders(
+    clients: &Clients,
+    settings: &Settings,
+    desired: &Desired,
+) -> Result<Vec<events::Rule>, Error> {
+    let queue = Arn::from(desired.queue.arn.as_str());
+    let reading = || Error::observing(format!("rules that send to queue `{}`", settings.queue()));
+    let names = clients.events.list_rules_sending_to(&queue).await.map_err(reading())?;
+    let mut rules = Vec::new();
+    for name in names {
+        rules.push(clients.events.describe_rule(&name).await.map_err(reading())?);
+    }
+    Ok(rules)
 }
 
 /// The three things every read needs.
@@ -226,14 +248,20 @@ impl Reader<'_> {
         let mut found = BTreeMap::new();
         for wanted in &self.desired.rules {
             let reading = || Error::observing(format!("rule `{}`", wanted.name));
-            let Some(rule) = optional(events.describe_rule(&wanted.name).await).map_err(reading())? else {
-                continue;
-            };
-            let targets = events.list_targets(&wanted.name).await.map_err(reading())?;
-            let tags = events.list_tags(&rule.arn).await.map_err(reading())?;
-            found.insert(wanted.name.clone(), Rule { rule, targets, tags });
+            let rule = optional(events.describe_rule(&wanted.name).await).map_err(reading())?;
+            if let Some(rule) = rule {
+                found.insert(wanted.name.clone(), self.with_targets(rule).await?);
+            }
         }
         Ok(found)
+    }
+
+    async fn with_targets(&self, rule: events::Rule) -> Result<Rule, Error> {
+        let events = &self.clients.events;
+        let reading = || Error::observing(format!("rule `{}`", rule.name));
+        let targets = events.list_targets(&rule.name).await.map_err(reading())?;
+        let tags = events.list_tags(&rule.arn).await.map_err(reading())?;
+        Ok(Rule { rule, targets, tags })
     }
 
     async fn spot_role(&self) -> Result<bool, Error> {
@@ -257,6 +285,14 @@ impl Reader<'_> {
         let Some(arn) = self.settings.oidc_provider_arn() else { return Ok(None) };
         let provider = self.clients.iam.get_open_id_connect_provider(&Arn::from(arn.as_str())).await;
         optional(provider).map_err(Error::observing(format!("identity provider `{arn}`")))
+    }
+
+    async fn pod_identity_agent(&self) -> Result<Option<eks::Addon>, Error> {
+        if self.desired.pod_identity.is_none() {
+            return Ok(None);
+        }
+        let addon = self.clients.eks.describe_addon(&self.settings.cluster, POD_IDENTITY_AGENT).await;
+        optional(addon).map_err(Error::observing(format!("add-on `{POD_IDENTITY_AGENT}`")))
     }
 
     async fn pod_identity(&self) -> Result<Option<eks::PodIdentityAssociation>, Error> {

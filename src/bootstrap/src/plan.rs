@@ -7,7 +7,7 @@ use karpenter_aws_client::Tags;
 use crate::desired::{
     AccessEntry, DISCOVERY_TAG, Desired, ManagedPolicy, OWNER_TAG, Queue, RULE_TARGET_ID, Role, Rule,
 };
-use crate::observe::{self, Observed, is_ours};
+use crate::observe::{self, Observed, POD_IDENTITY_AGENT, is_ours};
 use crate::policy::node;
 use crate::policy::trust::STS_AUDIENCE;
 use crate::settings::{Identity, Settings};
@@ -281,6 +281,12 @@ impl Planner<'_> {
 
     fn pod_identity(&mut self) {
         let Some(wanted) = &self.desired.pod_identity else { return };
+        if self.observed.pod_identity_agent.is_none() {
+            self.plan.notes.push(format!(
+                "cluster `{}` has no add-on {POD_IDENTITY_AGENT}: without it the controller gets no credentials",
+                self.settings.cluster
+            ));
+        }
         match &self.observed.pod_identity {
             None => self.step(Step::CreatePodIdentity(wanted.clone())),
             Some(existing) if existing.role.as_str() != wanted.role => {

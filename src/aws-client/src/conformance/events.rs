@@ -38,6 +38,7 @@ pub(super) async fn rules_live_and_die(subject: &Subject) -> Outcome {
     let target = Target { id: "KarpenterInterruptionQueueTarget".to_owned(), arn: queue_arn };
     events.put_targets(&name, std::slice::from_ref(&target)).await?;
     same(&events.list_targets(&name).await?, &vec![target.clone()], "targets")?;
+    same(&events.list_rules_sending_to(&target.arn).await?, &vec![name.clone()], "rules by target")?;
     let found = events.describe_rule(&name).await?;
     same(&found.arn, &arn, "ARN of the rule")?;
     ensure(found.enabled, || "a new rule is disabled".to_owned())?;

@@ -159,6 +159,14 @@ impl Events for Account {
         .await
     }
 
+    async fn list_rules_sending_to(&self, target: &Arn) -> Result<Vec<String>> {
+        self.call("ListRuleNamesByTarget", target.as_str(), |state, _| {
+            let sends = |entry: &&RuleEntry| entry.targets.values().any(|found| found.arn == *target);
+            Ok(state.bus.rules.values().filter(sends).map(|entry| entry.rule.name.clone()).collect())
+        })
+        .await
+    }
+
     async fn delete_rule(&self, name: &str) -> Result<()> {
         self.call("DeleteRule", name, |state, _| state.bus.delete(name)).await
     }

@@ -76,6 +76,21 @@ impl Events for Client {
         }
     }
 
+    async fn list_rules_sending_to(&self, target: &Arn) -> Result<Vec<String>> {
+        let call = Call::new("ListRuleNamesByTarget", target.as_str());
+        let mut names = Vec::new();
+        let mut token = None;
+        loop {
+            let request = self.0.list_rule_names_by_target().target_arn(target.as_str());
+            let page = request.set_next_token(token).send().await.map_err(|failure| call.failed(failure))?;
+            names.extend(page.rule_names.unwrap_or_default());
+            match page.next_token {
+                Some(next) => token = Some(next),
+                None => return Ok(names),
+            }
+        }
+    }
+
     async fn delete_rule(&self, name: &str) -> Result<()> {
         let call = Call::new("DeleteRule", name);
         self.0.delete_rule().name(name).send().await.map_err(|failure| call.failed(failure))?;

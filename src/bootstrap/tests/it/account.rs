@@ -1,11 +1,15 @@
 //! An account with a fresh cluster, and what the tests do to it.
 
+use std::collections::BTreeMap;
+
 use karpenter_aws_client::Clients;
 use karpenter_aws_client::ec2::{SecurityGroupQuery, SubnetQuery};
+use karpenter_aws_client::iam::RoleSpec;
 use karpenter_aws_client::memory::{Account, Options};
 use karpenter_bootstrap::apply::apply;
+use karpenter_bootstrap::check::{Report, check};
 use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
-use karpenter_bootstrap::observe::observe;
+use karpenter_bootstrap::observe::{observe, observe_senders};
 use karpenter_bootstrap::plan::{self, Plan};
 use karpenter_bootstrap::{Error, Settings, destroy};
 
@@ -19,7 +23,12 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// A cluster nobody has prepared for Karpenter: no discovery tags, no spot role.
     pub(crate) async fn fresh() -> Self {
-        let account = Account::new(Options { spot_service_linked_role: false, ..Options::default() });
+        Self::with(Options::default()).await
+    }
+
+    /// The same with another account.
+    pub(crate) async fn with(options: Options) -> Self {
+        let account = Account::new(Options { spot_service_linked_role: false, ..options });
         let clients = account.clients();
         let options = account.options().clone();
         let settings = Settings::new(&options.cluster, &options.region, &options.account, clients.partition);
@@ -54,6 +63,20 @@ impl Fixture {
         apply(&self.clients, &self.settings.cluster, &plan, &mut |_| {}).await
     }
 
+    /// Carries out only the first `count` steps of the plan.
+    pub(crate) async fn apply_some(&self, count: usize) {
+        let mut plan = self.plan().await;
+        plan.steps.truncate(count);
+        apply(&self.clients, &self.settings.cluster, &plan, &mut |_| {}).await.unwrap();
+    }
+
+    pub(crate) async fn check(&self) -> Report {
+        let desired = desired(&self.settings);
+        let observed = observe(&self.clients, &self.settings, &desired).await.unwrap();
+        let senders = observe_senders(&self.clients, &self.settings, &desired).await.unwrap();
+        check(&self.settings, &desired, &observed, &senders)
+    }
+
     pub(crate) async fn destroy(&self) -> Result<Plan, Error> {
         let desired = desired(&self.settings);
         let observed = observe(&self.clients, &self.settings, &desired).await?;
@@ -66,4 +89,16 @@ impl Fixture {
 /// A plan's steps as `+ role x` lines, for readable assertions.
 pub(crate) fn lines(plan: &Plan) -> Vec<String> {
     plan.steps.iter().map(karpenter_bootstrap::show::sentence).collect()
+}
+
+/// A role that is not ours.
+pub(crate) fn foreign_role(name: &str) -> RoleSpec {
+    RoleSpec {
+        name: name.to_owned(),
+        path: "/".to_owned(),
+        description: String::new(),
+        trust: r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#.to_owned(),
+        permissions_boundary: None,
+        tags: BTreeMap::new(),
+    }
 }

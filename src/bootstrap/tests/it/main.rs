@@ -2,6 +2,10 @@
 
 mod account;
 mod destroy;
+mod half_created;
 mod interrupted;
+mod permissions;
+mod ready;
 mod refused;
 mod repeated;
+mod variants;

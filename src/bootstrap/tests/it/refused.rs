@@ -2,21 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::iam::RoleSpec;
+use karpenter_aws_client::eks::AccessEntrySpec;
+use karpenter_aws_client::iam::OidcProvider;
 use karpenter_bootstrap::Error;
+use karpenter_bootstrap::settings::Identity;
 
-use crate::account::Fixture;
-
-fn foreign_role(name: &str) -> RoleSpec {
-    RoleSpec {
-        name: name.to_owned(),
-        path: "/".to_owned(),
-        description: String::new(),
-        trust: r#"{"Version":"2012-10-17","Statement":[]}"#.to_owned(),
-        permissions_boundary: None,
-        tags: BTreeMap::new(),
-    }
-}
+use crate::account::{Fixture, foreign_role};
 
 #[tokio::test(start_paused = true)]
 async fn a_foreign_queue_of_our_name_stops_the_run_before_the_first_write() {
@@ -67,4 +58,39 @@ async fn a_missing_cluster_is_an_error_that_names_it() {
     fixture.settings.cluster = "nowhere".to_owned();
     let error = fixture.apply().await.unwrap_err();
     assert!(error.to_string().contains("cluster `nowhere`"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identity_provider_that_is_not_there_is_a_conflict_with_the_command_that_makes_it() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.settings.identity = Identity::Irsa { issuer: "oidc.example/id/A".to_owned() };
+    let conflicts = fixture.plan().await.conflicts;
+    assert_eq!(conflicts.len(), 1);
+    assert!(conflicts[0].contains("create-open-id-connect-provider --url https://oidc.example/id/A"));
+    let provider = OidcProvider { url: "oidc.example/id/A".to_owned(), client_ids: vec!["other".to_owned()] };
+    fixture.account.put_oidc_provider(fixture.settings.oidc_provider_arn().unwrap().into(), provider);
+    let conflicts = fixture.plan().await.conflicts;
+    assert!(conflicts[0].contains("does not take the audience sts.amazonaws.com"), "{conflicts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_role_named_by_arn_has_to_be_there_under_that_arn() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.settings.existing_node_role = Some("arn:aws:iam::123456789012:role/team/nodes".to_owned());
+    assert!(fixture.plan().await.conflicts[0].contains("does not exist"));
+    fixture.clients.iam.create_role(&foreign_role("nodes")).await.unwrap();
+    let conflicts = fixture.plan().await.conflicts;
+    assert!(conflicts[0].contains("is arn:aws:iam::123456789012:role/nodes, not"), "{conflicts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_access_entry_of_the_right_type_will_do_and_of_the_wrong_one_will_not() {
+    for (kind, conflicts) in [("EC2_LINUX", 0), ("STANDARD", 1)] {
+        let mut fixture = Fixture::fresh().await;
+        let role = fixture.clients.iam.create_role(&foreign_role("nodes")).await.unwrap();
+        fixture.settings.existing_node_role = Some(role.arn.to_string());
+        let spec = AccessEntrySpec { principal: role.arn, kind: kind.to_owned(), tags: BTreeMap::new() };
+        fixture.clients.eks.create_access_entry("demo", &spec).await.unwrap();
+        assert_eq!(fixture.plan().await.conflicts.len(), conflicts, "{kind}");
+    }
 }

@@ -1,0 +1,218 @@
+//! What the caller of `karpenter bootstrap` needs: the least that `plan`, `check`, `apply` and `destroy` get by with.
+//!
+//! Meant for whoever has to grant it. A test compares the actions with the calls that an account recorded.
+
+use serde_json::Value;
+
+use crate::desired::{Desired, desired};
+use crate::observe::SPOT_ROLE;
+use crate::policy::{Document, Statement};
+use crate::settings::Settings;
+
+/// What the caller wants to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// `plan` and `check`: read.
+    Look,
+    /// `apply`: read, create and change.
+    Apply,
+    /// `destroy`: read and delete.
+    Destroy,
+}
+
+/// The policy document that allows `action`, as JSON.
+pub fn required(settings: &Settings, action: Action) -> Value {
+    let scope = Scope::new(settings, &desired(settings));
+    let mut statements = scope.look(settings);
+    match action {
+        Action::Look => {}
+        Action::Apply => statements.extend(scope.apply(settings)),
+        Action::Destroy => statements.extend(scope.destroy(settings)),
+    }
+    statements.retain(|statement| !statement.resources.is_empty());
+    Document::of(statements).to_value()
+}
+
+/// ARNs of what bootstrap may touch.
+struct Scope {
+    roles: Vec<String>,
+    policies: Vec<String>,
+    profile: String,
+    queue: String,
+    rules: Vec<String>,
+    cluster: String,
+    entries: String,
+    associations: String,
+}
+
+impl Scope {
+    fn new(settings: &Settings, desired: &Desired) -> Self {
+        let eks = |kind: &str, rest: &str| {
+            format!(
+                "arn:{}:eks:{}:{}:{kind}/{}{rest}",
+                settings.partition, settings.region, settings.account, settings.cluster
+            )
+        };
+        let role = |name: &String| settings.iam_arn(&format!("role{}{name}", settings.iam_path));
+        Self {
+            roles: desired.roles.iter().map(|wanted| role(&wanted.name)).collect(),
+            policies: desired.policies.iter().map(|policy| policy.arn.clone()).collect(),
+            profile: settings
+                .iam_arn(&format!("instance-profile{}{}", settings.iam_path, desired.instance_profile.name)),
+            queue: desired.queue.arn.clone(),
+            rules: desired.rules.iter().map(|rule| settings.rule_arn(&rule.name)).collect(),
+            cluster: settings.cluster_arn(),
+            entries: eks("access-entry", "/*"),
+            associations: eks("podidentityassociation", "/*"),
+        }
+    }
+
+    fn look(&self, settings: &Settings) -> Vec<Statement> {
+        let mut roles = self.roles.clone();
+        roles.push(spot_role(settings));
+        roles.extend(settings.existing_node_role.clone());
+        let provider: Vec<String> = settings.oidc_provider_arn().into_iter().collect();
+        let addons = self.cluster.replacen(":cluster/", ":addon/", 1) + "/*";
+        vec![
+            Statement::allow("LookAtRoles", &["iam:GetRole", "iam:ListAttachedRolePolicies"], roles),
+            Statement::allow(
+                "LookAtPolicies",
+                &["iam:GetPolicy", "iam:GetPolicyVersion", "iam:ListPolicyVersions"],
+                self.policies.clone(),
+            ),
+            Statement::allow("LookAtProfile", &["iam:GetInstanceProfile"], vec![self.profile.clone()]),
+            Statement::allow("LookAtIdentityProvider", &["iam:GetOpenIDConnectProvider"], provider),
+            Statement::allow(
+                "LookAtQueue",
+                &["sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:ListQueueTags"],
+                vec![self.queue.clone()],
+            ),
+            Statement::allow(
+                "LookAtRules",
+                &["events:DescribeRule", "events:ListTagsForResource", "events:ListTargetsByRule"],
+                self.rules.clone(),
+            ),
+            Statement::allow("LookForRules", &["events:ListRuleNamesByTarget"], vec!["*".to_owned()]),
+            Statement::allow(
+                "LookAtCluster",
+                &["eks:DescribeAddon", "eks:DescribeCluster", "eks:ListPodIdentityAssociations"],
+                vec![self.cluster.clone(), addons],
+            ),
+            Statement::allow(
+                "LookAtMembers",
+                &["eks:DescribeAccessEntry", "eks:DescribePodIdentityAssociation"],
+                vec![self.cluster.clone(), self.entries.clone(), self.associations.clone()],
+            ),
+            Statement::allow(
+                "LookAtNetwork",
+                &["ec2:DescribeSecurityGroups", "ec2:DescribeSubnets"],
+                vec!["*".to_owned()],
+            ),
+        ]
+    }
+
+    fn apply(&self, settings: &Settings) -> Vec<Statement> {
+        // EKS hands the controller's role to its service account, EC2 gets the node role through the profile.
+        let mut passed = self.roles.clone();
+        passed.extend(settings.existing_node_role.clone());
+        vec![
+            Statement::allow(
+                "MakeRoles",
+                &[
+                    "iam:AttachRolePolicy",
+                    "iam:CreateRole",
+                    "iam:DeleteRolePermissionsBoundary",
+                    "iam:DetachRolePolicy",
+                    "iam:PutRolePermissionsBoundary",
+                    "iam:TagRole",
+                    "iam:UpdateAssumeRolePolicy",
+                ],
+                self.roles.clone(),
+            ),
+            Statement::allow(
+                "MakePolicies",
+                &[
+                    "iam:CreatePolicy",
+                    "iam:CreatePolicyVersion",
+                    "iam:DeletePolicy",
+                    "iam:DeletePolicyVersion",
+                    "iam:TagPolicy",
+                ],
+                self.policies.clone(),
+            ),
+            Statement::allow(
+                "MakeProfile",
+                &[
+                    "iam:AddRoleToInstanceProfile",
+                    "iam:CreateInstanceProfile",
+                    "iam:RemoveRoleFromInstanceProfile",
+                    "iam:TagInstanceProfile",
+                ],
+                vec![self.profile.clone()],
+            ),
+            Statement::allow("PassRoles", &["iam:PassRole"], passed),
+            Statement::allow("MakeSpotRole", &["iam:CreateServiceLinkedRole"], vec![spot_role(settings)])
+                .when("StringEquals", "iam:AWSServiceName", ["spot.amazonaws.com"]),
+            Statement::allow(
+                "MakeQueue",
+                &["sqs:CreateQueue", "sqs:SetQueueAttributes", "sqs:TagQueue"],
+                vec![self.queue.clone()],
+            ),
+            Statement::allow(
+                "MakeRules",
+                &["events:PutRule", "events:PutTargets", "events:TagResource"],
+                self.rules.clone(),
+            ),
+            Statement::allow(
+                "MakeMembers",
+                &[
+                    "eks:CreateAccessEntry",
+                    "eks:CreatePodIdentityAssociation",
+                    "eks:DeleteAccessEntry",
+                    "eks:TagResource",
+                    "eks:UpdatePodIdentityAssociation",
+                ],
+                vec![self.cluster.clone(), self.entries.clone(), self.associations.clone()],
+            ),
+            Statement::allow("MakeDiscoveryTags", &["ec2:CreateTags"], network(settings)),
+        ]
+    }
+
+    fn destroy(&self, settings: &Settings) -> Vec<Statement> {
+        vec![
+            Statement::allow("DeleteRoles", &["iam:DeleteRole", "iam:DetachRolePolicy"], self.roles.clone()),
+            Statement::allow(
+                "DeletePolicies",
+                &["iam:DeletePolicy", "iam:DeletePolicyVersion"],
+                self.policies.clone(),
+            ),
+            Statement::allow(
+                "DeleteProfile",
+                &["iam:DeleteInstanceProfile", "iam:RemoveRoleFromInstanceProfile"],
+                vec![self.profile.clone()],
+            ),
+            Statement::allow("DeleteQueue", &["sqs:DeleteQueue"], vec![self.queue.clone()]),
+            Statement::allow(
+                "DeleteRules",
+                &["events:DeleteRule", "events:RemoveTargets"],
+                self.rules.clone(),
+            ),
+            Statement::allow(
+                "DeleteMembers",
+                &["eks:DeleteAccessEntry", "eks:DeletePodIdentityAssociation"],
+                vec![self.cluster.clone(), self.entries.clone(), self.associations.clone()],
+            ),
+            Statement::allow("DeleteDiscoveryTags", &["ec2:DeleteTags"], network(settings)),
+        ]
+    }
+}
+
+fn spot_role(settings: &Settings) -> String {
+    settings.iam_arn(&format!("role/aws-service-role/spot.amazonaws.com/{SPOT_ROLE}"))
+}
+
+/// Subnets may belong to another account that shares its VPC.
+fn network(settings: &Settings) -> Vec<String> {
+    let arn = |kind: &str| format!("arn:{}:ec2:{}:*:{kind}/*", settings.partition, settings.region);
+    vec![arn("security-group"), arn("subnet")]
+}

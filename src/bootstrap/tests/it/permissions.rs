@@ -1,0 +1,143 @@
+//! What `permissions` asks for is what the runs really do.
+
+use std::collections::BTreeSet;
+
+use karpenter_aws_client::id::Arn;
+use karpenter_bootstrap::permissions::{Action, required};
+use karpenter_bootstrap::settings::Identity;
+
+use crate::account::Fixture;
+
+/// Actions that AWS checks without a call of their own: tags given on creation, roles handed over, and the second
+/// of two calls that the client counts as one.
+const IMPLIED: &[&str] = &[
+    "eks:DescribePodIdentityAssociation",
+    "eks:TagResource",
+    "events:TagResource",
+    "iam:PassRole",
+    "iam:TagInstanceProfile",
+    "iam:TagPolicy",
+    "iam:TagRole",
+    "sqs:TagQueue",
+];
+
+fn granted(fixture: &Fixture, action: Action) -> BTreeSet<String> {
+    let document = required(&fixture.settings, action);
+    let statements = document["Statement"].as_array().unwrap().iter();
+    let actions = statements.flat_map(|statement| match &statement["Action"] {
+        serde_json::Value::String(one) => vec![one.clone()],
+        many => many.as_array().unwrap().iter().map(|action| action.as_str().unwrap().to_owned()).collect(),
+    });
+    actions.collect()
+}
+
+/// The IAM action of an operation.
+fn action(operation: &str) -> String {
+    let service = match operation {
+        _ if operation.contains("Queue") => "sqs",
+        _ if operation.contains("Rule") || operation.contains("Target") => "events",
+        "ListTagsForResource" => "events",
+        "CreateTags" | "DeleteTags" | "DescribeSubnets" | "DescribeSecurityGroups" => "ec2",
+        _ if operation.contains("Cluster") || operation.contains("AccessEntry") => "eks",
+        _ if operation.contains("PodIdentity") || operation.contains("Addon") => "eks",
+        _ => "iam",
+    };
+    format!("{service}:{operation}")
+}
+
+fn recorded(fixture: &Fixture) -> BTreeSet<String> {
+    fixture.account.calls().counts().into_keys().map(action).collect()
+}
+
+fn same(granted: &BTreeSet<String>, recorded: &BTreeSet<String>) {
+    let missing: Vec<_> = recorded.difference(granted).collect();
+    assert!(missing.is_empty(), "called but not asked for: {missing:?}");
+    let surplus: Vec<_> =
+        granted.difference(recorded).filter(|action| !IMPLIED.contains(&action.as_str())).collect();
+    assert!(surplus.is_empty(), "asked for but never called: {surplus:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn looking() {
+    let mut fixture = Fixture::prepared().await;
+    fixture.account.forget_calls();
+    fixture.check().await;
+    fixture.settings.identity = Identity::Irsa { issuer: "oidc.example/id/A".to_owned() };
+    fixture.plan().await;
+    let granted_with_pods = {
+        let mut settings = Fixture::fresh().await;
+        settings.settings.identity = Identity::PodIdentity;
+        granted(&settings, Action::Look)
+    };
+    let all = granted(&fixture, Action::Look).union(&granted_with_pods).cloned().collect();
+    same(&all, &recorded(&fixture));
+}
+
+/// Everything `apply` can do: make it, repair it, change it.
+#[tokio::test(start_paused = true)]
+async fn applying() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.account.forget_calls();
+    fixture.check().await;
+    fixture.apply().await.unwrap();
+    let clients = fixture.clients.clone();
+    let (boundary, node) = ("arn:aws:iam::aws:policy/ReadOnlyAccess".to_owned(), "KarpenterNodeRole-demo");
+    let mut before = recorded(&fixture);
+
+    // Damage: none of these calls is one of ours.
+    let trust = r#"{"Version":"2012-10-17","Statement":[]}"#;
+    clients.iam.update_assume_role_policy(node, trust).await.unwrap();
+    let role = clients.iam.get_role(node).await.unwrap().arn;
+    let entry = clients.eks.describe_access_entry("demo", &role).await.unwrap();
+    clients.eks.delete_access_entry("demo", &role).await.unwrap();
+    let wrong_type = karpenter_aws_client::eks::AccessEntrySpec {
+        principal: role.clone(),
+        kind: "STANDARD".to_owned(),
+        tags: entry.tags,
+    };
+    clients.eks.create_access_entry("demo", &wrong_type).await.unwrap();
+    let found = clients.eks.find_pod_identity_associations("demo", "kube-system", "karpenter").await.unwrap();
+    clients.eks.update_pod_identity_association("demo", &found[0].id, &role).await.unwrap();
+    let profile = "KarpenterNodeInstanceProfile-demo";
+    clients.iam.remove_role_from_instance_profile(profile, node).await.unwrap();
+    clients.iam.add_role_to_instance_profile(profile, "demo-karpenter").await.unwrap();
+    let queue = clients.sqs.get_queue_url("demo").await.unwrap();
+    let longer = [("MessageRetentionPeriod".to_owned(), "60".to_owned())].into();
+    clients.sqs.set_queue_attributes(&queue, &longer).await.unwrap();
+    // A policy of an earlier, larger split, and one with all the versions AWS keeps.
+    let integration = Arn::from("arn:aws:iam::123456789012:policy/KarpenterIntegration-demo");
+    let owned = clients.iam.get_policy(&integration).await.unwrap();
+    let old = karpenter_aws_client::iam::PolicySpec {
+        name: "KarpenterIntegration-demo-2".to_owned(),
+        path: "/".to_owned(),
+        description: String::new(),
+        document: trust.to_owned(),
+        tags: owned.tags.clone(),
+    };
+    let old = clients.iam.create_policy(&old).await.unwrap().arn;
+    clients.iam.attach_role_policy("demo-karpenter", &old).await.unwrap();
+    for _ in 0..4 {
+        clients.iam.create_policy_version(&owned.arn, trust).await.unwrap();
+    }
+
+    fixture.account.forget_calls();
+    fixture.settings.permissions_boundary = Some(boundary);
+    fixture.apply().await.unwrap();
+    fixture.settings.permissions_boundary = None;
+    fixture.apply().await.unwrap();
+    before.extend(recorded(&fixture));
+    assert!(fixture.plan().await.is_empty());
+    same(&granted(&fixture, Action::Apply), &before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn destroying() {
+    let mut fixture = Fixture::prepared().await;
+    // A second version, so that there is one to delete.
+    fixture.settings.zonal_shift = true;
+    fixture.apply().await.unwrap();
+    fixture.account.forget_calls();
+    fixture.check().await;
+    fixture.destroy().await.unwrap();
+    same(&granted(&fixture, Action::Destroy), &recorded(&fixture));
+}

@@ -1,0 +1,134 @@
+//! `check`: what is missing is named, with what to do; who made things does not matter.
+
+use std::collections::BTreeMap;
+
+use karpenter_aws_client::id::Arn;
+use karpenter_aws_client::{Tags, iam};
+use karpenter_bootstrap::check::{Report, State};
+
+use crate::account::Fixture;
+
+/// The checks that are not ready, with how they are.
+fn wrong(report: &Report) -> Vec<(&'static str, State)> {
+    let wrong = report.findings.iter().filter(|finding| finding.state != State::Ready);
+    wrong.map(|finding| (finding.check, finding.state)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prepared_account_is_ready() {
+    let report = Fixture::prepared().await.check().await;
+    assert_eq!(wrong(&report), []);
+    assert!(report.ready && report.text().ends_with("the account is ready\n"), "{}", report.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_account_lacks_everything_but_the_cluster() {
+    let report = Fixture::fresh().await.check().await;
+    assert!(!report.ready);
+    assert_eq!(
+        wrong(&report),
+        [
+            ("spot-role", State::Warning),
+            ("node-role", State::Missing),
+            ("access-entry", State::Missing),
+            ("controller-role", State::Missing),
+            ("queue", State::Missing),
+            ("subnets", State::Warning),
+            ("security-group", State::Warning),
+        ]
+    );
+    assert!(report.findings.iter().all(|finding| finding.state == State::Ready || !finding.fix.is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_damage_is_named() {
+    let node = "KarpenterNodeRole-demo";
+    let aws = |name: &str| Arn::from(format!("arn:aws:iam::aws:policy/{name}"));
+
+    let fixture = Fixture::prepared().await;
+    let iam = &fixture.clients.iam;
+    iam.detach_role_policy(node, &aws("AmazonEKS_CNI_Policy")).await.unwrap();
+    assert_eq!(wrong(&fixture.check().await), [("node-role", State::Missing)]);
+
+    let fixture = Fixture::prepared().await;
+    let iam = &fixture.clients.iam;
+    iam.detach_role_policy(node, &aws("AmazonSSMManagedInstanceCore")).await.unwrap();
+    assert_eq!(wrong(&fixture.check().await), [("node-role", State::Warning)]);
+
+    let fixture = Fixture::prepared().await;
+    fixture.account.remove_addon("demo", "eks-pod-identity-agent");
+    assert_eq!(wrong(&fixture.check().await), [("pod-identity-agent", State::Missing)]);
+
+    let fixture = Fixture::prepared().await;
+    let lifecycle = Arn::from("arn:aws:iam::123456789012:policy/KarpenterNodeLifecycle-demo");
+    fixture.clients.iam.detach_role_policy("demo-karpenter", &lifecycle).await.unwrap();
+    let report = fixture.check().await;
+    assert_eq!(wrong(&report), [("controller-role", State::Missing)]);
+    assert!(report.text().contains("ec2:TerminateInstances"), "{}", report.text());
+
+    let fixture = Fixture::prepared().await;
+    let queue = fixture.clients.sqs.get_queue_url("demo").await.unwrap();
+    let nobody = BTreeMap::from([("Policy".to_owned(), String::new())]);
+    fixture.clients.sqs.set_queue_attributes(&queue, &nobody).await.unwrap();
+    assert_eq!(wrong(&fixture.check().await), [("queue", State::Missing)]);
+
+    let fixture = Fixture::prepared().await;
+    let target = "KarpenterInterruptionQueueTarget".to_owned();
+    fixture.clients.events.remove_targets("Karpenter-demo-HealthEvent", &[target]).await.unwrap();
+    let report = fixture.check().await;
+    assert_eq!(wrong(&report), [("rule", State::Warning)]);
+    assert!(report.text().contains("\"AWS Health Event\" does not reach the queue"), "{}", report.text());
+}
+
+/// What somebody made with other tools: one policy with wildcards, rules of other names, no tags of ours.
+#[tokio::test(start_paused = true)]
+async fn who_made_it_does_not_matter() {
+    let fixture = Fixture::prepared().await;
+    let (iam, events) = (&fixture.clients.iam, &fixture.clients.events);
+    for name in ["KarpenterNodeLifecycle-demo", "KarpenterIntegration-demo"] {
+        let arn = Arn::from(format!("arn:aws:iam::123456789012:policy/{name}"));
+        iam.detach_role_policy("demo-karpenter", &arn).await.unwrap();
+        iam.delete_policy(&arn).await.unwrap();
+    }
+    let actions = ["ec2:*", "iam:*", "ssm:Get*", "pricing:GetProducts", "eks:Describe*", "sqs:*"];
+    let document = format!(
+        r#"{{"Version":"2012-10-17","Statement":{{"Effect":"Allow","Action":{},"Resource":"*"}}}}"#,
+        serde_json::json!(actions)
+    );
+    let own = iam::PolicySpec {
+        name: "own".to_owned(),
+        path: "/".to_owned(),
+        description: String::new(),
+        document,
+        tags: Tags::new(),
+    };
+    let own = iam.create_policy(&own).await.unwrap().arn;
+    iam.attach_role_policy("demo-karpenter", &own).await.unwrap();
+    let rule = events.describe_rule("Karpenter-demo-SpotInterrupt").await.unwrap();
+    let targets = events.list_targets(&rule.name).await.unwrap();
+    let ids: Vec<_> = targets.iter().map(|target| target.id.clone()).collect();
+    events.remove_targets(&rule.name, &ids).await.unwrap();
+    events.delete_rule(&rule.name).await.unwrap();
+    let spec = karpenter_aws_client::events::RuleSpec {
+        name: "Stack-SpotInterruptionRule-X1Y2".to_owned(),
+        description: String::new(),
+        pattern: rule.pattern.unwrap(),
+        tags: Tags::new(),
+    };
+    events.put_rule(&spec).await.unwrap();
+    events.put_targets(&spec.name, &targets).await.unwrap();
+    let report = fixture.check().await;
+    assert!(report.ready && wrong(&report).is_empty(), "{}", report.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_of_another_cluster_is_not_ours() {
+    let mut fixture = Fixture::prepared().await;
+    let tags = Tags::from([("eks:eks-cluster-name".to_owned(), "other".to_owned())]);
+    let plain = BTreeMap::new();
+    fixture.clients.sqs.create_queue("shared", &plain, &tags).await.unwrap();
+    fixture.settings.queue_name = Some("shared".to_owned());
+    let report = fixture.check().await;
+    assert!(wrong(&report).contains(&("queue", State::Missing)), "{}", report.text());
+    assert!(report.text().contains("belongs to cluster `other`"), "{}", report.text());
+}

@@ -1,0 +1,138 @@
+//! Accounts and settings of every kind: applied once, nothing left to do, ready, and taken back.
+
+use karpenter_aws_client::Tags;
+use karpenter_aws_client::iam::{OidcProvider, PolicySpec};
+use karpenter_aws_client::id::Arn;
+use karpenter_aws_client::memory::Options;
+use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform};
+
+use crate::account::{Fixture, foreign_role, lines};
+
+/// Applies, applies again, checks, and destroys.
+async fn live(name: &str, fixture: &Fixture) {
+    fixture.apply().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let plan = fixture.plan().await;
+    assert!(plan.is_empty(), "{name}: {:#?} {:#?}", lines(&plan), plan.conflicts);
+    let report = fixture.check().await;
+    assert!(report.ready, "{name}:\n{}", report.text());
+    fixture.destroy().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(fixture.destroy().await.unwrap().steps.is_empty(), "{name}");
+}
+
+async fn policy(fixture: &Fixture, name: &str) -> String {
+    let spec = PolicySpec {
+        name: name.to_owned(),
+        path: "/".to_owned(),
+        description: String::new(),
+        document: r#"{"Version":"2012-10-17","Statement":[]}"#.to_owned(),
+        tags: Tags::new(),
+    };
+    fixture.clients.iam.create_policy(&spec).await.unwrap().arn.to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_name_of_a_hundred_characters() {
+    let options = Options { cluster: "c".repeat(100), ..Options::default() };
+    live("long name", &Fixture::with(options).await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_partition() {
+    for (region, service) in [("cn-north-1", "ec2.amazonaws.com.cn"), ("us-gov-west-1", "ec2.amazonaws.com")]
+    {
+        let fixture = Fixture::with(Options { region: region.to_owned(), ..Options::default() }).await;
+        fixture.apply().await.unwrap();
+        let role = fixture.clients.iam.get_role("KarpenterNodeRole-demo").await.unwrap();
+        assert!(role.trust.contains(&format!("\"{service}\"")), "{region}: {}", role.trust);
+        assert!(role.arn.as_str().starts_with(&format!("arn:{}:", fixture.settings.partition)));
+        live(region, &fixture).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.settings.iam_path = "/platform/karpenter/".to_owned();
+    live("path", &fixture).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_customers_key_comes_with_a_note_about_its_policy() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.settings.queue_kms_key = Some("arn:aws:kms:us-west-2:123456789012:key/k".to_owned());
+    assert!(fixture.plan().await.notes.iter().any(|note| note.contains("kms:GenerateDataKey")));
+    live("key", &fixture).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_nodes_get_a_role_and_an_entry_of_their_own() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.settings.windows = true;
+    fixture.apply().await.unwrap();
+    let role = fixture.clients.iam.get_role("KarpenterWindowsNodeRole-demo").await.unwrap();
+    let entry = fixture.clients.eks.describe_access_entry("demo", &role.arn).await.unwrap();
+    assert_eq!(entry.kind, "EC2_WINDOWS");
+    live("windows", &fixture).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn roles_of_others_join_and_stay() {
+    let mut fixture = Fixture::fresh().await;
+    let nodes = fixture.clients.iam.create_role(&foreign_role("nodes")).await.unwrap();
+    for policy in karpenter_bootstrap::policy::node::managed_policies(&fixture.settings) {
+        fixture.clients.iam.attach_role_policy("nodes", &Arn::from(policy.as_str())).await.unwrap();
+    }
+    let extra = fixture.clients.iam.create_role(&foreign_role("gpu")).await.unwrap();
+    fixture.settings.existing_node_role = Some(nodes.arn.to_string());
+    fixture.settings.extra_node_roles =
+        vec![ExtraNodeRole { arn: extra.arn.to_string(), platform: Platform::Linux }];
+    live("roles of others", &fixture).await;
+    for role in ["nodes", "gpu"] {
+        fixture.clients.iam.get_role(role).await.expect("it is not ours to delete");
+    }
+    let left = fixture.clients.iam.list_attached_role_policies("nodes").await.unwrap();
+    assert_eq!(left.len(), 4, "nothing was detached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_accounts_without_pod_identity() {
+    let mut fixture = Fixture::fresh().await;
+    let issuer = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE".to_owned();
+    fixture.settings.identity = Identity::Irsa { issuer: issuer.clone() };
+    let provider = OidcProvider { url: issuer, client_ids: vec!["sts.amazonaws.com".to_owned()] };
+    fixture.account.put_oidc_provider(fixture.settings.oidc_provider_arn().unwrap().into(), provider);
+    live("irsa", &fixture).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permissions_boundary_is_set_changed_and_taken_off() {
+    let mut fixture = Fixture::fresh().await;
+    let (one, two) = (policy(&fixture, "one").await, policy(&fixture, "two").await);
+    for wanted in [Some(one), Some(two), None] {
+        fixture.settings.permissions_boundary.clone_from(&wanted);
+        fixture.apply().await.unwrap();
+        assert!(fixture.plan().await.is_empty());
+        for name in ["KarpenterNodeRole-demo", "demo-karpenter"] {
+            let role = fixture.clients.iam.get_role(name).await.unwrap();
+            assert_eq!(role.permissions_boundary.map(|arn| arn.to_string()), wanted, "{name}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_access_entry_of_ours_with_the_wrong_type_is_made_anew() {
+    let fixture = Fixture::prepared().await;
+    let role = fixture.clients.iam.get_role("KarpenterNodeRole-demo").await.unwrap().arn;
+    let eks = &fixture.clients.eks;
+    let mut entry = eks.describe_access_entry("demo", &role).await.unwrap();
+    eks.delete_access_entry("demo", &role).await.unwrap();
+    let spec = karpenter_aws_client::eks::AccessEntrySpec {
+        principal: role.clone(),
+        kind: "STANDARD".to_owned(),
+        tags: std::mem::take(&mut entry.tags),
+    };
+    eks.create_access_entry("demo", &spec).await.unwrap();
+    assert_eq!(lines(&fixture.plan().await), [format!("change access entry `{role}` (type EC2_LINUX)")]);
+    fixture.apply().await.unwrap();
+    assert_eq!(eks.describe_access_entry("demo", &role).await.unwrap().kind, "EC2_LINUX");
+}
