@@ -25,6 +25,7 @@ mod provisioner;
 pub mod queue;
 mod rbac;
 mod read;
+mod repair;
 mod report;
 mod run;
 pub mod server;

@@ -228,6 +228,7 @@ impl<'a> Pass<'a> {
     }
 
     async fn delete_claim(&mut self, cause: DeletionCause) -> Result<(), Error> {
+        self.annotate_first().await?;
         let Some(draft) = self.draft.as_ref().filter(|_| !self.deleted) else { return Ok(()) };
         let object = draft.object();
         let deleted =
@@ -237,6 +238,21 @@ impl<'a> Pass<'a> {
         if deleted {
             self.applied = true;
             claim::disrupted(self.context, object, cause.label());
+        }
+        Ok(())
+    }
+
+    /// Writes annotations that a step wanted on the claim before its deletion, such as the deadline of the drain that
+    /// the deletion starts.
+    async fn annotate_first(&mut self) -> Result<(), Error> {
+        let Some(draft) = self.draft.as_ref().filter(|draft| !self.deleted && !draft.changes_status()) else {
+            return Ok(());
+        };
+        let Some(patch) = draft.metadata_patch() else { return Ok(()) };
+        let written = write::merge(&self.context.all::<NodeClaim>(), draft.name(), &patch).await?;
+        if let Some(claim) = written {
+            self.applied = true;
+            self.draft = Some(Draft::new(self.context.view.put_claim(claim), self.context.now()));
         }
         Ok(())
     }

@@ -83,6 +83,12 @@ pub(crate) fn milestone(context: &Context, claim: Option<&Claim>, milestone: &Mi
             metrics.nodes.created_total.inc([pool, zone]);
         }
         Milestone::Initialized(node) => tracing::info!(node = %node, "initialized nodeclaim"),
+        Milestone::Unhealthy { node, condition } => {
+            tracing::info!(node = %node, condition, "deleting unhealthy node");
+            let image = claim.and_then(|claim| claim.image_id.as_ref()).map_or("", |image| image.as_str());
+            let condition = snake_case(condition);
+            metrics.nodeclaims.unhealthy_disrupted_total.inc([&condition, pool, capacity_type, image]);
+        }
         Milestone::TimedOut(cause, timeout) => tracing::debug!(
             reason = cause.label(),
             timeout = ?timeout,
@@ -109,6 +115,18 @@ pub(crate) fn milestone(context: &Context, claim: Option<&Claim>, milestone: &Mi
         }
         Milestone::DeadlineSet(deadline) => tracing::info!(%deadline, "annotated nodeclaim"),
     }
+}
+
+/// `AcceleratedHardwareReady` as `accelerated_hardware_ready`.
+fn snake_case(camel: &str) -> String {
+    let mut snake = String::new();
+    for letter in camel.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
 }
 
 /// The label of a NodeClaim, empty when it has none.

@@ -21,7 +21,7 @@ use crate::queue::Queue;
 use crate::server::Readiness;
 use crate::view::{Feed, PodSeen};
 use crate::watch::follow;
-use crate::{Context, disruption, garbage, hydration, nodes, pool, provisioner, status, termination};
+use crate::{Context, disruption, garbage, hydration, nodes, pool, provisioner, repair, status, termination};
 
 /// A part of the controllers ended although nobody had asked for it.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +93,12 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     let (queue, work) = Queue::new();
     subscribers.nodes(queue);
     tasks.spawn(hydration::run(work, context.clone(), evictions.clone(), shutdown.clone()));
+
+    if repair::enabled(context) {
+        let (queue, work) = Queue::new();
+        subscribers.nodes(queue);
+        tasks.spawn(repair::run(work, context.clone(), evictions.clone(), shutdown.clone()));
+    }
 
     let (queue, work) = Queue::new();
     subscribers.pools(queue);

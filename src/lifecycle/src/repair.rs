@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use karpenter_model::{Annotations, Claim, ConditionStatus, NodeObject, label};
 
 use crate::elapsed::since;
-use crate::step::{About, DeletionCause, Effect, Event, Step, Wake};
+use crate::step::{About, DeletionCause, Effect, Event, Milestone, Step, Wake};
 
 /// How soon to look again when the breaker is open.
 pub const BREAKER_POLL: Duration = Duration::from_mins(5);
@@ -27,8 +27,13 @@ pub struct Policy {
     pub toleration: Duration,
 }
 
+/// Whether the peers of a node have to be counted: it has been broken for too long.
+pub fn asks_peers(node: &NodeObject, policies: &[Policy], now: Timestamp) -> bool {
+    exhausted(node, policies).is_some_and(|(at, _)| at <= now)
+}
+
 /// Gives up the one claim of a broken node. `peers` are all nodes of its pool, itself included; all nodes of the
-/// cluster for a claim without pool.
+/// cluster for a claim without pool. They are looked at only if [`asks_peers`].
 pub fn step(
     claim: &Claim,
     node: &NodeObject,
@@ -36,27 +41,36 @@ pub fn step(
     policies: &[Policy],
     now: Timestamp,
 ) -> Step {
-    let Some(at) = policies.iter().filter_map(|policy| patience_ends(node, policy)).min() else {
-        return Step::idle();
-    };
+    let Some((at, condition)) = exhausted(node, policies) else { return Step::idle() };
     if now < at {
         return Step::idle().and_wake(Wake::After(since(now, at)));
     }
-    let broken = peers
-        .iter()
-        .filter(|peer| policies.iter().any(|policy| patience_ends(peer, policy).is_some()))
-        .count();
+    let broken = peers.iter().filter(|peer| exhausted(peer, policies).is_some()).count();
     let most = (peers.len() * BREAKER_PERCENT).div_ceil(100);
     if broken > most {
-        let event = Event::warning(
-            About::Node(node.name.clone()),
-            "NodeRepairBlocked",
-            format!("more than {BREAKER_PERCENT}% of nodes are unhealthy ({broken} of {})", peers.len()),
-        );
-        return Step::of([Effect::Event(event)]).and_wake(Wake::After(BREAKER_POLL));
+        return blocked(claim, node, broken, peers.len()).and_wake(Wake::After(BREAKER_POLL));
     }
-    let deletion = claim.deletion.is_none().then_some(Effect::DeleteClaim(DeletionCause::Unhealthy));
-    Step::of(deadline(claim, now).into_iter().chain(deletion))
+    let deletion = claim.deletion.is_none().then(|| {
+        let told = Milestone::Unhealthy { node: node.name.clone(), condition: condition.to_owned() };
+        [Effect::DeleteClaim(DeletionCause::Unhealthy), Effect::Milestone(told)]
+    });
+    Step::of(deadline(claim, now).into_iter().chain(deletion.into_iter().flatten()))
+}
+
+/// Tells node, claim and pool that too much is broken for a repair.
+fn blocked(claim: &Claim, node: &NodeObject, broken: usize, of: usize) -> Step {
+    let place = if claim.pool.is_some() { "nodepool" } else { "cluster" };
+    let message =
+        format!("more than {BREAKER_PERCENT}% nodes are unhealthy in the {place} ({broken} of {of} nodes)");
+    let about = [Some(About::Node(node.name.clone())), Some(About::Claim(claim.name.clone()))];
+    let about = about.into_iter().chain([claim.pool.clone().map(About::Pool)]).flatten();
+    Step::of(about.map(|about| Effect::Event(Event::warning(about, "NodeRepairBlocked", message.clone()))))
+}
+
+/// When the patience with a node ends, and the condition it ends for; of several the first that ends.
+fn exhausted<'a>(node: &NodeObject, policies: &'a [Policy]) -> Option<(Timestamp, &'a str)> {
+    let ends = |policy: &'a Policy| Some((patience_ends(node, policy)?, policy.condition.as_str()));
+    policies.iter().filter_map(ends).min()
 }
 
 /// When the node has shown the policy's bad status for too long; `None` while it does not show it.
@@ -118,7 +132,27 @@ mod tests {
         let node = with(sick(0), "Gpu", ConditionStatus::False, 600);
         let policies = [policy("Ready", 30), policy("Gpu", 10)];
         assert!(!deletes(&step(&claim(), &node, &[&node], &policies, at(1199))));
-        assert!(deletes(&step(&claim(), &node, &[&node], &policies, at(1200))));
+        let late = step(&claim(), &node, &[&node], &policies, at(1200));
+        assert!(deletes(&late));
+        let told = Milestone::Unhealthy { node: "node-1".into(), condition: "Gpu".to_owned() };
+        assert!(late.effects.contains(&Effect::Milestone(told)), "{late:?}");
+        assert!(!asks_peers(&node, &policies, at(1199)) && asks_peers(&node, &policies, at(1200)));
+    }
+
+    #[test]
+    fn node_claim_and_pool_are_told_that_the_breaker_is_open() {
+        let node = sick(0);
+        let run = |claim: &Claim| step(claim, &node, &[&node, &node], &[policy("Ready", 30)], at(1800));
+        let told = |step: &Step| -> Vec<About> {
+            let events = step.effects.iter().filter_map(|effect| match effect {
+                Effect::Event(event) if event.reason == "NodeRepairBlocked" => Some(event.about.clone()),
+                _ => None,
+            });
+            events.collect()
+        };
+        let about = [About::Node("node-1".into()), About::Claim("web-1".into()), About::Pool("web".into())];
+        assert_eq!(told(&run(&claim())), about);
+        assert_eq!(told(&run(&Claim { pool: None, ..claim() })), about[..2]);
     }
 
     #[test]
@@ -150,7 +184,7 @@ mod tests {
         assert!(rewritten(&run(None)));
         assert!(rewritten(&run(Some(&at(9999).to_string()))), "a future one is overwritten");
         assert!(rewritten(&run(Some("soon"))), "an unreadable one too");
-        assert_eq!(run(Some(&at(10).to_string())), [Effect::DeleteClaim(DeletionCause::Unhealthy)]);
+        assert_eq!(run(Some(&at(10).to_string()))[0], Effect::DeleteClaim(DeletionCause::Unhealthy));
     }
 
     #[test]

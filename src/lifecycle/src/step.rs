@@ -300,6 +300,13 @@ pub enum Milestone {
     Registered(NodeName),
     /// `initialized nodeclaim`
     Initialized(NodeName),
+    /// `deleting unhealthy node`, `karpenter_nodeclaims_unhealthy_disrupted_total`
+    Unhealthy {
+        /// The Node.
+        node: NodeName,
+        /// Type of the node condition that was tolerated for too long.
+        condition: String,
+    },
     /// `terminating due to timeout`
     TimedOut(DeletionCause, Duration),
     /// `tainted node`

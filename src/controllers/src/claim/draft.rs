@@ -109,6 +109,11 @@ impl Draft {
         (!metadata.is_empty()).then(|| locked(&*self.base, json!({"metadata": metadata})))
     }
 
+    /// Whether the status is to become another one.
+    pub fn changes_status(&self) -> bool {
+        difference(&self.base.status, &self.object.status).is_some()
+    }
+
     /// What changed in the status, as a merge patch against `present`, the claim as it is now on the server.
     pub fn status_patch(&self, present: &NodeClaim) -> Option<Value> {
         let status = difference(&self.base.status, &self.object.status)?;

@@ -9,6 +9,7 @@ mod faults;
 mod launch;
 mod permissions;
 mod registration;
+mod repair;
 mod scale;
 mod volumes;
 mod world;

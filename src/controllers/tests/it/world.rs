@@ -17,6 +17,7 @@ use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
 use karpenter_controllers::server::Readiness;
 use karpenter_controllers::{Context, Settings, View};
 use karpenter_model::Clock;
+use karpenter_model::settings::FeatureGates;
 use karpenter_sim::apiserver::ApiServer;
 use karpenter_sim::kubelet::Agent;
 use karpenter_sim::{VirtualClock, kube_system, kubelet};
@@ -89,7 +90,13 @@ impl World {
 
     /// Starts a process that crashes when `crash` says so.
     pub(crate) fn start_with(&self, crash: Crash) -> Process {
-        let settings = Arc::new(Settings::default());
+        self.start_gated(crash, FeatureGates::default())
+    }
+
+    /// The same with feature gates other than the default ones.
+    pub(crate) fn start_gated(&self, crash: Crash, gates: FeatureGates) -> Process {
+        let decisions = karpenter_model::Settings { gates, ..karpenter_model::Settings::default() };
+        let settings = Arc::new(Settings { decisions: Arc::new(decisions), ..Settings::default() });
         let provider: Arc<dyn Provider> =
             Arc::new(MemoryProvider::new(Arc::clone(&self.account), Arc::clone(&self.catalogue)));
         let (events, metrics) = (MemorySink::default(), Arc::new(Metrics::new()));

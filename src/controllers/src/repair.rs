@@ -1,0 +1,91 @@
+//! `node.health`: gives up nodes that have been broken for too long. Only with the feature gate `NodeRepair`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_lifecycle::repair::{self, Policy};
+use karpenter_model::{ConditionStatus, NodeName, NodeObject, PoolName, label};
+use tokio_util::sync::CancellationToken;
+
+use crate::claim::lifecycle::settled;
+use crate::evict::Evictions;
+use crate::pass::Pass;
+use crate::queue::{Done, Spec, Work};
+use crate::{Context, Error};
+
+const NAME: &str = "node.health";
+
+/// Whether there is anything to do: the gate is open and the provider knows what a broken node looks like.
+pub(crate) fn enabled(context: &Context) -> bool {
+    context.settings.decisions.gates.node_repair && !context.provider.repair_policies().is_empty()
+}
+
+/// Runs until `shutdown`.
+pub(crate) async fn run(
+    work: Work<NodeName>,
+    context: Context,
+    evictions: Evictions,
+    shutdown: CancellationToken,
+) {
+    let spec = Spec {
+        name: NAME,
+        concurrency: context.settings.concurrency(10, 1000),
+        backoff_min: Duration::from_millis(100),
+        backoff_max: Duration::from_mins(1),
+    };
+    let (metrics, policies) = (Arc::clone(&context.metrics), Arc::new(policies(&context)));
+    let pass = move |name| {
+        let (context, evictions, policies) = (context.clone(), evictions.clone(), Arc::clone(&policies));
+        async move { settled(reconcile(&context, &evictions, &policies, &name).await) }
+    };
+    work.run(spec, metrics, shutdown, pass).await;
+}
+
+async fn reconcile(
+    context: &Context,
+    evictions: &Evictions,
+    policies: &[Policy],
+    name: &NodeName,
+) -> Result<Done, Error> {
+    if !context.view.unlisted().is_empty() {
+        // A share of the nodes that happen to be known is no share.
+        return Ok(Done::idle().after(Duration::from_secs(1)));
+    }
+    let Some(node) = context.view.node(name).map(|known| known.model) else { return Ok(Done::idle()) };
+    let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
+    let [claim] = claims.as_slice() else { return Ok(Done::idle()) };
+    let asks_peers = repair::asks_peers(&node, policies, context.now());
+    let peers = if asks_peers { peers(context, claim.model.pool.as_ref()) } else { Vec::new() };
+    let peers: Vec<&NodeObject> = peers.iter().map(AsRef::as_ref).collect();
+    let mut pass =
+        Pass::over_node(context, NAME, evictions, Arc::clone(&node), Some(Arc::clone(&claim.object)));
+    pass.carry_out(repair::step(&claim.model, &node, &peers, policies, context.now())).await?;
+    pass.finish().await
+}
+
+/// Every Node of the pool, or of the cluster for a claim without one.
+fn peers(context: &Context, pool: Option<&PoolName>) -> Vec<Arc<NodeObject>> {
+    let nodes = context.view.nodes().into_iter().map(|known| known.model);
+    let of_pool = |node: &Arc<NodeObject>| {
+        pool.is_none_or(|pool| {
+            node.labels.get(label::NODE_POOL).is_some_and(|value| value.as_str() == pool.as_str())
+        })
+    };
+    nodes.filter(of_pool).collect()
+}
+
+fn policies(context: &Context) -> Vec<Policy> {
+    let status = |text: &str| match text {
+        "True" => ConditionStatus::True,
+        "False" => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    };
+    let policies = context.provider.repair_policies().iter();
+    policies
+        .map(|policy| Policy {
+            condition: policy.condition.to_owned(),
+            status: status(policy.status),
+            toleration: policy.toleration,
+        })
+        .collect()
+}

@@ -1,0 +1,87 @@
+//! Nodes that have been broken for too long are given up, unless too many are.
+
+use std::time::Duration;
+
+use karpenter_model::settings::FeatureGates;
+use karpenter_sim::kubelet::Behaviour;
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::world::{Crash, Process, World};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// So many nodes with one pod each, that nothing may be taken from voluntarily.
+async fn running(nodes: usize, repair: bool) -> (World, Process) {
+    let world = World::new().await;
+    // A drain of a day: only the deadline that the repair sets can end it sooner.
+    let spec = json!({
+        "disruption": {"consolidateAfter": "Never"},
+        "template": {"spec": {"terminationGracePeriod": "24h"}},
+    });
+    world.pool("default", &spec);
+    let port = json!({"containers": [{
+        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
+        "ports": [{"containerPort": 80, "hostPort": 80}],
+    }]});
+    for number in 0..nodes {
+        world.pod_with(&format!("web-{number}"), "1", &port);
+    }
+    let gates = FeatureGates { node_repair: repair, ..FeatureGates::default() };
+    let process = world.start_gated(Crash::Never, gates);
+    world.all_running().await;
+    assert_eq!(world.nodes().await.len(), nodes);
+    (world, process)
+}
+
+fn break_machines(world: &World, count: usize) -> Vec<String> {
+    let broken: Vec<String> =
+        world.account.machines().iter().take(count).map(|machine| machine.instance_id.to_string()).collect();
+    for id in &broken {
+        world.agent.behave(id, Behaviour::NotReady);
+    }
+    broken
+}
+
+async fn is_there(world: &World, broken: &str) -> bool {
+    world.nodes().await.iter().any(|node| node.name_any().ends_with(broken))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_node_goes_after_its_toleration_whatever_protects_it() {
+    let (world, process) = running(5, true).await;
+    let broken = break_machines(&world, 1).remove(0);
+    tokio::time::sleep(29 * MINUTE).await;
+    assert!(is_there(&world, &broken).await, "it may recover");
+    world.until("the broken node is gone", 10 * MINUTE, || async { !is_there(&world, &broken).await }).await;
+    let metrics = &process.metrics.nodeclaims;
+    assert_eq!(metrics.disrupted_total.value(["unhealthy", "default", "spot"]), 1);
+    assert_eq!(metrics.unhealthy_disrupted_total.value(["ready", "default", "spot", "image-1"]), 1);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_a_fifth_is_not_the_fault_of_the_machines() {
+    let (world, process) = running(5, true).await;
+    let broken = break_machines(&world, 2);
+    tokio::time::sleep(120 * MINUTE).await;
+    for one in &broken {
+        assert!(is_there(&world, one).await, "{one}");
+    }
+    let told = process.events.messages("NodeRepairBlocked");
+    assert!(told.iter().all(|text| text.contains("2 of 5")) && told.len() >= 3, "{told:?}");
+    // One of them recovers by itself: the other is one of five.
+    world.agent.behave(&broken[0], Behaviour::Healthy);
+    world.until("the other is gone", 15 * MINUTE, || async { !is_there(&world, &broken[1]).await }).await;
+    assert!(is_there(&world, &broken[0]).await);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_gate_nothing_is_repaired() {
+    let (world, process) = running(1, false).await;
+    let broken = break_machines(&world, 1).remove(0);
+    tokio::time::sleep(120 * MINUTE).await;
+    assert!(is_there(&world, &broken).await);
+    process.stop().await;
+}
