@@ -42,7 +42,9 @@ fn publish(metrics: &Metrics, keys: &Keys, nodes: &[&Node], now: Timestamp) {
     };
     families.allocatable.publish(each(Node::effective_allocatable));
     families.total_pod_requests.publish(each(Node::requested));
+    families.total_pod_limits.publish(each(Node::limited));
     families.total_daemon_requests.publish(each(Node::daemon_requested));
+    families.total_daemon_limits.publish(each(Node::daemon_limited));
     families
         .system_overhead
         .publish(each(|node| node.effective_capacity().subtract(&node.effective_allocatable())));

@@ -2,6 +2,7 @@
 //!
 //! Pods that ran already when the process started are never measured: nobody knows how long they waited.
 
+pub(crate) mod state;
 mod timing;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,25 +1,31 @@
 //! `provisioner`: makes a plan for pods that wait, has it audited, and carries it out.
 //!
 //! Triggers are collected into a batch; then everything known is frozen, planned on another thread and audited. A
-//! plan with a finding is refused as a whole. What is left waiting is tried again every ten seconds.
+//! plan with a finding is refused as a whole. What is left waiting is tried again every ten seconds, and at once
+//! when a pool becomes able to take nodes.
 
 mod apply;
+mod gauges;
 mod lessons;
 mod tell;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_api::conditions::READY;
+use karpenter_api::{ConditionStatus, NodePool};
 use karpenter_lifecycle::batch::Batcher;
 use karpenter_model::{Plan, Snapshot, Taint};
 use karpenter_telemetry::observe::{self, Outcome};
+use kube::ResourceExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::pods::Waiting;
-use crate::view::PodSeen;
+use crate::view::{Conditioned, PodSeen, StatusSeen};
 use crate::{Context, Error, instance_types};
+use gauges::{Running, Zones};
 use lessons::Lessons;
 
 const NAME: &str = "provisioner";
@@ -27,8 +33,11 @@ const NAME: &str = "provisioner";
 /// How long a pod or a node that is leaving waits until it triggers again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Uid of a pod or Node that asks for a plan.
+/// Uid of a pod, Node or pool that asks for a plan.
 type Trigger = String;
+
+/// What asks for a plan when the view has become complete: pods that came before it was were not planned for.
+const VIEW: &str = "view";
 
 /// The triggering end.
 #[derive(Clone)]
@@ -49,10 +58,34 @@ impl Triggers {
         }
     }
 
+    /// Takes note of a pool that changed. One that has just become able to take nodes is what pods may have waited
+    /// for; a node class that becomes ready shows as a pool that does.
+    pub(crate) fn pool(&self, seen: &StatusSeen) {
+        if let StatusSeen::Changed { old: Conditioned::Pool(old), new: Conditioned::Pool(new) } = seen
+            && opens(old, new)
+        {
+            self.send(&new.uid().unwrap_or_default());
+        }
+    }
+
+    /// Takes note that the view is complete, so that plans can be made.
+    pub(crate) fn view_complete(&self) {
+        self.send(VIEW);
+    }
+
     fn send(&self, uid: &str) {
         // Fails only when the provisioner has ended.
         let _ended = self.0.send(uid.to_owned());
     }
+}
+
+/// Whether a pool is ready and was not, or is ready and wants something else than before.
+fn opens(old: &NodePool, new: &NodePool) -> bool {
+    let ready = |pool: &NodePool| {
+        let conditions = pool.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|one| one.kind == READY && one.status == ConditionStatus::True)
+    };
+    ready(new) && (!ready(old) || old.metadata.generation != new.metadata.generation)
 }
 
 /// What passes know of those before them; none of it is needed after a restart.
@@ -71,6 +104,7 @@ pub(crate) async fn run(
 ) {
     let settings = &context.settings.decisions;
     let mut batch: Batcher<Trigger> = Batcher::new(settings.batch_idle, settings.batch_max);
+    let zones = Zones::new(&context.metrics);
     let mut again = interval(AGAIN);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -94,9 +128,8 @@ pub(crate) async fn run(
             } } => {
                 if batch.close(context.now()).is_some() {
                     // Failures are logged and counted by the wrapper; the pods trigger again by themselves.
-                    let _reported =
-                        observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context, &memory))
-                            .await;
+                    let work = pass(&context, &memory, &zones);
+                    let _reported = observe::pass(&context.metrics, NAME, "", |outcome| *outcome, work).await;
                     batch.pass_ended(context.now());
                 }
             }
@@ -114,18 +147,19 @@ fn again_for(context: &Context) -> Vec<Trigger> {
     pods.chain(leaving.map(|node| node.id.to_string())).collect()
 }
 
-async fn pass(context: &Context, memory: &Memory) -> Result<Outcome, Error> {
+async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outcome, Error> {
     instance_types::refresh(context, NAME).await;
     let Some(mut snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
     memory.lessons.hold(context, &mut snapshot);
+    zones.publish(&snapshot);
     let snapshot = Arc::new(snapshot);
     let started = Instant::now();
     let planned = Arc::clone(&snapshot);
-    let depth = Depth::of(context, &snapshot);
-    let (plan, report) = tokio::task::spawn_blocking(move || karpenter_engine::plan(&planned))
+    let planning = tokio::task::spawn_blocking(move || karpenter_engine::plan(&planned));
+    let (plan, report) = Running::new(context, &snapshot)
+        .until(planning)
         .await
         .expect("invariant: the planner does not panic");
-    drop(depth);
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], started.elapsed());
     tell::tell(context, &snapshot, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
@@ -133,26 +167,6 @@ async fn pass(context: &Context, memory: &Memory) -> Result<Outcome, Error> {
         return Ok(Outcome::Skipped);
     }
     Ok(apply::apply(context, &memory.lessons, &snapshot, &plan).await)
-}
-
-/// The depth of the queue while a pass runs.
-struct Depth<'a> {
-    context: &'a Context,
-    pass: String,
-}
-
-impl<'a> Depth<'a> {
-    fn of(context: &'a Context, snapshot: &Snapshot) -> Self {
-        let pass = snapshot.revision.to_string();
-        context.metrics.scheduler.queue_depth.set_count([NAME, &pass], snapshot.pending.len());
-        Self { context, pass }
-    }
-}
-
-impl Drop for Depth<'_> {
-    fn drop(&mut self) {
-        self.context.metrics.scheduler.queue_depth.remove([NAME, &self.pass]);
-    }
 }
 
 /// The second opinion: true when the plan breaks no rule.

@@ -125,8 +125,9 @@ where
         let mut keys: HashMap<Id, K> = HashMap::new();
         loop {
             while running.len() < spec.concurrency
-                && let Some(key) = state.next(Instant::now())
+                && let Some((key, waited)) = state.next(Instant::now())
             {
+                metrics.runtime.queue_duration_seconds.observe([spec.name, spec.name], waited);
                 let (metrics, subject, work) = (Arc::clone(&metrics), key.to_string(), pass(key.clone()));
                 let task = running.spawn(async move {
                     observe::pass(&metrics, spec.name, &subject, |done: &Done| done.outcome, work).await
@@ -169,6 +170,7 @@ fn settle<K, E>(
         Ok((id, Err(_reported))) => (id, Again::Backoff),
         Err(error) => {
             tracing::error!(controller = state.spec.name, %error, "pass panicked");
+            metrics.runtime.reconcile_panics_total.inc([state.spec.name]);
             (error.id(), Again::Backoff)
         }
     };
@@ -190,7 +192,8 @@ async fn until(due: Option<Instant>) {
 #[derive(Debug)]
 struct State<K> {
     spec: Spec,
-    ready: VecDeque<K>,
+    /// With the time each became due.
+    ready: VecDeque<(K, Instant)>,
     /// When each waiting key is due, both ways; a key in `ready` is not here.
     due: BTreeSet<(Instant, K)>,
     due_of: BTreeMap<K, Instant>,
@@ -232,19 +235,19 @@ impl<K: Clone + Ord> State<K> {
         self.due.insert((when, key));
     }
 
-    /// The next key whose pass may start.
-    fn next(&mut self, now: Instant) -> Option<K> {
+    /// The next key whose pass may start, and how long it has been due.
+    fn next(&mut self, now: Instant) -> Option<(K, Duration)> {
         while self.due.first().is_some_and(|(when, _)| *when <= now)
-            && let Some((_, key)) = self.due.pop_first()
+            && let Some((when, key)) = self.due.pop_first()
         {
             self.due_of.remove(&key);
             self.queued.insert(key.clone());
-            self.ready.push_back(key);
+            self.ready.push_back((key, when));
         }
-        let key = self.ready.pop_front()?;
+        let (key, due) = self.ready.pop_front()?;
         self.queued.remove(&key);
         self.running.insert(key.clone(), None);
-        Some(key)
+        Some((key, now.saturating_duration_since(due)))
     }
 
     fn next_due(&self) -> Option<Instant> {

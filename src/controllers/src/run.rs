@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::claim::{expiration, lifecycle, podevents::PodEvents, upkeep};
 use crate::evict::Evictions;
+use crate::pods::state::States;
 use crate::provisioner::{Memory, Triggers};
 use crate::queue::Queue;
 use crate::server::Readiness;
@@ -39,9 +40,13 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let mut tasks = JoinSet::new();
-    spawn_controllers(&mut tasks, &context, &shutdown);
-    spawn_watches(&mut tasks, &context, &shutdown);
-    tasks.spawn(synced(context, readiness, shutdown.clone()));
+    let classes = status::Classes::default();
+    let triggers = spawn_controllers(&mut tasks, &context, &shutdown);
+    spawn_watches(&mut tasks, &context, &classes, &shutdown);
+    if context.settings.cluster_state_observability {
+        tasks.spawn(status::run(classes, context.clone(), shutdown.clone()));
+    }
+    tasks.spawn(synced(context, triggers, readiness, shutdown.clone()));
     let mut result = Ok(());
     while let Some(ended) = tasks.join_next().await {
         let early = match ended {
@@ -56,8 +61,8 @@ pub async fn run(
     result
 }
 
-/// Says when the view has become complete, to the probe and in metrics.
-async fn synced(context: Context, readiness: Readiness, shutdown: CancellationToken) {
+/// Says when the view has become complete, to the probe, in metrics and to the provisioner.
+async fn synced(context: Context, triggers: Triggers, readiness: Readiness, shutdown: CancellationToken) {
     let (metrics, started) = (&context.metrics.cluster_state, Instant::now());
     while !context.view.unlisted().is_empty() {
         metrics.unsynced_time_seconds.set([], started.elapsed().as_secs_f64());
@@ -69,10 +74,12 @@ async fn synced(context: Context, readiness: Readiness, shutdown: CancellationTo
     metrics.unsynced_time_seconds.set([], 0.0);
     metrics.synced.set([], 1.0);
     readiness.set(true);
+    triggers.view_complete();
     shutdown.cancelled().await;
 }
 
-fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {
+/// Starts the controllers; what asks the provisioner for plans is returned.
+fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) -> Triggers {
     let subscribers = context.view.subscribers();
     let (evictions, evicting) = Evictions::new();
     tasks.spawn(evictions.clone().run(evicting, context.clone(), shutdown.clone()));
@@ -117,6 +124,15 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     if context.settings.cluster_state_observability {
         let told = context.clone();
         subscribers.statuses(move |seen| status::tell(&told, seen));
+        let states = States::new(context);
+        let (appearing, going, view) = (states.clone(), states.clone(), Arc::downgrade(&context.view));
+        subscribers.raw_pods(move |pod| {
+            if let Some(view) = view.upgrade() {
+                appearing.seen(&view, pod);
+            }
+        });
+        subscribers.pods(move |seen| going.note(seen));
+        tasks.spawn(states.run(context.clone(), shutdown.clone()));
     }
 
     let memory = Memory::default();
@@ -128,10 +144,13 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     tasks.spawn(memory.waiting.clone().run(context.clone(), shutdown.clone()));
 
     let (triggers, triggered) = Triggers::new();
-    subscribers.pods(move |seen| triggers.pod(seen));
+    let (of_pods, of_pools) = (triggers.clone(), triggers.clone());
+    subscribers.pods(move |seen| of_pods.pod(seen));
+    subscribers.statuses(move |seen| of_pools.pool(seen));
     tasks.spawn(provisioner::run(triggered, memory, context.clone(), shutdown.clone()));
     tasks.spawn(disruption::run(context.clone(), shutdown.clone()));
     tasks.spawn(garbage::run(context.clone(), shutdown.clone()));
+    triggers
 }
 
 fn told(seen: &PodSeen) -> podevents::Seen<'_> {
@@ -143,7 +162,12 @@ fn told(seen: &PodSeen) -> podevents::Seen<'_> {
     }
 }
 
-fn spawn_watches(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {
+fn spawn_watches(
+    tasks: &mut JoinSet<()>,
+    context: &Context,
+    classes: &status::Classes,
+    shutdown: &CancellationToken,
+) {
     let client = &context.client;
     macro_rules! watch {
         ($kind:ident, $feed:ident) => {{
@@ -179,7 +203,16 @@ fn spawn_watches(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Cancella
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let (view, stopped, kind) = (Arc::clone(&context.view), shutdown.clone(), kind.kind);
-        tasks.spawn(async move { follow(kind, api, stopped, |seen| view.class_seen(kind, seen)).await });
+        let (context, classes, stopped, kind) =
+            (context.clone(), classes.clone(), shutdown.clone(), kind.kind);
+        tasks.spawn(async move {
+            let listener = |seen| {
+                if context.settings.cluster_state_observability {
+                    classes.note(&context, kind, &seen);
+                }
+                context.view.class_seen(kind, seen);
+            };
+            follow(kind, api, stopped, listener).await;
+        });
     }
 }

@@ -1,126 +1,199 @@
-//! Tells about status conditions that change and about finalizers that are gone (spec core-disruption 6 and 7).
+//! Tells about status conditions and deletions: events for people, metrics for dashboards
+//! (spec core-disruption 6 and 7).
+//!
+//! Changes are told as the watches bring them; the gauges of what is are published every ten seconds as a whole, so
+//! nothing of an object outlives it.
 
+mod subject;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use karpenter_api::{Condition, ConditionStatus, NodeClaim, NodePool, conditions};
-use karpenter_model::{ConditionType, label};
-use karpenter_telemetry::events::{Event, ObjectRef, Reason, reason};
-use karpenter_telemetry::metrics::{Counter, Histogram};
+use jiff::Timestamp;
+use karpenter_model::label;
+use karpenter_telemetry::events::{Event, Reason, reason};
+use karpenter_telemetry::metrics::{StatusFamilies, Statuses, Watched};
 use kube::ResourceExt;
+use kube::api::DynamicObject;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
 use crate::Context;
-use crate::view::StatusSeen;
+use crate::view::{Conditioned, StatusSeen};
+use crate::watch::Seen;
+use subject::{State, Subject};
 
-/// Conditions of pools, which claims do not have.
-const OF_POOLS: [&str; 4] = [
-    conditions::READY,
-    conditions::nodepool::VALIDATION_SUCCEEDED,
-    conditions::nodepool::NODE_CLASS_READY,
-    conditions::nodepool::NODE_REGISTRATION_HEALTHY,
-];
+/// How often the gauges are published.
+const PERIOD: Duration = Duration::from_secs(10);
 
-/// Publishes what follows from a change.
-pub(crate) fn tell(context: &Context, seen: &StatusSeen) {
-    let metrics = &context.metrics.operator;
-    match seen {
-        StatusSeen::Claim { old, new } => {
-            let conditions = (of_claim(old), of_claim(new));
-            let metrics = (
-                &metrics.nodeclaim_condition_transitions_total,
-                &metrics.nodeclaim_condition_transition_seconds,
-            );
-            transitions(context, &**new, &about("NodeClaim", &**new), conditions, metrics);
-        }
-        StatusSeen::Pool { old, new } => {
-            let conditions = (of_pool(old), of_pool(new));
-            let metrics = (
-                &metrics.nodepool_condition_transitions_total,
-                &metrics.nodepool_condition_transition_seconds,
-            );
-            transitions(context, &**new, &about("NodePool", &**new), conditions, metrics);
-        }
-        StatusSeen::ClaimGone(claim) => {
-            let ours = claim.finalizers().iter().any(|name| name == label::TERMINATION_FINALIZER);
-            if ours && claim.metadata.deletion_timestamp.is_some() {
-                let message = format!("Finalized {}", label::TERMINATION_FINALIZER);
-                context.recorder.publish(Event::new(
-                    about("NodeClaim", &**claim),
-                    reason::FINALIZED,
-                    message,
-                ));
+/// The node classes as last seen, by kind and name: the view keeps only what decisions read.
+#[derive(Clone, Default)]
+pub(crate) struct Classes(Arc<Mutex<BTreeMap<(String, String), Arc<DynamicObject>>>>);
+
+impl Classes {
+    /// Takes note of what the watch of one kind of node class said.
+    pub(crate) fn note(&self, context: &Context, kind: &str, seen: &Seen<DynamicObject>) {
+        match seen {
+            Seen::Listing => {}
+            Seen::Listed(object) | Seen::Applied(object) => {
+                let new = Arc::new(object.clone());
+                let before = self.lock().insert((kind.to_owned(), object.name_any()), Arc::clone(&new));
+                if let Some(before) = before {
+                    let (old, new) = (Conditioned::Class(before), Conditioned::Class(new));
+                    tell(context, &StatusSeen::Changed { old, new });
+                }
+            }
+            Seen::Deleted(object) => {
+                self.lock().remove(&(kind.to_owned(), object.name_any()));
+                tell(context, &StatusSeen::Gone(Conditioned::Class(Arc::new(object.clone()))));
+            }
+            Seen::Complete(keys) => {
+                let listed = |name: &str| keys.contains(&(String::new(), name.to_owned()));
+                self.lock().retain(|(known, name), _| known != kind || listed(name));
             }
         }
     }
-}
 
-fn transitions(
-    context: &Context,
-    object: &impl ResourceExt,
-    about: &ObjectRef,
-    (old, new): (&[Condition], &[Condition]),
-    (count, lasted): (&Counter<3>, &Histogram<2>),
-) {
-    for Transition { kind, before, after } in changed(old, new) {
-        count.inc([kind, after.status.as_str(), &after.reason]);
-        let began = before.map(|before| before.last_transition_time.0);
-        let began = began.or_else(|| object.creation_timestamp().map(|time| time.0)).unwrap_or_default();
-        let span = Duration::try_from(after.last_transition_time.0.duration_since(began)).unwrap_or_default();
-        lasted.observe([kind, status(before)], span);
-        let message = text(kind, status(before), after);
-        context.recorder.publish(Event::new(about.clone(), Reason::condition(kind), message));
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<DynamicObject>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Transition<'a> {
-    kind: &'static str,
-    before: Option<&'a Condition>,
-    after: &'a Condition,
+/// Publishes what follows from a change.
+pub(crate) fn tell(context: &Context, seen: &StatusSeen) {
+    match seen {
+        StatusSeen::Changed { old, new } => {
+            let (old, new) = (Subject::of(context, old), Subject::of(context, new));
+            for (before, after) in changed(&old.conditions, &new.conditions) {
+                transition(context, &new, before, after);
+            }
+        }
+        StatusSeen::Gone(object) => gone(context, &Subject::of(context, object)),
+    }
 }
 
-/// Conditions whose status changed; one that was not there was unknown.
-fn changed<'a>(old: &'a [Condition], new: &'a [Condition]) -> impl Iterator<Item = Transition<'a>> {
-    new.iter().filter_map(|after| {
-        let before = old.iter().find(|before| before.kind == after.kind);
-        let kind = known(&after.kind).filter(|_| status(before) != after.status.as_str())?;
-        Some(Transition { kind, before, after })
+fn transition(context: &Context, subject: &Subject, before: Option<&State>, after: &State) {
+    let was = before.map_or("Unknown", |before| before.status.as_str());
+    let began = before.map_or(subject.created, |before| before.since);
+    let lasted = Duration::try_from(after.since.duration_since(began)).unwrap_or_default();
+    let change = (after.kind.as_str(), was, after.status.as_str(), after.reason.as_str());
+    let families = families(context);
+    families.of(subject.kind).transition(&subject.further(), change, &[], lasted);
+    if let Some(last) = subject.deprecated() {
+        families.deprecated.transition(&[], change, &last, lasted);
+    }
+    // Whoever writes the conditions of node classes tells about them.
+    if let Some(kind) = subject::known(&after.kind).filter(|_| subject.kind != Watched::NodeClass) {
+        let event = Event::new(subject.about.clone(), Reason::condition(kind), text(kind, was, after));
+        context.recorder.publish(event);
+    }
+}
+
+fn gone(context: &Context, subject: &Subject) {
+    let Some(deleted) = subject.deleted else { return };
+    let after = Duration::try_from(context.now().duration_since(deleted)).unwrap_or_default();
+    let families = families(context);
+    families.of(subject.kind).gone(&subject.further(), after);
+    if let Some(last) = subject.deprecated() {
+        families.deprecated.gone(&last, after);
+    }
+    if subject.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER) {
+        let message = format!("Finalized {}", label::TERMINATION_FINALIZER);
+        context.recorder.publish(Event::new(subject.about.clone(), reason::FINALIZED, message));
+    }
+}
+
+/// Publishes gauges until `shutdown`.
+pub(crate) async fn run(classes: Classes, context: Context, shutdown: CancellationToken) {
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = ticks.tick() => publish(&context, &classes),
+        }
+    }
+}
+
+fn publish(context: &Context, classes: &Classes) {
+    let (view, now, families) = (&context.view, context.now(), families(context));
+    let mut all: BTreeMap<Watched, Vec<Subject>> = BTreeMap::new();
+    let mut add = |object: &Conditioned| {
+        let subject = Subject::of(context, object);
+        all.entry(subject.kind).or_default().push(subject);
+    };
+    view.claims().into_iter().for_each(|known| add(&Conditioned::Claim(known.object)));
+    view.pools().into_iter().for_each(|known| add(&Conditioned::Pool(known.object)));
+    view.nodes().into_iter().for_each(|known| add(&Conditioned::Node(known.object)));
+    classes.lock().values().for_each(|object| add(&Conditioned::Class(Arc::clone(object))));
+    for kind in Watched::ALL {
+        let subjects = all.get(&kind).map(Vec::as_slice).unwrap_or_default();
+        let further = |subject: &Subject| subject.further.clone();
+        publish_family(families.of(kind), subjects, now, further, |_| Vec::new());
+    }
+    let last = |subject: &Subject| -> Option<Vec<String>> {
+        Some(subject.deprecated()?.map(ToOwned::to_owned).into())
+    };
+    let shared: Vec<Subject> = all.into_values().flatten().filter(|one| last(one).is_some()).collect();
+    let last = |subject: &Subject| last(subject).unwrap_or_default();
+    publish_family(&families.deprecated, &shared, now, |_| Vec::new(), last);
+}
+
+fn publish_family(
+    families: &StatusFamilies,
+    subjects: &[Subject],
+    now: Timestamp,
+    first: impl Fn(&Subject) -> Vec<String>,
+    last: impl Fn(&Subject) -> Vec<String>,
+) {
+    let (mut count, mut current, mut ending) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let seconds =
+        |since: Timestamp| Duration::try_from(now.duration_since(since)).unwrap_or_default().as_secs_f64();
+    for subject in subjects {
+        let name = [subject.about.namespace.clone().unwrap_or_default(), subject.about.name.clone()];
+        let labels = |own: &[&String]| -> Vec<String> {
+            let own = name.iter().chain(own.iter().copied()).cloned();
+            first(subject).into_iter().chain(own).chain(last(subject)).collect()
+        };
+        for state in &subject.conditions {
+            let labels = labels(&[&state.kind, &state.status, &state.reason]);
+            count.insert(labels.clone(), 1.0);
+            current.insert(labels, seconds(state.since));
+        }
+        if let Some(deleted) = subject.deleted {
+            ending.insert(labels(&[]), seconds(deleted));
+        }
+    }
+    families.count.publish(count);
+    families.current_status_seconds.publish(current);
+    families.termination_current_time_seconds.publish(ending);
+}
+
+/// The families, with the labels that claims and Nodes of this provider have.
+pub(crate) fn families(context: &Context) -> &Statuses {
+    let kinds = context.provider.node_class_kinds();
+    context.metrics.statuses(|kind| {
+        let keys = subject::further_keys(kind, kinds);
+        keys.iter().map(|key| key.replace(|one: char| !one.is_ascii_alphanumeric(), "_")).collect()
     })
 }
 
-fn status(condition: Option<&Condition>) -> &'static str {
-    condition.map_or(ConditionStatus::Unknown, |condition| condition.status).as_str()
+/// Conditions whose status changed; one that was not there was unknown.
+fn changed<'a>(old: &'a [State], new: &'a [State]) -> impl Iterator<Item = (Option<&'a State>, &'a State)> {
+    new.iter().filter_map(|after| {
+        let before = old.iter().find(|before| before.kind == after.kind);
+        let was = before.map_or("Unknown", |before| before.status.as_str());
+        (was != after.status).then_some((before, after))
+    })
 }
 
-fn known(kind: &str) -> Option<&'static str> {
-    let of_claims = ConditionType::parse(kind).map(|kind| kind.as_str());
-    of_claims.or_else(|| OF_POOLS.into_iter().find(|known| *known == kind))
-}
-
-fn text(kind: &str, was: &str, after: &Condition) -> String {
-    let is = after.status.as_str();
-    let text = format!(
-        "Status condition transitioned, Type: {kind}, Status: {was} -> {is}, Reason: {}",
-        after.reason
-    );
-    if after.message.is_empty() || after.status == ConditionStatus::True {
+fn text(kind: &str, was: &str, after: &State) -> String {
+    let State { status, reason, message, .. } = after;
+    let text =
+        format!("Status condition transitioned, Type: {kind}, Status: {was} -> {status}, Reason: {reason}");
+    if message.is_empty() || status == "True" {
         return text;
     }
-    format!("{text}, Message: {}", after.message)
-}
-
-fn of_claim(claim: &NodeClaim) -> &[Condition] {
-    claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default()
-}
-
-fn of_pool(pool: &NodePool) -> &[Condition] {
-    pool.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default()
-}
-
-fn about(kind: &str, object: &impl ResourceExt) -> ObjectRef {
-    ObjectRef {
-        api_version: "karpenter.sh/v1".to_owned(),
-        kind: kind.to_owned(),
-        namespace: None,
-        name: object.name_any(),
-        uid: object.uid().unwrap_or_default(),
-    }
+    format!("{text}, Message: {message}")
 }

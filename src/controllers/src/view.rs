@@ -10,9 +10,11 @@ mod class;
 mod daemon;
 mod feed;
 mod limits;
+mod types;
 mod volume;
 mod wake;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -27,7 +29,7 @@ use karpenter_model::{
 pub use class::Class;
 pub use feed::Feed;
 pub(crate) use feed::version;
-pub use wake::{PodSeen, StatusSeen, Subscribers};
+pub use wake::{Conditioned, PodSeen, StatusSeen, Subscribers};
 
 use crate::store::{Known, Store};
 
@@ -56,6 +58,7 @@ struct Inner {
     node_classes: class::Classes,
     volumes: volume::Volumes,
     daemons: daemon::Daemons,
+    types_problems: BTreeMap<PoolName, String>,
     derivations: u64,
 }
 
@@ -89,6 +92,7 @@ impl View {
             node_classes: class::Classes::default(),
             volumes: volume::Volumes::default(),
             daemons: daemon::Daemons::default(),
+            types_problems: BTreeMap::new(),
             derivations: 0,
         };
         Self {

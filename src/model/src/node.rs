@@ -213,6 +213,16 @@ impl Node {
     pub fn daemon_requested(&self) -> Resources {
         self.pods.iter().filter(|pod| pod.is_daemon() && !pod.is_terminal()).map(|pod| &pod.requests).sum()
     }
+
+    /// Sum of the limits of its pods that are not terminal.
+    pub fn limited(&self) -> Resources {
+        self.pods.iter().filter(|pod| !pod.is_terminal()).map(|pod| &pod.limits).sum()
+    }
+
+    /// Sum of the limits of its daemon pods that are not terminal.
+    pub fn daemon_limited(&self) -> Resources {
+        self.pods.iter().filter(|pod| pod.is_daemon() && !pod.is_terminal()).map(|pod| &pod.limits).sum()
+    }
 }
 
 #[cfg(test)]

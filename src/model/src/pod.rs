@@ -26,6 +26,8 @@ pub struct Pod {
     pub labels: Labels,
     /// Effective requests including `pods: 1` (spec core-scheduling 9 and 26).
     pub requests: Resources,
+    /// Sum of the limits of its containers; for metrics only (spec core-scheduling 26).
+    pub limits: Resources,
     /// `spec.nodeSelector`.
     pub node_selector: Labels,
     /// Required node affinity terms: one of them must hold.
@@ -146,6 +148,7 @@ impl Pod {
             uid: uid.into(),
             labels: Labels::new(),
             requests: Resources::one_pod(),
+            limits: Resources::new(),
             node_selector: Labels::new(),
             required_terms: Vec::new(),
             preferred_terms: Vec::new(),

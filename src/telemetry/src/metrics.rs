@@ -10,6 +10,7 @@ mod area;
 mod buckets;
 mod cloud;
 mod disruption;
+mod family;
 mod handle;
 mod node_families;
 mod nodeclaims;
@@ -19,13 +20,15 @@ mod operator;
 mod pods;
 mod scheduler;
 mod series;
+mod status;
 mod summary;
 
 pub use area::{Descriptor, Kind, Stability};
 pub use cloud::{Aws, Cloud};
 pub use disruption::Disruption;
+pub use family::Family;
 pub use handle::{Counter, Gauge, Histogram, Summary};
-pub use node_families::{Family, NodeFamilies};
+pub use node_families::NodeFamilies;
 pub use nodeclaims::NodeClaims;
 pub use nodepools::NodePools;
 pub use nodes::Nodes;
@@ -33,12 +36,14 @@ pub use operator::{Kube, Operator, Runtime};
 pub use pods::Pods;
 pub use scheduler::{ClusterState, Scheduler};
 pub use series::Series;
+pub use status::{StatusFamilies, Statuses, Watched};
 
 /// All metrics of one process, and the registry that renders them.
 #[derive(Debug)]
 pub struct Metrics {
     registry: prometheus::Registry,
     node_families: OnceLock<NodeFamilies>,
+    statuses: OnceLock<Statuses>,
     pub nodeclaims: NodeClaims,
     pub nodes: Nodes,
     pub nodepools: NodePools,
@@ -72,6 +77,7 @@ impl Metrics {
             kube: Kube::register(&registry),
             registry,
             node_families: OnceLock::new(),
+            statuses: OnceLock::new(),
         };
         metrics.operator.build_info.set(build(), 1.0);
         for consolidation in ["multi", "single"] {
@@ -84,6 +90,12 @@ impl Metrics {
     /// call count.
     pub fn node_families(&self, well_known: &[String]) -> &NodeFamilies {
         self.node_families.get_or_init(|| NodeFamilies::register(&self.registry, well_known))
+    }
+
+    /// The metrics about status conditions. `further` names the labels that objects of a kind have in front; only
+    /// what the first call says counts.
+    pub fn statuses(&self, further: impl Fn(Watched) -> Vec<String>) -> &Statuses {
+        self.statuses.get_or_init(|| Statuses::register(&self.registry, further))
     }
 
     /// The text exposition format, families in name order.
@@ -118,7 +130,7 @@ impl Default for Metrics {
 
 /// Every declared metric, area by area: the source of the metrics reference page.
 pub fn reference() -> Vec<(&'static str, &'static [Descriptor])> {
-    vec![
+    let mut all: Vec<(&'static str, &'static [Descriptor])> = vec![
         ("NodeClaims", NodeClaims::TABLE),
         ("Nodes", Nodes::TABLE),
         ("Each Node", NodeFamilies::TABLE),
@@ -132,7 +144,12 @@ pub fn reference() -> Vec<(&'static str, &'static [Descriptor])> {
         ("Operator", Operator::TABLE),
         ("Controller runtime", Runtime::TABLE),
         ("Kubernetes client", Kube::TABLE),
-    ]
+    ];
+    for kind in Watched::ALL {
+        all.push(("Status conditions", kind.table()));
+    }
+    all.push(("Status conditions of all kinds", status::DEPRECATED));
+    all
 }
 
 #[cfg(test)]

@@ -109,7 +109,9 @@ impl Drop for Report<'_> {
         let (runtime, controller) = (&self.metrics.runtime, self.controller);
         runtime.active_workers.dec([controller]);
         runtime.reconcile_total.inc([controller, self.outcome.result()]);
-        runtime.reconcile_time_seconds.observe([controller], self.started.elapsed());
+        let elapsed = self.started.elapsed();
+        runtime.reconcile_time_seconds.observe([controller], elapsed);
+        runtime.work_duration_seconds.observe([controller, controller], elapsed);
         if self.outcome == Outcome::Failed {
             runtime.reconcile_errors_total.inc([controller]);
         }

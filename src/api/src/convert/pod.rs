@@ -10,7 +10,7 @@ use karpenter_model::{
     TolerationOperator, VolumeClaim, label,
 };
 
-use super::requests::{Defaults, effective_requests};
+use super::requests::{Defaults, effective_limits, effective_requests};
 use super::{Error, FieldError, affinity, labels, present};
 use crate::duration::parse_go_duration;
 
@@ -42,6 +42,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults) -> Result<
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         labels: labels(metadata.labels.as_ref()),
         requests: effective_requests(spec, Some(status), defaults)?,
+        limits: effective_limits(spec)?,
         node_selector: labels(spec.node_selector.as_ref()),
         required_terms: affinity::required_terms(spec)?,
         preferred_terms: affinity::preferred_terms(spec)?,

@@ -30,31 +30,72 @@ pub fn effective_requests(
     defaults: Defaults,
 ) -> Result<Resources, FieldError> {
     let held = Held { status, defaults };
+    let mut total = over_time(spec, |part| match part {
+        Part::Runs(container) => held.by_container(container),
+        Part::Starts(container) => held.as_written(container),
+        Part::Whole(requirements) => written(requirements, defaults),
+    })?;
+    total.add(&super::resources("spec.overhead", spec.overhead.as_ref())?);
+    Ok(total.with(resources::PODS, Quantity::ONE))
+}
+
+/// What the containers of a pod may take at most, as far as they say; overhead comes on top of what has a limit.
+pub(super) fn effective_limits(spec: &PodSpec) -> Result<Resources, FieldError> {
+    let limits = |requirements: Option<&ResourceRequirements>| {
+        let limits = requirements.and_then(|requirements| requirements.limits.as_ref());
+        super::resources("resources.limits", limits)
+    };
+    let mut total = over_time(spec, |part| match part {
+        Part::Runs(container) | Part::Starts(container) => limits(container.resources.as_ref()),
+        Part::Whole(requirements) => limits(requirements),
+    })?;
+    let overhead = super::resources("spec.overhead", spec.overhead.as_ref())?;
+    for (name, quantity) in
+        overhead.iter().filter(|(name, _)| !total.amount(name.as_str()).is_zero()).collect::<Vec<_>>()
+    {
+        total.set(name.as_str(), total.amount(name.as_str()).saturating_add(*quantity));
+    }
+    Ok(total)
+}
+
+/// What is asked of when a pod is added up.
+enum Part<'a> {
+    /// A container that keeps running: a regular one or a sidecar.
+    Runs(&'a Container),
+    /// An init container that ends before the next one starts.
+    Starts(&'a Container),
+    /// The pod as a whole.
+    Whole(Option<&'a ResourceRequirements>),
+}
+
+/// The most a pod has at any moment of its life, by what `of` says each part has.
+fn over_time(
+    spec: &PodSpec,
+    of: impl Fn(Part<'_>) -> Result<Resources, FieldError>,
+) -> Result<Resources, FieldError> {
     let mut running = Resources::new();
     for (index, container) in spec.containers.iter().enumerate() {
-        running.add(&held.by_container(container).map_err(|error| at("containers", index, error))?);
+        running.add(&of(Part::Runs(container)).map_err(|error| at("containers", index, error))?);
     }
-    let mut sidecars = Resources::new();
-    let mut starting = Resources::new();
+    let (mut sidecars, mut starting) = (Resources::new(), Resources::new());
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {
-        let requests = if container.restart_policy.as_deref() == Some("Always") {
-            let own = held.by_container(container).map_err(|error| at("initContainers", index, error))?;
+        let named = |error| at("initContainers", index, error);
+        let taken = if container.restart_policy.as_deref() == Some("Always") {
+            let own = of(Part::Runs(container)).map_err(named)?;
             running.add(&own);
             sidecars.add(&own);
             sidecars.clone()
         } else {
-            let own = held.as_written(container).map_err(|error| at("initContainers", index, error))?;
-            own.merge(&sidecars)
+            of(Part::Starts(container)).map_err(named)?.merge(&sidecars)
         };
-        starting = Resources::max([&starting, &requests]);
+        starting = Resources::max([&starting, &taken]);
     }
     let mut total = Resources::max([&running, &starting]);
-    let whole_pod = written(spec.resources.as_ref(), defaults).map_err(|error| error.below("spec"))?;
+    let whole_pod = of(Part::Whole(spec.resources.as_ref())).map_err(|error| error.below("spec"))?;
     for (name, quantity) in whole_pod.iter().filter(|(name, _)| pod_level(name.as_str())) {
         total.set(name.as_str(), *quantity);
     }
-    total.add(&super::resources("spec.overhead", spec.overhead.as_ref())?);
-    Ok(total.with(resources::PODS, Quantity::ONE))
+    Ok(total)
 }
 
 fn at(list: &str, index: usize, error: FieldError) -> FieldError {

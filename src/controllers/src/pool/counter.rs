@@ -1,8 +1,11 @@
-//! `nodepool.counter`: writes what a pool's nodes add up to into its status, every five seconds if it changed.
+//! `nodepool.counter`: writes what a pool's nodes add up to into its status, every five seconds if it changed, and
+//! publishes what they cost.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_api::{NodePool, RawQuantity, ResourceMap};
-use karpenter_lifecycle::nodepool::counter;
-use karpenter_model::Resources;
+use karpenter_lifecycle::nodepool::{cost, counter};
+use karpenter_model::{NodeId, PoolName, Price, Resources, Snapshot};
 use karpenter_telemetry::metrics::Series;
 use karpenter_telemetry::observe::{self, Outcome};
 use serde_json::json;
@@ -17,9 +20,11 @@ const NAME: &str = "nodepool.counter";
 
 /// Runs until `shutdown`.
 pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
-    let published = Published {
+    let mut published = Published {
         limit: Series::new(context.metrics.nodepools.limit.clone()),
         usage: Series::new(context.metrics.nodepools.usage.clone()),
+        cost: Series::new(context.metrics.nodepools.cost_total.clone()),
+        unpriced: BTreeMap::new(),
     };
     let mut ticks = interval(counter::PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -30,16 +35,20 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
         }
         // Failures are logged and counted by the wrapper, and the next tick tries again.
         let _reported =
-            observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context, &published)).await;
+            observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context, &mut published))
+                .await;
     }
 }
 
 struct Published {
     limit: Series<2>,
     usage: Series<2>,
+    cost: Series<1>,
+    /// Machines whose price was not known the last time.
+    unpriced: BTreeMap<PoolName, BTreeSet<NodeId>>,
 }
 
-async fn pass(context: &Context, published: &Published) -> Result<Outcome, Error> {
+async fn pass(context: &Context, published: &mut Published) -> Result<Outcome, Error> {
     let Some(snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
     context.metrics.cluster_state.node_count.set_count([], snapshot.nodes.len());
     let (mut outcome, mut errors) = (Outcome::Skipped, Vec::new());
@@ -48,6 +57,7 @@ async fn pass(context: &Context, published: &Published) -> Result<Outcome, Error
         let name = &pool.model.name;
         let count = counter::count(name, snapshot.nodes.iter().map(AsRef::as_ref));
         publish(context, published, pool, &count.resources);
+        publish_cost(context, published, name, &snapshot);
         match write(context, pool, &count).await {
             Ok(true) => outcome = Outcome::Applied,
             Ok(false) => {}
@@ -57,6 +67,8 @@ async fn pass(context: &Context, published: &Published) -> Result<Outcome, Error
     let known = |object: &str| pools.iter().any(|pool| pool.model.name.as_str() == object);
     published.limit.retain(known);
     published.usage.retain(known);
+    published.cost.retain(known);
+    published.unpriced.retain(|pool, _| known(pool.as_str()));
     Error::combined(errors).map(|()| outcome)
 }
 
@@ -100,4 +112,23 @@ fn publish(context: &Context, published: &Published, pool: &KnownPool, used: &Re
     };
     published.usage.replace(name, samples(used));
     published.limit.replace(name, pool.model.limits.as_ref().map(&samples).unwrap_or_default());
+}
+
+/// The cost of a pool, and one error for every machine whose price has become unknown.
+fn publish_cost(context: &Context, published: &mut Published, pool: &PoolName, snapshot: &Snapshot) {
+    let Some(types) = snapshot.instance_types.get(pool) else { return };
+    let cost = cost::cost(pool, snapshot.nodes.iter().map(AsRef::as_ref), types);
+    let before = published.unpriced.insert(pool.clone(), cost.unpriced.clone()).unwrap_or_default();
+    let errors = cost.unpriced.difference(&before).count();
+    let metrics = &context.metrics.nodepools;
+    metrics.cost_tracker_errors_total.add([pool.as_str()], u64::try_from(errors).unwrap_or(u64::MAX));
+    if context.settings.cluster_state_observability {
+        published.cost.replace(pool.as_str(), [([pool.to_string()], dollars(cost.total))]);
+    }
+}
+
+/// Dollars, as a Prometheus sample.
+#[expect(clippy::cast_precision_loss, reason = "samples are doubles by format")]
+fn dollars(price: Price) -> f64 {
+    price.nanos() as f64 / 1e9
 }

@@ -11,7 +11,7 @@ use karpenter_cluster::{Epoch, Event, Listed, NamespaceObject, Seen as Told, Ver
 use karpenter_model::{ClaimName, NodeClassRef, NodeName, PodKey, PoolName, ProviderId};
 use kube::ResourceExt;
 
-use super::{PodSeen, StatusSeen, View};
+use super::{Conditioned, PodSeen, StatusSeen, View};
 use crate::read;
 use crate::store::Replaced;
 use crate::watch::{Key, Seen};
@@ -177,7 +177,8 @@ impl View {
         if let Some(Replaced(before)) = replaced {
             if let Some(before) = &before {
                 let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
-                self.subscribers.tell_status(&StatusSeen::Claim { old, new });
+                let (old, new) = (Conditioned::Claim(old), Conditioned::Claim(new));
+                self.subscribers.tell_status(&StatusSeen::Changed { old, new });
             }
             self.subscribers.wake_claim(&model.name);
             let earlier = before.and_then(|before| before.model.provider_id.clone());
@@ -199,7 +200,8 @@ impl View {
         };
         if let Some(known) = removed {
             self.lock().attempts.remove(&known.model.uid);
-            self.subscribers.tell_status(&StatusSeen::ClaimGone(Arc::clone(&known.object)));
+            let gone = Conditioned::Claim(Arc::clone(&known.object));
+            self.subscribers.tell_status(&StatusSeen::Gone(gone));
             self.subscribers.wake_claim(&known.model.name);
             self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
         }
@@ -221,6 +223,11 @@ impl View {
             }
             replaced
         };
+        if let Some(Replaced(Some(before))) = &replaced {
+            let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
+            let (old, new) = (Conditioned::Node(old), Conditioned::Node(new));
+            self.subscribers.tell_status(&StatusSeen::Changed { old, new });
+        }
         // Heartbeats change nothing a decision reads.
         if let Some(Replaced(before)) = replaced
             && before.as_ref().is_none_or(|before| before.model != model)
@@ -242,6 +249,8 @@ impl View {
             removed
         };
         if let Some(known) = removed {
+            let gone = Conditioned::Node(Arc::clone(&known.object));
+            self.subscribers.tell_status(&StatusSeen::Gone(gone));
             self.subscribers.wake_node(name);
             self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
         }
@@ -265,7 +274,8 @@ impl View {
         if let Some(Replaced(before)) = replaced {
             if let Some(before) = &before {
                 let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
-                self.subscribers.tell_status(&StatusSeen::Pool { old, new });
+                let (old, new) = (Conditioned::Pool(old), Conditioned::Pool(new));
+                self.subscribers.tell_status(&StatusSeen::Changed { old, new });
             }
             self.subscribers.wake_pool(&model.name);
             // Drift is judged by the stored hash, which is written after the template has changed.
@@ -280,16 +290,18 @@ impl View {
     fn remove_pool(&self, pool: &NodePool) {
         let (name, uid) = (pool.name_any(), pool.uid());
         let mut inner = self.lock();
-        if inner.pools.remove(&name, uid.as_deref()).is_some() {
+        if let Some(known) = inner.pools.remove(&name, uid.as_deref()) {
             let key = name.as_str().into();
             inner.cluster.apply(Event::Pool(Told::Gone { key, version: version(pool) }));
             drop(inner);
+            self.subscribers.tell_status(&StatusSeen::Gone(Conditioned::Pool(known.object)));
             self.subscribers.wake_pool(&name.as_str().into());
         }
     }
 
     fn put_pod(&self, pod: &Pod, listed: bool) {
         let Some(model) = read::pod(pod) else { return };
+        self.subscribers.tell_raw_pod(pod);
         let (version, key) = (version(pod), model.key.clone());
         let (before, after) = {
             let mut inner = self.lock();

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use k8s_openapi::api::core::v1::{self, Node};
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_model::{ClaimName, NodeName, Pod, PoolName};
+use kube::api::DynamicObject;
 
 use crate::queue::Queue;
 
@@ -34,15 +36,26 @@ impl PodSeen {
 /// Something that wants to know about pods.
 type PodListener = Box<dyn Fn(&PodSeen) + Send + Sync>;
 
-/// A change of an object with status conditions, for those who tell people about it.
+/// Something that wants to know about pods as the API server shows them.
+type RawPodListener = Box<dyn Fn(&v1::Pod) + Send + Sync>;
+
+/// An object with status conditions, as last seen.
+#[derive(Clone, Debug)]
+pub enum Conditioned {
+    Claim(Arc<NodeClaim>),
+    Pool(Arc<NodePool>),
+    Node(Arc<Node>),
+    /// A node class of the provider.
+    Class(Arc<DynamicObject>),
+}
+
+/// What happened to an object with status conditions, for those who tell people about it.
 #[derive(Clone, Debug)]
 pub enum StatusSeen {
-    /// A claim changed.
-    Claim { old: Arc<NodeClaim>, new: Arc<NodeClaim> },
-    /// A pool changed.
-    Pool { old: Arc<NodePool>, new: Arc<NodePool> },
-    /// A claim is gone; as last seen.
-    ClaimGone(Arc<NodeClaim>),
+    /// It changed; both are of the same kind.
+    Changed { old: Conditioned, new: Conditioned },
+    /// It is gone.
+    Gone(Conditioned),
 }
 
 /// Something that wants to know about status conditions.
@@ -55,6 +68,7 @@ pub struct Subscribers {
     nodes: Mutex<Vec<Queue<NodeName>>>,
     pools: Mutex<Vec<Queue<PoolName>>>,
     pods: Mutex<Vec<PodListener>>,
+    raw_pods: Mutex<Vec<RawPodListener>>,
     statuses: Mutex<Vec<StatusListener>>,
 }
 
@@ -79,7 +93,19 @@ impl Subscribers {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
 
-    /// Calls `listener`, which must not block, about every claim and pool that changes and every claim that goes.
+    /// Calls `listener`, which must not block, with every pod that appears or changes, before it is reduced to what
+    /// decisions read.
+    pub fn raw_pods(&self, listener: impl Fn(&v1::Pod) + Send + Sync + 'static) {
+        self.raw_pods.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+    }
+
+    pub(super) fn tell_raw_pod(&self, pod: &v1::Pod) {
+        for listener in self.raw_pods.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            listener(pod);
+        }
+    }
+
+    /// Calls `listener`, which must not block, about every object with status conditions that changes or goes.
     pub fn statuses(&self, listener: impl Fn(&StatusSeen) + Send + Sync + 'static) {
         self.statuses.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }

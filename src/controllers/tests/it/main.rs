@@ -1,5 +1,6 @@
 //! The controllers, unmodified, on an API server and a cloud in memory, in virtual time.
 
+mod coldstart;
 mod contradiction;
 mod crash;
 mod deletion;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use karpenter_telemetry::metrics::Watched;
 use serde_json::json;
 
 use crate::world::{World, condition};
@@ -44,11 +45,13 @@ async fn an_idle_machine_goes_and_leaves_nothing_behind() {
     world.all_gone().await;
     assert_eq!(process.metrics.nodeclaims.terminated_total.value(["default", "spot", "zone-a"]), 1);
     assert_eq!(process.events.messages("DisruptionTerminating").len(), 2);
-    assert_eq!(process.events.messages("Finalized"), ["Finalized karpenter.sh/termination"]);
+    let finalized = "Finalized karpenter.sh/termination";
+    assert_eq!(process.events.messages("Finalized"), [finalized; 2], "Node and claim");
     let launched = "Status condition transitioned, Type: Launched, Status: Unknown -> True, Reason: Launched";
     assert_eq!(process.events.messages("Launched"), [launched]);
-    let transitions = &process.metrics.operator.nodeclaim_condition_transitions_total;
-    assert_eq!(transitions.value(["Initialized", "True", "Initialized"]), 1);
+    let transitions = process.metrics.statuses(|_| Vec::new()).of(Watched::NodeClaim);
+    let labels = ["default", "default", "Initialized", "True", "Initialized"];
+    assert_eq!(transitions.transitions(&labels), 1);
     let pods = &process.metrics.pods;
     assert_eq!(pods.bound_duration_seconds.count([]), 1);
     assert_eq!(pods.provisioning_startup_duration_seconds.count([]), 1);

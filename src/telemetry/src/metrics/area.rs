@@ -18,6 +18,8 @@ pub enum Stability {
     Alpha,
     /// Exported by the reference without being documented there.
     Undocumented,
+    /// Kept for old dashboards.
+    Deprecated,
 }
 
 /// One row of the metrics reference.

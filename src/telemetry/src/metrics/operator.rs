@@ -8,14 +8,6 @@ area! {
     pub struct Operator {
         build_info: Gauge = "karpenter_build_info" ["version", "goversion", "goarch", "commit"]
             Stable, "Always 1; the label goversion carries the toolchain, its name is kept for dashboards";
-        nodeclaim_condition_transitions_total: Counter = "operator_nodeclaim_status_condition_transitions_total" ["type", "status", "reason"]
-            Beta, "Condition changes of NodeClaims";
-        nodeclaim_condition_transition_seconds: Histogram = "operator_nodeclaim_status_condition_transition_seconds" ["type", "status"]
-            Beta, "How long the previous state lasted", buckets::CONDITION;
-        nodepool_condition_transitions_total: Counter = "operator_nodepool_status_condition_transitions_total" ["type", "status", "reason"]
-            Beta, "Condition changes of NodePools";
-        nodepool_condition_transition_seconds: Histogram = "operator_nodepool_status_condition_transition_seconds" ["type", "status"]
-            Beta, "How long the previous state lasted", buckets::CONDITION;
         leader: Gauge = "leader_election_master_status" ["name"]
             Stable, "1 on the replica that holds the lease";
     }
@@ -28,6 +20,10 @@ area! {
             Stable, "Passes by result";
         reconcile_errors_total: Counter = "controller_runtime_reconcile_errors_total" ["controller"]
             Stable, "Passes that failed";
+        terminal_reconcile_errors_total: Counter = "controller_runtime_terminal_reconcile_errors_total" ["controller"]
+            Stable, "Passes that failed for good; always 0, every failure is tried again";
+        reconcile_panics_total: Counter = "controller_runtime_reconcile_panics_total" ["controller"]
+            Stable, "Passes that panicked";
         reconcile_time_seconds: Histogram = "controller_runtime_reconcile_time_seconds" ["controller"]
             Stable, "Duration of passes", buckets::RECONCILE;
         active_workers: Gauge = "controller_runtime_active_workers" ["controller"]
@@ -38,6 +34,10 @@ area! {
             Stable, "Objects waiting for a pass";
         queue_adds_total: Counter = "workqueue_adds_total" ["name", "controller"]
             Stable, "Objects queued";
+        queue_duration_seconds: Histogram = "workqueue_queue_duration_seconds" ["name", "controller"]
+            Stable, "How long objects waited for a pass", buckets::QUEUE;
+        work_duration_seconds: Histogram = "workqueue_work_duration_seconds" ["name", "controller"]
+            Stable, "Duration of passes", buckets::QUEUE;
         queue_retries_total: Counter = "workqueue_retries_total" ["name", "controller"]
             Stable, "Objects queued again after a failure";
     }

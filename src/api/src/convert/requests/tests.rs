@@ -107,3 +107,34 @@ fn errors_name_the_container() {
     let error = effective_requests(&spec, None, Defaults::Done).unwrap_err();
     assert_eq!(error.field, "spec.containers[1].resources.requests.cpu");
 }
+
+#[test]
+fn limits_add_up_like_requests_and_overhead_goes_on_top_of_what_is_limited() {
+    let limited = |name: &str, cpu: &str| json!({"name": name, "resources": {"limits": {"cpu": cpu}}});
+    let cases = [
+        ("no limits", json!({"containers": [cpu("a", "1")], "overhead": {"cpu": "1"}}), ""),
+        ("containers add up", json!({"containers": [limited("a", "1"), limited("b", "2")]}), "cpu=3"),
+        (
+            "the largest start-up counts",
+            json!({"containers": [limited("a", "1")], "initContainers": [limited("i", "4")]}),
+            "cpu=4",
+        ),
+        (
+            "overhead of other resources is not a limit",
+            json!({"containers": [limited("a", "1")], "overhead": {"cpu": "1", "memory": "1Gi"}}),
+            "cpu=2",
+        ),
+        (
+            "pod level replaces the sum",
+            json!({"containers": [limited("a", "1")], "resources": {"limits": {"cpu": "5"}}}),
+            "cpu=5",
+        ),
+    ];
+    for (case, spec, want) in cases {
+        let spec = serde_json::from_value(spec).unwrap();
+        let limits = effective_limits(&spec).unwrap();
+        let entries: Vec<String> =
+            limits.iter().map(|(name, quantity)| format!("{name}={quantity}")).collect();
+        assert_eq!(entries.join(" "), want, "{case}");
+    }
+}

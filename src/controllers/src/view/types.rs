@@ -1,0 +1,42 @@
+//! Why the instance types of a pool are not known, remembered so that it is told once.
+
+use karpenter_model::PoolName;
+
+use super::View;
+
+impl View {
+    /// Takes note of why the types of a pool are not known, or that they are. True when that is news.
+    pub(crate) fn types_problem(&self, pool: &PoolName, problem: Option<&str>) -> bool {
+        let mut inner = self.lock();
+        let before = inner.types_problems.get(pool).map(String::as_str);
+        if before == problem {
+            return false;
+        }
+        match problem {
+            Some(problem) => inner.types_problems.insert(pool.clone(), problem.to_owned()),
+            None => inner.types_problems.remove(pool),
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::World;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_problem_is_news_when_it_begins_changes_or_ends() {
+        let view = World::new().context.view;
+        let pool = "default".into();
+        for (problem, news) in [
+            (None, false),
+            (Some("no prices"), true),
+            (Some("no prices"), false),
+            (Some("no images"), true),
+            (None, true),
+            (None, false),
+        ] {
+            assert_eq!(view.types_problem(&pool, problem), news, "{problem:?}");
+        }
+    }
+}

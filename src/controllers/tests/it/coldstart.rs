@@ -1,0 +1,63 @@
+//! Nobody waits for the next round when what was missing arrives.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::world::World;
+
+/// A batch is one second, the rest is watches and writes.
+const SOON: Duration = Duration::from_secs(3);
+
+async fn claimed_soon(world: &World) {
+    let since = Instant::now();
+    world.until("a claim is there", SOON, || async { !world.claims().await.is_empty() }).await;
+    assert!(since.elapsed() <= SOON, "{:?}", since.elapsed());
+}
+
+fn late_class() -> serde_json::Value {
+    json!({"template": {"spec": {"nodeClassRef": {"name": "late"}}}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_planned_for_as_soon_as_the_class_of_their_pool_is_ready() {
+    let world = World::new().await;
+    world.pool("default", &late_class());
+    world.pod("web", "1");
+    let process = world.start();
+    // Just after one of the rounds, which are ten seconds apart.
+    sleep(Duration::from_secs(21)).await;
+    assert!(world.claims().await.is_empty());
+    world.load(&json!({
+        "apiVersion": "karpenter.memory/v1", "kind": "MemoryNodeClass", "metadata": {"name": "late"},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]},
+    }));
+    claimed_soon(&world).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_planned_for_as_soon_as_a_pool_is_there() {
+    let world = World::new().await;
+    world.pod("web", "1");
+    let process = world.start();
+    sleep(Duration::from_secs(21)).await;
+    world.pool("default", &json!({}));
+    claimed_soon(&world).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_finds_waiting_pods_plans_for_them_at_once() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    let first = world.start();
+    sleep(Duration::from_secs(5)).await;
+    first.stop().await;
+    world.pod("web", "1");
+    sleep(Duration::from_secs(5)).await;
+    let second = world.start();
+    claimed_soon(&world).await;
+    second.stop().await;
+}

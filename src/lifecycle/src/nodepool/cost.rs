@@ -1,0 +1,105 @@
+//! What the machines of a pool cost per hour (spec core-disruption 0.7, `ClusterCost`).
+//!
+//! Unlike in the reference the sum follows labels that change: a machine whose reservation has ended costs what it
+//! costs now.
+
+use std::collections::BTreeSet;
+
+use karpenter_model::{InstanceType, Node, NodeId, PoolName, Price};
+
+/// What the machines of a pool cost.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// Sum of the known prices, per hour.
+    pub total: Price,
+    /// Launched machines without a known price.
+    pub unpriced: BTreeSet<NodeId>,
+}
+
+/// Adds up the launched machines of a pool, by the offering their labels name.
+pub fn cost<'a>(
+    pool: &PoolName,
+    nodes: impl IntoIterator<Item = &'a Node>,
+    types: &[impl AsRef<InstanceType>],
+) -> Cost {
+    let mut cost = Cost::default();
+    for node in nodes {
+        if !node.is_managed() || node.unlaunched().is_some() || node.pool().as_ref() != Some(pool) {
+            continue;
+        }
+        match price(node, types) {
+            Some(price) => cost.total = cost.total.saturating_add(price),
+            None => drop(cost.unpriced.insert(node.id.clone())),
+        }
+    }
+    cost
+}
+
+fn price(node: &Node, types: &[impl AsRef<InstanceType>]) -> Option<Price> {
+    let (name, zone, capacity_type) = (node.instance_type()?, node.zone()?, node.capacity_type()?);
+    let known = types.iter().map(AsRef::as_ref).find(|known| known.name == name)?;
+    let mut sold = known.offerings.iter();
+    sold.find(|sold| sold.zone == zone && sold.capacity_type == capacity_type).map(|sold| sold.price)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use karpenter_model::instance_type::Overhead;
+    use karpenter_model::{CapacityType, Claim, Offering, Requirements, Resources, label};
+
+    use super::*;
+    use crate::fixture::{at, claim};
+
+    fn machine(id: &str, pool: &str, zone: &str) -> Node {
+        let labels = [
+            (label::NODE_POOL, pool),
+            (label::ZONE, zone),
+            (label::INSTANCE_TYPE, "m5.large"),
+            (label::CAPACITY_TYPE, "spot"),
+        ];
+        let labels = labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let claim = Claim { labels, provider_id: Some(id.into()), ..claim() };
+        Node { claim: Some(Arc::new(claim)), ..Node::new(id.into(), at(0)) }
+    }
+
+    fn catalogue() -> Vec<Arc<InstanceType>> {
+        let offering = |zone: &str, nanos| Offering {
+            zone: zone.into(),
+            capacity_type: CapacityType::Spot,
+            requirements: Requirements::default(),
+            price: Price::from_nanos(nanos),
+            available: false,
+            reservation: None,
+            capacity_override: Resources::new(),
+            overhead_override: Resources::new(),
+        };
+        vec![Arc::new(InstanceType {
+            name: "m5.large".into(),
+            requirements: Requirements::default(),
+            capacity: Resources::new(),
+            overhead: Overhead::default(),
+            offerings: vec![offering("a", 3), offering("b", 5)],
+        })]
+    }
+
+    #[test]
+    fn launched_machines_of_the_pool_count_with_the_price_of_their_zone_available_or_not() {
+        let nodes = [
+            machine("1", "web", "a"),
+            machine("2", "web", "b"),
+            machine("3", "other", "a"),
+            machine("4", "web", "c"),
+        ];
+        let coming = Claim {
+            provider_id: None,
+            labels: machine("5", "web", "a").effective_labels().clone(),
+            ..claim()
+        };
+        let unlaunched = Node { claim: Some(Arc::new(coming)), ..Node::new("5".into(), at(0)) };
+        let cost = cost(&"web".into(), nodes.iter().chain([&unlaunched]), &catalogue());
+        assert_eq!(cost.total, Price::from_nanos(8));
+        assert_eq!(cost.unpriced, BTreeSet::from(["4".into()]));
+    }
+}
