@@ -143,6 +143,7 @@ impl Disruption {
         proposed.extend_from_slice(self.proposals.all());
         let (asked, running, mut memory) =
             (Arc::clone(snapshot), self.underway.nodes(), std::mem::take(&mut self.memory));
+        self.underway.tell(&mut memory);
         let began = Instant::now();
         let (memory, decision) = deciding(move || {
             let standing = Standing { proposed: &proposed, running: &running };

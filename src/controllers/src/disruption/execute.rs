@@ -12,13 +12,13 @@ use karpenter_engine::disrupt::{Standing, confirm};
 use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replacement, Running};
 use karpenter_lifecycle::step::Wake;
 use karpenter_model::command::Candidate;
-use karpenter_model::{ClaimName, ClaimUid, Command, ConditionType, Launch, Pod, PodKey, Snapshot, Target};
+use karpenter_model::{ClaimName, ClaimUid, Command, ConditionType, Launch, Target};
 use karpenter_telemetry::observe::{self, Chain, Outcome};
 use kube::ResourceExt;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::underway::{Number, Underway};
+use super::underway::{News, Number, Underway};
 use super::{FAN_OUT, deciding, mark, tell};
 use crate::claim::create::{CreateError, create};
 use crate::claim::disrupted;
@@ -93,6 +93,7 @@ impl Execution {
             Next::Wait(delay) => return Ok(Wake::After(delay)),
             Next::Done => {
                 tracing::debug!("command-id" = %self.id, "command succeeded");
+                self.underway.news(News::Succeeded(self.running.command().clone()));
                 return Ok(Wake::OnEvent);
             }
             Next::RollBack(failure) => return self.roll_back(&failure).await.map(|()| Wake::OnEvent),
@@ -200,6 +201,7 @@ impl Execution {
         self.context.view.with_cluster(|cluster| cluster.mark_for_deletion(claims));
         self.nominate(&names);
         tell::decided(&self.context, command);
+        self.underway.news(News::Started(command.clone(), names.clone(), self.context.now()));
         self.replacements.clone_from(&names);
         self.running.created(names);
         self.underway.placed(self.number);
@@ -256,6 +258,9 @@ impl Execution {
 
     async fn roll_back(&self, failure: &Failure) -> Result<(), Error> {
         tell::rolled_back(&self.context, &self.id, &self.running, failure);
+        if failure.is_late() && self.running.missing_replacements() > 0 {
+            self.underway.news(News::Failed(self.running.command().clone(), self.context.now()));
+        }
         mark::take_back(&self.context, self.running.left()).await
     }
 }

@@ -1,12 +1,14 @@
 //! Commands that have started and are not over: which machines they hold, and how far they are.
 //!
 //! A machine is in at most one of them. The loop reads this before it decides; the tasks that carry commands out
-//! write it. It dies with the process, as its commands do.
+//! write it, and leave news for the memory of the engine. It dies with the process, as its commands do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use karpenter_model::{Command, NodeId};
+use jiff::Timestamp;
+use karpenter_engine::disrupt::Memory;
+use karpenter_model::{ClaimName, Command, NodeId};
 use tokio::sync::Notify;
 
 /// Tells commands of one process apart; a later one is larger.
@@ -23,6 +25,29 @@ pub(super) struct Underway {
 struct Commands {
     begun: Number,
     open: BTreeMap<Number, Open>,
+    /// What the engine has not been told yet, oldest first.
+    news: Vec<News>,
+}
+
+/// Something the next decision is to know about a command.
+#[derive(Debug)]
+pub(super) enum News {
+    /// It has started: its replacements exist under these names.
+    Started(Command, Vec<ClaimName>, Timestamp),
+    /// Every replacement came up.
+    Succeeded(Command),
+    /// Some did not.
+    Failed(Command, Timestamp),
+}
+
+impl News {
+    fn tell(self, memory: &mut Memory) {
+        match self {
+            Self::Started(command, replacements, at) => memory.started(&command, &replacements, at),
+            Self::Succeeded(command) => memory.succeeded(&command),
+            Self::Failed(command, at) => memory.failed(&command, at),
+        }
+    }
 }
 
 struct Open {
@@ -54,6 +79,17 @@ impl Underway {
             open.placed = true;
         }
         self.placed.notify_one();
+    }
+
+    /// Something the next decision is to know.
+    pub(super) fn news(&self, news: News) {
+        self.lock().news.push(news);
+    }
+
+    /// Tells `memory` what there is to know.
+    pub(super) fn tell(&self, memory: &mut Memory) {
+        let news = std::mem::take(&mut self.lock().news);
+        news.into_iter().for_each(|news| news.tell(memory));
     }
 
     /// The command is over.
