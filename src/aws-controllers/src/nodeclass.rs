@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::annotations::aws::TERMINATION_FINALIZER;
-use karpenter_aws::NodeClassStore;
 use karpenter_aws::cache::TtlCache;
 use karpenter_aws::launch::check::Verdict;
 use karpenter_aws::node_class::Lookup;
+use karpenter_aws::{NODE_CLASS_KIND, NodeClassStore};
 use karpenter_controllers::queue::{Done, Queue, Spec};
 use karpenter_controllers::watch::{self, Seen};
 use karpenter_controllers::write;
@@ -86,6 +86,8 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
             Seen::Listed(class) | Seen::Applied(class) => {
                 let name = class.name_any();
                 store.put(class);
+                // Only now does the provider know what machines of this class should be.
+                context.common.view.class_changed(NODE_CLASS_KIND.kind, &name);
                 queue.add(name);
             }
             Seen::Deleted(class) => forget(&context, &class.name_any()),

@@ -1,7 +1,7 @@
 //! Whether an instance still is what its `NodeClass` asks for (spec aws-provider 13).
 //!
-//! Pure. Missing data is never drift: an empty list in the status, an unknown type or an instance EC2 describes
-//! incompletely leaves the question open, and open questions replace no nodes.
+//! Pure. Missing data is never drift and never its end: an empty list in the status, an unknown type or an instance
+//! EC2 describes incompletely leaves the question open, and open questions neither replace nodes nor absolve them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,34 +22,56 @@ pub const SECURITY_GROUP: DriftReason = DriftReason::new("SecurityGroupDrift");
 /// The subnet is not selected any more.
 pub const SUBNET: DriftReason = DriftReason::new("SubnetDrift");
 
+/// Why the question cannot be answered now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open(pub &'static str);
+
 /// Drift that shows without looking at the instance.
+///
+/// # Errors
+/// [`Open`] when something the comparison needs is not known.
 pub fn of_claim(
     claim: &Claim,
     class: &EC2NodeClass,
     instance_type: Option<&InstanceType>,
     registry: &LabelRegistry,
-) -> Option<DriftReason> {
+) -> Result<Option<DriftReason>, Open> {
     if static_fields(&claim.annotations, class.metadata.annotations.as_ref()) {
-        return Some(NODE_CLASS);
+        return Ok(Some(NODE_CLASS));
     }
     let amis = class.status.as_ref().map(|status| status.amis.as_slice()).unwrap_or_default();
-    let wanted = image_for(amis, &instance_type?.requirements, registry)?;
-    let image = claim.image_id.as_ref().filter(|image| !image.as_str().is_empty())?;
-    (image.as_str() != wanted.id).then_some(AMI)
+    if amis.is_empty() {
+        return Err(Open("the node class has not resolved any image"));
+    }
+    let of_type = instance_type.ok_or(Open("its instance type is not among those of the node class"))?;
+    let wanted = image_for(amis, &of_type.requirements, registry)
+        .ok_or(Open("no image of the node class is for its instance type"))?;
+    let image = claim.image_id.as_ref().filter(|image| !image.as_str().is_empty());
+    let image = image.ok_or(Open("the claim does not say which image it runs"))?;
+    Ok((image.as_str() != wanted.id).then_some(AMI))
 }
 
 /// Drift of the instance itself.
-pub fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Option<DriftReason> {
-    let status = class.status.as_ref()?;
+///
+/// # Errors
+/// [`Open`] when something the comparison needs is not known.
+pub fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Result<Option<DriftReason>, Open> {
+    let status = class.status.as_ref().ok_or(Open("the node class has not resolved anything"))?;
     let wanted: BTreeSet<&str> = status.security_groups.iter().map(|group| group.id.as_str()).collect();
     let actual: BTreeSet<&str> =
         instance.security_groups.iter().map(karpenter_aws_client::id::SecurityGroupId::as_str).collect();
-    if !wanted.is_empty() && !actual.is_empty() && wanted != actual {
-        return Some(SECURITY_GROUP);
+    if wanted.is_empty() || actual.is_empty() {
+        return Err(Open("the security groups of the node class or of the instance are not known"));
     }
-    let subnet = instance.subnet.as_ref()?;
+    if status.subnets.is_empty() {
+        return Err(Open("the subnets of the node class are not known"));
+    }
+    let subnet = instance.subnet.as_ref().ok_or(Open("the subnet of the instance is not known"))?;
+    if wanted != actual {
+        return Ok(Some(SECURITY_GROUP));
+    }
     let selected = status.subnets.iter().any(|one| one.id == subnet.as_str());
-    (!status.subnets.is_empty() && !selected).then_some(SUBNET)
+    Ok((!selected).then_some(SUBNET))
 }
 
 /// Both sides carry a hash of the same version, and the hashes differ.

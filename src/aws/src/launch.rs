@@ -122,9 +122,13 @@ impl Launcher {
             answer = self.clients.ec2.create_fleet(&fleet).await;
         }
         self.settle(&charges, answer.as_ref().ok());
-        let result = answer.map_err(|error| launch_error(OPERATION, request.claim.as_str(), &error))?;
+        let result = answer.map_err(|error| {
+            let spent = outcome::spends_token(&error);
+            launch_error(OPERATION, request.claim.as_str(), &error).with_token_spent(spent)
+        })?;
         self.learn(&result, &fleet, &prepared);
-        launched(&result, &prepared).ok_or_else(|| outcome::failure(request.claim.as_str(), &result.errors))
+        launched(&result, &prepared)
+            .ok_or_else(|| outcome::failure(request.claim.as_str(), &result.errors).with_token_spent(true))
     }
 
     /// nodeadm must be told the service range. Validation reads it, but a process that has just started may be

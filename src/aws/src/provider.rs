@@ -296,20 +296,27 @@ impl Provider for AwsProvider {
         if claim.pool.is_none() || !NODE_CLASS_KIND.owns(&claim.node_class) {
             return Ok(None);
         }
-        let Lookup::Found(class) = self.classes.get(&claim.node_class.name) else { return Ok(None) };
+        let open = |text| Error::new(Kind::Transient, OPERATION, claim.name.as_str(), text);
+        let class = match self.classes.get(&claim.node_class.name) {
+            Lookup::Found(class) => class,
+            Lookup::Absent => return Ok(None),
+            Lookup::NotSynced => return Err(open("node classes have not been read yet")),
+        };
         if class.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }
         let types = self.types.list(&class).ok();
         let name = claim.instance_type();
         let of_type = types.as_ref().zip(name.as_ref()).and_then(|(types, name)| named(types, name.as_str()));
-        if let Some(reason) = drift::of_claim(claim, &class, of_type, &self.registry) {
+        let reason = drift::of_claim(claim, &class, of_type, &self.registry);
+        if let Some(reason) = reason.map_err(|drift::Open(text)| open(text))? {
             return Ok(Some(reason));
         }
         let Some(instance) = claim.provider_id.as_ref().and_then(instance_of) else { return Ok(None) };
         let found = self.instances.get(&instance, Read::Cached).await;
         let found = found.map_err(|error| cloud_error(OPERATION, claim.name.as_str(), &error))?;
-        Ok(found.and_then(|instance| drift::of_instance(&instance, &class)))
+        let Some(instance) = found else { return Ok(None) };
+        drift::of_instance(&instance, &class).map_err(|drift::Open(text)| open(text))
     }
 
     async fn tag(&self, id: &ProviderId, claim: &ClaimName, node: &NodeName) -> Result<()> {

@@ -67,6 +67,22 @@ pub fn failure(claim: &str, errors: &[FleetError]) -> Error {
     }
 }
 
+/// Whether a refused fleet request leaves its token without use. EC2 answers a repeated token with what came of it
+/// the first time, and refuses it with other contents, so only a request that may have been carried out without our
+/// knowing is repeated with the same one.
+pub fn spends_token(error: &karpenter_aws_client::Error) -> bool {
+    use karpenter_aws_client::Kind::{
+        AlreadyExists, Conflict, Denied, DryRun, Invalid, LimitExceeded, NoCapacity, NotFound, Throttled,
+        Transient,
+    };
+    let answered = error.code.is_some();
+    match error.kind {
+        NotFound | AlreadyExists | Conflict | Throttled | Denied | Invalid | NoCapacity | LimitExceeded
+        | DryRun => answered,
+        Transient => false,
+    }
+}
+
 /// What a classified launch failure means to the caller.
 pub fn kind_of(failure: LaunchFailure) -> Kind {
     match failure {

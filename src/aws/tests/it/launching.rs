@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_api::{annotations, labels};
-use karpenter_aws_client::memory::{Fault, OfferingSelector, Options};
+use karpenter_aws_client::memory::{Fault, OfferingSelector, Options, Quotas};
 use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
 use karpenter_model::CapacityType;
 
@@ -240,4 +240,32 @@ async fn exhausted_offerings_are_listed_as_unavailable() {
     let after = world.provider.instance_types(&pool()).await.expect("lists");
     assert_eq!(all.len(), after.len());
     assert_eq!(count(&all) - count(&after), 4, "two types in two zones");
+}
+
+#[tokio::test]
+async fn a_refused_launch_needs_another_attempt_and_a_lost_answer_does_not() {
+    let world = World::new().await;
+    world.account.set_quotas(Quotas { on_demand_vcpus: Some(0), ..Quotas::default() });
+    let failed = world.provider.launch(&on_demand("web-1")).await.expect_err("no vCPUs");
+    assert!(failed.token_spent, "{failed}");
+    world.account.set_quotas(Quotas::default());
+    world.clock.advance(Duration::from_secs(200));
+    // EC2 answers a token with what came of it the first time.
+    world.provider.launch(&on_demand("web-1")).await.expect_err("the same attempt");
+    world.clock.advance(Duration::from_mins(10));
+    let second = LaunchRequest { attempt: 1, ..on_demand("web-1") };
+    world.provider.launch(&second).await.expect("another attempt launches");
+
+    world.account.inject(Fault::lose_answer("CreateFleet").times(1));
+    let lost = world.provider.launch(&on_demand("web-2")).await.expect_err("the answer is lost");
+    assert!(!lost.token_spent, "{lost}");
+    world.provider.launch(&on_demand("web-2")).await.expect("finds the machine of the lost answer");
+    let named = |claim: &str| {
+        let instances = world.account.instances();
+        instances
+            .iter()
+            .filter(|one| one.tags.get("karpenter.sh/nodeclaim").is_some_and(|tag| tag == claim))
+            .count()
+    };
+    assert_eq!((named("web-1"), named("web-2")), (1, 1));
 }
