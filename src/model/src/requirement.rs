@@ -8,6 +8,7 @@
 mod text;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -94,7 +95,8 @@ impl Expression {
 pub struct Requirement {
     key: LabelKey,
     complement: bool,
-    values: BTreeSet<LabelValue>,
+    /// Shared: requirements are copied much more often than they are made.
+    values: Arc<BTreeSet<LabelValue>>,
     gte: Option<i64>,
     lte: Option<i64>,
     min_values: Option<u32>,
@@ -105,13 +107,14 @@ impl Requirement {
     /// integer counts as 0: expressions are validated before they get here.
     pub fn new(registry: &LabelRegistry, expression: &Expression) -> Self {
         let key = registry.normalize_key(&expression.key);
-        let values = expression.values.iter().map(|value| registry.normalize_value(&key, value)).collect();
+        let normalized = expression.values.iter().map(|value| registry.normalize_value(&key, value));
+        let values = Arc::new(normalized.collect());
         let bound =
             || expression.values.first().and_then(|value| value.as_str().parse().ok()).unwrap_or(0i64);
         let base = Self {
             key,
             complement: true,
-            values: BTreeSet::new(),
+            values: Arc::default(),
             gte: None,
             lte: None,
             min_values: expression.min_values,
@@ -130,7 +133,7 @@ impl Requirement {
 
     /// `key In [values]`, both taken as canonical.
     pub fn one_of(key: LabelKey, values: impl IntoIterator<Item = LabelValue>) -> Self {
-        let values = values.into_iter().collect();
+        let values = Arc::new(values.into_iter().collect());
         Self { key, complement: false, values, gte: None, lte: None, min_values: None }
     }
 
@@ -230,7 +233,7 @@ impl Requirement {
             (false, true) => self.values.difference(&other.values).cloned().collect(),
             (false, false) => self.values.intersection(&other.values).cloned().collect(),
         };
-        let values = values.into_iter().filter(|value| within(value.as_str(), gte, lte)).collect();
+        let values = Arc::new(values.into_iter().filter(|value| within(value.as_str(), gte, lte)).collect());
         let (gte, lte) = if complement { (gte, lte) } else { (None, None) };
         Self { key: self.key.clone(), complement, values, gte, lte, min_values }
     }

@@ -1,8 +1,8 @@
 //! How long a plan takes: `cargo bench -p karpenter-engine` prints the tables of docs/performance.md and whether
 //! each bar holds.
 //!
-//! Not a statistics tool: each case runs a few times, and the median counts. A word after `--` selects the tables
-//! and cases whose names contain it.
+//! Not a statistics tool: each case runs a few times, and the median counts. Words after `--` select the cases
+//! whose table and name contain them: `-- mixes diverse`.
 
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 
@@ -22,14 +22,13 @@ const RUNS: usize = 5;
 const MEMORY_BAR: u64 = 500;
 
 fn main() {
-    let wanted = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let wanted = words.join(" ").to_lowercase();
     if "memory".contains(&wanted) {
         memory();
     }
     for (table, mut cases) in case::tables() {
-        if !table.contains(&wanted) {
-            cases.retain(|case| case.name.to_lowercase().contains(&wanted.to_lowercase()));
-        }
+        cases.retain(|case| format!("{table} {}", case.name).to_lowercase().contains(&wanted));
         if !cases.is_empty() {
             measure_all(table, &cases);
         }

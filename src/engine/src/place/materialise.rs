@@ -8,15 +8,19 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::{MinValuesPolicy, ReservationPolicy};
 use karpenter_model::{
     Annotations, BinId, CapacityType, Expression, InstanceTypeName, LabelRegistry, Labels, Launch, Offering,
-    OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, Resources, Settings, label,
+    OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, ReservationId, Resources, Settings,
+    Zone, label,
 };
 
 use crate::bits::Bits;
 use crate::catalogue::{Catalogue, Mask};
-use crate::place::bin::Bin;
+use crate::place::bin::{Bin, State};
 use crate::place::constraint::min_values;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
+
+/// Most claims that are kept to be made again.
+const MOST_MADE: usize = 1_000;
 
 /// An instance type of a bin with its cheapest offering.
 struct Candidate<'a> {
@@ -40,6 +44,16 @@ pub(crate) struct Quoted {
     pub(crate) quotes: Vec<Quote>,
 }
 
+impl Quoted {
+    /// The claim for bin `id` with `pods`.
+    pub(crate) fn with_pods<'p>(mut self, id: BinId, pods: impl Iterator<Item = &'p Pod> + Clone) -> Self {
+        self.launch.bin = id;
+        self.launch.requests.add(&pods.clone().map(|pod| &pod.requests).sum());
+        self.launch.pods = pods.map(|pod| pod.key.clone()).collect();
+        self
+    }
+}
+
 /// Prices of the available offerings of one type that a claim could be launched through.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Quote {
@@ -47,11 +61,46 @@ pub(crate) struct Quote {
     pub(crate) by_capacity_type: BTreeMap<CapacityType, (Price, Price)>,
 }
 
-/// The claim for `bin`; an error when `minValues` no longer hold once the list of types is cut.
-pub(crate) fn launch<'a>(
-    id: BinId,
+/// Claims already made, by what decides about everything but their pods: bins of one pass are often alike.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Made {
+    claims: BTreeMap<Likeness, Result<Quoted, Reason>>,
+}
+
+/// What decides about a claim, its pods aside.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Likeness {
+    pool: usize,
+    rules: RuleSetId,
+    shapes: Bits,
+    reserved: BTreeSet<ReservationId>,
+}
+
+impl Made {
+    /// The claim for `bin`, to be given its pods; an error when `minValues` no longer hold once the list of types
+    /// is cut.
+    pub(crate) fn claim<'a>(
+        &mut self,
+        bin: &Bin,
+        space: &PoolSpace<'a>,
+        catalogue: &mut Catalogue<'a>,
+        rules: &mut Rules<'a>,
+        terms: Terms<'_>,
+    ) -> Result<Quoted, Reason> {
+        let State { rules: set, shapes, reserved, .. } = &bin.state;
+        let likeness =
+            Likeness { pool: bin.pool, rules: *set, shapes: shapes.clone(), reserved: reserved.clone() };
+        if self.claims.len() >= MOST_MADE && !self.claims.contains_key(&likeness) {
+            self.claims.clear();
+        }
+        let made = self.claims.entry(likeness).or_insert_with(|| claim(bin, space, catalogue, rules, terms));
+        made.clone()
+    }
+}
+
+/// The claim for `bin` without its pods.
+fn claim<'a>(
     bin: &Bin,
-    pods: &[&Pod],
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
@@ -88,7 +137,7 @@ pub(crate) fn launch<'a>(
     let quoted = candidates.iter().filter(|_| quotes);
     let quotes = quoted.map(|candidate| quote(candidate, catalogue, &mask)).collect();
     let launch = Launch {
-        bin: id,
+        bin: BinId(0),
         pool: space.pool.name.clone(),
         pool_hash: space.pool.hash.clone(),
         labels: labels(space, &requirements, &candidates, catalogue, rules.registry()),
@@ -101,7 +150,7 @@ pub(crate) fn launch<'a>(
         termination_grace_period: template
             .termination_grace_period
             .or(settings.default_termination_grace_period),
-        requests: requests(bin, pods, space),
+        requests: daemon_requests(bin, space),
         cheapest: candidates.first().map(|first| OfferingRef {
             instance_type: first.name.clone(),
             zone: first.cheapest.zone.clone(),
@@ -109,7 +158,7 @@ pub(crate) fn launch<'a>(
             price: first.cheapest.price,
         }),
         instance_types: names,
-        pods: pods.iter().map(|pod| pod.key.clone()).collect(),
+        pods: Vec::new(),
     };
     Ok(Quoted { launch, quotes })
 }
@@ -175,13 +224,10 @@ fn candidates<'a, I: Iterator<Item = &'a Offering>>(
     catalogue: &Catalogue<'a>,
     offerings: impl Fn(usize) -> I,
 ) -> Vec<Candidate<'a>> {
-    let rank = |offering: &Offering| -> (Price, _, _) {
-        (offering.price, offering.capacity_type, offering.zone.clone())
-    };
     let mut candidates: Vec<Candidate<'a>> = Vec::new();
     for shape in shapes.iter() {
         let name = &catalogue.shape(shape).instance_type.name;
-        let Some(cheapest) = offerings(shape).min_by_key(|offering| rank(offering)) else { continue };
+        let Some(cheapest) = offerings(shape).min_by(|a, b| rank(a).cmp(&rank(b))) else { continue };
         // Shapes of one type follow each other.
         match candidates.last_mut().filter(|last| last.name == name) {
             Some(last) => {
@@ -195,6 +241,11 @@ fn candidates<'a, I: Iterator<Item = &'a Offering>>(
     }
     candidates.sort_by(|a, b| (a.cheapest.price, a.name).cmp(&(b.cheapest.price, b.name)));
     candidates
+}
+
+/// Cheaper first, then the preferred capacity type, then by zone.
+fn rank(offering: &Offering) -> (Price, CapacityType, &Zone) {
+    (offering.price, offering.capacity_type, &offering.zone)
 }
 
 /// What `candidate` may cost.
@@ -258,10 +309,8 @@ fn annotations(space: &PoolSpace<'_>, relaxed: bool) -> Annotations {
     annotations
 }
 
-/// Requests of the pods plus the least any remaining type's daemons will take.
-fn requests(bin: &Bin, pods: &[&Pod], space: &PoolSpace<'_>) -> Resources {
-    let mut total: Resources = pods.iter().map(|pod| &pod.requests).sum();
+/// The least the daemons of any remaining type will take.
+fn daemon_requests(bin: &Bin, space: &PoolSpace<'_>) -> Resources {
     let left = space.daemons.iter().filter(|group| group.shapes.meets(&bin.state.shapes));
-    total.add(&Resources::min(left.map(|group| &group.requests)));
-    total
+    Resources::min(left.map(|group| &group.requests))
 }

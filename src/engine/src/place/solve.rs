@@ -19,7 +19,7 @@ use crate::place::ask::{Known, WantId, Wants};
 use crate::place::bin::{self, Bin, State};
 use crate::place::class::Class;
 use crate::place::existing::{self, Existing};
-use crate::place::materialise::{self, Quoted, Terms};
+use crate::place::materialise::{Made, Quoted, Terms};
 use crate::place::open::{OpenBins, Walk};
 use crate::place::pool::Pools;
 use crate::place::refusal;
@@ -57,6 +57,8 @@ pub(crate) struct Solver<'a> {
     explains: bool,
     /// Per want that everything refused: what each pool said, and the version of the rules about others then.
     refusals: BTreeMap<WantId, (u64, Vec<PoolRefusal>)>,
+    /// Claims for bins that are alike.
+    made: Made,
     placement: Placement,
 }
 
@@ -305,11 +307,11 @@ impl Solver<'_> {
     /// The claim for bin `number`.
     fn launch(&mut self, number: usize, id: BinId) -> Result<Quoted, Reason> {
         let bin = &self.bins[number];
-        let pods: Vec<&Pod> = bin.pods.iter().map(|pod| self.queue[*pod].0).collect();
         let space = &self.pools.spaces[bin.pool];
         let catalogue = &mut self.pools.catalogues[space.catalogue];
         let terms = Terms { settings: &self.settings, quotes: !self.explains };
-        materialise::launch(id, bin, &pods, space, catalogue, &mut self.rules, terms)
+        let claim = self.made.claim(bin, space, catalogue, &mut self.rules, terms)?;
+        Ok(claim.with_pods(id, bin.pods.iter().map(|pod| self.queue[*pod].0)))
     }
 }
 

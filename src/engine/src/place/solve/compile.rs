@@ -12,6 +12,7 @@ use crate::place::class::{Class, Signature};
 use crate::place::conjunction::conjunction;
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
 use crate::place::existing::Existing;
+use crate::place::materialise::Made;
 use crate::place::open::OpenBins;
 use crate::place::pool::{PoolSpace, Pools};
 use crate::place::relax::{self, Wish};
@@ -88,6 +89,7 @@ impl<'a> Solver<'a> {
             closed_bins: 0,
             explains: true,
             refusals: BTreeMap::new(),
+            made: Made::default(),
             placement: Placement::default(),
         }
     }
