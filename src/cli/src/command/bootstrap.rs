@@ -1,21 +1,28 @@
-//! `karpenter bootstrap`: the account's prerequisites, planned, applied or removed.
+//! `karpenter bootstrap`: the account's prerequisites, planned, applied, checked, rendered or removed.
+
+mod account;
+mod check;
+mod outputs;
+mod render;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use karpenter_aws_client::{Clients, Partition, sdk};
 use karpenter_bootstrap::apply::apply;
-use karpenter_bootstrap::desired::{Desired, desired};
+use karpenter_bootstrap::desired::Desired;
 use karpenter_bootstrap::destroy::destroy;
-use karpenter_bootstrap::observe::observe;
+use karpenter_bootstrap::observe::Observed;
+use karpenter_bootstrap::permissions::{self, Action as Need};
 use karpenter_bootstrap::plan::{Plan, plan};
+use karpenter_bootstrap::step::Step;
 use karpenter_bootstrap::{Settings, show};
 
+use self::account::Account;
 use crate::flags::bootstrap::BootstrapFlags;
 
-/// Exit code of `plan` when the account is not yet as it should be; 1 is kept for failures.
+/// Exit code of `plan` and `check` when the account is not yet as it should be; 1 is kept for failures.
 const DIFFERENCES: u8 = 2;
 
 /// Arguments of `karpenter bootstrap`.
@@ -31,6 +38,8 @@ enum Action {
     Plan {
         #[command(flatten)]
         flags: BootstrapFlags,
+        #[command(flatten)]
+        permissions: Permissions,
         /// How to print the plan
         #[arg(long, default_value = "text")]
         output: Output,
@@ -39,32 +48,78 @@ enum Action {
     Apply {
         #[command(flatten)]
         flags: BootstrapFlags,
+        #[command(flatten)]
+        permissions: Permissions,
     },
     /// Remove what bootstrap made for the cluster, and nothing else
     Destroy {
         #[command(flatten)]
         flags: BootstrapFlags,
+        #[command(flatten)]
+        permissions: Permissions,
     },
+    /// Say whether the account is ready, whoever made it so; exit code 0: ready, 2: not
+    Check {
+        #[command(flatten)]
+        flags: BootstrapFlags,
+        /// Take names from the output of `terraform output -json` in this file; `-` is standard input
+        #[arg(long, value_name = "FILE")]
+        terraform_outputs: Option<String>,
+        /// How to print the report
+        #[arg(long, default_value = "text")]
+        output: Output,
+    },
+    /// Print the prerequisites in the words of another tool
+    Render(render::Arguments),
+}
+
+#[derive(Args)]
+struct Permissions {
+    /// Print the IAM policy that this command needs, and do nothing
+    #[arg(long)]
+    print_required_permissions: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// One line per step.
+    /// One line per step or check.
     Text,
     /// An object for tools.
     Json,
 }
+
+/// Makes a plan from settings, what should be and what is.
+type Planner = fn(&Settings, &Desired, &Observed) -> Plan;
 
 /// Runs the chosen action.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.action {
-            Action::Plan { flags, output } => show_plan(&flags, output).await,
-            Action::Apply { flags } => carry_out(&flags, plan).await,
-            Action::Destroy { flags } => carry_out(&flags, destroy).await,
+            Action::Plan { flags, permissions, .. } if permissions.print_required_permissions => {
+                print_permissions(&flags, Need::Look).await
+            }
+            Action::Apply { flags, permissions } if permissions.print_required_permissions => {
+                print_permissions(&flags, Need::Apply).await
+            }
+            Action::Destroy { flags, permissions } if permissions.print_required_permissions => {
+                print_permissions(&flags, Need::Destroy).await
+            }
+            Action::Plan { flags, output, .. } => show_plan(&flags, output).await,
+            Action::Apply { flags, .. } => carry_out(&flags, plan).await,
+            Action::Destroy { flags, .. } => carry_out(&flags, destroy).await,
+            Action::Check { flags, terraform_outputs, output } => {
+                check::run(flags, terraform_outputs.as_deref(), output).await
+            }
+            Action::Render(arguments) => render::run(arguments).await,
         }
     })
+}
+
+async fn print_permissions(flags: &BootstrapFlags, need: Need) -> Result<ExitCode> {
+    let settings = account::settings(flags).await?;
+    print(&format!("{:#}\n", permissions::required(&settings, need)))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn show_plan(flags: &BootstrapFlags, output: Output) -> Result<ExitCode> {
@@ -78,61 +133,19 @@ async fn show_plan(flags: &BootstrapFlags, output: Output) -> Result<ExitCode> {
 }
 
 /// Makes a plan with `planner`, shows it, and carries it out with a line per finished step.
-async fn carry_out(
-    flags: &BootstrapFlags,
-    planner: fn(&Settings, &Desired, &karpenter_bootstrap::observe::Observed) -> Plan,
-) -> Result<ExitCode> {
+async fn carry_out(flags: &BootstrapFlags, planner: Planner) -> Result<ExitCode> {
     let account = Account::open(flags).await?;
     let plan = account.plan(planner).await?;
     print(&format!("{}{}", account.heading(), show::text(&plan)))?;
     let mut done = 0;
     let total = plan.steps.len();
-    let mut progress = |step: &karpenter_bootstrap::step::Step| {
+    let mut progress = |step: &Step| {
         done += 1;
         // The work goes on even when nobody reads about it any more.
         let _ = print(&format!("[{done}/{total}] {}\n", show::sentence(step)));
     };
     apply(&account.clients, &account.settings.cluster, &plan, &mut progress).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// An account that was reached, with the settings that fit it.
-struct Account {
-    clients: Clients,
-    settings: Settings,
-}
-
-impl Account {
-    async fn open(flags: &BootstrapFlags) -> Result<Self> {
-        let config = sdk::Config {
-            region: flags.region.clone(),
-            endpoint_url: flags.endpoint_url.clone(),
-            ..sdk::Config::default()
-        };
-        let clients = sdk::connect(config).await.context("cannot set up the AWS clients")?;
-        let identity =
-            clients.sts.get_caller_identity().await.context("cannot tell which AWS account this is")?;
-        let cluster = clients.eks.describe_cluster(&flags.cluster_name).await?;
-        let partition = Partition::of_region(&clients.region);
-        let settings = flags.settings(&identity.account, &clients.region, partition, &cluster)?;
-        Ok(Self { clients, settings })
-    }
-
-    async fn plan(
-        &self,
-        planner: fn(&Settings, &Desired, &karpenter_bootstrap::observe::Observed) -> Plan,
-    ) -> Result<Plan> {
-        let desired = desired(&self.settings);
-        let observed = observe(&self.clients, &self.settings, &desired).await?;
-        Ok(planner(&self.settings, &desired, &observed))
-    }
-
-    fn heading(&self) -> String {
-        format!(
-            "cluster {} in {}, account {}\n",
-            self.settings.cluster, self.settings.region, self.settings.account
-        )
-    }
 }
 
 fn print(text: &str) -> Result<()> {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Context;
 use clap::{Args, ValueEnum};
-use karpenter_aws_client::{Partition, eks};
+use karpenter_aws_client::Partition;
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform};
 
@@ -12,16 +13,22 @@ use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform};
 pub(crate) struct BootstrapFlags {
     /// Name of the EKS cluster
     #[arg(long, env)]
-    pub(crate) cluster_name: String,
+    pub(crate) cluster_name: Option<String>,
     /// Region of the cluster; else the SDK's own choice (`AWS_REGION`, profile)
     #[arg(long)]
     pub(crate) region: Option<String>,
+    /// Account id; else that of the credentials
+    #[arg(long)]
+    pub(crate) account: Option<String>,
     /// Use this endpoint for every AWS service: an emulator's
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     pub(crate) endpoint_url: Option<String>,
     /// How the controller gets its credentials
     #[arg(long, default_value = "pod-identity")]
     pub(crate) identity: IdentityKind,
+    /// The cluster's OIDC issuer for `--identity irsa`; else EKS is asked
+    #[arg(long, value_name = "URL")]
+    pub(crate) oidc_issuer: Option<String>,
     /// Namespace of the controller's service account
     #[arg(long, default_value = "kube-system")]
     pub(crate) namespace: String,
@@ -103,24 +110,31 @@ pub(crate) enum IdentityKind {
 }
 
 impl BootstrapFlags {
-    /// Settings for this account. The issuer of IRSA comes from the cluster.
+    /// The name of the cluster, which may also come from elsewhere than a flag.
+    pub(crate) fn cluster(&self) -> anyhow::Result<&str> {
+        self.cluster_name.as_deref().context("name the cluster with --cluster-name or CLUSTER_NAME")
+    }
+
+    /// Whether the issuer has to be asked of EKS.
+    pub(crate) fn lacks_issuer(&self) -> bool {
+        self.identity == IdentityKind::Irsa && self.oidc_issuer.is_none()
+    }
+
+    /// Settings for this account. `issuer` is the one EKS named, if it was asked.
     pub(crate) fn settings(
         &self,
         account: &str,
         region: &str,
-        partition: Partition,
-        cluster: &eks::Cluster,
+        issuer: Option<&str>,
     ) -> anyhow::Result<Settings> {
-        let mut settings = Settings::new(&self.cluster_name, region, account, partition);
+        let cluster = self.cluster()?;
+        let mut settings = Settings::new(cluster, region, account, Partition::of_region(region));
         settings.identity = match self.identity {
             IdentityKind::PodIdentity => Identity::PodIdentity,
             IdentityKind::None => Identity::None,
             IdentityKind::Irsa => {
-                let issuer = cluster.oidc_issuer.as_deref().ok_or_else(|| {
-                    anyhow::anyhow!(
-                        "cluster `{}` has no OIDC issuer, which --identity irsa needs",
-                        self.cluster_name
-                    )
+                let issuer = self.oidc_issuer.as_deref().or(issuer).with_context(|| {
+                    format!("cluster `{cluster}` has no OIDC issuer, which --identity irsa needs")
                 })?;
                 Identity::Irsa { issuer: issuer.trim_start_matches("https://").to_owned() }
             }

@@ -1,0 +1,76 @@
+//! The account that the credentials open, and settings that fit it.
+
+use anyhow::{Context, Result, ensure};
+use karpenter_aws_client::{Clients, sdk};
+use karpenter_bootstrap::Settings;
+use karpenter_bootstrap::desired::{Desired, desired};
+use karpenter_bootstrap::observe::{Observed, observe};
+use karpenter_bootstrap::plan::Plan;
+
+use super::Planner;
+use crate::flags::bootstrap::BootstrapFlags;
+
+/// An account that was reached, with the settings that fit it.
+pub(super) struct Account {
+    pub(super) clients: Clients,
+    pub(super) settings: Settings,
+}
+
+impl Account {
+    /// Finds out which account this is and asks EKS for what settings need of the cluster.
+    pub(super) async fn open(flags: &BootstrapFlags) -> Result<Self> {
+        flags.cluster()?;
+        let clients = connect(flags).await?;
+        let identity =
+            clients.sts.get_caller_identity().await.context("cannot tell which AWS account this is")?;
+        let meant = flags.account.as_ref().is_none_or(|meant| *meant == identity.account);
+        ensure!(meant, "the credentials are of account {}, not of the one --account names", identity.account);
+        let settings = with_issuer(flags, &clients, &identity.account).await?;
+        Ok(Self { clients, settings })
+    }
+
+    /// What should be, and what is.
+    pub(super) async fn look(&self) -> Result<(Desired, Observed)> {
+        let desired = desired(&self.settings);
+        let observed = observe(&self.clients, &self.settings, &desired).await?;
+        Ok((desired, observed))
+    }
+
+    pub(super) async fn plan(&self, planner: Planner) -> Result<Plan> {
+        let (desired, observed) = self.look().await?;
+        Ok(planner(&self.settings, &desired, &observed))
+    }
+
+    pub(super) fn heading(&self) -> String {
+        format!(
+            "cluster {} in {}, account {}\n",
+            self.settings.cluster, self.settings.region, self.settings.account
+        )
+    }
+}
+
+/// Settings alone. Asks nobody when the flags say everything.
+pub(super) async fn settings(flags: &BootstrapFlags) -> Result<Settings> {
+    if let (Some(account), Some(region), false) = (&flags.account, &flags.region, flags.lacks_issuer()) {
+        return flags.settings(account, region, None);
+    }
+    Ok(Account::open(flags).await?.settings)
+}
+
+async fn connect(flags: &BootstrapFlags) -> Result<Clients> {
+    let config = sdk::Config {
+        region: flags.region.clone(),
+        endpoint_url: flags.endpoint_url.clone(),
+        ..sdk::Config::default()
+    };
+    sdk::connect(config).await.context("cannot set up the AWS clients")
+}
+
+async fn with_issuer(flags: &BootstrapFlags, clients: &Clients, account: &str) -> Result<Settings> {
+    let issuer = if flags.lacks_issuer() {
+        clients.eks.describe_cluster(flags.cluster()?).await?.oidc_issuer
+    } else {
+        None
+    };
+    flags.settings(account, &clients.region, issuer.as_deref())
+}

@@ -1,0 +1,85 @@
+# What Karpenter needs in an AWS account for one EKS cluster.
+#
+# Documents, rules and AWS-managed policies come from generated/, which `karpenter bootstrap` is the source of; the files
+# here hold resources and variables only.
+
+data "aws_caller_identity" "current" {}
+
+data "aws_partition" "current" {}
+
+data "aws_region" "current" {}
+
+locals {
+  account_id = data.aws_caller_identity.current.account_id
+  partition  = data.aws_partition.current.partition
+  region     = data.aws_region.current.id
+
+  facts = jsondecode(file("${path.module}/generated/facts.json"))
+  tags  = merge(var.tags, { "eks:eks-cluster-name" = var.cluster_name })
+
+  make_controller_role = var.identity != "none"
+  make_node_role       = var.node_role_arn == null
+
+  # The longest name AWS allows each thing, and what stands around the cluster's name in it.
+  shapes = {
+    node_role         = { prefix = "KarpenterNodeRole-", suffix = "", longest = 64 }
+    windows_node_role = { prefix = "KarpenterWindowsNodeRole-", suffix = "", longest = 64 }
+    controller_role   = { prefix = "", suffix = "-karpenter", longest = 64 }
+    instance_profile  = { prefix = "KarpenterNodeInstanceProfile-", suffix = "", longest = 128 }
+    queue             = { prefix = "", suffix = "", longest = 80 }
+    rule              = { prefix = "Karpenter-", suffix = "", longest = 44 }
+  }
+
+  # A name that is too long is cut and gets a hash of the whole, exactly as `karpenter bootstrap` does it.
+  computed = {
+    for key, shape in local.shapes : key => (
+      length("${shape.prefix}${var.cluster_name}${shape.suffix}") <= shape.longest
+      ? "${shape.prefix}${var.cluster_name}${shape.suffix}"
+      : join("", [
+        shape.prefix,
+        replace(substr(var.cluster_name, 0, shape.longest - length(shape.prefix) - length(shape.suffix) - 9), "/[-_]+$/", ""),
+        "-",
+        substr(sha256("${shape.prefix}${var.cluster_name}${shape.suffix}"), 0, 8),
+        shape.suffix,
+      ])
+    )
+  }
+
+  names = {
+    node_role         = local.make_node_role ? coalesce(var.node_role_name, local.computed.node_role) : element(split("/", var.node_role_arn), -1)
+    windows_node_role = coalesce(var.windows_node_role_name, local.computed.windows_node_role)
+    controller_role   = coalesce(var.controller_role_name, local.computed.controller_role)
+    instance_profile  = coalesce(var.instance_profile_name, local.computed.instance_profile)
+    queue             = coalesce(var.queue_name, local.computed.queue)
+    rule              = coalesce(var.rule_prefix, local.computed.rule)
+  }
+
+  # ARNs are put together rather than read from resources, so that a plan shows every document in full.
+  role_arn_prefix       = "arn:${local.partition}:iam::${local.account_id}:role${var.iam_path}"
+  node_role_arn         = local.make_node_role ? "${local.role_arn_prefix}${local.names.node_role}" : var.node_role_arn
+  windows_node_role_arn = "${local.role_arn_prefix}${local.names.windows_node_role}"
+
+  more_node_role_arns = concat(
+    var.windows ? [local.windows_node_role_arn] : [],
+    [for role in values(var.extra_node_roles) : role.arn],
+  )
+
+  # What the templates in generated/ are filled in with. Lists become elements that each end with a comma.
+  values = {
+    account_id              = local.account_id
+    cluster_name            = var.cluster_name
+    dns_suffix              = data.aws_partition.current.dns_suffix
+    iam_path                = var.iam_path
+    more_node_role_arns     = join("", [for arn in local.more_node_role_arns : "${jsonencode(arn)},"])
+    more_ssm_parameter_arns = join("", [for arn in var.extra_ssm_parameter_arns : "${jsonencode(arn)},"])
+    namespace               = var.namespace
+    node_role_arn           = local.node_role_arn
+    oidc_issuer             = trimprefix(coalesce(var.oidc_issuer, "none"), "https://")
+    partition               = local.partition
+    queue_kms_key_arn       = coalesce(var.queue_kms_key_arn, "none")
+    queue_name              = local.names.queue
+    region                  = local.region
+    rule_prefix             = local.names.rule
+    service_account         = var.service_account
+  }
+}

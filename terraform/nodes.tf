@@ -1,0 +1,97 @@
+# The roles of nodes, their instance profile, and how nodes join and are found.
+
+locals {
+  node_roles = merge(
+    local.make_node_role ? { linux = { name = local.names.node_role, description = local.facts.descriptions.node_role } } : {},
+    var.windows ? { windows = { name = local.names.windows_node_role, description = local.facts.descriptions.windows_node_role } } : {},
+  )
+
+  node_policies = {
+    for pair in setproduct(keys(local.node_roles), local.facts.node_policies) : "${pair[0]}/${pair[1]}" => {
+      role   = pair[0]
+      policy = "arn:${local.partition}:iam::aws:policy/${pair[1]}"
+    }
+  }
+
+  # Indexed, because an ARN may be known only after apply.
+  extra_node_policies = {
+    for pair in setproduct(keys(local.node_roles), range(length(var.extra_node_policy_arns))) : "${pair[0]}/${pair[1]}" => {
+      role   = pair[0]
+      policy = var.extra_node_policy_arns[pair[1]]
+    }
+  }
+
+  access_entries = merge(
+    { nodes = { principal = local.make_node_role ? aws_iam_role.node["linux"].arn : var.node_role_arn, type = "EC2_LINUX" } },
+    var.windows ? { windows-nodes = { principal = aws_iam_role.node["windows"].arn, type = "EC2_WINDOWS" } } : {},
+    {
+      for name, role in var.extra_node_roles : "extra/${name}" => {
+        principal = role.arn
+        type      = role.platform == "windows" ? "EC2_WINDOWS" : "EC2_LINUX"
+      }
+    },
+  )
+}
+
+resource "aws_iam_role" "node" {
+  for_each = local.node_roles
+
+  name                 = each.value.name
+  path                 = var.iam_path
+  description          = each.value.description
+  permissions_boundary = var.permissions_boundary_arn
+  assume_role_policy   = templatefile("${path.module}/generated/node-trust.json.tftpl", local.values)
+  tags                 = local.tags
+}
+
+resource "aws_iam_role_policy_attachment" "node" {
+  for_each = local.node_policies
+
+  role       = aws_iam_role.node[each.value.role].name
+  policy_arn = each.value.policy
+}
+
+resource "aws_iam_role_policy_attachment" "node_extra" {
+  for_each = local.extra_node_policies
+
+  role       = aws_iam_role.node[each.value.role].name
+  policy_arn = each.value.policy
+}
+
+resource "aws_iam_instance_profile" "node" {
+  name = local.names.instance_profile
+  path = var.iam_path
+  role = local.make_node_role ? aws_iam_role.node["linux"].name : local.names.node_role
+  tags = local.tags
+}
+
+resource "aws_eks_access_entry" "node" {
+  for_each = { for name, entry in local.access_entries : name => entry if var.access_entry }
+
+  cluster_name  = var.cluster_name
+  principal_arn = each.value.principal
+  type          = each.value.type
+  tags          = local.tags
+}
+
+resource "aws_iam_service_linked_role" "spot" {
+  count = var.create_spot_service_linked_role ? 1 : 0
+
+  aws_service_name = "spot.amazonaws.com"
+}
+
+resource "aws_ec2_tag" "subnet" {
+  count = length(var.subnet_ids)
+
+  resource_id = var.subnet_ids[count.index]
+  key         = "karpenter.sh/discovery"
+  value       = var.cluster_name
+}
+
+resource "aws_ec2_tag" "security_group" {
+  count = var.security_group_id != null ? 1 : 0
+
+  resource_id = var.security_group_id
+  key         = "karpenter.sh/discovery"
+  value       = var.cluster_name
+}

@@ -1,0 +1,94 @@
+output "cluster_name" {
+  description = "Name of the EKS cluster."
+  value       = var.cluster_name
+}
+
+output "region" {
+  description = "Region of the cluster."
+  value       = local.region
+}
+
+output "identity" {
+  description = "How the controller gets its credentials."
+  value       = var.identity
+}
+
+output "namespace" {
+  description = "Namespace of the controller's service account."
+  value       = var.namespace
+}
+
+output "service_account" {
+  description = "Name of the controller's service account."
+  value       = var.service_account
+}
+
+output "iam_path" {
+  description = "IAM path of roles, policies and instance profile."
+  value       = var.iam_path
+}
+
+output "controller_role_name" {
+  description = "Name of the controller role; null without one."
+  value       = one(aws_iam_role.controller[*].name)
+}
+
+output "controller_role_arn" {
+  description = "ARN of the controller role; null without one."
+  value       = one(aws_iam_role.controller[*].arn)
+}
+
+output "controller_policy_arns" {
+  description = "ARNs of the controller's policies."
+  value       = sort([for policy in aws_iam_policy.controller : policy.arn])
+}
+
+output "node_role_name" {
+  description = "Name of the node role: EC2NodeClass `spec.role`."
+  value       = local.names.node_role
+}
+
+output "node_role_arn" {
+  description = "ARN of the node role."
+  value       = local.make_node_role ? aws_iam_role.node["linux"].arn : var.node_role_arn
+}
+
+output "windows_node_role_name" {
+  description = "Name of the node role for Windows; null without one."
+  value       = var.windows ? aws_iam_role.node["windows"].name : null
+}
+
+output "instance_profile_name" {
+  description = "Name of the instance profile: EC2NodeClass `spec.instanceProfile` of clusters without an IAM endpoint."
+  value       = aws_iam_instance_profile.node.name
+}
+
+output "queue_name" {
+  description = "Name of the interruption queue: chart value `settings.interruptionQueue`."
+  value       = aws_sqs_queue.interruption.name
+}
+
+output "queue_arn" {
+  description = "ARN of the interruption queue."
+  value       = aws_sqs_queue.interruption.arn
+}
+
+output "queue_url" {
+  description = "URL of the interruption queue."
+  value       = aws_sqs_queue.interruption.url
+}
+
+output "chart_values" {
+  description = "Values of the Helm chart that follow from this module."
+  value = {
+    serviceAccount = merge(
+      { name = var.service_account },
+      var.identity == "irsa" ? { annotations = { "eks.amazonaws.com/role-arn" = aws_iam_role.controller[0].arn } } : {},
+    )
+    settings = {
+      clusterName       = var.cluster_name
+      interruptionQueue = aws_sqs_queue.interruption.name
+      enableZonalShift  = var.zonal_shift
+    }
+  }
+}

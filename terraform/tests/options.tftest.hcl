@@ -1,0 +1,200 @@
+# What each variable changes.
+
+mock_provider "aws" {
+  source = "./tests/mocks/commercial"
+}
+
+variables {
+  cluster_name = "prod"
+}
+
+run "irsa_names_issuer_and_service_account" {
+  command = plan
+
+  variables {
+    identity    = "irsa"
+    oidc_issuer = "https://oidc.eks.eu-west-1.amazonaws.com/id/ABC"
+    namespace   = "karpenter"
+  }
+
+  assert {
+    condition = jsondecode(aws_iam_role.controller[0].assume_role_policy).Statement[0].Condition.StringEquals == {
+      "oidc.eks.eu-west-1.amazonaws.com/id/ABC:aud" = "sts.amazonaws.com"
+      "oidc.eks.eu-west-1.amazonaws.com/id/ABC:sub" = "system:serviceaccount:karpenter:karpenter"
+    }
+    error_message = "another trust document"
+  }
+  assert {
+    condition     = length(aws_eks_pod_identity_association.controller) == 0
+    error_message = "an association nobody needs"
+  }
+}
+
+run "irsa_without_issuer_is_refused" {
+  command = plan
+
+  variables {
+    identity = "irsa"
+  }
+
+  expect_failures = [aws_iam_role.controller]
+}
+
+run "without_identity_there_is_neither_role_nor_policy" {
+  command = plan
+
+  variables {
+    identity = "none"
+  }
+
+  assert {
+    condition     = length(aws_iam_role.controller) + length(aws_iam_policy.controller) == 0 && output.controller_role_arn == null
+    error_message = "something of the controller was made"
+  }
+}
+
+run "an_existing_node_role_is_left_as_it_is" {
+  command = plan
+
+  variables {
+    node_role_arn = "arn:aws:iam::123456789012:role/team/nodes"
+  }
+
+  assert {
+    condition     = length(aws_iam_role.node) + length(aws_iam_role_policy_attachment.node) == 0
+    error_message = "a role or an attachment was made"
+  }
+  assert {
+    condition     = aws_iam_instance_profile.node.role == "nodes" && output.node_role_name == "nodes"
+    error_message = "the name still has its path"
+  }
+  assert {
+    condition     = aws_eks_access_entry.node["nodes"].principal_arn == "arn:aws:iam::123456789012:role/team/nodes"
+    error_message = "another principal"
+  }
+  assert {
+    condition     = strcontains(aws_iam_policy.controller["KarpenterIntegration-"].policy, "\"Resource\":[\"arn:aws:iam::123456789012:role/team/nodes\"]")
+    error_message = "the controller may not pass it: ${aws_iam_policy.controller["KarpenterIntegration-"].policy}"
+  }
+}
+
+run "every_role_of_nodes_may_be_passed_and_may_join" {
+  command = apply
+
+  variables {
+    windows = true
+    extra_node_roles = {
+      gpu     = { arn = "arn:aws:iam::123456789012:role/gpu" }
+      builder = { arn = "arn:aws:iam::123456789012:role/builder", platform = "windows" }
+    }
+  }
+
+  assert {
+    condition = { for name, entry in aws_eks_access_entry.node : name => entry.type } == {
+      nodes           = "EC2_LINUX"
+      windows-nodes   = "EC2_WINDOWS"
+      "extra/gpu"     = "EC2_LINUX"
+      "extra/builder" = "EC2_WINDOWS"
+    }
+    error_message = "other access entries"
+  }
+  assert {
+    condition = sort(one([
+      for statement in jsondecode(aws_iam_policy.controller["KarpenterIntegration-"].policy).Statement :
+      statement.Resource if statement.Sid == "AllowPassingInstanceRole"
+      ])) == tolist([
+      "arn:aws:iam::123456789012:role/KarpenterNodeRole-prod",
+      "arn:aws:iam::123456789012:role/KarpenterWindowsNodeRole-prod",
+      "arn:aws:iam::123456789012:role/builder",
+      "arn:aws:iam::123456789012:role/gpu",
+    ])
+    error_message = "other roles may be passed"
+  }
+}
+
+run "optional_statements_come_with_their_options" {
+  command = plan
+
+  variables {
+    zonal_shift              = true
+    queue_kms_key_arn        = "arn:aws:kms:eu-west-1:123456789012:key/k"
+    extra_ssm_parameter_arns = ["arn:aws:ssm:eu-west-1:123456789012:parameter/ami"]
+  }
+
+  assert {
+    condition = length(setintersection(
+      toset([for statement in jsondecode(aws_iam_policy.controller["KarpenterIntegration-"].policy).Statement : statement.Sid]),
+      ["AllowZonalShiftStatusReadOnly", "AllowQueueKeyUse"],
+    )) == 2
+    error_message = "a statement is missing"
+  }
+  assert {
+    condition     = strcontains(aws_iam_policy.controller["KarpenterIntegration-"].policy, "arn:aws:ssm:eu-west-1:123456789012:parameter/ami")
+    error_message = "the parameter may not be read"
+  }
+  assert {
+    condition     = aws_sqs_queue.interruption.kms_master_key_id == "arn:aws:kms:eu-west-1:123456789012:key/k"
+    error_message = "the queue does not use the key"
+  }
+}
+
+run "path_and_boundary_reach_every_role" {
+  command = plan
+
+  variables {
+    iam_path                 = "/platform/karpenter/"
+    permissions_boundary_arn = "arn:aws:iam::123456789012:policy/boundary"
+  }
+
+  assert {
+    condition = alltrue([
+      for role in [aws_iam_role.node["linux"], aws_iam_role.controller[0]] :
+      role.path == "/platform/karpenter/" && role.permissions_boundary == "arn:aws:iam::123456789012:policy/boundary"
+    ])
+    error_message = "a role without path or boundary"
+  }
+  assert {
+    condition     = strcontains(aws_iam_policy.controller["KarpenterIntegration-"].policy, "role/platform/karpenter/KarpenterNodeRole-prod")
+    error_message = "the role is passed without its path"
+  }
+}
+
+run "discovery_tags_go_where_they_are_wanted" {
+  command = plan
+
+  variables {
+    subnet_ids        = ["subnet-1", "subnet-2"]
+    security_group_id = "sg-1"
+  }
+
+  assert {
+    condition     = alltrue([for tag in concat(aws_ec2_tag.subnet, aws_ec2_tag.security_group) : tag.key == "karpenter.sh/discovery" && tag.value == "prod"])
+    error_message = "another tag"
+  }
+  assert {
+    condition     = [for tag in aws_ec2_tag.subnet : tag.resource_id] == ["subnet-1", "subnet-2"]
+    error_message = "other subnets"
+  }
+}
+
+run "bad_values_are_refused" {
+  command = plan
+
+  variables {
+    cluster_name     = "-prod"
+    identity         = "password"
+    iam_path         = "platform"
+    node_role_arn    = "nodes"
+    rule_prefix      = "this-prefix-is-too-long-for-what-eventbridge-allows"
+    extra_node_roles = { beos = { arn = "arn:aws:iam::123456789012:role/beos", platform = "beos" } }
+  }
+
+  expect_failures = [
+    var.cluster_name,
+    var.identity,
+    var.iam_path,
+    var.node_role_arn,
+    var.rule_prefix,
+    var.extra_node_roles,
+  ]
+}

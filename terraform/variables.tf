@@ -1,0 +1,191 @@
+# The cluster
+
+variable "cluster_name" {
+  description = "Name of the EKS cluster."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$", var.cluster_name))
+    error_message = "Expected 1 to 100 letters, digits, dashes and underscores, beginning with a letter or digit."
+  }
+}
+
+variable "tags" {
+  description = "Tags for everything that is created."
+  type        = map(string)
+  default     = {}
+}
+
+# The controller
+
+variable "identity" {
+  description = "How the controller gets its credentials: `pod-identity` (needs the add-on eks-pod-identity-agent), `irsa` (needs `oidc_issuer`) or `none` (no controller role is made)."
+  type        = string
+  default     = "pod-identity"
+
+  validation {
+    condition     = contains(["pod-identity", "irsa", "none"], var.identity)
+    error_message = "Expected pod-identity, irsa or none."
+  }
+}
+
+variable "oidc_issuer" {
+  description = "The cluster's OIDC issuer for `identity = \"irsa\"`; IAM must know it as an identity provider."
+  type        = string
+  default     = null
+}
+
+variable "namespace" {
+  description = "Namespace of the controller's service account."
+  type        = string
+  default     = "kube-system"
+}
+
+variable "service_account" {
+  description = "Name of the controller's service account."
+  type        = string
+  default     = "karpenter"
+}
+
+variable "controller_role_name" {
+  description = "Name of the controller role; else `<cluster>-karpenter`, cut to what IAM allows."
+  type        = string
+  default     = null
+}
+
+variable "zonal_shift" {
+  description = "Let the controller read the zonal-shift status of the cluster."
+  type        = bool
+  default     = false
+}
+
+variable "extra_ssm_parameter_arns" {
+  description = "ARNs of private SSM parameters that EC2NodeClasses name in `amiSelectorTerms`."
+  type        = list(string)
+  default     = []
+}
+
+# IAM
+
+variable "iam_path" {
+  description = "IAM path of roles, policies and instance profile."
+  type        = string
+  default     = "/"
+
+  validation {
+    condition     = can(regex("^/([!-~]+/)?$", var.iam_path)) && length(var.iam_path) <= 512
+    error_message = "Expected a path that begins and ends with `/`, of at most 512 characters."
+  }
+}
+
+variable "permissions_boundary_arn" {
+  description = "ARN of the permissions boundary of every role that is made."
+  type        = string
+  default     = null
+}
+
+variable "create_spot_service_linked_role" {
+  description = "Make the account's service-linked role for spot instances. Fails where it exists, and `terraform destroy` would take it from everybody else in the account: better made once, outside this module."
+  type        = bool
+  default     = false
+}
+
+# The nodes
+
+variable "node_role_name" {
+  description = "Name of the node role; else `KarpenterNodeRole-<cluster>`, cut to what IAM allows."
+  type        = string
+  default     = null
+}
+
+variable "node_role_arn" {
+  description = "ARN of a node role of your own, instead of one made here. It is left as it is."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.node_role_arn == null || can(regex("^arn:[^:]+:iam::[0-9]{12}:role/", var.node_role_arn))
+    error_message = "Expected the ARN of an IAM role."
+  }
+}
+
+variable "extra_node_policy_arns" {
+  description = "ARNs of further managed policies of the node roles made here."
+  type        = list(string)
+  default     = []
+}
+
+variable "windows" {
+  description = "Make a second node role, for Windows nodes: they need an access entry of another type than Linux nodes."
+  type        = bool
+  default     = false
+}
+
+variable "windows_node_role_name" {
+  description = "Name of the node role for Windows; else `KarpenterWindowsNodeRole-<cluster>`, cut to what IAM allows."
+  type        = string
+  default     = null
+}
+
+variable "extra_node_roles" {
+  description = "Further roles of your own that EC2NodeClasses name: ARN and platform (`linux` or `windows`), by any name."
+  type = map(object({
+    arn      = string
+    platform = optional(string, "linux")
+  }))
+  default = {}
+
+  validation {
+    condition     = alltrue([for role in values(var.extra_node_roles) : contains(["linux", "windows"], role.platform)])
+    error_message = "Expected the platform linux or windows."
+  }
+}
+
+variable "access_entry" {
+  description = "Make EKS access entries so that nodes may join. The cluster's authentication mode must be API or API_AND_CONFIG_MAP."
+  type        = bool
+  default     = true
+}
+
+variable "instance_profile_name" {
+  description = "Name of the instance profile for clusters without an IAM endpoint; else `KarpenterNodeInstanceProfile-<cluster>`, cut to what IAM allows."
+  type        = string
+  default     = null
+}
+
+variable "subnet_ids" {
+  description = "Subnets to tag `karpenter.sh/discovery=<cluster>`: private ones, in two zones or more."
+  type        = list(string)
+  default     = []
+}
+
+variable "security_group_id" {
+  description = "The security group to tag `karpenter.sh/discovery=<cluster>`: usually the cluster security group. One only."
+  type        = string
+  default     = null
+}
+
+# Interruptions
+
+variable "queue_name" {
+  description = "Name of the interruption queue; else the cluster's name, cut to what SQS allows."
+  type        = string
+  default     = null
+}
+
+variable "queue_kms_key_arn" {
+  description = "ARN of the key that encrypts the queue, instead of SQS's own. Its policy must let events.amazonaws.com use kms:Decrypt and kms:GenerateDataKey."
+  type        = string
+  default     = null
+}
+
+variable "rule_prefix" {
+  description = "What the names of the EventBridge rules begin with; else `Karpenter-<cluster>`, cut to what EventBridge allows."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.rule_prefix == null || try(length(var.rule_prefix) <= 44, false)
+    error_message = "Expected at most 44 characters: EventBridge allows 64, and the longest suffix takes 20."
+  }
+}
