@@ -281,8 +281,12 @@ impl<'p, 'a> Session<'p, 'a> {
     /// Says of the machines that were not looked at in this pass what was said last; whether some wait for the next.
     fn not_reached(&mut self, turns: &[Candidate<'a>]) -> bool {
         let mut left = false;
-        for candidate in turns.iter().filter(|candidate| !self.out.contains(&candidate.node.id)) {
+        for candidate in turns {
             let id = &candidate.node.id;
+            if self.out.contains(id) {
+                self.pass.keep(id, Reason::new(ReasonCode::Nominated, "by a command of this pass"));
+                continue;
+            }
             left |= !self.pass.memory.sweep.has_seen(id) && !self.pass.is_held(id);
             let last = self.pass.memory.sweep.last_reason(id).cloned();
             self.pass.keep(id, last.unwrap_or_else(|| Reason::bare(ReasonCode::NextPass)));

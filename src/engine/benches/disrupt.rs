@@ -1,0 +1,131 @@
+//! How long disruption takes: `cargo bench -p karpenter-engine --bench disrupt` prints the tables of
+//! docs/performance.md. Wall time, because candidates are judged on all cores.
+//!
+//! A word after `--` selects the tables whose name contains it.
+
+#![expect(clippy::print_stdout, reason = "a measurement is printed")]
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use karpenter_engine::disrupt::{Decision, Memory, Standing, decide};
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{InstanceType, Method, NodeOutcome, Settings, Snapshot};
+use karpenter_testkit::{fixture, world};
+
+/// Instance types on sale.
+const TYPES: usize = 400;
+
+fn main() {
+    let wanted = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
+    let tables: [(&str, fn()); 3] = [("judged", judged), ("sweep", sweep), ("idle", idle)];
+    for (name, table) in tables.into_iter().filter(|(name, _)| name.contains(&wanted)) {
+        println!("\n{name}");
+        table();
+    }
+}
+
+/// How full the machines of a world are.
+#[derive(Debug, Clone, Copy)]
+enum Load {
+    /// Nothing can be saved on most machines.
+    Packed,
+    /// About half.
+    Half,
+}
+
+/// A cluster of `nodes` machines with about twenty pods each; a third of the pods spread over zones, a sixth over
+/// hosts, a twentieth keep apart. Budgets stop nothing.
+fn cluster(nodes: usize, load: Load, seed: u64) -> Snapshot {
+    let rng = &mut Rng::with_seed(seed);
+    let types: Arc<[Arc<InstanceType>]> = world::instance_types(TYPES, rng).into();
+    let fitting = types.iter().filter(|known| known.capacity.amount("cpu").to_string() == "8");
+    let names: Vec<&str> = fitting.map(|known| known.name.as_str()).collect();
+    let millis = match load {
+        Load::Packed => 330..=420,
+        Load::Half => 100..=300,
+    };
+    let mut text =
+        String::from("daemon logs cpu=100m mem=200Mi tolerate=*\npool general types=* budget=100%\n");
+    for name in &names {
+        let _ = writeln!(text, "type {name} cpu=8 mem=32Gi pods=128 od=1");
+    }
+    for node in 0..nodes {
+        let zone = ["a", "b", "c"][rng.usize(0..3)];
+        let capacity = ["spot", "on-demand"][rng.usize(0..2)];
+        let name = names[rng.usize(0..names.len())];
+        let _ = writeln!(text, "node n{node} pool=general type={name} zone={zone} capacity={capacity}");
+        for pod in 0..20 {
+            let app = rng.u32(0..200);
+            let rule = match app % 60 {
+                0..20 => " spread=zone/5",
+                20..30 => " spread=host/3",
+                30..33 => " anti-affinity=host",
+                _ => "",
+            };
+            let cpu = rng.u32(millis.clone());
+            let _ =
+                writeln!(text, "pod p{node}-{pod} cpu={cpu}m mem=256Mi label=app=app-{app}{rule} on=n{node}");
+        }
+    }
+    let mut snapshot = fixture::snapshot(&text);
+    for list in snapshot.instance_types.values_mut() {
+        *list = Arc::clone(&types);
+    }
+    snapshot
+}
+
+fn pass(snapshot: &Snapshot, memory: &mut Memory) -> (Decision, Duration) {
+    let start = Instant::now();
+    let decision = decide(snapshot, memory, &Standing { proposed: &[], running: &BTreeSet::new() });
+    (decision, start.elapsed())
+}
+
+/// A thousand candidates in one pass.
+fn judged() {
+    println!("{:<24} {:>10} {:>12} {:>10} {:>10}", "case", "time", "simulations", "commands", "nodes");
+    for load in [Load::Packed, Load::Half] {
+        let snapshot = cluster(1_000, load, 1);
+        let (decision, time) = pass(&snapshot, &mut Memory::default());
+        let simulations: u32 = decision.methods.values().map(|stats| stats.simulations).sum();
+        let nodes: usize = decision.commands.iter().map(|command| command.candidates.len()).sum();
+        let case = format!("1,000 nodes {load:?}");
+        println!("{case:<24} {time:>10.1?} {simulations:>12} {:>10} {nodes:>10}", decision.commands.len());
+    }
+}
+
+/// Every machine of a large cluster, over as many passes as it takes.
+fn sweep() {
+    println!("{:<24} {:>10} {:>12} {:>10}", "pass", "time", "simulations", "not yet");
+    let snapshot = cluster(10_000, Load::Packed, 1);
+    let mut memory = Memory::default();
+    for number in 1..=20 {
+        let (decision, time) = pass(&snapshot, &mut memory);
+        let waits = |outcome: &&NodeOutcome| matches!(outcome, NodeOutcome::Kept(reason) if reason.code == ReasonCode::NextPass);
+        let left = decision.nodes.values().filter(waits).count();
+        let stats = decision.methods.get(&Method::SingleNode).copied().unwrap_or_default();
+        println!("{number:<24} {time:>10.1?} {:>12} {left:>10}", stats.simulations);
+        if left == 0 {
+            break;
+        }
+    }
+}
+
+/// A pass in which nothing has changed.
+fn idle() {
+    println!("{:<24} {:>10} {:>12}", "case", "time", "simulations");
+    let mut snapshot = cluster(10_000, Load::Packed, 1);
+    let mut settings: Settings = (*snapshot.settings).clone();
+    settings.disruption.simulations_per_pass = 20_000;
+    snapshot.settings = Arc::new(settings);
+    let mut memory = Memory::default();
+    pass(&snapshot, &mut memory);
+    for _ in 0..3 {
+        let (decision, time) = pass(&snapshot, &mut memory);
+        let simulations: u32 = decision.methods.values().map(|stats| stats.simulations).sum();
+        println!("{:<24} {time:>10.1?} {simulations:>12}", "10,000 nodes");
+    }
+}
