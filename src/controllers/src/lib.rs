@@ -30,6 +30,7 @@ mod report;
 mod run;
 pub mod server;
 pub mod settings;
+mod static_capacity;
 mod status;
 mod store;
 mod termination;

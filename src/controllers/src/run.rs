@@ -22,7 +22,10 @@ use crate::queue::Queue;
 use crate::server::Readiness;
 use crate::view::{Feed, PodSeen};
 use crate::watch::follow;
-use crate::{Context, disruption, garbage, hydration, nodes, pool, provisioner, repair, status, termination};
+use crate::{
+    Context, disruption, garbage, hydration, nodes, pool, provisioner, repair, static_capacity, status,
+    termination,
+};
 
 /// A part of the controllers ended although nobody had asked for it.
 #[derive(Debug, thiserror::Error)]
@@ -148,6 +151,7 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     subscribers.pods(move |seen| of_pods.pod(seen));
     subscribers.statuses(move |seen| of_pools.pool(seen));
     tasks.spawn(provisioner::run(triggered, memory, context.clone(), shutdown.clone()));
+    static_capacity::spawn(tasks, context, shutdown);
     tasks.spawn(disruption::run(context.clone(), shutdown.clone()));
     tasks.spawn(garbage::run(context.clone(), shutdown.clone()));
     triggers

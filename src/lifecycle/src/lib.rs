@@ -34,6 +34,7 @@ pub mod podevents;
 pub mod protection;
 pub mod registration;
 pub mod repair;
+pub mod static_capacity;
 pub mod step;
 pub mod termination;
 pub mod volumes;

@@ -71,10 +71,12 @@ fn taints(taints: &[Taint]) -> Option<Vec<k8s_openapi::api::core::v1::Taint>> {
     (!taints.is_empty()).then(|| taints.iter().map(taint_to_api).collect())
 }
 
-/// Instance types are written in price order, which is all that is left of the plan's prices.
+/// Instance types are written in price order, which is all that is left of the plan's prices. A claim straight from a
+/// template has not been planned and keeps the types the template names.
 fn requirement(expression: &Expression, launch: &Launch) -> Requirement {
     let mut written = Requirement::from(expression);
-    if written.key == label::INSTANCE_TYPE && written.operator == Operator::In {
+    let planned = !launch.instance_types.is_empty();
+    if planned && written.key == label::INSTANCE_TYPE && written.operator == Operator::In {
         written.values = Some(launch.instance_types.iter().map(ToString::to_string).collect());
     }
     written

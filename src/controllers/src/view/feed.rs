@@ -181,6 +181,10 @@ impl View {
                 self.subscribers.tell_status(&StatusSeen::Changed { old, new });
             }
             self.subscribers.wake_claim(&model.name);
+            let came_or_goes = before.as_ref().is_none_or(|before| before.model.deletion != model.deletion);
+            if let Some(pool) = model.pool.as_ref().filter(|_| came_or_goes) {
+                self.subscribers.wake_pool(pool);
+            }
             let earlier = before.and_then(|before| before.model.provider_id.clone());
             self.wake_machine(earlier.iter().chain(&model.provider_id), Waken::Nodes);
             return object;
@@ -204,6 +208,9 @@ impl View {
             self.subscribers.tell_status(&StatusSeen::Gone(gone));
             self.subscribers.wake_claim(&known.model.name);
             self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
+            if let Some(pool) = &known.model.pool {
+                self.subscribers.wake_pool(pool);
+            }
         }
     }
 

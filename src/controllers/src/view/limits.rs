@@ -25,7 +25,14 @@ impl View {
         let nodes = limits.iter().find(|(name, _)| name.as_str() == resources::NODES);
         let limit =
             nodes.map_or(u64::MAX, |(_, limit)| u64::try_from(limit.as_units_ceil()).unwrap_or_default());
-        let existing = u64::try_from(inner.cluster.machines_of(pool)).unwrap_or(u64::MAX);
+        let fixed = inner.pools.get(pool.as_str()).is_some_and(|known| known.model.replicas.is_some());
+        let existing = if fixed {
+            // The limit of a pool with a fixed number of nodes also holds while some of them are leaving.
+            inner.claims.iter().filter(|known| known.model.pool.as_ref() == Some(pool)).count()
+        } else {
+            inner.cluster.machines_of(pool)
+        };
+        let existing = u64::try_from(existing).unwrap_or(u64::MAX);
         if inner.reservations.reserve(pool, limit, existing, 1) == 1 {
             return Ok(());
         }

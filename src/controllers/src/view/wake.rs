@@ -83,7 +83,7 @@ impl Subscribers {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
 
-    /// Asks for a pass over every pool that changes.
+    /// Asks for a pass over every pool that changes, or whose claims come and go.
     pub fn pools(&self, queue: Queue<PoolName>) {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }

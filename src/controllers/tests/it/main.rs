@@ -12,5 +12,6 @@ mod permissions;
 mod registration;
 mod repair;
 mod scale;
+mod static_capacity;
 mod volumes;
 mod world;

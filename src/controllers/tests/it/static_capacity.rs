@@ -1,0 +1,128 @@
+//! Pools with a fixed number of nodes.
+
+use std::time::Duration;
+
+use karpenter_api::NodeClaim;
+use karpenter_model::settings::FeatureGates;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
+use serde_json::{Value, json};
+
+use crate::world::{Crash, Process, World, is_running};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+async fn world(spec: &Value) -> World {
+    let world = World::new().await;
+    world.pool("fixed", spec);
+    world
+}
+
+fn start(world: &World, crash: Crash) -> Process {
+    world.start_gated(crash, FeatureGates { static_capacity: true, ..FeatureGates::default() })
+}
+
+/// Waits until there are so many nodes, all initialized, and as many machines.
+async fn settles(world: &World, nodes: usize) {
+    world
+        .until(&format!("{nodes} nodes"), 10 * MINUTE, || async {
+            let there = world.nodes().await;
+            there.len() == nodes
+                && there.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
+                && world.account.machines().len() == nodes
+        })
+        .await;
+}
+
+async fn settled(world: &World, nodes: usize) {
+    settles(world, nodes).await;
+    tokio::time::sleep(5 * MINUTE).await;
+    settles(world, nodes).await;
+    world.one_machine_per_claim().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_is_kept_whatever_happens_to_single_nodes() {
+    let world = world(&json!({"replicas": 3, "disruption": {"consolidateAfter": "0s"}})).await;
+    let process = start(&world, Crash::Never);
+    settled(&world, 3).await;
+    assert_eq!(process.metrics.nodeclaims.created_total.value(["provisioned", "fixed", "false"]), 3);
+    let claim = world.claims().await.remove(0).name_any();
+    let claims: Api<NodeClaim> = Api::all(world.client.clone());
+    claims.delete(&claim, &DeleteParams::default()).await.unwrap();
+    tokio::time::sleep(MINUTE).await;
+    settled(&world, 3).await;
+    assert!(!world.claims().await.iter().any(|one| one.name_any() == claim));
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scaling_up_stops_at_the_node_limit_and_goes_on_when_it_is_raised() {
+    let world = world(&json!({"replicas": 5, "limits": {"nodes": "2"}})).await;
+    let process = start(&world, Crash::Never);
+    settled(&world, 2).await;
+    world.change_pool("fixed", &json!({"limits": {"nodes": "4"}})).await;
+    settled(&world, 4).await;
+    world.change_pool("fixed", &json!({"limits": null})).await;
+    settled(&world, 5).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn scaling_down_takes_empty_nodes_first_and_protected_ones_last() {
+    let world = world(&json!({"replicas": 4})).await;
+    let process = start(&world, Crash::Never);
+    settles(&world, 4).await;
+    let nodes: Vec<String> = world.nodes().await.iter().map(ResourceExt::name_any).collect();
+    let on = |node: &str| json!({"nodeName": node});
+    world.pod_with("busy", "1", &on(&nodes[0]));
+    world.pod_with("more", "1", &on(&nodes[1]));
+    world.pod_with("most", "1", &on(&nodes[1]));
+    world.load(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "protected", "namespace": "default", "annotations": {"karpenter.sh/do-not-disrupt": "true"},
+        },
+        "spec": {"nodeName": nodes[2], "containers": [{"name": "c", "image": "i"}]},
+    }));
+    world.until("the pods run", 2 * MINUTE, || async { world.pods().await.iter().all(is_running) }).await;
+    for (replicas, gone) in [(3, &nodes[3]), (2, &nodes[0]), (1, &nodes[1])] {
+        world.change_pool("fixed", &json!({"replicas": replicas})).await;
+        settled(&world, replicas).await;
+        assert!(!world.nodes().await.iter().any(|node| node.name_any() == *gone), "{replicas} left");
+    }
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn zero_is_a_number_and_without_the_gate_nobody_counts() {
+    let world = world(&json!({"replicas": 2})).await;
+    let process = world.start();
+    tokio::time::sleep(5 * MINUTE).await;
+    assert!(world.claims().await.is_empty(), "the gate is closed");
+    process.stop().await;
+    let process = start(&world, Crash::Never);
+    settles(&world, 2).await;
+    world.change_pool("fixed", &json!({"replicas": 0})).await;
+    world.all_gone().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_write_neither_loses_nor_doubles_a_node() {
+    for write in 0..14 {
+        for crash in [Crash::BeforeWrite(write), Crash::AfterWrite(write)] {
+            let world = world(&json!({"replicas": 2})).await;
+            let first = start(&world, crash);
+            tokio::select! {
+                () = first.calls.crashed() => {}
+                () = settles(&world, 2) => {}
+            }
+            first.kill();
+            let second = start(&world, Crash::Never);
+            settles(&world, 2).await;
+            world.one_machine_per_claim().await;
+            second.stop().await;
+        }
+    }
+}
