@@ -49,6 +49,16 @@ pub enum Rule {
     Removal,
     /// More machines of a pool are removed than its budget allows.
     Budget,
+    /// A command is not one its method may propose.
+    Command,
+    /// A pod of a machine that goes has no place in the command.
+    Homeless,
+    /// A command may end up costing more than it saves, or states a wrong price.
+    Price,
+    /// Spot machines are replaced as they must not be.
+    Spot,
+    /// A command is not worth what it disturbs.
+    Score,
 }
 
 /// One broken rule.

@@ -6,6 +6,8 @@
 //!
 //! Soft rules (`PreferNoSchedule`, preferences) are not checked, because a plan may relax them.
 
+mod afterwards;
+mod cron;
 mod finding;
 mod places;
 mod rules;
@@ -21,23 +23,49 @@ pub fn audit(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     let world = world::World::new(snapshot);
     let mut findings = Vec::new();
     rules::placement::check(&world, plan, &mut findings);
-    for launch in &plan.launches {
-        rules::template::check(&world, launch, &mut findings);
-        rules::instance_types::check(&world, launch, &mut findings);
-        rules::requirements::check_launch(&world, launch, &mut findings);
-        rules::taints::check_launch(&world, launch, &mut findings);
-        rules::capacity::check_launch(&world, launch, &mut findings);
-        rules::ports::check_launch(&world, launch, &mut findings);
+    places_hold(&world, plan, Others::Waiting, &mut findings);
+    if !plan.commands.is_empty() {
+        rules::commands::check(&world, plan, &mut findings);
+        rules::candidates::check(&world, plan, &mut findings);
+        rules::budgets::check(&world, plan, &mut findings);
+        rules::savings::check(&world, plan, &mut findings);
+        rules::scores::check(&world, plan, &mut findings);
+        let after = afterwards::Afterwards::of(snapshot, plan);
+        let world = world::World::new(&after.snapshot);
+        rules::homes::check(&world, plan, &mut findings);
+        let others = if after.others_wait { Others::Unknown } else { Others::Waiting };
+        places_hold(&world, &after.plan, others, &mut findings);
     }
-    rules::existing::check(&world, plan, &mut findings);
-    rules::anti_affinity::check(&world, plan, &mut findings);
-    let places = places::Places::new(&world, plan);
-    rules::spread::check(&world, &places, &mut findings);
-    rules::pod_affinity::check(&world, &places, &mut findings);
-    rules::volumes::check(&world, plan, &mut findings);
-    rules::reservations::check(&world, plan, &mut findings);
-    rules::limits::check(&world, plan, &mut findings);
-    rules::removals::check(&world, plan, &mut findings);
-    rules::budgets::check(&world, plan, &mut findings);
     findings
+}
+
+/// Whether it is known where the pods are that the plan says nothing about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// They wait, so they are nowhere.
+    Waiting,
+    /// They wait, but were taken to be somewhere when the plan was made.
+    Unknown,
+}
+
+/// Every claim of `plan` is sound and every pod it places may go there.
+fn places_hold(world: &world::World<'_>, plan: &Plan, others: Others, findings: &mut Vec<Finding>) {
+    for launch in &plan.launches {
+        rules::template::check(world, launch, findings);
+        rules::instance_types::check(world, launch, findings);
+        rules::requirements::check_launch(world, launch, findings);
+        rules::taints::check_launch(world, launch, findings);
+        rules::capacity::check_launch(world, launch, findings);
+        rules::ports::check_launch(world, launch, findings);
+    }
+    rules::existing::check(world, plan, findings);
+    rules::anti_affinity::check(world, plan, findings);
+    if others == Others::Waiting {
+        let places = places::Places::new(world, plan);
+        rules::spread::check(world, &places, findings);
+        rules::pod_affinity::check(world, &places, findings);
+    }
+    rules::volumes::check(world, plan, findings);
+    rules::reservations::check(world, plan, findings);
+    rules::limits::check(world, plan, findings);
 }

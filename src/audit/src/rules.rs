@@ -2,16 +2,20 @@
 
 pub(crate) mod anti_affinity;
 pub(crate) mod budgets;
+pub(crate) mod candidates;
 pub(crate) mod capacity;
+pub(crate) mod commands;
 pub(crate) mod existing;
+pub(crate) mod homes;
 pub(crate) mod instance_types;
 pub(crate) mod limits;
 pub(crate) mod placement;
 pub(crate) mod pod_affinity;
 pub(crate) mod ports;
-pub(crate) mod removals;
 pub(crate) mod requirements;
 pub(crate) mod reservations;
+pub(crate) mod savings;
+pub(crate) mod scores;
 pub(crate) mod spread;
 pub(crate) mod taints;
 pub(crate) mod template;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use karpenter_audit::{Rule, audit};
 use karpenter_engine::disrupt::{Memory, Standing, decide};
 use karpenter_model::{
-    ClaimName, Command, Launch, NodeId, Nomination, Plan, PodKey, Price, RemovalTarget, Snapshot, Taint, Target,
-    label,
+    ClaimName, Command, Launch, NodeId, Nomination, Plan, PodKey, Price, RemovalTarget, Snapshot, Taint,
+    Target, label,
 };
 
 const WORLD: &str = "

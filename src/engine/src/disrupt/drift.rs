@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Command, ConditionType, Method, Price, Reason};
 
-use crate::disrupt::brake;
+use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::note::{Note, NoteKind};
-use crate::disrupt::pass::Pass;
+use crate::disrupt::pass::{Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
 
 const METHOD: Method = Method::Drift;
@@ -32,80 +32,85 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
         return;
     }
     let Some(input) = pass.unsettled(METHOD, &drifted) else { return };
+    pass.memory.drift_sweep.go_on(input, drifted.iter().map(|candidate| &candidate.node.id));
     // Those that were not reached last time come first, so that every machine has its turn.
     drifted.sort_by_cached_key(|candidate| {
         let since = candidate.claim.true_since(ConditionType::Drifted);
-        let seen = pass.memory.has_seen(METHOD, &candidate.node.id);
+        let seen = pass.memory.drift_sweep.has_seen(&candidate.node.id);
         (seen, candidate.moving().next().is_some(), since, candidate.node.id.clone())
     });
     let nodes: Vec<_> = drifted.iter().map(|candidate| candidate.node).collect();
     let mut what_if = pass.what_if(&nodes, Destinations::All);
-    let mut found_something = false;
+    let (mut found_any, mut left) = (false, false);
     for candidate in &drifted {
+        let id = &candidate.node.id;
         match one(pass, &mut what_if, candidate) {
-            Looked::Chosen => found_something = true,
-            Looked::Kept => {}
-            Looked::NotYet => {
-                pass.keep(&candidate.node.id, Reason::bare(ReasonCode::NextPass));
-                continue;
+            Ok(()) => found_any = true,
+            Err(Stays::Because(reason)) => {
+                pass.memory.drift_sweep.saw(id, reason.clone());
+                pass.keep(id, reason);
+            }
+            Err(Stays::Held(held)) => {
+                found_any = true;
+                pass.hold(id, held);
+            }
+            Err(Stays::NotReached) => {
+                left |= !pass.memory.drift_sweep.has_seen(id);
+                let last = pass.memory.drift_sweep.last_reason(id).cloned();
+                pass.keep(id, last.unwrap_or_else(|| Reason::bare(ReasonCode::NextPass)));
             }
         }
-        pass.memory.saw(METHOD, &candidate.node.id);
     }
-    if !pass.stats(METHOD).timed_out {
-        pass.memory.swept(METHOD);
-        if !found_something {
-            pass.settle(METHOD, input, &drifted);
-        }
+    pass.stats(METHOD).timed_out = left;
+    if !left && pass.memory.drift_sweep.finish(input) && !found_any {
+        pass.settle(METHOD, input, &drifted);
     }
 }
 
-/// What became of one machine.
-enum Looked {
-    Chosen,
-    Kept,
-    NotYet,
+/// Why a machine stays.
+enum Stays {
+    /// For now, and it was looked at.
+    Because(Reason),
+    /// A brake is on.
+    Held(Held),
+    /// No simulation was left for it.
+    NotReached,
 }
 
-fn one<'a>(pass: &mut Pass<'a>, what_if: &mut WhatIf<'a>, candidate: &Candidate<'a>) -> Looked {
-    let id = &candidate.node.id;
-    if let Err(reason) = pass.check_budget(METHOD, candidate) {
-        pass.keep(id, reason);
-        return Looked::Kept;
+/// Proposes to replace one machine.
+fn one<'a>(pass: &mut Pass<'a>, what_if: &mut WhatIf<'a>, candidate: &Candidate<'a>) -> Result<(), Stays> {
+    if pass.is_promised(&candidate.node.id) {
+        return Err(Stays::Because(promised_to_command()));
     }
-    if let Err(held) = pass.may_command() {
-        pass.hold(id, held);
-        return Looked::Kept;
-    }
+    pass.check_budget(METHOD, candidate).map_err(Stays::Because)?;
+    pass.may_command().map_err(Stays::Held)?;
     if !pass.may_simulate(METHOD) {
-        return Looked::NotYet;
+        return Err(Stays::NotReached);
     }
     let simulated = what_if.without(&[candidate.node], Patience::Full);
     if !simulated.unplaced.is_empty() {
         let reason = Reason::new(ReasonCode::CannotReschedule, unplaced(&simulated));
         let text = format!("Not all pods would schedule, {}", reason.detail);
-        pass.note(Note::machine(id, NoteKind::DisruptionBlocked, text));
-        pass.keep(id, reason);
-        return Looked::Kept;
+        pass.note(Note::machine(&candidate.node.id, NoteKind::DisruptionBlocked, text));
+        return Err(Stays::Because(reason));
     }
-    if !simulated.launches.is_empty() {
-        let brakes = &pass.snapshot.settings.disruption.brakes;
-        for quoted in &simulated.launches {
-            let pool = pass.snapshot.pools.iter().find(|pool| pool.name == quoted.launch.pool);
-            let gate = pool.map(|pool| brake::health_gate(pool, pass.memory, pass.snapshot.now, brakes));
-            if let Some(Err(held)) = gate {
-                pass.hold(id, held);
-                return Looked::Kept;
-            }
-        }
-    }
-    if let Err(reason) = pass.take_budget(METHOD, candidate) {
-        pass.keep(id, reason);
-        return Looked::Kept;
-    }
+    replacements_come_up(pass, &simulated).map_err(Stays::Held)?;
+    pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
     what_if.commit(&[candidate.node]);
     pass.propose(command(candidate, simulated, pass));
-    Looked::Chosen
+    Ok(())
+}
+
+/// Whether the pools that would launch something may be relied upon.
+fn replacements_come_up(pass: &mut Pass<'_>, simulated: &Simulated) -> Result<(), Held> {
+    let (snapshot, brakes) = (pass.snapshot, &pass.snapshot.settings.disruption.brakes);
+    for quoted in &simulated.launches {
+        let pool = snapshot.pools.iter().find(|pool| pool.name == quoted.launch.pool);
+        if let Some(pool) = pool {
+            brake::health_gate(pool, pass.memory, snapshot.now, brakes)?;
+        }
+    }
+    Ok(())
 }
 
 /// The command that replaces `candidate` as simulated, at once: drift takes no second look.

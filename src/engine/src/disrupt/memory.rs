@@ -1,7 +1,7 @@
 //! What a pass leaves behind for the next one. Lost on a restart, and nothing breaks then: it only makes the next
 //! pass cheaper and fairer, and holds what the brakes remember.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -23,8 +23,8 @@ pub struct Memory {
     /// Instant of the first pass.
     since: Option<Timestamp>,
     settled: BTreeMap<Method, Settled>,
-    /// Machines looked at since every machine had been looked at.
-    seen: BTreeMap<Method, BTreeSet<NodeId>>,
+    /// How far drift has come in looking at every drifted machine.
+    pub(crate) drift_sweep: Sweep,
     /// How far consolidation has come with looking at every machine alone.
     pub(crate) sweep: Sweep,
     /// When commands started, oldest first.
@@ -136,21 +136,6 @@ impl Memory {
         reasons: Vec<(NodeId, Reason)>,
     ) {
         self.settled.insert(method, Settled { input, at, reasons });
-    }
-
-    /// Whether `method` has looked at `node` since it last had looked at everything.
-    pub(crate) fn has_seen(&self, method: Method, node: &NodeId) -> bool {
-        self.seen.get(&method).is_some_and(|seen| seen.contains(node))
-    }
-
-    /// `method` has looked at `node`.
-    pub(crate) fn saw(&mut self, method: Method, node: &NodeId) {
-        self.seen.entry(method).or_default().insert(node.clone());
-    }
-
-    /// `method` has looked at everything, and starts anew.
-    pub(crate) fn swept(&mut self, method: Method) {
-        self.seen.remove(&method);
     }
 
     /// Whether replacements of `pool` may be tried now, given what the pool says about itself: not while its gate is

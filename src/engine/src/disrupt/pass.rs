@@ -6,10 +6,13 @@
 mod input;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use indexmap::IndexSet;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, DisruptionReason, Method, Node, NodeId, NodeOutcome, Reason, Snapshot};
+use karpenter_model::{
+    Command, DisruptionReason, Method, Node, NodeId, NodeOutcome, Nomination, Reason, Snapshot, Target,
+};
 
 use crate::disrupt::Standing;
 use crate::disrupt::balanced::{Judgement, Totals};
@@ -36,6 +39,8 @@ pub(crate) struct Pass<'a> {
     candidates: Vec<Candidate<'a>>,
     /// Machines in a command, of this pass or before.
     taken: BTreeSet<NodeId>,
+    /// Machines that commands send pods to.
+    promised: BTreeSet<NodeId>,
     /// Machines of commands the snapshot does not show yet, command by command.
     assumed: Vec<Vec<&'a Node>>,
     /// Commands that may still be proposed; no limit if none.
@@ -58,6 +63,7 @@ impl<'a> Pass<'a> {
             totals: Totals::new(snapshot, &prices),
             candidates: Vec::new(),
             assumed: assumed(snapshot, standing, |_| true),
+            promised: promised(snapshot, standing.proposed.iter().flat_map(|command| &command.nominations)),
             commands_left: brake::commands_left(memory, standing.proposed.len(), brakes),
             taken,
             notes: IndexSet::new(),
@@ -103,6 +109,10 @@ impl<'a> Pass<'a> {
         let mut eligible = Vec::new();
         for candidate in &candidates {
             if self.taken.contains(&candidate.node.id) {
+                continue;
+            }
+            if self.is_promised(&candidate.node.id) {
+                self.keep(&candidate.node.id, promised_to_command());
                 continue;
             }
             if let Some(blocker) = candidate.blocker(method) {
@@ -173,6 +183,11 @@ impl<'a> Pass<'a> {
         what_if
     }
 
+    /// Whether a command sends pods to `node`, so that it must stay.
+    pub(crate) fn is_promised(&self, node: &NodeId) -> bool {
+        self.promised.contains(node)
+    }
+
     /// Adds a command. Its machines are out of reach for every later one; budgets must have been taken.
     pub(crate) fn propose(&mut self, command: Command) {
         let nodes =
@@ -182,6 +197,7 @@ impl<'a> Pass<'a> {
             self.taken.insert(node.clone());
             self.decision.nodes.insert(node.clone(), NodeOutcome::Removed(command.method));
         }
+        self.promised.extend(promised(self.snapshot, command.nominations.iter()));
         self.commands_left = self.commands_left.map(|left| left.saturating_sub(1));
         self.decision.commands.push(command);
     }
@@ -247,6 +263,25 @@ pub(crate) fn assumed<'a>(
         standing.proposed.iter().map(|command| command.nodes().filter_map(|id| here(&id)).collect());
     let running = standing.running.iter().filter_map(|id| here(&id)).collect();
     proposed.chain([running]).filter(|nodes: &Vec<_>| !nodes.is_empty()).collect()
+}
+
+/// Machines that `nominations` send pods to.
+fn promised<'n>(snapshot: &Snapshot, nominations: impl Iterator<Item = &'n Nomination>) -> BTreeSet<NodeId> {
+    let targets: BTreeSet<&Target> = nominations.map(|nomination| &nomination.target).collect();
+    if targets.is_empty() {
+        return BTreeSet::new();
+    }
+    let is_target = |node: &&Arc<Node>| {
+        let by_name = node.name.clone().map(Target::Node);
+        let by_claim = node.claim.as_ref().map(|claim| Target::Claim(claim.name.clone()));
+        by_name.iter().chain(&by_claim).any(|target| targets.contains(target))
+    };
+    snapshot.nodes.iter().filter(is_target).map(|node| node.id.clone()).collect()
+}
+
+/// Why a machine stays that a command sends pods to.
+pub(crate) fn promised_to_command() -> Reason {
+    Reason::new(ReasonCode::Nominated, "by another disruption")
 }
 
 impl Standing<'_> {

@@ -109,7 +109,8 @@ pub(super) fn of_pods(node: &Node, snapshot: &Snapshot) -> Option<Blocker> {
 /// Whether the eviction API would refuse to evict `pod` now: more than one budget covers it, or the one that does
 /// allows no disruption.
 fn refused(pod: &Pod, snapshot: &Snapshot) -> Option<Blocker> {
-    let covering: Vec<_> = snapshot.budgets.iter().filter(|budget| budget.covers(pod)).collect();
+    let mut covering: Vec<_> = snapshot.budgets.iter().filter(|budget| budget.covers(pod)).collect();
+    covering.sort_by(|a, b| a.name.cmp(&b.name));
     let key = |budget: &PodDisruptionBudget| format!("{}/{}", budget.namespace, budget.name);
     match covering[..] {
         [] => None,

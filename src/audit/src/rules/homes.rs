@@ -1,0 +1,26 @@
+//! Every pod of a machine that goes, and that would come back elsewhere, has a place in the very command that removes
+//! its machine (spec core-disruption 3.5).
+
+use std::collections::BTreeSet;
+
+use karpenter_model::{Method, Plan, PodKey};
+
+use crate::finding::{Finding, Rule};
+use crate::world::World;
+
+/// `world` is the one after the commands: only pods that need a place wait there.
+pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
+    for command in &plan.commands {
+        // Machines that are empty have pods nobody misses; static ones are replaced by as many others.
+        if matches!(command.method, Method::Emptiness | Method::StaticDrift) {
+            continue;
+        }
+        let launched = command.replacements.iter().flat_map(|launch| &launch.pods);
+        let placed: BTreeSet<&PodKey> =
+            launched.chain(command.nominations.iter().map(|nomination| &nomination.pod)).collect();
+        let pods = command.candidates.iter().flat_map(|candidate| &candidate.pods);
+        for pod in pods.filter(|pod| world.pod(pod).is_some() && !placed.contains(pod)) {
+            findings.push(Finding::new(Rule::Homeless, pod, "has no place once its node is gone"));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What holds for every cluster: commands pass the audit, alone and together with those under way; budgets are never
+//! exceeded; every machine has an outcome; order does not matter; nothing changed means nothing rejected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fastrand::Rng;
+use karpenter_audit::audit;
+use karpenter_engine::disrupt::{Decision, Memory, Standing, confirm, decide};
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{Command, NodeId, NodeOutcome, Plan, PoolName, Snapshot};
+use karpenter_testkit::disruptable;
+
+use super::decided;
+
+/// Clusters per property, unless the environment asks for more; a failure names its number.
+const SEEDS: u64 = 500;
+
+fn clusters() -> impl Iterator<Item = (u64, Snapshot)> {
+    let wanted = std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse().ok());
+    (0..wanted.unwrap_or(SEEDS)).map(|seed| (seed, disruptable::cluster(seed)))
+}
+
+fn plan(snapshot: &Snapshot, commands: Vec<Command>) -> Plan {
+    Plan { revision: snapshot.revision, commands, ..Plan::default() }
+}
+
+/// `snapshot` with its lists in another order.
+fn shuffled(snapshot: &Snapshot, seed: u64) -> Snapshot {
+    let rng = &mut Rng::with_seed(seed);
+    let mut shuffled = snapshot.clone();
+    rng.shuffle(&mut shuffled.nodes);
+    rng.shuffle(&mut shuffled.pools);
+    rng.shuffle(&mut shuffled.pending);
+    rng.shuffle(&mut shuffled.budgets);
+    for types in shuffled.instance_types.values_mut() {
+        let mut list = types.to_vec();
+        rng.shuffle(&mut list);
+        *types = list.into();
+    }
+    shuffled
+}
+
+#[test]
+fn every_decision_passes_the_audit() {
+    for (seed, snapshot) in clusters() {
+        let decision = decided(&snapshot);
+        let findings = audit(&snapshot, &plan(&snapshot, decision.commands));
+        assert!(findings.is_empty(), "seed {seed}: {findings:#?}\n{}", disruptable::text(seed));
+    }
+}
+
+#[test]
+fn the_generated_clusters_reach_every_method_and_most_reasons() {
+    let (mut methods, mut reasons) = (BTreeSet::new(), BTreeSet::new());
+    for (_, snapshot) in clusters() {
+        for outcome in decided(&snapshot).nodes.into_values() {
+            match outcome {
+                NodeOutcome::Removed(method) => drop(methods.insert(method)),
+                NodeOutcome::Kept(reason) => drop(reasons.insert(reason.code)),
+            }
+        }
+    }
+    assert!(methods.len() >= 5, "{methods:?}");
+    assert!(reasons.len() >= 18, "{reasons:?}");
+}
+
+#[test]
+fn the_order_of_the_input_does_not_matter() {
+    for (seed, snapshot) in clusters() {
+        let again = decided(&shuffled(&snapshot, seed));
+        assert_eq!(format!("{:#?}", decided(&snapshot)), format!("{again:#?}"), "seed {seed}");
+    }
+}
+
+#[test]
+fn every_machine_has_an_outcome_and_is_in_at_most_one_command() {
+    for (seed, snapshot) in clusters() {
+        let Decision { commands, nodes, .. } = decided(&snapshot);
+        let mut chosen: BTreeMap<NodeId, _> = BTreeMap::new();
+        for command in &commands {
+            for node in command.nodes() {
+                let twice = chosen.insert(node.clone(), NodeOutcome::Removed(command.method));
+                assert!(twice.is_none(), "seed {seed}: {node} is in two commands");
+            }
+        }
+        for node in &snapshot.nodes {
+            let outcome = nodes.get(&node.id).unwrap_or_else(|| panic!("seed {seed}: {}", node.id));
+            let removed = matches!(outcome, NodeOutcome::Removed(_)).then_some(outcome);
+            assert_eq!(chosen.get(&node.id), removed, "seed {seed}: {}", node.id);
+        }
+    }
+}
+
+#[test]
+fn budgets_hold_at_the_start_of_every_command() {
+    for (seed, snapshot) in clusters() {
+        let decision = decided(&snapshot);
+        let mut gone: BTreeMap<PoolName, u32> = BTreeMap::new();
+        for command in &decision.commands {
+            for candidate in &command.candidates {
+                *gone.entry(candidate.pool.clone()).or_default() += 1;
+                let state = decision.budgets[&(candidate.pool.clone(), command.reason)];
+                let disrupted = state.consuming + gone[&candidate.pool];
+                assert!(disrupted <= state.allowed, "seed {seed}: {} {state:?}", candidate.pool);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_look_at_an_unchanged_world_changes_nothing() {
+    for (seed, snapshot) in clusters() {
+        let commands = decided(&snapshot).commands;
+        let running = BTreeSet::new();
+        let mut started: Vec<Command> = Vec::new();
+        for command in commands {
+            let standing = Standing { proposed: &started, running: &running };
+            let confirmed = confirm(&snapshot, &command, &standing);
+            assert_eq!(confirmed.as_ref(), Ok(&command), "seed {seed}:\n{}", disruptable::text(seed));
+            started.push(command);
+        }
+        assert_eq!(audit(&snapshot, &plan(&snapshot, started)), [], "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_decided_next_to_commands_under_way_goes_together_with_them() {
+    for (seed, snapshot) in clusters() {
+        let memory = &mut Memory::default();
+        let running = BTreeSet::new();
+        let mut all: Vec<Command> = Vec::new();
+        for _ in 0..3 {
+            let more = decide(&snapshot, memory, &Standing { proposed: &all, running: &running }).commands;
+            let before: BTreeSet<NodeId> = all.iter().flat_map(Command::nodes).cloned().collect();
+            assert!(more.iter().flat_map(Command::nodes).all(|node| !before.contains(node)), "seed {seed}");
+            all.extend(more);
+        }
+        let findings = audit(&snapshot, &plan(&snapshot, all));
+        let budgets: Vec<_> =
+            findings.iter().filter(|finding| finding.rule == karpenter_audit::Rule::Budget).collect();
+        assert!(budgets.is_empty(), "seed {seed}: {budgets:?}");
+    }
+}
+
+#[test]
+fn however_little_a_pass_may_simulate_every_machine_has_its_turn() {
+    for (seed, snapshot) in clusters() {
+        let mut frugal = snapshot.clone();
+        let settings = Arc::make_mut(&mut frugal.settings);
+        settings.disruption.simulations_per_pass = 1;
+        settings.disruption.brakes.commands_per_minute = 0;
+        let memory = &mut Memory::default();
+        let running = BTreeSet::new();
+        let mut proposed: Vec<Command> = Vec::new();
+        let mut waiting = BTreeSet::new();
+        // Nobody looks at a machine twice before all were looked at once, whatever is decided meanwhile.
+        for pass in 0..40 {
+            let standing = Standing { proposed: &proposed, running: &running };
+            let decision = decide(&frugal, memory, &standing);
+            waiting = decision
+                .nodes
+                .iter()
+                .filter(|(_, outcome)| matches!(outcome, NodeOutcome::Kept(why) if why.code == ReasonCode::NextPass))
+                .map(|(node, _)| node.clone())
+                .collect();
+            proposed.extend(decision.commands);
+            if pass > 10 && waiting.is_empty() {
+                break;
+            }
+        }
+        assert!(waiting.is_empty(), "seed {seed}: {waiting:?}");
+    }
+}
