@@ -5,7 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +31,9 @@ fn main() {
 /// How full the machines of a world are.
 #[derive(Debug, Clone, Copy)]
 enum Load {
-    /// Nothing can be saved on most machines.
+    /// There is no room and nothing cheaper: every machine is judged, and stays.
+    Full,
+    /// Little room, but machines that could be cheaper.
     Packed,
     /// About half.
     Half,
@@ -43,19 +45,27 @@ fn cluster(nodes: usize, load: Load, seed: u64) -> Snapshot {
     let rng = &mut Rng::with_seed(seed);
     let types: Arc<[Arc<InstanceType>]> = world::instance_types(TYPES, rng).into();
     let fitting = types.iter().filter(|known| known.capacity.amount("cpu").to_string() == "8");
-    let names: Vec<&str> = fitting.map(|known| known.name.as_str()).collect();
+    let mut fitting: Vec<_> = fitting.collect();
+    fitting.sort_by_key(|known| known.offerings.iter().map(|offering| offering.price).max());
+    let mut names: Vec<&str> = fitting.iter().map(|known| known.name.as_str()).collect();
     let millis = match load {
+        Load::Full => 385..=390,
         Load::Packed => 330..=420,
         Load::Half => 100..=300,
     };
     let mut text =
-        String::from("daemon logs cpu=100m mem=200Mi tolerate=*\npool general types=* budget=100%\n");
+        String::from("daemon logs cpu=100m mem=200Mi tolerate=*\npool general types=* budget=100%");
+    if matches!(load, Load::Full) {
+        names.truncate(1);
+        text.push_str(" require=capacity:In:on-demand");
+    }
+    text.push('\n');
     for name in &names {
         let _ = writeln!(text, "type {name} cpu=8 mem=32Gi pods=128 od=1");
     }
     for node in 0..nodes {
         let zone = ["a", "b", "c"][rng.usize(0..3)];
-        let capacity = ["spot", "on-demand"][rng.usize(0..2)];
+        let capacity = ["on-demand", "spot"][rng.usize(0..2).min(names.len() - 1)];
         let name = names[rng.usize(0..names.len())];
         let _ = writeln!(text, "node n{node} pool=general type={name} zone={zone} capacity={capacity}");
         for pod in 0..20 {
@@ -87,20 +97,27 @@ fn pass(snapshot: &Snapshot, memory: &mut Memory) -> (Decision, Duration) {
 /// A thousand candidates in one pass.
 fn judged() {
     println!("{:<24} {:>10} {:>12} {:>10} {:>10}", "case", "time", "simulations", "commands", "nodes");
-    for load in [Load::Packed, Load::Half] {
+    for load in [Load::Full, Load::Packed, Load::Half] {
         let snapshot = cluster(1_000, load, 1);
         let (decision, time) = pass(&snapshot, &mut Memory::default());
         let simulations: u32 = decision.methods.values().map(|stats| stats.simulations).sum();
         let nodes: usize = decision.commands.iter().map(|command| command.candidates.len()).sum();
         let case = format!("1,000 nodes {load:?}");
         println!("{case:<24} {time:>10.1?} {simulations:>12} {:>10} {nodes:>10}", decision.commands.len());
+        let mut kept: BTreeMap<ReasonCode, u32> = BTreeMap::new();
+        for outcome in decision.nodes.values() {
+            if let NodeOutcome::Kept(reason) = outcome {
+                *kept.entry(reason.code).or_default() += 1;
+            }
+        }
+        println!("  stay: {kept:?}");
     }
 }
 
 /// Every machine of a large cluster, over as many passes as it takes.
 fn sweep() {
     println!("{:<24} {:>10} {:>12} {:>10}", "pass", "time", "simulations", "not yet");
-    let snapshot = cluster(10_000, Load::Packed, 1);
+    let snapshot = cluster(10_000, Load::Full, 1);
     let mut memory = Memory::default();
     for number in 1..=20 {
         let (decision, time) = pass(&snapshot, &mut memory);
@@ -117,7 +134,7 @@ fn sweep() {
 /// A pass in which nothing has changed.
 fn idle() {
     println!("{:<24} {:>10} {:>12}", "case", "time", "simulations");
-    let mut snapshot = cluster(10_000, Load::Packed, 1);
+    let mut snapshot = cluster(10_000, Load::Full, 1);
     let mut settings: Settings = (*snapshot.settings).clone();
     settings.disruption.simulations_per_pass = 20_000;
     snapshot.settings = Arc::new(settings);
