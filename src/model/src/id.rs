@@ -24,6 +24,12 @@ macro_rules! names {
             }
         }
 
+        impl From<Arc<str>> for $name {
+            fn from(text: Arc<str>) -> Self {
+                Self(text)
+            }
+        }
+
         impl From<&str> for $name {
             fn from(text: &str) -> Self {
                 Self(text.into())
@@ -134,6 +140,13 @@ names! {
     VolumeClaimName;
     /// Name of a CSI driver.
     DriverName;
+}
+
+impl LabelValue {
+    /// The value as a name of another kind, without copying it.
+    pub fn name<N: From<Arc<str>>>(&self) -> N {
+        Arc::clone(&self.0).into()
+    }
 }
 
 impl From<ProviderId> for NodeId {

@@ -135,17 +135,17 @@ impl Node {
 
     /// Owning pool, from the label.
     pub fn pool(&self) -> Option<PoolName> {
-        self.effective_labels().get(label::NODE_POOL).map(|value| value.as_str().into())
+        self.effective_labels().get(label::NODE_POOL).map(LabelValue::name)
     }
 
     /// Instance type, from the label.
     pub fn instance_type(&self) -> Option<InstanceTypeName> {
-        self.effective_labels().get(label::INSTANCE_TYPE).map(|value| value.as_str().into())
+        self.effective_labels().get(label::INSTANCE_TYPE).map(LabelValue::name)
     }
 
     /// Zone, from the label.
     pub fn zone(&self) -> Option<Zone> {
-        self.effective_labels().get(label::ZONE).map(|value| value.as_str().into())
+        self.effective_labels().get(label::ZONE).map(LabelValue::name)
     }
 
     /// Capacity type, from the label.

@@ -72,6 +72,9 @@ impl Pod {
 
     /// Tolerates the taint of nodes that are being disrupted, so it is left where it is.
     pub fn tolerates_disruption(&self) -> bool {
+        if self.tolerations.is_empty() {
+            return false;
+        }
         let taint = Taint::disrupted();
         self.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
     }
