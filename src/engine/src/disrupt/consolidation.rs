@@ -31,7 +31,7 @@ use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::cost::by_savings;
 use crate::disrupt::note::{Note, NoteKind};
-use crate::disrupt::pass::{Input, Pass};
+use crate::disrupt::pass::{Input, Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience, Simulated};
 use bench::Bench;
 use multi::{Found, Search};
@@ -284,7 +284,7 @@ impl<'p, 'a> Session<'p, 'a> {
         for candidate in turns {
             let id = &candidate.node.id;
             if self.out.contains(id) {
-                self.pass.keep(id, Reason::new(ReasonCode::Nominated, "by a command of this pass"));
+                self.pass.keep(id, promised_to_command());
                 continue;
             }
             left |= !self.pass.memory.sweep.has_seen(id) && !self.pass.is_held(id);

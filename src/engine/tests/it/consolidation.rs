@@ -148,6 +148,8 @@ fn faults(snapshot: &Snapshot, decision: &Decision) -> Vec<String> {
     let (world, plan) = afterwards(snapshot, &decision.commands);
     // Pods that wait are somewhere else by then, where the audit does not see them.
     let about_others = |rule| matches!(rule, Rule::Spread | Rule::PodAffinity | Rule::AntiAffinity);
+    let whole = Plan { revision: snapshot.revision, commands: decision.commands.clone(), ..Plan::default() };
+    faults.extend(audit(snapshot, &whole).iter().map(|finding| format!("{finding:?}")));
     let found = audit(&world, &plan);
     let found = found.iter().filter(|finding| world.pending.is_empty() || !about_others(finding.rule));
     faults.extend(found.map(|finding| format!("{finding:?}")));
