@@ -1,12 +1,15 @@
 //! Disruption from outside: golden scenarios, each of which must pass the audit.
 
+mod brakes;
 mod properties;
+mod second_look;
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::path::Path;
 
 use karpenter_audit::audit;
-use karpenter_engine::disrupt::{Decision, Memory, Standing, decide};
+use karpenter_engine::disrupt::{About, Decision, Memory, Standing, decide};
 use karpenter_model::{Plan, Snapshot};
 use karpenter_testkit::{render, scenario, snapshot};
 
@@ -24,6 +27,22 @@ fn every_scenario_gives_its_commands() {
         let decision = decided(&snapshot);
         let plan = Plan { commands: decision.commands.clone(), ..Plan::default() };
         assert_eq!(audit(&snapshot, &plan), [], "{fixture}");
-        render::disruption(&decision.commands, &decision.nodes)
+        rendered(&decision)
     });
+}
+
+/// Commands, why the other machines stay, events, and what brakes hold.
+fn rendered(decision: &Decision) -> String {
+    let mut text = render::disruption(&decision.commands, &decision.nodes);
+    for note in decision.notes.iter().filter(|note| !note.kind.as_str().contains("Consolidation")) {
+        let about = match &note.about {
+            About::Machine(node) => format!("node {node}"),
+            About::Pool(pool) => format!("pool {pool}"),
+        };
+        let _ = writeln!(text, "event {} on {about}: {}", note.kind.as_str(), note.message);
+    }
+    for (brake, nodes) in &decision.held {
+        let _ = writeln!(text, "brake {} holds {nodes}", brake.as_str());
+    }
+    text
 }

@@ -1,0 +1,170 @@
+//! Brakes that need a past: what the memory was told, and when the process started.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+use karpenter_engine::disrupt::{Brake, Decision, Memory, Standing, decide};
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{Command, Method, NodeOutcome, Snapshot};
+use karpenter_testkit::snapshot;
+
+const TYPES: &str = "
+type  small cpu=2 mem=4Gi pods=10 od=0.10 spot=0.04 zones=a,b
+type  large cpu=8 mem=16Gi pods=40 od=0.40 spot=0.16 zones=a,b
+";
+
+/// The cluster of `text`, `seconds` after noon; ages of the fixture count from there.
+fn later(text: &str, seconds: i64) -> Snapshot {
+    let noon = snapshot("").now;
+    snapshot(&format!("now {}\n{TYPES}{text}", noon + SignedDuration::from_secs(seconds)))
+}
+
+fn look(snapshot: &Snapshot, memory: &mut Memory) -> Decision {
+    decide(snapshot, memory, &Standing { proposed: &[], running: &BTreeSet::new() })
+}
+
+/// Machines `method` removes.
+fn removed(decision: &Decision, method: Method) -> Vec<String> {
+    let commands = decision.commands.iter().filter(|command| command.method == method);
+    commands.flat_map(Command::nodes).map(ToString::to_string).collect()
+}
+
+fn why(decision: &Decision, node: &str) -> Option<ReasonCode> {
+    match decision.nodes.get(node) {
+        Some(NodeOutcome::Kept(reason)) => Some(reason.code),
+        _ => None,
+    }
+}
+
+/// Four machines of one pool with a pod each, drifted `age` ago.
+fn drifted(age: &str) -> String {
+    let mut text = String::from("set mass-drift-least=3\npool web types=small budget=100%\n");
+    for name in ["a", "b", "c", "d"] {
+        text.push_str(&format!("node {name} pool=web type=small zone=a capacity=spot drifted={age}\n"));
+        text.push_str(&format!("pod {name} cpu=1500m on={name}\n"));
+    }
+    text
+}
+
+#[test]
+fn drift_of_most_machines_after_a_start_waits_until_it_has_lasted() {
+    let memory = &mut Memory::default();
+    look(&later("", 0), memory);
+    let decision = look(&later(&drifted("30s"), 60), memory);
+    assert_eq!(decision.commands, []);
+    assert_eq!(why(&decision, "a"), Some(ReasonCode::MassDrift));
+    assert_eq!(decision.held[&Brake::MassDrift], 4);
+    let decision = look(&later(&drifted("11m"), 690), memory);
+    assert_eq!(removed(&decision, Method::Drift).len(), 4, "eleven minutes later it is believed");
+}
+
+#[test]
+fn drift_from_before_the_start_or_long_after_it_is_believed() {
+    let memory = &mut Memory::default();
+    assert_eq!(removed(&look(&later(&drifted("1s"), 0), memory), Method::Drift).len(), 4);
+    let memory = &mut Memory::default();
+    look(&later("", 0), memory);
+    let decision = look(&later(&drifted("10s"), 1_000), memory);
+    assert_eq!(removed(&decision, Method::Drift).len(), 4, "the quiet time is over");
+}
+
+#[test]
+fn drift_of_a_few_machines_after_a_start_is_believed() {
+    let memory = &mut Memory::default();
+    look(&later("", 0), memory);
+    let text = drifted("30s").replacen(" drifted=30s", "", 2);
+    assert_eq!(removed(&look(&later(&text, 60), memory), Method::Drift), ["c", "d"]);
+}
+
+const TWO_DRIFTED: &str = "
+pool  web types=small budget=1
+node  a pool=web type=small zone=a capacity=spot drifted=2m
+node  b pool=web type=small zone=a capacity=spot drifted=1m
+pod   a cpu=1500m on=a
+pod   b cpu=1500m on=b
+";
+
+#[test]
+fn a_pool_whose_replacements_fail_is_tried_again_only_now_and_then() {
+    let memory = &mut Memory::default();
+    let at = |seconds| later(TWO_DRIFTED, seconds);
+    let first = look(&at(0), memory);
+    let command = first.commands.first().expect("invariant: drift goes on").clone();
+    for failure in 0..3 {
+        assert_eq!(removed(&look(&at(failure), memory), Method::Drift), ["a"], "after {failure} failures");
+        memory.failed(&command, at(failure).now);
+    }
+    let held = look(&at(10), memory);
+    assert_eq!(why(&held, "a"), Some(ReasonCode::HealthGate));
+    assert_eq!(held.held[&Brake::HealthGate], 2);
+    assert_eq!(removed(&look(&at(1_803), memory), Method::Drift), ["a"], "one try after half an hour");
+    assert_eq!(why(&look(&at(1_810), memory), "a"), Some(ReasonCode::HealthGate), "and no second one");
+    memory.succeeded(&command);
+    assert_eq!(removed(&look(&at(1_820), memory), Method::Drift), ["a"]);
+}
+
+#[test]
+fn failures_of_another_template_do_not_count() {
+    let memory = &mut Memory::default();
+    let snapshot = later(TWO_DRIFTED, 0);
+    let mut command = look(&snapshot, memory).commands.remove(0);
+    command.replacements[0].pool_hash = "another".into();
+    for _ in 0..5 {
+        memory.failed(&command, snapshot.now);
+    }
+    assert_eq!(removed(&look(&snapshot, memory), Method::Drift), ["a"]);
+}
+
+/// A machine worth replacing by a small one.
+const OVERSIZED: &str = "
+pool  web types=* budget=100%
+node  big pool=web type=large zone=a capacity=on-demand
+pod   p cpu=1500m select=capacity=on-demand on=big
+";
+
+#[test]
+fn a_machine_does_not_go_back_to_what_it_took_over_from() {
+    let memory = &mut Memory::default();
+    let first = look(&later(OVERSIZED, 0), memory);
+    assert_eq!(removed(&first, Method::SingleNode), ["big"]);
+    // Pretend that a small machine was replaced by this large one a moment ago.
+    let mut back = first.commands[0].clone();
+    back.candidates[0].instance_type = Some("small".into());
+    memory.started(&back, &["web-big".into()], first.commands[0].not_before);
+    let held = look(&later(OVERSIZED, 60), memory);
+    assert_eq!(held.commands, []);
+    assert_eq!(why(&held, "big"), Some(ReasonCode::AntiFlap));
+    let after = look(&later(OVERSIZED, 16 * 60), memory);
+    assert_eq!(removed(&after, Method::SingleNode), ["big"], "after a quarter of an hour it may");
+}
+
+#[test]
+fn commands_that_started_within_a_minute_count_against_the_rate() {
+    let text = format!("set commands-per-minute=1\n{}", TWO_DRIFTED.replace("budget=1", "budget=2"));
+    let memory = &mut Memory::default();
+    let first = look(&later(&text, 0), memory);
+    assert_eq!(removed(&first, Method::Drift), ["a"]);
+    memory.started(&first.commands[0], &[], later(&text, 0).now);
+    assert_eq!(why(&look(&later(&text, 59), memory), "a"), Some(ReasonCode::CommandRate));
+    assert_eq!(removed(&look(&later(&text, 60), memory), Method::Drift), ["a"]);
+}
+
+#[test]
+fn brakes_that_are_switched_off_hold_nothing() {
+    let memory = &mut Memory::default();
+    look(&later("", 0), memory);
+    let mut snapshot = later(&drifted("30s"), 60);
+    let settings = std::sync::Arc::make_mut(&mut snapshot.settings);
+    settings.disruption.brakes.mass_drift_percent = 100;
+    settings.disruption.brakes.health_gate_failures = 0;
+    settings.disruption.brakes.commands_per_minute = 0;
+    let first = look(&snapshot, memory);
+    assert_eq!(removed(&first, Method::Drift).len(), 4);
+    for _ in 0..9 {
+        memory.failed(&first.commands[0], snapshot.now);
+        memory.started(&first.commands[0], &[], snapshot.now);
+    }
+    let again = look(&snapshot, memory);
+    assert_eq!(removed(&again, Method::Drift).len(), 4);
+    assert!(again.held.is_empty());
+}

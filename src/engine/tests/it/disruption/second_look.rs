@@ -1,0 +1,204 @@
+//! What happens to a command when the world changes within its quiet time (spec core-disruption 3.14 and 8.7).
+
+use std::collections::BTreeSet;
+
+use karpenter_engine::disrupt::{RejectionKind, Standing, confirm};
+use karpenter_model::{Command, Method, NodeId, Snapshot};
+use karpenter_testkit::snapshot;
+
+use super::decided;
+
+const WORLD: &str = "
+type  small cpu=2 mem=4Gi pods=10 od=0.10 spot=0.04 zones=a,b
+type  mid   cpu=4 mem=8Gi pods=20 od=0.20 spot=0.08 zones=a,b
+type  large cpu=8 mem=16Gi pods=40 od=0.40 spot=0.16 zones=a,b
+";
+
+/// The only command for `text`.
+fn command(text: &str, method: Method) -> Command {
+    let commands = decided(&snapshot(&format!("{WORLD}{text}"))).commands;
+    let [command] = &commands[..] else { panic!("{commands:#?}") };
+    assert_eq!(command.method, method);
+    command.clone()
+}
+
+fn looked(text: &str, command: &Command) -> Result<Command, RejectionKind> {
+    let standing = Standing { proposed: &[], running: &BTreeSet::new() };
+    confirm(&world(text), command, &standing).map_err(|rejection| rejection.kind)
+}
+
+fn world(text: &str) -> Snapshot {
+    // A type that is described again is another one.
+    let again = text.lines().find(|line| line.starts_with("type  small"));
+    let lines =
+        WORLD.lines().map(|line| if line.starts_with("type  small") { again.unwrap_or(line) } else { line });
+    let types: Vec<&str> = lines.collect();
+    let rest: Vec<&str> = text.lines().filter(|line| !line.starts_with("type")).collect();
+    snapshot(&format!("{}\n{}", types.join("\n"), rest.join("\n")))
+}
+
+/// Looks again after each of `changes`, which are replacements in `text` or lines to add.
+fn rejections(text: &str, method: Method, changes: &[(&str, &str, RejectionKind)]) {
+    let command = command(text, method);
+    assert_eq!(looked(text, &command).as_ref(), Ok(&command), "nothing has changed");
+    for (from, to, expected) in changes {
+        let changed = if from.is_empty() { format!("{text}{to}\n") } else { text.replace(from, to) };
+        assert_ne!(changed, text, "{from:?} is not in the text");
+        assert_eq!(looked(&changed, &command), Err(*expected), "{from:?} -> {to:?}");
+    }
+}
+
+const EMPTY: &str = "
+pool  web types=* budget=2
+node  a pool=web type=small zone=a capacity=spot
+node  b pool=web type=small zone=a capacity=spot
+";
+
+#[test]
+fn emptiness_goes_on_with_the_machines_that_are_still_empty() {
+    let both = command(EMPTY, Method::Emptiness);
+    let nodes = |text: &str| {
+        let confirmed = looked(&format!("{EMPTY}{text}"), &both);
+        confirmed.map(|command| command.nodes().map(NodeId::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(nodes(""), Ok(vec!["a".to_owned(), "b".to_owned()]));
+    assert_eq!(nodes("pod p cpu=1 on=a\n"), Ok(vec!["b".to_owned()]));
+    assert_eq!(nodes("pod p cpu=1 owner=daemonset on=a\n").map(|nodes| nodes.len()), Ok(2));
+    let less = looked(&EMPTY.replace("budget=2", "budget=1"), &both).map(|command| command.candidates.len());
+    assert_eq!(less, Ok(1), "the budget is smaller now");
+}
+
+#[test]
+fn emptiness_is_rejected_when_no_machine_is_left() {
+    use RejectionKind::{Budget, Churn};
+    rejections(
+        &EMPTY.replace("node  b pool=web type=small zone=a capacity=spot\n", ""),
+        Method::Emptiness,
+        &[
+            ("", "pod p cpu=1 on=a", Churn),
+            ("", "pod p cpu=1 owner=daemonset do-not-disrupt on=a", Churn),
+            ("capacity=spot", "capacity=spot leaving", Churn),
+            ("capacity=spot", "capacity=spot annotation=karpenter.sh/do-not-disrupt=true", Churn),
+            ("budget=2", "budget=2 consolidate=2h", Churn),
+            ("budget=2", "budget=2 consolidate=never", Churn),
+            ("node  a", "node  other", Churn),
+            ("capacity=spot", "capacity=spot nominated=5s", Budget),
+            ("budget=2", "budget=0", Budget),
+            ("budget=2", "budget=2 budget=0@Empty@0_11_*_*_*/2h", Budget),
+        ],
+    );
+}
+
+const DELETE: &str = "
+pool  web types=* budget=1 limit=nodes=1
+pool  calm types=large consolidate=never limit=nodes=1
+node  a pool=web type=small zone=a capacity=on-demand
+node  b pool=calm type=large zone=a capacity=on-demand
+pod   p cpu=1 on=a
+pod   q cpu=6 on=b
+";
+
+#[test]
+fn a_deletion_needs_the_room_it_counted_on() {
+    use RejectionKind::{Budget, Churn, Scheduling};
+    rejections(
+        DELETE,
+        Method::SingleNode,
+        &[
+            ("pod   q cpu=6 on=b", "pod   q cpu=7500m on=b", Scheduling),
+            ("", "pod more cpu=1500m", Scheduling),
+            ("", "pod guard cpu=100m do-not-disrupt on=a", Churn),
+            ("", "pdb all max-unavailable=0 allowed=0", Churn),
+            ("pod   p cpu=1 on=a", "pod p cpu=1 owner=daemonset on=a", Churn),
+            ("on-demand\nnode  b", "on-demand nominated=5s\nnode  b", Budget),
+            ("budget=1", "budget=0", Budget),
+            ("budget=1", "budget=1 policy=when-empty", Churn),
+        ],
+    );
+}
+
+const REPLACE: &str = "
+pool  web types=* budget=1
+node  a pool=web type=large zone=a capacity=on-demand
+pod   p cpu=1500m select=capacity=on-demand on=a
+";
+
+#[test]
+fn a_replacement_must_still_be_enough_and_still_be_cheaper() {
+    use RejectionKind::{Price, Scheduling};
+    rejections(
+        REPLACE,
+        Method::SingleNode,
+        &[
+            ("", "type  small cpu=2 mem=4Gi pods=10 od=0.10 zones=a,b gone=a/od gone=b/od", Scheduling),
+            ("", "pod more cpu=1 select=capacity=on-demand on=a", Scheduling),
+            ("", "type  small cpu=2 mem=4Gi pods=10 od=0.41 spot=0.04 zones=a,b", Price),
+        ],
+    );
+}
+
+#[test]
+fn the_score_is_looked_at_again() {
+    let text = "
+pool  web types=* budget=1 policy=balanced
+node  a pool=web type=large zone=a capacity=on-demand
+pod   p cpu=500m select=capacity=on-demand on=a
+";
+    let cheaper = "type  small cpu=2 mem=4Gi pods=10 od=0.19 spot=0.04 zones=a,b";
+    let command = command(text, Method::SingleNode);
+    assert_eq!(looked(text, &command).as_ref(), Ok(&command));
+    // What it saves falls from three quarters of the pool's cost to less than half of it.
+    let dear = text.replace("type=large", "type=mid");
+    let mut mid = command.clone();
+    mid.candidates[0].instance_type = Some("mid".into());
+    mid.replacements[0].instance_types = vec!["small".into()];
+    assert!(looked(&dear, &mid).is_ok(), "half of the cost is enough");
+    assert_eq!(looked(&format!("{dear}{cheaper}\n"), &mid), Err(RejectionKind::Score));
+}
+
+const DRIFT: &str = "
+pool  web types=* budget=1
+node  a pool=web type=small zone=a capacity=on-demand drifted=10m
+pod   p cpu=1500m on=a
+";
+
+#[test]
+fn drift_is_looked_at_again_once_no_new_pod_can_come() {
+    use RejectionKind::{Budget, Churn, Scheduling};
+    rejections(
+        DRIFT,
+        Method::Drift,
+        &[
+            (" drifted=10m", "", Churn),
+            ("", "pod guard cpu=100m do-not-disrupt on=a", Churn),
+            ("budget=1", "budget=0@Drifted", Budget),
+            ("cpu=1500m", "cpu=3", Scheduling),
+            ("cpu=1500m", "cpu=64", Scheduling),
+        ],
+    );
+}
+
+#[test]
+fn commands_that_start_together_share_budgets_and_room() {
+    let text = "
+pool  web types=* budget=1
+node  a pool=web type=small zone=a capacity=on-demand drifted=10m
+node  b pool=web type=small zone=a capacity=on-demand drifted=5m
+pod   p cpu=1500m on=a
+pod   q cpu=1500m on=b
+";
+    let both = decided(&snapshot(&format!("{WORLD}{}", text.replace("budget=1", "budget=2")))).commands;
+    let [first, second] = &both[..] else { panic!("{both:#?}") };
+    let snapshot = snapshot(&format!("{WORLD}{text}"));
+    let none = BTreeSet::new();
+    let alone = Standing { proposed: &[], running: &none };
+    assert!(confirm(&snapshot, first, &alone).is_ok() && confirm(&snapshot, second, &alone).is_ok());
+    let after = Standing { proposed: std::slice::from_ref(first), running: &none };
+    let rejected = confirm(&snapshot, second, &after).map_err(|rejection| rejection.kind);
+    assert_eq!(rejected, Err(RejectionKind::Budget), "proposed a moment ago");
+    let running: BTreeSet<NodeId> = first.nodes().cloned().collect();
+    let after = Standing { proposed: &[], running: &running };
+    let rejected = confirm(&snapshot, second, &after).map_err(|rejection| rejection.kind);
+    assert_eq!(rejected, Err(RejectionKind::Budget), "running");
+    assert!(confirm(&snapshot, first, &after).is_ok(), "a command does not stand in its own way");
+}
