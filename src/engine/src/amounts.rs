@@ -1,12 +1,13 @@
 //! Resource amounts as dense arrays, so that adding and comparing them needs no names.
 
-use indexmap::IndexSet;
 use karpenter_model::{Quantity, ResourceName, Resources};
+
+use crate::interning::Interned;
 
 /// Index of every resource name of a snapshot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ResourceIndex {
-    names: IndexSet<ResourceName>,
+    names: Interned<ResourceName>,
 }
 
 /// Number of a resource name.
@@ -52,6 +53,11 @@ impl Amounts {
     /// The amount at `index`.
     pub(crate) fn at(&self, index: usize) -> i128 {
         self.0.get(index).copied().unwrap_or(0)
+    }
+
+    /// Number of resources it may name.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Amounts with their index.

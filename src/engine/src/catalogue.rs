@@ -155,9 +155,9 @@ impl<'a> Catalogue<'a> {
         self.fit.fitting(request)
     }
 
-    /// Shapes of `among` that can hold `request`.
-    pub(crate) fn fitting_among(&self, request: &Amounts, among: &Bits) -> Bits {
-        self.fit.fitting_among(request, among)
+    /// Shapes of `among` that can hold `request` and `overhead` together.
+    pub(crate) fn fitting_among(&self, request: &Amounts, overhead: &Amounts, among: Bits) -> Bits {
+        self.fit.fitting_among(request, overhead, among)
     }
 
     /// What `set` leaves; computed once per set.

@@ -12,6 +12,7 @@ mod bits;
 mod catalogue;
 mod daemons;
 pub mod disrupt;
+mod interning;
 mod place;
 mod rules;
 

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use indexmap::IndexSet;
 use karpenter_model::{LabelKey, LabelRegistry, Requirement, Requirements};
+
+use crate::interning::{Interned, InternedMap};
 
 /// Number of a label key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,12 +26,12 @@ pub(crate) struct RuleSetId(u32);
 #[derive(Debug, Clone)]
 pub(crate) struct Rules<'a> {
     registry: &'a LabelRegistry,
-    keys: IndexSet<LabelKey>,
-    requirements: IndexSet<Requirement>,
+    keys: Interned<LabelKey>,
+    requirements: Interned<Requirement>,
     key_of: Vec<KeyId>,
     /// Rules of a set in key order.
-    sets: IndexSet<Box<[RuleId]>>,
-    meets: BTreeMap<(RuleSetId, RuleSetId), Option<RuleSetId>>,
+    sets: Interned<Box<[RuleId]>>,
+    meets: InternedMap<(RuleSetId, RuleSetId), Option<RuleSetId>>,
     /// The requirements behind sets that were asked for.
     whole: BTreeMap<RuleSetId, Arc<Requirements>>,
 }
@@ -40,11 +41,11 @@ impl<'a> Rules<'a> {
     pub(crate) fn new(registry: &'a LabelRegistry) -> Self {
         Self {
             registry,
-            keys: IndexSet::new(),
-            requirements: IndexSet::new(),
+            keys: Interned::default(),
+            requirements: Interned::default(),
             key_of: Vec::new(),
-            sets: IndexSet::new(),
-            meets: BTreeMap::new(),
+            sets: Interned::default(),
+            meets: InternedMap::default(),
             whole: BTreeMap::new(),
         }
     }

@@ -26,23 +26,27 @@ impl FitTables {
 
     /// Shapes that can hold `request`.
     pub(crate) fn fitting(&self, request: &Amounts) -> Bits {
-        self.fitting_among(request, &self.sound)
+        self.fitting_among(request, &Amounts::default(), self.sound.clone())
     }
 
-    /// Shapes of `among` that can hold `request`.
-    pub(crate) fn fitting_among(&self, request: &Amounts, among: &Bits) -> Bits {
-        let mut fitting = among.and(&self.sound);
-        for (resource, amount) in request.iter().filter(|(_, amount)| *amount > 0) {
+    /// Shapes of `among` that can hold `request` and `overhead` together.
+    pub(crate) fn fitting_among(&self, request: &Amounts, overhead: &Amounts, mut among: Bits) -> Bits {
+        among.intersect(&self.sound);
+        for resource in 0..request.len().max(overhead.len()) {
+            let amount = request.at(resource).saturating_add(overhead.at(resource));
+            if amount <= 0 {
+                continue;
+            }
             let enough = self.by_resource.get(resource).and_then(|thresholds| {
                 let first = thresholds.partition_point(|(threshold, _)| *threshold < amount);
                 thresholds.get(first)
             });
             match enough {
-                Some((_, shapes)) => fitting.intersect(shapes),
+                Some((_, shapes)) => among.intersect(shapes),
                 None => return Bits::none(0),
             }
         }
-        fitting
+        among
     }
 }
 

@@ -4,11 +4,11 @@
 //! other pods. Machines and bins only ever get narrower during a pass, so a refusal is final. It is remembered
 //! where its cause is: what labels, taints and room refuse is refused to every want of the ask.
 
-use indexmap::IndexMap;
 use karpenter_model::{HostPort, Resources, Toleration};
 
 use crate::amounts::{Amounts, ResourceId};
 use crate::bits::Bits;
+use crate::interning::InternedMap;
 use crate::place::topology::ProfileId;
 use crate::rules::RuleSetId;
 
@@ -93,8 +93,8 @@ pub(crate) struct Known<'w> {
 /// All wants of a compiled snapshot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wants {
-    asks: IndexMap<Ask, Refusals>,
-    wants: IndexMap<Want, Memory>,
+    asks: InternedMap<Ask, Refusals>,
+    wants: InternedMap<Want, Memory>,
 }
 
 impl Wants {

@@ -141,7 +141,7 @@ pub(crate) fn fitting(
         }
         let candidates = allowed.and(&group.shapes);
         if !candidates.is_empty() {
-            fitting.unite(&catalogue.fitting_among(&total.plus(&group.overhead), &candidates));
+            fitting.unite(&catalogue.fitting_among(total, &group.overhead, candidates));
         }
     }
     fitting

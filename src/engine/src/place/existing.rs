@@ -9,7 +9,6 @@ mod overlay;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use indexmap::IndexMap;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
     HostPorts, LabelKey, LabelRegistry, LabelValue, Node, NodeId, Pod, Requirement, Requirements, Resources,
@@ -19,6 +18,7 @@ use karpenter_model::{
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::daemons;
+use crate::interning::InternedMap;
 use crate::place::ask::{Ask, Known};
 use crate::place::bin;
 use crate::place::topology::{Domain, ProfileId, Topology};
@@ -127,7 +127,7 @@ impl Left {
 pub(crate) struct Existing<'a> {
     keys: Vec<LabelKey>,
     /// Kinds and the machines that are of them.
-    kinds: IndexMap<Kind, Bits>,
+    kinds: InternedMap<Kind, Bits>,
     slots: Vec<Slot<'a>>,
     /// Machines by host, once somebody wants to join certain hosts.
     by_host: OnceCell<BTreeMap<Domain, Bits>>,
@@ -163,7 +163,7 @@ impl<'a> Existing<'a> {
             (!node.initialized(), node.display_name().to_owned(), node.id.clone())
         });
 
-        let mut kinds: IndexMap<Kind, Bits> = IndexMap::new();
+        let mut kinds: InternedMap<Kind, Bits> = InternedMap::default();
         let mut overheads: Vec<Resources> = Vec::new();
         let mut slots = Vec::with_capacity(nodes.len());
         for node in nodes {

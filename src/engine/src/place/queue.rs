@@ -1,9 +1,10 @@
 //! Which pods need a place, and in what order they are tried.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use karpenter_model::{Pod, PodKey, Snapshot, resources};
+
+use crate::interning::InternedMap;
 
 /// Pods to place: those that wait for capacity, and those that will lose their machine. Large ones first,
 /// then old ones, then by uid (spec core-scheduling 12).
@@ -11,7 +12,8 @@ pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
     let waiting = snapshot.pending.iter().filter(|pod| pod.is_provisionable());
     let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
     let moving = leaving.filter(|pod| snapshot.currently_reschedulable(pod));
-    let unique: BTreeMap<&PodKey, &Pod> = moving.chain(waiting).map(|pod| (&pod.key, pod.as_ref())).collect();
+    let unique: InternedMap<&PodKey, &Pod> =
+        moving.chain(waiting).map(|pod| (&pod.key, pod.as_ref())).collect();
     sorted(unique.into_values().collect(), |pod| pod)
 }
 
@@ -20,7 +22,7 @@ pub(crate) fn sorted<'a, T>(mut things: Vec<T>, pod: impl Fn(&T) -> &'a Pod) -> 
     things.sort_by_cached_key(|thing| {
         let pod = pod(thing);
         let amount = |name| Reverse(pod.requests.amount(name));
-        (amount(resources::CPU), amount(resources::MEMORY), pod.created_at, pod.uid.clone())
+        (amount(resources::CPU), amount(resources::MEMORY), pod.created_at, &pod.uid, &pod.key)
     });
     things
 }

@@ -14,23 +14,26 @@ mod group;
 mod lookup;
 mod overlay;
 mod scope;
+mod stance;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use indexmap::IndexMap;
 use karpenter_model::{
-    AffinityTerm, LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, Requirement,
-    Requirements, Snapshot, SpreadConstraint, WhenUnsatisfiable, label,
+    LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, Requirement, Requirements, Snapshot,
+    label,
 };
 
+use crate::interning::{Interned, InternedMap};
 use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Wish;
-use filter::Filter;
 pub(crate) use group::Domain;
 use group::{Group, GroupKey, Kind};
 use lookup::Lookup;
 pub(crate) use scope::Scope;
+pub(crate) use stance::Stance;
+use stance::term_key;
 
 /// Most combinations of domains that are tried for one pod on one bin.
 const MAX_CHOICES: usize = 64;
@@ -44,9 +47,17 @@ pub(crate) struct ProfileId(usize);
 struct ProfileKey {
     owned: Vec<usize>,
     owned_inverse: Vec<usize>,
+    /// Who the pod is, by number.
+    identity: usize,
+    /// What it asks of its node, preferences aside.
+    strict: Arc<Requirements>,
+}
+
+/// What a pod is known by to the rules of others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Identity {
     namespace: Namespace,
     labels: Labels,
-    strict: Requirements,
 }
 
 /// The groups that concern a profile, known once all groups are.
@@ -71,8 +82,9 @@ struct Link {
 /// All groups and profiles of a pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Topology {
-    groups: IndexMap<GroupKey, Group>,
-    profiles: IndexMap<ProfileKey, Links>,
+    groups: InternedMap<GroupKey, Group>,
+    profiles: InternedMap<ProfileKey, Links>,
+    identities: Interned<Identity>,
     /// Anti-affinity of bound pods is counted here; otherwise it is part of what pods ask for.
     bound_owners: bool,
     /// What to take back, where anybody will ask for it.
@@ -107,26 +119,28 @@ impl Topology {
         })
     }
 
-    /// The profile of `pod` with what is left of its wishes; `strict` are its hard node requirements.
-    pub(crate) fn profile(
+    /// What `pod` says about others and others about it, for the profiles of its wishes.
+    pub(crate) fn stance<'p>(&mut self, pod: &'p Pod, snapshot: &'p Snapshot) -> Stance<'p> {
+        let identity = Identity { namespace: pod.key.namespace.clone(), labels: pod.labels.clone() };
+        let (identity, _) = self.identities.insert_full(identity);
+        Stance::new(pod, identity, snapshot, self)
+    }
+
+    /// The profile of a pod with what is left of its wishes; `strict` are its hard node requirements.
+    pub(crate) fn profile<'p>(
         &mut self,
-        pod: &Pod,
-        wish: &Wish<'_>,
-        strict: Requirements,
-        snapshot: &Snapshot,
+        stance: &mut Stance<'p>,
+        wish: &Wish<'p>,
+        strict: Arc<Requirements>,
     ) -> ProfileId {
         let mut owned = Vec::new();
         for spread in &wish.spread {
-            owned.extend(spread_key(pod, spread).map(|key| self.group(key)));
+            owned.extend(stance.spread(spread, self));
         }
-        let own = &pod.key.namespace;
-        let mut term = |term: &AffinityTerm, kind: Kind| self.group(term_key(term, kind, own, snapshot));
-        owned.extend(wish.affinity.iter().map(|rule| term(rule, Kind::Affinity)));
-        owned.extend(wish.anti_affinity.iter().map(|rule| term(rule, Kind::AntiAffinity)));
-        let required = &pod.pod_anti_affinity.required;
-        let owned_inverse = required.iter().map(|rule| term(rule, Kind::Inverse)).collect();
-        let (namespace, labels) = (own.clone(), pod.labels.clone());
-        let entry = self.profiles.entry(ProfileKey { owned, owned_inverse, namespace, labels, strict });
+        owned.extend(wish.affinity.iter().map(|rule| stance.term(rule, &Kind::Affinity, self)));
+        owned.extend(wish.anti_affinity.iter().map(|rule| stance.term(rule, &Kind::AntiAffinity, self)));
+        let (owned_inverse, identity) = (stance.inverse.clone(), stance.identity);
+        let entry = self.profiles.entry(ProfileKey { owned, owned_inverse, identity, strict });
         let id = ProfileId(entry.index());
         entry.or_default();
         id
@@ -156,21 +170,24 @@ impl Topology {
     /// Links profiles to groups and counts what is there, once every profile is known.
     pub(crate) fn complete(&mut self, snapshot: &Snapshot, spaces: &[PoolSpace<'_>], batch: &[&Pod]) {
         let lookup = Lookup::new(self.groups.keys());
+        let selecting = |identity: &Identity| {
+            let candidates = lookup.candidates(&identity.labels).into_iter();
+            let selects =
+                |group: &usize| self.groups.keys()[*group].selects(&identity.namespace, &identity.labels);
+            candidates.filter(selects).collect()
+        };
+        let selecting: Vec<Vec<usize>> = self.identities.iter().map(selecting).collect();
         for (profile, links) in &mut self.profiles {
-            let link = |group: usize| {
-                let key = &self.groups.keys()[group];
-                let own = key.selects(&profile.namespace, &profile.labels);
-                Link { group, own, host: key.topology_key == label::HOSTNAME }
+            let selecting = &selecting[profile.identity];
+            let link = |group: &usize| {
+                let key = &self.groups.keys()[*group];
+                let own = selecting.binary_search(group).is_ok();
+                Link { group: *group, own, host: key.topology_key == label::HOSTNAME }
             };
-            links.rules = profile.owned.iter().map(|group| link(*group)).collect();
-            for group in lookup.candidates(&profile.labels) {
-                let link = link(group);
-                if link.own && self.groups.keys()[group].kind == Kind::Inverse {
-                    links.rules.push(link);
-                } else if link.own {
-                    links.counted.push(group);
-                }
-            }
+            let inverse = |group: &&usize| self.groups.keys()[**group].kind == Kind::Inverse;
+            let keeping_out = selecting.iter().filter(inverse);
+            links.rules = profile.owned.iter().chain(keeping_out).map(link).collect();
+            links.counted = selecting.iter().filter(|group| !inverse(group)).copied().collect();
         }
         count::fill(&mut self.groups, &lookup, snapshot, spaces, batch);
         if self.bound_owners {
@@ -356,31 +373,6 @@ fn bound_owners(snapshot: &Snapshot) -> impl Iterator<Item = (&Node, &Pod, Group
         let terms = pod.pod_anti_affinity.required.iter().filter(|term| term.selector.is_some());
         terms.map(move |term| (node, pod, term_key(term, Kind::Inverse, &pod.key.namespace, snapshot)))
     })
-}
-
-/// The group of one affinity term of a pod in namespace `own`.
-fn term_key(term: &AffinityTerm, kind: Kind, own: &Namespace, snapshot: &Snapshot) -> GroupKey {
-    let (topology_key, selector) = (term.topology_key.clone(), term.selector.clone());
-    GroupKey { kind, topology_key, scope: Scope::of(term, own, snapshot), selector }
-}
-
-/// The group of a spread constraint; without a selector it counts nothing and so asks for nothing.
-fn spread_key(pod: &Pod, spread: &SpreadConstraint) -> Option<GroupKey> {
-    let mut selector = spread.selector.clone()?;
-    for key in &spread.match_label_keys {
-        if let Some(value) = pod.labels.get(key) {
-            selector.require(key, value);
-        }
-    }
-    let kind = Kind::Spread {
-        max_skew: spread.max_skew,
-        min_domains: spread
-            .min_domains
-            .filter(|_| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule),
-        filter: Filter::new(pod, spread),
-    };
-    let scope = Scope::only(&pod.key.namespace);
-    Some(GroupKey { kind, topology_key: spread.topology_key.clone(), scope, selector: Some(selector) })
 }
 
 /// The domain of `node`; the host name falls back to the node's name.

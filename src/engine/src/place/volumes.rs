@@ -12,13 +12,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use indexmap::IndexSet;
 use karpenter_model::volume::ATTACHABLE_PREFIX;
 use karpenter_model::{
     DriverName, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod, Quantity, Requirement,
     Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaimName,
 };
 
+use crate::interning::Interned;
 use crate::place::conjunction::conjunction;
 
 /// Most combinations of alternatives that are kept for one pod.
@@ -50,9 +50,9 @@ pub(crate) struct Need {
 #[derive(Debug)]
 pub(crate) struct Volumes<'a> {
     snapshot: &'a Snapshot,
-    needs: IndexSet<Need>,
+    needs: Interned<Need>,
     /// Volumes that more than one pod mounts.
-    shared: IndexSet<ClaimKey<'a>>,
+    shared: Interned<ClaimKey<'a>>,
     /// What machines can attach, per driver that waiting pods use.
     limits: BTreeMap<&'a DriverName, Limits>,
 }
@@ -73,8 +73,12 @@ impl<'a> Volumes<'a> {
             own: Resources::new(),
             shared: BTreeMap::new(),
         };
-        let mut volumes =
-            Self { snapshot, needs: [nothing].into(), shared: IndexSet::new(), limits: BTreeMap::new() };
+        let mut volumes = Self {
+            snapshot,
+            needs: [nothing].into_iter().collect(),
+            shared: Interned::default(),
+            limits: BTreeMap::new(),
+        };
         let mut mounted: BTreeSet<ClaimKey<'a>> = BTreeSet::new();
         for (key, volume) in batch.iter().flat_map(|pod| attached(pod, snapshot)) {
             volumes.limits.extend(volume.driver.as_ref().map(|driver| (driver, Limits::default())));

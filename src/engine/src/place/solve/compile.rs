@@ -1,12 +1,13 @@
 //! From a snapshot to a solver: pods become classes, classes become asks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use indexmap::IndexMap;
 use karpenter_model::{Pod, Requirement, Requirements, Settings, Snapshot, Toleration};
 
 use super::Solver;
-use crate::amounts::{ResourceId, ResourceIndex};
+use crate::amounts::ResourceIndex;
+use crate::interning::InternedMap;
 use crate::place::ask::{Ask, Wants};
 use crate::place::class::{Class, Signature};
 use crate::place::conjunction::conjunction;
@@ -46,7 +47,7 @@ impl<'a> Solver<'a> {
         let volumes = Volumes::new(snapshot, &pods);
         let pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
         let mut compiler = Compiler::new(snapshot, volumes, &pools, audience);
-        let mut classes: IndexMap<Signature<'a>, Class> = IndexMap::new();
+        let mut classes: InternedMap<Signature<'a>, Class> = InternedMap::default();
         let mut queue = Vec::with_capacity(pods.len());
         let identity_matters = compiler.social || !compiler.bound.is_empty();
         for (pod, moves) in &audience.pods {
@@ -143,35 +144,49 @@ impl<'a> Compiler<'a> {
             return Class::Refused(outcome);
         }
         let pod: &Pod = &default_spread::applied(pod, &self.snapshot.settings);
-        let places: Vec<RuleSetId> = need.places.iter().map(|place| rules.set(place)).collect();
-        let shared: Vec<(usize, ResourceId)> =
-            need.shared.iter().map(|(volume, name)| (*volume, resources.id(name))).collect();
-        let amounts = resources.amounts(&pod.requests.merge(&need.own));
-        let wishes = relax::wishes(pod, self.snapshot.settings.preference_policy, self.soft_taints);
-        let want = |wish: Wish<'_>| {
-            let mut tolerations = pod.tolerations.clone();
-            if wish.tolerate_soft_taints {
-                tolerations.push(Toleration::prefer_no_schedule());
-            }
-            let requirements = requirements(pod, &wish, &self.bound, rules);
-            let profile = self.social.then(|| {
-                let strict = Wish { preferred: None, ..wish.clone() };
-                let strict = self::requirements(pod, &strict, &BoundAntiAffinity::default(), rules);
-                self.topology.profile(pod, &wish, strict.unwrap_or_default(), self.snapshot)
-            });
-            let ask = Ask {
-                rules: requirements.map(|requirements| rules.set(&requirements)),
-                requests: pod.requests.clone(),
-                amounts: amounts.clone(),
-                tolerations,
-                host_ports: pod.host_ports.clone(),
-                places: places.clone(),
-                shared: shared.clone(),
-                moves,
-            };
-            self.wants.intern(ask, profile)
+        let base = Ask {
+            rules: None,
+            requests: pod.requests.clone(),
+            amounts: resources.amounts(&pod.requests.merge(&need.own)),
+            tolerations: pod.tolerations.clone(),
+            host_ports: pod.host_ports.clone(),
+            places: need.places.iter().map(|place| rules.set(place)).collect(),
+            shared: need.shared.iter().map(|(volume, name)| (*volume, resources.id(name))).collect(),
+            moves,
         };
-        Class::Wants(wishes.into_iter().map(want).collect())
+        let mut stance = self.social.then(|| self.topology.stance(pod, self.snapshot));
+        let wishes = relax::wishes(pod, self.snapshot.settings.preference_policy, self.soft_taints);
+        let mut wants = Vec::with_capacity(wishes.len());
+        for wish in wishes {
+            let requirements = requirements(pod, &wish, &self.bound, rules);
+            let mut ask = Ask { rules: requirements.map(|known| rules.set(&known)), ..base.clone() };
+            if wish.tolerate_soft_taints {
+                ask.tolerations.push(Toleration::prefer_no_schedule());
+            }
+            let profile = stance.as_mut().map(|stance| {
+                let strict = self.strict(pod, &wish, ask.rules, rules);
+                self.topology.profile(stance, &wish, strict)
+            });
+            wants.push(self.wants.intern(ask, profile));
+        }
+        Class::Wants(wants)
+    }
+
+    /// What `pod` asks of its node itself, preferences aside; `all` is what it asks for altogether.
+    fn strict(
+        &self,
+        pod: &Pod,
+        wish: &Wish<'_>,
+        all: Option<RuleSetId>,
+        rules: &mut Rules<'a>,
+    ) -> Arc<Requirements> {
+        if let Some(all) = all.filter(|_| wish.preferred.is_none() && self.bound.is_empty()) {
+            return rules.whole(all);
+        }
+        let strict = Wish { preferred: None, ..wish.clone() };
+        let strict = requirements(pod, &strict, &BoundAntiAffinity::default(), rules).unwrap_or_default();
+        let strict = rules.set(&strict);
+        rules.whole(strict)
     }
 }
 

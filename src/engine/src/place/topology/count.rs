@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use indexmap::IndexMap;
 use karpenter_model::{LabelKey, LabelValue, Labels, Namespace, Node, Pod, PodKey, Snapshot, Taint, label};
 
 use super::domain_of;
 use super::group::{Domain, Group, GroupKey, Kind};
 use super::lookup::Lookup;
+use crate::interning::{Interned, InternedMap};
 use crate::place::pool::PoolSpace;
 
 /// Domains new machines may be in, with the taints of each pool that reaches them.
@@ -15,7 +15,7 @@ type Universe<'a> = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<&'a [Taint]>>>;
 
 /// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count.
 pub(crate) fn fill(
-    groups: &mut IndexMap<GroupKey, Group>,
+    groups: &mut InternedMap<GroupKey, Group>,
     lookup: &Lookup,
     snapshot: &Snapshot,
     spaces: &[PoolSpace<'_>],
@@ -23,7 +23,7 @@ pub(crate) fn fill(
 ) {
     let keys: BTreeSet<LabelKey> = groups.keys().map(|key| key.topology_key.clone()).collect();
     let universe = universe(&keys, snapshot, spaces);
-    let batch: BTreeSet<&PodKey> = batch.iter().map(|pod| &pod.key).collect();
+    let batch: Interned<&PodKey> = batch.iter().map(|pod| &pod.key).collect();
     let bound = bound_pods(snapshot, &batch);
     let mut domains: BTreeMap<&LabelKey, Vec<Option<Domain>>> = BTreeMap::new();
     let mut matching: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
@@ -110,9 +110,9 @@ fn universe<'a>(keys: &BTreeSet<LabelKey>, snapshot: &Snapshot, spaces: &[PoolSp
 /// Nodes of the pods that count, by namespace and labels: many pods, few different ones.
 fn bound_pods<'a>(
     snapshot: &'a Snapshot,
-    batch: &BTreeSet<&PodKey>,
-) -> IndexMap<(&'a Namespace, &'a Labels), Vec<usize>> {
-    let mut bound: IndexMap<_, Vec<usize>> = IndexMap::new();
+    batch: &Interned<&PodKey>,
+) -> InternedMap<(&'a Namespace, &'a Labels), Vec<usize>> {
+    let mut bound: InternedMap<_, Vec<usize>> = InternedMap::default();
     for (index, node) in snapshot.nodes.iter().enumerate() {
         let node: &'a Node = node;
         for pod in node.pods.iter().filter(|pod| pod.is_active() && !batch.contains(&pod.key)) {

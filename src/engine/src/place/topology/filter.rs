@@ -50,6 +50,9 @@ impl Filter {
     /// Whether something with `requirements` counts: it must satisfy the selector and any one term, and must
     /// define what they ask for.
     pub(crate) fn accepts(&self, requirements: &Requirements, registry: &LabelRegistry) -> bool {
+        if self.selector.is_empty() && self.terms.is_empty() {
+            return true;
+        }
         let satisfied = |wanted: &Requirements| requirements.compatible(wanted, Undefined::Nothing).is_ok();
         let term = |term: &NodeTerm| satisfied(&Requirements::from_expressions(registry, &term.expressions));
         satisfied(&Requirements::from_labels(registry, &self.selector))

@@ -157,10 +157,15 @@ impl Group {
     /// The domains to add a pod to that will be in one of the domains `allowed`: the domain when there is only
     /// one, all of them when the rule is about keeping apart, none otherwise.
     pub(crate) fn possible(&self, key: &GroupKey, allowed: &Requirement) -> Vec<Domain> {
-        let listed = allowed.concrete().map(|values| values.iter().cloned().map(Domain::Value).collect());
-        let possible: Vec<Domain> = listed.unwrap_or_else(|| self.within(allowed).cloned().collect());
         let apart = matches!(key.kind, Kind::AntiAffinity | Kind::Inverse);
-        if apart || possible.len() == 1 { possible } else { Vec::new() }
+        match allowed.concrete() {
+            Some(values) if !apart && values.len() != 1 => Vec::new(),
+            Some(values) => values.iter().cloned().map(Domain::Value).collect(),
+            None => {
+                let possible: Vec<Domain> = self.within(allowed).cloned().collect();
+                if apart || possible.len() == 1 { possible } else { Vec::new() }
+            }
+        }
     }
 
     /// Pods in `domain`.

@@ -1,0 +1,83 @@
+//! What one pod says about others, turned into groups once and used by each of its wishes.
+
+use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable};
+
+use super::filter::Filter;
+use super::group::{GroupKey, Kind};
+use super::{Scope, Topology};
+
+/// The rules of one pod and the groups they are.
+#[derive(Debug)]
+pub(crate) struct Stance<'p> {
+    pod: &'p Pod,
+    snapshot: &'p Snapshot,
+    /// Who the pod is, by number.
+    pub(super) identity: usize,
+    /// Groups that its hard anti-affinity makes for others.
+    pub(super) inverse: Vec<usize>,
+    spread: Vec<(&'p SpreadConstraint, Option<usize>)>,
+    terms: Vec<(&'p AffinityTerm, Kind, usize)>,
+}
+
+impl<'p> Stance<'p> {
+    /// The stance of `pod`, which is known by `identity`.
+    pub(super) fn new(
+        pod: &'p Pod,
+        identity: usize,
+        snapshot: &'p Snapshot,
+        topology: &mut Topology,
+    ) -> Self {
+        let (inverse, spread, terms) = Default::default();
+        let mut stance = Self { pod, snapshot, identity, inverse, spread, terms };
+        let required = pod.pod_anti_affinity.required.iter();
+        stance.inverse = required.map(|rule| stance.term(rule, &Kind::Inverse, topology)).collect();
+        stance
+    }
+
+    /// The group of `spread`, which is a constraint of the pod.
+    pub(super) fn spread(&mut self, spread: &'p SpreadConstraint, topology: &mut Topology) -> Option<usize> {
+        if let Some((_, known)) = self.spread.iter().find(|(known, _)| std::ptr::eq(*known, spread)) {
+            return *known;
+        }
+        let group = spread_key(self.pod, spread).map(|key| topology.group(key));
+        self.spread.push((spread, group));
+        group
+    }
+
+    /// The group of `term`, which is a term of the pod, as a rule of `kind`.
+    pub(super) fn term(&mut self, term: &'p AffinityTerm, kind: &Kind, topology: &mut Topology) -> usize {
+        let same = |(known, of, _): &&(&AffinityTerm, Kind, usize)| std::ptr::eq(*known, term) && of == kind;
+        if let Some((_, _, known)) = self.terms.iter().find(same) {
+            return *known;
+        }
+        let key = term_key(term, kind.clone(), &self.pod.key.namespace, self.snapshot);
+        let group = topology.group(key);
+        self.terms.push((term, kind.clone(), group));
+        group
+    }
+}
+
+/// The group of one affinity term of a pod in namespace `own`.
+pub(super) fn term_key(term: &AffinityTerm, kind: Kind, own: &Namespace, snapshot: &Snapshot) -> GroupKey {
+    let (topology_key, selector) = (term.topology_key.clone(), term.selector.clone());
+    GroupKey { kind, topology_key, scope: Scope::of(term, own, snapshot), selector }
+}
+
+/// The group of a spread constraint; without a selector it counts nothing and so asks for nothing.
+fn spread_key(pod: &Pod, spread: &SpreadConstraint) -> Option<GroupKey> {
+    let mut selector = spread.selector.clone()?;
+    for key in &spread.match_label_keys {
+        if let Some(value) = pod.labels.get(key) {
+            selector.require(key, value);
+        }
+    }
+    let kind = Kind::Spread {
+        max_skew: spread.max_skew,
+        min_domains: spread
+            .min_domains
+            .filter(|_| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule),
+        filter: Filter::new(pod, spread),
+    };
+    let scope = Scope::only(&pod.key.namespace);
+    Some(GroupKey { kind, topology_key: spread.topology_key.clone(), scope, selector: Some(selector) })
+}
