@@ -13,7 +13,7 @@ use karpenter_aws_controllers::{AwsContext, MetricsObserver};
 use karpenter_cloud::Provider;
 use karpenter_controllers::leader::{self, Candidate};
 use karpenter_controllers::server::{self, Readiness};
-use karpenter_controllers::{Context, Settings, View};
+use karpenter_controllers::{Context, Explanations, Settings, View};
 use karpenter_model::Clock;
 use karpenter_telemetry::events::{KubeSink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
@@ -52,6 +52,7 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
     let settings = Arc::new(parts.settings);
     let view =
         View::new(Arc::clone(&settings.decisions), provider.label_registry(), provider.node_class_kinds());
+    let explanations = Explanations::default();
     let common = Context {
         client: parts.kubernetes.clone(),
         provider: Arc::clone(&provider) as Arc<dyn Provider>,
@@ -60,10 +61,12 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
         recorder: Arc::new(Recorder::new(sink, move || now.now())),
         metrics: Arc::clone(&metrics),
         view: Arc::new(view),
+        explanations: explanations.clone(),
     };
 
     let readiness = Readiness::default();
-    let servers = server::run(&settings, Arc::clone(&metrics), readiness.clone(), shutdown.clone());
+    let servers =
+        server::run(&settings, Arc::clone(&metrics), explanations, readiness.clone(), shutdown.clone());
     let candidate = Candidate::new(parts.lease_namespace, settings.leader_election.name.as_str(), identity());
     let control = async {
         if !settings.leader_election.enabled {

@@ -10,7 +10,7 @@ use karpenter_telemetry::metrics::Metrics;
 use kube::api::Api;
 
 use crate::write::Object;
-use crate::{Settings, View};
+use crate::{Explanations, Settings, View};
 
 /// The surroundings of the controllers. Cheap to clone; every part is shared.
 #[derive(Clone)]
@@ -27,6 +27,8 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// What is known of the cluster.
     pub view: Arc<View>,
+    /// What was decided last, for whoever asks.
+    pub explanations: Explanations,
 }
 
 impl Context {

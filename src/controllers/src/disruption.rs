@@ -154,6 +154,7 @@ impl Disruption {
         self.memory = memory;
         let took = decision.methods.keys().map(|method| (*method, began.elapsed())).collect();
         tell::decision(&self.context, &self.budgets, snapshot, &decision, &took);
+        self.context.explanations.disrupted(snapshot, &decision);
         decision
     }
 

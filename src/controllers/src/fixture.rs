@@ -39,6 +39,7 @@ impl World {
             recorder: Arc::new(Recorder::new(events.clone(), move || time.now())),
             metrics: Arc::new(Metrics::new()),
             view: Arc::new(view),
+            explanations: crate::Explanations::default(),
         };
         Self { context, server, events }
     }

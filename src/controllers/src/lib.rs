@@ -11,6 +11,7 @@ mod context;
 mod disruption;
 mod error;
 mod evict;
+pub mod explain;
 #[cfg(test)]
 mod fixture;
 mod garbage;
@@ -40,6 +41,7 @@ pub mod write;
 
 pub use context::Context;
 pub use error::{ApiFailure, Error};
+pub use explain::Explanations;
 pub use rbac::{lease_rbac, rbac};
 pub use run::{RunError, run};
 pub use settings::Settings;

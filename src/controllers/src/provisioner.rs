@@ -163,6 +163,7 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], started.elapsed());
     tell::tell(context, &snapshot, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
+    context.explanations.planned(snapshot.now, report);
     if !audited(context, &snapshot, &plan) {
         return Ok(Outcome::Skipped);
     }

@@ -1,4 +1,4 @@
-//! The two HTTP endpoints of the process: metrics, and health probes.
+//! The two HTTP endpoints of the process: metrics and explanations, and health probes.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,7 +14,7 @@ use karpenter_telemetry::metrics::Metrics;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::Settings;
+use crate::{Explanations, Settings, explain};
 
 /// Whether the process can do its work; shared by whoever knows and the readiness probe.
 #[derive(Clone, Debug, Default)]
@@ -51,10 +51,12 @@ pub enum ServerError {
     },
 }
 
-/// Serves metrics and probes on the configured address and ports until `shutdown`. Port 0 leaves an endpoint out.
+/// Serves metrics with explanations, and probes, on the configured address and ports until `shutdown`. Port 0 leaves
+/// an endpoint out.
 pub async fn run(
     settings: &Settings,
     metrics: Arc<Metrics>,
+    explanations: Explanations,
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> Result<(), ServerError> {
@@ -62,7 +64,8 @@ pub async fn run(
         bind("metrics", settings.bind_address, settings.metrics_port, "metrics-port").await?;
     let probe_listener =
         bind("health probes", settings.bind_address, settings.health_probe_port, "health-probe-port").await?;
-    let metrics = serve("metrics", metrics_listener, metrics_routes(metrics), shutdown.clone());
+    let routes = metrics_routes(metrics).merge(explain::routes(explanations));
+    let metrics = serve("metrics", metrics_listener, routes, shutdown.clone());
     let probes = serve("health probes", probe_listener, probe_routes(readiness), shutdown);
     tokio::try_join!(metrics, probes).map(|((), ())| ())
 }
@@ -117,7 +120,7 @@ async fn serve(
         shutdown.cancelled().await;
         return Ok(());
     };
-    axum::serve(listener, routes)
+    axum::serve(listener, routes.into_make_service_with_connect_info::<SocketAddr>())
         .with_graceful_shutdown(shutdown.cancelled_owned())
         .await
         .map_err(|source| ServerError::Serve { endpoint, source })

@@ -1,6 +1,6 @@
 //! Carries out a plan that passed the audit, and tells pods where they are expected to go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
 use futures::stream;
@@ -93,7 +93,9 @@ pub(super) fn about(pod: &Pod) -> ObjectRef {
 
 /// Tells the pools of a refused plan why nothing happens.
 pub(super) fn refused(context: &Context, plan: &Plan, findings: &[Finding]) {
-    let pools: std::collections::BTreeSet<_> = plan.launches.iter().map(|launch| &launch.pool).collect();
+    let candidates = plan.commands.iter().flat_map(|command| &command.candidates);
+    let launching = plan.launches.iter().map(|launch| &launch.pool);
+    let pools: BTreeSet<_> = launching.chain(candidates.map(|candidate| &candidate.pool)).collect();
     let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     for known in pools.into_iter().filter_map(|name| context.view.pool(name)) {
         let object = ObjectRef {

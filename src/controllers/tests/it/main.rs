@@ -4,6 +4,7 @@ mod coldstart;
 mod contradiction;
 mod crash;
 mod deletion;
+mod disruption;
 mod drift;
 mod election;
 mod faults;

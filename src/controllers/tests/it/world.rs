@@ -15,7 +15,7 @@ use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cloud::Provider;
 use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
 use karpenter_controllers::server::Readiness;
-use karpenter_controllers::{Context, Settings, View};
+use karpenter_controllers::{Context, Explanations, Settings, View};
 use karpenter_model::Clock;
 use karpenter_model::settings::FeatureGates;
 use karpenter_sim::apiserver::ApiServer;
@@ -46,6 +46,7 @@ pub(crate) struct World {
 pub(crate) struct Process {
     pub(crate) events: MemorySink,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) explanations: Explanations,
     pub(crate) calls: Calls,
     shutdown: CancellationToken,
     task: JoinHandle<()>,
@@ -107,6 +108,7 @@ impl World {
             provider.label_registry(),
             provider.node_class_kinds(),
         ));
+        let explanations = Explanations::default();
         let (calls, client) = Calls::around(self.client.clone(), crash);
         let context = Context {
             client,
@@ -116,11 +118,12 @@ impl World {
             recorder: Arc::new(Recorder::new(events.clone(), move || time.now())),
             metrics: Arc::clone(&metrics),
             view,
+            explanations: explanations.clone(),
         };
         let shutdown = CancellationToken::new();
         let running = karpenter_controllers::run(context, Readiness::default(), shutdown.clone());
         let task = tokio::spawn(async move { running.await.unwrap() });
-        Process { events, metrics, calls, shutdown, task }
+        Process { events, metrics, explanations, calls, shutdown, task }
     }
 
     /// Loads any object.

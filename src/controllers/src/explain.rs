@@ -1,0 +1,105 @@
+//! Why a node stays, a pod waits or a pool takes no part: the last decisions, kept in memory for whoever asks.
+//!
+//! `GET /explain?node=NAME`, `?pod=NAMESPACE/NAME`, `?nodepool=NAME`, or without a question for the whole. Answers
+//! name objects and say why; they hold no secrets, but what runs in a cluster is not everybody's business either, so
+//! only the process's own machine is answered: in a cluster through `kubectl port-forward`.
+
+mod answer;
+mod question;
+mod route;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use karpenter_engine::disrupt::{BudgetState, Decision};
+use karpenter_lifecycle::command;
+use karpenter_model::{
+    ClaimName, DisruptionReason, NodeId, NodeName, NodeOutcome, PodKey, PodOutcome, PoolName, PoolOutcome,
+    Report, Snapshot,
+};
+
+pub use answer::{Answer, Fact, Why};
+pub use question::{Question, QuestionError};
+pub(crate) use route::routes;
+
+/// The last decisions. Cheap to clone; shared by those who decide and those who ask.
+#[derive(Clone, Debug, Default)]
+pub struct Explanations(Arc<Mutex<Known>>);
+
+/// What is known; nothing before the first pass, and never anything in a process that does not lead.
+#[derive(Debug, Default)]
+struct Known {
+    disruption: Option<Disruption>,
+    provisioning: Option<Provisioning>,
+}
+
+/// What a pass over machines said.
+#[derive(Debug)]
+struct Disruption {
+    at: Timestamp,
+    machines: BTreeMap<NodeId, Machine>,
+    nodes: BTreeMap<NodeName, NodeId>,
+    claims: BTreeMap<ClaimName, NodeId>,
+    budgets: BTreeMap<(PoolName, DisruptionReason), BudgetState>,
+    /// Commands it proposed, each in one line.
+    commands: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Machine {
+    node: Option<NodeName>,
+    claim: Option<ClaimName>,
+    pool: Option<PoolName>,
+    outcome: NodeOutcome,
+    /// The command it is in, in one line.
+    command: Option<String>,
+}
+
+/// What a pass over pods said.
+#[derive(Debug)]
+struct Provisioning {
+    at: Timestamp,
+    pods: BTreeMap<PodKey, PodOutcome>,
+    pools: BTreeMap<PoolName, PoolOutcome>,
+}
+
+impl Explanations {
+    /// Keeps what a pass over machines decided.
+    pub(crate) fn disrupted(&self, snapshot: &Snapshot, decision: &Decision) {
+        let mut kept = Disruption {
+            at: snapshot.now,
+            machines: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            budgets: decision.budgets.clone(),
+            commands: decision.commands.iter().map(command::short).collect(),
+        };
+        for node in &snapshot.nodes {
+            let Some(outcome) = decision.nodes.get(&node.id).cloned() else { continue };
+            let claim = node.claim.as_ref().map(|claim| claim.name.clone());
+            kept.nodes.extend(node.name.clone().map(|name| (name, node.id.clone())));
+            kept.claims.extend(claim.clone().map(|name| (name, node.id.clone())));
+            let command = decision.commands.iter().find(|command| command.nodes().any(|id| *id == node.id));
+            let command = command.map(command::short);
+            let machine = Machine { node: node.name.clone(), claim, pool: node.pool(), outcome, command };
+            kept.machines.insert(node.id.clone(), machine);
+        }
+        self.lock().disruption = Some(kept);
+    }
+
+    /// Keeps what a pass over pods decided.
+    pub(crate) fn planned(&self, at: Timestamp, report: Report) {
+        let Report { pods, pools, nodes: _ } = report;
+        self.lock().provisioning = Some(Provisioning { at, pods, pools });
+    }
+
+    /// The answer to `question`.
+    pub fn answer(&self, question: &Question) -> Answer {
+        answer::answer(&self.lock(), question)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
