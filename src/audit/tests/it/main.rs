@@ -3,6 +3,7 @@
 //! The planner makes a sound plan of a small world; each test breaks it in one way, or changes the world under
 //! it, and expects exactly the rule that guards against that.
 
+mod commands;
 mod promises;
 
 use std::collections::BTreeSet;

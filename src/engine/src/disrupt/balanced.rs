@@ -2,8 +2,9 @@
 //! pods (spec core-disruption 3.13). Exact arithmetic; the factor is fixed at two.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use karpenter_model::{ConsolidationPolicy, PoolName, Price, Snapshot};
+use karpenter_model::{ConsolidationPolicy, Pool, PoolName, Price, Snapshot};
 
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::cost::Cost;
@@ -37,14 +38,23 @@ pub(crate) struct Weighed {
 }
 
 impl Totals {
-    /// The totals of every pool of `snapshot`: all its machines, candidates or not.
+    /// The totals of every `Balanced` pool of `snapshot`: all its machines, candidates or not.
     pub(crate) fn new(snapshot: &Snapshot, prices: &PriceList<'_>) -> Self {
-        let mut pools: BTreeMap<PoolName, (Price, i128)> = BTreeMap::new();
+        let balanced = |pool: &&Arc<Pool>| pool.disruption.policy == ConsolidationPolicy::Balanced;
+        let mut pools: BTreeMap<PoolName, (Price, i128)> = snapshot
+            .pools
+            .iter()
+            .filter(balanced)
+            .map(|pool| (pool.name.clone(), Default::default()))
+            .collect();
+        if pools.is_empty() {
+            return Self::default();
+        }
         for node in &snapshot.nodes {
             let Some(pool) = node.pool() else { continue };
+            let Some(total) = pools.get_mut(&pool) else { continue };
             let price = if node.is_managed() { prices.price(node, &pool) } else { Price::ZERO };
             let moving = node.pods.iter().map(AsRef::as_ref).filter(|pod| pod.is_reschedulable());
-            let total = pools.entry(pool).or_default();
             *total = (total.0.saturating_add(price), total.1 + Cost::of(moving).units());
         }
         Self { pools }
@@ -151,3 +161,6 @@ impl Weighed {
 fn permille(part: i128, whole: i128) -> i128 {
     if whole <= 0 { 0 } else { (part.saturating_mul(1_000) + whole / 2).div_euclid(whole) }
 }
+
+#[cfg(test)]
+mod tests;
