@@ -28,6 +28,7 @@ from .patches import fleets, images, instances
 from .services import eks, zonal_shift
 from .services.eks_refusals import Refusal
 from .services.request import Request
+from .stacks import api as stacks
 
 PREFIX = "/_karpenter/"
 DEFAULT_REGION = "us-west-2"
@@ -37,7 +38,7 @@ def reset(_body: dict[str, Any]) -> dict[str, Any]:
     from moto.core.base_backend import BackendDict
     from moto.core.model_instances import reset_model_data
 
-    for module in (calls, capacity, faults, lifecycle, prices, settings, images, instances, fleets, eks, zonal_shift):
+    for module in (calls, capacity, faults, lifecycle, prices, settings, images, instances, fleets, eks, zonal_shift, stacks):
         module.reset()
     BackendDict.reset()
     reset_model_data()

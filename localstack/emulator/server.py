@@ -18,6 +18,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from . import calls, control, errors, faults, lifecycle, patches, seed
 from .patches import unimplemented
 from .services import ec2_empty, eks, pricing, request, zonal_shift
+from .stacks import api as stacks
 
 HOST = "127.0.0.1"
 # Costly to render and the same for the life of the process; the body carries neither time nor signature.
@@ -70,6 +71,8 @@ class Account:
     def _aws(self, asked: request.Request, environ: dict[str, Any], body: bytes) -> errors.Reply:
         if (fault := faults.strike(asked.service, asked.action)) is not None:
             return fault
+        if asked.service == "cloudformation":
+            return stacks.answer(self.endpoint, asked)
         if asked.service == "sqs":
             with self._lock:
                 lifecycle.advance()

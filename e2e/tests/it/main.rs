@@ -6,5 +6,6 @@ mod conformance;
 mod control_plane;
 mod crds;
 mod failures;
+mod prerequisites;
 mod scenarios;
 mod wire;

@@ -1,0 +1,58 @@
+//! Three ways to the same account: `karpenter bootstrap apply`, the CloudFormation template, the Terraform module.
+//!
+//! Each is carried out in a fresh emulated account, and what exists afterwards is read through another client and
+//! compared. What a tool cannot do is named in [`inventory`] and left out there, nowhere else.
+
+mod cloudformation;
+mod inventory;
+mod terraform;
+
+use anyhow::{Context, Result, ensure};
+use karpenter_e2e::account::moto::{MotoAccount, Options};
+use karpenter_e2e::controller::{self, AwsEnvironment};
+
+/// Terraform and three emulators at a time would starve each other.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+const REGION: &str = "us-west-2";
+
+/// An account of somebody who has an EKS cluster and has not heard of Karpenter.
+struct Fresh {
+    account: MotoAccount,
+    environment: AwsEnvironment,
+}
+
+impl Fresh {
+    async fn start(cluster: &str) -> Result<Self> {
+        let options =
+            Options { cluster: Some(cluster.to_owned()), region: REGION.to_owned(), ..Options::default() };
+        let account = MotoAccount::start(options).await?;
+        let environment = AwsEnvironment {
+            endpoint: account.endpoint().to_owned(),
+            region: REGION.to_owned(),
+            cluster: cluster.to_owned(),
+        };
+        Ok(Self { account, environment })
+    }
+
+    /// Runs `karpenter bootstrap` to its end and expects this exit code.
+    async fn bootstrap(&self, arguments: &[&str], code: i32) -> Result<String> {
+        let arguments: Vec<&str> = ["bootstrap"].iter().chain(arguments).copied().collect();
+        let (found, text) = controller::run(&self.environment, &arguments).await?;
+        ensure!(found == code, "`karpenter {}` ended with {found}:\n{text}", arguments.join(" "));
+        Ok(text)
+    }
+
+    async fn inventory(&self) -> Result<inventory::Inventory> {
+        inventory::read(&self.environment).await
+    }
+}
+
+/// What `karpenter bootstrap apply` makes of an account with these flags.
+async fn reference(cluster: &str, flags: &[&str]) -> Result<inventory::Inventory> {
+    let fresh = Fresh::start(cluster).await?;
+    fresh.bootstrap(&[&["apply"], flags].concat(), 0).await?;
+    let found = fresh.inventory().await?;
+    fresh.account.stop().await.context("stop the reference account")?;
+    Ok(found)
+}
