@@ -38,7 +38,20 @@ def reset(_body: dict[str, Any]) -> dict[str, Any]:
     from moto.core.base_backend import BackendDict
     from moto.core.model_instances import reset_model_data
 
-    for module in (calls, capacity, faults, lifecycle, prices, settings, images, instances, fleets, eks, zonal_shift, stacks):
+    for module in (
+        calls,
+        capacity,
+        faults,
+        lifecycle,
+        prices,
+        settings,
+        images,
+        instances,
+        fleets,
+        eks,
+        zonal_shift,
+        stacks,
+    ):
         module.reset()
     BackendDict.reset()
     reset_model_data()

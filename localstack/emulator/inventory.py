@@ -91,7 +91,7 @@ def _rules(events: Any) -> Json:
             "description": rule.get("Description", ""),
             "pattern": json.loads(rule["EventPattern"]),
             "state": rule["State"],
-            "targets": sorted(([target["Id"], target["Arn"]] for target in targets)),
+            "targets": sorted([target["Id"], target["Arn"]] for target in targets),
             "tags": _tags(events.list_tags_for_resource(ResourceARN=rule["Arn"])["Tags"]),
         }
     return found
@@ -103,9 +103,9 @@ def _members(eks: Any, cluster: str) -> Json:
         entry = eks.describe_access_entry(clusterName=cluster, principalArn=principal)["accessEntry"]
         entries[principal] = {key: entry.get(key) for key in ("type", "username", "kubernetesGroups", "tags")}
     for listed in eks.list_pod_identity_associations(clusterName=cluster)["associations"]:
-        association = eks.describe_pod_identity_association(
-            clusterName=cluster, associationId=listed["associationId"]
-        )["association"]
+        association = eks.describe_pod_identity_association(clusterName=cluster, associationId=listed["associationId"])[
+            "association"
+        ]
         account = f"{association['namespace']}/{association['serviceAccount']}"
         associations[account] = {key: association.get(key) for key in ("roleArn", "tags")}
     return {"access_entries": entries, "pod_identities": associations}
@@ -115,7 +115,9 @@ def _network(ec2: Any) -> Json:
     subnets = ec2.describe_subnets()["Subnets"]
     groups = ec2.describe_security_groups()["SecurityGroups"]
     return {
-        "subnets": {subnet["CidrBlock"] + subnet["AvailabilityZone"]: _tags(subnet.get("Tags", [])) for subnet in subnets},
+        "subnets": {
+            subnet["CidrBlock"] + subnet["AvailabilityZone"]: _tags(subnet.get("Tags", [])) for subnet in subnets
+        },
         "security_groups": {group["GroupName"]: _tags(group.get("Tags", [])) for group in groups},
     }
 

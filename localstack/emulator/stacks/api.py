@@ -7,6 +7,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
+import yaml
+
 from .. import ACCOUNT, errors
 from ..seed import clients
 from ..services.request import Request
@@ -46,7 +48,10 @@ def answer(endpoint: str, request: Request) -> errors.Reply:
 
 
 def _create_change_set(endpoint: str, region: str, form: Json) -> Json:
-    name, change_set = form["StackName"].split("/")[1] if "/" in form["StackName"] else form["StackName"], form["ChangeSetName"]
+    name, change_set = (
+        form["StackName"].split("/")[1] if "/" in form["StackName"] else form["StackName"],
+        form["ChangeSetName"],
+    )
     kind, found = form.get("ChangeSetType", "UPDATE"), _stacks.get((region, name))
     if kind == "CREATE" and found is not None and found.status != "REVIEW_IN_PROGRESS":
         raise Invalid(f"Stack [{name}] already exists and cannot be created again with the changeSet [{change_set}].")
@@ -60,7 +65,11 @@ def _create_change_set(endpoint: str, region: str, form: Json) -> Json:
     ):
         raise Invalid("Requires capabilities : [CAPABILITY_NAMED_IAM]")
     identifier = _arn(region, "changeSet", f"{change_set}/emulator")
-    reason = "" if changes else "The submitted information didn't contain changes. Submit different information to create a change set."
+    reason = (
+        ""
+        if changes
+        else "The submitted information didn't contain changes. Submit different information to create a change set."
+    )
     _change_sets[(region, name, change_set)] = {
         "ChangeSetId": identifier,
         "ChangeSetName": change_set,
@@ -85,7 +94,9 @@ def _describe_change_set(_endpoint: str, region: str, form: Json) -> Json:
 def _execute_change_set(endpoint: str, region: str, form: Json) -> Json:
     key, found = _change_set(region, form)
     if found["ExecutionStatus"] != "AVAILABLE":
-        raise Invalid(f"ChangeSet [{found['ChangeSetId']}] cannot be executed in its current status of [{found['Status']}]")
+        raise Invalid(
+            f"ChangeSet [{found['ChangeSetId']}] cannot be executed in its current status of [{found['Status']}]"
+        )
     _apply(endpoint, region, _stacks[(region, key[1])], found["form"])
     del _change_sets[key]
     return {}
@@ -124,7 +135,11 @@ def _delete_stack(endpoint: str, region: str, form: Json) -> Json:
 
 
 def _describe_stacks(_endpoint: str, region: str, form: Json) -> Json:
-    stacks = [_stack(region, form["StackName"])] if "StackName" in form else [s for (r, _), s in _stacks.items() if r == region]
+    stacks = (
+        [_stack(region, form["StackName"])]
+        if "StackName" in form
+        else [s for (r, _), s in _stacks.items() if r == region]
+    )
     return {"Stacks": [_shown(stack) for stack in stacks]}
 
 
@@ -152,11 +167,10 @@ def _get_template_summary(_endpoint: str, region: str, form: Json) -> Json:
     name = form.get("StackName", "")
     text = form.get("TemplateBody") or _stack(region, name).template
     # Parameters need not be valid to be listed.
-    import yaml
-
     declared = (yaml.safe_load(text) or {}).get("Parameters", {})
     rows = [
-        {"ParameterKey": key, "ParameterType": value["Type"]} | ({"DefaultValue": str(value["Default"])} if "Default" in value else {})
+        {"ParameterKey": key, "ParameterType": value["Type"]}
+        | ({"DefaultValue": str(value["Default"])} if "Default" in value else {})
         for key, value in declared.items()
     ]
     return {"Parameters": rows, "Capabilities": ["CAPABILITY_NAMED_IAM"]}

@@ -144,7 +144,9 @@ class Queue:
 
     def create(self, client: Client, p: Json, stack: dict[str, str]) -> Made:
         sqs = client("sqs")
-        url = sqs.create_queue(QueueName=p["QueueName"], Attributes=self._attributes(p), tags=tag_map(p, stack))["QueueUrl"]
+        url = sqs.create_queue(QueueName=p["QueueName"], Attributes=self._attributes(p), tags=tag_map(p, stack))[
+            "QueueUrl"
+        ]
         arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
         return url, {"Arn": arn, "QueueName": p["QueueName"], "QueueUrl": url}
 

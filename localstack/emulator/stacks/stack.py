@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from .resources import HANDLERS, Client, Json
 from .template import Invalid, Template

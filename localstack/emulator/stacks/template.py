@@ -48,7 +48,11 @@ class Template:
 
     def outputs(self, attributes: Callable[[str, str | None], str]) -> list[Json]:
         return [
-            {"OutputKey": name, "OutputValue": self.resolve(output["Value"], attributes), "Description": output.get("Description", "")}
+            {
+                "OutputKey": name,
+                "OutputValue": self.resolve(output["Value"], attributes),
+                "Description": output.get("Description", ""),
+            }
             for name, output in self.document.get("Outputs", {}).items()
             if "Condition" not in output or self.condition(output["Condition"])
         ]
@@ -66,10 +70,12 @@ class Template:
         if not isinstance(value, dict):
             return value
         if len(value) == 1:
-            (function, argument), = value.items()
+            ((function, argument),) = value.items()
             if function == "Ref" or function.startswith("Fn::"):
                 return self._call(function, argument, attributes)
-        return {key: found for key, element in value.items() if (found := self.resolve(element, attributes)) is not NO_VALUE}
+        return {
+            key: found for key, element in value.items() if (found := self.resolve(element, attributes)) is not NO_VALUE
+        }
 
     def _call(self, function: str, argument: Any, attributes: Callable[[str, str | None], str]) -> Any:
         resolve = lambda value: self.resolve(value, attributes)  # noqa: E731
@@ -114,7 +120,7 @@ class Template:
         return attributes(name, None)
 
     def _decide(self, value: Any) -> bool:
-        (function, argument), = value.items()
+        ((function, argument),) = value.items()
         match function:
             case "Condition":
                 return self.condition(argument)
