@@ -25,6 +25,8 @@ pub(crate) struct Candidate<'a> {
     pub(crate) price: Price,
     /// What it costs to move its pods.
     pub(crate) cost: Cost,
+    /// Pods that somebody would miss.
+    pub(crate) missed: usize,
     name: &'a NodeName,
     /// What its pods have against it.
     pods: Option<Blocker>,
@@ -66,6 +68,7 @@ impl<'a> Candidate<'a> {
             instance_type: prices.instance_type(node, &pool.name),
             price: prices.price(node, &pool.name),
             cost: Cost::of(moving(node)),
+            missed: moving(node).filter(|pod| pod.eviction_cost() > 0).count(),
             name,
             pods: blocker::of_pods(node, snapshot),
         })

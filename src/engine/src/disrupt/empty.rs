@@ -65,8 +65,7 @@ pub(crate) fn ready(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<()
         return Err(Reason::bare(ReasonCode::ConsolidationDisabled));
     };
     if !candidate.is_empty() {
-        let costly = candidate.moving().filter(|pod| pod.eviction_cost() > 0).count();
-        return Err(Reason::new(ReasonCode::NotEmpty, format_args!("{costly} pods")));
+        return Err(Reason::new(ReasonCode::NotEmpty, format_args!("{} pods", candidate.missed)));
     }
     quiet_for(candidate.node, candidate.pool, quiet, snapshot)
 }

@@ -237,8 +237,11 @@ impl<'a> Pass<'a> {
     /// The decision. Machines no method said anything about have pods that would have to move.
     pub(crate) fn finish(mut self) -> Decision {
         for candidate in std::mem::take(&mut self.candidates) {
-            let costly = candidate.moving().filter(|pod| pod.eviction_cost() > 0).count();
-            self.keep(&candidate.node.id, Reason::new(ReasonCode::NotEmpty, format_args!("{costly} pods")));
+            let unsaid = self.decision.nodes.entry(candidate.node.id.clone());
+            unsaid.or_insert_with(|| {
+                let pods = format_args!("{} pods", candidate.missed);
+                NodeOutcome::Kept(Reason::new(ReasonCode::NotEmpty, pods))
+            });
         }
         let count = |nodes: &BTreeSet<NodeId>| u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         Decision {

@@ -48,8 +48,8 @@ impl<'a> WhatIf<'a> {
 
     /// `removed` are gone from now on, and their pods are where [`Self::without`] says.
     pub(crate) fn commit(&mut self, removed: &[&Node]) -> Simulated {
-        let (moved, _) = self.solver.without(removed, &self.ground, Patience::Full);
-        self.solver.keep(&mut self.ground);
+        let (moved, before) = self.solver.without(removed, &self.ground, Patience::Full);
+        self.solver.keep(&before, &mut self.ground);
         moved
     }
 }
@@ -69,3 +69,6 @@ fn is_busy(node: &Node, snapshot: &Snapshot) -> bool {
 fn elapsed(since: Timestamp, now: Timestamp) -> std::time::Duration {
     std::time::Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,7 +61,7 @@ pub(crate) struct Moved {
 }
 
 /// How things were before a question.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Before {
     away: Vec<usize>,
     limits: Vec<(usize, Limits)>,
@@ -106,7 +106,7 @@ impl<'a> Solver<'a> {
             }
         }
         solver.place_all((0..pods.len()).filter(|index| pods[*index].1.is_none()).collect());
-        solver.keep(&mut ground);
+        solver.keep(&Before::default(), &mut ground);
         (solver, ground)
     }
 
@@ -160,8 +160,10 @@ impl<'a> Solver<'a> {
         self.next_pass();
     }
 
-    /// Lets the last question be how things are from now on. Nobody joins its new machines later.
-    pub(crate) fn keep(&mut self, ground: &mut Ground) {
+    /// Lets the last question, with `before` as it was, be how things are from now on. Nobody joins its new
+    /// machines later.
+    pub(crate) fn keep(&mut self, before: &Before, ground: &mut Ground) {
+        ground.positions.retain(|_, position| !before.away.contains(position));
         for (index, node) in self.homes.drain(..) {
             ground.guests.entry(node).or_default().push(index);
         }
