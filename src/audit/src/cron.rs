@@ -10,6 +10,9 @@ const MINUTE: i64 = 60;
 const DAY: i64 = 86_400;
 /// Days within which a schedule must fire to count as one that ever does.
 const HORIZON: i64 = 5 * 366;
+/// Names of months and weekdays, in order.
+const MONTHS: &str = "jan feb mar apr may jun jul aug sep oct nov dec";
+const WEEKDAYS: &str = "sun mon tue wed thu fri sat";
 
 /// Minutes, hours, days of the month, months and weekdays that match; whether days were left open.
 struct Times {
@@ -94,47 +97,48 @@ fn read(schedule: &str) -> Option<Times> {
     };
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let [minutes, hours, days, months, weekdays] = fields[..] else { return None };
-    const MONTHS: &str = "jan feb mar apr may jun jul aug sep oct nov dec";
-    const DAYS: &str = "sun mon tue wed thu fri sat";
     let any = |field: &str| field.split(',').any(|part| matches!(part, "*" | "?" | "*/1" | "?/1"));
     Some(Times {
         minutes: values(minutes, 0, 59, "")?,
         hours: values(hours, 0, 23, "")?,
         days: values(days, 1, 31, "")?,
         months: values(months, 1, 12, MONTHS)?,
-        weekdays: values(weekdays, 0, 6, DAYS)?,
+        weekdays: values(weekdays, 0, 6, WEEKDAYS)?,
         any_day: any(days) || any(weekdays),
     })
 }
 
 /// The values a field names.
-fn values(field: &str, least: u32, most: u32, names: &str) -> Option<BTreeSet<u32>> {
+fn values(field: &str, low: u32, high: u32, names: &str) -> Option<BTreeSet<u32>> {
     let value = |text: &str| {
         let text = text.to_ascii_lowercase();
-        let named = (least..).zip(names.split_whitespace()).find(|(_, name)| **name == text);
-        let digits = !text.is_empty() && text.chars().all(|letter| letter.is_ascii_digit());
-        named.map(|(number, _)| number).or_else(|| digits.then(|| text.parse().ok()).flatten())
+        let spelled = (low..).zip(names.split_whitespace()).find(|(_, name)| **name == text);
+        spelled.map(|(number, _)| number).or_else(|| digits(&text))
     };
     let mut all = BTreeSet::new();
     for part in field.split(',') {
-        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
-        let step = match step {
-            Some(step) if step.chars().all(|letter| letter.is_ascii_digit()) => step.parse::<u32>().ok()?,
-            Some(_) => return None,
-            None => 1,
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => (range, digits(step)?),
+            None => (part, 1),
         };
-        let (first, last) = match (range, range.split_once('-')) {
-            ("*" | "?", _) => (least, most),
-            (_, Some((first, last))) => (value(first)?, value(last)?),
-            (one, None) if part.contains('/') => (value(one)?, most),
+        let (from, to) = match (range, range.split_once('-')) {
+            ("*" | "?", _) => (low, high),
+            (_, Some((from, to))) => (value(from)?, value(to)?),
+            (one, None) if part.contains('/') => (value(one)?, high),
             (one, None) => (value(one)?, value(one)?),
         };
-        if step == 0 || first > last || first < least || last > most {
+        if step == 0 || from > to || from < low || to > high {
             return None;
         }
-        all.extend((first..=last).filter(|value| (value - first) % step == 0));
+        all.extend((from..=to).filter(|value| (value - from) % step == 0));
     }
     Some(all)
+}
+
+/// A number without sign.
+fn digits(text: &str) -> Option<u32> {
+    let all = !text.is_empty() && text.chars().all(|letter| letter.is_ascii_digit());
+    all.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]

@@ -42,17 +42,23 @@ pub fn render(plan: &Plan, report: &Report) -> String {
 
 /// The text of `commands` and of what became of each node.
 pub fn disruption(commands: &[Command], nodes: &BTreeMap<NodeId, NodeOutcome>) -> String {
-    let mut text: String = commands.iter().flat_map(commanded).map(|line| format!("{line}\n")).collect();
+    let mut text = String::new();
+    for line in commands.iter().flat_map(commanded) {
+        text.push_str(&line);
+        text.push('\n');
+    }
     text.push_str(&kept(nodes));
     text
 }
 
 fn kept(nodes: &BTreeMap<NodeId, NodeOutcome>) -> String {
-    let kept = nodes.iter().filter_map(|(node, outcome)| match outcome {
-        NodeOutcome::Kept(reason) => Some(format!("keep {node}: {reason}\n")),
-        NodeOutcome::Removed(_) => None,
-    });
-    kept.collect()
+    let mut text = String::new();
+    for (node, outcome) in nodes {
+        if let NodeOutcome::Kept(reason) = outcome {
+            let _ = writeln!(text, "keep {node}: {reason}");
+        }
+    }
+    text
 }
 
 fn commanded(command: &Command) -> Vec<String> {

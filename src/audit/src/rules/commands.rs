@@ -33,10 +33,9 @@ fn shape(command: &Command) -> Vec<String> {
     let (gone, new) = (command.candidates.len(), command.replacements.len());
     let (most_gone, most_new) = match command.method {
         Method::Emptiness => (usize::MAX, 0),
-        Method::StaticDrift => (1, 1),
         Method::Drift => (1, usize::MAX),
         Method::MultiNode => (usize::MAX, 1),
-        Method::SingleNode => (1, 1),
+        Method::StaticDrift | Method::SingleNode => (1, 1),
         Method::ManyToMany => (usize::MAX, usize::MAX),
     };
     let least_gone = if matches!(command.method, Method::MultiNode | Method::ManyToMany) { 2 } else { 1 };

@@ -30,10 +30,11 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         if command.reason != DisruptionReason::Underutilized || command.replacements.is_empty() {
             continue;
         }
-        too_dear(world, command).into_iter().for_each(|detail| find(Rule::Price, detail));
-        same_again(world, command).into_iter().for_each(|detail| find(Rule::Price, detail));
-        for launch in &command.replacements {
-            spot(world, command, launch).into_iter().for_each(|detail| find(Rule::Spot, detail));
+        for detail in too_dear(world, command).into_iter().chain(same_again(world, command)) {
+            find(Rule::Price, detail);
+        }
+        for detail in command.replacements.iter().flat_map(|launch| spot(world, command, launch)) {
+            find(Rule::Spot, detail);
         }
     }
 }
