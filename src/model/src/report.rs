@@ -242,3 +242,6 @@ impl fmt::Display for Reason {
         if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
     }
 }
+
+#[cfg(test)]
+mod reference;

@@ -1,6 +1,7 @@
 //! Brakes that need a past: what the memory was told, and when the process started.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 
 use jiff::SignedDuration;
 use karpenter_engine::disrupt::{Brake, Decision, Memory, Standing, decide};
@@ -40,8 +41,8 @@ fn why(decision: &Decision, node: &str) -> Option<ReasonCode> {
 fn drifted(age: &str) -> String {
     let mut text = String::from("set mass-drift-least=3\npool web types=small budget=100%\n");
     for name in ["a", "b", "c", "d"] {
-        text.push_str(&format!("node {name} pool=web type=small zone=a capacity=spot drifted={age}\n"));
-        text.push_str(&format!("pod {name} cpu=1500m on={name}\n"));
+        let _ = writeln!(text, "node {name} pool=web type=small zone=a capacity=spot drifted={age}");
+        let _ = writeln!(text, "pod {name} cpu=1500m on={name}");
     }
     text
 }

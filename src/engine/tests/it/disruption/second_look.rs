@@ -16,10 +16,11 @@ type  large cpu=8 mem=16Gi pods=40 od=0.40 spot=0.16 zones=a,b
 
 /// The only command for `text`.
 fn command(text: &str, method: Method) -> Command {
-    let commands = decided(&snapshot(&format!("{WORLD}{text}"))).commands;
-    let [command] = &commands[..] else { panic!("{commands:#?}") };
+    let mut commands = decided(&snapshot(&format!("{WORLD}{text}"))).commands;
+    assert_eq!(commands.len(), 1, "{commands:#?}");
+    let command = commands.remove(0);
     assert_eq!(command.method, method);
-    command.clone()
+    command
 }
 
 fn looked(text: &str, command: &Command) -> Result<Command, RejectionKind> {
@@ -42,9 +43,9 @@ fn rejections(text: &str, method: Method, changes: &[(&str, &str, RejectionKind)
     let command = command(text, method);
     assert_eq!(looked(text, &command).as_ref(), Ok(&command), "nothing has changed");
     for (from, to, expected) in changes {
-        let changed = if from.is_empty() { format!("{text}{to}\n") } else { text.replace(from, to) };
-        assert_ne!(changed, text, "{from:?} is not in the text");
-        assert_eq!(looked(&changed, &command), Err(*expected), "{from:?} -> {to:?}");
+        let now = if from.is_empty() { format!("{text}{to}\n") } else { text.replace(from, to) };
+        assert_ne!(now, text, "{from:?} is not in the text");
+        assert_eq!(looked(&now, &command), Err(*expected), "{from:?} -> {to:?}");
     }
 }
 
@@ -188,7 +189,7 @@ pod   p cpu=1500m on=a
 pod   q cpu=1500m on=b
 ";
     let both = decided(&snapshot(&format!("{WORLD}{}", text.replace("budget=1", "budget=2")))).commands;
-    let [first, second] = &both[..] else { panic!("{both:#?}") };
+    let (first, second) = (&both[0], &both[1]);
     let snapshot = snapshot(&format!("{WORLD}{text}"));
     let none = BTreeSet::new();
     let alone = Standing { proposed: &[], running: &none };
