@@ -96,6 +96,9 @@ fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
     candidates.sort_by(in_order);
     let eligible = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
     pass.stats(SINGLE).eligible = eligible;
+    if pass.snapshot.settings.disruption.many_to_many.enabled {
+        pass.stats(MANY).eligible = eligible;
+    }
     candidates
 }
 
@@ -198,10 +201,6 @@ impl<'p, 'a> Session<'p, 'a> {
             let mut moved = false;
             for (candidate, mut answer) in chunk.iter().zip(answers) {
                 if self.out.contains(&candidate.node.id) {
-                    self.stays(
-                        candidate,
-                        Refusal::silent(ReasonCode::Nominated, "by a command of this pass"),
-                    );
                     continue;
                 }
                 if moved {

@@ -2,6 +2,7 @@
 
 mod brute_force;
 mod consolidation;
+mod consolidation_optimum;
 mod disruption;
 mod optimum;
 mod properties;

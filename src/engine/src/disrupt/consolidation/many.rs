@@ -19,6 +19,8 @@ use crate::place::what_if::{Patience, Simulated};
 
 /// Sizes of groups that are tried, small ones first: they disturb least.
 const SIZES: [usize; 6] = [2, 3, 4, 6, 8, 12];
+/// Most new machines for each that goes.
+const MAX_SPLIT: usize = 2;
 /// Most groups that are tried in a pass.
 const MAX_GROUPS: usize = 64;
 
@@ -33,7 +35,9 @@ pub(crate) fn best<'a>(
     let mut best: Option<Found<'a>> = None;
     for group in groups.take(MAX_GROUPS) {
         let nodes: Vec<&Node> = group.iter().map(|candidate| candidate.node).collect();
-        let Some(simulated) = bench.ask(&nodes, Patience::Until { launches: group.len() }) else { break };
+        let Some(simulated) = bench.ask(&nodes, Patience::Until { launches: MAX_SPLIT * group.len() }) else {
+            break;
+        };
         let Ok(proposal) = judge(group, simulated, snapshot) else { continue };
         let members: Vec<&Candidate<'_>> = proposal.candidates.iter().collect();
         let judgement = totals.judge(&members, proposal.replacement_price);
