@@ -20,10 +20,10 @@ mod cron;
 mod decision;
 mod drift;
 mod empty;
+mod lookup;
 mod memory;
 mod note;
 mod pass;
-mod price;
 mod score;
 mod static_drift;
 

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_model::{ConsolidationPolicy, Pool, PoolName, Price, Snapshot};
+use karpenter_model::{ConsolidationPolicy, Pool, PoolName, Price};
 
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::cost::Cost;
 use crate::disrupt::decision::{Move, Verdict};
+use crate::disrupt::lookup::Lookup;
 use crate::disrupt::note::{Note, NoteKind};
-use crate::disrupt::price::PriceList;
 use crate::disrupt::score::Score;
 
 /// How much more savings may count than disturbance; part of events.
@@ -38,8 +38,9 @@ pub(crate) struct Weighed {
 }
 
 impl Totals {
-    /// The totals of every `Balanced` pool of `snapshot`: all its machines, candidates or not.
-    pub(crate) fn new(snapshot: &Snapshot, prices: &PriceList<'_>) -> Self {
+    /// The totals of every `Balanced` pool: all its machines, candidates or not.
+    pub(crate) fn new(lookup: &Lookup<'_>) -> Self {
+        let snapshot = lookup.snapshot();
         let balanced = |pool: &&Arc<Pool>| pool.disruption.policy == ConsolidationPolicy::Balanced;
         let mut pools: BTreeMap<PoolName, (Price, i128)> = snapshot
             .pools
@@ -53,7 +54,7 @@ impl Totals {
         for node in &snapshot.nodes {
             let Some(pool) = node.pool() else { continue };
             let Some(total) = pools.get_mut(&pool) else { continue };
-            let price = if node.is_managed() { prices.price(node, &pool) } else { Price::ZERO };
+            let price = if node.is_managed() { lookup.price(node, &pool) } else { Price::ZERO };
             let moving = node.pods.iter().map(AsRef::as_ref).filter(|pod| pod.is_reschedulable());
             *total = (total.0.saturating_add(price), total.1 + Cost::of(moving).units());
         }

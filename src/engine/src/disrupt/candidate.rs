@@ -5,13 +5,13 @@ mod blocker;
 use karpenter_model::command::{Candidate as Disrupted, Method};
 use karpenter_model::{
     Claim, ConditionType, DisruptionReason, InstanceType, Node, NodeName, Pod, Pool, Price, RemovalTarget,
-    Snapshot, label,
+    label,
 };
 
 pub(crate) use blocker::Blocker;
 
 use crate::disrupt::cost::Cost;
-use crate::disrupt::price::PriceList;
+use crate::disrupt::lookup::Lookup;
 
 /// A machine that may be disrupted, with what the methods ask about it.
 #[derive(Debug, Clone)]
@@ -35,11 +35,8 @@ pub(crate) struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     /// The candidate for `node`, or the first thing that speaks against it whatever the method. Objections of its
     /// pods are kept for later, because some methods may pass over them.
-    pub(crate) fn of(
-        node: &'a Node,
-        snapshot: &'a Snapshot,
-        prices: &PriceList<'a>,
-    ) -> Result<Self, Blocker> {
+    pub(crate) fn of(node: &'a Node, lookup: &Lookup<'a>) -> Result<Self, Blocker> {
+        let now = lookup.snapshot().now;
         let Some(claim) = node.claim.as_deref() else { return Err(Blocker::Unmanaged) };
         let Some(name) = &node.name else { return Err(Blocker::NoNode) };
         if !node.initialized() {
@@ -48,29 +45,27 @@ impl<'a> Candidate<'a> {
         if node.is_leaving() || node.deletion.is_some() {
             return Err(Blocker::Leaving);
         }
-        if node.is_nominated(snapshot.now) {
+        if node.is_nominated(now) {
             return Err(Blocker::Nominated);
         }
         if node.effective_annotations().get(label::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
             return Err(Blocker::NodeDoNotDisrupt);
         }
-        let Some(pool) = node.pool() else { return Err(Blocker::NoPoolLabel) };
-        let Some(pool) = snapshot.pools.iter().find(|candidate| candidate.name == pool) else {
-            return Err(Blocker::PoolMissing(pool));
-        };
-        if !prices.knows(&pool.name) {
+        let Some(name_of_pool) = node.pool() else { return Err(Blocker::NoPoolLabel) };
+        let Some(pool) = lookup.pool(&name_of_pool) else { return Err(Blocker::PoolMissing(name_of_pool)) };
+        if !lookup.sells(&pool.name) {
             return Err(Blocker::NoInstanceTypes(pool.name.clone()));
         }
         Ok(Self {
             node,
             claim,
             pool,
-            instance_type: prices.instance_type(node, &pool.name),
-            price: prices.price(node, &pool.name),
+            instance_type: lookup.instance_type(node, &pool.name),
+            price: lookup.price(node, &pool.name),
             cost: Cost::of(moving(node)),
             missed: moving(node).filter(|pod| pod.eviction_cost() > 0).count(),
             name,
-            pods: blocker::of_pods(node, snapshot),
+            pods: blocker::of_pods(node, lookup),
         })
     }
 

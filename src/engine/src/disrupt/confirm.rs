@@ -10,7 +10,7 @@ use karpenter_model::{Command, Launch, Method, Node, NodeId, Nomination, Pool, P
 use crate::disrupt::balanced::Totals;
 use crate::disrupt::budget::Budgets;
 use crate::disrupt::candidate::{Blocker, Candidate};
-use crate::disrupt::price::PriceList;
+use crate::disrupt::lookup::Lookup;
 use crate::disrupt::{Standing, drift, empty, pass};
 use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
 
@@ -96,7 +96,7 @@ impl<'a> Look<'a> {
     fn new(snapshot: &'a Snapshot, command: &'a Command, standing: &Standing<'_>) -> Self {
         let own: BTreeSet<&NodeId> = command.nodes().collect();
         let taken: BTreeSet<NodeId> = standing.nodes().into_iter().filter(|id| !own.contains(id)).collect();
-        let prices = PriceList::new(snapshot);
+        let lookup = Lookup::new(snapshot);
         let by_id: BTreeMap<&NodeId, &'a Node> =
             snapshot.nodes.iter().map(|node| (&node.id, node.as_ref())).collect();
         let mut look = Self {
@@ -106,14 +106,14 @@ impl<'a> Look<'a> {
             still: Vec::new(),
             gone: Vec::new(),
             assumed: pass::assumed(snapshot, standing, |id| !own.contains(id)),
-            totals: Totals::new(snapshot, &prices),
+            totals: Totals::new(&lookup),
         };
         for id in command.nodes() {
             let Some(node) = by_id.get(id) else {
                 look.gone.push((id.clone(), Blocker::NoNode));
                 continue;
             };
-            match Candidate::of(node, snapshot, &prices) {
+            match Candidate::of(node, &lookup) {
                 Ok(candidate) => match candidate.blocker(command.method) {
                     None => look.still.push(candidate),
                     Some(blocker) => look.gone.push((id.clone(), blocker.clone())),

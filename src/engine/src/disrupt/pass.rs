@@ -20,9 +20,9 @@ use crate::disrupt::brake::{self, Brake, Held};
 use crate::disrupt::budget::{Budgets, Exhausted};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::decision::{Decision, MethodStats};
+use crate::disrupt::lookup::Lookup;
 use crate::disrupt::memory::Memory;
 use crate::disrupt::note::{Note, NoteKind};
-use crate::disrupt::price::PriceList;
 use crate::place::what_if::{Destinations, WhatIf};
 pub(crate) use input::Input;
 
@@ -56,11 +56,11 @@ impl<'a> Pass<'a> {
         let brakes = &snapshot.settings.disruption.brakes;
         memory.begin(snapshot.now, brakes.anti_flap_window);
         let taken = standing.nodes();
-        let prices = PriceList::new(snapshot);
+        let lookup = Lookup::new(snapshot);
         let mut pass = Self {
             snapshot,
             budgets: Budgets::new(snapshot, &taken),
-            totals: Totals::new(snapshot, &prices),
+            totals: Totals::new(&lookup),
             candidates: Vec::new(),
             assumed: assumed(snapshot, standing, |_| true),
             promised: promised(snapshot, standing.proposed.iter().flat_map(|command| &command.nominations)),
@@ -71,12 +71,12 @@ impl<'a> Pass<'a> {
             decision: Decision::default(),
             memory,
         };
-        pass.look(&prices, standing);
+        pass.look(&lookup, standing);
         pass
     }
 
     /// Sorts machines into candidates and those that stay whatever the method.
-    fn look(&mut self, prices: &PriceList<'a>, standing: &Standing<'_>) {
+    fn look(&mut self, lookup: &Lookup<'a>, standing: &Standing<'_>) {
         let mut nodes: Vec<&'a Node> = self.snapshot.nodes.iter().map(AsRef::as_ref).collect();
         nodes.sort_by(|a, b| a.id.cmp(&b.id));
         for node in nodes {
@@ -86,7 +86,7 @@ impl<'a> Pass<'a> {
                 self.keep(&node.id, Reason::bare(code));
                 continue;
             }
-            match Candidate::of(node, self.snapshot, prices) {
+            match Candidate::of(node, lookup) {
                 Ok(candidate) => self.candidates.push(candidate),
                 Err(blocker) => {
                     if blocker.is_told() {

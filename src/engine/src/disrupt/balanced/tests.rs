@@ -14,12 +14,12 @@ type  large cpu=8 mem=16Gi od=0.40 spot=0.16 zones=a,b gone=b/od
 /// What comes of replacing `nodes` by something for `price`, pool by pool: the score, or nothing if unscored.
 fn weigh(text: &str, nodes: &[&str], price: &str) -> Vec<(String, Option<String>, bool)> {
     let snapshot = snapshot(&format!("{TYPES}{text}"));
-    let prices = PriceList::new(&snapshot);
-    let totals = Totals::new(&snapshot, &prices);
+    let lookup = Lookup::new(&snapshot);
+    let totals = Totals::new(&lookup);
     let candidates: Vec<Candidate<'_>> = nodes
         .iter()
         .filter_map(|name| snapshot.nodes.iter().find(|node| node.id.as_str() == *name))
-        .filter_map(|node| Candidate::of(node, &snapshot, &prices).ok())
+        .filter_map(|node| Candidate::of(node, &lookup).ok())
         .collect();
     assert_eq!(candidates.len(), nodes.len(), "all are candidates");
     let candidates: Vec<&Candidate<'_>> = candidates.iter().collect();
@@ -139,10 +139,9 @@ fn what_could_not_even_be_deleted_is_ruled_out_before_anything_is_simulated() {
     text.push_str("pod c-{1..20} cpu=100m on=crowded\n");
     let ruled_out = |text: &str| {
         let snapshot = snapshot(&format!("{TYPES}{text}"));
-        let prices = PriceList::new(&snapshot);
-        let totals = Totals::new(&snapshot, &prices);
-        let candidates =
-            snapshot.nodes.iter().filter_map(|node| Candidate::of(node, &snapshot, &prices).ok());
+        let lookup = Lookup::new(&snapshot);
+        let totals = Totals::new(&lookup);
+        let candidates = snapshot.nodes.iter().filter_map(|node| Candidate::of(node, &lookup).ok());
         let out = candidates.filter(|candidate| totals.rules_out(candidate));
         out.map(|candidate| candidate.node.id.to_string()).collect::<Vec<_>>()
     };
@@ -153,10 +152,9 @@ fn what_could_not_even_be_deleted_is_ruled_out_before_anything_is_simulated() {
 #[test]
 fn events_say_score_threshold_factor_and_shares() {
     let snapshot = snapshot(&format!("{TYPES}{}", uniform(4, 5)));
-    let prices = PriceList::new(&snapshot);
-    let totals = Totals::new(&snapshot, &prices);
-    let candidate =
-        Candidate::of(&snapshot.nodes[0], &snapshot, &prices).expect("invariant: it is a candidate");
+    let lookup = Lookup::new(&snapshot);
+    let totals = Totals::new(&lookup);
+    let candidate = Candidate::of(&snapshot.nodes[0], &lookup).expect("invariant: it is a candidate");
     let judgement = totals.judge(&[&candidate], "0.1".parse().unwrap_or_default());
     let note = judgement.machine_note(&candidate).expect("invariant: the pool is scored");
     let text =

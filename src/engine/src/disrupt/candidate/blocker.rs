@@ -3,7 +3,9 @@
 use std::fmt;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Node, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, Snapshot, label};
+use karpenter_model::{Node, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, label};
+
+use crate::disrupt::lookup::Lookup;
 
 /// The first thing that speaks against a machine. `Display` is the text of the event `DisruptionBlocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,20 +99,20 @@ impl fmt::Display for Blocker {
 
 /// What the pods of `node` have against its disruption: a do-not-disrupt annotation that holds, on daemon and static
 /// pods too, or an eviction the API would refuse now.
-pub(super) fn of_pods(node: &Node, snapshot: &Snapshot) -> Option<Blocker> {
-    let stays = node.pods.iter().find(|pod| !pod.is_disruptable(snapshot.now));
-    if let Some(pod) = stays {
+pub(super) fn of_pods(node: &Node, lookup: &Lookup<'_>) -> Option<Blocker> {
+    let now = lookup.snapshot().now;
+    if let Some(pod) = node.pods.iter().find(|pod| !pod.is_disruptable(now)) {
         return Some(Blocker::PodDoNotDisrupt(pod.key.clone()));
     }
-    let evictable = node.pods.iter().filter(|pod| pod.is_evictable(snapshot.now));
-    evictable.into_iter().find_map(|pod| refused(pod, snapshot))
+    let mut evictable = node.pods.iter().filter(|pod| pod.is_evictable(now));
+    evictable.find_map(|pod| refused(pod, lookup))
 }
 
 /// Whether the eviction API would refuse to evict `pod` now: more than one budget covers it, or the one that does
 /// allows no disruption.
-fn refused(pod: &Pod, snapshot: &Snapshot) -> Option<Blocker> {
-    let mut covering: Vec<_> = snapshot.budgets.iter().filter(|budget| budget.covers(pod)).collect();
-    covering.sort_by(|a, b| a.name.cmp(&b.name));
+fn refused(pod: &Pod, lookup: &Lookup<'_>) -> Option<Blocker> {
+    let budgets = lookup.budgets(&pod.key.namespace);
+    let covering: Vec<_> = budgets.iter().filter(|budget| budget.covers(pod)).collect();
     let key = |budget: &PodDisruptionBudget| format!("{}/{}", budget.namespace, budget.name);
     match covering[..] {
         [] => None,

@@ -73,7 +73,7 @@ impl<'a> Bench<'a> {
             let work = self.what_ifs.iter_mut().zip(questions.chunks(share));
             let workers: Vec<_> =
                 work.map(|(what_if, share)| scope.spawn(move || answer(what_if, share))).collect();
-            let answers = workers.into_iter().map(|worker| worker.join());
+            let answers = workers.into_iter().map(thread::ScopedJoinHandle::join);
             answers.flat_map(|answers| answers.expect("invariant: the planner does not panic")).collect()
         })
     }

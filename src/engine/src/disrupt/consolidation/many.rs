@@ -67,9 +67,9 @@ pub(crate) fn judge<'a>(
         return Err(Refusal::silent(ReasonCode::NotCheaper, detail));
     }
     // What is left over is shared out, so that each launch keeps some choice.
-    let share = spare / i64::try_from(narrowed.len()).unwrap_or(i64::MAX).max(1);
+    let each = spare / i64::try_from(narrowed.len()).unwrap_or(i64::MAX).max(1);
     for one in &mut narrowed {
-        one.below(one.least_worst().saturating_add(Price::from_nanos(share.max(1))))?;
+        one.below(one.least_worst().saturating_add(Price::from_nanos(each.max(1))))?;
         one.pin_spot_if_mixed()?;
     }
     let replacements: Vec<_> = narrowed.into_iter().map(Narrowing::finish).collect();

@@ -1,29 +1,61 @@
-//! What machines cost, as far as the catalogue knows (spec core-disruption 3.3).
+//! What is asked about every machine, found by name: its pool, its price (spec core-disruption 3.3) and the pod
+//! disruption budgets of a namespace.
 
 use std::collections::BTreeMap;
 
 use karpenter_model::{
-    CapacityType, InstanceType, InstanceTypeName, Node, Offering, PoolName, Price, Snapshot,
+    CapacityType, InstanceType, InstanceTypeName, Namespace, Node, Offering, PodDisruptionBudget, Pool,
+    PoolName, Price, Snapshot,
 };
 
-/// The instance types of each pool by name.
+/// Pools, instance types and budgets by name.
 #[derive(Debug)]
-pub(crate) struct PriceList<'a> {
-    types: BTreeMap<&'a PoolName, BTreeMap<&'a InstanceTypeName, &'a InstanceType>>,
+pub(crate) struct Lookup<'a> {
     snapshot: &'a Snapshot,
+    pools: BTreeMap<&'a PoolName, &'a Pool>,
+    types: BTreeMap<&'a PoolName, BTreeMap<&'a InstanceTypeName, &'a InstanceType>>,
+    /// By name within a namespace.
+    budgets: BTreeMap<&'a Namespace, Vec<&'a PodDisruptionBudget>>,
 }
 
-impl<'a> PriceList<'a> {
+impl<'a> Lookup<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let types = snapshot.instance_types.iter().map(|(pool, types)| {
             let by_name = types.iter().map(|known| (&known.name, known.as_ref())).collect();
             (pool, by_name)
         });
-        Self { types: types.collect(), snapshot }
+        let mut budgets: BTreeMap<&Namespace, Vec<&PodDisruptionBudget>> = BTreeMap::new();
+        for budget in &snapshot.budgets {
+            budgets.entry(&budget.namespace).or_default().push(budget);
+        }
+        for budgets in budgets.values_mut() {
+            budgets.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        Self {
+            snapshot,
+            pools: snapshot.pools.iter().map(|pool| (&pool.name, pool.as_ref())).collect(),
+            types: types.collect(),
+            budgets,
+        }
+    }
+
+    /// The snapshot all of it is from.
+    pub(crate) fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
+    /// The pool called `name`.
+    pub(crate) fn pool(&self, name: &PoolName) -> Option<&'a Pool> {
+        self.pools.get(name).copied()
+    }
+
+    /// Budgets of `namespace`, by name.
+    pub(crate) fn budgets(&self, namespace: &Namespace) -> &[&'a PodDisruptionBudget] {
+        self.budgets.get(namespace).map_or(&[], Vec::as_slice)
     }
 
     /// Whether anything is known about what `pool` can buy.
-    pub(crate) fn knows(&self, pool: &PoolName) -> bool {
+    pub(crate) fn sells(&self, pool: &PoolName) -> bool {
         self.types.get(pool).is_some_and(|types| !types.is_empty())
     }
 
