@@ -134,8 +134,8 @@ fn claim<'a>(
     let relaxed = min_values::is_relaxed(set, space.rules, rules);
     let requirements = self::narrowed(rules.requirements(set), &names, &capacity_types);
     let template = &space.pool.template;
-    let quoted = candidates.iter().filter(|_| quotes);
-    let quotes = quoted.map(|candidate| quote(candidate, catalogue, &mask)).collect();
+    let asked_for = candidates.iter().filter(|_| quotes);
+    let quotes = asked_for.map(|candidate| quote(candidate, catalogue, &mask)).collect();
     let launch = Launch {
         bin: BinId(0),
         pool: space.pool.name.clone(),

@@ -365,7 +365,7 @@ impl Topology {
 /// Required anti-affinity of the pods that stay where they are: where it holds, whose it is, and its group.
 fn bound_owners(snapshot: &Snapshot) -> impl Iterator<Item = (&Node, &Pod, GroupKey)> {
     let stays = |node: &Node, pod: &Pod| {
-        !pod.is_terminal() && !(node.is_leaving() && snapshot.currently_reschedulable(pod))
+        !(pod.is_terminal() || node.is_leaving() && snapshot.currently_reschedulable(pod))
     };
     let bound = snapshot.nodes.iter().flat_map(|node| node.pods.iter().map(move |pod| (&**node, &**pod)));
     let bound = bound.filter(move |(node, pod)| stays(node, pod));

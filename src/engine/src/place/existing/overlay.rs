@@ -41,6 +41,8 @@ impl Existing<'_> {
                 slot.left = *before;
             }
         }
-        away.iter().for_each(|index| self.gone.remove(*index));
+        for index in away {
+            self.gone.remove(*index);
+        }
     }
 }

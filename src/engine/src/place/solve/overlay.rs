@@ -260,8 +260,8 @@ impl<'a> Solver<'a> {
             }
         }
         for (index, node) in &self.homes {
-            let moves = self.moves(*index);
-            if let Some(coming) = ground.coming.get(node).filter(|_| moves) {
+            let had_home = self.moves(*index);
+            if let Some(coming) = ground.coming.get(node).filter(|_| had_home) {
                 let why = format!("would schedule against uninitialized {coming}");
                 moved.unplaced.push((self.queue[*index].0.key.clone(), why));
             }

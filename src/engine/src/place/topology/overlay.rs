@@ -41,8 +41,8 @@ impl Topology {
     ) {
         let (profile, links) = self.entry(id);
         let matched = links.counted.iter().filter(|_| matched);
-        let owned = profile.owned_inverse.iter().filter(|_| owner);
-        let counting: Vec<usize> = matched.chain(owned).copied().collect();
+        let keeping_away = profile.owned_inverse.iter().filter(|_| owner);
+        let counting: Vec<usize> = matched.chain(keeping_away).copied().collect();
         for index in counting {
             let (key, group) = self.groups.get_index_mut(index).expect("invariant: groups are never removed");
             if let (Some(domain), true) =
