@@ -152,8 +152,7 @@ impl Disruption {
         })
         .await;
         self.memory = memory;
-        let took = decision.methods.keys().map(|method| (*method, began.elapsed())).collect();
-        tell::decision(&self.context, &self.budgets, snapshot, &decision, &took);
+        tell::decision(&self.context, &self.budgets, snapshot, &decision, began.elapsed());
         self.context.explanations.disrupted(snapshot, &decision);
         decision
     }

@@ -35,7 +35,7 @@ impl<'a> Members<'a> {
             };
             if claim.deletion.is_some() || claim.is_true(ConditionType::InstanceTerminating) {
                 members.deleting += 1;
-            } else if node.marked_for_deletion {
+            } else if node.marked_for_deletion || claim.is_true(ConditionType::DisruptionReason) {
                 members.pending += 1;
             } else {
                 members.active.push(node);

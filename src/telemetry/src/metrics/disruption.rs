@@ -20,8 +20,10 @@ area! {
             Alpha, "Commands dropped by the second look";
         queue_failures_total: Counter = "karpenter_voluntary_disruption_queue_failures_total" ["decision", "reason", "consolidation_type"]
             Beta, "Replacements that did not become ready";
+        held_nodes: Gauge = "karpenter_voluntary_disruption_held_nodes" ["brake"]
+            Undocumented, "Nodes that a brake keeps from being disrupted";
         kept_nodes: Gauge = "karpenter_voluntary_disruption_kept_nodes" ["reason"]
-            Undocumented, "Nodes that stay, by the first reason why; brakes are reasons too";
+            Undocumented, "Nodes that stay, by the first reason why";
         consolidation_score: Histogram = "karpenter_consolidation_score" ["decision", "nodepool", "policy"]
             Undocumented, "Scores of the Balanced policy", buckets::SCORE;
         consolidation_moves_total: Counter = "karpenter_consolidation_moves_total" ["decision", "nodepool", "policy"]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use karpenter_engine::disrupt::{self, Decision, Note, NoteKind, Score};
+use karpenter_engine::disrupt::{self, Brake, Decision, Note, NoteKind, Score};
 use karpenter_lifecycle::step::About;
 use karpenter_model::{
     ConsolidationPolicy, DisruptionReason, Method, Node, NodeId, NodeOutcome, PoolName, Snapshot,
@@ -50,13 +50,13 @@ impl Budgets {
     }
 }
 
-/// Publishes what a decision says. `took` is the time each method that was asked took.
+/// Publishes what a decision says that took so long.
 pub(in crate::disruption) fn decision(
     context: &Context,
     budgets: &Budgets,
     snapshot: &Snapshot,
     decision: &Decision,
-    took: &BTreeMap<Method, Duration>,
+    took: Duration,
 ) {
     budgets.publish(decision);
     methods(&context.metrics, decision, took);
@@ -76,8 +76,10 @@ pub(in crate::disruption) fn decision(
     }
 }
 
-fn methods(metrics: &Metrics, decision: &Decision, took: &BTreeMap<Method, Duration>) {
+/// The engine decides in one go and reads no clock: methods share the time by the simulations each of them ran.
+fn methods(metrics: &Metrics, decision: &Decision, took: Duration) {
     let metrics = &metrics.disruption;
+    let all: u32 = decision.methods.values().map(|stats| stats.simulations.saturating_add(1)).sum();
     let mut eligible: BTreeMap<DisruptionReason, u32> = BTreeMap::new();
     for method in Method::ALL {
         let stats = decision.methods.get(&method).copied().unwrap_or_default();
@@ -88,10 +90,11 @@ fn methods(metrics: &Metrics, decision: &Decision, took: &BTreeMap<Method, Durat
             DisruptionReason::Drifted => sum.saturating_add(stats.eligible),
             DisruptionReason::Empty | DisruptionReason::Underutilized => (*sum).max(stats.eligible),
         };
-        if let Some(took) = took.get(&method) {
+        if decision.methods.contains_key(&method) {
+            let share = f64::from(stats.simulations.saturating_add(1)) / f64::from(all);
             let labels = [reason.to_string().to_lowercase(), kind.to_owned()];
             let [reason, kind] = &labels;
-            metrics.decision_evaluation_duration_seconds.observe([reason, kind], *took);
+            metrics.decision_evaluation_duration_seconds.observe([reason, kind], took.mul_f64(share));
         }
         if stats.timed_out && reason == DisruptionReason::Underutilized {
             metrics.consolidation_timeouts_total.inc([kind]);
@@ -125,8 +128,12 @@ const fn policy(policy: ConsolidationPolicy) -> &'static str {
     }
 }
 
-/// How many machines stay for which reason; brakes are reasons too.
+/// How many machines stay for which reason, and how many of them because of a brake.
 fn kept(metrics: &Metrics, decision: &Decision) {
+    for brake in Brake::ALL {
+        let held = decision.held.get(&brake).copied().unwrap_or_default();
+        metrics.disruption.held_nodes.set([brake.as_str()], f64::from(held));
+    }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for outcome in decision.nodes.values() {
         if let NodeOutcome::Kept(reason) = outcome {
