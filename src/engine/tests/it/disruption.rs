@@ -3,6 +3,7 @@
 mod brakes;
 mod properties;
 mod second_look;
+mod settled;
 mod windows;
 
 use std::collections::BTreeSet;
