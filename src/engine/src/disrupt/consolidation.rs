@@ -20,7 +20,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, Launch, Method, Node, NodeId, PodKey, Reason, Snapshot};
+use karpenter_model::{Command, Launch, Method, Node, NodeId, PodKey, Price, Reason, Snapshot};
 
 pub(crate) use eligible::check;
 pub(crate) use judge::Proposal;
@@ -29,7 +29,7 @@ pub(crate) use sweep::Sweep;
 
 use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
-use crate::disrupt::cost::by_savings;
+use crate::disrupt::cost::{Cost, by_savings};
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::{Input, Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience, Simulated};
@@ -93,7 +93,10 @@ fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
                 false
             }
         });
-    candidates.sort_by(in_order);
+    candidates.sort_by_cached_key(|candidate| Rank {
+        savings: (candidate.price, candidate.cost),
+        name: candidate.node.display_name(),
+    });
     let eligible = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
     pass.stats(SINGLE).eligible = eligible;
     if pass.snapshot.settings.disruption.many_to_many.enabled {
@@ -102,10 +105,31 @@ fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
     candidates
 }
 
-fn in_order(a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
-    by_savings((b.price, b.cost), (a.price, a.cost))
-        .then_with(|| a.node.display_name().cmp(b.node.display_name()))
+/// Where a machine comes when they are tried.
+struct Rank<'c> {
+    savings: (Price, Cost),
+    name: &'c str,
 }
+
+impl Ord for Rank<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        by_savings(other.savings, self.savings).then_with(|| self.name.cmp(other.name))
+    }
+}
+
+impl PartialOrd for Rank<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Rank<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Rank<'_> {}
 
 /// Tells and writes down why a machine stays.
 fn refuse(pass: &mut Pass<'_>, node: &NodeId, refusal: Refusal) {

@@ -24,7 +24,7 @@ fn crowd(seed: u64) -> Snapshot {
 
 /// The text of [`crowd`].
 fn crowd_text(seed: u64) -> String {
-    let rng = &mut Rng::with_seed(seed ^ 0xc0ffee);
+    let rng = &mut Rng::with_seed(seed ^ 0xc0de);
     let mut text = String::from("set static=on\n");
     if rng.u8(0..3) == 0 {
         text.push_str("set spot-to-spot=on\n");
