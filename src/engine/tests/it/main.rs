@@ -3,6 +3,7 @@
 mod brute_force;
 mod consolidation;
 mod consolidation_optimum;
+mod consolidation_passes;
 mod disruption;
 mod optimum;
 mod properties;

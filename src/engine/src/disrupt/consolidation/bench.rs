@@ -93,3 +93,6 @@ impl<'a> Bench<'a> {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,274 @@
+//! The methods of consolidation at work: on one ground, one after the other, each going on from what was accepted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{Command, Launch, Method, Node, NodeId, PodKey, Reason};
+
+use super::bench::Bench;
+use super::judge::Proposal;
+use super::multi::{Found, Search};
+use super::refusal::Refusal;
+use super::{MANY, MULTI, SINGLE, many, multi, refuse, single, text};
+use crate::disrupt::brake;
+use crate::disrupt::candidate::Candidate;
+use crate::disrupt::note::{Note, NoteKind};
+use crate::disrupt::pass::{Input, Pass, promised_to_command};
+use crate::place::what_if::{Destinations, Patience};
+
+/// Machines that are asked about before any of the answers is acted upon.
+const CHUNK: usize = 256;
+
+/// The methods at work on one ground.
+pub(super) struct Session<'p, 'a> {
+    pass: &'p mut Pass<'a>,
+    bench: Bench<'a>,
+    /// Machines that may be taken away on this ground.
+    movable: BTreeSet<NodeId>,
+    /// Machines in a command of this session, or promised to pods of one.
+    out: BTreeSet<NodeId>,
+    /// In turns over the pools.
+    turns: Vec<Candidate<'a>>,
+}
+
+impl<'p, 'a> Session<'p, 'a> {
+    /// The ground: everything there is, without any machine this pass can get to.
+    pub(super) fn new(pass: &'p mut Pass<'a>, candidates: &[Candidate<'a>]) -> Self {
+        let limit = pass.snapshot.settings.disruption.simulations_per_pass.max(1);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let sweep = &pass.memory.sweep;
+        let turns = single::in_turns(candidates, |candidate| sweep.has_seen(&candidate.node.id));
+        let within_reach = turns.iter().take(limit).chain(candidates.iter().take(2 * multi::MAX_BATCH));
+        let reach: BTreeMap<&NodeId, &'a Node> =
+            within_reach.map(|candidate| (&candidate.node.id, candidate.node)).collect();
+        let nodes: Vec<&'a Node> = reach.values().copied().collect();
+        let movable = reach.keys().map(|id| (*id).clone()).collect();
+        let bench = Bench::new(pass.what_if(&nodes, Destinations::Quiet));
+        Self { pass, bench, movable, out: BTreeSet::new(), turns }
+    }
+
+    /// Several machines for at most one, until nothing more is found.
+    pub(super) fn several(&mut self, candidates: &[Candidate<'a>], input: Input) {
+        self.allow(MULTI);
+        let mut found_any = false;
+        while let Some(found) = self.search(candidates) {
+            found_any = true;
+            for note in found.judgement.pool_notes() {
+                self.pass.note(note);
+            }
+            self.accept(MULTI, found.proposal);
+        }
+        self.finish(MULTI, found_any, candidates, input);
+    }
+
+    fn search(&mut self, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
+        self.pass.may_command().ok()?;
+        let batch = self.within_budget(MULTI, candidates);
+        if batch.len() < 2 {
+            return None;
+        }
+        let snapshot = self.pass.snapshot;
+        let mut search =
+            Search { snapshot, bench: &mut self.bench, totals: &self.pass.totals, rejected: None };
+        let found = search.best(&batch);
+        let judgement = found.as_ref().map(|found| found.judgement.clone()).or(search.rejected);
+        if let Some(judgement) = judgement {
+            self.pass.weighed(&judgement);
+        }
+        found
+    }
+
+    /// Several machines for several, until nothing more is found.
+    pub(super) fn many(&mut self, candidates: &[Candidate<'a>], input: Input) {
+        self.allow(MANY);
+        let mut found_any = false;
+        while self.pass.may_command().is_ok() {
+            let batch = self.within_budget(MANY, candidates);
+            let found = many::best(&mut self.bench, &batch, &self.pass.totals, self.pass.snapshot);
+            let Some(found) = found else { break };
+            found_any = true;
+            self.pass.weighed(&found.judgement);
+            self.accept(MANY, found.proposal);
+        }
+        self.finish(MANY, found_any, candidates, input);
+    }
+
+    /// One machine at a time, in turns, as far as questions go.
+    pub(super) fn alone(&mut self, candidates: &[Candidate<'a>], input: Input) {
+        self.allow(SINGLE);
+        let turns = std::mem::take(&mut self.turns);
+        let mut found_any = false;
+        for chunk in turns.chunks(CHUNK) {
+            let chunk: Vec<Candidate<'a>> =
+                chunk.iter().filter(|candidate| self.worth_asking(candidate)).cloned().collect();
+            let answers = single::ask(&mut self.bench, &chunk);
+            let mut moved = false;
+            for (candidate, mut answer) in chunk.iter().zip(answers) {
+                if self.out.contains(&candidate.node.id) {
+                    continue;
+                }
+                if moved {
+                    // Something has happened since the question was asked.
+                    let again = self.bench.ask(&[candidate.node], Patience::Full);
+                    let Some(again) = again else { break };
+                    answer = again;
+                }
+                match single::alone(candidate, answer, self.pass.snapshot) {
+                    Ok(proposal) => {
+                        let went = self.go_alone(candidate, proposal);
+                        found_any |= went;
+                        moved |= went;
+                    }
+                    Err(refusal) => self.stays(candidate, refusal),
+                }
+            }
+        }
+        let left = self.not_reached(&turns);
+        self.pass.stats(SINGLE).timed_out = left;
+        self.pass.stats(SINGLE).simulations = self.bench.asked();
+        if !left && self.pass.memory.sweep.finish(input) && !found_any {
+            self.pass.settle(SINGLE, input, candidates);
+        }
+    }
+
+    /// Whether a question about `candidate` may lead to a command; says why not.
+    fn worth_asking(&mut self, candidate: &Candidate<'a>) -> bool {
+        if self.out.contains(&candidate.node.id) {
+            return false;
+        }
+        if let Err(held) = self.pass.may_command() {
+            self.pass.hold(&candidate.node.id, held);
+            return false;
+        }
+        if let Err(reason) = self.pass.check_budget(SINGLE, candidate) {
+            self.stays(candidate, Refusal { reason, event: None });
+            return false;
+        }
+        if self.pass.totals.rules_out(candidate) {
+            let detail = "not even its removal without replacement";
+            self.stays(candidate, Refusal::silent(ReasonCode::Score, detail));
+            return false;
+        }
+        self.movable.contains(&candidate.node.id)
+    }
+
+    /// Proposes to do without `candidate`, if it is worth it and nothing holds it; whether it was proposed.
+    fn go_alone(&mut self, candidate: &Candidate<'a>, proposal: Proposal<'a>) -> bool {
+        let judgement = self.pass.totals.judge(&[candidate], proposal.replacement_price);
+        self.pass.weighed(&judgement);
+        if let Some(rejection) = judgement.rejection() {
+            self.stays(candidate, Refusal::silent(ReasonCode::Score, rejection.text()));
+            return false;
+        }
+        if let Err(held) = brake::anti_flap(&[candidate], &proposal.replacements, self.pass.memory) {
+            self.pass.hold(&candidate.node.id, held);
+            return false;
+        }
+        if let Err(reason) = self.pass.check_budget(SINGLE, candidate) {
+            self.stays(candidate, Refusal { reason, event: None });
+            return false;
+        }
+        if let Some(note) = judgement.machine_note(candidate) {
+            self.pass.note(note);
+        }
+        self.accept(SINGLE, proposal);
+        true
+    }
+
+    /// `candidate` stays; remembered until every machine was looked at.
+    fn stays(&mut self, candidate: &Candidate<'a>, refusal: Refusal) {
+        self.pass.memory.sweep.saw(&candidate.node.id, refusal.reason.clone());
+        refuse(self.pass, &candidate.node.id, refusal);
+    }
+
+    /// Says of the machines that were not looked at in this pass what was said last; whether some wait for the next.
+    fn not_reached(&mut self, turns: &[Candidate<'a>]) -> bool {
+        let mut left = false;
+        for candidate in turns {
+            let id = &candidate.node.id;
+            if self.out.contains(id) {
+                self.pass.keep(id, promised_to_command());
+                continue;
+            }
+            left |= !self.pass.memory.sweep.has_seen(id) && !self.pass.is_held(id);
+            let last = self.pass.memory.sweep.last_reason(id).cloned();
+            self.pass.keep(id, last.unwrap_or_else(|| Reason::bare(ReasonCode::NextPass)));
+        }
+        left
+    }
+
+    /// Machines of `candidates` the budgets allow all at once, as far as a batch goes.
+    fn within_budget(&self, method: Method, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+        let mut budgets = self.pass.budgets.clone();
+        let reachable = candidates.iter().filter(|candidate| {
+            self.movable.contains(&candidate.node.id) && !self.out.contains(&candidate.node.id)
+        });
+        let allowed =
+            reachable.filter(|candidate| budgets.take(&candidate.pool.name, method.reason()).is_ok());
+        allowed.take(multi::MAX_BATCH).cloned().collect()
+    }
+
+    /// Proposes the command, and goes on as if it had happened.
+    fn accept(&mut self, method: Method, proposal: Proposal<'a>) {
+        let nodes: Vec<&Node> = proposal.candidates.iter().map(|candidate| candidate.node).collect();
+        for candidate in &proposal.candidates {
+            let took = self.pass.take_budget(method, candidate);
+            debug_assert!(took.is_ok(), "budgets were checked before");
+            self.out.insert(candidate.node.id.clone());
+        }
+        self.bench.commit(&nodes);
+        self.out.extend(proposal.used_nodes.iter().cloned());
+        let command = self.command(method, proposal);
+        if !command.replacements.is_empty() {
+            announce(self.pass, &command);
+        }
+        self.pass.propose(command);
+    }
+
+    fn command(&self, method: Method, proposal: Proposal<'a>) -> Command {
+        let savings = proposal.savings();
+        let moving: BTreeSet<&PodKey> =
+            proposal.candidates.iter().flat_map(Candidate::moving).map(|pod| &pod.key).collect();
+        let mut nominations = proposal.nominations;
+        nominations.retain(|nomination| moving.contains(&nomination.pod));
+        let replacements: Vec<Launch> = proposal.replacements;
+        Command {
+            method,
+            reason: method.reason(),
+            candidates: proposal.candidates.iter().map(Candidate::disrupted).collect(),
+            replacements,
+            nominations,
+            savings,
+            not_before: self.pass.snapshot.now + self.pass.snapshot.settings.disruption.second_look,
+        }
+    }
+
+    /// Lets `method` ask as many questions as a pass may.
+    fn allow(&mut self, method: Method) {
+        self.pass.stats(method);
+        self.bench.allow(self.pass.snapshot.settings.disruption.simulations_per_pass.max(1));
+    }
+
+    /// Writes down what `method` did, and whether it needs to look at the same things again.
+    fn finish(&mut self, method: Method, found_any: bool, candidates: &[Candidate<'a>], input: Input) {
+        let timed_out = self.bench.left() == 0;
+        let stats = self.pass.stats(method);
+        stats.simulations = self.bench.asked();
+        stats.timed_out = timed_out;
+        if !found_any && !timed_out {
+            self.pass.settle(method, input, candidates);
+        }
+    }
+}
+
+/// Tells about machines a replacement was found for.
+fn announce(pass: &mut Pass<'_>, command: &Command) {
+    for candidate in &command.candidates {
+        let text = match &command.candidates[..] {
+            [_] => text::candidate_event(command),
+            _ => text::member_event(command, candidate.target.node.as_str()),
+        };
+        let note = Note::machine(&candidate.target.id, NoteKind::ConsolidationCandidate, text.clone());
+        pass.note(note.distinguished_by(text));
+    }
+}

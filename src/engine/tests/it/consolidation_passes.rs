@@ -1,0 +1,86 @@
+//! Consolidation over several passes: every machine has its turn, and nothing is asked twice for nothing.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use karpenter_engine::disrupt::{Decision, Memory, Standing, decide};
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{Method, NodeOutcome, Settings, Snapshot};
+use karpenter_testkit::snapshot;
+
+fn pass(snapshot: &Snapshot, memory: &mut Memory) -> Decision {
+    decide(snapshot, memory, &Standing { proposed: &[], running: &BTreeSet::new() })
+}
+
+/// Machines of two pools that all stay: nothing is cheaper, and no other has room.
+fn cluster(simulations: u32) -> Snapshot {
+    let mut text = String::from("type s cpu=2 mem=4Gi pods=10 od=0.1 zones=a\n");
+    for (pool, nodes) in [("web", 6), ("jobs", 2)] {
+        let _ = writeln!(text, "pool {pool} types=* budget=100%");
+        for node in 1..=nodes {
+            let _ = writeln!(text, "node {pool}{node} pool={pool} type=s zone=a capacity=on-demand");
+            let _ = writeln!(text, "pod {pool}{node} cpu=1500m on={pool}{node}");
+        }
+    }
+    let mut snapshot = snapshot(&text);
+    let mut settings: Settings = (*snapshot.settings).clone();
+    settings.disruption.simulations_per_pass = simulations;
+    snapshot.settings = Arc::new(settings);
+    snapshot
+}
+
+/// Machines that wait for the next pass.
+fn waiting(decision: &Decision) -> Vec<&str> {
+    let waits = decision.nodes.iter().filter(
+        |(_, outcome)| matches!(outcome, NodeOutcome::Kept(reason) if reason.code == ReasonCode::NextPass),
+    );
+    waits.map(|(node, _)| node.as_str()).collect()
+}
+
+fn simulations(decision: &Decision) -> u32 {
+    decision.methods.values().map(|stats| stats.simulations).sum()
+}
+
+#[test]
+fn pools_take_turns_and_the_next_pass_goes_on_with_those_not_seen() {
+    let (cluster, mut memory) = (cluster(4), Memory::default());
+    let first = pass(&cluster, &mut memory);
+    assert_eq!(waiting(&first), ["web3", "web4", "web5", "web6"], "two of each pool were looked at");
+    assert!(first.methods[&Method::SingleNode].timed_out);
+    let second = pass(&cluster, &mut memory);
+    assert_eq!(waiting(&second), [""; 0], "the others, and what was said of the first is remembered");
+    assert!(!second.methods[&Method::SingleNode].timed_out);
+}
+
+#[test]
+fn what_was_looked_at_is_not_looked_at_again_until_something_changes() {
+    let (mut cluster, mut memory) = (cluster(100), Memory::default());
+    let first = pass(&cluster, &mut memory);
+    assert!(simulations(&first) > 8);
+    let second = pass(&cluster, &mut memory);
+    assert_eq!(simulations(&second), 0);
+    assert_eq!(second.nodes, first.nodes, "the reasons are the same");
+    cluster.revision += 1;
+    assert!(simulations(&pass(&cluster, &mut memory)) > 8, "something has changed");
+    cluster.now += jiff::SignedDuration::from_mins(5);
+    assert!(simulations(&pass(&cluster, &mut memory)) > 8, "prices are looked at again after a while");
+}
+
+#[test]
+fn machines_a_budget_keeps_are_looked_at_once_it_does_not() {
+    let (mut cluster, mut memory) = (cluster(100), Memory::default());
+    for pool in &mut cluster.pools {
+        Arc::make_mut(pool).disruption.budgets = vec![karpenter_model::Budget {
+            nodes: karpenter_model::pool::BudgetNodes::Count(0),
+            reasons: None,
+            window: None,
+        }];
+    }
+    let first = pass(&cluster, &mut memory);
+    assert_eq!(simulations(&first), 0, "nothing may go");
+    for pool in &mut cluster.pools {
+        Arc::make_mut(pool).disruption.budgets.clear();
+    }
+    assert!(simulations(&pass(&cluster, &mut memory)) > 8);
+}
