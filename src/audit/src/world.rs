@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    Daemon, Effect, InstanceType, LabelRegistry, Launch, Node, Operator, Pod, PodKey, Pool, PoolName,
+    Daemon, Effect, InstanceType, LabelRegistry, Launch, Node, NodeId, Operator, Pod, PodKey, Pool, PoolName,
     Requirement, Requirements, Resources, Snapshot, Taint, Target, Undefined, label,
 };
 
@@ -14,6 +14,9 @@ pub(crate) struct World<'a> {
     /// Pods that need a place.
     waiting: BTreeMap<&'a PodKey, &'a Pod>,
     pools: BTreeMap<&'a PoolName, &'a Pool>,
+    nodes: BTreeMap<&'a NodeId, &'a Node>,
+    /// Machines by the names plans call them.
+    targets: BTreeMap<Target, &'a Node>,
 }
 
 impl<'a> World<'a> {
@@ -25,6 +28,8 @@ impl<'a> World<'a> {
             snapshot,
             waiting: moving.chain(pending).map(|pod| (&pod.key, pod.as_ref())).collect(),
             pools: snapshot.pools.iter().map(|pool| (&pool.name, pool.as_ref())).collect(),
+            nodes: snapshot.nodes.iter().map(|node| (&node.id, node.as_ref())).collect(),
+            targets: targets(snapshot),
         }
     }
 
@@ -48,11 +53,12 @@ impl<'a> World<'a> {
 
     /// The machine `target` names.
     pub(crate) fn node(&self, target: &Target) -> Option<&'a Node> {
-        let named = |node: &&'a Node| match target {
-            Target::Node(name) => node.name.as_ref() == Some(name) || node.id.as_str() == name.as_str(),
-            Target::Claim(name) => node.claim.as_ref().is_some_and(|claim| claim.name == *name),
-        };
-        self.snapshot.nodes.iter().map(AsRef::as_ref).find(named)
+        self.targets.get(target).copied()
+    }
+
+    /// The machine with key `id`.
+    pub(crate) fn machine(&self, id: &NodeId) -> Option<&'a Node> {
+        self.nodes.get(id).copied()
     }
 
     /// The instance types of `launch`, as far as its pool has them.
@@ -106,6 +112,20 @@ impl<'a> World<'a> {
         };
         self.daemons().map(|daemon| &daemon.pod).filter(runs).map(|pod| &pod.requests).sum()
     }
+}
+
+/// Every name a plan may call a machine by: that of its Node, its key, and that of its claim.
+fn targets(snapshot: &Snapshot) -> BTreeMap<Target, &Node> {
+    let mut targets = BTreeMap::new();
+    for node in &snapshot.nodes {
+        let key = Target::Node(node.id.as_str().into());
+        let name = node.name.clone().map(Target::Node);
+        let claim = node.claim.as_ref().map(|claim| Target::Claim(claim.name.clone()));
+        for target in [Some(key), name, claim].into_iter().flatten() {
+            targets.entry(target).or_insert(node.as_ref());
+        }
+    }
+    targets
 }
 
 /// The first taint that keeps `pod` away for good: soft taints do not.

@@ -27,7 +27,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
             if used.contains(id) {
                 find("is removed although the plan sends a pod there");
             }
-            match world.snapshot.nodes.iter().find(|node| node.id == *id) {
+            match world.machine(id) {
                 None => find("does not exist"),
                 Some(node) => {
                     let Some(pool) = node.pool().and_then(|pool| world.pool(&pool)) else {

@@ -41,7 +41,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
 
 /// What the machine of `candidate` costs: the offering it was bought through, of its reservation if it has one.
 fn price(world: &World<'_>, candidate: &Candidate) -> Price {
-    let node = world.snapshot.nodes.iter().find(|node| node.id == candidate.target.id);
+    let node = world.machine(&candidate.target.id);
     let own = |node: &Node| {
         let types = world.snapshot.instance_types.get(&candidate.pool)?;
         let known = types.iter().find(|known| Some(&known.name) == candidate.instance_type.as_ref())?;
@@ -58,7 +58,7 @@ fn price(world: &World<'_>, candidate: &Candidate) -> Price {
         });
         reserved.or(sold.first()).map(|offering| offering.price)
     };
-    node.and_then(|node| own(node)).unwrap_or(Price::ZERO)
+    node.and_then(own).unwrap_or(Price::ZERO)
 }
 
 /// The most `instance_type` may cost when `launch` is launched with it: of what is available, the dearest reserved
