@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use karpenter_model::{CapacityType, InstanceType, Offering, Reservation, ReservationId, Resources};
+use karpenter_model::{CapacityType, InstanceType, Offering, Price, Reservation, ReservationId, Resources};
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
@@ -63,6 +63,8 @@ pub(crate) struct Catalogue<'a> {
     shape_rules: BTreeMap<RuleId, Bits>,
     offering_rules: BTreeMap<RuleId, Bits>,
     masks: BTreeMap<RuleSetId, Arc<Mask>>,
+    /// Per set: the shapes it leaves with their least price, cheapest first.
+    ranked: BTreeMap<RuleSetId, Vec<(Price, usize)>>,
 }
 
 impl<'a> Catalogue<'a> {
@@ -101,7 +103,7 @@ impl<'a> Catalogue<'a> {
             reserved.collect::<Vec<_>>()
         };
         let reserved = shapes.iter().enumerate().flat_map(of_shape).collect();
-        let (shape_rules, offering_rules, masks) = Default::default();
+        let (shape_rules, offering_rules, masks, ranked) = Default::default();
         Self {
             shapes,
             offerings,
@@ -113,6 +115,7 @@ impl<'a> Catalogue<'a> {
             shape_rules,
             offering_rules,
             masks,
+            ranked,
         }
     }
 
@@ -201,6 +204,20 @@ impl<'a> Catalogue<'a> {
             }
         }
         matching
+    }
+
+    /// The least price of any of `shapes` through an offering that `set` leaves.
+    pub(crate) fn least_price(&mut self, set: RuleSetId, shapes: &Bits, rules: &Rules<'_>) -> Option<Price> {
+        if !self.ranked.contains_key(&set) {
+            let mask = self.mask(set, rules);
+            let price = |shape| self.offerings_of(shape, &mask).map(|offering| offering.price).min();
+            let mut ranked: Vec<(Price, usize)> =
+                mask.both.iter().filter_map(|shape| Some((price(shape)?, shape))).collect();
+            ranked.sort_unstable();
+            self.ranked.insert(set, ranked);
+        }
+        let ranked = self.ranked.get(&set)?;
+        ranked.iter().find(|(_, shape)| shapes.contains(*shape)).map(|(price, _)| *price)
     }
 
     /// The available offerings of shape `index` that `mask` leaves.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::taint::first_untolerated;
-use karpenter_model::{HostPorts, ReservationId};
+use karpenter_model::{HostPort, HostPorts, ReservationId};
 
 use crate::amounts::Amounts;
 use crate::bits::Bits;
@@ -75,7 +75,7 @@ impl State {
         let mut total = self.total.plus(&ask.amounts);
         let mut attached = self.attached.clone();
         attach(ask, &mut attached, &mut total);
-        let shapes = fitting(&total, &allowed, ask, space, catalogue);
+        let shapes = fitting(&total, &allowed, &ask.host_ports, space, catalogue);
         if shapes.is_empty() {
             return None;
         }
@@ -106,7 +106,7 @@ pub(crate) fn hosts<'a>(ask: &Ask, pools: &mut Pools<'a>, rules: &mut Rules<'a>)
         for place in &ask.places {
             if let Some(set) = empty.rules_with(ask, *place, rules) {
                 let allowed = space.base.and(&catalogue.mask(set, rules).both);
-                shapes.unite(&fitting(&total, &allowed, ask, space, catalogue));
+                shapes.unite(&fitting(&total, &allowed, &ask.host_ports, space, catalogue));
             }
         }
         if !shapes.is_empty() {
@@ -125,18 +125,18 @@ pub(crate) fn attach(ask: &Ask, attached: &mut BTreeSet<usize>, amounts: &mut Am
     }
 }
 
-/// Shapes of `allowed` that hold `total` and the daemons that will run there. Where a daemon holds a host
-/// port the ask wants, its whole group is out.
+/// Shapes of `allowed` that hold `total` and the daemons that will run there. Where a daemon holds one
+/// of `ports`, its whole group is out.
 pub(crate) fn fitting(
     total: &Amounts,
     allowed: &Bits,
-    ask: &Ask,
+    ports: &[HostPort],
     space: &PoolSpace<'_>,
     catalogue: &Catalogue<'_>,
 ) -> Bits {
     let mut fitting = Bits::none(catalogue.len());
     for group in &space.daemons {
-        if ask.host_ports.iter().any(|port| group.ports.iter().any(|held| held.conflicts_with(port))) {
+        if ports.iter().any(|port| group.ports.iter().any(|held| held.conflicts_with(port))) {
             continue;
         }
         let candidates = allowed.and(&group.shapes);

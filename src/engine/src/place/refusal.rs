@@ -54,7 +54,7 @@ pub(crate) fn explain<'a>(
     bin::attach(ask, &mut BTreeSet::new(), &mut wanted);
     let criteria = Criteria {
         requirements: mask.requirements.and(&space.base),
-        fits: bin::fitting(&wanted, &space.base, ask, space, catalogue),
+        fits: bin::fitting(&wanted, &space.base, &ask.host_ports, space, catalogue),
         offerings: mask.offerings.and(&space.base),
     };
     let left = criteria.requirements.and(&criteria.fits).and(&criteria.offerings);

@@ -2,6 +2,7 @@
 //! (spec core-scheduling 12). Pods that wait for others are tried again as long as any pod gets a place.
 
 mod compile;
+mod economy;
 mod join;
 pub(crate) mod overlay;
 
@@ -66,6 +67,7 @@ impl Solver<'_> {
     /// Places every pod and writes down the result.
     pub(crate) fn run(mut self) -> Placement {
         self.place_all((0..self.queue.len()).collect());
+        self.economise();
         self.finish()
     }
 

@@ -206,6 +206,12 @@ impl Topology {
         !self.entry(id).1.rules.is_empty()
     }
 
+    /// Whether the profile must share a host with others.
+    pub(crate) fn shares_hosts(&self, id: ProfileId) -> bool {
+        let mut rules = self.entry(id).1.rules.iter();
+        rules.any(|link| link.host && self.at(link.group).0.kind == Kind::Affinity)
+    }
+
     /// Grows whenever the rules of the profile may have another answer. Machines and bins only get narrower, so
     /// what failed at one version fails again at the same one.
     pub(crate) fn version(&self, id: ProfileId) -> u64 {

@@ -1,9 +1,9 @@
 //! Comparison with the optimum on tiny worlds: every partition of the pods into new machines, every zone for each
 //! of them, judged by the auditor. Slow and obvious.
 //!
-//! The planner fills the machines it has opened before it opens others, as users of the reference expect, so it
-//! may pay more than the optimum where sizes are coarse: a fifth core can turn a machine of four into one of
-//! eight. By how much is printed, and bounded on average.
+//! The planner fills the machines it has opened before it opens others, as users of the reference expect, and then
+//! splits those that cost more than two smaller ones. It may still pay more than the optimum. By how much is
+//! printed, and bounded on average.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -202,5 +202,5 @@ fn pods_are_placed_wherever_possible_and_close_to_the_least_price() {
     );
     assert!(compared * 2 > u32::try_from(worlds).unwrap_or(u32::MAX), "only {compared} worlds were compared");
     assert!(missed.is_empty(), "pods wait although all could be placed: {missed:?}");
-    assert!(mean <= 1200, "the mean cost is {mean} per mille of the optimum");
+    assert!(mean <= 1100, "the mean cost is {mean} per mille of the optimum");
 }
