@@ -68,6 +68,11 @@ impl HostPorts {
         ports.iter().copied().find(taken)
     }
 
+    /// Whether no port is in use.
+    pub fn is_empty(&self) -> bool {
+        self.used.is_empty()
+    }
+
     /// Records the ports of `pod`, replacing what was recorded for it.
     pub fn add(&mut self, pod: &PodKey, ports: &[HostPort]) {
         self.used.retain(|(key, _)| key != pod);

@@ -60,6 +60,18 @@ struct Identity {
     labels: Labels,
 }
 
+/// What a pod says about sharing a host with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum HostRules {
+    /// Nothing.
+    #[default]
+    None,
+    /// It keeps apart from some.
+    Apart,
+    /// It must be with some.
+    Together,
+}
+
 /// The groups that concern a profile, known once all groups are.
 #[derive(Debug, Clone, Default)]
 struct Links {
@@ -206,10 +218,14 @@ impl Topology {
         !self.entry(id).1.rules.is_empty()
     }
 
-    /// Whether the profile must share a host with others.
-    pub(crate) fn shares_hosts(&self, id: ProfileId) -> bool {
-        let mut rules = self.entry(id).1.rules.iter();
-        rules.any(|link| link.host && self.at(link.group).0.kind == Kind::Affinity)
+    /// What the profile says about sharing a host, and others about sharing one with it.
+    pub(crate) fn host_rules(&self, id: ProfileId) -> HostRules {
+        let rules = self.entry(id).1.rules.iter().filter(|link| link.host);
+        let kinds = rules.map(|link| match self.at(link.group).0.kind {
+            Kind::Affinity => HostRules::Together,
+            Kind::Spread { .. } | Kind::AntiAffinity | Kind::Inverse => HostRules::Apart,
+        });
+        kinds.max().unwrap_or_default()
     }
 
     /// Grows whenever the rules of the profile may have another answer. Machines and bins only get narrower, so

@@ -1,13 +1,16 @@
-//! The second stage: bins that cost more than two smaller ones would are split.
+//! The second stage: pods of a few bins are dealt anew where that is cheaper.
 //!
 //! Placing fills the bins that are open before it opens others, as users of the reference expect. Where sizes are
 //! coarse that is dear: one pod too many turns a machine of four cores into one of eight. Once every pod has its
-//! place, each bin is compared with what two bins for the same pods would cost.
+//! place, bins that are alike are compared with the cheapest way to deal their pods: every way for a few pods, some
+//! cuts in order of size for many.
 //!
-//! A split keeps the requirements of the bin on both sides, so whatever was true of the bin (zones, taints, volumes,
-//! rules about domains) stays true, and rules that keep pods apart on hosts hold all the more. Bins for which more
-//! machines could be wrong are left alone: pools with limits, reservations, `minValues`, host ports, shared volumes,
-//! and pods that must share a host.
+//! New bins keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes, rules
+//! about domains) stays true. Bins for which other machines could be wrong are left alone: pools with limits,
+//! reservations, `minValues`, host ports, shared volumes, and pods that must share a host. Only pods without any
+//! rule about hosts are mixed.
+
+use std::collections::BTreeMap;
 
 use karpenter_model::Price;
 
@@ -15,149 +18,210 @@ use super::Solver;
 use crate::amounts::Amounts;
 use crate::place::bin::{self, Bin, State};
 use crate::place::class::Class;
+use crate::place::topology::HostRules;
+use crate::rules::RuleSetId;
 
-/// Most splits that are considered in a pass, so that it stays fast however many bins there are.
-const MOST_CONSIDERED: usize = 4_000;
-/// Up to so many pods every way to split a bin is considered; above, only cuts of its pods in order of size.
+/// Most machines that are priced in a pass, so that it stays fast however many bins there are.
+const MOST_PRICED: usize = 8_000;
+/// Up to so many pods every way to deal them is considered.
 const FEW: usize = 7;
-/// Most such cuts.
+/// Most cuts that are considered for more.
 const MOST_CUTS: usize = 15;
-/// The part of the price, in percent, that a split must save to be worth another machine.
+/// The part of the price, in percent, that must be saved to be worth another machine.
 const LEAST_SAVING: i64 = 5;
 
-/// One way to split a bin.
-struct Split {
+/// One machine: what it is, its pods and its least price.
+#[derive(Debug, Clone)]
+struct Part {
+    state: State,
+    pods: Vec<usize>,
     price: Price,
-    stays: (State, Vec<usize>),
-    leaves: (State, Vec<usize>),
 }
 
 impl Solver<'_> {
-    /// Splits bins as long as that saves money.
+    /// Deals the pods of bins anew where that saves money.
     pub(super) fn economise(&mut self) {
-        let mut left = MOST_CONSIDERED;
+        let mut left = MOST_PRICED;
         let mut number = 0;
         while number < self.bins.len() && left > 0 {
-            match self.best_split(number, &mut left) {
-                Some(split) => self.split(number, split),
-                None => number += 1,
-            }
+            // What a cut leaves behind may be worth another one.
+            while self.bins[number].pods.len() > FEW && self.cut(number, &mut left) {}
+            number += 1;
         }
-    }
-
-    fn split(&mut self, number: usize, split: Split) {
-        let Split { stays, leaves, .. } = split;
-        let bin = &mut self.bins[number];
-        let pool = bin.pool;
-        (bin.state, bin.pods) = stays;
-        let (state, pods) = leaves;
-        self.bins.push(Bin { pool, state, ports: Default::default(), pods });
-    }
-
-    /// The cheapest way to split bin `number`, if it saves enough.
-    fn best_split(&mut self, number: usize, left: &mut usize) -> Option<Split> {
-        if !self.may_split(number) {
-            return None;
-        }
-        let bin = &self.bins[number];
-        let catalogue = &mut self.pools.catalogues[self.pools.spaces[bin.pool].catalogue];
-        let price = catalogue.least_price(bin.state.rules, &bin.state.shapes, &self.rules)?;
-        let enough = Price::from_nanos(price.nanos() - price.nanos() / 100 * LEAST_SAVING);
-        let mut pods = bin.pods.clone();
-        // The queue has the large ones first.
-        pods.sort_unstable();
-        let mut best: Option<Split> = None;
-        for way in ways(pods.len()) {
-            if *left == 0 {
+        for bins in self.alike() {
+            if (1 << FEW) > left {
                 break;
             }
-            *left -= 1;
-            let bound = best.as_ref().map_or(enough, |best| best.price);
-            let split = self.priced(number, &pods, way);
-            if let Some(split) = split.filter(|split| split.price < bound) {
-                best = Some(split);
-            }
+            self.deal(&bins, &mut left);
         }
-        best
+        self.bins.retain(|bin| !bin.pods.is_empty());
     }
 
-    /// Whether bin `number` can be split without a second thought.
-    fn may_split(&self, number: usize) -> bool {
+    /// Bins with few pods in sets of the same pool and requirements that have few pods together.
+    fn alike(&self) -> Vec<Vec<usize>> {
+        let mut sets: Vec<Vec<usize>> = Vec::new();
+        let mut growing: BTreeMap<(usize, RuleSetId), usize> = BTreeMap::new();
+        for (number, bin) in self.bins.iter().enumerate() {
+            let rules = self.host_rules(bin);
+            if bin.pods.len() > FEW || rules == HostRules::Together || !self.is_plain(bin) {
+                continue;
+            }
+            let place = growing.get(&(bin.pool, bin.state.rules)).filter(|_| rules == HostRules::None);
+            let pods = |set: &Vec<usize>| set.iter().map(|bin| self.bins[*bin].pods.len()).sum::<usize>();
+            match place.filter(|place| pods(&sets[**place]) + bin.pods.len() <= FEW) {
+                Some(place) => sets[*place].push(number),
+                None => {
+                    if rules == HostRules::None {
+                        growing.insert((bin.pool, bin.state.rules), sets.len());
+                    }
+                    sets.push(vec![number]);
+                }
+            }
+        }
+        sets
+    }
+
+    /// Deals the pods of `bins` in the cheapest way there is.
+    fn deal(&mut self, bins: &[usize], left: &mut usize) {
+        let mut pods: Vec<usize> = bins.iter().flat_map(|bin| self.bins[*bin].pods.clone()).collect();
+        // The queue has the large ones first.
+        pods.sort_unstable();
+        let like = bins[0];
+        let full = (1usize << pods.len()) - 1;
+        *left = left.saturating_sub(full);
+        let parts: Vec<Option<Part>> = (0..=full)
+            .map(|set| {
+                let members = (0..pods.len()).filter(|place| set >> place & 1 == 1).map(|place| pods[place]);
+                self.part(like, members.collect())
+            })
+            .collect();
+        // Per set of pods the least price, and the machine of its first pod in that deal.
+        let mut best: Vec<Option<(i64, usize)>> = vec![None; full + 1];
+        best[0] = Some((0, 0));
+        for set in 1..=full {
+            let first = set & set.wrapping_neg();
+            let others = set & !first;
+            let mut rest = others;
+            loop {
+                let machine = set & !rest;
+                if let (Some(part), Some((price, _))) = (&parts[machine], best[rest]) {
+                    let price = price.saturating_add(part.price.nanos());
+                    if best[set].is_none_or(|(least, _)| price < least) {
+                        best[set] = Some((price, machine));
+                    }
+                }
+                if rest == 0 {
+                    break;
+                }
+                rest = (rest - 1) & others;
+            }
+        }
+        let mut dealt = Vec::new();
+        let mut rest = full;
+        while rest != 0 {
+            let Some((_, machine)) = best[rest] else { return };
+            dealt.extend(parts[machine].clone());
+            rest &= !machine;
+        }
+        self.replace(bins, dealt);
+    }
+
+    /// Cuts bin `number` in two, in order of size, where that saves most; whether it does anywhere.
+    fn cut(&mut self, number: usize, left: &mut usize) -> bool {
         let bin = &self.bins[number];
+        if self.host_rules(bin) == HostRules::Together || !self.is_plain(bin) {
+            return false;
+        }
+        let mut pods = bin.pods.clone();
+        pods.sort_unstable();
+        let mut best: Option<(i64, Vec<Part>)> = None;
+        for place in cuts(pods.len()) {
+            *left = left.saturating_sub(2);
+            let (staying, leaving) = pods.split_at(place);
+            let parts = [self.part(number, staying.to_vec()), self.part(number, leaving.to_vec())];
+            let parts: Vec<Part> = parts.into_iter().flatten().collect();
+            let price = price(&parts);
+            if parts.len() == 2 && best.as_ref().is_none_or(|(least, _)| price < *least) {
+                best = Some((price, parts));
+            }
+        }
+        best.is_some_and(|(_, parts)| self.replace(&[number], parts))
+    }
+
+    /// Puts `parts` in place of `bins` if that saves enough; whether it does.
+    fn replace(&mut self, bins: &[usize], parts: Vec<Part>) -> bool {
+        let pool = self.bins[bins[0]].pool;
+        let now = bins.iter().filter_map(|bin| self.part(*bin, self.bins[*bin].pods.clone()));
+        let before = price(&now.collect::<Vec<_>>());
+        let saving = before - price(&parts);
+        let enough = if parts.len() > bins.len() { before / 100 * LEAST_SAVING } else { 1 };
+        if saving < enough.max(1) {
+            return false;
+        }
+        for bin in bins {
+            self.bins[*bin].pods.clear();
+        }
+        let mut free = bins.iter();
+        for Part { state, pods, .. } in parts {
+            let bin = Bin { pool, state, ports: Default::default(), pods };
+            match free.next() {
+                Some(number) => self.bins[*number] = bin,
+                None => self.bins.push(bin),
+            }
+        }
+        true
+    }
+
+    /// Whether nothing about `bin` makes other machines doubtful, rules about hosts aside.
+    fn is_plain(&self, bin: &Bin) -> bool {
         let State { rules, attached, reserved, .. } = &bin.state;
-        let free = |index: &usize| match &self.classes[self.queue[*index].1] {
-            Class::Refused(_) => false,
-            Class::Wants(wants) => wants.iter().all(|want| {
-                let sharing = self.wants.profile(*want).is_some_and(|id| self.topology.shares_hosts(id));
-                !sharing && self.wants.ask(*want).host_ports.is_empty()
-            }),
-        };
-        bin.pods.len() > 1
-            && self.pools.spaces[bin.pool].limits.is_unlimited()
+        self.pools.spaces[bin.pool].limits.is_unlimited()
             && reserved.is_empty()
             && attached.is_empty()
             && !self.rules.has_min_values(*rules)
-            && bin.pods.iter().all(free)
+            && bin.ports.is_empty()
     }
 
-    /// What bin `number` costs if it is split `way`; `None` when a side is possible nowhere.
-    fn priced(&mut self, number: usize, pods: &[usize], way: Way) -> Option<Split> {
-        let (leaving, staying): (Vec<usize>, Vec<usize>) =
-            (0..pods.len()).partition(|place| way.takes(*place));
-        let of = |places: Vec<usize>| -> Vec<usize> { places.into_iter().map(|place| pods[place]).collect() };
-        let (leaving, staying) = (of(leaving), of(staying));
+    /// What the pods of `bin` say about sharing a host.
+    fn host_rules(&self, bin: &Bin) -> HostRules {
+        let wants = bin.pods.iter().flat_map(|index| match &self.classes[self.queue[*index].1] {
+            Class::Refused(_) => &[][..],
+            Class::Wants(wants) => wants.as_slice(),
+        });
+        let profiles = wants.filter_map(|want| self.wants.profile(*want));
+        profiles.map(|id| self.topology.host_rules(id)).max().unwrap_or_default()
+    }
+
+    /// A machine like bin `like` for `pods`; `None` when no instance type would do.
+    fn part(&mut self, like: usize, pods: Vec<usize>) -> Option<Part> {
         let mut total = Amounts::default();
-        for index in &leaving {
+        for index in &pods {
             if let Class::Wants(wants) = &self.classes[self.queue[*index].1] {
-                wants.first().iter().for_each(|want| total.add(&self.wants.ask(**want).amounts));
+                total.add(&self.wants.ask(*wants.first()?).amounts);
             }
         }
-        let mut rest = self.bins[number].state.total.clone();
-        rest.subtract(&total);
-        let (leaves, first) = self.side(number, total)?;
-        let (stays, second) = self.side(number, rest)?;
-        let price = first.saturating_add(second);
-        Some(Split { price, stays: (stays, staying), leaves: (leaves, leaving) })
-    }
-
-    /// A bin like bin `number` that holds `total`, and its least price.
-    fn side(&mut self, number: usize, total: Amounts) -> Option<(State, Price)> {
-        let bin = &self.bins[number];
+        let bin = &self.bins[like];
         let space = &self.pools.spaces[bin.pool];
         let catalogue = &mut self.pools.catalogues[space.catalogue];
         let allowed = space.base.and(&catalogue.mask(bin.state.rules, &self.rules).both);
         let shapes = bin::fitting(&total, &allowed, &[], space, catalogue);
         let price = catalogue.least_price(bin.state.rules, &shapes, &self.rules)?;
-        Some((State { total, shapes, ..bin.state.clone() }, price))
+        let (attached, reserved) = Default::default();
+        Some(Part { state: State { rules: bin.state.rules, total, shapes, attached, reserved }, pods, price })
     }
 }
 
-/// Which pods of a bin leave, by place in order of size; the first stays.
-#[derive(Debug, Clone, Copy)]
-enum Way {
-    /// Those whose bit is set.
-    These(usize),
-    /// All from this place on.
-    From(usize),
+/// What `parts` cost together, in nano-dollars.
+fn price(parts: &[Part]) -> i64 {
+    parts.iter().fold(0, |sum, part| part.price.nanos().saturating_add(sum))
 }
 
-impl Way {
-    fn takes(self, place: usize) -> bool {
-        match self {
-            Self::These(places) => places >> place & 1 == 1,
-            Self::From(first) => place >= first,
-        }
-    }
-}
-
-/// The ways to split `pods` pods that are considered.
-fn ways(pods: usize) -> Vec<Way> {
-    if pods <= FEW {
-        return (1..1 << (pods - 1)).map(|others| Way::These(others << 1)).collect();
-    }
+/// Where `pods` pods are cut in two.
+fn cuts(pods: usize) -> Vec<usize> {
     let mut cuts: Vec<usize> = (1..=MOST_CUTS).map(|cut| pods * cut / (MOST_CUTS + 1)).collect();
     cuts.dedup();
-    cuts.into_iter().filter(|cut| *cut > 0).map(Way::From).collect()
+    cuts.retain(|cut| *cut > 0);
+    cuts
 }
 
 #[cfg(test)]
@@ -165,18 +229,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_pods_are_split_in_every_way_and_many_at_some_places() {
-        assert_eq!(ways(1).len(), 0);
-        assert_eq!(ways(3).len(), 3, "{{1}}, {{2}} and both leave the first");
-        assert!(ways(FEW).iter().all(|way| !way.takes(0)), "the first stays");
-        assert_eq!(ways(FEW).len(), (1 << (FEW - 1)) - 1);
-        for pods in FEW + 1..200 {
-            let ways = ways(pods);
-            assert!(ways.len() <= MOST_CUTS);
-            assert!(
-                ways.iter().all(|way| !way.takes(0) && way.takes(pods - 1)),
-                "no side of {pods} is empty"
-            );
+    fn cuts_leave_something_on_both_sides() {
+        for pods in 0..300 {
+            let cuts = cuts(pods);
+            assert!(cuts.len() <= MOST_CUTS);
+            assert!(cuts.iter().all(|cut| (1..pods).contains(cut)), "{pods}: {cuts:?}");
+            assert!(pods < 2 || pods > 3 || !cuts.is_empty());
         }
     }
 }
