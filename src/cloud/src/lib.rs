@@ -24,7 +24,7 @@ pub use error::{Error, Kind, Retry};
 pub use hook::{HookState, RegistrationHook};
 pub use instance::{Instance, InstanceId, InstanceState, Read, Termination};
 pub use launch::{LaunchRequest, LaunchToken};
-pub use notice::{Notice, NoticeKind, OfferingKey};
+pub use notice::{Notice, OfferingKey};
 pub use provider::{DriftReason, NodeClassKind, Provider, RepairPolicy};
 
 /// The result of asking a cloud something.

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use karpenter_model::{
     Claim, ClaimName, Daemon, DaemonSetName, DriverName, InstanceType, LabelRegistry, Namespace, Node,
     NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName, Resources, Settings,
-    Snapshot, Target, VolumeClaimName,
+    Snapshot, VolumeClaimName,
 };
 
 use crate::event::{Event, NamespaceObject, VolumeObject};

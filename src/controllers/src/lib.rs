@@ -17,6 +17,7 @@ mod fixture;
 mod garbage;
 mod hydration;
 mod instance_types;
+pub mod interruption;
 pub mod leader;
 mod nodes;
 mod pass;

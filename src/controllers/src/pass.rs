@@ -297,7 +297,7 @@ impl<'a> Pass<'a> {
         let written = self.write_claim().await?;
         let claim = self.claim();
         for told in &self.told {
-            report::milestone(self.context, claim.as_ref(), told);
+            report::milestone(self.context, claim.as_ref(), self.node.as_deref(), told);
         }
         let done = if self.applied || written { Done::applied() } else { Done::idle() };
         Ok(match self.wake {

@@ -2,7 +2,7 @@
 
 use karpenter_api::NodeClaim;
 use karpenter_lifecycle::step::{About, Effect, Event, Milestone};
-use karpenter_model::{Claim, label};
+use karpenter_model::{Claim, NodeObject, label};
 use karpenter_telemetry::events::{self, ObjectRef, Reason, Severity, reason};
 
 use crate::Context;
@@ -20,12 +20,12 @@ pub(crate) fn publish(context: &Context, effects: impl IntoIterator<Item = Effec
 pub(crate) fn publish_event(context: &Context, event: &Event) {
     let Some(object) = object(context, &event.about) else { return };
     let reason = reason::find(event.reason).unwrap_or_else(|| unlisted(event));
-    let event = events::Event::new(object, reason, event.message.as_str());
-    let message = event.message.clone();
-    // Reasons whose text says what is wrong are told again when it changes.
-    let event =
-        if reason == reason::FAILED_CONSISTENCY_CHECK { event.distinguished_by(message) } else { event };
-    context.recorder.publish(event);
+    let told = events::Event::new(object, reason, event.message.as_str());
+    let told = match &event.topic {
+        Some(topic) => told.distinguished_by(topic),
+        None => told,
+    };
+    context.recorder.publish(told);
 }
 
 fn unlisted(event: &Event) -> Reason {
@@ -64,10 +64,18 @@ pub(crate) fn object(context: &Context, about: &About) -> Option<ObjectRef> {
     })
 }
 
-/// Counts and logs a milestone of `claim`, once its effects are written.
-pub(crate) fn milestone(context: &Context, claim: Option<&Claim>, milestone: &Milestone) {
+/// Counts and logs a milestone, once its effects are written. What the claim does not say, or says no more, its Node may.
+pub(crate) fn milestone(
+    context: &Context,
+    claim: Option<&Claim>,
+    node: Option<&NodeObject>,
+    milestone: &Milestone,
+) {
     let metrics = &context.metrics;
-    let label = |key: &str| claim.and_then(|claim| claim.labels.get(key)).map_or("", |value| value.as_str());
+    let label = |key: &str| {
+        let of_claim = claim.and_then(|claim| claim.labels.get(key));
+        of_claim.or_else(|| node?.labels.get(key)).map_or("", |value| value.as_str())
+    };
     let (pool, zone, capacity_type) =
         (label(label::NODE_POOL), label(label::ZONE), label(label::CAPACITY_TYPE));
     match milestone {

@@ -25,7 +25,8 @@ pub fn step(claim: &Claim, node: &NodeObject) -> Step {
         Change::fails(kind, "ConsistencyCheckFailed", "Consistency Check Failed")
     };
     let events = issues.into_iter().map(|message| {
-        Effect::Event(Event::warning(About::Claim(claim.name.clone()), "FailedConsistencyCheck", message))
+        let about = About::Claim(claim.name.clone());
+        Effect::Event(Event::warning(about, "FailedConsistencyCheck", message.clone()).on(message))
     });
     Step::of(events).and_condition(change).and_wake(Wake::After(PERIOD))
 }

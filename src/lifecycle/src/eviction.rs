@@ -151,16 +151,15 @@ impl Queue {
                 "Evicted",
                 format!("Evicted pod: {}", reason.as_str()),
             )),
-            Meaning::BudgetExhausted => Some(Event::warning(
-                about_node,
-                "FailedDraining",
-                format!("evicting pod {} violates a PDB", pod.key),
-            )),
-            Meaning::SeveralBudgets => Some(Event::warning(
-                about_node,
-                "FailedDraining",
-                format!("evicting pod {} is covered by multiple PDBs, which are not supported", pod.key),
-            )),
+            Meaning::BudgetExhausted => {
+                let message = format!("evicting pod {} violates a PDB", pod.key);
+                Some(Event::warning(about_node, "FailedDraining", message).on(pod.key.to_string()))
+            }
+            Meaning::SeveralBudgets => {
+                let message =
+                    format!("evicting pod {} is covered by multiple PDBs, which are not supported", pod.key);
+                Some(Event::warning(about_node, "FailedDraining", message).on(pod.key.to_string()))
+            }
             Meaning::Gone | Meaning::Failed => None,
         };
         match meaning {

@@ -27,6 +27,7 @@ mod fixture;
 pub mod garbage;
 pub mod hydration;
 pub mod initialization;
+pub mod interruption;
 pub mod launch;
 pub mod liveness;
 pub mod nodepool;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::{
     Annotations, Claim, ClaimName, ClaimUid, Condition, ConditionStatus, ConditionType, ImageId, LabelKey,
-    LabelValue, Labels, NodeName, PodKey, PodUid, PoolName, ProviderId, Resources, Taint,
+    LabelValue, Labels, NodeName, NoticeKind, PodKey, PodUid, PoolName, ProviderId, Resources, Taint,
 };
 
 /// The outcome of one step.
@@ -179,6 +179,8 @@ pub enum DeletionCause {
     GarbageCollected,
     /// Its Node has been broken for too long.
     Unhealthy,
+    /// The cloud takes its machine, or has found it broken.
+    Interrupted(NoticeKind),
     /// Its Node was deleted.
     NodeDeleted,
 }
@@ -194,6 +196,7 @@ impl DeletionCause {
             Self::Expired => Some("expired"),
             Self::GarbageCollected => Some("garbage_collected"),
             Self::Unhealthy => Some("unhealthy"),
+            Self::Interrupted(kind) => Some(kind.as_str()),
             Self::NodeDeleted => None,
         }
     }
@@ -264,6 +267,8 @@ pub struct Event {
     pub reason: &'static str,
     /// Text for people.
     pub message: String,
+    /// Of events of one reason about one object only those of equal topic are repetitions of each other.
+    pub topic: Option<String>,
 }
 
 /// The object of an [`Event`].
@@ -282,12 +287,19 @@ pub enum About {
 impl Event {
     /// A `Normal` event.
     pub fn normal(about: About, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { about, warning: false, reason, message: message.into() }
+        Self { about, warning: false, reason, message: message.into(), topic: None }
     }
 
     /// A `Warning` event.
     pub fn warning(about: About, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { about, warning: true, reason, message: message.into() }
+        Self { about, warning: true, reason, message: message.into(), topic: None }
+    }
+
+    /// The same event with a topic of its own.
+    #[must_use]
+    pub fn on(mut self, topic: impl Into<String>) -> Self {
+        self.topic = Some(topic.into());
+        self
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use karpenter_model::{
     Annotations, Condition, ConditionStatus, ConditionType, Disruption, Labels, NodeClassRef, PodPhase,
-    Quantity, Requirements, Template, label,
+    Quantity, Requirements, Target, Template, label,
 };
 
 use super::*;

@@ -4,19 +4,21 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
-use karpenter_api::NodeClaim;
+use karpenter_api::{NodeClaim, NodePool};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
 
 use crate::world::{Process, World};
 
-/// One of the three things that make up a machine.
+/// One of the three things that make up a machine, or what it was made from.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Node,
     Claim,
     Instance,
+    Pool,
+    Class,
 }
 
 async fn running() -> (World, Process) {
@@ -52,6 +54,11 @@ async fn take(world: &World, part: Part) {
                 world.account.vanish(&machine.provider_id);
             }
         }
+        Part::Pool => {
+            let pools: Api<NodePool> = Api::all(world.client.clone());
+            let _gone = pools.delete("default", &DeleteParams::default()).await;
+        }
+        Part::Class => world.delete_class().await,
     }
 }
 
@@ -86,6 +93,22 @@ async fn every_order_of_deletion_leaves_nothing() {
         for pause in [Duration::ZERO, Duration::from_secs(3)] {
             everything_goes(order, pause).await;
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pool_and_class_may_go_at_any_point() {
+    use Part::{Claim, Class, Instance, Node, Pool};
+    let orders: [&[Part]; 6] = [
+        &[Pool],
+        &[Class, Pool],
+        &[Pool, Class, Instance],
+        &[Node, Class, Claim],
+        &[Claim, Pool, Class, Instance],
+        &[Instance, Class, Node, Pool],
+    ];
+    for order in orders {
+        everything_goes(order, Duration::from_secs(3)).await;
     }
 }
 

@@ -14,5 +14,6 @@ mod registration;
 mod repair;
 mod scale;
 mod static_capacity;
+mod termination;
 mod volumes;
 mod world;

@@ -24,7 +24,9 @@ use karpenter_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -154,11 +156,19 @@ impl World {
         pools.patch(name, &PatchParams::default(), &change).await.unwrap();
     }
 
+    /// Asks for the deletion of the one node class.
+    pub(crate) async fn delete_class(&self) {
+        let _gone = self.classes().delete("default", &DeleteParams::default()).await;
+    }
+
+    fn classes(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("karpenter.memory", "v1", "MemoryNodeClass");
+        Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind))
+    }
+
     /// Merges `change` into the one node class.
     pub(crate) async fn change_class(&self, change: &Value) {
-        let kind = GroupVersionKind::gvk("karpenter.memory", "v1", "MemoryNodeClass");
-        let classes: Api<DynamicObject> = Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind));
-        classes.patch("default", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+        self.classes().patch("default", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
     }
 
     /// A pod that wants this much CPU.

@@ -52,11 +52,11 @@ fn each_machine_counts_once_and_only_for_its_pool() {
     let marked = Node { marked_for_deletion: true, ..machine("marked") };
     let deleting = of_claim(machine("deleting"), |claim| claim.deletion = Some(at(1)));
     let chosen = of_claim(machine("chosen"), |claim| {
-        *claim = holding(claim.clone(), &[ConditionType::DisruptionReason])
+        *claim = holding(claim.clone(), &[ConditionType::DisruptionReason]);
     });
     let both = Node { marked_for_deletion: true, ..deleting.clone() };
     let ending = of_claim(machine("ending"), |claim| {
-        *claim = holding(claim.clone(), &[ConditionType::InstanceTerminating])
+        *claim = holding(claim.clone(), &[ConditionType::InstanceTerminating]);
     });
     let other = of_claim(machine("other"), |claim| claim.pool = Some("other".into()));
     let foreign = Node::new("foreign".into(), at(0));

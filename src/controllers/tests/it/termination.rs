@@ -1,0 +1,186 @@
+//! Drains: what holds a node up, what does not, and how fast many of them go.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use karpenter_model::settings::FeatureGates;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
+use serde_json::{Value, json};
+
+use crate::world::{Crash, Process, World, is_running};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// So many nodes of a static pool, whose claims look like `template`.
+async fn fixed(nodes: usize, template: &Value) -> (World, Process) {
+    let world = World::new().await;
+    world.pool("fixed", &json!({"replicas": nodes, "template": {"spec": template}}));
+    let gates = FeatureGates { static_capacity: true, ..FeatureGates::default() };
+    let process = world.start_gated(Crash::Never, gates);
+    world
+        .until("all nodes are initialized", 10 * MINUTE, || async {
+            let there = world.nodes().await;
+            there.len() == nodes
+                && there.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
+        })
+        .await;
+    (world, process)
+}
+
+/// A pod on a node, with annotations.
+fn place(world: &World, name: &str, node: &str, annotations: &Value) {
+    world.load(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "default", "labels": {"app": "web"}, "annotations": annotations,
+        },
+        "spec": {
+            "nodeName": node, "terminationGracePeriodSeconds": 30,
+            "containers": [{"name": "c", "image": "i"}],
+        },
+    }));
+}
+
+async fn all_run(world: &World) {
+    world.until("all pods run", 2 * MINUTE, || async { world.pods().await.iter().all(is_running) }).await;
+}
+
+async fn delete_nodes(world: &World) -> Vec<String> {
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let names: Vec<String> = world.nodes().await.iter().map(ResourceExt::name_any).collect();
+    for name in &names {
+        nodes.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    names
+}
+
+/// Time until none of `nodes` is left.
+async fn gone_after(world: &World, nodes: &[String], limit: Duration) -> Duration {
+    let started = tokio::time::Instant::now();
+    world
+        .until("the old nodes are gone", limit, || async {
+            !world.nodes().await.iter().any(|node| nodes.contains(&node.name_any()))
+        })
+        .await;
+    started.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_nodes_drain_side_by_side() {
+    let (world, process) = fixed(100, &json!({})).await;
+    for (number, node) in world.nodes().await.iter().enumerate() {
+        place(&world, &format!("web-{number}"), &node.name_any(), &json!({}));
+    }
+    all_run(&world).await;
+    world.change_pool("fixed", &json!({"replicas": 0})).await;
+    let nodes: Vec<String> = world.nodes().await.iter().map(ResourceExt::name_any).collect();
+    // One node takes the 30 s of its pod and the 30 s of its machine.
+    let elapsed = gone_after(&world, &nodes, 10 * MINUTE).await;
+    assert!(elapsed < 2 * MINUTE, "{elapsed:?}");
+    assert_eq!(process.metrics.pods.eviction_requests_total.value(["200"]), 100);
+    world.all_gone().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_for_pods_is_kept_while_many_nodes_drain() {
+    let (world, process) = fixed(12, &json!({})).await;
+    for (number, node) in world.nodes().await.iter().enumerate() {
+        place(&world, &format!("web-{number}"), &node.name_any(), &json!({}));
+    }
+    all_run(&world).await;
+    // Nobody makes the pods anew: of twelve four may go.
+    world.load(&json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 8, "selector": {"matchLabels": {"app": "web"}}},
+    }));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    delete_nodes(&world).await;
+    tokio::time::sleep(5 * MINUTE).await;
+    assert_eq!(world.pods().await.len(), 8, "the budget is kept");
+    assert!(!process.events.messages("FailedDraining").is_empty());
+    assert!(process.metrics.pods.eviction_requests_total.value(["429"]) > 0);
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "default");
+    budgets.delete("web", &DeleteParams::default()).await.unwrap();
+    world.until("the others follow", 5 * MINUTE, || async { world.pods().await.is_empty() }).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_budgets_over_one_pod_hold_it_until_one_is_taken_away() {
+    let (world, process) = fixed(1, &json!({})).await;
+    let node = world.nodes().await.remove(0).name_any();
+    place(&world, "web", &node, &json!({}));
+    all_run(&world).await;
+    for name in ["one", "two"] {
+        world.load(&json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        }));
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let nodes = delete_nodes(&world).await;
+    tokio::time::sleep(2 * MINUTE).await;
+    assert_eq!(world.pods().await.len(), 1);
+    let told = process.events.messages("FailedDraining");
+    assert!(told.iter().any(|text| text.contains("PDB")), "{told:?}");
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "default");
+    budgets.delete("two", &DeleteParams::default()).await.unwrap();
+    gone_after(&world, &nodes, 5 * MINUTE).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_protection_for_a_while_holds_for_that_while() {
+    let (world, process) = fixed(1, &json!({})).await;
+    let node = world.nodes().await.remove(0).name_any();
+    place(&world, "web", &node, &json!({"karpenter.sh/do-not-disrupt": "6m"}));
+    all_run(&world).await;
+    let nodes = delete_nodes(&world).await;
+    tokio::time::sleep(4 * MINUTE).await;
+    assert!(is_running(&world.pods().await[0]), "it is protected");
+    gone_after(&world, &nodes, 5 * MINUTE).await;
+    assert!(!process.events.messages("DoNotDisruptUntil").is_empty());
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_gives_every_pod_its_grace_and_ends_the_rest() {
+    let (world, process) = fixed(1, &json!({"terminationGracePeriod": "10m"})).await;
+    let node = world.nodes().await.remove(0).name_any();
+    place(&world, "web", &node, &json!({"karpenter.sh/do-not-disrupt": "true"}));
+    all_run(&world).await;
+    world.load(&json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "stuck"},
+        "spec": {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": "pv-1"}},
+    }));
+    let nodes = delete_nodes(&world).await;
+    tokio::time::sleep(9 * MINUTE).await;
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
+    assert!(pods.get("web").await.unwrap().metadata.deletion_timestamp.is_none(), "its grace is 30 s");
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    let deleted = pods.get_opt("web").await.unwrap();
+    assert!(deleted.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()), "30 s before the deadline");
+    assert_eq!(process.events.messages("Disrupted").len(), 1);
+    // Neither the pod nor the volume outlives the deadline by more than the end of the machine.
+    gone_after(&world, &nodes, 3 * MINUTE).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_claim_is_counted_for_its_own_pool() {
+    let (world, process) = fixed(1, &json!({})).await;
+    let node = world.nodes().await.remove(0);
+    world.account.vanish(&world.account.machines()[0].provider_id.clone());
+    // The claim goes by itself; what is left is a Node with our finalizer.
+    let nodes = vec![node.name_any()];
+    delete_nodes(&world).await;
+    gone_after(&world, &nodes, 10 * MINUTE).await;
+    let zone = node.labels()["topology.kubernetes.io/zone"].clone();
+    assert_eq!(process.metrics.nodes.terminated_total.value(["fixed", &zone]), 1);
+    process.stop().await;
+}
