@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::ClaimName;
 use karpenter_model::command::{Candidate, Command};
-use karpenter_model::{ClaimName, Method};
 
 pub use leftover::{Leftover, leftover};
 pub use text::{CommandId, launching, nominated, part, short, terminating, text, waiting_for_readiness};
@@ -248,7 +248,7 @@ impl Running {
             self.command.nominations.retain(|nomination| {
                 !dropped.iter().any(|candidate| candidate.pods.contains(&nomination.pod))
             });
-            self.stage = if looks_twice(self.command.method) { Stage::Confirm } else { Stage::Create };
+            self.stage = Stage::Confirm;
             return dropped;
         }
         self.command.candidates = kept.into_iter().chain(dropped).collect();
@@ -288,14 +288,6 @@ impl Running {
             deleted.extend(claims);
             *tried = true;
         }
-    }
-}
-
-/// Whether pods that came before the taint did may call the command off. Drift goes on whatever came.
-fn looks_twice(method: Method) -> bool {
-    match method {
-        Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::ManyToMany => true,
-        Method::StaticDrift | Method::Drift => false,
     }
 }
 

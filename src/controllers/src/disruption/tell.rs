@@ -129,9 +129,10 @@ pub(super) fn rejected(context: &Context, command: &Command, rejection: &Rejecti
 }
 
 fn count_invalid(context: &Context, method: Method, machines: usize) {
-    let machines = u64::try_from(machines).unwrap_or(u64::MAX);
-    if machines > 0 {
-        context.metrics.disruption.failed_validations_total.add([method.consolidation_type()], machines);
+    let (machines, kind) = (u64::try_from(machines).unwrap_or(u64::MAX), method.consolidation_type());
+    // Drift has no type, and no second look in the reference.
+    if machines > 0 && !kind.is_empty() {
+        context.metrics.disruption.failed_validations_total.add([kind], machines);
     }
 }
 

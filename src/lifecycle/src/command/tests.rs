@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use karpenter_model::command::Candidate;
 use karpenter_model::{
-    BinId, CapacityType, DisruptionReason, Launch, NodeClassRef, Nomination, PodKey, Price, RemovalTarget,
-    Requirements, Resources, Target,
+    BinId, CapacityType, DisruptionReason, Launch, Method, NodeClassRef, Nomination, PodKey, Price,
+    RemovalTarget, Requirements, Resources, Target,
 };
 use proptest::prelude::*;
 
@@ -246,20 +246,17 @@ fn nothing_marked_or_replacements_for_all_roll_back_as_a_whole() {
 }
 
 #[test]
-fn a_pod_that_came_before_the_taint_calls_consolidation_off_but_not_drift() {
+fn what_came_before_the_taint_may_call_the_command_off() {
     for method in Method::ALL {
-        let drift = matches!(method, Method::StaticDrift | Method::Drift);
         let mut running = Running::new(Command { method, ..command(1, 1) }, at(0));
         assert!(running.marked(BTreeSet::new()).is_empty());
-        let next = running.look(&facts(0, &[])).next;
-        assert_eq!(next, if drift { Next::Create } else { Next::Confirm }, "{method:?}");
+        assert_eq!(running.look(&facts(0, &[])).next, Next::Confirm, "{method:?}");
+        running.rejected("a pod came");
+        let Next::RollBack(failure) = running.look(&facts(0, &[])).next else { panic!("goes on") };
+        assert!(failure.is_change_of_mind());
+        assert!(!failure.is_late());
+        assert_eq!(failure.to_string(), "no longer wanted, a pod came");
     }
-    let mut running = Running::new(command(1, 1), at(0));
-    assert!(running.marked(BTreeSet::new()).is_empty());
-    running.rejected("a pod came");
-    let Next::RollBack(failure) = running.look(&facts(0, &[])).next else { panic!("goes on") };
-    assert!(failure.is_change_of_mind());
-    assert_eq!(failure.to_string(), "no longer wanted, a pod came");
 }
 
 #[test]
