@@ -89,3 +89,47 @@ impl<'a> Lookup<'a> {
         (capacity_type == CapacityType::Reserved).then(|| id.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use karpenter_testkit::snapshot;
+
+    use super::*;
+
+    #[test]
+    fn prices_are_those_of_the_offering_a_machine_came_from() {
+        let types = "
+type  small cpu=2 mem=4Gi od=0.10 spot=0.04 zones=a,b gone=a/spot reserved=r1/1/a/0.01 reserved=r2/0/a/0.02
+pool  web types=*
+";
+        let table = [
+            ("type=small zone=a capacity=on-demand", "0.10", "bought on demand"),
+            ("type=small zone=a capacity=spot", "0.04", "sold out, and still what it costs"),
+            ("type=small zone=a capacity=reserved", "0.01", "the first reservation, for want of a name"),
+            (
+                "type=small zone=a capacity=reserved label=karpenter.test.sh/reservation-id=r2",
+                "0.02",
+                "its own",
+            ),
+            (
+                "type=small zone=a capacity=reserved label=karpenter.test.sh/reservation-id=r9",
+                "0.01",
+                "ended",
+            ),
+            (
+                "type=small zone=a capacity=spot label=karpenter.test.sh/reservation-id=r2",
+                "0.04",
+                "not reserved",
+            ),
+            ("type=small zone=c capacity=spot", "0", "a zone that is not sold"),
+            ("type=small capacity=spot", "0", "no zone"),
+            ("type=small zone=a", "0", "no capacity type"),
+            ("cpu=2 zone=a capacity=spot", "0", "no type"),
+        ];
+        for (node, price, why) in table {
+            let snapshot = snapshot(&format!("{types}node n pool=web {node}\n"));
+            let found = Lookup::new(&snapshot).price(&snapshot.nodes[0], &"web".into());
+            assert_eq!(found, price.parse().unwrap(), "{why}: {node}");
+        }
+    }
+}

@@ -14,7 +14,7 @@ use karpenter_testkit::disruptable;
 use super::decided;
 
 /// Clusters per property, unless the environment asks for more; a failure names its number.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 300;
 
 fn clusters() -> impl Iterator<Item = (u64, Snapshot)> {
     let wanted = std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse().ok());
@@ -145,8 +145,7 @@ fn what_is_decided_next_to_commands_under_way_goes_together_with_them() {
 
 #[test]
 fn however_little_a_pass_may_simulate_every_machine_has_its_turn() {
-    for (seed, snapshot) in clusters() {
-        let mut frugal = snapshot.clone();
+    for (seed, mut frugal) in clusters().take(100) {
         let settings = Arc::make_mut(&mut frugal.settings);
         settings.disruption.simulations_per_pass = 1;
         settings.disruption.brakes.commands_per_minute = 0;
