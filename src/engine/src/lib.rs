@@ -8,6 +8,7 @@
 //! ([`place::class`]) and remember which bins refused them, because bins only ever get narrower.
 
 mod amounts;
+pub mod backlog;
 mod bits;
 mod catalogue;
 mod daemons;

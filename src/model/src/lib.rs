@@ -15,6 +15,7 @@ pub mod id;
 pub mod instance_type;
 pub mod label;
 pub mod label_syntax;
+pub mod limit_range;
 pub mod money;
 pub mod node;
 pub mod node_object;

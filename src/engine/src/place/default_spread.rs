@@ -1,8 +1,9 @@
 //! The spread the scheduler of the cluster applies to pods that have none of their own, when opted in
 //! (spec core-scheduling 18.1: the reference does not know it).
 //!
-//! The scheduler spreads over the pods of the same owner. Its selector is not known here, so it is taken from
-//! the labels of the pod, less those that tell pods or revisions of one owner apart.
+//! The scheduler spreads over the pods that the selectors of the owning replica or stateful set and of the services
+//! in front of it select together. A pod carries every label those ask for, `pod-template-hash` included, and so do
+//! its siblings; so the labels of the pod, less those that tell siblings apart, select the same pods.
 
 use std::borrow::Cow;
 
