@@ -5,6 +5,7 @@ mod consolidation;
 mod consolidation_optimum;
 mod consolidation_passes;
 mod disruption;
+mod edge_cases;
 mod optimum;
 mod properties;
 mod refusals;
