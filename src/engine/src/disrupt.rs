@@ -26,6 +26,7 @@ mod note;
 mod pass;
 mod score;
 mod static_drift;
+mod sweep;
 
 use std::collections::BTreeSet;
 

@@ -14,7 +14,6 @@ mod multi;
 mod refusal;
 mod session;
 mod single;
-mod sweep;
 mod text;
 
 use std::cmp::Ordering;
@@ -24,7 +23,6 @@ use karpenter_model::{Method, NodeId, Price, Snapshot};
 pub(crate) use eligible::check;
 pub(crate) use judge::Proposal;
 pub(crate) use refusal::Refusal;
-pub(crate) use sweep::Sweep;
 
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::cost::{Cost, by_savings};

@@ -9,7 +9,7 @@ use karpenter_model::{
     CapacityType, ClaimName, Command, InstanceTypeName, Method, NodeId, Pool, PoolName, Reason,
 };
 
-use crate::disrupt::consolidation::Sweep;
+use crate::disrupt::sweep::Sweep;
 
 /// How long a method that found nothing believes that there is nothing, as long as its input stays the same
 /// (spec core-disruption 0.7).
