@@ -1,5 +1,5 @@
-//! Reconcilers that exist only for AWS: they resolve EC2NodeClasses, keep the provider's knowledge fresh, name
-//! launched instances and clean up what we made in the account.
+//! Reconcilers that exist only for AWS: they resolve EC2NodeClasses, keep the provider's knowledge fresh, follow
+//! what AWS tells about instances, name launched ones and clean up what we made in the account.
 //!
 //! Each failure of AWS shows as a condition or an event of the object concerned and delays only that object.
 //! [`run`] starts them all; [`rbac`] is what they need from the API server.
@@ -8,6 +8,7 @@ mod capacity;
 mod context;
 mod error;
 pub mod gauges;
+mod interruption;
 mod nodeclass;
 mod observer;
 mod rbac;
@@ -28,6 +29,8 @@ pub async fn run(context: AwsContext, shutdown: CancellationToken) {
     tasks.spawn(nodeclass::run(context.clone(), shutdown.clone()));
     tasks.spawn(tagging::run(context.clone(), shutdown.clone()));
     tasks.spawn(capacity::run(context.clone(), shutdown.clone()));
+    tasks.spawn(interruption::run(context.clone(), shutdown.clone()));
+    tasks.spawn(interruption::health::run(context.clone(), shutdown.clone()));
     for task in refresh::Task::ALL {
         tasks.spawn(refresh::run(task, context.clone(), shutdown.clone()));
     }

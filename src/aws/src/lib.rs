@@ -21,6 +21,7 @@ pub mod instances;
 pub mod launch;
 pub mod network;
 pub mod node_class;
+pub mod notice;
 pub mod observer;
 pub mod offerings;
 pub mod prices;

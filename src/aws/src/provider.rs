@@ -167,6 +167,11 @@ impl AwsProvider {
         &self.launcher
     }
 
+    /// The clients of the account.
+    pub fn clients(&self) -> &Clients {
+        &self.launcher.clients
+    }
+
     /// The CA bundle as it goes into hashes.
     pub fn ca_bundle(&self) -> &str {
         self.settings.cluster_ca_bundle.as_deref().unwrap_or_default()

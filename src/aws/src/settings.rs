@@ -23,6 +23,8 @@ pub struct Settings {
     pub disable_dry_run: bool,
     /// The `ReservedCapacity` gate.
     pub reserved_capacity: bool,
+    /// Name of the queue with notices about instances; without one only their status is polled.
+    pub interruption_queue: Option<String>,
     /// How long an image lookup is reused, in seconds.
     pub ami_refresh_seconds: u64,
     /// How long a subnet lookup is reused, in seconds.
@@ -43,6 +45,7 @@ impl Settings {
             reserved_enis: 0,
             disable_dry_run: false,
             reserved_capacity: true,
+            interruption_queue: None,
             ami_refresh_seconds: 60,
             subnet_refresh_seconds: 60,
         }

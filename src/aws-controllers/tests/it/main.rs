@@ -1,5 +1,6 @@
 //! The AWS controllers, unmodified, on an API server and an AWS account in memory, in virtual time.
 
 mod cluster;
+mod interruption;
 mod nodeclass;
 mod world;

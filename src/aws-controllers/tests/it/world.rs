@@ -27,6 +27,9 @@ use tokio_util::sync::CancellationToken;
 /// Lets EC2 instances take a role.
 const TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
 
+/// Name of the interruption queue, which exists only where a test makes it.
+pub(crate) const QUEUE: &str = "demo";
+
 pub(crate) struct World {
     pub(crate) server: ApiServer,
     pub(crate) client: kube::Client,
@@ -34,6 +37,8 @@ pub(crate) struct World {
     pub(crate) aws: Arc<AwsProvider>,
     pub(crate) view: Arc<View>,
     pub(crate) events: MemorySink,
+    pub(crate) metrics: Arc<Metrics>,
+    clock: Arc<VirtualClock>,
     stop: CancellationToken,
 }
 
@@ -73,8 +78,9 @@ impl World {
         tokio::spawn(
             async move { kube_system::run(&system, kube_system::Options::default(), stopped).await },
         );
-        let (aws, view) = start_controllers(&client, &account, &clock, &events, &stop);
-        Self { server, client, account, aws, view, events, stop }
+        let metrics = Arc::new(Metrics::new());
+        let (aws, view) = start_controllers(&client, &account, &clock, &events, &metrics, &stop);
+        Self { server, client, account, aws, view, events, metrics, clock, stop }
     }
 
     pub(crate) async fn create_role(&self, name: &str) {
@@ -157,6 +163,10 @@ impl World {
         panic!("not reached: {what}");
     }
 
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Events told with this reason.
     pub(crate) fn told(&self, reason: &str) -> Vec<String> {
         self.events.messages(reason)
@@ -174,10 +184,12 @@ fn start_controllers(
     account: &Account,
     clock: &Arc<VirtualClock>,
     events: &MemorySink,
+    metrics: &Arc<Metrics>,
     stop: &CancellationToken,
 ) -> (Arc<AwsProvider>, Arc<View>) {
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::clone(metrics);
     let settings = Settings {
+        interruption_queue: Some(QUEUE.to_owned()),
         cluster_ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
         kube_dns_ip: Some("10.100.0.10".to_owned()),
         ..Settings::new("demo", "https://demo.example")
@@ -201,6 +213,7 @@ fn start_controllers(
         recorder: Arc::new(Recorder::new(events.clone(), move || now.now())),
         metrics,
         view: Arc::clone(&view),
+        explanations: Default::default(),
     };
     let running = karpenter_controllers::run(context.clone(), Readiness::default(), stop.clone());
     tokio::spawn(async move { running.await.unwrap() });

@@ -117,6 +117,7 @@ async fn aws_settings(
         reserved_enis: flags.reserved_enis,
         disable_dry_run: flags.disable_dry_run,
         reserved_capacity: settings.decisions.gates.reserved_capacity,
+        interruption_queue: Some(flags.interruption_queue.clone()).filter(|name| !name.is_empty()),
         ami_refresh_seconds: flags.ami_refresh_interval.as_secs(),
         subnet_refresh_seconds: flags.subnet_refresh_interval.as_secs(),
         ..karpenter_aws::Settings::new(&flags.cluster_name, &endpoint)

@@ -31,6 +31,9 @@ pub(crate) struct AwsFlags {
     /// Network interfaces kept out of the pod count
     #[arg(long = "reserved-enis", env = "RESERVED_ENIS", default_value_t = 0)]
     pub(crate) reserved_enis: u32,
+    /// Name of the SQS queue with notices about instances; without one they are not followed
+    #[arg(long, env, default_value = "")]
+    pub(crate) interruption_queue: String,
     /// Skip the dry runs that validate an EC2NodeClass
     #[arg(long, env, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean)]
     pub(crate) disable_dry_run: bool,

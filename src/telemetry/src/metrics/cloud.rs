@@ -38,6 +38,8 @@ area! {
             Stable, "Messages deleted from the interruption queue";
         interruption_message_queue_duration_seconds: Histogram = "karpenter_interruption_message_queue_duration_seconds" []
             Stable, "From the event until its message was handled", buckets::DURATION;
+        interruption_queue_healthy: Gauge = "karpenter_interruption_queue_healthy" []
+            Alpha, "1 while the interruption queue can be read, 0 when not; not in the reference";
         interruption_instance_status_unhealthy_total: Counter = "karpenter_interruption_instance_status_unhealthy_total" ["category"]
             Alpha, "Instances found impaired, once per instance and category until it recovers";
         ec2nodeclasses_userdata_bytes: Gauge = "karpenter_ec2nodeclasses_userdata_bytes" ["nodeclass"]

@@ -1,0 +1,68 @@
+//! From instances to the claims that run on them, and what happens to those.
+
+use std::collections::BTreeMap;
+
+use karpenter_aws::provider_id::instance_of;
+use karpenter_aws::unavailable::Subject;
+use karpenter_cloud::{InstanceId, OfferingKey};
+use karpenter_controllers::interruption::{Exhausted, exhausted, interrupted};
+use karpenter_model::{ClaimName, NoticeKind};
+
+use crate::{AwsContext, Error};
+
+/// Claims by the instance they run on.
+pub(super) struct Claims(BTreeMap<String, Vec<ClaimName>>);
+
+impl Claims {
+    /// Every claim that has an instance.
+    pub(super) fn known(context: &AwsContext) -> Self {
+        let mut claims: BTreeMap<String, Vec<ClaimName>> = BTreeMap::new();
+        for known in context.common.view.claims() {
+            if let Some(instance) = known.model.provider_id.as_ref().and_then(instance_of) {
+                claims.entry(instance.to_string()).or_default().push(known.model.name.clone());
+            }
+        }
+        Self(claims)
+    }
+
+    /// Whether the instance is one of this cluster's.
+    pub(super) fn contain(&self, instance: &str) -> bool {
+        self.0.contains_key(instance)
+    }
+
+    /// Reacts to a notice about instances. Those of nobody we know are left to whoever owns them.
+    pub(super) async fn act(
+        &self,
+        context: &AwsContext,
+        controller: &'static str,
+        kind: NoticeKind,
+        instances: &[InstanceId],
+    ) -> Result<(), Error> {
+        let known = instances.iter().filter_map(|instance| self.0.get(instance.as_str()));
+        let claims: Vec<ClaimName> = known.flatten().cloned().collect();
+        let mut errors = Vec::new();
+        for claim in &claims {
+            tracing::info!(nodeclaim = %claim, "message-kind" = %kind, "initiating action from interruption message");
+            if let Some(gone) = exhausted(&context.common, kind, claim) {
+                remember(context, &gone);
+            }
+            errors.extend(interrupted(&context.common, controller, kind, claim).await.err().map(Error::from));
+        }
+        Error::combined(errors)
+    }
+}
+
+/// Keeps launches away from what has just been taken back.
+fn remember(context: &AwsContext, gone: &Exhausted) {
+    match gone {
+        Exhausted::Offering { instance_type, zone, capacity_type } => {
+            context.aws.unavailable.mark(Subject::Offering(OfferingKey {
+                instance_type: instance_type.clone(),
+                zone: zone.clone(),
+                capacity_type: *capacity_type,
+            }));
+        }
+        // Nothing is launched into reservations here, so there is nothing to keep away from one.
+        Exhausted::Reservation(id) => tracing::info!(reservation = %id, "capacity reservation interrupted"),
+    }
+}

@@ -1,0 +1,202 @@
+//! Notices about instances, from EventBridge or the status checks to the claims.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_api::NodeClaim;
+use karpenter_aws::unavailable::Subject;
+use karpenter_aws_client::Tags;
+use karpenter_aws_client::ec2::Instance;
+use karpenter_aws_client::events::{RuleSpec, Target};
+use karpenter_aws_client::memory::{Fault, Impairment};
+use karpenter_aws_client::sqs::Attributes;
+use karpenter_cloud::OfferingKey;
+use karpenter_model::CapacityType;
+use kube::ResourceExt;
+use kube::api::Api;
+use serde_json::json;
+
+use crate::world::{QUEUE, World};
+
+/// A world with a queue that gets every notice, and one spot instance with a pod on it.
+async fn running() -> (World, Instance) {
+    let world = World::new().await;
+    listen(&world).await;
+    world.class("default", &json!({}));
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+        "spec": {
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}],
+            }},
+            "disruption": {"consolidateAfter": "Never"},
+        },
+    }));
+    world.load(&json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 5,
+                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+                },
+            },
+        },
+    }));
+    world.until("the pod runs", async || all_running(&world).await).await;
+    let instance = world.account.live_instances().remove(0);
+    (world, instance)
+}
+
+async fn listen(world: &World) {
+    let clients = world.account.clients();
+    let queue = clients.sqs.create_queue(QUEUE, &Attributes::new(), &Tags::new()).await.unwrap();
+    let arn = clients.sqs.get_queue_attributes(&queue).await.unwrap()["QueueArn"].clone();
+    let policy = json!({"Statement": {
+        "Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage",
+        "Resource": arn,
+    }});
+    let policy = Attributes::from([("Policy".to_owned(), policy.to_string())]);
+    clients.sqs.set_queue_attributes(&queue, &policy).await.unwrap();
+    let rule = RuleSpec {
+        name: "all".into(),
+        description: String::new(),
+        pattern: r#"{"source":["aws.ec2","aws.health"]}"#.into(),
+        tags: Tags::new(),
+    };
+    clients.events.put_rule(&rule).await.unwrap();
+    clients.events.put_targets("all", &[Target { id: "queue".into(), arn: arn.into() }]).await.unwrap();
+}
+
+async fn all_running(world: &World) -> bool {
+    let pods = Api::<Pod>::all(world.client.clone()).list(&Default::default()).await.unwrap();
+    let running =
+        |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+    !pods.items.is_empty() && pods.iter().all(running)
+}
+
+async fn claims(world: &World) -> Vec<NodeClaim> {
+    Api::<NodeClaim>::all(world.client.clone()).list(&Default::default()).await.unwrap().items
+}
+
+/// Messages left in the queue, whether somebody is handling them or not.
+async fn left(world: &World) -> String {
+    let sqs = &world.account.clients().sqs;
+    let queue = sqs.get_queue_url(QUEUE).await.unwrap();
+    sqs.get_queue_attributes(&queue).await.unwrap()["ApproximateNumberOfMessages"].clone()
+}
+
+async fn send(world: &World, body: &str) {
+    let sqs = &world.account.clients().sqs;
+    let queue = sqs.get_queue_url(QUEUE).await.unwrap();
+    sqs.send_message(&queue, body).await.unwrap();
+}
+
+async fn until_replaced(world: &World, old: &Instance) {
+    world
+        .until("the pod runs on another instance", async || {
+            let live = world.account.live_instances();
+            live.len() == 1
+                && live[0].id != old.id
+                && claims(world).await.len() == 1
+                && all_running(world).await
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spot_warning_moves_the_pods_before_the_instance_is_gone_and_avoids_its_offering() {
+    let (world, old) = running().await;
+    world.account.interrupt_spot(&old.id).unwrap();
+    world
+        .until("the claim is being deleted", async || {
+            claims(&world).await.iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
+        })
+        .await;
+    let offering = Subject::Offering(OfferingKey {
+        instance_type: old.instance_type.as_str().into(),
+        zone: old.zone.as_str().into(),
+        capacity_type: CapacityType::Spot,
+    });
+    assert!(world.aws.unavailable.contains(&offering));
+    until_replaced(&world, &old).await;
+    let new = world.account.live_instances().remove(0);
+    assert_ne!((new.instance_type, new.zone), (old.instance_type, old.zone));
+    assert_eq!(world.told("SpotInterrupted").len(), 2, "claim and Node");
+    assert_eq!(world.told("TerminatingOnInterruption").len(), 2);
+    let metrics = &world.metrics;
+    assert_eq!(metrics.nodeclaims.disrupted_total.value(["spot_interrupted", "web", "spot"]), 1);
+    assert_eq!(metrics.aws.interruption_received_messages_total.value(["spot_interrupted"]), 1);
+    world.until("the queue is empty", async || left(&world).await == "0").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rebalance_recommendation_is_only_told() {
+    let (world, old) = running().await;
+    world.account.recommend_rebalance(&old.id).unwrap();
+    world.until("it is told", async || world.told("SpotRebalanceRecommendation").len() == 2).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(claims(&world).await.iter().all(|claim| claim.metadata.deletion_timestamp.is_none()));
+    assert_eq!(left(&world).await, "0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_cannot_be_read_or_concern_others_are_dropped_and_block_nothing() {
+    let (world, old) = running().await;
+    for body in ["not json", "[]", "", "{\"version\":\"0\",\"source\":\"aws.ec2\",\"detail-type\":\"new\"}"] {
+        send(&world, body).await;
+    }
+    let foreign = json!({
+        "version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
+        "time": "2026-01-01T12:00:00Z", "detail": {"instance-id": "i-of-somebody-else"},
+    });
+    send(&world, &foreign.to_string()).await;
+    world.until("the queue is empty", async || left(&world).await == "0").await;
+    assert!(world.told("TerminatingOnInterruption").is_empty());
+    let received = &world.metrics.aws.interruption_received_messages_total;
+    assert!(received.value(["no_op"]) >= 4);
+    assert_eq!(received.value(["spot_interrupted"]), 1);
+    world.account.schedule_event(&old.id, "instance-retirement", world.now()).unwrap();
+    until_replaced(&world, &old).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_cannot_be_read_is_tried_again_and_said_to_be_unhealthy() {
+    let (world, old) = running().await;
+    let healthy =
+        async || world.metrics.render().lines().any(|line| line == "karpenter_interruption_queue_healthy 1");
+    world.until("the queue is read", async || healthy().await).await;
+    world.account.inject(Fault::fail("ReceiveMessage", "AccessDenied").times(5));
+    world.until("it is not", async || !healthy().await).await;
+    world.account.interrupt_spot(&old.id).unwrap();
+    until_replaced(&world, &old).await;
+    assert!(healthy().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_stopped_by_hand_is_replaced() {
+    let (world, old) = running().await;
+    world.account.stop(&old.id).unwrap();
+    until_replaced(&world, &old).await;
+    assert_eq!(world.metrics.nodeclaims.disrupted_total.value(["instance_stopped", "web", "spot"]), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_impaired_instance_is_given_up_at_once_and_counted_once() {
+    let (world, old) = running().await;
+    world.account.impair(&old.id, Impairment::System).unwrap();
+    world
+        .until("its deadline is set", async || {
+            claims(&world).await.iter().any(|claim| {
+                claim.annotations().contains_key("karpenter.sh/nodeclaim-termination-timestamp")
+                    && claim.metadata.deletion_timestamp.is_some()
+            })
+        })
+        .await;
+    until_replaced(&world, &old).await;
+    assert_eq!(world.metrics.aws.interruption_instance_status_unhealthy_total.value(["SystemStatus"]), 1);
+    assert_eq!(world.metrics.nodeclaims.disrupted_total.value(["system_status", "web", "spot"]), 1);
+}
