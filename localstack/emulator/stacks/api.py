@@ -39,6 +39,8 @@ def answer(endpoint: str, request: Request) -> errors.Reply:
             result = handler(endpoint, request.region, form)
     except Invalid as refusal:
         return errors.error("cloudformation", "ValidationError", str(refusal))
+    except Exception as error:  # a mistake of ours must not look like an answer of AWS
+        return errors.error("cloudformation", "EmulatorFailure", f"{type(error).__name__}: {error}", 501)
     body = (
         f'<{request.action}Response xmlns="{_NAMESPACE}"><{request.action}Result>{_xml(result)}'
         f"</{request.action}Result><ResponseMetadata><RequestId>emulator</RequestId></ResponseMetadata>"
@@ -179,7 +181,7 @@ def _get_template_summary(_endpoint: str, region: str, form: Json) -> Json:
 def _apply(endpoint: str, region: str, stack: Stack, form: Json) -> None:
     template = _template(region, stack, form)
     stack.template = form.get("TemplateBody") or stack.template
-    stack.parameters = _pairs(form, "Parameters", "ParameterKey", "ParameterValue")
+    stack.parameters = template.given()
     stack.tags = {tag["Key"]: tag["Value"] for tag in _pairs(form, "Tags", "Key", "Value")}
     stack.capabilities = _list(form, "Capabilities")
     stack.carry_out(_client(endpoint, region), template)
@@ -203,7 +205,10 @@ def _template(region: str, stack: Stack, form: Json) -> Template:
     given = {}
     for row in _pairs(form, "Parameters", "ParameterKey", "ParameterValue", "UsePreviousValue"):
         key = row["ParameterKey"]
-        given[key] = previous[key] if row.get("UsePreviousValue") == "true" else row.get("ParameterValue", "")
+        if row.get("UsePreviousValue") != "true":
+            given[key] = row.get("ParameterValue", "")
+        elif key in previous:
+            given[key] = previous[key]
     text = stack.template if form.get("UsePreviousTemplate") == "true" else form.get("TemplateBody", "")
     return Template(text, given, pseudo)
 

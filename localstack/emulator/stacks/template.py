@@ -25,6 +25,11 @@ class Template:
         self.parameters = _parameters(loaded.get("Parameters", {}), given)
         self._check_rules()
 
+    def given(self) -> list[Json]:
+        """Parameters and their values, as stacks are described with them."""
+        rows = self.parameters.items()
+        return [{"ParameterKey": name, "ParameterValue": _joined(value)} for name, value in rows]
+
     def resources(self) -> dict[str, Json]:
         """The resources whose condition holds, every one after those it refers to."""
         wanted = {
@@ -143,6 +148,10 @@ class Template:
             for assertion in rule["Assertions"]:
                 if not self._decide(assertion["Assert"]):
                     raise Invalid(f"Template error: rule {name}: {assertion.get('AssertDescription', 'failed')}")
+
+
+def _joined(value: Any) -> str:
+    return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def _parameters(declared: dict[str, Json], given: dict[str, str]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ use crate::settings::{Identity, Platform, Settings};
 
 /// Marks what bootstrap made, and for which cluster. Nothing without it is ever changed or deleted.
 pub const OWNER_TAG: &str = "karpenter.sh/bootstrap";
+/// Says which cluster a thing belongs to, whoever made it.
+pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
 /// The tag EC2NodeClass selectors find subnets and security groups by.
 pub const DISCOVERY_TAG: &str = "karpenter.sh/discovery";
 /// The id of each rule's single target; the same as in the reference template.
@@ -193,7 +195,7 @@ pub fn desired(settings: &Settings) -> Desired {
 /// The tags on everything bootstrap creates. The ownership tag cannot be overridden.
 fn tags(settings: &Settings) -> Tags {
     let mut tags = settings.tags.clone();
-    tags.insert("eks:eks-cluster-name".to_owned(), settings.cluster.clone());
+    tags.insert(CLUSTER_TAG.to_owned(), settings.cluster.clone());
     tags.insert(OWNER_TAG.to_owned(), settings.cluster.clone());
     tags
 }

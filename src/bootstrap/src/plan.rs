@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_aws_client::Tags;
 
 use crate::desired::{
-    AccessEntry, DISCOVERY_TAG, Desired, ManagedPolicy, OWNER_TAG, Queue, RULE_TARGET_ID, Role, Rule,
+    AccessEntry, CLUSTER_TAG, DISCOVERY_TAG, Desired, ManagedPolicy, OWNER_TAG, Queue, RULE_TARGET_ID, Role,
+    Rule,
 };
 use crate::observe::{self, Observed, POD_IDENTITY_AGENT, is_ours};
 use crate::policy::node;
@@ -71,10 +72,21 @@ impl Planner<'_> {
         self.plan.steps.push(step);
     }
 
+    /// What carries the cluster's tag but not ours is usually looked after by another tool.
+    fn other_tool(&mut self, tags: &Tags) {
+        let note = "roles, queue or rules of this cluster seem to come from CloudFormation or Terraform: leave them to \
+                    that, and ask `karpenter bootstrap check` whether they will do";
+        let of_cluster = tags.get(CLUSTER_TAG) == Some(&self.settings.cluster);
+        if of_cluster && !self.plan.notes.iter().any(|known| known == note) {
+            self.plan.notes.push(note.to_owned());
+        }
+    }
+
     /// Notes that something under our name is not ours. Returns whether it is ours.
     fn owned(&mut self, what: &str, tags: &Tags, how: &str) -> bool {
         let ours = is_ours(tags, &self.settings.cluster);
         if !ours {
+            self.other_tool(tags);
             self.plan.conflicts.push(format!(
                 "{what} exists and does not carry the tag {OWNER_TAG}={}: {how}",
                 self.settings.cluster

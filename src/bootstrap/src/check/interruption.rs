@@ -4,14 +4,14 @@ use karpenter_aws_client::events;
 use serde_json::Value;
 
 use super::Findings;
-use crate::desired::{Desired, OWNER_TAG};
+use crate::desired::{CLUSTER_TAG, Desired, OWNER_TAG};
 use crate::observe::{Observed, Queue};
 use crate::policy::{Effect, Principal};
 use crate::settings::Settings;
 
 const APPLY: &str = "karpenter bootstrap apply";
 /// Tags that say which cluster a queue belongs to.
-const CLUSTER_TAGS: [&str; 2] = [OWNER_TAG, "eks:eks-cluster-name"];
+const CLUSTER_TAGS: [&str; 2] = [OWNER_TAG, CLUSTER_TAG];
 
 /// Looks at the queue and at the rules that send to it.
 pub(super) fn check(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use karpenter_aws_client::eks::AccessEntrySpec;
-use karpenter_aws_client::iam::OidcProvider;
+use karpenter_aws_client::iam::{OidcProvider, RoleSpec};
 use karpenter_bootstrap::Error;
 use karpenter_bootstrap::settings::Identity;
 
@@ -93,4 +93,20 @@ async fn a_foreign_access_entry_of_the_right_type_will_do_and_of_the_wrong_one_w
         fixture.clients.eks.create_access_entry("demo", &spec).await.unwrap();
         assert_eq!(fixture.plan().await.conflicts.len(), conflicts, "{kind}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_tool_made_for_the_cluster_comes_with_a_hint() {
+    let fixture = Fixture::fresh().await;
+    let tags = [("eks:eks-cluster-name".to_owned(), "demo".to_owned())].into();
+    fixture
+        .clients
+        .iam
+        .create_role(&RoleSpec { tags, ..foreign_role("KarpenterNodeRole-demo") })
+        .await
+        .unwrap();
+    let plan = fixture.plan().await;
+    assert_eq!(plan.conflicts.len(), 1);
+    let hints = plan.notes.iter().filter(|note| note.contains("karpenter bootstrap check")).count();
+    assert_eq!(hints, 1, "{:?} {:?}", plan.notes, plan.conflicts);
 }

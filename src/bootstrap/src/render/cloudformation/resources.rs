@@ -7,7 +7,7 @@ use super::intrinsic::{
     either, named, node_role_arn, node_role_name, object, only_if, queue_name, reference, substituted, text,
     text_with_options,
 };
-use crate::desired::{POLICY_DESCRIPTION, Purpose, RULE_TARGET_ID};
+use crate::desired::{CLUSTER_TAG, POLICY_DESCRIPTION, Purpose, RULE_TARGET_ID};
 use crate::render::Documents;
 use crate::settings::Platform;
 
@@ -189,5 +189,5 @@ fn pod_identity() -> Value {
 /// What the template's objects are tagged with. Stack tags come on top; the tag that marks what `karpenter
 /// bootstrap` may delete is left out, because CloudFormation looks after these.
 fn tags() -> Value {
-    json!([{ "Key": "eks:eks-cluster-name", "Value": reference("ClusterName") }])
+    json!([{ "Key": CLUSTER_TAG, "Value": reference("ClusterName") }])
 }
