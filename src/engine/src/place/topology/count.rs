@@ -25,7 +25,7 @@ pub(crate) fn fill(
     let universe = universe(&keys, snapshot, spaces);
     let batch: Interned<&PodKey> = batch.iter().map(|pod| &pod.key).collect();
     let bound = bound_pods(snapshot, &batch);
-    let mut domains: BTreeMap<&LabelKey, Vec<Option<Domain>>> = BTreeMap::new();
+    let mut domains: BTreeMap<&LabelKey, Domains> = BTreeMap::new();
     let mut matching: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
     for (index, (namespace, labels)) in bound.keys().enumerate() {
         let candidates = lookup.candidates(labels).into_iter();
@@ -38,12 +38,13 @@ pub(crate) fn fill(
             group.know(Domain::Value(value.clone()), 1);
         }
         let domains =
-            domains.entry(&key.topology_key).or_insert_with(|| domains_of(&key.topology_key, snapshot));
+            domains.entry(&key.topology_key).or_insert_with(|| Domains::new(&key.topology_key, snapshot));
         let counts = key.counting_nodes(snapshot);
         // A host without pods is never named: there is always another one.
         if key.topology_key != label::HOSTNAME {
-            for (domain, machines) in backers(domains, counts.as_deref(), snapshot) {
-                group.know(domain.clone(), machines);
+            let some = counts.as_deref().map(|counting| backers(&domains.of_nodes, Some(counting), snapshot));
+            for (domain, machines) in some.as_ref().unwrap_or(&domains.backers) {
+                group.know(domain.clone(), *machines);
             }
         }
         if key.kind == Kind::Inverse {
@@ -51,31 +52,46 @@ pub(crate) fn fill(
         }
         for nodes in matching.into_iter().map(|index| &bound[index]) {
             let counted = nodes.iter().filter(|node| counts.as_ref().is_none_or(|counts| counts[**node]));
-            counted.filter_map(|node| domains[*node].clone()).for_each(|domain| group.add(domain));
+            counted.filter_map(|node| domains.of_nodes[*node].clone()).for_each(|domain| group.add(domain));
         }
+    }
+}
+
+/// The domains of one key.
+struct Domains {
+    /// Of every node.
+    of_nodes: Vec<Option<Domain>>,
+    /// How many of the machines that stay are in each.
+    backers: BTreeMap<Domain, u32>,
+}
+
+impl Domains {
+    fn new(key: &LabelKey, snapshot: &Snapshot) -> Self {
+        let of_nodes: Vec<Option<Domain>> = snapshot.nodes.iter().map(|node| domain_of(node, key)).collect();
+        let backers =
+            if *key == label::HOSTNAME { BTreeMap::new() } else { backers(&of_nodes, None, snapshot) };
+        Self { of_nodes, backers }
     }
 }
 
 /// How many of the machines that stay and count are in each domain.
-fn backers<'d>(
-    domains: &'d [Option<Domain>],
+fn backers(
+    domains: &[Option<Domain>],
     counting: Option<&[bool]>,
     snapshot: &Snapshot,
-) -> BTreeMap<&'d Domain, u32> {
-    let mut backers = BTreeMap::new();
+) -> BTreeMap<Domain, u32> {
+    let mut backers: BTreeMap<Domain, u32> = BTreeMap::new();
     for (index, _) in snapshot.nodes.iter().enumerate().filter(|(_, node)| !node.is_leaving()) {
-        if let Some(domain) = &domains[index]
-            && counting.is_none_or(|counting| counting[index])
-        {
-            *backers.entry(domain).or_default() += 1;
+        let Some(domain) = &domains[index] else { continue };
+        if counting.is_some_and(|counting| !counting[index]) {
+            continue;
+        }
+        match backers.get_mut(domain) {
+            Some(machines) => *machines += 1,
+            None => drop(backers.insert(domain.clone(), 1)),
         }
     }
     backers
-}
-
-/// The domain of every node.
-fn domains_of(key: &LabelKey, snapshot: &Snapshot) -> Vec<Option<Domain>> {
-    snapshot.nodes.iter().map(|node| domain_of(node, key)).collect()
 }
 
 /// Whether some pool that reaches a domain has no taint the group's pods do not tolerate, where that matters.
