@@ -6,12 +6,11 @@
 mod input;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use indexmap::IndexSet;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
-    Command, DisruptionReason, Method, Node, NodeId, NodeOutcome, Nomination, Reason, Snapshot, Target,
+    Command, DisruptionReason, Method, Node, NodeId, NodeOutcome, Reason, Snapshot, Target,
 };
 
 use crate::disrupt::Standing;
@@ -41,6 +40,7 @@ pub(crate) struct Pass<'a> {
     taken: BTreeSet<NodeId>,
     /// Machines that commands send pods to.
     promised: BTreeSet<NodeId>,
+    by_target: BTreeMap<Target, &'a NodeId>,
     /// Machines of commands the snapshot does not show yet, command by command.
     assumed: Vec<Vec<&'a Node>>,
     /// Commands that may still be proposed; no limit if none.
@@ -63,7 +63,8 @@ impl<'a> Pass<'a> {
             totals: Totals::new(&lookup),
             candidates: Vec::new(),
             assumed: assumed(snapshot, standing, |_| true),
-            promised: promised(snapshot, standing.proposed.iter().flat_map(|command| &command.nominations)),
+            promised: BTreeSet::new(),
+            by_target: by_target(snapshot),
             commands_left: brake::commands_left(memory, standing.proposed.len(), brakes),
             taken,
             notes: IndexSet::new(),
@@ -71,6 +72,9 @@ impl<'a> Pass<'a> {
             decision: Decision::default(),
             memory,
         };
+        for command in standing.proposed {
+            pass.promise(command);
+        }
         pass.look(&lookup, standing);
         pass
     }
@@ -188,16 +192,22 @@ impl<'a> Pass<'a> {
         self.promised.contains(node)
     }
 
+    fn promise(&mut self, command: &Command) {
+        let targets = command.nominations.iter().map(|nomination| &nomination.target);
+        let nodes = targets.filter_map(|target| self.by_target.get(target)).map(|id| (*id).clone());
+        self.promised.extend(nodes);
+    }
+
     /// Adds a command. Its machines are out of reach for every later one; budgets must have been taken.
     pub(crate) fn propose(&mut self, command: Command) {
-        let nodes =
-            command.nodes().filter_map(|id| self.candidates.iter().find(|known| known.node.id == *id));
-        self.assumed.push(nodes.map(|candidate| candidate.node).collect());
+        let position = |id: &NodeId| self.candidates.binary_search_by(|known| known.node.id.cmp(id)).ok();
+        let nodes = command.nodes().filter_map(position).map(|position| self.candidates[position].node);
+        self.assumed.push(nodes.collect());
         for node in command.nodes() {
             self.taken.insert(node.clone());
             self.decision.nodes.insert(node.clone(), NodeOutcome::Removed(command.method));
         }
-        self.promised.extend(promised(self.snapshot, command.nominations.iter()));
+        self.promise(&command);
         self.commands_left = self.commands_left.map(|left| left.saturating_sub(1));
         self.decision.commands.push(command);
     }
@@ -268,18 +278,14 @@ pub(crate) fn assumed<'a>(
     proposed.chain([running]).filter(|nodes: &Vec<_>| !nodes.is_empty()).collect()
 }
 
-/// Machines that `nominations` send pods to.
-fn promised<'n>(snapshot: &Snapshot, nominations: impl Iterator<Item = &'n Nomination>) -> BTreeSet<NodeId> {
-    let targets: BTreeSet<&Target> = nominations.map(|nomination| &nomination.target).collect();
-    if targets.is_empty() {
-        return BTreeSet::new();
-    }
-    let is_target = |node: &&Arc<Node>| {
-        let by_name = node.name.clone().map(Target::Node);
-        let by_claim = node.claim.as_ref().map(|claim| Target::Claim(claim.name.clone()));
-        by_name.iter().chain(&by_claim).any(|target| targets.contains(target))
-    };
-    snapshot.nodes.iter().filter(is_target).map(|node| node.id.clone()).collect()
+/// Machines by what nominations call them.
+fn by_target(snapshot: &Snapshot) -> BTreeMap<Target, &NodeId> {
+    let names = snapshot.nodes.iter().flat_map(|node| {
+        let name = node.name.clone().map(Target::Node);
+        let claim = node.claim.as_ref().map(|claim| Target::Claim(claim.name.clone()));
+        name.into_iter().chain(claim).map(|target| (target, &node.id))
+    });
+    names.collect()
 }
 
 /// Why a machine stays that a command sends pods to.
