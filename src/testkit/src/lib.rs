@@ -8,6 +8,7 @@
 
 pub mod disruptable;
 pub mod fixture;
+pub mod manifest;
 pub mod render;
 pub mod scenario;
 pub mod small;

@@ -3,11 +3,13 @@
 //!
 //! Not a statistics tool: each case runs a few times, and the median counts. Words after `--` select the cases
 //! whose table and name contain them: `-- mixes diverse`.
+//! With `BENCH_INPUTS=folder` the inputs are written there instead, as JSON for other schedulers.
 
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 
 mod case;
 mod clock;
+mod inputs;
 mod memory;
 
 use std::time::Duration;
@@ -24,15 +26,28 @@ const MEMORY_BAR: u64 = 500;
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wanted = words.join(" ").to_lowercase();
+    // Machines that exist are not written, so only cases on an empty cluster are.
+    if let Some(directory) = std::env::var_os("BENCH_INPUTS") {
+        for (table, cases) in case::tables().into_iter().filter(|(table, _)| *table != "nodes") {
+            for case in cases.iter().filter(|case| selected(table, case, &wanted)) {
+                inputs::write(directory.as_ref(), table, case).expect("the inputs can be written");
+            }
+        }
+        return;
+    }
     if "memory".contains(&wanted) {
         memory();
     }
     for (table, mut cases) in case::tables() {
-        cases.retain(|case| format!("{table} {}", case.name).to_lowercase().contains(&wanted));
+        cases.retain(|case| selected(table, case, &wanted));
         if !cases.is_empty() {
             measure_all(table, &cases);
         }
     }
+}
+
+fn selected(table: &str, case: &Case, wanted: &str) -> bool {
+    format!("{table} {}", case.name).to_lowercase().contains(wanted)
 }
 
 fn measure_all(table: &str, cases: &[Case]) {
