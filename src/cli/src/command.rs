@@ -4,4 +4,5 @@ pub(crate) mod bootstrap;
 pub(crate) mod controller;
 pub(crate) mod crds;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod view;

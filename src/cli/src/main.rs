@@ -4,6 +4,8 @@
 //! hands them to the libraries. One file per subcommand under `command/`; nothing here decides anything about
 //! pods, prices or nodes.
 
+#[cfg(test)]
+mod chart;
 mod command;
 mod complaint;
 mod compose;
@@ -32,6 +34,8 @@ enum Command {
     Bootstrap(Box<command::bootstrap::Arguments>),
     /// Print the custom resource definitions, ready for `kubectl apply -f -`
     Crds,
+    /// Say what is wrong with the account and the cluster, why, and how to put it right
+    Doctor(Box<command::doctor::Arguments>),
     /// Follow a cluster: pods that wait, nodes that come and go, and why
     View(command::view::Arguments),
     /// Watch pods become nodes and disappear again, all in memory
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         Command::Controller(arguments) => command::controller::run(*arguments),
         Command::Bootstrap(arguments) => command::bootstrap::run(*arguments),
         Command::Crds => command::crds::run(),
+        Command::Doctor(arguments) => command::doctor::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
         Command::Demo(arguments) => command::demo::run(arguments),
     };

@@ -1,6 +1,7 @@
 //! Files that are committed but come from the code: written by `cargo xtask generate`, and checked by a test.
 
 mod crds;
+mod doctor;
 mod roles;
 mod values;
 
@@ -40,6 +41,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 
 fn files(root: &Path) -> Result<Vec<Generated>> {
     let mut files = crds::files()?;
+    files.push(doctor::file());
     files.extend(roles::files());
     files.extend(values::files(root)?);
     Ok(files)

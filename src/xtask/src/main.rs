@@ -5,6 +5,8 @@
 
 mod generate;
 #[cfg(test)]
+mod image;
+#[cfg(test)]
 mod observability;
 #[cfg(test)]
 mod rights;

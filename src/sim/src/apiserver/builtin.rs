@@ -61,6 +61,7 @@ const ROWS: &[Row] = &[
     ("coordination.k8s.io", "v1", "Lease", "leases", &[], "n"),
     ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", &[], "ng"),
     ("events.k8s.io", "v1", "Event", "events", &["ev"], "n"),
+    ("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema", "flowschemas", &[], "s"),
     ("networking.k8s.io", "v1", "Ingress", "ingresses", &["ing"], "nsg"),
     ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", &["netpol"], "ng"),
     ("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", &[], ""),

@@ -1,0 +1,250 @@
+//! `karpenter doctor`: asks the account and the cluster, says what is wrong, and repairs what is safe to repair.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use karpenter_aws_client::{Clients, sdk};
+use karpenter_doctor::check::Scope;
+use karpenter_doctor::diagnose::{Report, Verdict, diagnose};
+use karpenter_doctor::facts::{Account, Cluster, export, import, unseen};
+use karpenter_doctor::repair::{Hands, repair};
+use karpenter_doctor::{Facts, gather, show};
+use karpenter_model::Clock;
+
+use crate::wall_clock::WallClock;
+
+/// How long the first question may take before nobody else is asked.
+const FIRST_ANSWER: Duration = Duration::from_secs(15);
+
+/// Arguments of `karpenter doctor`.
+#[derive(Args)]
+#[command(after_help = "Exit codes: 0 nothing to do, 1 the doctor itself failed, 2 something is wrong, \
+                        3 nothing found but not everything could be looked at.")]
+pub(crate) struct Arguments {
+    /// Name of the EKS cluster
+    #[arg(long, env, required_unless_present = "from")]
+    cluster_name: Option<String>,
+    /// Region of the cluster; else the SDK's own choice (`AWS_REGION`, profile)
+    #[arg(long)]
+    region: Option<String>,
+    /// Use this endpoint for every AWS service: an emulator's
+    #[arg(long, env = "AWS_ENDPOINT_URL")]
+    endpoint_url: Option<String>,
+    /// Look at the account only, as before an installation
+    #[arg(long, conflicts_with = "from")]
+    account_only: bool,
+    /// Look at what `--export` wrote instead of asking
+    #[arg(long, value_name = "FOLDER")]
+    from: Option<PathBuf>,
+    /// Also write what was answered, one JSON file each
+    #[arg(long, value_name = "FOLDER")]
+    export: Option<PathBuf>,
+    /// Run these checks only, such as D-06,P-16
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Carry out what is marked [--fix], then look again
+    #[arg(long, conflicts_with = "from")]
+    fix: bool,
+    /// How to print the report
+    #[arg(long, default_value = "text")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people.
+    Text,
+    /// An object for tools.
+    Json,
+}
+
+impl Arguments {
+    /// Names of the checks to run; none is all. Before an installation those of the cluster have nothing to say.
+    fn checks(&self) -> Vec<String> {
+        if !self.account_only || !self.only.is_empty() {
+            return self.only.clone();
+        }
+        let of_account = karpenter_doctor::checks().into_iter().filter(|check| check.scope == Scope::Account);
+        of_account.map(|check| check.id.to_owned()).collect()
+    }
+}
+
+/// Examines, and repairs if asked to.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(examine(arguments))?;
+    let text = match arguments.output {
+        Output::Text => show::text(&report),
+        Output::Json => show::json(&report) + "\n",
+    };
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(exit_code(report.verdict()))
+}
+
+fn exit_code(verdict: Verdict) -> ExitCode {
+    ExitCode::from(match verdict {
+        Verdict::Healthy => 0,
+        Verdict::Ill => 2,
+        Verdict::Unknown => 3,
+    })
+}
+
+async fn examine(arguments: &Arguments) -> Result<Report> {
+    if let Some(folder) = &arguments.from {
+        return Ok(diagnose(&import(folder)?, &arguments.only));
+    }
+    let name = arguments.cluster_name.as_deref().context("--cluster-name is missing")?;
+    let (hands, silence) = reach(arguments).await;
+    let only = arguments.checks();
+    let mut facts = ask(name, &hands, &silence).await;
+    let mut report = diagnose(&facts, &only);
+    if arguments.fix && carry_out(&report, &hands).await? {
+        facts = ask(name, &hands, &silence).await;
+        report = diagnose(&facts, &only);
+    }
+    if let Some(folder) = &arguments.export {
+        export(&facts, folder)?;
+    }
+    Ok(report)
+}
+
+/// Why nobody can be asked.
+struct Silence {
+    /// `None`: it was not to be asked.
+    cluster: Option<String>,
+    account: String,
+}
+
+/// Clients of whoever answers a first question.
+async fn reach(arguments: &Arguments) -> (Hands, Silence) {
+    let mut hands = Hands::default();
+    let mut silence = Silence { cluster: None, account: String::new() };
+    if !arguments.account_only {
+        match in_time(reach_cluster()).await {
+            Ok(client) => hands.kubernetes = Some(client),
+            Err(error) => silence.cluster = Some(format!("cannot reach the API server: {error:#}")),
+        }
+    }
+    match in_time(reach_account(arguments)).await {
+        Ok(clients) => hands.aws = Some(clients),
+        Err(error) => silence.account = format!("cannot reach AWS: {error:#}"),
+    }
+    (hands, silence)
+}
+
+async fn in_time<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(FIRST_ANSWER, question)
+        .await
+        .unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {FIRST_ANSWER:?}")))
+}
+
+async fn reach_cluster() -> Result<kube::Client> {
+    let client = kube::Client::try_default().await?;
+    client.apiserver_version().await?;
+    Ok(client)
+}
+
+async fn reach_account(arguments: &Arguments) -> Result<Clients> {
+    let config = sdk::Config {
+        region: arguments.region.clone(),
+        endpoint_url: arguments.endpoint_url.clone(),
+        ..sdk::Config::default()
+    };
+    let clients = sdk::connect(config).await?;
+    clients.sts.get_caller_identity().await?;
+    Ok(clients)
+}
+
+async fn ask(name: &str, hands: &Hands, silence: &Silence) -> Facts {
+    let mut facts = Facts::new(name, WallClock.now());
+    facts.cluster = match (&hands.kubernetes, &silence.cluster) {
+        (Some(client), _) => gather::cluster(client).await,
+        (None, Some(why)) => unseen(why),
+        (None, None) => Cluster::default(),
+    };
+    facts.account = match &hands.aws {
+        Some(clients) => gather::account(clients, name, &facts.cluster).await,
+        None => unseen::<Account>(&silence.account),
+    };
+    facts
+}
+
+/// Carries out every repair of the report; whether there was one.
+async fn carry_out(report: &Report, hands: &Hands) -> Result<bool> {
+    let stamp = WallClock.now().to_string();
+    let evidence = report.findings.iter().flat_map(|finding| &finding.evidence);
+    let mut any = false;
+    for wanted in evidence.filter_map(|evidence| evidence.repair.as_ref()) {
+        any = true;
+        let line = match repair(hands, wanted, &stamp).await {
+            Ok(()) => format!("fixed: {wanted}\n"),
+            Err(error) => format!("{:#}\n", anyhow::Error::new(error)),
+        };
+        std::io::stderr().write_all(line.as_bytes()).context("cannot write to standard error")?;
+    }
+    Ok(any)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parse(arguments: &[&str]) -> Result<Arguments, clap::Error> {
+        Parsed::try_parse_from(std::iter::once("doctor").chain(arguments.iter().copied()))
+            .map(|parsed| parsed.arguments)
+    }
+
+    #[test]
+    fn a_folder_needs_no_cluster_and_cannot_be_repaired() {
+        assert!(parse(&["--from", "facts"]).is_ok());
+        assert!(parse(&["--from", "facts", "--fix"]).is_err());
+        assert!(parse(&["--from", "facts", "--account-only"]).is_err());
+        let some = parse(&["--cluster-name", "demo", "--only", "D-06,P-16"]).unwrap();
+        assert_eq!(some.only, ["D-06", "P-16"]);
+    }
+
+    #[test]
+    fn before_an_installation_only_the_account_is_examined() {
+        let arguments = parse(&["--cluster-name", "demo", "--account-only"]).unwrap();
+        let ids = arguments.checks();
+        assert!(ids.contains(&"P-16".to_owned()) && !ids.contains(&"D-06".to_owned()));
+        let some = parse(&["--cluster-name", "demo", "--account-only", "--only", "P-5"]).unwrap();
+        assert_eq!(some.checks(), ["P-5"]);
+    }
+
+    #[tokio::test]
+    async fn exported_facts_are_looked_at_without_asking_anybody() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut facts = Facts::new("demo", WallClock.now());
+        facts.account.spot_role = karpenter_doctor::facts::Answer::Seen(false);
+        export(&facts, folder.path()).unwrap();
+        let arguments = parse(&["--from", folder.path().to_str().unwrap()]).unwrap();
+        let report = examine(&arguments).await.unwrap();
+        assert_eq!(report.findings.iter().map(|finding| finding.id).collect::<Vec<_>>(), ["P-16"]);
+        assert_eq!(report.verdict(), Verdict::Ill);
+        let arguments = parse(&["--from", "/does/not/exist"]).unwrap();
+        assert!(examine(&arguments).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn who_does_not_answer_is_told_and_never_taken_for_healthy() {
+        let silence =
+            Silence { cluster: Some("no kubeconfig".to_owned()), account: "no credentials".to_owned() };
+        let report = diagnose(&ask("demo", &Hands::default(), &silence).await, &[]);
+        assert_eq!(report.verdict(), Verdict::Unknown);
+        let reasons: Vec<_> = report.unseen_by_reason().into_keys().collect();
+        assert_eq!(reasons, ["no credentials", "no kubeconfig"]);
+    }
+}

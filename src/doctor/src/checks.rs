@@ -1,0 +1,57 @@
+//! The registry: every entry of the two lists of the specification, as a check or with the reason why it cannot be
+//! one. One file per part of the world.
+
+mod account;
+mod classes;
+mod controller;
+mod installation;
+mod interruptions;
+mod nodes;
+mod pods;
+mod pools;
+mod reports;
+mod windows;
+
+pub(crate) use interruptions::queue_name;
+
+#[cfg(test)]
+mod tests;
+
+use crate::check::Check;
+
+/// Every check: first the account, then the cluster, each in the order of the specification.
+pub fn all() -> Vec<Check> {
+    let tables: [&[Check]; 10] = [
+        account::CHECKS,
+        interruptions::CHECKS,
+        installation::CHECKS,
+        controller::CHECKS,
+        pools::CHECKS,
+        classes::CHECKS,
+        nodes::CHECKS,
+        pods::CHECKS,
+        windows::CHECKS,
+        reports::CHECKS,
+    ];
+    let mut all: Vec<Check> = tables.concat();
+    all.sort_by_key(|check| (check.id.starts_with('D'), number(check.id)));
+    all
+}
+
+/// The number behind the letter.
+fn number(id: &str) -> u32 {
+    id.get(2..).and_then(|text| text.parse().ok()).unwrap_or(u32::MAX)
+}
+
+/// The name of an object, which every object from the API server has.
+fn name(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}
+
+/// `Kind namespace/name`.
+fn object(kind: &str, metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> String {
+    match metadata.namespace.as_deref() {
+        Some(namespace) => format!("{kind} {namespace}/{}", name(metadata)),
+        None => format!("{kind} {}", name(metadata)),
+    }
+}

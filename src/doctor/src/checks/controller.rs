@@ -1,0 +1,256 @@
+//! The controller's Deployment: where it runs, with which settings, and what stands in its way.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+use super::{name, object};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::facts::{Facts, Unseen, label, main_container};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "P-15",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "after an outage nothing starts: the controller cannot resolve names",
+        cause: "its dnsPolicy is ClusterFirst while CoreDNS runs only on nodes that it must launch first",
+        fix: "set dnsPolicy=Default, or run CoreDNS on other capacity",
+        look: Look::At(dns_on_own_nodes),
+    },
+    Check {
+        id: "P-24",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "the controller is evicted with its node and nothing launches a new one",
+        cause: "a replica runs on a node that it manages",
+        fix: "keep the chart's affinity: karpenter.sh/nodepool DoesNotExist",
+        look: Look::At(on_own_nodes),
+    },
+    Check {
+        id: "P-25",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "the lease is lost when the API server is busy",
+        cause: "outside kube-system, requests of the controller share the priority of all service accounts",
+        fix: "set flowSchemas.enabled in the chart",
+        look: Look::At(no_flow_schema),
+    },
+    Check {
+        id: "P-27",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "zonal shifts are not followed",
+        cause: "the setting is on, but the cluster may not be registered with ARC zonal shift",
+        fix: "aws eks update-cluster-config --zonal-shift-config enabled=true",
+        look: Look::ByHand("EKS is not asked for the registration; the controller logs it"),
+    },
+    Check {
+        id: "P-29",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "the start fails: no region",
+        cause: "AWS_REGION is not set, and pods do not reach the instance metadata behind a hop limit of 1",
+        fix: "set settings.region, or give the service account a role: Pod Identity and IRSA set the region",
+        look: Look::At(no_region),
+    },
+    Check {
+        id: "D-01",
+        also: &[],
+        severity: Severity::Advice,
+        scope: Scope::Cluster,
+        symptom: "the log does not say enough",
+        cause: "the log level hides what happens",
+        fix: "set logLevel=info, or debug while looking for something",
+        look: Look::At(quiet_log),
+    },
+    Check {
+        id: "D-06",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "the second replica is Pending",
+        cause: "there are fewer nodes that Karpenter does not manage than replicas, and replicas never share one",
+        fix: "grow the node group, or set replicas=1",
+        look: Look::At(too_few_nodes),
+    },
+    Check {
+        id: "D-12",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "DaemonSets do not fit on new nodes",
+        cause: "the controller is v0.5.3 or older",
+        fix: "upgrade",
+        look: Look::At(ancient),
+    },
+    Check {
+        id: "D-36",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "spot nodes live for minutes",
+        cause: "the AWS Node Termination Handler drains them on rebalance recommendations, in parallel",
+        fix: "remove it, or switch its drains off for Karpenter's nodes",
+        look: Look::At(termination_handler),
+    },
+];
+
+/// The controller, for checks that have nothing to say without it.
+fn controller(facts: &Facts) -> Result<Option<&Deployment>, Unseen> {
+    facts.cluster.controller()
+}
+
+fn pod_spec(deployment: &Deployment) -> Option<&k8s_openapi::api::core::v1::PodSpec> {
+    deployment.spec.as_ref()?.template.spec.as_ref()
+}
+
+/// Pods in the controller's namespace with its selector's labels.
+fn pods_of<'a>(deployment: &Deployment, pods: &'a [Pod]) -> Vec<&'a Pod> {
+    let selector = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
+    let Some(selector) = selector else { return Vec::new() };
+    pods.iter()
+        .filter(|pod| pod.metadata.namespace == deployment.metadata.namespace)
+        .filter(|pod| {
+            let labels = pod.metadata.labels.as_ref();
+            selector.iter().all(|(key, value)| labels.is_some_and(|labels| labels.get(key) == Some(value)))
+        })
+        .collect()
+}
+
+fn is_on(pod: &Pod, nodes: &[&Node]) -> bool {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    node.is_some_and(|node| nodes.iter().any(|managed| name(&managed.metadata) == node))
+}
+
+fn dns_on_own_nodes(facts: &Facts) -> Outcome {
+    let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
+    let policy = pod_spec(deployment).and_then(|spec| spec.dns_policy.as_deref()).unwrap_or("ClusterFirst");
+    let managed = facts.cluster.managed_nodes()?;
+    let is_dns = |pod: &&Pod| label(pod.metadata.labels.as_ref(), "k8s-app") == Some("kube-dns");
+    let dns: Vec<&Pod> = facts.cluster.pods.get()?.iter().filter(is_dns).collect();
+    let is_trapped =
+        policy == "ClusterFirst" && !dns.is_empty() && dns.iter().all(|pod| is_on(pod, &managed));
+    Ok(is_trapped
+        .then(|| {
+            let seen =
+                format!("dnsPolicy is {policy}; all {} pods of CoreDNS are on Karpenter's nodes", dns.len());
+            Evidence::new(object("Deployment", &deployment.metadata), seen)
+        })
+        .into_iter()
+        .collect())
+}
+
+fn on_own_nodes(facts: &Facts) -> Outcome {
+    let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
+    let managed = facts.cluster.managed_nodes()?;
+    let pods = pods_of(deployment, facts.cluster.pods.get()?);
+    Ok(pods
+        .into_iter()
+        .filter(|pod| is_on(pod, &managed))
+        .map(|pod| {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+            Evidence::new(object("Pod", &pod.metadata), format!("runs on node `{node}`, which it manages"))
+        })
+        .collect())
+}
+
+fn no_flow_schema(facts: &Facts) -> Outcome {
+    let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
+    let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
+    if namespace == "kube-system" {
+        return Ok(Vec::new());
+    }
+    let has_schema = facts.cluster.flow_schemas.get()?.iter().any(|schema| {
+        let rules = schema.spec.as_ref().and_then(|spec| spec.rules.as_ref());
+        rules.into_iter().flatten().flat_map(|rule| &rule.subjects).any(|subject| {
+            subject
+                .service_account
+                .as_ref()
+                .is_some_and(|account| account.namespace == namespace && account.name != "*")
+        })
+    });
+    Ok((!has_schema)
+        .then(|| {
+            let seen = format!("is in `{namespace}`, and no FlowSchema names its service account");
+            Evidence::new(object("Deployment", &deployment.metadata), seen)
+        })
+        .into_iter()
+        .collect())
+}
+
+fn no_region(facts: &Facts) -> Outcome {
+    let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
+    let is_set = facts.cluster.setting("AWS_REGION")?.is_some();
+    let spec = pod_spec(deployment);
+    let on_host = spec.is_some_and(|spec| spec.host_network == Some(true));
+    if is_set || on_host || has_role(facts, deployment)? {
+        return Ok(Vec::new());
+    }
+    let seen = "AWS_REGION is not set, and its service account has neither Pod Identity nor IRSA";
+    Ok(vec![Evidence::new(object("Deployment", &deployment.metadata), seen)])
+}
+
+/// Whether something injects role and region into the pods.
+fn has_role(facts: &Facts, deployment: &Deployment) -> Result<bool, Unseen> {
+    let account =
+        pod_spec(deployment).and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
+    let by_annotation = facts.cluster.service_accounts.get()?.iter().any(|found| {
+        found.metadata.namespace == deployment.metadata.namespace
+            && name(&found.metadata) == account
+            && label(found.metadata.annotations.as_ref(), "eks.amazonaws.com/role-arn").is_some()
+    });
+    Ok(by_annotation || *facts.account.pod_identity.get()?)
+}
+
+fn quiet_log(facts: &Facts) -> Outcome {
+    let level = facts.cluster.setting("LOG_LEVEL")?.filter(|level| level == "error" || level == "warn");
+    Ok(level.map(|level| Evidence::new("LOG_LEVEL", format!("is `{level}`"))).into_iter().collect())
+}
+
+fn too_few_nodes(facts: &Facts) -> Outcome {
+    let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
+    let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let nodes = facts.cluster.nodes.get()?;
+    let others = nodes.len() - facts.cluster.managed_nodes()?.len();
+    let is_short = usize::try_from(replicas).is_ok_and(|replicas| others < replicas);
+    Ok(is_short
+        .then(|| {
+            let seen = format!("{replicas} replicas, {others} nodes that Karpenter does not manage");
+            Evidence::new(object("Deployment", &deployment.metadata), seen)
+        })
+        .into_iter()
+        .collect())
+}
+
+fn ancient(facts: &Facts) -> Outcome {
+    let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
+    let image =
+        main_container(deployment).and_then(|container| container.image.as_deref()).unwrap_or_default();
+    let tag = image.strip_prefix("public.ecr.aws/karpenter/controller:v0.");
+    let minor = tag.and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    let is_old = minor.is_some_and(|minor| minor <= 5);
+    Ok(is_old
+        .then(|| Evidence::new(object("Deployment", &deployment.metadata), format!("runs `{image}`")))
+        .into_iter()
+        .collect())
+}
+
+fn termination_handler(facts: &Facts) -> Outcome {
+    if facts.cluster.setting("INTERRUPTION_QUEUE")?.is_none() {
+        return Ok(Vec::new());
+    }
+    let sets = facts.cluster.daemon_sets.get()?.iter().map(|set| ("DaemonSet", &set.metadata));
+    let deployments = facts.cluster.deployments.get()?.iter().map(|found| ("Deployment", &found.metadata));
+    let handlers =
+        sets.chain(deployments).filter(|(_, metadata)| name(metadata).contains("node-termination-handler"));
+    Ok(handlers
+        .map(|(kind, metadata)| {
+            Evidence::new(object(kind, metadata), "runs beside the controller's own handling")
+        })
+        .collect())
+}

@@ -1,0 +1,178 @@
+//! Definitions, finalizers and leftovers: what an installation or its removal left behind.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps,
+};
+
+use super::{name, object};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::facts::{Facts, Unseen};
+use crate::repair::Repair;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "P-26",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "objects cannot be deleted; instance profiles and launch templates stay behind",
+        cause: "the controller was removed before its NodePools, NodeClaims and EC2NodeClasses",
+        fix: "install the controller again and remove in this order: NodePools, NodeClaims, EC2NodeClasses, chart, account",
+        look: Look::At(orphaned_classes),
+    },
+    Check {
+        id: "D-05",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "strict decoding error: unknown field",
+        cause: "the definitions are older than the controller: Helm never upgrades a chart's `crds/`",
+        fix: "karpenter crds | kubectl apply --server-side -f -, or the karpenter-crd chart",
+        look: Look::At(old_definitions),
+    },
+    Check {
+        id: "D-07",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "helm cannot pull the chart",
+        cause: "Helm older than 3.8, `helm repo add` for an OCI registry, or a version that does not exist",
+        fix: "use a current Helm and a published version",
+        look: Look::ByHand("it fails on your machine, before anything is in the cluster"),
+    },
+    Check {
+        id: "D-09",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "installing karpenter-crd fails: invalid ownership metadata",
+        cause: "some definitions belong to a release, others to another one or to nobody",
+        fix: "label them app.kubernetes.io/managed-by=Helm and annotate meta.helm.sh/release-name and -namespace, or --fix",
+        look: Look::At(torn_definitions),
+    },
+    Check {
+        id: "D-10",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "deleting a Node hangs",
+        cause: "its finalizer waits for a controller that is not installed any more",
+        fix: "remove the finalizer karpenter.sh/termination, or --fix; then look for instances left in EC2",
+        look: Look::At(stuck_nodes),
+    },
+];
+
+const FINALIZER: &str = "karpenter.sh/termination";
+
+fn is_gone(facts: &Facts) -> Result<bool, Unseen> {
+    Ok(facts.cluster.controller()?.is_none())
+}
+
+fn orphaned_classes(facts: &Facts) -> Outcome {
+    if !is_gone(facts)? {
+        return Ok(Vec::new());
+    }
+    let classes = facts.cluster.node_classes.get()?.iter().map(|class| ("EC2NodeClass", &class.metadata));
+    let claims = facts.cluster.node_claims.get()?.iter().map(|claim| ("NodeClaim", &claim.metadata));
+    let ending = claims.chain(classes).filter(|(_, metadata)| metadata.deletion_timestamp.is_some());
+    Ok(ending
+        .map(|(kind, metadata)| Evidence::new(object(kind, metadata), "waits for its finalizer"))
+        .collect())
+}
+
+fn stuck_nodes(facts: &Facts) -> Outcome {
+    if !is_gone(facts)? {
+        return Ok(Vec::new());
+    }
+    let stuck = facts.cluster.nodes.get()?.iter().filter(|node| {
+        node.metadata.deletion_timestamp.is_some()
+            && node.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+    });
+    Ok(stuck
+        .map(|node| {
+            let repair = Repair::DropFinalizer { node: name(&node.metadata).to_owned() };
+            Evidence::new(object("Node", &node.metadata), format!("waits for {FINALIZER}")).with(repair)
+        })
+        .collect())
+}
+
+fn old_definitions(facts: &Facts) -> Outcome {
+    let installed = facts.cluster.definitions.get()?;
+    let is_installed_at_all = installed.iter().any(|crd| name(&crd.metadata).contains("karpenter"));
+    if !is_installed_at_all && is_gone(facts)? {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for wanted in karpenter_api::crds() {
+        let crd_name = name(&wanted.metadata);
+        let Some(present) = installed.iter().find(|crd| name(&crd.metadata) == crd_name) else {
+            found.push(Evidence::new(
+                object("CustomResourceDefinition", &wanted.metadata),
+                "is not installed",
+            ));
+            continue;
+        };
+        let lacking: Vec<String> = fields(&wanted).difference(&fields(present)).cloned().collect();
+        if let Some(first) = lacking.first() {
+            let seen = format!("lacks {} fields, such as `{first}`", lacking.len());
+            found.push(Evidence::new(object("CustomResourceDefinition", &wanted.metadata), seen));
+        }
+    }
+    Ok(found)
+}
+
+/// Paths of every field of every version.
+fn fields(crd: &CustomResourceDefinition) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for version in &crd.spec.versions {
+        if let Some(schema) = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref()) {
+            collect(&version.name, schema, &mut all);
+        }
+    }
+    all
+}
+
+fn collect(path: &str, schema: &JSONSchemaProps, all: &mut BTreeSet<String>) {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaPropsOrArray;
+    for (name, inner) in schema.properties.iter().flatten() {
+        let path = format!("{path}.{name}");
+        collect(&path, inner, all);
+        all.insert(path);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(inner)) = &schema.items {
+        collect(&format!("{path}[]"), inner, all);
+    }
+}
+
+/// Name and namespace of the Helm release a definition belongs to.
+fn release(crd: &CustomResourceDefinition) -> Option<(String, String)> {
+    let annotations = crd.metadata.annotations.as_ref()?;
+    let managed = crd.metadata.labels.as_ref()?.get("app.kubernetes.io/managed-by")?;
+    (managed == "Helm").then_some(())?;
+    Some((
+        annotations.get("meta.helm.sh/release-name")?.clone(),
+        annotations.get("meta.helm.sh/release-namespace")?.clone(),
+    ))
+}
+
+fn torn_definitions(facts: &Facts) -> Outcome {
+    let ours: BTreeSet<String> =
+        karpenter_api::crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
+    let installed: Vec<_> =
+        facts.cluster.definitions.get()?.iter().filter(|crd| ours.contains(name(&crd.metadata))).collect();
+    let Some(owner) = installed.iter().find_map(|crd| release(crd)) else { return Ok(Vec::new()) };
+    let strangers = installed.into_iter().filter(|crd| release(crd).as_ref() != Some(&owner));
+    Ok(strangers
+        .map(|crd| {
+            let seen = format!("is not of release `{}` in `{}`, as others are", owner.0, owner.1);
+            let repair = Repair::GiveToRelease {
+                definition: name(&crd.metadata).to_owned(),
+                release: owner.0.clone(),
+                namespace: owner.1.clone(),
+            };
+            Evidence::new(object("CustomResourceDefinition", &crd.metadata), seen).with(repair)
+        })
+        .collect())
+}

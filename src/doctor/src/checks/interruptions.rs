@@ -1,0 +1,146 @@
+//! The interruption queue: whether notices can reach the controller (spec aws-operations 1.14).
+
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::facts::{Facts, Queue, Unseen};
+
+const CLUSTER_TAG: &str = "eks:eks-cluster-name";
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "P-7",
+        also: &[],
+        severity: Severity::Advice,
+        scope: Scope::Account,
+        symptom: "rules match, FailedInvocations rises, the queue stays empty",
+        cause: "the queue is encrypted with your key, whose policy must let events.amazonaws.com use it",
+        fix: "allow events.amazonaws.com kms:GenerateDataKey and kms:Decrypt, and the controller's role kms:Decrypt; or use SQS's own encryption",
+        look: Look::At(own_key),
+    },
+    Check {
+        id: "P-8",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Account,
+        symptom: "the stack fails because the queue exists already",
+        cause: "a queue with the cluster's name was left over, or belongs to somebody else",
+        fix: "tag it eks:eks-cluster-name=<cluster> to have it adopted, or choose another one with --queue-name",
+        look: Look::At(untagged_queue),
+    },
+    Check {
+        id: "P-9",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "QueueDoesNotExist",
+        cause: "the setting holds the queue's ARN or URL instead of its name",
+        fix: "set settings.interruptionQueue to the name",
+        look: Look::At(not_a_name),
+    },
+    Check {
+        id: "P-10",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "nodes are not drained before spot interruptions, and nothing complains",
+        cause: "a queue exists, but the setting is empty: perhaps it is under a key that v1 charts do not read, such as interruptionQueueName",
+        fix: "set settings.interruptionQueue",
+        look: Look::At(unused_queue),
+    },
+    Check {
+        id: "P-11",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "errors about the queue in a loop",
+        cause: "the configured queue does not exist",
+        fix: "`karpenter bootstrap apply`, or correct settings.interruptionQueue",
+        look: Look::At(missing_queue),
+    },
+    Check {
+        id: "P-12",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "interruptions are lost now and then",
+        cause: "two clusters read the same queue; each message reaches one of them",
+        fix: "give each cluster a queue of its own",
+        look: Look::At(shared_queue),
+    },
+];
+
+/// The queue the controller is told to read, by its name.
+fn configured(facts: &Facts) -> Result<Option<String>, Unseen> {
+    let text = facts.cluster.setting("INTERRUPTION_QUEUE")?;
+    Ok(text.map(|text| queue_name(&text).to_owned()))
+}
+
+/// The name in a name, an ARN or a URL.
+pub(crate) fn queue_name(text: &str) -> &str {
+    text.rsplit(['/', ':']).next().unwrap_or(text)
+}
+
+/// Queues that exist.
+fn existing(facts: &Facts) -> Result<Vec<(&String, &Queue)>, Unseen> {
+    let queues = facts.account.queues.get()?;
+    Ok(queues.iter().filter_map(|(name, queue)| Some((name, queue.as_ref()?))).collect())
+}
+
+fn own_key(facts: &Facts) -> Outcome {
+    let found =
+        existing(facts)?.into_iter().filter_map(|(name, queue)| Some((name, queue.kms_key.as_ref()?)));
+    Ok(found
+        .map(|(name, key)| Evidence::new(format!("queue {name}"), format!("is encrypted with {key}")))
+        .collect())
+}
+
+fn untagged_queue(facts: &Facts) -> Outcome {
+    // The reference's stack tags nothing; what gets events is in use, whoever made it.
+    let is_left_over = |queue: &Queue| queue.rules.is_empty() && !queue.tags.contains_key(CLUSTER_TAG);
+    let found = existing(facts)?.into_iter().filter(|(_, queue)| is_left_over(queue));
+    Ok(found
+        .map(|(name, _)| {
+            let seen = format!("has no tag {CLUSTER_TAG}, and no rule sends to it");
+            Evidence::new(format!("queue {name}"), seen)
+        })
+        .collect())
+}
+
+fn not_a_name(facts: &Facts) -> Outcome {
+    let setting = facts.cluster.setting("INTERRUPTION_QUEUE")?;
+    let wrong = setting.filter(|text| text.contains([':', '/']));
+    Ok(wrong.map(|text| Evidence::new("INTERRUPTION_QUEUE", format!("is `{text}`"))).into_iter().collect())
+}
+
+fn unused_queue(facts: &Facts) -> Outcome {
+    if facts.cluster.controller()?.is_none() || configured(facts)?.is_some() {
+        return Ok(Vec::new());
+    }
+    let ours = existing(facts)?.into_iter().filter(|(_, queue)| !queue.rules.is_empty());
+    Ok(ours
+        .map(|(name, _)| {
+            Evidence::new("INTERRUPTION_QUEUE", format!("is not set, but queue `{name}` gets events"))
+        })
+        .collect())
+}
+
+fn missing_queue(facts: &Facts) -> Outcome {
+    let Some(name) = configured(facts)? else { return Ok(Vec::new()) };
+    let queues = facts.account.queues.get()?;
+    let is_missing = queues.get(&name).is_some_and(Option::is_none);
+    Ok(is_missing
+        .then(|| Evidence::new(format!("queue {name}"), "SQS knows no such queue in this region"))
+        .into_iter()
+        .collect())
+}
+
+fn shared_queue(facts: &Facts) -> Outcome {
+    let Some(name) = configured(facts)? else { return Ok(Vec::new()) };
+    let queues = existing(facts)?;
+    let owner =
+        queues.iter().find(|(queue, _)| **queue == name).and_then(|(_, queue)| queue.tags.get(CLUSTER_TAG));
+    Ok(owner
+        .filter(|owner| **owner != facts.cluster_name)
+        .map(|owner| Evidence::new(format!("queue {name}"), format!("belongs to cluster `{owner}`")))
+        .into_iter()
+        .collect())
+}

@@ -1,0 +1,85 @@
+//! Nodes that do not become ready for pods.
+
+use k8s_openapi::api::core::v1::Node;
+
+use super::{name, object};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::facts::{Facts, label};
+
+/// How long a node may take to be ready for pods.
+const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "D-30",
+        also: &["D-25", "D-35"],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "a node is never initialised, so it is neither used as planned nor consolidated",
+        cause: "it is not Ready, an expected resource never registers, or a startup taint stays",
+        fix: "install the device plugin of the resource, set ENABLE_POD_ENI for pod-eni, or see who should remove the taint",
+        look: Look::At(uninitialised),
+    },
+    Check {
+        id: "D-32",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "a node stays NotReady: cni plugin not initialized",
+        cause: "aws-node does not start, mostly for lack of rights",
+        fix: "give the node role or the CNI's service account the policy AmazonEKS_CNI_Policy",
+        look: Look::At(without_network),
+    },
+];
+
+/// Message of the condition `Ready` unless it is True.
+fn not_ready(node: &Node) -> Option<String> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    let ready =
+        conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status != "True")?;
+    Some(ready.message.clone().unwrap_or_default())
+}
+
+fn uninitialised(facts: &Facts) -> Outcome {
+    let claims = facts.cluster.node_claims.get()?;
+    let late = facts.cluster.managed_nodes()?.into_iter().filter(|node| {
+        let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        label(node.metadata.labels.as_ref(), "karpenter.sh/initialized").is_none()
+            && created.is_some_and(|created| facts.now.duration_since(created) > PATIENCE)
+    });
+    Ok(late
+        .map(|node| {
+            let claim = claims.iter().find(|claim| {
+                claim.status.as_ref().and_then(|status| status.node_name.as_deref())
+                    == Some(name(&node.metadata))
+            });
+            Evidence::new(object("Node", &node.metadata), why_uninitialised(node, claim))
+        })
+        .collect())
+}
+
+fn why_uninitialised(node: &Node, claim: Option<&karpenter_api::NodeClaim>) -> String {
+    if let Some(message) = not_ready(node) {
+        return format!("is not Ready: {message}");
+    }
+    let Some(claim) = claim else { return "has no NodeClaim".to_owned() };
+    let startup: Vec<&str> =
+        claim.spec.startup_taints.iter().flatten().map(|taint| taint.key.as_str()).collect();
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    if let Some(left) = taints.into_iter().flatten().find(|taint| startup.contains(&taint.key.as_str())) {
+        return format!("still has the startup taint {}", left.key);
+    }
+    let conditions = claim.status.iter().flat_map(|status| &status.conditions);
+    let said =
+        conditions.filter(|condition| condition.kind == "Initialized").map(|found| found.message.clone());
+    said.last().unwrap_or_else(|| "nobody says why".to_owned())
+}
+
+fn without_network(facts: &Facts) -> Outcome {
+    let nodes = facts.cluster.managed_nodes()?.into_iter();
+    let found = nodes.filter_map(|node| Some((node, not_ready(node)?)));
+    Ok(found
+        .filter(|(_, message)| message.contains("cni plugin not initialized"))
+        .map(|(node, message)| Evidence::new(object("Node", &node.metadata), message))
+        .collect())
+}

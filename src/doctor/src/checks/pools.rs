@@ -1,0 +1,149 @@
+//! NodePools: types, labels and taints that nodes need for what runs on them.
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use karpenter_api::{NodePool, Operator};
+
+use super::{name, object};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::facts::{Facts, Unseen};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "D-11",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "c1.medium and m1.small never register",
+        cause: "their images come with swap on the instance store, which kubelet refuses",
+        fix: "exclude them in the NodePool, or switch swap off in user data",
+        look: Look::At(swapping_types),
+    },
+    Check {
+        id: "D-14",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "pods with security groups stay in ContainerCreating for up to half an hour",
+        cause: "the scheduler places them before the VPC resource controller has attached the trunk interface",
+        fix: "add the label vpc.amazonaws.com/has-trunk-attached=\"false\" to the NodePool's template",
+        look: Look::At(trunks),
+    },
+    Check {
+        id: "D-16",
+        also: &[],
+        severity: Severity::Advice,
+        scope: Scope::Cluster,
+        symptom: "fresh nodes get more volumes than they can attach",
+        cause: "the scheduler places pods before the storage driver has said how many volumes the node takes",
+        fix: "add the startup taint ebs.csi.aws.com/agent-not-ready:NoExecute (or efs.csi.aws.com/...) to the NodePool",
+        look: Look::At(driver_taints),
+    },
+    Check {
+        id: "D-45",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "pods never use capacity reservations",
+        cause: "the NodePool of a class with reservations allows on-demand, but not `reserved`, which is a capacity type of its own",
+        fix: "allow karpenter.sh/capacity-type In [on-demand, reserved]",
+        look: Look::At(reservations_out_of_reach),
+    },
+];
+
+const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+const SWAPPING: [&str; 2] = ["c1.medium", "m1.small"];
+/// `DaemonSet` of a driver, and the taint that waits for it.
+const DRIVERS: [(&str, &str); 2] = [
+    ("ebs-csi-node", "ebs.csi.aws.com/agent-not-ready"),
+    ("efs-csi-node", "efs.csi.aws.com/agent-not-ready"),
+];
+
+/// Values that a pool lists for a key with `In`.
+fn listed<'a>(pool: &'a NodePool, key: &str) -> Vec<&'a str> {
+    let requirements = pool.spec.template.spec.requirements.iter();
+    let ours = requirements.filter(|found| found.key == key && found.operator == Operator::In);
+    ours.flat_map(|found| found.values().iter().map(String::as_str)).collect()
+}
+
+fn swapping_types(facts: &Facts) -> Outcome {
+    let mut found = Vec::new();
+    for pool in facts.cluster.node_pools.get()? {
+        for listed in listed(pool, "node.kubernetes.io/instance-type") {
+            if SWAPPING.contains(&listed) {
+                found.push(Evidence::new(object("NodePool", &pool.metadata), format!("allows {listed}")));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn daemon<'a>(facts: &'a Facts, wanted: &str) -> Result<Option<&'a DaemonSet>, Unseen> {
+    Ok(facts.cluster.daemon_sets.get()?.iter().find(|set| name(&set.metadata) == wanted))
+}
+
+fn has_pod_interfaces(set: &DaemonSet) -> bool {
+    let containers =
+        set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).map(|spec| &spec.containers);
+    containers
+        .into_iter()
+        .flatten()
+        .flat_map(|container| container.env.iter().flatten())
+        .any(|variable| variable.name == "ENABLE_POD_ENI" && variable.value.as_deref() == Some("true"))
+}
+
+fn trunks(facts: &Facts) -> Outcome {
+    if !daemon(facts, "aws-node")?.is_some_and(has_pod_interfaces) {
+        return Ok(Vec::new());
+    }
+    let lacks = |pool: &&NodePool| {
+        let labels = pool.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
+        !labels.is_some_and(|labels| labels.contains_key("vpc.amazonaws.com/has-trunk-attached"))
+    };
+    let pools = facts.cluster.node_pools.get()?.iter().filter(lacks);
+    Ok(pools
+        .map(|pool| {
+            let seen = "has no label vpc.amazonaws.com/has-trunk-attached while ENABLE_POD_ENI is true";
+            Evidence::new(object("NodePool", &pool.metadata), seen)
+        })
+        .collect())
+}
+
+fn driver_taints(facts: &Facts) -> Outcome {
+    let mut found = Vec::new();
+    for (set, taint) in DRIVERS {
+        if daemon(facts, set)?.is_none() {
+            continue;
+        }
+        for pool in facts.cluster.node_pools.get()? {
+            let startup = pool.spec.template.spec.startup_taints.iter().flatten();
+            if !startup.map(|startup| &startup.key).any(|key| key == taint) {
+                let seen = format!("has no startup taint {taint} while DaemonSet {set} runs");
+                found.push(Evidence::new(object("NodePool", &pool.metadata), seen));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn reservations_out_of_reach(facts: &Facts) -> Outcome {
+    let classes = facts.cluster.node_classes.get()?;
+    let mut found = Vec::new();
+    for pool in facts.cluster.node_pools.get()? {
+        let class = &pool.spec.template.spec.node_class_ref.name;
+        let reserves = classes.iter().any(|found| {
+            name(&found.metadata) == class
+                && found
+                    .spec
+                    .capacity_reservation_selector_terms
+                    .as_ref()
+                    .is_some_and(|terms| !terms.is_empty())
+        });
+        let types = listed(pool, CAPACITY_TYPE);
+        if reserves && types.contains(&"on-demand") && !types.contains(&"reserved") {
+            let seen =
+                format!("allows {CAPACITY_TYPE} {}; EC2NodeClass {class} has reservations", types.join(", "));
+            found.push(Evidence::new(object("NodePool", &pool.metadata), seen));
+        }
+    }
+    Ok(found)
+}

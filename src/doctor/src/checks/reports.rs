@@ -1,0 +1,178 @@
+//! What was already reported: an event, a condition or a line of the controller's log that names a known cause.
+
+use crate::check::{Check, Look, Scope, Severity};
+
+pub(super) const CHECKS: &[Check] = &[
+    said(
+        "P-2",
+        Severity::Error,
+        "a policy cannot be created: LimitExceeded",
+        "a managed policy may have 6,144 characters",
+        "`karpenter bootstrap apply`, which splits policies by size",
+        &[&["cannot exceed quota for policysize"]],
+    ),
+    said(
+        "P-4",
+        Severity::Error,
+        "AccessDenied with an explicit deny in a permissions boundary",
+        "the boundary of a role does not allow what the controller does",
+        "let the boundary allow the actions of `karpenter bootstrap render`",
+        &[&["explicit deny in a permissions boundary"], &["no permissions boundary allows"]],
+    ),
+    Check {
+        also: &["P-14"],
+        ..said(
+            "P-13",
+            Severity::Error,
+            "calls to AWS time out",
+            "a private cluster lacks VPC endpoints (ec2, ecr.api, ecr.dkr, s3, sts, ssm, sqs, eks, eks-auth), or their security group or policy is closed",
+            "add endpoints and open them to the pods' subnets; IAM and pricing have none in most regions: set settings.isolatedVPC and spec.instanceProfile",
+            &[
+                // With a space: a failed look-up of the name says `dial tcp: lookup`.
+                &["amazonaws.com", "dial tcp ", "i/o timeout"],
+                &["amazonaws.com", "connect timeout"],
+                &["dispatch failure", "amazonaws.com"],
+            ],
+        )
+    },
+    said(
+        "P-19",
+        Severity::Error,
+        "launches are denied although the policies allow them",
+        "a service control policy of the organisation denies them, for example without IMDSv2, without a tag or outside a region",
+        "decode the message with sts:DecodeAuthorizationMessage; adjust metadataOptions, tags or the policy",
+        &[&["explicit deny in a service control policy"], &["no service control policy allows"]],
+    ),
+    said(
+        "P-22",
+        Severity::Error,
+        "launches fail although there is capacity",
+        "a quota of the account is used up",
+        "raise the quota of vCPUs, spot requests or fleets",
+        &[
+            &["vcpulimitexceeded"],
+            &["maxspotinstancecountexceeded"],
+            &["fleetquotaexceeded"],
+            &["maxfleetcountexceeded"],
+        ],
+    ),
+    said(
+        "P-23",
+        Severity::Error,
+        "every launch fails",
+        "AWS still verifies the new account",
+        "wait for the e-mail, or ask AWS Support",
+        &[&["pendingverification"]],
+    ),
+    said(
+        "D-02",
+        Severity::Error,
+        "spot launches fail",
+        "EC2 may not make the service-linked role for spot",
+        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+        &[&["servicelinkedrolecreationnotpermitted"], &["spotslrcreationfailed"]],
+    ),
+    said(
+        "D-03",
+        Severity::Error,
+        "the start fails: lookup of STS times out",
+        "the controller needs the cluster's DNS, which does not run yet",
+        "set dnsPolicy=Default",
+        &[&["lookup sts.", "timeout"], &["lookup sts.", "no such host"], &["dns error", "sts."]],
+    ),
+    said(
+        "D-08",
+        Severity::Error,
+        "403 Forbidden from public.ecr.aws",
+        "an expired login is sent where none is needed",
+        "docker logout public.ecr.aws; helm registry logout public.ecr.aws",
+        &[&["public.ecr.aws", "403 forbidden"]],
+    ),
+    said(
+        "D-22",
+        Severity::Advice,
+        "nodes are smaller than planned for",
+        "the estimate of memory that the hypervisor keeps is too low",
+        "raise settings.vmMemoryOverheadPercent",
+        &[&["consistentstatefound is false", "memory"], &["expected", "of resource memory, but found"]],
+    ),
+    said(
+        "D-23",
+        Severity::Error,
+        "the last replicas of a workload stay Pending",
+        "its spread counts zones in which no NodePool can launch",
+        "restrict the pods to the NodePool's zones by node affinity, or widen the NodePool",
+        &[&["failedscheduling", "unsatisfiable topology constraint"]],
+    ),
+    said(
+        "D-24",
+        Severity::Error,
+        "no instance type met the scheduling requirements or had a required offering",
+        "the requests are too large for the NodePool's types, or a volume binds the pod to a zone it does not have",
+        "widen the NodePool; `karpenter explain` names the requirement that excludes most",
+        &[
+            &["no instance type met the scheduling requirements or had a required offering"],
+            &["no instance type satisfied resources"],
+        ],
+    ),
+    said(
+        "D-28",
+        Severity::Advice,
+        "consolidation finds nothing better",
+        "affinities or spreads of the pods leave no other place",
+        "relax them, or accept",
+        &[&["unconsolidatable:"]],
+    ),
+    said(
+        "D-29",
+        Severity::Error,
+        "launches fail with InvalidBlockDeviceMapping",
+        "the class names a device that its image does not have",
+        "use the root device of the image: /dev/xvda, /dev/sda1 for Windows and Ubuntu",
+        &[&["invalidblockdevicemapping"]],
+    ),
+    said(
+        "D-31",
+        Severity::Error,
+        "instances terminate at once",
+        "the key of their EBS volumes may not be used on launch",
+        "allow the key for EC2 (kms:ViaService) with grants, for the controller's role",
+        &[&["client.internalerror"], &["client.invalidkmskey"]],
+    ),
+    said(
+        "D-34",
+        Severity::Error,
+        "`No entry for <type> in eni-max-pods`",
+        "the VPC CNI or the image is older than the instance type",
+        "upgrade the image, or set kubelet.maxPods",
+        &[&["no entry for", "eni-max-pods"]],
+    ),
+    said(
+        "D-38",
+        Severity::Warning,
+        "prices are not refreshed",
+        "the VPC does not reach the pricing API",
+        "set settings.isolatedVPC=true",
+        &[&["updating on-demand pricing", "timeout"], &["pricing", "dispatch failure"]],
+    ),
+    said(
+        "D-39",
+        Severity::Error,
+        "the interruption queue cannot be found",
+        "the queue does not exist, or the setting is not its name",
+        "`karpenter bootstrap apply`; set settings.interruptionQueue to the name",
+        &[&["queuedoesnotexist"], &["nonexistentqueue"]],
+    ),
+];
+
+/// A check of what was said about the cluster.
+const fn said(
+    id: &'static str,
+    severity: Severity,
+    symptom: &'static str,
+    cause: &'static str,
+    fix: &'static str,
+    words: &'static [&'static [&'static str]],
+) -> Check {
+    Check { id, also: &[], severity, scope: Scope::Cluster, symptom, cause, fix, look: Look::Said(words) }
+}

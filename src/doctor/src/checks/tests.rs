@@ -1,0 +1,126 @@
+//! Every check against a world in which everything is right but one thing: it finds that, and nothing else does.
+
+mod account_cases;
+mod cluster_cases;
+mod world;
+
+use std::collections::BTreeSet;
+
+use crate::check::{Look, Scope};
+use crate::diagnose::{Verdict, diagnose};
+use crate::facts::{Account, Answer, Cluster, Facts};
+
+use world::healthy;
+
+/// A check's id, and how its fault gets into a healthy world.
+type Case = (&'static str, fn(&mut Facts));
+
+fn cases() -> Vec<Case> {
+    [account_cases::CASES, cluster_cases::CASES, cluster_cases::REPORTS].concat()
+}
+
+#[test]
+fn nothing_is_wrong_in_a_healthy_world_and_everything_was_looked_at() {
+    let report = diagnose(&healthy(), &[]);
+    assert_eq!((report.findings, report.unseen), (vec![], vec![]));
+}
+
+#[test]
+fn each_fault_is_found_by_its_check_alone() {
+    for (id, fault) in cases() {
+        let mut facts = healthy();
+        fault(&mut facts);
+        let report = diagnose(&facts, &[]);
+        let found: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
+        assert_eq!(found, [id], "{:#?}", report.findings);
+        assert_eq!(report.unseen, [], "{id}");
+    }
+}
+
+#[test]
+fn every_check_that_can_look_has_a_case() {
+    let cases: BTreeSet<&str> = cases().into_iter().map(|(id, _)| id).collect();
+    for check in crate::checks() {
+        let by_hand = matches!(check.look, Look::ByHand(_));
+        assert_ne!(by_hand, cases.contains(check.id), "{}", check.id);
+    }
+}
+
+#[test]
+fn every_entry_of_the_specification_is_covered_once() {
+    let checks = crate::checks();
+    let ids: Vec<&str> =
+        checks.iter().flat_map(|check| std::iter::once(check.id).chain(check.also.iter().copied())).collect();
+    let wanted: BTreeSet<String> =
+        (1..=30).map(|n| format!("P-{n}")).chain((1..=45).map(|n| format!("D-{n:02}"))).collect();
+    assert_eq!(ids.iter().map(ToString::to_string).collect::<BTreeSet<_>>(), wanted);
+    assert_eq!(ids.len(), wanted.len(), "an entry is there twice");
+    for check in checks {
+        assert!(
+            [check.symptom, check.cause, check.fix]
+                .iter()
+                .all(|text| !text.is_empty() && !text.ends_with('.'))
+        );
+    }
+}
+
+#[test]
+fn no_check_calls_what_it_could_not_see_all_right() {
+    let mut facts = healthy();
+    facts.account = Account::default();
+    facts.cluster = Cluster::default();
+    let report = diagnose(&facts, &[]);
+    assert_eq!(report.findings, []);
+    // The length of the cluster's name is known without asking anybody.
+    assert_eq!(report.passed, ["P-1"]);
+    assert_eq!(report.verdict(), Verdict::Unknown);
+}
+
+#[test]
+fn each_refused_list_keeps_some_check_from_looking() {
+    let parts = serde_json::to_value(healthy()).unwrap();
+    for part in ["account", "cluster"] {
+        for field in parts[part].as_object().unwrap().keys() {
+            let mut value = parts.clone();
+            value[part][field] = serde_json::json!({"unseen": "forbidden"});
+            let facts: Facts = serde_json::from_value(value).unwrap();
+            let report = diagnose(&facts, &[]);
+            assert_eq!(report.findings, [], "{part}.{field}");
+            assert!(report.unseen.iter().all(|unseen| unseen.why == "forbidden"), "{part}.{field}");
+            assert!(!report.unseen.is_empty(), "nobody needs {part}.{field}");
+        }
+    }
+}
+
+#[test]
+fn before_an_installation_the_account_is_looked_at() {
+    let mut facts = healthy();
+    facts.cluster = Cluster::default();
+    facts.account.spot_role = Answer::Seen(false);
+    let report = diagnose(&facts, &[]);
+    assert_eq!(report.findings.iter().map(|finding| finding.id).collect::<Vec<_>>(), ["P-16"]);
+    let of_account = crate::checks().into_iter().filter(|check| check.scope == Scope::Account);
+    for check in of_account.filter(|check| check.id != "P-16" && !matches!(check.look, Look::ByHand(_))) {
+        assert!(report.passed.contains(&check.id), "{} needs a cluster", check.id);
+    }
+}
+
+#[test]
+fn some_checks_can_be_named_also_by_their_other_names() {
+    let report = diagnose(&healthy(), &["d-33".to_owned(), "P-16".to_owned()]);
+    assert_eq!(report.passed, ["P-16", "P-18"]);
+}
+
+#[test]
+fn facts_survive_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut facts = healthy();
+    facts.cluster.events = Answer::Unseen("forbidden".to_owned());
+    crate::facts::export(&facts, folder.path()).unwrap();
+    let back = crate::facts::import(folder.path()).unwrap();
+    assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(&facts).unwrap());
+    std::fs::remove_file(folder.path().join("cluster-nodes.json")).unwrap();
+    let back = crate::facts::import(folder.path()).unwrap();
+    assert_eq!(back.cluster.nodes, Answer::Unasked);
+    assert!(crate::facts::import(&folder.path().join("none")).is_err());
+}

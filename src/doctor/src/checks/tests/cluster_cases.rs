@@ -1,0 +1,276 @@
+//! Faults of the cluster, and what is said about them.
+
+use serde_json::{Value, json};
+
+use super::Case;
+use super::world::{app_pod, change, first, push, set};
+use crate::facts::{Answer, Facts};
+
+pub(super) const CASES: &[Case] = &[
+    ("P-15", |facts| on_ours(facts, "coredns-1")),
+    ("P-24", |facts| on_ours(facts, "karpenter-1")),
+    ("P-25", |facts| facts.cluster.flow_schemas = Answer::Seen(Vec::new())),
+    ("P-26", |facts| {
+        facts.cluster.deployments = Answer::Seen(Vec::new());
+        change(
+            first(&mut facts.cluster.node_classes),
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T11:00:00Z"}}),
+        );
+    }),
+    ("P-29", |facts| facts.account.pod_identity = Answer::Seen(false)),
+    ("D-01", |facts| set(facts, "LOG_LEVEL", "error")),
+    ("D-05", |facts| drop(facts.cluster.definitions.as_mut().unwrap().pop())),
+    ("D-05", |facts| {
+        let crd = first(&mut facts.cluster.definitions);
+        let schema = crd.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+        schema.properties.as_mut().unwrap().remove("spec");
+    }),
+    ("D-06", |facts| {
+        facts.cluster.nodes.as_mut().unwrap().retain(|node| node.metadata.name.as_deref() != Some("group-2"))
+    }),
+    ("D-09", |facts| {
+        change(
+            first(&mut facts.cluster.definitions),
+            json!({"metadata": {
+                "labels": {"app.kubernetes.io/managed-by": "Helm"},
+                "annotations": {"meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system"},
+            }}),
+        );
+    }),
+    ("D-10", |facts| {
+        facts.cluster.deployments = Answer::Seen(Vec::new());
+        change(
+            first(&mut facts.cluster.nodes),
+            json!({"metadata": {
+                "deletionTimestamp": "2026-01-01T11:00:00Z", "finalizers": ["karpenter.sh/termination"],
+            }}),
+        );
+    }),
+    ("D-11", |facts| {
+        change(
+            first(&mut facts.cluster.node_pools),
+            json!({"spec": {"template": {"spec": {"requirements": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m1.small", "m5.large"]},
+            ]}}}}),
+        );
+    }),
+    ("D-12", |facts| {
+        let deployment = first(&mut facts.cluster.deployments);
+        let pod = deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+        pod.containers[0].image = Some("public.ecr.aws/karpenter/controller:v0.5.3".to_owned());
+    }),
+    ("D-13", |facts| {
+        let mut pod = app_pod("silent");
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
+        push(&mut facts.cluster.pods, pod);
+    }),
+    ("D-14", |facts| daemon_set(facts, "aws-node", json!([{"name": "ENABLE_POD_ENI", "value": "true"}]))),
+    ("D-15", |facts| {
+        push(
+            &mut facts.cluster.storage_classes,
+            json!({"metadata": {"name": "gp2"}, "provisioner": "kubernetes.io/aws-ebs"}),
+        );
+    }),
+    ("D-15", |facts| {
+        push(
+            &mut facts.cluster.volumes,
+            json!({"metadata": {"name": "v"}, "spec": {"awsElasticBlockStore": {"volumeID": "vol-1"}}}),
+        );
+    }),
+    ("D-16", |facts| daemon_set(facts, "ebs-csi-node", json!([]))),
+    ("D-17", |facts| {
+        change(first(&mut facts.cluster.node_classes), json!({"spec": {"kubelet": {"maxPods": 110}}}))
+    }),
+    ("D-19", |facts| facts.cluster.config_maps = Answer::Seen(Vec::new())),
+    ("D-21", |facts| {
+        let entries = facts.account.access_entries.as_mut().unwrap();
+        entries.iter_mut().for_each(|entry| entry.kind = "EC2_LINUX".to_owned());
+    }),
+    ("D-26", |facts| {
+        push(&mut facts.cluster.budgets, budget("web", 0, 3, 3));
+    }),
+    ("D-26", |facts| {
+        push(&mut facts.cluster.budgets, budget("one", 1, 1, 2));
+        push(&mut facts.cluster.budgets, budget("two", 1, 1, 2));
+    }),
+    ("D-27", |facts| {
+        let mut pod = app_pod("precious");
+        pod["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": "true"});
+        push(&mut facts.cluster.pods, pod);
+    }),
+    ("D-30", |facts| {
+        let node = facts.cluster.nodes.as_mut().unwrap().last_mut().unwrap();
+        node.metadata.labels.as_mut().unwrap().remove("karpenter.sh/initialized");
+    }),
+    ("D-32", |facts| {
+        let node = facts.cluster.nodes.as_mut().unwrap().last_mut().unwrap();
+        change(
+            node,
+            json!({"status": {"conditions": [
+                {"type": "Ready", "status": "False", "message": "container runtime network not ready: cni plugin not initialized"},
+            ]}}),
+        );
+    }),
+    ("D-36", |facts| daemon_set(facts, "aws-node-termination-handler", json!([]))),
+    ("D-37", |facts| condition(facts, "ValidationSucceeded", "UnauthorizedOperation", "not allowed")),
+    ("D-42", |facts| {
+        push(
+            &mut facts.cluster.pods,
+            json!({
+                "metadata": {"name": "agent-x", "namespace": "shop", "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u"},
+                ]},
+                "spec": {"containers": []},
+                "status": {"phase": "Pending", "conditions": [
+                    {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 1 Insufficient cpu."},
+                ]},
+            }),
+        );
+    }),
+    ("D-43", |facts| {
+        change(
+            first(&mut facts.cluster.node_classes),
+            json!({"spec": {"amiSelectorTerms": [{"alias": "al2023@latest"}]}}),
+        );
+    }),
+    ("D-45", |facts| {
+        change(
+            first(&mut facts.cluster.node_classes),
+            json!({"spec": {"capacityReservationSelectorTerms": [{"id": "cr-1"}]}}),
+        );
+    }),
+];
+
+/// One text for each check of what was said, as its source writes it.
+pub(super) const REPORTS: &[Case] = &[
+    ("P-2", |facts| log(facts, "LimitExceeded: Cannot exceed quota for PolicySize: 6144")),
+    ("P-4", |facts| {
+        log(
+            facts,
+            "is not authorized to perform: ec2:RunInstances with an explicit deny in a permissions boundary",
+        )
+    }),
+    ("P-13", |facts| {
+        log(facts, "Post \"https://ec2.us-west-2.amazonaws.com/\": dial tcp 10.0.0.1:443: i/o timeout")
+    }),
+    ("P-19", |facts| log(facts, "UnauthorizedOperation: with an explicit deny in a service control policy")),
+    ("P-22", |facts| {
+        event(facts, "NodeClaim", "LaunchFailed", "VcpuLimitExceeded: You have requested more vCPU capacity")
+    }),
+    ("P-23", |facts| {
+        log(
+            facts,
+            "PendingVerification: Your request for accessing resources in this region is being validated",
+        )
+    }),
+    ("D-02", |facts| {
+        log(
+            facts,
+            "AuthFailure.ServiceLinkedRoleCreationNotPermitted: The provided credentials do not have permission",
+        )
+    }),
+    ("D-03", |facts| log(facts, "dial tcp: lookup sts.us-west-2.amazonaws.com: i/o timeout")),
+    ("D-08", |facts| {
+        event(facts, "Pod", "Failed", "failed to pull public.ecr.aws/karpenter/controller: 403 Forbidden")
+    }),
+    ("D-20", |facts| {
+        event(
+            facts,
+            "Pod",
+            "Failed",
+            "no matching manifest for windows/amd64 10.0.17763 in the manifest list entries",
+        )
+    }),
+    ("D-22", |facts| {
+        event(
+            facts,
+            "NodeClaim",
+            "FailedConsistencyCheck",
+            "expected 130.6Gi of resource memory, but found 128Gi (98.0% of expected)",
+        )
+    }),
+    ("D-23", |facts| {
+        event(
+            facts,
+            "Pod",
+            "FailedScheduling",
+            "unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone",
+        )
+    }),
+    ("D-24", |facts| {
+        event(
+            facts,
+            "Pod",
+            "FailedScheduling",
+            "no instance type met the scheduling requirements or had a required offering",
+        )
+    }),
+    ("D-28", |facts| event(facts, "Node", "Unconsolidatable", "Can't replace with a cheaper node")),
+    ("D-29", |facts| log(facts, "InvalidBlockDeviceMapping: Invalid device name /dev/xvdx")),
+    ("D-31", |facts| {
+        condition(facts, "InstanceReady", "Launch", "Client.InternalError: Client error on launch")
+    }),
+    ("D-34", |facts| log(facts, "No entry for m9g.large in /etc/eks/eni-max-pods.txt")),
+    ("D-38", |facts| {
+        log(facts, "updating on-demand pricing, context deadline: timeout, using existing pricing data")
+    }),
+    ("D-39", |facts| {
+        log(facts, "AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist")
+    }),
+];
+
+fn log(facts: &mut Facts, line: &str) {
+    facts.cluster.log.as_mut().unwrap().push(line.to_owned());
+}
+
+fn event(facts: &mut Facts, kind: &str, reason: &str, message: &str) {
+    let value = json!({
+        "metadata": {"name": "e", "namespace": "shop"},
+        "involvedObject": {"kind": kind, "name": "x"},
+        "reason": reason, "message": message, "type": "Warning",
+    });
+    push(&mut facts.cluster.events, value);
+}
+
+fn condition(facts: &mut Facts, kind: &str, reason: &str, message: &str) {
+    change(
+        first(&mut facts.cluster.node_classes),
+        json!({"status": {"conditions": [{
+            "type": kind, "status": "False", "reason": reason, "message": message,
+            "lastTransitionTime": "2026-01-01T11:00:00Z",
+        }]}}),
+    );
+}
+
+fn on_ours(facts: &mut Facts, pod: &str) {
+    let pods = facts.cluster.pods.as_mut().unwrap();
+    let pod = pods.iter_mut().find(|found| found.metadata.name.as_deref() == Some(pod)).unwrap();
+    change(
+        pod,
+        json!({"spec": {"nodeName": "ours-1", "containers": [
+            {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
+        ]}}),
+    );
+}
+
+fn daemon_set(facts: &mut Facts, name: &str, environment: Value) {
+    let value = json!({
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {
+            "selector": {},
+            "template": {"spec": {"containers": [{"name": name, "env": environment}]}},
+        },
+    });
+    push(&mut facts.cluster.daemon_sets, value);
+}
+
+fn budget(name: &str, allowed: i32, desired: i32, expected: i32) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {
+            "disruptionsAllowed": allowed, "desiredHealthy": desired, "expectedPods": expected,
+            "currentHealthy": expected,
+        },
+    })
+}

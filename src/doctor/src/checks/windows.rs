@@ -1,0 +1,96 @@
+//! What Windows nodes need beside the rest.
+
+use karpenter_api::EC2NodeClass;
+use karpenter_api::ec2nodeclass::AmiFamily;
+
+use super::{name, object};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::facts::{Facts, Unseen};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "D-19",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "pods on Windows fail: no PrivateIPv4Address",
+        cause: "Windows support of the VPC CNI is off",
+        fix: "set enable-windows-ipam: \"true\" in ConfigMap kube-system/amazon-vpc-cni",
+        look: Look::At(no_addresses),
+    },
+    Check {
+        id: "D-20",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "no matching manifest for windows in the image's list",
+        cause: "the image was built for another Windows build than the node's",
+        fix: "select nodes by node.kubernetes.io/windows-build",
+        look: Look::Said(&[
+            &["no matching manifest for windows"],
+            &["operating system does not match the host"],
+        ]),
+    },
+    Check {
+        id: "D-21",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "names cannot be resolved on Windows nodes",
+        cause: "the node role lacks the group eks:kube-proxy-windows, which an EC2_LINUX access entry does not give",
+        fix: "use a role of its own with an EC2_WINDOWS access entry, or add the group in aws-auth",
+        look: Look::At(no_proxy_group),
+    },
+];
+
+fn windows_classes(facts: &Facts) -> Result<Vec<&EC2NodeClass>, Unseen> {
+    let is_windows = |class: &&EC2NodeClass| {
+        let windows = [AmiFamily::Windows2019, AmiFamily::Windows2022, AmiFamily::Windows2025];
+        class.spec.resolved_family().is_some_and(|family| windows.contains(&family))
+    };
+    Ok(facts.cluster.node_classes.get()?.iter().filter(is_windows).collect())
+}
+
+fn no_addresses(facts: &Facts) -> Outcome {
+    let classes = windows_classes(facts)?;
+    if classes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let maps = facts.cluster.config_maps.get()?;
+    let settings = maps.iter().find(|map| name(&map.metadata) == "amazon-vpc-cni");
+    let is_on = settings
+        .and_then(|map| map.data.as_ref()?.get("enable-windows-ipam"))
+        .is_some_and(|value| value == "true");
+    Ok((!is_on)
+        .then(|| Evidence::new("ConfigMap kube-system/amazon-vpc-cni", "enable-windows-ipam is not \"true\""))
+        .into_iter()
+        .collect())
+}
+
+fn no_proxy_group(facts: &Facts) -> Outcome {
+    let mut found = Vec::new();
+    for class in windows_classes(facts)? {
+        let Some(role) = class.spec.role.as_deref().and_then(|role| role.rsplit('/').next()) else {
+            continue;
+        };
+        let suffix = format!("/{role}");
+        let by_entry = facts
+            .account
+            .access_entries
+            .get()?
+            .iter()
+            .any(|entry| entry.principal.ends_with(&suffix) && entry.kind == "EC2_WINDOWS");
+        let maps = facts.cluster.config_maps.get()?;
+        let auth = maps.iter().find(|map| name(&map.metadata) == "aws-auth");
+        let roles = auth.and_then(|map| map.data.as_ref()?.get("mapRoles")).map_or("", String::as_str);
+        let by_map = roles
+            .split("- rolearn")
+            .any(|entry| entry.contains(&suffix) && entry.contains("eks:kube-proxy-windows"));
+        if !by_entry && !by_map {
+            let seen =
+                format!("role `{role}` has neither an EC2_WINDOWS access entry nor the group in aws-auth");
+            found.push(Evidence::new(object("EC2NodeClass", &class.metadata), seen));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,173 @@
+//! Facts in, report out: pure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::facts::{Facts, Unseen, Words};
+
+/// What every check said, each list in the order of the registry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    pub findings: Vec<Finding>,
+    /// Checks that could not look, and why: never the same as "ok".
+    pub unseen: Vec<NotLooked>,
+    /// Checks that looked and found nothing.
+    pub passed: Vec<&'static str>,
+    /// Entries that no program can check, and why.
+    pub by_hand: Vec<NotLooked>,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub id: &'static str,
+    pub severity: Severity,
+    pub scope: Scope,
+    pub symptom: &'static str,
+    pub cause: &'static str,
+    pub fix: &'static str,
+    pub evidence: Vec<Evidence>,
+}
+
+/// A check that did not look.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotLooked {
+    pub id: &'static str,
+    pub why: String,
+}
+
+/// What a run of `karpenter doctor` amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything that can be looked at was, and nothing needs doing. Advice may be there.
+    Healthy,
+    /// At least one error or warning.
+    Ill,
+    /// Nothing found, but not everything could be looked at.
+    Unknown,
+}
+
+impl Report {
+    /// The sum.
+    pub fn verdict(&self) -> Verdict {
+        if self.findings.iter().any(|finding| finding.severity > Severity::Advice) {
+            Verdict::Ill
+        } else if self.unseen.is_empty() {
+            Verdict::Healthy
+        } else {
+            Verdict::Unknown
+        }
+    }
+
+    /// Reasons for not looking, each with the checks it kept from looking.
+    pub fn unseen_by_reason(&self) -> BTreeMap<&str, Vec<&'static str>> {
+        let mut reasons: BTreeMap<&str, Vec<&'static str>> = BTreeMap::new();
+        for NotLooked { id, why } in &self.unseen {
+            reasons.entry(why).or_default().push(id);
+        }
+        reasons
+    }
+}
+
+/// Runs every check of the registry, or those named in `only` if there are any.
+pub fn diagnose(facts: &Facts, only: &[String]) -> Report {
+    let mut report = Report::default();
+    let said = facts.cluster.words();
+    let named = |check: &Check| {
+        let ids = || std::iter::once(&check.id).chain(check.also);
+        only.is_empty() || only.iter().any(|wanted| ids().any(|id| id.eq_ignore_ascii_case(wanted)))
+    };
+    for check in crate::checks().into_iter().filter(named) {
+        let outcome = match check.look {
+            Look::At(look) => look(facts),
+            Look::Said(words) => heard(&said, words),
+            Look::ByHand(why) => {
+                report.by_hand.push(NotLooked { id: check.id, why: why.to_owned() });
+                continue;
+            }
+        };
+        match outcome {
+            Ok(evidence) if evidence.is_empty() => report.passed.push(check.id),
+            Ok(evidence) => report.findings.push(finding(&check, evidence)),
+            Err(Unseen(why)) => report.unseen.push(NotLooked { id: check.id, why }),
+        }
+    }
+    report
+}
+
+fn finding(check: &Check, evidence: Vec<Evidence>) -> Finding {
+    let Check { id, severity, scope, symptom, cause, fix, .. } = *check;
+    Finding { id, severity, scope, symptom, cause, fix, evidence }
+}
+
+/// Everything that was said with all words of one of the lists; each object once, with the first such text.
+///
+/// What was heard is a finding even if another source kept silent; silence is only "nothing wrong" if every source
+/// could be asked.
+fn heard((words, unseen): &(Vec<Words>, Option<Unseen>), lists: &[&[&str]]) -> Outcome {
+    let mut found: BTreeMap<&str, &str> = BTreeMap::new();
+    for Words { object, text } in words {
+        let lower = text.to_lowercase();
+        if lists.iter().any(|all| all.iter().all(|word| lower.contains(word))) {
+            found.entry(object).or_insert(text);
+        }
+    }
+    match unseen {
+        Some(unseen) if found.is_empty() => Err(unseen.clone()),
+        _ => Ok(found.into_iter().map(|(object, text)| Evidence::new(object, shortened(text))).collect()),
+    }
+}
+
+/// Enough of a text to recognise it.
+fn shortened(text: &str) -> String {
+    const CHARACTERS: usize = 300;
+    if text.chars().count() <= CHARACTERS {
+        return text.to_owned();
+    }
+    text.chars().take(CHARACTERS).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(object: &str, text: &str) -> Words {
+        Words { object: object.to_owned(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn all_words_of_one_list_in_any_case_are_a_finding() {
+        let said = (vec![words("a", "Has One and Two"), words("b", "one"), words("c", "three")], None);
+        let found = heard(&said, &[&["one", "two"], &["three"]]).unwrap();
+        assert_eq!(found.iter().map(|found| found.object.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+    }
+
+    #[test]
+    fn silence_is_only_trusted_when_everybody_was_asked() {
+        let refused = Some(Unseen("forbidden".to_owned()));
+        assert!(heard(&(vec![words("a", "fine")], refused.clone()), &[&["bad"]]).is_err());
+        assert_eq!(heard(&(vec![words("a", "bad")], refused), &[&["bad"]]).unwrap().len(), 1);
+        assert_eq!(heard(&(vec![words("a", "fine")], None), &[&["bad"]]), Ok(vec![]));
+    }
+
+    #[test]
+    fn advice_is_healthy_and_not_looking_is_not() {
+        let mut report = Report::default();
+        assert_eq!(report.verdict(), Verdict::Healthy);
+        report.unseen.push(NotLooked { id: "D-1", why: "forbidden".to_owned() });
+        assert_eq!(report.verdict(), Verdict::Unknown);
+        let check = crate::checks().into_iter().find(|check| check.id == "P-16").unwrap();
+        report.findings.push(finding(&check, vec![]));
+        assert_eq!(report.verdict(), Verdict::Ill);
+        report.findings[0].severity = Severity::Advice;
+        assert_eq!(report.verdict(), Verdict::Unknown);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shortened("ä"), "ä");
+        assert_eq!(shortened(&"ä".repeat(400)).chars().count(), 303);
+    }
+}

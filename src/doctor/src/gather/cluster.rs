@@ -1,0 +1,134 @@
+//! The API server's answers.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, ListParams, LogParams};
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::facts::{Answer, Cluster};
+
+/// Lines of the log that are looked at.
+const LINES: i64 = 2000;
+/// Objects of one page.
+const PAGE: u32 = 500;
+
+/// Asks for everything, one kind after the other.
+pub async fn cluster(client: &Client) -> Cluster {
+    let mut pods: Answer<Vec<Pod>> = list(Api::all(client.clone())).await;
+    pods.as_mut().into_iter().flatten().for_each(forget_environment);
+    let mut cluster = Cluster {
+        nodes: list(Api::all(client.clone())).await,
+        pods,
+        deployments: list(Api::all(client.clone())).await,
+        daemon_sets: list(Api::all(client.clone())).await,
+        budgets: list(Api::all(client.clone())).await,
+        volumes: list(Api::all(client.clone())).await,
+        storage_classes: list(Api::all(client.clone())).await,
+        definitions: list(Api::all(client.clone())).await,
+        node_pools: custom(client).await,
+        node_claims: custom(client).await,
+        node_classes: custom(client).await,
+        events: list(Api::all(client.clone())).await,
+        config_maps: list(Api::<ConfigMap>::namespaced(client.clone(), "kube-system")).await,
+        service_accounts: list(Api::all(client.clone())).await,
+        flow_schemas: list(Api::all(client.clone())).await,
+        log: Answer::default(),
+    };
+    cluster.log = log(client, &cluster).await;
+    cluster
+}
+
+/// Every page of a list, without what only servers need. A page that fails spoils the whole: half a list is none.
+async fn pages<K>(api: Api<K>) -> kube::Result<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let mut all = Vec::new();
+    let mut parameters = ListParams::default().limit(PAGE);
+    loop {
+        let page = api.list(&parameters).await?;
+        all.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters.continue_token = Some(token),
+            None => break,
+        }
+    }
+    for object in &mut all {
+        object.meta_mut().managed_fields = None;
+    }
+    Ok(all)
+}
+
+async fn list<K>(api: Api<K>) -> Answer<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    pages(api).await.map_err(|error| refusal::<K>(&error)).into()
+}
+
+/// A kind whose definition is not installed has no objects: nothing was refused.
+async fn custom<K>(client: &Client) -> Answer<Vec<K>>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    match pages(Api::<K>::all(client.clone())).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Answer::Seen(Vec::new()),
+        other => other.map_err(|error| refusal::<K>(&error)).into(),
+    }
+}
+
+fn refusal<K: Resource<DynamicType = ()>>(error: &kube::Error) -> String {
+    format!("cannot list {}: {}", K::plural(&()), reason(error))
+}
+
+fn reason(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
+        other => other.to_string(),
+    }
+}
+
+/// Values of variables may be secrets, and no check looks at those of pods.
+fn forget_environment(pod: &mut Pod) {
+    let Some(spec) = &mut pod.spec else { return };
+    for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+        container.env = None;
+    }
+}
+
+/// The end of the log of every replica; nothing without a controller.
+async fn log(client: &Client, cluster: &Cluster) -> Answer<Vec<String>> {
+    let deployment = match cluster.controller() {
+        Ok(Some(deployment)) => deployment,
+        Ok(None) => return Answer::Seen(Vec::new()),
+        Err(unseen) => return Answer::Unseen(unseen.0),
+    };
+    let pods = match cluster.pods.get() {
+        Ok(pods) => pods,
+        Err(unseen) => return Answer::Unseen(unseen.0),
+    };
+    let selector = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.clone());
+    let Some(selector) = selector else { return Answer::Seen(Vec::new()) };
+    let namespace = deployment.metadata.namespace.as_deref().unwrap_or("default");
+    let container = crate::facts::main_container(deployment).map(|container| container.name.clone());
+    let parameters = LogParams { container, tail_lines: Some(LINES), ..LogParams::default() };
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let mut lines = Vec::new();
+    for pod in pods {
+        let labels = pod.metadata.labels.as_ref();
+        let is_replica = pod.metadata.namespace.as_deref() == Some(namespace)
+            && selector.iter().all(|(key, value)| crate::facts::label(labels, key) == Some(value));
+        let is_started = pod.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Pending");
+        let Some(name) = pod.metadata.name.as_deref().filter(|_| is_replica && is_started) else { continue };
+        match api.logs(name, &parameters).await {
+            Ok(text) => lines.extend(text.lines().map(str::to_owned)),
+            Err(error) => {
+                return Answer::Unseen(format!("cannot read the log of {name}: {}", reason(&error)));
+            }
+        }
+    }
+    Answer::Seen(lines)
+}

@@ -1,0 +1,125 @@
+//! The fixes that are safe to carry out: they change metadata, or make what is missing, and can be repeated.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use karpenter_api::EC2NodeClass;
+use karpenter_aws_client::Clients;
+use kube::api::{Api, Patch, PatchParams};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+const FINALIZER: &str = "karpenter.sh/termination";
+
+/// One safe fix.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum Repair {
+    /// Make the service-linked role for spot.
+    CreateSpotRole,
+    /// Remove our finalizer from a node that nobody ends any more.
+    DropFinalizer { node: String },
+    /// Label and annotate a definition as a Helm release's.
+    GiveToRelease { definition: String, release: String, namespace: String },
+    /// Change an annotation of an EC2NodeClass, so that it is validated anew.
+    Touch { class: String },
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CreateSpotRole => write!(f, "create the service-linked role for spot"),
+            Self::DropFinalizer { node } => write!(f, "remove {FINALIZER} from Node {node}"),
+            Self::GiveToRelease { definition, release, namespace } => {
+                write!(f, "give CustomResourceDefinition {definition} to release {release} in {namespace}")
+            }
+            Self::Touch { class } => write!(f, "annotate EC2NodeClass {class}, so that it is validated anew"),
+        }
+    }
+}
+
+/// Who carries repairs out: the clients that were reached.
+// No `Debug`: the client has none.
+#[derive(Clone, Default)]
+pub struct Hands {
+    pub kubernetes: Option<kube::Client>,
+    pub aws: Option<Clients>,
+}
+
+/// A repair that was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    #[error("cannot {repair}: nobody to ask, run against the live cluster and account")]
+    NoHands { repair: Repair },
+    #[error("cannot {repair}")]
+    Kubernetes {
+        repair: Repair,
+        #[source]
+        source: Box<kube::Error>,
+    },
+    #[error("cannot {repair}")]
+    Aws {
+        repair: Repair,
+        #[source]
+        source: karpenter_aws_client::Error,
+    },
+}
+
+/// Carries out one repair. `stamp` is the value of annotations that only have to change.
+pub async fn repair(hands: &Hands, repair: &Repair, stamp: &str) -> Result<(), RepairError> {
+    if matches!(repair, Repair::CreateSpotRole) {
+        let aws = hands.aws.as_ref().ok_or_else(|| RepairError::NoHands { repair: repair.clone() })?;
+        return match aws.iam.create_service_linked_role("spot.amazonaws.com").await {
+            Err(error) if error.kind != karpenter_aws_client::Kind::AlreadyExists => {
+                Err(RepairError::Aws { repair: repair.clone(), source: error })
+            }
+            _ => Ok(()),
+        };
+    }
+    let client = hands.kubernetes.clone().ok_or_else(|| RepairError::NoHands { repair: repair.clone() })?;
+    in_cluster(client, repair, stamp)
+        .await
+        .map_err(|error| RepairError::Kubernetes { repair: repair.clone(), source: Box::new(error) })
+}
+
+async fn in_cluster(client: kube::Client, repair: &Repair, stamp: &str) -> kube::Result<()> {
+    match repair {
+        Repair::CreateSpotRole => Ok(()),
+        Repair::DropFinalizer { node } => drop_finalizer(client, node).await,
+        Repair::GiveToRelease { definition, release, namespace } => {
+            let change = json!({"metadata": {
+                "labels": {"app.kubernetes.io/managed-by": "Helm"},
+                "annotations": {
+                    "meta.helm.sh/release-name": release,
+                    "meta.helm.sh/release-namespace": namespace,
+                },
+            }});
+            merge::<CustomResourceDefinition>(client, definition, change).await
+        }
+        Repair::Touch { class } => {
+            let change = json!({"metadata": {"annotations": {"karpenter.k8s.aws/validate-again": stamp}}});
+            merge::<EC2NodeClass>(client, class, change).await
+        }
+    }
+}
+
+/// Lists are replaced whole, so the node is read first and only patched if nobody changed it since.
+async fn drop_finalizer(client: kube::Client, node: &str) -> kube::Result<()> {
+    let Some(found) = Api::<Node>::all(client.clone()).get_opt(node).await? else { return Ok(()) };
+    let kept: Vec<&String> =
+        found.metadata.finalizers.iter().flatten().filter(|finalizer| *finalizer != FINALIZER).collect();
+    let change =
+        json!({"metadata": {"finalizers": kept, "resourceVersion": found.metadata.resource_version}});
+    merge::<Node>(client, node, change).await
+}
+
+async fn merge<K>(client: kube::Client, name: &str, change: Value) -> kube::Result<()>
+where
+    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    Api::<K>::all(client).patch(name, &PatchParams::default(), &Patch::Merge(change)).await.map(drop)
+}
