@@ -126,6 +126,17 @@ impl<'a> Corner<'a> {
         Ok(api.list(&ListParams::default().labels(&format!("app={app}"))).await.context("list pods")?.items)
     }
 
+    /// Gives a pod an annotation, or takes it away.
+    pub(super) async fn annotate(&self, pod: &Pod, key: &str, value: Option<&str>) -> Result<()> {
+        let api: Api<Pod> = Api::namespaced(self.world.client.clone(), self.name);
+        let patch = json!({"metadata": {"annotations": {key: value}}});
+        let name = pod.name_any();
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .await
+            .with_context(|| format!("annotate pod `{}/{name}`", self.name))?;
+        Ok(())
+    }
+
     /// The claims of this corner.
     pub(super) async fn claims(&self) -> Result<Vec<NodeClaim>> {
         let api: Api<NodeClaim> = Api::all(self.world.client.clone());

@@ -2,11 +2,10 @@
 //! pod, or the budget. As soon as nothing is in the way the node goes.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::labels;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams};
 use serde_json::json;
 
 use super::{WITHIN, consolidating};
@@ -20,7 +19,7 @@ const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 pub(super) async fn by_annotation(world: &World) -> Result<()> {
     let corner = too_large(world, "protected").await?;
     for pod in corner.pods_of("worker").await? {
-        annotate(&corner, &pod, Some("true")).await?;
+        corner.annotate(&pod, DO_NOT_DISRUPT, Some("true")).await?;
     }
     corner.scale("worker", 1).await?;
     let node = corner.running("worker", 1).await?.remove(0).name_any();
@@ -28,7 +27,7 @@ pub(super) async fn by_annotation(world: &World) -> Result<()> {
     told(world, "default", &node, "DisruptionBlocked", &pod.name_any()).await?;
     ensure!(corner.claims().await?.len() == 1, "a blocked node was replaced");
 
-    annotate(&corner, &pod, None).await?;
+    corner.annotate(&pod, DO_NOT_DISRUPT, None).await?;
     corner.settled_on("worker", 1, WITHIN, &["m5.large"]).await
 }
 
@@ -69,15 +68,4 @@ async fn too_large<'a>(world: &'a World, name: &'static str) -> Result<Corner<'a
     corner.pods("worker", 3, large).await?;
     corner.running("worker", 3).await?;
     Ok(corner)
-}
-
-async fn annotate(corner: &Corner<'_>, pod: &Pod, value: Option<&str>) -> Result<()> {
-    let namespace = pod.namespace().unwrap_or_default();
-    let api: Api<Pod> = Api::namespaced(corner.world.client.clone(), &namespace);
-    let patch = json!({"metadata": {"annotations": {DO_NOT_DISRUPT: value}}});
-    let name = pod.name_any();
-    api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
-        .await
-        .with_context(|| format!("annotate pod `{namespace}/{name}`"))?;
-    Ok(())
 }
