@@ -9,7 +9,7 @@ use karpenter_engine::disrupt::{Rejection, RejectionKind};
 use karpenter_lifecycle::command::{self, CommandId, Failure, Running};
 use karpenter_lifecycle::step::About;
 use karpenter_model::command::Candidate;
-use karpenter_model::{Command, DisruptionReason, Launch, Method};
+use karpenter_model::{Command, DisruptionReason, InstanceTypeName, Launch, Method};
 use karpenter_telemetry::events::{Event, Reason, reason};
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ fn disrupted_node(candidate: &Candidate) -> Value {
         "Node": {"name": candidate.target.node.as_str()},
         "NodeClaim": {"name": candidate.target.claim.as_str()},
         "capacity-type": candidate.capacity_type.map(|kind| kind.to_string()),
-        "instance-type": candidate.instance_type.as_ref().map(|name| name.as_str()),
+        "instance-type": candidate.instance_type.as_ref().map(InstanceTypeName::as_str),
     })
 }
 
@@ -54,12 +54,12 @@ fn replacement_node(launch: &Launch, types: bool) -> Value {
     let capacity = launch.cheapest.as_ref().map(|offering| offering.capacity_type.to_string());
     let mut shown = json!({"capacity-type": capacity});
     if types {
-        let names: Vec<&str> = launch.instance_types.iter().map(|name| name.as_str()).collect();
-        let mut text = names.iter().take(TYPES_SHOWN).copied().collect::<Vec<_>>().join(", ");
-        if names.len() > TYPES_SHOWN {
-            text += &format!(" and {} other(s)", names.len() - TYPES_SHOWN);
-        }
-        shown["instance-types"] = text.into();
+        let names: Vec<&str> = launch.instance_types.iter().map(InstanceTypeName::as_str).collect();
+        let first = names.iter().take(TYPES_SHOWN).copied().collect::<Vec<_>>().join(", ");
+        shown["instance-types"] = match names.len().saturating_sub(TYPES_SHOWN) {
+            0 => first.into(),
+            others => format!("{first} and {others} other(s)").into(),
+        };
     }
     shown
 }

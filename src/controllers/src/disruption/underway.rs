@@ -89,7 +89,9 @@ impl Underway {
     /// Tells `memory` what there is to know.
     pub(super) fn tell(&self, memory: &mut Memory) {
         let news = std::mem::take(&mut self.lock().news);
-        news.into_iter().for_each(|news| news.tell(memory));
+        for news in news {
+            news.tell(memory);
+        }
     }
 
     /// The command is over.

@@ -176,7 +176,7 @@ async fn drift_replaces_one_machine_after_the_other_under_a_budget_of_one() {
     let (since, old) = (revision(&world), claim_names(&world).await);
     drift_all(&world);
     world
-        .until("all machines are new", Duration::from_mins(60), || async {
+        .until("all machines are new", Duration::from_hours(1), || async {
             claim_names(&world).await.is_disjoint(&old)
                 && initialized(&world, 3).await
                 && running(&world, 3).await
@@ -372,7 +372,7 @@ async fn survives(crash: Crash) -> bool {
     drift_all(&world);
     let replaced = async || {
         world
-            .until(&format!("{crash:?}: the machine is new"), Duration::from_mins(60), || async {
+            .until(&format!("{crash:?}: the machine is new"), Duration::from_hours(1), || async {
                 claim_names(&world).await.is_disjoint(&old)
                     && initialized(&world, 1).await
                     && running(&world, 1).await

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_sim::apiserver::{TableName, object, store::ChangeKind};
+use karpenter_sim::apiserver::{
+    TableName, object,
+    store::{ChangeKind, Store},
+};
 use serde_json::Value;
 
 use crate::world::World;
@@ -27,7 +30,7 @@ pub(super) struct Rules {
 
 /// The present revision of the API server.
 pub(super) fn revision(world: &World) -> u64 {
-    world.server.read(|store| store.revision())
+    world.server.read(Store::revision)
 }
 
 /// Replays every write to Nodes and claims; returns the most machines that were in disruption at once.
