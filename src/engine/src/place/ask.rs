@@ -4,6 +4,8 @@
 //! other pods. Machines and bins only ever get narrower during a pass, so a refusal is final. It is remembered
 //! where its cause is: what labels, taints and room refuse is refused to every want of the ask.
 
+use std::collections::BTreeMap;
+
 use karpenter_model::{HostPort, Resources, Toleration};
 
 use crate::amounts::{Amounts, ResourceId};
@@ -42,9 +44,8 @@ pub(crate) struct Refusals {
     pub(crate) unsuitable: Bits,
     /// Per kind of machine: whether labels and taints are acceptable, once known.
     pub(crate) kinds: Vec<Option<bool>>,
-    /// Pools that could host the ask alone if they had no limits, in their order, with the shapes that would do;
-    /// once known.
-    pub(crate) hosts: Option<Vec<(usize, Bits)>>,
+    /// Per pool, once known: the shapes that could host the ask alone if there were no limits.
+    pub(crate) hosts: BTreeMap<usize, Option<Bits>>,
     /// Existing machines that have no room in this pass.
     pub(crate) nodes: Bits,
     /// Bins that cannot take it in this pass.

@@ -12,7 +12,7 @@ use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::place::ask::Ask;
 use crate::place::constraint::min_values;
-use crate::place::pool::{PoolSpace, Pools};
+use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
 /// What a bin may still turn out to be.
@@ -90,30 +90,28 @@ impl State {
     }
 }
 
-/// The pools that could host `ask` alone if they had no limits, by position, and the shapes that would do. A bin
-/// is never more than the pool it is from, so what the whole pool cannot host, none of its bins can.
-pub(crate) fn hosts<'a>(ask: &Ask, pools: &mut Pools<'a>, rules: &mut Rules<'a>) -> Vec<(usize, Bits)> {
-    let mut hosts = Vec::new();
+/// The shapes of `space` that could host `ask` alone if there were no limits; `None` when none could. A bin is never
+/// more than the pool it is from, so what the whole pool cannot host, none of its bins can.
+pub(crate) fn hosting<'a>(
+    ask: &Ask,
+    space: &PoolSpace<'a>,
+    catalogue: &mut Catalogue<'a>,
+    rules: &mut Rules<'a>,
+) -> Option<Bits> {
+    if first_untolerated(&space.pool.template.taints, &ask.tolerations).is_some() {
+        return None;
+    }
     let mut total = ask.amounts.clone();
     attach(ask, &mut BTreeSet::new(), &mut total);
-    for (position, space) in pools.spaces.iter().enumerate() {
-        if first_untolerated(&space.pool.template.taints, &ask.tolerations).is_some() {
-            continue;
-        }
-        let catalogue = &mut pools.catalogues[space.catalogue];
-        let empty = State::new(space, Bits::default());
-        let mut shapes = Bits::default();
-        for place in &ask.places {
-            if let Some(set) = empty.rules_with(ask, *place, rules) {
-                let allowed = space.base.and(&catalogue.mask(set, rules).both);
-                shapes.unite(&fitting(&total, &allowed, &ask.host_ports, space, catalogue));
-            }
-        }
-        if !shapes.is_empty() {
-            hosts.push((position, shapes));
+    let empty = State::new(space, Bits::default());
+    let mut shapes = Bits::default();
+    for place in &ask.places {
+        if let Some(set) = empty.rules_with(ask, *place, rules) {
+            let allowed = space.base.and(&catalogue.mask(set, rules).both);
+            shapes.unite(&fitting(&total, &allowed, &ask.host_ports, space, catalogue));
         }
     }
-    hosts
+    (!shapes.is_empty()).then_some(shapes)
 }
 
 /// Adds what shared volumes of `ask` take that are not `attached` yet.

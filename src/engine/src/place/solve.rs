@@ -17,7 +17,7 @@ use karpenter_model::{
 use crate::amounts::ResourceIndex;
 use crate::place::Placement;
 use crate::place::ask::{Known, WantId, Wants};
-use crate::place::bin::{self, Bin, State};
+use crate::place::bin::{Bin, State};
 use crate::place::class::Class;
 use crate::place::existing::{self, Existing};
 use crate::place::materialise::{Made, Quoted, Terms};
@@ -116,7 +116,7 @@ impl Solver<'_> {
 
     /// Places the pod at `index` as `want` says, if anything takes it.
     fn try_want(&mut self, index: usize, want: WantId) -> Tried {
-        let Known { ask, profile, refusals, memory } = self.wants.known(want, self.pass);
+        let Known { ask, profile, memory, .. } = self.wants.known(want, self.pass);
         let bound = profile.filter(|id| self.topology.is_bound_to_others(*id));
         let version = bound.map_or(0, |id| self.topology.version(id)) + self.reservations.releases();
         if memory.exhausted {
@@ -128,9 +128,6 @@ impl Solver<'_> {
         if ask.rules.is_none() || ask.places.is_empty() {
             memory.exhausted = true;
             return Tried::Refused;
-        }
-        if refusals.hosts.is_none() {
-            refusals.hosts = Some(bin::hosts(ask, &mut self.pools, &mut self.rules));
         }
         let mut used_up = false;
         if self.join_node(index, want, bound) || self.join_open_bin(index, want, bound, &mut used_up) {
@@ -180,7 +177,6 @@ impl Solver<'_> {
     ) -> bool {
         let (pod, _) = self.queue[index];
         let Known { ask, refusals, memory, .. } = self.wants.known(want, self.pass);
-        let hosts = refusals.hosts.as_deref().unwrap_or_default();
         let mut candidates = match bound.and_then(|id| self.topology.bins_to_join(id)) {
             Some(bins) => self.open.only(bins, |number| self.bins[number].pods.len()),
             None => Walk::default(),
@@ -192,14 +188,15 @@ impl Solver<'_> {
                 return false;
             };
             let bin = &self.bins[number];
-            let host = hosts.binary_search_by_key(&bin.pool, |(pool, _)| *pool);
-            let possible = host.is_ok_and(|host| hosts[host].1.meets(&bin.state.shapes));
+            let space = &self.pools.spaces[bin.pool];
+            let catalogue = &mut self.pools.catalogues[space.catalogue];
+            let hosting = refusals.hosts.entry(bin.pool).or_insert_with(|| joiner.hosting(space, catalogue));
+            let possible = hosting.as_ref().is_some_and(|shapes| shapes.meets(&bin.state.shapes));
             if !possible || bin.ports.conflict(&pod.key, &ask.host_ports).is_some() {
                 refusals.bins.insert(number);
                 continue;
             }
-            let space = &self.pools.spaces[bin.pool];
-            match joiner.join(&bin.state, number, space, &mut self.pools.catalogues[space.catalogue]) {
+            match joiner.join(&bin.state, number, space, catalogue) {
                 Joined::As(state) => break (number, state),
                 Joined::Never => refusals.bins.insert(number),
                 Joined::KeptOut => memory.bins.insert(number),
@@ -226,21 +223,24 @@ impl Solver<'_> {
         let lower = self.settings.min_values_policy;
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
         let mut joiner = Joiner::new(rules, others, &self.reservations, ask, lower);
-        for (position, _) in refusals.hosts.iter().flatten() {
-            let space = &mut self.pools.spaces[*position];
+        for (position, space) in self.pools.spaces.iter_mut().enumerate() {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
+            let hosting = refusals.hosts.entry(position).or_insert_with(|| joiner.hosting(space, catalogue));
+            if hosting.is_none() {
+                continue;
+            }
             let Ok(allowed) = space.limits.admit(catalogue, &space.base) else { continue };
             let empty = State::new(space, allowed);
             let state = match joiner.join(&empty, number, space, catalogue) {
                 Joined::As(state) => state,
-                Joined::UsedUp => return Tried::UsedUp(*position),
+                Joined::UsedUp => return Tried::UsedUp(position),
                 Joined::NotNow | Joined::KeptOut | Joined::Never => continue,
             };
             space.limits.charge(catalogue, &state.shapes);
             self.reservations.hold(&empty.reserved, &state.reserved);
             let mut ports = HostPorts::default();
             ports.add(&pod.key, &ask.host_ports);
-            self.bins.push(Bin { pool: *position, state, ports, pods: vec![index] });
+            self.bins.push(Bin { pool: position, state, ports, pods: vec![index] });
             self.open.loaded(number, 1);
             self.record(number, want);
             return Tried::Placed;

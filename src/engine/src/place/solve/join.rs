@@ -2,9 +2,10 @@
 
 use karpenter_model::settings::MinValuesPolicy;
 
+use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::place::ask::Ask;
-use crate::place::bin::State;
+use crate::place::bin::{self, State};
 use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
 use crate::place::reservations::{Reservations, UsedUp};
@@ -48,6 +49,11 @@ impl<'s, 'a> Joiner<'s, 'a> {
         lower: MinValuesPolicy,
     ) -> Self {
         Self { rules, topology, reservations, ask, bound, lower, domains: Vec::new() }
+    }
+
+    /// The shapes of `space` that could host the pod alone if there were no limits.
+    pub(super) fn hosting(&mut self, space: &PoolSpace<'a>, catalogue: &mut Catalogue<'a>) -> Option<Bits> {
+        bin::hosting(self.ask, space, catalogue, self.rules)
     }
 
     /// Joins bin `number`, at the first place of the volumes that is possible.
