@@ -13,6 +13,7 @@ mod nodeclass;
 mod observer;
 mod rbac;
 mod refresh;
+pub mod settings;
 mod tagging;
 
 use tokio::task::JoinSet;

@@ -13,7 +13,7 @@ use karpenter_aws_controllers::{AwsContext, MetricsObserver};
 use karpenter_cloud::Provider;
 use karpenter_controllers::leader::{self, Candidate};
 use karpenter_controllers::server::{self, Readiness};
-use karpenter_controllers::{Context, Explanations, Settings, View};
+use karpenter_controllers::{Context, Explanations, Settings, View, definitions, memory};
 use karpenter_model::Clock;
 use karpenter_telemetry::events::{KubeSink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
@@ -26,6 +26,10 @@ const EVENT_FLUSH: Duration = Duration::from_secs(1);
 pub(crate) struct Parts {
     /// The API server.
     pub(crate) kubernetes: kube::Client,
+    /// The API server, for renewals of the lease.
+    pub(crate) leases: kube::Client,
+    /// Where everything is counted.
+    pub(crate) metrics: Arc<Metrics>,
     /// The AWS account.
     pub(crate) aws: Clients,
     /// The time.
@@ -40,7 +44,7 @@ pub(crate) struct Parts {
 
 /// Runs a controller until `shutdown`; then lets its workers finish and gives the Lease back.
 pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
-    let metrics = Arc::new(Metrics::new());
+    let metrics = parts.metrics;
     let observer = Arc::new(MetricsObserver(Arc::clone(&metrics)));
     let provider =
         Arc::new(AwsProvider::new(parts.aws, parts.aws_settings, Arc::clone(&parts.clock), observer));
@@ -65,26 +69,34 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
     };
 
     let readiness = Readiness::default();
+    // Probes and metrics are served until the very end, also while the workers finish.
+    let (serving, stopped) = (CancellationToken::new(), shutdown.clone());
     let servers =
-        server::run(&settings, Arc::clone(&metrics), explanations, readiness.clone(), shutdown.clone());
+        server::run(&settings, Arc::clone(&metrics), explanations, readiness.clone(), serving.clone());
+    let definitions = definitions::await_served(parts.kubernetes, readiness.clone(), serving.clone());
+    tokio::spawn(definitions);
+    tokio::spawn(memory::watch(settings.memory_limit_bytes, serving.clone()));
     let candidate = Candidate::new(parts.lease_namespace, settings.leader_election.name.as_str(), identity());
     let control = async {
         if !settings.leader_election.enabled {
-            return lead(common, provider, readiness, shutdown.clone()).await;
+            return lead(common, provider, readiness, shutdown).await;
         }
+        // A replica that waits to lead has nothing to wait for but the lease.
+        readiness.set(true);
         let mut outcome = Ok(());
         let work = |token| {
             let outcome = &mut outcome;
             async move { *outcome = lead(common, provider, readiness, token).await }
         };
-        leader::run(parts.kubernetes, candidate, parts.clock, metrics, shutdown.clone(), work).await?;
+        leader::run(parts.leases, candidate, parts.clock, metrics, shutdown, work).await?;
         outcome
     };
     let ended = tokio::select! {
         outcome = control => outcome,
         outcome = servers => outcome.map_err(Into::into),
     };
-    shutdown.cancel();
+    stopped.cancel();
+    serving.cancel();
     // What is still queued may be written, but nobody waits for an API server that does not answer.
     let _unwritten = tokio::time::timeout(EVENT_FLUSH, events).await;
     ended

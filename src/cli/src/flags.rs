@@ -4,7 +4,5 @@
 //! towards safety: a value that cannot be read stops the start with the flag, the value and what is allowed
 //! (the reference silently takes the default), and an unknown feature gate is an error (it is ignored there).
 
-pub(crate) mod aws;
 pub(crate) mod bootstrap;
-pub(crate) mod core;
-pub(crate) mod value;
+pub(crate) mod controller;

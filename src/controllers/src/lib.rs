@@ -6,8 +6,10 @@
 //! with one object delays no other.
 
 pub mod claim;
+pub mod client;
 mod cloud;
 mod context;
+pub mod definitions;
 mod disruption;
 mod error;
 mod evict;
@@ -19,6 +21,7 @@ mod hydration;
 mod instance_types;
 pub mod interruption;
 pub mod leader;
+pub mod memory;
 mod nodes;
 mod pass;
 mod pods;

@@ -18,17 +18,38 @@ use crate::{Explanations, Settings, explain};
 
 /// Whether the process can do its work; shared by whoever knows and the readiness probe.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<AtomicBool>);
+pub struct Readiness(Arc<Checks>);
+
+#[derive(Debug, Default)]
+struct Checks {
+    views: AtomicBool,
+    definitions: AtomicBool,
+}
 
 impl Readiness {
-    /// Says that the views of the cluster are complete, or that they no longer are.
+    /// Says that the views of the cluster are complete, or that this replica waits to lead and needs none.
     pub fn set(&self, ready: bool) {
-        self.0.store(ready, Ordering::Relaxed);
+        self.0.views.store(ready, Ordering::Relaxed);
     }
 
-    /// What the probe answers.
+    /// Says that the API server serves our kinds.
+    pub fn set_definitions(&self, served: bool) {
+        self.0.definitions.store(served, Ordering::Relaxed);
+    }
+
+    /// Whether everything is there.
     pub fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.missing().is_none()
+    }
+
+    /// What is not there yet, as the probe answers.
+    fn missing(&self) -> Option<&'static str> {
+        if !self.0.definitions.load(Ordering::Relaxed) {
+            return Some(
+                "nodepools and nodeclaims are not served by the API server; install the karpenter-crd chart",
+            );
+        }
+        (!self.0.views.load(Ordering::Relaxed)).then_some("the view of the cluster is not complete yet")
     }
 }
 
@@ -81,10 +102,9 @@ pub fn metrics_routes(metrics: Arc<Metrics>) -> Router {
 /// `/healthz`, which answers while the process lives, and `/readyz`, which answers once it can do its work.
 pub fn probe_routes(readiness: Readiness) -> Router {
     let ready = |State(readiness): State<Readiness>| async move {
-        if readiness.get() {
-            (StatusCode::OK, "ok").into_response()
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "the view of the cluster is not complete yet").into_response()
+        match readiness.missing() {
+            None => (StatusCode::OK, "ok").into_response(),
+            Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, missing).into_response(),
         }
     };
     Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(ready)).with_state(readiness)
@@ -129,6 +149,16 @@ async fn serve(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readiness_needs_the_definitions_and_the_views() {
+        let readiness = Readiness::default();
+        assert!(readiness.missing().unwrap().contains("karpenter-crd"));
+        readiness.set_definitions(true);
+        assert_eq!(readiness.missing(), Some("the view of the cluster is not complete yet"));
+        readiness.set(true);
+        assert!(readiness.get());
+    }
 
     #[tokio::test]
     async fn listens_where_it_is_told_and_says_where_it_could_not() {

@@ -12,13 +12,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_model::settings::{MinValuesPolicy, PreferencePolicy};
+use karpenter_model::settings::{Brakes, DisruptionSettings, ManyToMany, MinValuesPolicy, PreferencePolicy};
 use karpenter_telemetry::logging;
 
 pub use error::{SettingError, Source};
-pub use flag::{FLAGS, Flag};
-
-use read::Reader;
+pub use flag::{FLAGS, Flag, OWN};
+pub use read::{Bounds, Reader};
 
 /// The settings of one process, resolved and valid.
 #[derive(Clone, Debug)]
@@ -37,17 +36,14 @@ pub struct Settings {
     pub kube_client_burst: u32,
     /// How the one active replica is chosen.
     pub leader_election: LeaderElection,
-    /// Start watches before leading, so that a successor is ready at once.
-    pub warm_up: bool,
     /// Publish a series per pod, node and pool.
     pub cluster_state_observability: bool,
-    /// Serve `/debug/pprof`. Accepted for compatibility; this binary has no such endpoint.
-    pub enable_profiling: bool,
     /// Memory the process should stay below, in bytes; `None` is unlimited.
     pub memory_limit_bytes: Option<u64>,
     /// CPU the process was promised, in thousandths of a core; at least 1.
     pub cpu_requests_millicores: u32,
     pub log_level: logging::Level,
+    pub log_format: logging::Format,
     pub log_outputs: Vec<logging::Output>,
     pub log_error_outputs: Vec<logging::Output>,
 }
@@ -87,7 +83,10 @@ impl Settings {
         home: Home,
         given: impl Fn(&Flag) -> Option<(&'a str, Source)>,
     ) -> Result<Self, Vec<SettingError>> {
-        let mut reader = Reader::new(given);
+        let mut reader = Reader::new(&[FLAGS, OWN], given);
+        // Nothing follows from these, but a wrong value is one all the same.
+        reader.boolean("enable-profiling");
+        reader.boolean("disable-controller-warmup");
         let settings = Self {
             decisions: Arc::new(karpenter_model::Settings {
                 batch_max: reader.duration("batch-max-duration"),
@@ -102,6 +101,8 @@ impl Settings {
                 ),
                 ignore_dra_requests: reader.boolean("ignore-dra-requests"),
                 gates: reader.gates("feature-gates"),
+                default_spread: reader.spread("scheduling-default-spread"),
+                disruption: disruption(&mut reader),
                 ..karpenter_model::Settings::default()
             }),
             metrics_port: reader.number("metrics-port"),
@@ -114,9 +115,7 @@ impl Settings {
                 name: reader.text("leader-election-name"),
                 namespace: Some(reader.text("leader-election-namespace")).filter(|name| !name.is_empty()),
             },
-            warm_up: !reader.boolean("disable-controller-warmup"),
             cluster_state_observability: !reader.boolean("disable-cluster-state-observability"),
-            enable_profiling: reader.boolean("enable-profiling"),
             memory_limit_bytes: u64::try_from(reader.number::<i64>("memory-limit"))
                 .ok()
                 .filter(|bytes| *bytes > 0),
@@ -125,6 +124,8 @@ impl Settings {
                 .filter(|millicores| *millicores > 0)
                 .unwrap_or(flag::CPU_REQUESTS_DEFAULT),
             log_level: reader.log_level("log-level"),
+            log_format: reader
+                .choice("log-format", &[("json", logging::Format::Json), ("text", logging::Format::Text)]),
             log_outputs: reader.outputs("log-output-paths"),
             log_error_outputs: reader.outputs("log-error-output-paths"),
         };
@@ -140,6 +141,30 @@ impl Settings {
 
     /// How long the process waits for running passes when it is told to stop.
     pub const DRAIN: Duration = Duration::from_secs(10);
+}
+
+fn disruption<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>>(
+    reader: &mut Reader<'a, G>,
+) -> DisruptionSettings {
+    DisruptionSettings {
+        simulations_per_pass: reader.count("disruption-simulations-per-pass"),
+        many_to_many: ManyToMany {
+            enabled: reader.boolean("disruption-many-to-many"),
+            min_saving: reader.price("disruption-many-to-many-min-saving"),
+            min_saving_percent: reader.percent("disruption-many-to-many-min-saving-percent"),
+        },
+        brakes: Brakes {
+            mass_drift_percent: reader.percent("disruption-mass-drift-percent"),
+            mass_drift_least: reader.number("disruption-mass-drift-least"),
+            mass_drift_quiet_after_start: reader.span("disruption-mass-drift-quiet-after-start"),
+            mass_drift_hold: reader.span("disruption-mass-drift-hold"),
+            health_gate_failures: reader.number("disruption-health-gate-failures"),
+            health_gate_pause: reader.span("disruption-health-gate-pause"),
+            anti_flap_window: reader.span("disruption-anti-flap-window"),
+            commands_per_minute: reader.number("disruption-commands-per-minute"),
+        },
+        ..DisruptionSettings::default()
+    }
 }
 
 impl Default for Settings {

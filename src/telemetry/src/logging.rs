@@ -91,6 +91,8 @@ pub struct Settings {
     pub format: Format,
     /// Every line goes to each of them.
     pub outputs: Vec<Output>,
+    /// Where it is said that a line could not be written.
+    pub error_outputs: Vec<Output>,
     /// Seven hex digits of the commit the binary was built from; empty leaves the field out.
     pub commit: &'static str,
 }
@@ -98,7 +100,7 @@ pub struct Settings {
 impl Default for Settings {
     /// `info` as text to standard error: what a command wants, whose standard output is data.
     fn default() -> Self {
-        Self { level: Level::Info, format: Format::Text, outputs: vec![Output::Stderr], commit: "" }
+        Self { level: Level::Info, format: Format::Text, outputs: vec![Output::Stderr], error_outputs: vec![], commit: "" }
     }
 }
 
@@ -119,7 +121,7 @@ pub enum LoggingError {
 
 /// Sets up logging for the process.
 pub fn init(settings: &Settings) -> Result<(), LoggingError> {
-    let lines = Lines::open(&settings.outputs)?;
+    let lines = Lines::open(&settings.outputs)?.with_errors(Lines::open(&settings.error_outputs)?);
     let layer = match settings.format {
         Format::Json => json::Json::new(lines, settings.commit, settings.level == Level::Debug).boxed(),
         Format::Text => {
@@ -140,7 +142,11 @@ fn filter(level: Level) -> Targets {
 
 /// The opened outputs; a line is written to each of them in one call.
 #[derive(Clone)]
-struct Lines(Arc<Vec<Mutex<Box<dyn Write + Send>>>>);
+struct Lines {
+    outputs: Arc<Vec<Mutex<Box<dyn Write + Send>>>>,
+    /// Told when an output fails.
+    errors: Option<Box<Lines>>,
+}
 
 impl Lines {
     fn open(outputs: &[Output]) -> Result<Self, LoggingError> {
@@ -157,20 +163,31 @@ impl Lines {
                 ),
             }))
         };
-        Ok(Self(Arc::new(outputs.iter().map(open).collect::<Result<_, _>>()?)))
+        let outputs = outputs.iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Self { outputs: Arc::new(outputs), errors: None })
+    }
+
+    fn with_errors(self, errors: Self) -> Self {
+        Self { errors: Some(Box::new(errors)), ..self }
     }
 }
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        for output in self.0.iter() {
-            output.lock().unwrap_or_else(PoisonError::into_inner).write_all(line)?;
+        let mut failure = None;
+        for output in self.outputs.iter() {
+            let written = output.lock().unwrap_or_else(PoisonError::into_inner).write_all(line);
+            failure = failure.or(written.err());
+        }
+        if let (Some(error), Some(errors)) = (failure, &mut self.errors) {
+            // An error log that cannot be written has nobody to be reported to.
+            let _unwritten = writeln!(errors, "cannot write log: {error}");
         }
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        for output in self.0.iter() {
+        for output in self.outputs.iter() {
             output.lock().unwrap_or_else(PoisonError::into_inner).flush()?;
         }
         Ok(())
@@ -187,7 +204,50 @@ impl<'a> MakeWriter<'a> for Lines {
 
 #[cfg(test)]
 mod tests {
-    use super::{Level, Output, filter};
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::{Level, Lines, Output, filter};
+
+    #[derive(Clone, Default)]
+    struct Captured(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Captured {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(line)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _line: &[u8]) -> io::Result<usize> {
+            Err(io::Error::other("no space left"))
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn lines(output: impl Write + Send + 'static) -> Lines {
+        Lines { outputs: Arc::new(vec![Mutex::new(Box::new(output))]), errors: None }
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_told_to_the_error_outputs_and_the_others_go_on() {
+        let (errors, written) = (Captured::default(), Captured::default());
+        let both: Vec<Mutex<Box<dyn Write + Send>>> =
+            vec![Mutex::new(Box::new(Full)), Mutex::new(Box::new(written.clone()))];
+        let mut log = Lines { outputs: Arc::new(both), errors: None }.with_errors(lines(errors.clone()));
+        log.write_all(b"line\n").unwrap();
+        assert_eq!(*written.0.lock().unwrap(), b"line\n");
+        assert_eq!(*errors.0.lock().unwrap(), b"cannot write log: no space left\n");
+    }
 
     #[test]
     fn levels_are_those_of_the_reference_and_warn() {

@@ -8,15 +8,17 @@ use base64::Engine;
 use clap::Args;
 use k8s_openapi::api::core::v1::Service;
 use karpenter_aws_client::{Clients, sdk};
+use karpenter_aws_controllers::settings::Settings as Given;
 use karpenter_controllers::Settings;
+use karpenter_controllers::client::{self, Limits};
 use karpenter_telemetry::logging;
+use karpenter_telemetry::metrics::Metrics;
 use kube::Api;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::compose::{self, Parts};
-use crate::flags::aws::AwsFlags;
-use crate::flags::core::CoreFlags;
+use crate::flags::controller::ControllerFlags;
 use crate::wall_clock::WallClock;
 
 /// Where a pod finds the authority of its API server.
@@ -26,9 +28,7 @@ const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    aws: AwsFlags,
-    #[command(flatten)]
-    core: CoreFlags,
+    flags: ControllerFlags,
     /// Namespace the controller runs in, where its Lease is; set by the chart
     #[arg(long, env, default_value = "kube-system")]
     system_namespace: String,
@@ -36,20 +36,25 @@ pub(crate) struct Arguments {
 
 /// Runs the controller until SIGTERM or Ctrl-C.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
-    let settings = arguments.core.settings()?;
+    let (settings, aws) = arguments.flags.settings()?;
     let logging = logging::Settings {
         level: settings.log_level,
-        format: logging::Format::Json,
+        format: settings.log_format,
         outputs: settings.log_outputs.clone(),
-        commit: "",
+        error_outputs: settings.log_error_outputs.clone(),
+        commit: option_env!("KARPENTER_COMMIT").unwrap_or_default(),
     };
     logging::init(&logging).context("cannot set up logging")?;
+    tracing::debug!(version = env!("CARGO_PKG_VERSION"), "starting");
+    for (setting, why) in arguments.flags.without_effect() {
+        tracing::warn!(setting, why, "setting has no effect");
+    }
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
-    runtime.block_on(control(arguments, settings))?;
+    runtime.block_on(control(arguments.system_namespace, settings, aws))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn control(arguments: Arguments, settings: Settings) -> Result<()> {
+async fn control(system_namespace: String, settings: Settings, given: Given) -> Result<()> {
     let shutdown = CancellationToken::new();
     let mut terminated = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let stop = shutdown.clone();
@@ -62,27 +67,36 @@ async fn control(arguments: Arguments, settings: Settings) -> Result<()> {
         stop.cancel();
     });
 
-    let config = kube::Config::infer().await.context("cannot find out how to reach the API server")?;
+    let mut config = kube::Config::infer().await.context("cannot find out how to reach the API server")?;
+    let agent = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
     let authority = config.root_cert.clone();
-    let kubernetes = kube::Client::try_from(config).context("cannot set up the Kubernetes client")?;
+    let metrics = Arc::new(Metrics::new());
+    // Renewals of the lease do not wait behind other requests.
+    let leases = kube::Client::try_from(config.clone()).context("cannot set up the Kubernetes client")?;
+    let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
+    let kubernetes =
+        client::connect(config, limits, Arc::clone(&metrics)).context("cannot set up the Kubernetes client")?;
     let aws = sdk::connect(sdk::Config::default()).await.context("cannot set up the AWS clients")?;
     aws.ec2.dry_run_describe_instance_types().await.context("EC2 does not answer as it should")?;
-    let aws_settings = aws_settings(&arguments.aws, &settings, &kubernetes, &aws, authority).await?;
+    let aws_settings = aws_settings(&given, &settings, &kubernetes, &aws, authority).await?;
     let namespace = settings.leader_election.namespace.clone();
     let parts = Parts {
         kubernetes,
+        leases,
+        metrics,
         aws,
         clock: Arc::new(WallClock),
         settings,
         aws_settings,
-        lease_namespace: namespace.unwrap_or(arguments.system_namespace),
+        lease_namespace: namespace.unwrap_or(system_namespace),
     };
     compose::run(parts, shutdown).await
 }
 
 /// The provider's settings: flags, completed by what the cluster and EKS say (spec aws-provider 2.2).
 async fn aws_settings(
-    flags: &AwsFlags,
+    flags: &Given,
     settings: &Settings,
     kubernetes: &kube::Client,
     aws: &Clients,
@@ -112,12 +126,11 @@ async fn aws_settings(
         kube_dns_ip: kube_dns_ip(kubernetes).await,
         isolated_vpc: flags.isolated_vpc,
         eks_control_plane: flags.eks_control_plane,
-        vm_memory_overhead_ppm: u32::try_from(flags.vm_memory_overhead_ppm)
-            .context("--vm-memory-overhead-percent is too large")?,
+        vm_memory_overhead_ppm: flags.vm_memory_overhead_ppm,
         reserved_enis: flags.reserved_enis,
         disable_dry_run: flags.disable_dry_run,
         reserved_capacity: settings.decisions.gates.reserved_capacity,
-        interruption_queue: Some(flags.interruption_queue.clone()).filter(|name| !name.is_empty()),
+        interruption_queue: flags.interruption_queue.clone(),
         ami_refresh_seconds: flags.ami_refresh_interval.as_secs(),
         subnet_refresh_seconds: flags.subnet_refresh_interval.as_secs(),
         ..karpenter_aws::Settings::new(&flags.cluster_name, &endpoint)

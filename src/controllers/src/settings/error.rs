@@ -9,6 +9,8 @@ pub enum Source {
     Flag,
     /// The environment.
     Environment,
+    /// Neither: it was left out.
+    Nowhere,
 }
 
 /// A value that cannot be used.
@@ -30,6 +32,9 @@ impl fmt::Display for SettingError {
         match source {
             Source::Flag => write!(f, "flag `--{flag}` is `{value}`; use {allowed}"),
             Source::Environment => write!(f, "environment variable `{env}` is `{value}`; use {allowed}"),
+            Source::Nowhere => {
+                write!(f, "flag `--{flag}` or environment variable `{env}` is needed: {allowed}")
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The table of flags: the source of the command line, the environment and the settings reference page.
+//! The tables of flags: the source of the command line, the environment and the settings reference page.
 
 /// One setting as users spell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,68 +13,180 @@ pub struct Flag {
     pub help: &'static str,
     /// Takes `true` or `false`, and may stand alone on the command line.
     pub boolean: bool,
+    /// Why it changes nothing, for settings that are accepted for compatibility only.
+    pub without_effect: Option<&'static str>,
+}
+
+impl Flag {
+    /// A setting with a value.
+    pub const fn new(
+        name: &'static str,
+        env: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self { name, env, default, help, boolean: false, without_effect: None }
+    }
+
+    /// A setting that is on or off.
+    pub const fn switch(
+        name: &'static str,
+        env: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self { boolean: true, ..Self::new(name, env, default, help) }
+    }
+
+    /// Marks a setting as accepted for compatibility only, and says why.
+    #[must_use]
+    pub const fn without_effect(self, why: &'static str) -> Self {
+        Self { without_effect: Some(why), ..self }
+    }
 }
 
 pub(super) const CPU_REQUESTS_DEFAULT: u32 = 1000;
 
-const fn flag(name: &'static str, env: &'static str, default: &'static str, help: &'static str) -> Flag {
-    Flag { name, env, default, help, boolean: false }
-}
-
-const fn switch(name: &'static str, env: &'static str, default: &'static str, help: &'static str) -> Flag {
-    Flag { name, env, default, help, boolean: true }
-}
-
-/// Every setting, in the order of the reference's documentation.
+/// The settings of the reference, in the order of its documentation, and where to listen.
 pub const FLAGS: &[Flag] = &[
-    flag("karpenter-service", "KARPENTER_SERVICE", "", "Accepted for compatibility and ignored"),
-    flag("metrics-port", "METRICS_PORT", "8080", "Port of the metrics endpoint"),
-    flag("health-probe-port", "HEALTH_PROBE_PORT", "8081", "Port of the health probes"),
-    flag(
+    Flag::new("karpenter-service", "KARPENTER_SERVICE", "", "Name of the service in front of the controller")
+        .without_effect("it was the name of the webhook's service, and there are no webhooks"),
+    Flag::new("metrics-port", "METRICS_PORT", "8080", "Port of the metrics endpoint"),
+    Flag::new("health-probe-port", "HEALTH_PROBE_PORT", "8081", "Port of the health probes"),
+    Flag::new(
         "bind-address",
         "BIND_ADDRESS",
         "",
         "Address that metrics and health probes listen on; 0.0.0.0 or :: is every address, empty is every \
          address in a pod and loopback elsewhere; not in the reference",
     ),
-    flag("kube-client-qps", "KUBE_CLIENT_QPS", "200", "Sustained Kubernetes requests per second"),
-    flag("kube-client-burst", "KUBE_CLIENT_BURST", "300", "Kubernetes requests allowed at once"),
-    switch("enable-profiling", "ENABLE_PROFILING", "false", "Accepted for compatibility and ignored"),
-    switch(
+    Flag::new("kube-client-qps", "KUBE_CLIENT_QPS", "200", "Sustained Kubernetes requests per second"),
+    Flag::new("kube-client-burst", "KUBE_CLIENT_BURST", "300", "Kubernetes requests allowed at once"),
+    Flag::switch("enable-profiling", "ENABLE_PROFILING", "false", "Serve profiles on the metrics port")
+        .without_effect("the profiles of the reference are those of the Go runtime; use perf on the process"),
+    Flag::switch(
         "disable-controller-warmup",
         "DISABLE_CONTROLLER_WARMUP",
         "true",
         "Do not start watches before this replica leads",
+    )
+    .without_effect(
+        "watches always start with leading: reading the whole cluster takes seconds, and a replica that waits costs \
+         the API server nothing",
     ),
-    switch("disable-leader-election", "DISABLE_LEADER_ELECTION", "false", "Act without holding the lease"),
-    switch(
+    Flag::switch("disable-leader-election", "DISABLE_LEADER_ELECTION", "false", "Act without holding the lease"),
+    Flag::switch(
         "disable-cluster-state-observability",
         "DISABLE_CLUSTER_STATE_OBSERVABILITY",
         "false",
         "Publish no series per pod, node and pool",
     ),
-    flag("leader-election-name", "LEADER_ELECTION_NAME", "karpenter-leader-election", "Name of the lease"),
-    flag(
+    Flag::new("leader-election-name", "LEADER_ELECTION_NAME", "karpenter-leader-election", "Name of the lease"),
+    Flag::new(
         "leader-election-namespace",
         "LEADER_ELECTION_NAMESPACE",
         "",
         "Namespace of the lease; empty is the namespace of the pod",
     ),
-    flag("memory-limit", "MEMORY_LIMIT", "-1", "Bytes of memory to stay below; -1 is unlimited"),
-    flag("cpu-requests", "CPU_REQUESTS", "1000", "Promised CPU in thousandths of a core; scales the workers"),
-    flag("log-level", "LOG_LEVEL", "info", "Least severe messages to log"),
-    flag("log-output-paths", "LOG_OUTPUT_PATHS", "stdout", "Where logs go, separated by commas"),
-    flag("log-error-output-paths", "LOG_ERROR_OUTPUT_PATHS", "stderr", "Where errors of the logger go"),
-    flag("batch-max-duration", "BATCH_MAX_DURATION", "10s", "Longest time pending pods are collected"),
-    flag("batch-idle-duration", "BATCH_IDLE_DURATION", "1s", "Quiet time that ends the collection"),
-    flag("preference-policy", "PREFERENCE_POLICY", "Respect", "Whether preferences of pods count"),
-    flag("min-values-policy", "MIN_VALUES_POLICY", "Strict", "Whether minValues may be relaxed"),
-    switch("ignore-dra-requests", "IGNORE_DRA_REQUESTS", "true", "Refuse pods with resource claims"),
-    flag(
+    Flag::new("memory-limit", "MEMORY_LIMIT", "-1", "Bytes of memory the container has; the log warns at 90 %; -1 is unlimited"),
+    Flag::new("cpu-requests", "CPU_REQUESTS", "1000", "Promised CPU in thousandths of a core; scales the workers"),
+    Flag::new("log-level", "LOG_LEVEL", "info", "Least severe messages to log"),
+    Flag::new("log-output-paths", "LOG_OUTPUT_PATHS", "stdout", "Where logs go, separated by commas"),
+    Flag::new("log-error-output-paths", "LOG_ERROR_OUTPUT_PATHS", "stderr", "Where errors of the logger go"),
+    Flag::new("batch-max-duration", "BATCH_MAX_DURATION", "10s", "Longest time pending pods are collected"),
+    Flag::new("batch-idle-duration", "BATCH_IDLE_DURATION", "1s", "Quiet time that ends the collection"),
+    Flag::new("preference-policy", "PREFERENCE_POLICY", "Respect", "Whether preferences of pods count"),
+    Flag::new("min-values-policy", "MIN_VALUES_POLICY", "Strict", "Whether minValues may be relaxed"),
+    Flag::switch("ignore-dra-requests", "IGNORE_DRA_REQUESTS", "true", "Refuse pods with resource claims"),
+    Flag::new(
         "feature-gates",
         "FEATURE_GATES",
         "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,\
          StaticCapacity=false,CapacityBuffer=false",
         "Features to switch on or off",
+    ),
+];
+
+/// Settings the reference does not have. Every default behaves as the reference does as long as nothing goes wrong.
+pub const OWN: &[Flag] = &[
+    Flag::new("log-format", "LOG_FORMAT", "json", "How log lines look: json for collectors, text for people"),
+    Flag::new(
+        "scheduling-default-spread",
+        "SCHEDULING_DEFAULT_SPREAD",
+        "",
+        "What the cluster's scheduler spreads by default (its defaultConstraints), as \
+         topologyKey:maxSkew:whenUnsatisfiable, separated by commas; empty plans without",
+    ),
+    Flag::new(
+        "disruption-simulations-per-pass",
+        "DISRUPTION_SIMULATIONS_PER_PASS",
+        "1000",
+        "Most simulations of one disruption method within a pass; the next pass goes on where it stopped",
+    ),
+    Flag::new(
+        "disruption-commands-per-minute",
+        "DISRUPTION_COMMANDS_PER_MINUTE",
+        "300",
+        "Most disruption commands started within a minute; 0 is no limit",
+    ),
+    Flag::switch(
+        "disruption-many-to-many",
+        "DISRUPTION_MANY_TO_MANY",
+        "false",
+        "Try to replace several nodes by several cheaper ones",
+    ),
+    Flag::new(
+        "disruption-many-to-many-min-saving",
+        "DISRUPTION_MANY_TO_MANY_MIN_SAVING",
+        "0.05",
+        "Least saving of such a replacement, in dollars per hour",
+    ),
+    Flag::new(
+        "disruption-many-to-many-min-saving-percent",
+        "DISRUPTION_MANY_TO_MANY_MIN_SAVING_PERCENT",
+        "10",
+        "Least saving of such a replacement, in percent of what the nodes cost",
+    ),
+    Flag::new(
+        "disruption-mass-drift-percent",
+        "DISRUPTION_MASS_DRIFT_PERCENT",
+        "50",
+        "Share of nodes that may turn drifted at once before drift is held until it has lasted; 100 never holds it",
+    ),
+    Flag::new(
+        "disruption-mass-drift-least",
+        "DISRUPTION_MASS_DRIFT_LEAST",
+        "10",
+        "Fewest drifted nodes that count as many",
+    ),
+    Flag::new(
+        "disruption-mass-drift-quiet-after-start",
+        "DISRUPTION_MASS_DRIFT_QUIET_AFTER_START",
+        "15m",
+        "How long after the start any mass drift is suspicious",
+    ),
+    Flag::new(
+        "disruption-mass-drift-hold",
+        "DISRUPTION_MASS_DRIFT_HOLD",
+        "11m",
+        "How long a suspicious drift must last to be believed",
+    ),
+    Flag::new(
+        "disruption-health-gate-failures",
+        "DISRUPTION_HEALTH_GATE_FAILURES",
+        "3",
+        "Failed replacements in a row that stop drift of a NodePool; 0 never stops it",
+    ),
+    Flag::new(
+        "disruption-health-gate-pause",
+        "DISRUPTION_HEALTH_GATE_PAUSE",
+        "30m",
+        "How long a NodePool waits then before one more replacement is tried",
+    ),
+    Flag::new(
+        "disruption-anti-flap-window",
+        "DISRUPTION_ANTI_FLAP_WINDOW",
+        "15m",
+        "How long a node that took over is not replaced by one like its predecessor; 0s always allows it",
     ),
 ];

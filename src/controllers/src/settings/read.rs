@@ -4,46 +4,102 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use karpenter_model::settings::FeatureGates;
+use karpenter_model::Price;
+use karpenter_model::affinity::WhenUnsatisfiable;
+use karpenter_model::settings::{DefaultSpread, FeatureGates};
 use karpenter_telemetry::logging;
 
 use super::error::{SettingError, Source};
-use super::flag::{FLAGS, Flag};
+use super::flag::Flag;
 
-pub(super) struct Reader<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> {
+/// Reads the settings of some tables and collects what is wrong with them.
+pub struct Reader<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> {
+    tables: &'static [&'static [Flag]],
     given: G,
     errors: Vec<SettingError>,
 }
 
 impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
-    pub(super) fn new(given: G) -> Self {
-        Self { given, errors: Vec::new() }
+    /// A reader of `tables`. `given` answers with the text and its origin when a flag or variable is set.
+    pub fn new(tables: &'static [&'static [Flag]], given: G) -> Self {
+        Self { tables, given, errors: Vec::new() }
     }
 
     /// Every error found while reading.
-    pub(super) fn finish(self) -> Result<(), Vec<SettingError>> {
+    pub fn finish(self) -> Result<(), Vec<SettingError>> {
         if self.errors.is_empty() { Ok(()) } else { Err(self.errors) }
     }
 
-    pub(super) fn text(&mut self, name: &str) -> String {
+    /// Any text.
+    pub fn text(&mut self, name: &str) -> String {
         self.read(name, "a text", |text, _| Some(text.to_owned()))
     }
 
-    pub(super) fn number<T: FromStr + Bounds>(&mut self, name: &str) -> T {
+    /// A text that must be given; `what` says what it is.
+    pub fn required(&mut self, name: &str, what: &str) -> String {
+        let flag = self.flag(name);
+        let (text, source) = (self.given)(flag).unwrap_or((flag.default, Source::Nowhere));
+        if text.is_empty() {
+            self.refuse(flag, source, text, what);
+        }
+        text.to_owned()
+    }
+
+    /// A number.
+    pub fn number<T: FromStr + Bounds>(&mut self, name: &str) -> T {
         self.read(name, T::BOUNDS, |text, _| text.parse().ok())
     }
 
-    pub(super) fn duration(&mut self, name: &str) -> Duration {
+    /// A duration above zero.
+    pub fn duration(&mut self, name: &str) -> Duration {
         self.read(name, "a duration above zero such as 10s, 1m30s or 500ms", |text, _| {
-            karpenter_api::parse_go_duration(text)
-                .ok()
-                .and_then(|span| Duration::try_from(span).ok())
-                .filter(|span| !span.is_zero())
+            parse_duration(text).filter(|span| !span.is_zero())
+        })
+    }
+
+    /// A duration that may be zero.
+    pub fn span(&mut self, name: &str) -> Duration {
+        self.read(name, "a duration such as 0s, 10s or 1m30s", |text, _| parse_duration(text))
+    }
+
+    /// A duration of at least a minute.
+    pub fn duration_from_one_minute(&mut self, name: &str) -> Duration {
+        self.read(name, "a duration of at least 1m such as 5m or 1h30m", |text, _| {
+            parse_duration(text).filter(|span| *span >= Duration::from_mins(1))
+        })
+    }
+
+    /// A price in dollars, not negative.
+    pub(super) fn price(&mut self, name: &str) -> Price {
+        self.read(name, "dollars that are not negative, such as 0.05", |text, _| {
+            text.parse().ok().filter(|price: &Price| price.nanos() >= 0)
+        })
+    }
+
+    /// A percentage, 0 to 100.
+    pub(super) fn percent(&mut self, name: &str) -> u8 {
+        self.read(name, "a whole number from 0 to 100", |text, _| {
+            text.parse().ok().filter(|percent| *percent <= 100)
+        })
+    }
+
+    /// A count of at least one.
+    pub(super) fn count(&mut self, name: &str) -> u32 {
+        self.read(name, "a whole number of at least 1", |text, _| {
+            text.parse().ok().filter(|count| *count > 0)
+        })
+    }
+
+    /// Topology spread constraints.
+    pub(super) fn spread(&mut self, name: &str) -> Vec<DefaultSpread> {
+        self.read(name, SPREAD, |text, _| {
+            let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+            entries.map(parse_spread).collect()
         })
     }
 
     /// Flags take `true` and `false`; the environment also takes what Go's parser takes.
-    pub(super) fn boolean(&mut self, name: &str) -> bool {
+    pub fn boolean(&mut self, name: &str) -> bool {
         self.read(name, "true or false", |text, source| match (text, source) {
             ("true", _) | ("1" | "t" | "T" | "TRUE" | "True", Source::Environment) => Some(true),
             ("false", _) | ("0" | "f" | "F" | "FALSE" | "False", Source::Environment) => Some(false),
@@ -51,7 +107,8 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         })
     }
 
-    pub(super) fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
+    /// One of several words.
+    pub fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         self.read(name, &names.join(" or "), |text, _| {
             choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
@@ -79,7 +136,7 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         })
     }
 
-    /// Unknown gates are ignored, as users share settings between versions; those not named keep their defaults.
+    /// Gates that are not named keep their defaults; unknown ones are wrong.
     pub(super) fn gates(&mut self, name: &str) -> FeatureGates {
         self.read(name, GATES, |text, _| {
             let mut gates = FeatureGates::default();
@@ -100,24 +157,59 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         })
     }
 
+    /// Any value; `allowed` says in words what `parse` accepts.
+    pub fn value<T>(&mut self, name: &str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> T {
+        self.read(name, allowed, |text, _| parse(text))
+    }
+
     /// Reads what was given; a wrong value is noted and the default used, so that all errors are found at once.
     fn read<T>(&mut self, name: &str, allowed: &str, parse: impl Fn(&str, Source) -> Option<T>) -> T {
-        let flag =
-            FLAGS.iter().find(|flag| flag.name == name).expect("invariant: only names of the table are read");
+        let flag = self.flag(name);
         if let Some((value, source)) = (self.given)(flag) {
             match parse(value, source) {
                 Some(parsed) => return parsed,
-                None => self.errors.push(SettingError {
-                    flag: flag.name,
-                    env: flag.env,
-                    source,
-                    value: value.to_owned(),
-                    allowed: allowed.to_owned(),
-                }),
+                None => self.refuse(flag, source, value, allowed),
             }
         }
         parse(flag.default, Source::Flag).expect("invariant: every default is valid, checked by a test")
     }
+
+    fn flag(&self, name: &str) -> &'static Flag {
+        let mut flags = self.tables.iter().flat_map(|table| table.iter());
+        flags.find(|flag| flag.name == name).expect("invariant: only names of the tables are read")
+    }
+
+    fn refuse(&mut self, flag: &'static Flag, source: Source, value: &str, allowed: &str) {
+        self.errors.push(SettingError {
+            flag: flag.name,
+            env: flag.env,
+            source,
+            value: value.to_owned(),
+            allowed: allowed.to_owned(),
+        });
+    }
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    karpenter_api::parse_go_duration(text).ok().and_then(|span| Duration::try_from(span).ok())
+}
+
+/// How a spread is written: the key may hold colons no more than a label key may.
+const SPREAD: &str = "topologyKey:maxSkew:whenUnsatisfiable, separated by commas, such as \
+                      topology.kubernetes.io/zone:5:ScheduleAnyway; maxSkew is at least 1, whenUnsatisfiable is \
+                      DoNotSchedule or ScheduleAnyway";
+
+fn parse_spread(entry: &str) -> Option<DefaultSpread> {
+    let mut parts = entry.split(':');
+    let (key, skew, unsatisfiable) = (parts.next()?, parts.next()?, parts.next()?);
+    let when_unsatisfiable = match unsatisfiable {
+        "DoNotSchedule" => WhenUnsatisfiable::DoNotSchedule,
+        "ScheduleAnyway" => WhenUnsatisfiable::ScheduleAnyway,
+        _ => return None,
+    };
+    let max_skew = skew.parse().ok().filter(|skew| *skew > 0)?;
+    let valid = parts.next().is_none() && !key.is_empty();
+    valid.then(|| DefaultSpread { topology_key: key.into(), max_skew, when_unsatisfiable })
 }
 
 /// What gates there are and how they are written. An unknown name is an error: a gate that is misspelt stays off
@@ -126,7 +218,8 @@ const GATES: &str = "Name=true or Name=false, separated by commas; names are Res
                      SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer";
 
 /// What a number may be, in words.
-pub(super) trait Bounds {
+pub trait Bounds {
+    /// The words.
     const BOUNDS: &'static str;
 }
 

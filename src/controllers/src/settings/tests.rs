@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use karpenter_model::settings::PreferencePolicy;
-use karpenter_telemetry::logging::{Level, Output};
+use karpenter_telemetry::logging::{Format, Level, Output};
 
-use super::{FLAGS, Home, SettingError, Settings, Source};
+use super::{FLAGS, Home, OWN, SettingError, Settings, Source};
 
 fn resolve(given: &[(&'static str, &'static str)], source: Source) -> Result<Settings, Vec<SettingError>> {
     let given: BTreeMap<&str, &str> = given.iter().copied().collect();
@@ -22,7 +22,8 @@ fn defaults_are_those_of_the_reference() {
     assert!(settings.leader_election.enabled);
     assert_eq!(settings.leader_election.name, "karpenter-leader-election");
     assert_eq!(settings.leader_election.namespace, None);
-    assert!(!settings.warm_up && settings.cluster_state_observability);
+    assert!(settings.cluster_state_observability);
+    assert_eq!(settings.log_format, Format::Json);
     assert_eq!((settings.memory_limit_bytes, settings.cpu_requests_millicores), (None, 1000));
     assert_eq!(settings.log_level, Level::Info);
     assert_eq!(settings.log_outputs, [Output::Stdout]);
@@ -68,6 +69,54 @@ fn a_wrong_value_names_flag_value_and_what_is_allowed() {
         let errors = resolve(&[(flag, value)], Source::Flag).unwrap_err();
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [want]);
     }
+}
+
+#[test]
+fn settings_of_our_own_have_limits_too() {
+    let table = [
+        ("log-format", "yaml", "json or text"),
+        ("scheduling-default-spread", "zone:0:ScheduleAnyway", "maxSkew is at least 1"),
+        ("scheduling-default-spread", "zone:1", "topologyKey:maxSkew:whenUnsatisfiable"),
+        ("scheduling-default-spread", "zone:1:Maybe", "DoNotSchedule or ScheduleAnyway"),
+        ("disruption-simulations-per-pass", "0", "a whole number of at least 1"),
+        ("disruption-commands-per-minute", "-1", "a whole number that is not negative"),
+        ("disruption-many-to-many", "yes", "true or false"),
+        ("disruption-many-to-many-min-saving", "-0.1", "dollars that are not negative"),
+        ("disruption-many-to-many-min-saving-percent", "101", "a whole number from 0 to 100"),
+        ("disruption-mass-drift-hold", "soon", "a duration such as 0s"),
+        ("disable-controller-warmup", "maybe", "true or false"),
+        ("enable-profiling", "maybe", "true or false"),
+    ];
+    for (flag, value, allowed) in table {
+        let errors = resolve(&[(flag, value)], Source::Flag).unwrap_err();
+        let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(
+            text.starts_with(&format!("flag `--{flag}` is `{value}`; use ")) && text.contains(allowed),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn settings_of_our_own_are_read() {
+    let settings = resolve(
+        &[
+            (
+                "scheduling-default-spread",
+                "topology.kubernetes.io/zone:5:ScheduleAnyway, host:1:DoNotSchedule",
+            ),
+            ("disruption-many-to-many", "true"),
+            ("disruption-many-to-many-min-saving", "1.5"),
+            ("disruption-anti-flap-window", "0s"),
+        ],
+        Source::Flag,
+    )
+    .unwrap();
+    let spread = &settings.decisions.default_spread;
+    assert_eq!((spread.len(), spread[0].max_skew, spread[1].topology_key.as_str()), (2, 5, "host"));
+    let disruption = &settings.decisions.disruption;
+    assert!(disruption.many_to_many.enabled && disruption.brakes.anti_flap_window.is_zero());
+    assert_eq!(disruption.many_to_many.min_saving, karpenter_model::Price::from_nanos(1_500_000_000));
 }
 
 #[test]
@@ -121,7 +170,7 @@ fn workers_grow_linearly_with_cores() {
 
 #[test]
 fn flags_and_variables_have_the_same_words() {
-    for flag in FLAGS {
+    for flag in FLAGS.iter().chain(OWN) {
         assert_eq!(flag.env, flag.name.replace('-', "_").to_uppercase());
     }
 }

@@ -86,7 +86,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Json {
         }
         let mut text = Value::Object(line).to_string();
         text.push('\n');
-        // A log that cannot be written has nobody to be reported to.
+        // Failures have gone to the error outputs.
         let _unwritten = self.lines.clone().write(text.as_bytes());
     }
 }
@@ -156,7 +156,8 @@ mod tests {
 
     fn logged(caller: bool, write: impl FnOnce()) -> Vec<Value> {
         let captured = Captured::default();
-        let lines = Lines(Arc::new(vec![Mutex::new(Box::new(captured.clone()))]));
+        let outputs: Vec<Mutex<Box<dyn Write + Send>>> = vec![Mutex::new(Box::new(captured.clone()))];
+        let lines = Lines { outputs: Arc::new(outputs), errors: None };
         let subscriber = tracing_subscriber::registry().with(Json::new(lines, "0123abc", caller));
         tracing::subscriber::with_default(subscriber, write);
         let text = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();

@@ -1,0 +1,202 @@
+//! The settings that only AWS has: names, defaults, and what each value may be (spec aws-operations 3.1).
+
+use std::time::Duration;
+
+use karpenter_controllers::settings::{Flag, Reader, SettingError, Source};
+
+/// The settings of the AWS provider, in the order of the reference's documentation.
+pub const FLAGS: &[Flag] = &[
+    Flag::new(
+        "cluster-ca-bundle",
+        "CLUSTER_CA_BUNDLE",
+        "",
+        "Base64 CA bundle that nodes trust; empty takes that of the controller's own connection",
+    ),
+    Flag::new("cluster-name", "CLUSTER_NAME", "", "Name of the EKS cluster; required"),
+    Flag::new(
+        "cluster-endpoint",
+        "CLUSTER_ENDPOINT",
+        "",
+        "API server endpoint that nodes join; empty asks eks:DescribeCluster",
+    ),
+    Flag::switch("isolated-vpc", "ISOLATED_VPC", "false", "The VPC cannot reach the IAM and pricing APIs"),
+    Flag::switch(
+        "eks-control-plane",
+        "EKS_CONTROL_PLANE",
+        "false",
+        "Take cluster details such as the version from eks:DescribeCluster",
+    ),
+    Flag::new(
+        "vm-memory-overhead-percent",
+        "VM_MEMORY_OVERHEAD_PERCENT",
+        "0.075",
+        "Share of memory that a virtual machine never sees, as a decimal",
+    ),
+    Flag::new(
+        "interruption-queue",
+        "INTERRUPTION_QUEUE",
+        "",
+        "Name of the SQS queue with interruption messages; empty is off",
+    ),
+    Flag::new("reserved-enis", "RESERVED_ENIS", "0", "Network interfaces kept out of the pod count"),
+    Flag::switch(
+        "disable-dry-run",
+        "DISABLE_DRY_RUN",
+        "false",
+        "Skip the dry runs that validate an EC2NodeClass",
+    ),
+    Flag::switch(
+        "enable-zonal-shift",
+        "ENABLE_ZONAL_SHIFT",
+        "false",
+        "Launch nothing in zones that EKS has shifted away from",
+    ),
+    Flag::new("ami-refresh-interval", "AMI_REFRESH_INTERVAL", "1m", "How often images are looked up"),
+    Flag::new("subnet-refresh-interval", "SUBNET_REFRESH_INTERVAL", "1m", "How often subnets are looked up"),
+];
+
+/// The settings of one process, resolved and valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one switch per flag, named as users write them")]
+pub struct Settings {
+    /// Base64; empty when it is to be found out.
+    pub cluster_ca_bundle: String,
+    pub cluster_name: String,
+    /// Empty when it is to be found out.
+    pub cluster_endpoint: String,
+    pub isolated_vpc: bool,
+    pub eks_control_plane: bool,
+    /// Parts per million of the advertised memory.
+    pub vm_memory_overhead_ppm: u32,
+    /// Name of the queue; `None` is off.
+    pub interruption_queue: Option<String>,
+    pub reserved_enis: u32,
+    pub disable_dry_run: bool,
+    pub enable_zonal_shift: bool,
+    /// At least a minute.
+    pub ami_refresh_interval: Duration,
+    /// At least a minute.
+    pub subnet_refresh_interval: Duration,
+}
+
+impl Settings {
+    /// Resolves every setting. `given` answers with the text and its origin when a flag or variable is set. All wrong
+    /// values are reported together.
+    pub fn resolve<'a>(
+        given: impl Fn(&Flag) -> Option<(&'a str, Source)>,
+    ) -> Result<Self, Vec<SettingError>> {
+        let mut reader = Reader::new(&[FLAGS], given);
+        let settings = Self {
+            cluster_ca_bundle: reader.text("cluster-ca-bundle"),
+            cluster_name: reader.required("cluster-name", "the name of the EKS cluster"),
+            cluster_endpoint: reader.value("cluster-endpoint", URL, url),
+            isolated_vpc: reader.boolean("isolated-vpc"),
+            eks_control_plane: reader.boolean("eks-control-plane"),
+            vm_memory_overhead_ppm: reader.value("vm-memory-overhead-percent", FRACTION, parts_per_million),
+            interruption_queue: Some(reader.text("interruption-queue")).filter(|name| !name.is_empty()),
+            reserved_enis: reader.number("reserved-enis"),
+            disable_dry_run: reader.boolean("disable-dry-run"),
+            enable_zonal_shift: reader.boolean("enable-zonal-shift"),
+            ami_refresh_interval: reader.duration_from_one_minute("ami-refresh-interval"),
+            subnet_refresh_interval: reader.duration_from_one_minute("subnet-refresh-interval"),
+        };
+        reader.finish().map(|()| settings)
+    }
+}
+
+const URL: &str = "an absolute URL such as https://ABC.gr7.eu-west-1.eks.amazonaws.com";
+
+/// An absolute URL with a host, or nothing.
+fn url(text: &str) -> Option<String> {
+    let host = text.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+    (text.is_empty() || host.is_some_and(|host| !host.is_empty())).then(|| text.to_owned())
+}
+
+const FRACTION: &str = "a decimal that is not negative, such as 0.075";
+
+/// Parts per million from a decimal such as `0.075`: exact, no floats.
+fn parts_per_million(text: &str) -> Option<u32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let readable = !(whole.is_empty() && fraction.is_empty()) && digits(whole) && digits(fraction);
+    if !readable || fraction.len() > 6 {
+        return None;
+    }
+    format!("{whole}{fraction:0<6}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(given: &[(&str, &'static str)]) -> Result<Settings, Vec<SettingError>> {
+        Settings::resolve(|flag| {
+            let found = given.iter().find(|(name, _)| *name == flag.name);
+            found.map(|(_, text)| (*text, Source::Environment))
+        })
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_reference() {
+        let want = Settings {
+            cluster_ca_bundle: String::new(),
+            cluster_name: "demo".to_owned(),
+            cluster_endpoint: String::new(),
+            isolated_vpc: false,
+            eks_control_plane: false,
+            vm_memory_overhead_ppm: 75_000,
+            interruption_queue: None,
+            reserved_enis: 0,
+            disable_dry_run: false,
+            enable_zonal_shift: false,
+            ami_refresh_interval: Duration::from_mins(1),
+            subnet_refresh_interval: Duration::from_mins(1),
+        };
+        assert_eq!(resolve(&[("cluster-name", "demo")]), Ok(want));
+    }
+
+    #[test]
+    fn wrong_values_are_named_together_with_what_is_allowed() {
+        let errors = resolve(&[
+            ("cluster-endpoint", "host"),
+            ("vm-memory-overhead-percent", "7.5%"),
+            ("reserved-enis", "-1"),
+            ("ami-refresh-interval", "59s"),
+            ("isolated-vpc", "yes"),
+        ])
+        .unwrap_err();
+        let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "flag `--cluster-name` or environment variable `CLUSTER_NAME` is needed: the name of the EKS cluster",
+                "environment variable `CLUSTER_ENDPOINT` is `host`; use an absolute URL such as \
+                 https://ABC.gr7.eu-west-1.eks.amazonaws.com",
+                "environment variable `ISOLATED_VPC` is `yes`; use true or false",
+                "environment variable `VM_MEMORY_OVERHEAD_PERCENT` is `7.5%`; use a decimal that is not negative, \
+                 such as 0.075",
+                "environment variable `RESERVED_ENIS` is `-1`; use a whole number that is not negative",
+                "environment variable `AMI_REFRESH_INTERVAL` is `59s`; use a duration of at least 1m such as 5m or \
+                 1h30m",
+            ]
+        );
+    }
+
+    #[test]
+    fn fractions_are_exact() {
+        let table = [("0.075", 75_000), ("0", 0), ("1", 1_000_000), (".5", 500_000), ("0.000001", 1)];
+        for (text, ppm) in table {
+            assert_eq!(parts_per_million(text), Some(ppm), "{text}");
+        }
+        for text in ["", ".", "-0.1", "7.5%", "0.0000001", "1e-2", "99999"] {
+            assert_eq!(parts_per_million(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn flags_and_variables_have_the_same_words() {
+        for flag in FLAGS {
+            assert_eq!(flag.env, flag.name.replace('-', "_").to_uppercase());
+        }
+    }
+}

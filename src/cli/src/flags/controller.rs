@@ -1,0 +1,152 @@
+//! Flags of `karpenter controller`: the tables of the libraries, put on the command line.
+//!
+//! The tables are the one source of names, variables, defaults and help; this file only hands clap's findings to
+//! those who know what each value may be, and puts everything that is wrong into one error.
+
+use std::collections::BTreeMap;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
+use karpenter_aws_controllers::settings::{self as aws, Settings as AwsSettings};
+use karpenter_controllers::Settings;
+use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
+
+/// The tables with the headings of `--help`.
+const TABLES: [(&str, &[Flag]); 3] =
+    [("AWS settings", aws::FLAGS), ("Core settings", FLAGS), ("Settings the reference does not have", OWN)];
+
+/// The texts that were given, by flag name, with where they came from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ControllerFlags(BTreeMap<&'static str, (String, Source)>);
+
+impl ControllerFlags {
+    /// The settings, or every value that cannot be used, one per line.
+    pub(crate) fn settings(&self) -> anyhow::Result<(Settings, AwsSettings)> {
+        let given = |flag: &Flag| self.0.get(flag.name).map(|(text, source)| (text.as_str(), *source));
+        // Every pod has this variable, and nothing else does.
+        let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let home = if in_pod { Home::Pod } else { Home::Machine };
+        let (core, aws) = (Settings::resolve(home, given), AwsSettings::resolve(given));
+        match (core, aws) {
+            (Ok(core), Ok(aws)) => Ok((core, aws)),
+            (core, aws) => {
+                let errors = aws.err().into_iter().chain(core.err()).flatten();
+                let lines: Vec<_> = errors.map(|error| error.to_string()).collect();
+                Err(anyhow::anyhow!("{}", lines.join("\n       ")))
+            }
+        }
+    }
+
+    /// The settings that were given although they change nothing, with the reason why.
+    pub(crate) fn without_effect(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let flags = TABLES.into_iter().flat_map(|(_, table)| table);
+        flags.filter_map(|flag| {
+            let (text, _) = self.0.get(flag.name)?;
+            flag.without_effect.filter(|_| text != flag.default).map(|why| (flag.name, why))
+        })
+    }
+}
+
+impl Args for ControllerFlags {
+    fn augment_args(command: Command) -> Command {
+        let flags = TABLES.into_iter().flat_map(|(heading, table)| table.iter().map(move |flag| (heading, flag)));
+        flags.fold(command, |command, (heading, flag)| command.arg(arg(heading, flag)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn arg(heading: &'static str, flag: &'static Flag) -> Arg {
+    let default = if flag.default.is_empty() { "none" } else { flag.default };
+    let effect = flag.without_effect.map(|why| format!("; no effect: {why}")).unwrap_or_default();
+    let arg = Arg::new(flag.name)
+        .long(flag.name)
+        .env(flag.env)
+        .hide_env_values(true)
+        .help(format!("{}{effect} [default: {default}]", flag.help))
+        .help_heading(heading);
+    if flag.boolean {
+        return arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL");
+    }
+    // Negative numbers are values, not flags.
+    arg.allow_hyphen_values(true)
+}
+
+impl FromArgMatches for ControllerFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut given = BTreeMap::new();
+        for flag in TABLES.into_iter().flat_map(|(_, table)| table) {
+            let Some(text) = matches.get_one::<String>(flag.name) else { continue };
+            let source = match matches.value_source(flag.name) {
+                Some(ValueSource::EnvVariable) => Source::Environment,
+                _ => Source::Flag,
+            };
+            // The reference chart leaves some variables empty to mean "the default".
+            if source == Source::Flag || !text.is_empty() {
+                given.insert(flag.name, (text.clone(), source));
+            }
+        }
+        Ok(Self(given))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        flags: ControllerFlags,
+    }
+
+    fn parse(arguments: &[&str]) -> ControllerFlags {
+        let name = ["karpenter", "--cluster-name=demo"];
+        Parsed::try_parse_from(name.iter().chain(arguments)).unwrap().flags
+    }
+
+    #[test]
+    fn flags_reach_the_settings() {
+        let given = ["--batch-idle-duration", "2s", "--disable-leader-election", "--memory-limit", "-1"];
+        let (core, aws) = parse(&given).settings().unwrap();
+        assert_eq!(core.decisions.batch_idle, std::time::Duration::from_secs(2));
+        assert!(!core.leader_election.enabled);
+        assert_eq!(aws.cluster_name, "demo");
+    }
+
+    #[test]
+    fn every_wrong_value_of_every_table_is_named_in_one_error() {
+        let given = ["--metrics-port", "http", "--feature-gates", "NodeRepairs=true", "--reserved-enis", "-1"];
+        let error = parse(&given).settings().unwrap_err().to_string();
+        for wrong in [
+            "flag `--reserved-enis` is `-1`; use a whole number that is not negative",
+            "flag `--metrics-port` is `http`",
+            "flag `--feature-gates` is `NodeRepairs=true`",
+        ] {
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_without_effect_are_told_when_somebody_counts_on_them() {
+        let given = parse(&["--enable-profiling", "--disable-controller-warmup=true"]);
+        let names: Vec<&str> = given.without_effect().map(|(name, _)| name).collect();
+        assert_eq!(names, ["enable-profiling"], "a value that is the default asks for nothing");
+    }
+
+    #[test]
+    fn no_flag_is_in_two_tables() {
+        let names: Vec<&str> = TABLES.iter().flat_map(|(_, table)| table.iter().map(|flag| flag.name)).collect();
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+}

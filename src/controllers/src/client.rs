@@ -1,0 +1,141 @@
+//! The way to the API server: limited in rate, and measured.
+//!
+//! The limit protects the API server from us, not us from it: it is a bucket over all requests, as in the reference
+//! (spec core-disruption 5.1). Renewals of the lease do not go through it, so that load cannot cost us the leadership.
+
+mod bucket;
+mod request;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use karpenter_telemetry::metrics::Metrics;
+use kube::client::{Body, ClientBuilder};
+use kube::{Client, Config};
+use tokio::time::{Instant, Sleep, sleep};
+use tower::{Layer, Service};
+
+use bucket::Bucket;
+use request::About;
+
+/// How many requests may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sustained requests per second; 0 is no limit.
+    pub per_second: u32,
+    /// Requests that may be made at once after a quiet time.
+    pub burst: u32,
+}
+
+/// A client that keeps to `limits` and whose requests are counted.
+pub fn connect(config: Config, limits: Limits, metrics: Arc<Metrics>) -> Result<Client, kube::Error> {
+    Ok(ClientBuilder::try_from(config)?.with_layer(&Gate { limits, metrics }).build())
+}
+
+/// Puts the limit and the measuring in front of a service.
+#[derive(Clone)]
+struct Gate {
+    limits: Limits,
+    metrics: Arc<Metrics>,
+}
+
+impl<S> Layer<S> for Gate {
+    type Service = Gated<S>;
+
+    fn layer(&self, inner: S) -> Gated<S> {
+        let bucket = Bucket::new(self.limits, Instant::now());
+        Gated { inner, bucket, pause: None, metrics: Arc::clone(&self.metrics) }
+    }
+}
+
+/// A service behind the gate. There is one of it for all clones of a client, so a plain bucket will do.
+struct Gated<S> {
+    inner: S,
+    bucket: Bucket,
+    /// Runs while the bucket is empty.
+    pause: Option<Pin<Box<Sleep>>>,
+    metrics: Arc<Metrics>,
+}
+
+impl<S, B> Service<Request<Body>> for Gated<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(context));
+            self.pause = None;
+        }
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let started = Instant::now();
+        self.pause = self.bucket.take(started).map(|wait| Box::pin(sleep(wait)));
+        let (metrics, method) = (Arc::clone(&self.metrics), request.method().to_string());
+        let about = About::of(request.uri().path());
+        let answer = self.inner.call(request);
+        async move {
+            let answer = answer.await;
+            // What never got an answer is counted the way client-go counts it.
+            let code =
+                answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_u16().to_string());
+            metrics.kube.request_total.inc([&code, &method]);
+            let About { group, version, resource, subresource } = &about;
+            let labels = [&method, group, version, resource, subresource].map(String::as_str);
+            metrics.kube.request_duration_seconds.observe(labels, started.elapsed());
+            answer
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_above_the_burst_wait_and_all_are_counted() {
+        let metrics = Arc::new(Metrics::new());
+        let gate = Gate { limits: Limits { per_second: 10, burst: 3 }, metrics: Arc::clone(&metrics) };
+        let answer = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(())) };
+        let mut service = gate.layer(tower::service_fn(answer));
+        let started = Instant::now();
+        let mut waits = Vec::new();
+        for _ in 0..5 {
+            let request = Request::get("/api/v1/namespaces/web/pods/a/eviction").body(Body::empty()).unwrap();
+            service.ready().await.unwrap().call(request).await.unwrap();
+            waits.push(started.elapsed().as_millis());
+        }
+        assert_eq!(waits, [0, 0, 0, 100, 200]);
+        assert_eq!(metrics.kube.request_total.value(["200", "GET"]), 5);
+        assert_eq!(metrics.kube.request_duration_seconds.count(["GET", "", "v1", "pods", "eviction"]), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_without_limit_does_not_wait() {
+        let gate = Gate { limits: Limits { per_second: 0, burst: 0 }, metrics: Arc::default() };
+        let mut service = gate
+            .layer(tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(())) }));
+        let started = Instant::now();
+        for _ in 0..100 {
+            service.ready().await.unwrap().call(Request::new(Body::empty())).await.unwrap();
+        }
+        assert_eq!(started.elapsed(), Duration::ZERO);
+    }
+}
