@@ -37,7 +37,8 @@ pub const FLAGS: &[Flag] = &[
         "INTERRUPTION_QUEUE",
         "",
         "Name of the SQS queue with interruption messages; empty is off",
-    ),
+    )
+    .without_effect("interruption messages are not read yet"),
     Flag::new("reserved-enis", "RESERVED_ENIS", "0", "Network interfaces kept out of the pod count"),
     Flag::switch(
         "disable-dry-run",
@@ -50,7 +51,8 @@ pub const FLAGS: &[Flag] = &[
         "ENABLE_ZONAL_SHIFT",
         "false",
         "Launch nothing in zones that EKS has shifted away from",
-    ),
+    )
+    .without_effect("zonal shifts are not read yet; a zone without capacity is avoided as any other"),
     Flag::new("ami-refresh-interval", "AMI_REFRESH_INTERVAL", "1m", "How often images are looked up"),
     Flag::new("subnet-refresh-interval", "SUBNET_REFRESH_INTERVAL", "1m", "How often subnets are looked up"),
 ];

@@ -13,7 +13,7 @@ use karpenter_aws_controllers::{AwsContext, MetricsObserver};
 use karpenter_cloud::Provider;
 use karpenter_controllers::leader::{self, Candidate};
 use karpenter_controllers::server::{self, Readiness};
-use karpenter_controllers::{Context, Explanations, Settings, View, definitions, memory};
+use karpenter_controllers::{Context, Explanations, Settings, View, Watching, definitions, memory};
 use karpenter_model::Clock;
 use karpenter_telemetry::events::{KubeSink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
@@ -79,14 +79,18 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
     let candidate = Candidate::new(parts.lease_namespace, settings.leader_election.name.as_str(), identity());
     let control = async {
         if !settings.leader_election.enabled {
-            return lead(common, provider, readiness, shutdown).await;
+            return lead(common, None, provider, readiness, shutdown).await;
         }
-        // A replica that waits to lead has nothing to wait for but the lease.
-        readiness.set(true);
+        let watching = settings.warm_up.then(|| Watching::start(&common, &shutdown));
+        match &watching {
+            Some(watching) => drop(tokio::spawn(ready_when(watching.synced(), readiness.clone()))),
+            // A replica that waits to lead and does not watch has nothing to wait for but the lease.
+            None => readiness.set(true),
+        }
         let mut outcome = Ok(());
         let work = |token| {
             let outcome = &mut outcome;
-            async move { *outcome = lead(common, provider, readiness, token).await }
+            async move { *outcome = lead(common, watching, provider, readiness, token).await }
         };
         leader::run(parts.leases, candidate, parts.clock, metrics, shutdown, work).await?;
         outcome
@@ -102,16 +106,23 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
     ended
 }
 
-/// What only the leader does.
+async fn ready_when(synced: impl Future<Output = ()>, readiness: Readiness) {
+    synced.await;
+    readiness.set(true);
+}
+
+/// What only the leader does, on top of watches that may run already.
 async fn lead(
     common: Context,
+    watching: Option<Watching>,
     provider: Arc<AwsProvider>,
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> Result<()> {
     let aws = AwsContext { common: common.clone(), aws: provider };
+    let watching = watching.unwrap_or_else(|| Watching::start(&common, &shutdown));
     let (common, ()) = tokio::join!(
-        karpenter_controllers::run(common, readiness, shutdown.clone()),
+        karpenter_controllers::lead(watching, readiness, shutdown.clone()),
         karpenter_aws_controllers::run(aws, shutdown),
     );
     Ok(common?)
@@ -121,4 +132,66 @@ async fn lead(
 fn identity() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "karpenter".to_owned());
     format!("{host}_{:016x}", fastrand::u64(..))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use k8s_openapi::api::coordination::v1::Lease;
+    use karpenter_controllers::settings::{Home, Source};
+    use karpenter_playground::{Playground, Speed};
+    use karpenter_sim::VirtualClock;
+    use kube::api::Api;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    fn settings() -> Settings {
+        let without_ports = |flag: &karpenter_controllers::settings::Flag| {
+            flag.name.ends_with("-port").then_some(("0", Source::Flag))
+        };
+        Settings::resolve(Home::Machine, without_ports).unwrap()
+    }
+
+    async fn holder(leases: &Api<Lease>) -> Option<String> {
+        let lease = leases.get_opt("karpenter-leader-election").await.unwrap()?;
+        lease.spec?.holder_identity
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_ends_in_order_and_gives_the_lease_back() {
+        let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(start));
+        let playground = Playground::new(Arc::clone(&clock), "demo", Speed::demo());
+        let (mut world, world_ends) = (JoinSet::new(), CancellationToken::new());
+        playground.spawn(&mut world, &world_ends);
+        for definition in karpenter_api::crd_values() {
+            playground.load(&definition).unwrap();
+        }
+        let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
+        let parts = Parts {
+            kubernetes: playground.client(),
+            leases: playground.client(),
+            metrics: Arc::clone(&metrics),
+            aws: playground.aws(),
+            clock,
+            settings: settings(),
+            aws_settings: karpenter_aws::Settings::new("demo", "https://demo.invalid"),
+            lease_namespace: "kube-system".to_owned(),
+        };
+        let process = tokio::spawn(run(parts, shutdown.clone()));
+        let leases: Api<Lease> = Api::namespaced(playground.client(), "kube-system");
+        let synced = || metrics.cluster_state.synced.value([]) > 0.0;
+        let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+        while !(synced() && holder(&leases).await.is_some_and(|holder| !holder.is_empty())) {
+            assert!(tokio::time::Instant::now() < deadline, "does not lead");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        shutdown.cancel();
+        process.await.unwrap().unwrap();
+        assert_eq!(holder(&leases).await.as_deref(), Some(""), "released, not left to run out");
+        world_ends.cancel();
+    }
 }

@@ -254,6 +254,11 @@ impl Cluster {
         (claims.collect(), nodes.collect())
     }
 
+    /// Every pod, in key order.
+    pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.facts.pods.iter().map(|(_, pod)| pod)
+    }
+
     /// The pods bound to a Node that have not ended, in key order.
     pub fn pods_on(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Pod>> {
         let keys = self.derived.bound.get(node).into_iter().flatten();

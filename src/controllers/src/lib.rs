@@ -41,13 +41,15 @@ mod store;
 mod termination;
 pub mod view;
 pub mod watch;
+mod watching;
 pub mod write;
 
 pub use context::Context;
 pub use error::{ApiFailure, Error};
 pub use explain::Explanations;
 pub use rbac::{lease_rbac, rbac};
-pub use run::{RunError, run};
+pub use run::{RunError, lead, run};
 pub use settings::Settings;
 pub use store::Known;
 pub use view::View;
+pub use watching::Watching;

@@ -1,27 +1,19 @@
 //! Puts watches and reconcilers together and runs them until told to stop.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
-use karpenter_api::{NodeClaim, NodePool};
 use karpenter_lifecycle::podevents;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{expiration, lifecycle, podevents::PodEvents, upkeep};
 use crate::evict::Evictions;
-use crate::pods::state::States;
 use crate::provisioner::{Memory, Triggers};
 use crate::queue::Queue;
 use crate::server::Readiness;
-use crate::view::{Feed, PodSeen};
-use crate::watch::follow;
+use crate::view::PodSeen;
+use crate::watching::Watching;
 use crate::{
     Context, disruption, garbage, hydration, nodes, pool, provisioner, repair, static_capacity, status,
     termination,
@@ -36,19 +28,31 @@ pub enum RunError {
     Panicked(#[source] tokio::task::JoinError),
 }
 
-/// Runs every controller until `shutdown`, then lets running passes finish.
+/// Watches the cluster and runs every controller until `shutdown`, then lets running passes finish.
 pub async fn run(
     context: Context,
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
-    let mut tasks = JoinSet::new();
-    let classes = status::Classes::default();
+    let watching = Watching::start(&context, &shutdown);
+    lead(watching, readiness, shutdown).await
+}
+
+/// Runs every controller on top of watches that run already.
+pub async fn lead(
+    watching: Watching,
+    readiness: Readiness,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    let Watching { context, classes, states, mut tasks, stop } = watching;
     let triggers = spawn_controllers(&mut tasks, &context, &shutdown);
-    spawn_watches(&mut tasks, &context, &classes, &shutdown);
     if context.settings.cluster_state_observability {
+        classes.tell_changes();
         tasks.spawn(status::run(classes, context.clone(), shutdown.clone()));
+        tasks.spawn(states.run(context.clone(), shutdown.clone()));
     }
+    // What the watches brought before anybody listened.
+    context.view.replay();
     tasks.spawn(synced(context, triggers, readiness, shutdown.clone()));
     let mut result = Ok(());
     while let Some(ended) = tasks.join_next().await {
@@ -60,6 +64,7 @@ pub async fn run(
         result = result.and(Err(early));
         // The others finish what they are doing; the process is to be started anew.
         shutdown.cancel();
+        stop.cancel();
     }
     result
 }
@@ -127,15 +132,6 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     if context.settings.cluster_state_observability {
         let told = context.clone();
         subscribers.statuses(move |seen| status::tell(&told, seen));
-        let states = States::new(context);
-        let (appearing, going, view) = (states.clone(), states.clone(), Arc::downgrade(&context.view));
-        subscribers.raw_pods(move |pod| {
-            if let Some(view) = view.upgrade() {
-                appearing.seen(&view, pod);
-            }
-        });
-        subscribers.pods(move |seen| going.note(seen));
-        tasks.spawn(states.run(context.clone(), shutdown.clone()));
     }
 
     let memory = Memory::default();
@@ -163,60 +159,5 @@ fn told(seen: &PodSeen) -> podevents::Seen<'_> {
         PodSeen::Created(pod) => podevents::Seen::Created(pod),
         PodSeen::Updated { old, new } => podevents::Seen::Updated { old, new },
         PodSeen::Deleted(pod) => podevents::Seen::Deleted(pod),
-    }
-}
-
-fn spawn_watches(
-    tasks: &mut JoinSet<()>,
-    context: &Context,
-    classes: &status::Classes,
-    shutdown: &CancellationToken,
-) {
-    let client = &context.client;
-    macro_rules! watch {
-        ($kind:ident, $feed:ident) => {{
-            let (api, view, mut feed) =
-                (Api::<$kind>::all(client.clone()), Arc::clone(&context.view), Feed::default());
-            let stopped = shutdown.clone();
-            tasks.spawn(async move {
-                follow(stringify!($kind), api, stopped, |seen| feed.$feed(&view, seen)).await;
-            });
-        }};
-    }
-    watch!(NodePool, pool);
-    watch!(NodeClaim, claim);
-    watch!(Node, node);
-    watch!(Pod, pod);
-    watch!(DaemonSet, daemon);
-    watch!(PodDisruptionBudget, budget);
-    watch!(Namespace, namespace);
-    macro_rules! watch_volumes {
-        ($kind:ident, $seen:ident) => {{
-            let (api, view) = (Api::<$kind>::all(client.clone()), Arc::clone(&context.view));
-            let stopped = shutdown.clone();
-            tasks.spawn(async move {
-                follow(stringify!($kind), api, stopped, |seen| view.$seen(seen)).await;
-            });
-        }};
-    }
-    watch_volumes!(VolumeAttachment, attachment_seen);
-    watch_volumes!(PersistentVolumeClaim, volume_claim_seen);
-    watch_volumes!(PersistentVolume, volume_seen);
-    watch_volumes!(StorageClass, storage_class_seen);
-    watch_volumes!(CSINode, csi_node_seen);
-    for kind in context.provider.node_class_kinds() {
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let (context, classes, stopped, kind) =
-            (context.clone(), classes.clone(), shutdown.clone(), kind.kind);
-        tasks.spawn(async move {
-            let listener = |seen| {
-                if context.settings.cluster_state_observability {
-                    classes.note(&context, kind, &seen);
-                }
-                context.view.class_seen(kind, seen);
-            };
-            follow(kind, api, stopped, listener).await;
-        });
     }
 }

@@ -16,7 +16,7 @@ use karpenter_model::settings::{Brakes, DisruptionSettings, ManyToMany, MinValue
 use karpenter_telemetry::logging;
 
 pub use error::{SettingError, Source};
-pub use flag::{FLAGS, Flag, OWN};
+pub use flag::{FLAGS, Flag, GATES, Gate, OWN};
 pub use read::{Bounds, Reader};
 
 /// The settings of one process, resolved and valid.
@@ -36,6 +36,8 @@ pub struct Settings {
     pub kube_client_burst: u32,
     /// How the one active replica is chosen.
     pub leader_election: LeaderElection,
+    /// Start watches before leading, so that a successor knows the cluster at once.
+    pub warm_up: bool,
     /// Publish a series per pod, node and pool.
     pub cluster_state_observability: bool,
     /// Memory the process should stay below, in bytes; `None` is unlimited.
@@ -84,9 +86,8 @@ impl Settings {
         given: impl Fn(&Flag) -> Option<(&'a str, Source)>,
     ) -> Result<Self, Vec<SettingError>> {
         let mut reader = Reader::new(&[FLAGS, OWN], given);
-        // Nothing follows from these, but a wrong value is one all the same.
+        // Nothing follows from it, but a wrong value is one all the same.
         reader.boolean("enable-profiling");
-        reader.boolean("disable-controller-warmup");
         let settings = Self {
             decisions: Arc::new(karpenter_model::Settings {
                 batch_max: reader.duration("batch-max-duration"),
@@ -115,6 +116,7 @@ impl Settings {
                 name: reader.text("leader-election-name"),
                 namespace: Some(reader.text("leader-election-namespace")).filter(|name| !name.is_empty()),
             },
+            warm_up: !reader.boolean("disable-controller-warmup"),
             cluster_state_observability: !reader.boolean("disable-cluster-state-observability"),
             memory_limit_bytes: u64::try_from(reader.number::<i64>("memory-limit"))
                 .ok()
@@ -130,6 +132,14 @@ impl Settings {
             log_error_outputs: reader.outputs("log-error-output-paths"),
         };
         reader.finish().map(|()| settings)
+    }
+
+    /// The feature gates that are on although they change nothing, with the reason why.
+    pub fn gates_without_effect(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let mut gates = self.decisions.gates;
+        GATES.iter().filter_map(move |gate| {
+            Some((gate.name, gate.without_effect?)).filter(|_| *(gate.place)(&mut gates))
+        })
     }
 
     /// Workers for a controller that has `least` on one core and `most` on sixty (spec core-disruption 0.8).

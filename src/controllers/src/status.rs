@@ -7,6 +7,7 @@
 mod subject;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,9 +30,24 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 /// The node classes as last seen, by kind and name: the view keeps only what decisions read.
 #[derive(Clone, Default)]
-pub(crate) struct Classes(Arc<Mutex<BTreeMap<(String, String), Arc<DynamicObject>>>>);
+pub(crate) struct Classes {
+    objects: Arc<Mutex<BTreeMap<(String, String), Arc<DynamicObject>>>>,
+    /// Whether changes are told: only by the replica that leads.
+    telling: Arc<AtomicBool>,
+}
 
 impl Classes {
+    /// From now on changes are told.
+    pub(crate) fn tell_changes(&self) {
+        self.telling.store(true, Ordering::Relaxed);
+    }
+
+    fn tell(&self, context: &Context, seen: &StatusSeen) {
+        if self.telling.load(Ordering::Relaxed) {
+            tell(context, seen);
+        }
+    }
+
     /// Takes note of what the watch of one kind of node class said.
     pub(crate) fn note(&self, context: &Context, kind: &str, seen: &Seen<DynamicObject>) {
         match seen {
@@ -41,12 +57,12 @@ impl Classes {
                 let before = self.lock().insert((kind.to_owned(), object.name_any()), Arc::clone(&new));
                 if let Some(before) = before {
                     let (old, new) = (Conditioned::Class(before), Conditioned::Class(new));
-                    tell(context, &StatusSeen::Changed { old, new });
+                    self.tell(context, &StatusSeen::Changed { old, new });
                 }
             }
             Seen::Deleted(object) => {
                 self.lock().remove(&(kind.to_owned(), object.name_any()));
-                tell(context, &StatusSeen::Gone(Conditioned::Class(Arc::new(object.clone()))));
+                self.tell(context, &StatusSeen::Gone(Conditioned::Class(Arc::new(object.clone()))));
             }
             Seen::Complete(keys) => {
                 let listed = |name: &str| keys.contains(&(String::new(), name.to_owned()));
@@ -56,7 +72,7 @@ impl Classes {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<DynamicObject>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -100,7 +100,13 @@ pub struct Settings {
 impl Default for Settings {
     /// `info` as text to standard error: what a command wants, whose standard output is data.
     fn default() -> Self {
-        Self { level: Level::Info, format: Format::Text, outputs: vec![Output::Stderr], error_outputs: vec![], commit: "" }
+        Self {
+            level: Level::Info,
+            format: Format::Text,
+            outputs: vec![Output::Stderr],
+            error_outputs: vec![],
+            commit: "",
+        }
     }
 }
 

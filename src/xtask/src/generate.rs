@@ -2,6 +2,7 @@
 
 mod crds;
 mod doctor;
+mod reference;
 mod roles;
 mod values;
 
@@ -44,6 +45,7 @@ fn files(root: &Path) -> Result<Vec<Generated>> {
     files.push(doctor::file());
     files.extend(roles::files());
     files.extend(values::files(root)?);
+    files.extend(reference::files());
     Ok(files)
 }
 

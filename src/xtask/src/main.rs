@@ -3,6 +3,8 @@
 //! Everything a reviewer would otherwise have to remember is here: who may depend on whom, that no source
 //! file is forgotten, that files stay readable.
 
+#[cfg(test)]
+mod events;
 mod generate;
 #[cfg(test)]
 mod image;

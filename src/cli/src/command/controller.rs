@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     logging::init(&logging).context("cannot set up logging")?;
     tracing::debug!(version = env!("CARGO_PKG_VERSION"), "starting");
-    for (setting, why) in arguments.flags.without_effect() {
+    for (setting, why) in arguments.flags.without_effect().chain(settings.gates_without_effect()) {
         tracing::warn!(setting, why, "setting has no effect");
     }
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
@@ -75,8 +75,8 @@ async fn control(system_namespace: String, settings: Settings, given: Given) -> 
     // Renewals of the lease do not wait behind other requests.
     let leases = kube::Client::try_from(config.clone()).context("cannot set up the Kubernetes client")?;
     let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
-    let kubernetes =
-        client::connect(config, limits, Arc::clone(&metrics)).context("cannot set up the Kubernetes client")?;
+    let kubernetes = client::connect(config, limits, Arc::clone(&metrics))
+        .context("cannot set up the Kubernetes client")?;
     let aws = sdk::connect(sdk::Config::default()).await.context("cannot set up the AWS clients")?;
     aws.ec2.dry_run_describe_instance_types().await.context("EC2 does not answer as it should")?;
     let aws_settings = aws_settings(&given, &settings, &kubernetes, &aws, authority).await?;

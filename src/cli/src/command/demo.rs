@@ -20,6 +20,7 @@ use karpenter_model::{Clock, Price};
 use karpenter_playground::{Playground, Speed};
 use karpenter_sim::VirtualClock;
 use karpenter_telemetry::logging;
+use karpenter_telemetry::metrics::Metrics;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -110,6 +111,8 @@ impl Demo {
 
         let parts = Parts {
             kubernetes: playground.client(),
+            leases: playground.client(),
+            metrics: Arc::new(Metrics::new()),
             aws: playground.aws(),
             clock,
             settings: settings()?,

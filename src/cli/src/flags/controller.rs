@@ -49,7 +49,8 @@ impl ControllerFlags {
 
 impl Args for ControllerFlags {
     fn augment_args(command: Command) -> Command {
-        let flags = TABLES.into_iter().flat_map(|(heading, table)| table.iter().map(move |flag| (heading, flag)));
+        let flags =
+            TABLES.into_iter().flat_map(|(heading, table)| table.iter().map(move |flag| (heading, flag)));
         flags.fold(command, |command, (heading, flag)| command.arg(arg(heading, flag)))
     }
 
@@ -125,7 +126,8 @@ mod tests {
 
     #[test]
     fn every_wrong_value_of_every_table_is_named_in_one_error() {
-        let given = ["--metrics-port", "http", "--feature-gates", "NodeRepairs=true", "--reserved-enis", "-1"];
+        let given =
+            ["--metrics-port", "http", "--feature-gates", "NodeRepairs=true", "--reserved-enis", "-1"];
         let error = parse(&given).settings().unwrap_err().to_string();
         for wrong in [
             "flag `--reserved-enis` is `-1`; use a whole number that is not negative",
@@ -145,7 +147,8 @@ mod tests {
 
     #[test]
     fn no_flag_is_in_two_tables() {
-        let names: Vec<&str> = TABLES.iter().flat_map(|(_, table)| table.iter().map(|flag| flag.name)).collect();
+        let names: Vec<&str> =
+            TABLES.iter().flat_map(|(_, table)| table.iter().map(|flag| flag.name)).collect();
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }

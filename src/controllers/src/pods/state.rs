@@ -4,6 +4,7 @@
 //! about the pod's node is looked up again every ten seconds, and written where it changed.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,11 +24,13 @@ const PERIOD: Duration = Duration::from_secs(10);
 const LABELS: usize = 13;
 type Labels = [String; LABELS];
 
-/// The published series.
+/// The pods and their series.
 #[derive(Clone)]
 pub(crate) struct States {
     gauge: Gauge<LABELS>,
-    published: Arc<Mutex<BTreeMap<PodKey, (Facts, Labels)>>>,
+    /// Whether series are published: only by the replica that leads, or every pod would count twice.
+    publishing: Arc<AtomicBool>,
+    known: Arc<Mutex<BTreeMap<PodKey, (Facts, Labels)>>>,
 }
 
 /// What a pod says about itself.
@@ -42,7 +45,7 @@ struct Facts {
 impl States {
     /// Nothing published yet.
     pub(crate) fn new(context: &Context) -> Self {
-        Self { gauge: context.metrics.pods.state.clone(), published: Arc::default() }
+        Self { gauge: context.metrics.pods.state.clone(), publishing: Arc::default(), known: Arc::default() }
     }
 
     /// Takes note of a pod that appeared or changed.
@@ -65,8 +68,9 @@ impl States {
         }
     }
 
-    /// Follows the nodes of the pods until `shutdown`.
+    /// Publishes what is known, and follows the nodes of the pods until `shutdown`.
     pub(crate) async fn run(self, context: Context, shutdown: CancellationToken) {
+        self.publishing.store(true, Ordering::Relaxed);
         let mut ticks = interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -95,17 +99,17 @@ impl States {
     }
 
     fn replace(&self, before: Option<Labels>, after: &Labels) {
-        if before.as_ref() == Some(after) {
+        if !self.publishing.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(before) = before {
+        if let Some(before) = before.filter(|before| before != after) {
             self.gauge.remove(before.each_ref().map(String::as_str));
         }
         self.gauge.set(after.each_ref().map(String::as_str), 1.0);
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PodKey, (Facts, Labels)>> {
-        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -191,6 +195,9 @@ mod tests {
     async fn a_pod_has_one_series_that_follows_it_to_its_node_and_goes_with_it() {
         let context = World::new().context;
         let states = States::new(&context);
+        states.seen(&context.view, &pod(None, "Pending"));
+        assert!(lines(&context).is_empty(), "a replica that waits to lead publishes nothing");
+        states.publishing.store(true, Ordering::Relaxed);
         states.seen(&context.view, &pod(None, "Pending"));
         let waiting = "karpenter_pods_state{arch=\"\",capacity_type=\"\",instance_type=\"\",managed=\"false\",\
                        name=\"web-1\",namespace=\"shop\",node=\"\",nodepool=\"\",\

@@ -1,4 +1,4 @@
-//! Tells pods that nothing can take why, in one short reason each, and counts them.
+//! Tells pods that nothing can take why, in one short reason each, and counts them; and pools that cannot take any pod.
 //!
 //! A pod hears about the pools that come closest to hosting it: those that refused it by the last check of all. An
 //! event is repeated within its period only when it says something else; amounts that change with every pass are
@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_lifecycle::step::About;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{PodOutcome, PoolRefusal, Reason, Report, Snapshot};
+use karpenter_model::{PodOutcome, PoolOutcome, PoolRefusal, Reason, Report, Snapshot};
 use karpenter_telemetry::events::{Event, reason};
 
 use super::apply::{about, pods};
 use crate::Context;
+use crate::report::object;
 
 /// Publishes one event per pod that was left without a place, and the counts of them.
 pub(super) fn tell(context: &Context, snapshot: &Snapshot, report: &Report) {
@@ -21,6 +23,19 @@ pub(super) fn tell(context: &Context, snapshot: &Snapshot, report: &Report) {
             let message = format!("Failed to schedule pod, {}", told.text);
             let event = Event::new(about(pod), reason::FAILED_SCHEDULING, message);
             context.recorder.publish(event.distinguished_by(told.gist));
+        }
+    }
+    for (name, outcome) in &report.pools {
+        if let PoolOutcome::Skipped(reason) = outcome
+            && reason.code == ReasonCode::NoCompatibleInstanceTypes
+            && let Some(pool) = object(context, &About::Pool(name.clone()))
+        {
+            // The exact words of the reference, with ours behind them when there is more to say.
+            let detail =
+                if reason.detail.is_empty() { String::new() } else { format!(" ({})", reason.detail) };
+            let message =
+                format!("NodePool requirements filtered out all compatible available instance types{detail}");
+            context.recorder.publish(Event::new(pool, reason::NO_COMPATIBLE_INSTANCE_TYPES, message));
         }
     }
     let count = |of: fn(&PodOutcome) -> bool| report.pods.values().filter(|outcome| of(outcome)).count();

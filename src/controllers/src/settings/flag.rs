@@ -1,5 +1,7 @@
 //! The tables of flags: the source of the command line, the environment and the settings reference page.
 
+use karpenter_model::settings::FeatureGates;
+
 /// One setting as users spell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag {
@@ -69,27 +71,43 @@ pub const FLAGS: &[Flag] = &[
         "DISABLE_CONTROLLER_WARMUP",
         "true",
         "Do not start watches before this replica leads",
-    )
-    .without_effect(
-        "watches always start with leading: reading the whole cluster takes seconds, and a replica that waits costs \
-         the API server nothing",
     ),
-    Flag::switch("disable-leader-election", "DISABLE_LEADER_ELECTION", "false", "Act without holding the lease"),
+    Flag::switch(
+        "disable-leader-election",
+        "DISABLE_LEADER_ELECTION",
+        "false",
+        "Act without holding the lease",
+    ),
     Flag::switch(
         "disable-cluster-state-observability",
         "DISABLE_CLUSTER_STATE_OBSERVABILITY",
         "false",
         "Publish no series per pod, node and pool",
     ),
-    Flag::new("leader-election-name", "LEADER_ELECTION_NAME", "karpenter-leader-election", "Name of the lease"),
+    Flag::new(
+        "leader-election-name",
+        "LEADER_ELECTION_NAME",
+        "karpenter-leader-election",
+        "Name of the lease",
+    ),
     Flag::new(
         "leader-election-namespace",
         "LEADER_ELECTION_NAMESPACE",
         "",
         "Namespace of the lease; empty is the namespace of the pod",
     ),
-    Flag::new("memory-limit", "MEMORY_LIMIT", "-1", "Bytes of memory the container has; the log warns at 90 %; -1 is unlimited"),
-    Flag::new("cpu-requests", "CPU_REQUESTS", "1000", "Promised CPU in thousandths of a core; scales the workers"),
+    Flag::new(
+        "memory-limit",
+        "MEMORY_LIMIT",
+        "-1",
+        "Bytes of memory the container has; the log warns at 90 %; -1 is unlimited",
+    ),
+    Flag::new(
+        "cpu-requests",
+        "CPU_REQUESTS",
+        "1000",
+        "Promised CPU in thousandths of a core; scales the workers",
+    ),
     Flag::new("log-level", "LOG_LEVEL", "info", "Least severe messages to log"),
     Flag::new("log-output-paths", "LOG_OUTPUT_PATHS", "stdout", "Where logs go, separated by commas"),
     Flag::new("log-error-output-paths", "LOG_ERROR_OUTPUT_PATHS", "stderr", "Where errors of the logger go"),
@@ -189,4 +207,65 @@ pub const OWN: &[Flag] = &[
         "15m",
         "How long a node that took over is not replaced by one like its predecessor; 0s always allows it",
     ),
+];
+
+/// One feature gate.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    /// As users write it.
+    pub name: &'static str,
+    /// Whether it is on unless said otherwise.
+    pub default: bool,
+    /// One sentence.
+    pub help: &'static str,
+    /// Why it changes nothing, for gates of features that are not there.
+    pub without_effect: Option<&'static str>,
+    /// Where the decisions read it.
+    pub(super) place: fn(&mut FeatureGates) -> &mut bool,
+}
+
+/// The feature gates of the reference.
+pub const GATES: &[Gate] = &[
+    Gate {
+        name: "ReservedCapacity",
+        default: true,
+        help: "Use capacity reservations",
+        without_effect: None,
+        place: |gates| &mut gates.reserved_capacity,
+    },
+    Gate {
+        name: "SpotToSpotConsolidation",
+        default: false,
+        help: "Replace spot nodes by cheaper spot nodes",
+        without_effect: None,
+        place: |gates| &mut gates.spot_to_spot_consolidation,
+    },
+    Gate {
+        name: "NodeRepair",
+        default: false,
+        help: "Replace unhealthy nodes",
+        without_effect: None,
+        place: |gates| &mut gates.node_repair,
+    },
+    Gate {
+        name: "NodeOverlay",
+        default: false,
+        help: "Change prices and capacities with NodeOverlay objects",
+        without_effect: Some("NodeOverlay objects are not read yet"),
+        place: |gates| &mut gates.node_overlay,
+    },
+    Gate {
+        name: "StaticCapacity",
+        default: false,
+        help: "NodePools with a fixed number of nodes",
+        without_effect: None,
+        place: |gates| &mut gates.static_capacity,
+    },
+    Gate {
+        name: "CapacityBuffer",
+        default: false,
+        help: "Keep room free with CapacityBuffer objects",
+        without_effect: Some("CapacityBuffer objects are not read yet"),
+        place: |gates| &mut gates.capacity_buffer,
+    },
 ];

@@ -10,7 +10,7 @@ use karpenter_model::settings::{DefaultSpread, FeatureGates};
 use karpenter_telemetry::logging;
 
 use super::error::{SettingError, Source};
-use super::flag::Flag;
+use super::flag::{Flag, GATES};
 
 /// Reads the settings of some tables and collects what is wrong with them.
 pub struct Reader<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> {
@@ -138,20 +138,13 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
 
     /// Gates that are not named keep their defaults; unknown ones are wrong.
     pub(super) fn gates(&mut self, name: &str) -> FeatureGates {
-        self.read(name, GATES, |text, _| {
+        self.read(name, GATES_ALLOWED, |text, _| {
             let mut gates = FeatureGates::default();
             for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
                 let (gate, value) = entry.split_once('=')?;
                 let value = value.trim().parse().ok()?;
-                match gate.trim() {
-                    "ReservedCapacity" => gates.reserved_capacity = value,
-                    "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = value,
-                    "NodeRepair" => gates.node_repair = value,
-                    "NodeOverlay" => gates.node_overlay = value,
-                    "StaticCapacity" => gates.static_capacity = value,
-                    "CapacityBuffer" => gates.capacity_buffer = value,
-                    _ => return None,
-                }
+                let gate = GATES.iter().find(|known| known.name == gate.trim())?;
+                *(gate.place)(&mut gates) = value;
             }
             Some(gates)
         })
@@ -214,7 +207,7 @@ fn parse_spread(entry: &str) -> Option<DefaultSpread> {
 
 /// What gates there are and how they are written. An unknown name is an error: a gate that is misspelt stays off
 /// unnoticed otherwise.
-const GATES: &str = "Name=true or Name=false, separated by commas; names are ReservedCapacity, \
+const GATES_ALLOWED: &str = "Name=true or Name=false, separated by commas; names are ReservedCapacity, \
                      SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer";
 
 /// What a number may be, in words.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use karpenter_model::settings::PreferencePolicy;
 use karpenter_telemetry::logging::{Format, Level, Output};
 
-use super::{FLAGS, Home, OWN, SettingError, Settings, Source};
+use super::{FLAGS, GATES, Home, OWN, SettingError, Settings, Source};
 
 fn resolve(given: &[(&'static str, &'static str)], source: Source) -> Result<Settings, Vec<SettingError>> {
     let given: BTreeMap<&str, &str> = given.iter().copied().collect();
@@ -22,7 +22,7 @@ fn defaults_are_those_of_the_reference() {
     assert!(settings.leader_election.enabled);
     assert_eq!(settings.leader_election.name, "karpenter-leader-election");
     assert_eq!(settings.leader_election.namespace, None);
-    assert!(settings.cluster_state_observability);
+    assert!(!settings.warm_up && settings.cluster_state_observability);
     assert_eq!(settings.log_format, Format::Json);
     assert_eq!((settings.memory_limit_bytes, settings.cpu_requests_millicores), (None, 1000));
     assert_eq!(settings.log_level, Level::Info);
@@ -69,6 +69,24 @@ fn a_wrong_value_names_flag_value_and_what_is_allowed() {
         let errors = resolve(&[(flag, value)], Source::Flag).unwrap_err();
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [want]);
     }
+}
+
+#[test]
+fn the_table_of_gates_is_that_of_the_flag() {
+    let flag = FLAGS.iter().find(|flag| flag.name == "feature-gates").unwrap();
+    let listed: std::collections::BTreeSet<String> = flag.default.split(',').map(ToOwned::to_owned).collect();
+    assert_eq!(listed, GATES.iter().map(|gate| format!("{}={}", gate.name, gate.default)).collect());
+    let error = resolve(&[("feature-gates", "x=true")], Source::Flag).unwrap_err().remove(0).to_string();
+    assert!(GATES.iter().all(|gate| error.contains(gate.name)), "{error}");
+}
+
+#[test]
+fn gates_of_features_that_are_not_there_are_named_when_they_are_on() {
+    let on = [("feature-gates", "NodeOverlay=true,NodeRepair=true")];
+    let settings = resolve(&on, Source::Flag).unwrap();
+    let names: Vec<&str> = settings.gates_without_effect().map(|(name, _)| name).collect();
+    assert_eq!(names, ["NodeOverlay"]);
+    assert_eq!(Settings::default().gates_without_effect().count(), 0);
 }
 
 #[test]

@@ -342,6 +342,15 @@ impl View {
         }
     }
 
+    /// Tells everything that is known once more, to those who did not listen when the watches brought it.
+    pub(crate) fn replay(&self) {
+        self.claims().iter().for_each(|known| self.subscribers.wake_claim(&known.model.name));
+        self.nodes().iter().for_each(|known| self.subscribers.wake_node(&known.model.name));
+        self.pools().iter().for_each(|known| self.subscribers.wake_pool(&known.model.name));
+        let pods: Vec<_> = self.lock().cluster.pods().cloned().collect();
+        pods.into_iter().for_each(|pod| self.subscribers.tell_pod(&PodSeen::Listed(pod)));
+    }
+
     fn tell(&self, seen: &PodSeen) {
         self.subscribers.tell_pod(seen);
         let earlier = match seen {

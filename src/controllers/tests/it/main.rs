@@ -13,6 +13,7 @@ mod permissions;
 mod registration;
 mod repair;
 mod scale;
+mod scrape;
 mod static_capacity;
 mod termination;
 mod volumes;

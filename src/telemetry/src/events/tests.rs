@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Event, MemorySink, ObjectRef, Reason, Recorder, reason, truncate};
+use super::{Event, MemorySink, ObjectRef, Reason, Recorder, Severity, reason, truncate};
 
 /// A recorder whose time is set by hand, in seconds.
 fn recorder() -> (Recorder, MemorySink, Arc<AtomicI64>) {
@@ -90,4 +90,47 @@ fn every_reason_is_documented() {
         assert!(meaning.ends_with('.') && !meaning.starts_with(' '), "{}: `{meaning}`", reason.name());
         assert!(reason.name().chars().all(char::is_alphanumeric), "{}", reason.name());
     }
+}
+
+#[test]
+fn reasons_types_and_periods_are_those_of_the_reference() {
+    const NORMAL: Severity = Severity::Normal;
+    const WARNING: Severity = Severity::Warning;
+    // Reason, type, how long an equal one is suppressed, in seconds (spec core-disruption 7).
+    let table = [
+        ("DisruptionBlocked", NORMAL, 120),
+        ("DisruptionBlocked", NORMAL, 60),
+        ("DisruptionLaunching", NORMAL, 120),
+        ("DisruptionWaitingReadiness", NORMAL, 120),
+        ("DisruptionTerminating", NORMAL, 120),
+        ("Unconsolidatable", NORMAL, 900),
+        ("ConsolidationCandidate", NORMAL, 120),
+        ("ConsolidationRejected", NORMAL, 120),
+        ("ConsolidationApproved", NORMAL, 120),
+        ("FailedScheduling", WARNING, 300),
+        ("NoCompatibleInstanceTypes", WARNING, 60),
+        ("Nominated", NORMAL, 120),
+        ("NodeRepairBlocked", WARNING, 900),
+        ("Disrupted", NORMAL, 120),
+        ("Evicted", NORMAL, 120),
+        ("FailedDraining", WARNING, 120),
+        ("TerminationGracePeriodExpiring", WARNING, 120),
+        ("AwaitingVolumeDetachment", NORMAL, 120),
+        ("FailedConsistencyCheck", WARNING, 120),
+        ("InsufficientCapacityError", WARNING, 120),
+        ("UnregisteredTaintMissing", WARNING, 120),
+        ("InvalidDoNotDisruptAnnotation", WARNING, 120),
+        ("DoNotDisruptUntil", NORMAL, 120),
+        ("DoNotDisruptGracePeriodElapsed", NORMAL, 120),
+        ("Finalized", NORMAL, 0),
+    ];
+    let declared: Vec<_> = reason::reference()
+        .into_iter()
+        .map(|(reason, _)| (reason.name(), reason.severity(), reason.period().as_secs()))
+        .collect();
+    for row in table {
+        assert!(declared.contains(&row), "{row:?} is not declared so");
+    }
+    let rate = reason::NOMINATED.rate().map(|rate| (rate.per_second, rate.burst));
+    assert_eq!(rate, Some((5, 10)));
 }

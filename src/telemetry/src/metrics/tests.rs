@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::{Kind, Metrics, Series, reference};
 
+mod spec;
+
 #[test]
 fn every_name_is_declared_once_and_follows_the_conventions() {
     let mut seen = BTreeSet::new();

@@ -1,0 +1,116 @@
+//! The watches of a process. They may run before it leads, so that it knows the cluster when it does; then nobody
+//! listens yet, and nothing is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use karpenter_api::{NodeClaim, NodePool};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::Context;
+use crate::pods::state::States;
+use crate::status::Classes;
+use crate::view::Feed;
+use crate::watch::follow;
+
+/// Running watches, and what they keep besides the view.
+pub struct Watching {
+    pub(crate) context: Context,
+    pub(crate) classes: Classes,
+    pub(crate) states: States,
+    pub(crate) tasks: JoinSet<()>,
+    /// Ends the watches.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Watching {
+    /// Starts every watch; they end with `shutdown`.
+    pub fn start(context: &Context, shutdown: &CancellationToken) -> Self {
+        let (mut tasks, classes, states) = (JoinSet::new(), Classes::default(), States::new(context));
+        let stop = shutdown.child_token();
+        if context.settings.cluster_state_observability {
+            let subscribers = context.view.subscribers();
+            let (appearing, going, view) = (states.clone(), states.clone(), Arc::downgrade(&context.view));
+            subscribers.raw_pods(move |pod| {
+                if let Some(view) = view.upgrade() {
+                    appearing.seen(&view, pod);
+                }
+            });
+            subscribers.pods(move |seen| going.note(seen));
+        }
+        spawn_watches(&mut tasks, context, &classes, &stop);
+        Self { context: context.clone(), classes, states, tasks, stop }
+    }
+
+    /// Waits until everything has been listed once.
+    pub fn synced(&self) -> impl Future<Output = ()> + Send + use<> {
+        let view = Arc::clone(&self.context.view);
+        async move {
+            while !view.unlisted().is_empty() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+fn spawn_watches(
+    tasks: &mut JoinSet<()>,
+    context: &Context,
+    classes: &Classes,
+    shutdown: &CancellationToken,
+) {
+    let client = &context.client;
+    macro_rules! watch {
+        ($kind:ident, $feed:ident) => {{
+            let (api, view, mut feed) =
+                (Api::<$kind>::all(client.clone()), Arc::clone(&context.view), Feed::default());
+            let stopped = shutdown.clone();
+            tasks.spawn(async move {
+                follow(stringify!($kind), api, stopped, |seen| feed.$feed(&view, seen)).await;
+            });
+        }};
+    }
+    watch!(NodePool, pool);
+    watch!(NodeClaim, claim);
+    watch!(Node, node);
+    watch!(Pod, pod);
+    watch!(DaemonSet, daemon);
+    watch!(PodDisruptionBudget, budget);
+    watch!(Namespace, namespace);
+    macro_rules! watch_volumes {
+        ($kind:ident, $seen:ident) => {{
+            let (api, view) = (Api::<$kind>::all(client.clone()), Arc::clone(&context.view));
+            let stopped = shutdown.clone();
+            tasks.spawn(async move {
+                follow(stringify!($kind), api, stopped, |seen| view.$seen(seen)).await;
+            });
+        }};
+    }
+    watch_volumes!(VolumeAttachment, attachment_seen);
+    watch_volumes!(PersistentVolumeClaim, volume_claim_seen);
+    watch_volumes!(PersistentVolume, volume_seen);
+    watch_volumes!(StorageClass, storage_class_seen);
+    watch_volumes!(CSINode, csi_node_seen);
+    for kind in context.provider.node_class_kinds() {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let (context, classes, stopped, kind) =
+            (context.clone(), classes.clone(), shutdown.clone(), kind.kind);
+        tasks.spawn(async move {
+            let listener = |seen| {
+                if context.settings.cluster_state_observability {
+                    classes.note(&context, kind, &seen);
+                }
+                context.view.class_seen(kind, seen);
+            };
+            follow(kind, api, stopped, listener).await;
+        });
+    }
+}

@@ -1,0 +1,147 @@
+//! What a scrape of a running controller shows, against the table of metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use karpenter_telemetry::metrics::{Descriptor, Kind, reference};
+use serde_json::json;
+
+use crate::world::World;
+
+/// A family as exported: its type, and the label names of all its samples.
+#[derive(Debug, Default)]
+struct Exported {
+    kind: String,
+    labels: BTreeSet<String>,
+}
+
+fn parse(text: &str) -> BTreeMap<String, Exported> {
+    let mut families: BTreeMap<String, Exported> = BTreeMap::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            name.clone_into(&mut current);
+            families.entry(current.clone()).or_default().kind = kind.to_owned();
+        } else if !line.starts_with('#') {
+            let inside = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
+            let family = families.get_mut(&current).expect("a type before the samples");
+            // Label values hold no commas in these scenarios, save for quoted addresses, which have none either.
+            let pairs = inside.map_or("", |(inside, _)| inside).split("\",");
+            let names = pairs.filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.to_owned());
+            family.labels.extend(names.filter(|name| name != "le" && name != "quantile"));
+        }
+    }
+    families
+}
+
+/// Families with labels of the provider besides their own.
+fn has_further_labels(name: &str) -> bool {
+    let per_node =
+        name.starts_with("karpenter_nodes_") && !name.contains("duration") && !name.ends_with("_total");
+    per_node || name.starts_with("operator_nodeclaim_") || name.starts_with("operator_node_")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scrape_shows_only_what_is_declared_with_its_type_and_labels() {
+    let world = World::new().await;
+    world.pool("default", &json!({"limits": {"cpu": "100"}}));
+    world.pod("web", "1");
+    world.pod_with("nowhere", "1", &json!({"nodeSelector": {"kubernetes.io/arch": "sparc"}}));
+    let process = world.start();
+    let running = || async {
+        let pods = world.pods().await;
+        pods.iter().any(|pod| pod.metadata.name.as_deref() == Some("web") && crate::world::is_running(pod))
+    };
+    world.until("the pod runs", Duration::from_mins(5), running).await;
+    // Everything that is published now and then has been.
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    let midway = parse(&process.metrics.render());
+    world.delete_pod("web").await;
+    world.all_gone().await;
+    let mut exported = parse(&process.metrics.render());
+    for (name, family) in midway {
+        exported.entry(name).or_insert(family);
+    }
+    let declared: BTreeMap<&str, &Descriptor> =
+        reference().into_iter().flat_map(|(_, rows)| rows).map(|row| (row.name, row)).collect();
+    for (name, Exported { kind, labels }) in &exported {
+        let row = declared.get(name.as_str()).unwrap_or_else(|| panic!("`{name}` is not declared"));
+        let want = match row.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+            Kind::Summary => "summary",
+        };
+        assert_eq!(kind, want, "{name}");
+        let own: BTreeSet<String> = row.labels.iter().map(ToString::to_string).collect();
+        if has_further_labels(name) {
+            assert!(labels.is_superset(&own), "{name}: {labels:?} lacks some of {own:?}");
+        } else {
+            assert_eq!(*labels, own, "{name}");
+        }
+    }
+    let missing: Vec<&&str> = PUBLISHED.iter().filter(|name| !exported.contains_key(**name)).collect();
+    assert!(missing.is_empty(), "never published: {missing:?}");
+    process.stop().await;
+}
+
+/// What the life of one node must leave in the metrics.
+const PUBLISHED: &[&str] = &[
+    "controller_runtime_active_workers",
+    "controller_runtime_max_concurrent_reconciles",
+    "controller_runtime_reconcile_time_seconds",
+    "controller_runtime_reconcile_total",
+    "karpenter_build_info",
+    "karpenter_cloudprovider_duration_seconds",
+    "karpenter_cluster_state_node_count",
+    "karpenter_cluster_state_synced",
+    "karpenter_cluster_state_unsynced_time_seconds",
+    "karpenter_cluster_utilization_percent",
+    "karpenter_nodeclaims_created_total",
+    "karpenter_nodeclaims_disrupted_total",
+    "karpenter_nodeclaims_instance_termination_duration_seconds",
+    "karpenter_nodeclaims_termination_duration_seconds",
+    "karpenter_nodeclaims_terminated_total",
+    "karpenter_nodepools_cost_total",
+    "karpenter_nodepools_limit",
+    "karpenter_nodepools_usage",
+    "karpenter_nodes_allocatable",
+    "karpenter_nodes_created_total",
+    "karpenter_nodes_current_lifetime_seconds",
+    "karpenter_nodes_drained_total",
+    "karpenter_nodes_lifetime_duration_seconds",
+    "karpenter_nodes_system_overhead",
+    "karpenter_nodes_terminated_total",
+    "karpenter_nodes_termination_duration_seconds",
+    "karpenter_nodes_total_pod_requests",
+    "karpenter_pods_bound_duration_seconds",
+    "karpenter_pods_provisioning_bound_duration_seconds",
+    "karpenter_pods_provisioning_startup_duration_seconds",
+    "karpenter_pods_scheduling_decision_duration_seconds",
+    "karpenter_pods_startup_duration_seconds",
+    "karpenter_pods_state",
+    "karpenter_pods_unbound_time_seconds",
+    "karpenter_pods_unstarted_time_seconds",
+    "karpenter_scheduler_ignored_pods_count",
+    "karpenter_scheduler_pending_pods_by_effective_zone_count",
+    "karpenter_scheduler_scheduling_duration_seconds",
+    "karpenter_scheduler_unschedulable_pods_count",
+    "karpenter_voluntary_disruption_decisions_total",
+    "karpenter_voluntary_disruption_eligible_nodes",
+    "operator_node_status_condition_count",
+    "operator_node_status_condition_current_status_seconds",
+    "operator_nodeclaim_status_condition_count",
+    "operator_nodeclaim_status_condition_current_status_seconds",
+    "operator_nodeclaim_status_condition_transition_seconds",
+    "operator_nodeclaim_status_condition_transitions_total",
+    "operator_nodeclaim_termination_duration_seconds",
+    "operator_nodepool_status_condition_count",
+    "operator_nodepool_status_condition_transitions_total",
+    "operator_status_condition_count",
+    "operator_status_condition_transitions_total",
+    "operator_termination_duration_seconds",
+    "workqueue_adds_total",
+    "workqueue_depth",
+    "workqueue_queue_duration_seconds",
+    "workqueue_work_duration_seconds",
+];

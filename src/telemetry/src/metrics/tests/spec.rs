@@ -1,0 +1,209 @@
+//! The metrics of the reference as its dashboards know them, written down from the specification and compared with the
+//! tables of the code (spec core-disruption 6, core-scheduling 30, aws-provider 16).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::metrics::{Descriptor, Kind, Metrics, Stability, Watched, buckets, reference};
+
+use Kind::{Counter, Gauge, Histogram, Summary};
+use Stability::{Alpha, Beta, Deprecated, Stable, Undocumented};
+
+type Row = (&'static str, Kind, &'static str, Stability);
+
+/// Name without the prefix `karpenter_`, type, labels, stability.
+const CORE: &[Row] = &[
+    ("build_info", Gauge, "version goversion goarch commit", Stable),
+    ("nodeclaims_created_total", Counter, "reason nodepool min_values_relaxed", Stable),
+    ("nodeclaims_terminated_total", Counter, "nodepool capacity_type zone", Stable),
+    ("nodeclaims_disrupted_total", Counter, "reason nodepool capacity_type", Alpha),
+    ("nodeclaims_instance_termination_duration_seconds", Histogram, "nodepool", Beta),
+    ("nodeclaims_termination_duration_seconds", Histogram, "nodepool", Beta),
+    ("nodeclaims_unhealthy_disrupted_total", Counter, "condition nodepool capacity_type image_id", Alpha),
+    ("nodes_created_total", Counter, "nodepool zone", Stable),
+    ("nodes_terminated_total", Counter, "nodepool zone", Stable),
+    ("nodes_drained_total", Counter, "nodepool", Alpha),
+    ("nodes_termination_duration_seconds", Summary, "nodepool", Beta),
+    ("nodes_lifetime_duration_seconds", Histogram, "nodepool", Alpha),
+    ("nodes_allocatable", Gauge, "node_name phase managed resource_type", Beta),
+    ("nodes_total_pod_requests", Gauge, "node_name phase managed resource_type", Beta),
+    ("nodes_total_pod_limits", Gauge, "node_name phase managed resource_type", Beta),
+    ("nodes_total_daemon_requests", Gauge, "node_name phase managed resource_type", Beta),
+    ("nodes_total_daemon_limits", Gauge, "node_name phase managed resource_type", Beta),
+    ("nodes_system_overhead", Gauge, "node_name phase managed resource_type", Beta),
+    ("nodes_current_lifetime_seconds", Gauge, "node_name phase managed", Alpha),
+    ("cluster_utilization_percent", Gauge, "resource_type", Alpha),
+    ("nodepools_limit", Gauge, "resource_type nodepool", Alpha),
+    ("nodepools_usage", Gauge, "resource_type nodepool", Alpha),
+    ("nodepools_cost_total", Gauge, "nodepool", Alpha),
+    ("nodepools_cost_tracker_errors_total", Counter, "nodepool", Alpha),
+    ("nodepools_allowed_disruptions", Gauge, "nodepool reason", Alpha),
+    ("nodepools_nodes_consuming_budgets", Gauge, "nodepool reason", Alpha),
+    (
+        "pods_state",
+        Gauge,
+        "name namespace owner node scheduled nodepool zone arch capacity_type instance_type phase ready managed",
+        Beta,
+    ),
+    ("pods_startup_duration_seconds", Summary, "", Stable),
+    ("pods_bound_duration_seconds", Histogram, "", Alpha),
+    ("pods_unstarted_time_seconds", Gauge, "name namespace", Alpha),
+    ("pods_unbound_time_seconds", Gauge, "name namespace", Alpha),
+    ("pods_provisioning_bound_duration_seconds", Histogram, "", Alpha),
+    ("pods_provisioning_startup_duration_seconds", Histogram, "", Alpha),
+    ("pods_provisioning_unbound_time_seconds", Gauge, "name namespace", Alpha),
+    ("pods_provisioning_unstarted_time_seconds", Gauge, "name namespace", Alpha),
+    ("pods_provisioning_scheduling_undecided_time_seconds", Gauge, "name namespace", Alpha),
+    ("pods_scheduling_decision_duration_seconds", Histogram, "", Alpha),
+    ("pods_eviction_requests_total", Counter, "code", Alpha),
+    ("pods_drained_total", Counter, "reason", Alpha),
+    (
+        "voluntary_disruption_decision_evaluation_duration_seconds",
+        Histogram,
+        "reason consolidation_type",
+        Beta,
+    ),
+    ("voluntary_disruption_decisions_total", Counter, "decision reason consolidation_type", Stable),
+    (
+        "voluntary_disruption_decisions_by_nodepool_total",
+        Counter,
+        "nodepool decision reason consolidation_type",
+        Alpha,
+    ),
+    ("voluntary_disruption_eligible_nodes", Gauge, "reason", Beta),
+    ("voluntary_disruption_consolidation_timeouts_total", Counter, "consolidation_type", Beta),
+    ("voluntary_disruption_failed_validations_total", Counter, "consolidation_type", Alpha),
+    ("voluntary_disruption_queue_failures_total", Counter, "decision reason consolidation_type", Beta),
+    ("consolidation_score", Histogram, "decision nodepool policy", Undocumented),
+    ("consolidation_moves_total", Counter, "decision nodepool policy", Undocumented),
+    ("cluster_state_node_count", Gauge, "", Stable),
+    ("cluster_state_synced", Gauge, "", Stable),
+    ("cluster_state_unsynced_time_seconds", Gauge, "", Stable),
+    ("scheduler_scheduling_duration_seconds", Histogram, "controller", Stable),
+    ("scheduler_queue_depth", Gauge, "controller scheduling_id", Beta),
+    ("scheduler_unfinished_work_seconds", Gauge, "controller scheduling_id", Alpha),
+    ("scheduler_ignored_pods_count", Gauge, "", Alpha),
+    ("scheduler_unschedulable_pods_count", Gauge, "controller", Alpha),
+    ("scheduler_pending_pods_by_effective_zone_count", Gauge, "controller zone", Alpha),
+    ("cloudprovider_duration_seconds", Histogram, "controller method provider", Beta),
+    ("cloudprovider_errors_total", Counter, "controller method provider error", Beta),
+    ("cloudprovider_instance_type_offering_available", Gauge, "instance_type capacity_type zone", Beta),
+    ("cloudprovider_instance_type_offering_price_estimate", Gauge, "instance_type capacity_type zone", Beta),
+    ("cloudprovider_instance_type_cpu_cores", Gauge, "instance_type", Beta),
+    ("cloudprovider_instance_type_memory_bytes", Gauge, "instance_type", Beta),
+];
+
+/// Full name, type, labels, stability.
+const OUTSIDE_THE_PREFIX: &[Row] = &[
+    ("leader_election_master_status", Gauge, "name", Stable),
+    ("controller_runtime_reconcile_total", Counter, "controller result", Stable),
+    ("controller_runtime_reconcile_errors_total", Counter, "controller", Stable),
+    ("controller_runtime_reconcile_time_seconds", Histogram, "controller", Stable),
+    ("controller_runtime_active_workers", Gauge, "controller", Stable),
+    ("controller_runtime_max_concurrent_reconciles", Gauge, "controller", Stable),
+    ("workqueue_depth", Gauge, "name controller", Stable),
+    ("workqueue_adds_total", Counter, "name controller", Stable),
+    ("workqueue_retries_total", Counter, "name controller", Stable),
+    ("client_go_request_total", Counter, "code method", Stable),
+    ("client_go_request_duration_seconds", Histogram, "verb group version kind subresource", Stable),
+    ("operator_status_condition_count", Gauge, "namespace name type status reason group kind", Deprecated),
+    (
+        "operator_status_condition_current_status_seconds",
+        Gauge,
+        "namespace name type status reason group kind",
+        Deprecated,
+    ),
+    ("operator_status_condition_transitions_total", Counter, "type status reason group kind", Deprecated),
+    ("operator_status_condition_transition_seconds", Histogram, "type status group kind", Deprecated),
+    ("operator_termination_current_time_seconds", Gauge, "namespace name group kind", Deprecated),
+    ("operator_termination_duration_seconds", Histogram, "group kind", Deprecated),
+];
+
+/// What each of `operator_{nodeclaim,nodepool,node,capacitybuffer,ec2nodeclass}_` has.
+const OF_EACH_KIND: &[(&str, Kind, &str)] = &[
+    ("status_condition_count", Gauge, "namespace name type status reason"),
+    ("status_condition_current_status_seconds", Gauge, "namespace name type status reason"),
+    ("status_condition_transitions_total", Counter, "type status reason"),
+    ("status_condition_transition_seconds", Histogram, "type status"),
+    ("termination_current_time_seconds", Gauge, "namespace name"),
+    ("termination_duration_seconds", Histogram, ""),
+];
+
+fn declared() -> BTreeMap<&'static str, &'static Descriptor> {
+    reference().into_iter().flat_map(|(_, rows)| rows).map(|row| (row.name, row)).collect()
+}
+
+fn check(name: &str, kind: Kind, labels: &str, stability: Stability) {
+    let declared = declared();
+    let row = declared.get(name).unwrap_or_else(|| panic!("`{name}` is not declared"));
+    let want: Vec<&str> = labels.split_whitespace().collect();
+    assert_eq!((row.kind, row.labels, row.stability), (kind, want.as_slice(), stability), "{name}");
+}
+
+#[test]
+fn every_metric_of_the_reference_is_declared_with_its_type_labels_and_stability() {
+    for (name, kind, labels, stability) in CORE {
+        check(&format!("karpenter_{name}"), *kind, labels, *stability);
+    }
+    for (name, kind, labels, stability) in OUTSIDE_THE_PREFIX {
+        check(name, *kind, labels, *stability);
+    }
+    for kind in ["nodeclaim", "nodepool", "node", "capacitybuffer", "ec2nodeclass"] {
+        for (name, of, labels) in OF_EACH_KIND {
+            check(&format!("operator_{kind}_{name}"), *of, labels, Beta);
+        }
+    }
+}
+
+#[test]
+fn what_the_reference_does_not_have_says_so() {
+    let known: BTreeSet<String> = CORE.iter().map(|(name, ..)| format!("karpenter_{name}")).collect();
+    let ours: Vec<&str> = declared()
+        .values()
+        .filter(|row| row.help.contains("not in the reference"))
+        .map(|row| row.name)
+        .collect();
+    assert!(ours.iter().all(|name| !known.contains(*name)), "{ours:?}");
+    assert!(ours.contains(&"karpenter_scheduler_audit_findings_total"));
+}
+
+#[test]
+fn buckets_are_those_of_the_reference() {
+    let declared = declared();
+    let of = |name: &str| declared[name].buckets;
+    for name in ["karpenter_scheduler_scheduling_duration_seconds", "karpenter_pods_bound_duration_seconds"] {
+        assert_eq!(of(name), buckets::DURATION, "{name}");
+    }
+    assert_eq!(buckets::DURATION.len(), 45);
+    let doubling = |from: f64, times: i32| -> Vec<f64> { (0..times).map(|k| from * 2_f64.powi(k)).collect() };
+    for (name, want) in [
+        ("karpenter_nodeclaims_instance_termination_duration_seconds", doubling(1.0, 11)),
+        ("karpenter_nodeclaims_termination_duration_seconds", doubling(1.0, 12)),
+        ("operator_node_status_condition_transition_seconds", doubling(0.5, 15)),
+        ("karpenter_consolidation_score", vec![0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0]),
+    ] {
+        assert_eq!(of(name), want, "{name}");
+    }
+}
+
+#[test]
+fn everything_declared_is_registered() {
+    let metrics = Metrics::new();
+    metrics.node_families(&["zone".to_owned()]);
+    metrics.statuses(|kind| match kind {
+        Watched::NodeClaim => vec!["karpenter_sh_nodepool".to_owned()],
+        _ => Vec::new(),
+    });
+    for row in declared().values() {
+        // A name that is taken cannot be registered with other labels.
+        let other = prometheus::GaugeVec::new(prometheus::Opts::new(row.name, row.help), &["other"]).unwrap();
+        assert!(metrics.registry.register(Box::new(other)).is_err(), "`{}` is not registered", row.name);
+    }
+    let statuses = metrics.statuses(|_| Vec::new());
+    let change = ("Launched", "Unknown", "True", "Launched");
+    let lasted = std::time::Duration::from_secs(3);
+    statuses.of(Watched::NodeClaim).transition(&["default"], change, &[], lasted);
+    let line = "operator_nodeclaim_status_condition_transitions_total{karpenter_sh_nodepool=\"default\",\
+                reason=\"Launched\",status=\"True\",type=\"Launched\"} 1";
+    let text = metrics.render();
+    assert!(text.lines().any(|have| have == line), "{text}");
+}

@@ -1,0 +1,69 @@
+//! Every event that is declared is also published by somebody: one that is only declared is a promise in the
+//! reference page that nobody keeps.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use karpenter_telemetry::events::reason::reference;
+
+/// Declared for those who match on the name, and never published: the reference does not either.
+const NEVER: &[&str] = &["NodeClassNotReady"];
+
+/// Published once what they are about is there: interruption messages of AWS, which are not read yet.
+const NOT_YET: &[&str] = &[
+    "SpotInterrupted",
+    "CapacityReservationInstanceInterrupted",
+    "SpotRebalanceRecommendation",
+    "InstanceStopping",
+    "InstanceTerminating",
+    "InstanceUnhealthy",
+    "TerminatingOnInterruption",
+];
+
+/// The text of every source file outside the table, tests left out.
+fn sources(folder: &Path, found: &mut String) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if path.is_dir() && !["telemetry", "xtask", "tests", "target"].contains(&name.as_str()) {
+            sources(&path, found);
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push_str(text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default());
+        }
+    }
+}
+
+/// The name of the constant of a reason, as the table has it: found by its text.
+fn constants() -> Vec<(String, String)> {
+    let table = crate::repository_root().join("src/telemetry/src/events/reason.rs");
+    let text = fs::read_to_string(table).unwrap();
+    let lines = text.lines().filter_map(|line| line.trim().split_once(" = Reason::"));
+    let pair = |(constant, rest): (&str, &str)| {
+        let name = rest.split('"').nth(1).unwrap().to_owned();
+        (constant.to_owned(), name)
+    };
+    lines.map(pair).collect()
+}
+
+#[test]
+fn every_declared_event_is_published_somewhere() {
+    let mut text = String::new();
+    sources(&crate::repository_root().join("src"), &mut text);
+    let constants = constants();
+    assert_eq!(constants.len(), reference().len(), "every reason is a line of the table");
+    let used = |constant: &str, name: &str| {
+        let by_name = text.contains(&format!("\"{name}\""));
+        by_name || text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).any(|word| word == constant)
+    };
+    let published: BTreeSet<&str> = constants
+        .iter()
+        .filter(|(constant, name)| used(constant, name))
+        .map(|(_, name)| name.as_str())
+        .collect();
+    let unpublished: BTreeSet<&str> =
+        constants.iter().map(|(_, name)| name.as_str()).filter(|name| !published.contains(name)).collect();
+    let expected: BTreeSet<&str> = NEVER.iter().chain(NOT_YET).copied().collect();
+    assert_eq!(unpublished, expected, "declared and published by nobody");
+}

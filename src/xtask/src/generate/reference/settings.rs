@@ -1,0 +1,59 @@
+//! The page of settings.
+
+use karpenter_aws_controllers::settings as aws;
+use karpenter_controllers::settings::{FLAGS, Flag, GATES, OWN};
+
+use super::table;
+
+/// The page below its title.
+pub(super) fn body() -> String {
+    let mut text = INTRODUCTION.to_owned();
+    for (title, flags) in [("AWS", aws::FLAGS), ("Core", FLAGS), ("Not in the reference", OWN)] {
+        text.push_str(&format!("## {title}\n\n"));
+        if title == "Not in the reference" {
+            text.push_str(OWN_NOTE);
+        }
+        text.push_str(&table(&["flag", "environment", "default", "meaning"], flags.iter().map(row)));
+        text.push('\n');
+    }
+    text.push_str("## Feature gates\n\n");
+    text.push_str(&table(
+        &["gate", "default", "meaning"],
+        GATES.iter().map(|gate| {
+            let effect = gate.without_effect.map(|why| format!(". **No effect**: {why}")).unwrap_or_default();
+            vec![format!("`{}`", gate.name), gate.default.to_string(), format!("{}{effect}", gate.help)]
+        }),
+    ));
+    text
+}
+
+fn row(flag: &Flag) -> Vec<String> {
+    let default = if flag.default.is_empty() { "empty".to_owned() } else { format!("`{}`", flag.default) };
+    let effect = flag.without_effect.map(|why| format!(". **No effect**: {why}")).unwrap_or_default();
+    vec![
+        format!("`--{}`", flag.name),
+        format!("`{}`", flag.env),
+        // The gates have a table of their own.
+        if flag.name == "feature-gates" { "see below".to_owned() } else { default },
+        format!("{}{effect}", flag.help),
+    ]
+}
+
+const INTRODUCTION: &str = "\
+Settings of `karpenter controller`. A flag wins over its environment variable, which wins over the default; an empty
+variable is as good as none. Names, defaults and meaning are those of the reference v1.14.
+
+A value that cannot be used stops the start, and the message names the flag or variable, its value and what is allowed;
+everything that is wrong is named at once. (The reference silently takes the default for variables it cannot read, and
+ignores feature gates it does not know.) Flags that are on or off take `true` or `false` or stand alone; their variables
+also take `1`, `t`, `T`, `TRUE`, `0` and so on.
+
+Also read: `SYSTEM_NAMESPACE` (`--system-namespace`), the namespace of the lease unless it is set; the variables of the
+AWS SDK (`AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_USE_FIPS_ENDPOINT`, ...); `KUBECONFIG` outside a cluster.
+
+";
+
+const OWN_NOTE: &str = "\
+Every default behaves as the reference does as long as nothing goes wrong.
+
+";
