@@ -61,3 +61,19 @@ async fn a_process_that_finds_waiting_pods_plans_for_them_at_once() {
     claimed_soon(&world).await;
     second.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_watches_while_it_waits_tells_nothing_and_acts_at_once_when_it_leads() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.pod("web", "1");
+    let process = world.start_waiting(Duration::from_mins(1));
+    sleep(Duration::from_secs(59)).await;
+    assert!(world.claims().await.is_empty());
+    assert!(!process.metrics.render().contains("karpenter_pods_state{"));
+    sleep(Duration::from_secs(2)).await;
+    claimed_soon(&world).await;
+    assert!(process.metrics.render().contains("karpenter_pods_state{"));
+    world.all_running().await;
+    process.stop().await;
+}

@@ -15,7 +15,7 @@ use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cloud::Provider;
 use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
 use karpenter_controllers::server::Readiness;
-use karpenter_controllers::{Context, Explanations, Settings, View};
+use karpenter_controllers::{Context, Explanations, RunError, Settings, View, Watching};
 use karpenter_model::Clock;
 use karpenter_model::settings::FeatureGates;
 use karpenter_sim::apiserver::ApiServer;
@@ -98,6 +98,27 @@ impl World {
 
     /// The same with feature gates other than the default ones.
     pub(crate) fn start_gated(&self, crash: Crash, gates: FeatureGates) -> Process {
+        self.start_as(crash, gates, |context, shutdown| {
+            karpenter_controllers::run(context, Readiness::default(), shutdown)
+        })
+    }
+
+    /// Starts a process that watches at once and leads `later`.
+    pub(crate) fn start_waiting(&self, later: Duration) -> Process {
+        self.start_as(Crash::Never, FeatureGates::default(), move |context, shutdown| async move {
+            let watching = Watching::start(&context, &shutdown);
+            watching.synced().await;
+            tokio::time::sleep(later).await;
+            karpenter_controllers::lead(watching, Readiness::default(), shutdown).await
+        })
+    }
+
+    fn start_as<F: Future<Output = Result<(), RunError>> + Send + 'static>(
+        &self,
+        crash: Crash,
+        gates: FeatureGates,
+        run: impl FnOnce(Context, CancellationToken) -> F,
+    ) -> Process {
         let decisions = karpenter_model::Settings { gates, ..karpenter_model::Settings::default() };
         let settings = Arc::new(Settings { decisions: Arc::new(decisions), ..Settings::default() });
         let provider: Arc<dyn Provider> =
@@ -123,7 +144,7 @@ impl World {
             explanations: explanations.clone(),
         };
         let shutdown = CancellationToken::new();
-        let running = karpenter_controllers::run(context, Readiness::default(), shutdown.clone());
+        let running = run(context, shutdown.clone());
         let task = tokio::spawn(async move { running.await.unwrap() });
         Process { events, metrics, explanations, calls, shutdown, task }
     }

@@ -29,7 +29,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("playground", &["aws-client", "model", "sim"]),
     ("controllers", &["api", "audit", "cloud", "cluster", "engine", "lifecycle", "model", "telemetry"]),
     ("aws-controllers", &["api", "aws", "aws-client", "cloud", "controllers", "model", "telemetry"]),
-    ("xtask", &["api", "aws-controllers", "bootstrap", "cloud", "controllers", "doctor"]),
+    ("xtask", &["api", "aws-controllers", "bootstrap", "cloud", "controllers", "doctor", "telemetry"]),
 ];
 
 /// Crates that decide and therefore may not reach the outside world.
