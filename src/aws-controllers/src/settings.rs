@@ -37,8 +37,7 @@ pub const FLAGS: &[Flag] = &[
         "INTERRUPTION_QUEUE",
         "",
         "Name of the SQS queue with interruption messages; empty is off",
-    )
-    .without_effect("interruption messages are not read yet"),
+    ),
     Flag::new("reserved-enis", "RESERVED_ENIS", "0", "Network interfaces kept out of the pod count"),
     Flag::switch(
         "disable-dry-run",

@@ -7,17 +7,6 @@ use std::path::Path;
 
 use karpenter_telemetry::events::reason::reference;
 
-/// Published once what they are about is there: interruption messages of AWS, which are not read yet. (Of
-/// `InstanceTerminating` nothing can be said here: a condition has the same name.)
-const NOT_YET: &[&str] = &[
-    "SpotInterrupted",
-    "CapacityReservationInstanceInterrupted",
-    "SpotRebalanceRecommendation",
-    "InstanceStopping",
-    "InstanceUnhealthy",
-    "TerminatingOnInterruption",
-];
-
 /// The text of every source file outside the table, tests left out.
 fn sources(folder: &Path, found: &mut String) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -61,6 +50,5 @@ fn every_declared_event_is_published_somewhere() {
         .collect();
     let unpublished: BTreeSet<&str> =
         constants.iter().map(|(_, name)| name.as_str()).filter(|name| !published.contains(name)).collect();
-    let expected: BTreeSet<&str> = NOT_YET.iter().copied().collect();
-    assert_eq!(unpublished, expected, "declared and published by nobody");
+    assert!(unpublished.is_empty(), "declared and published by nobody: {unpublished:?}");
 }
