@@ -363,6 +363,22 @@ async fn marks_of_no_command_are_taken_back() {
     process.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_asks_hears_why_a_node_stays() {
+    let (world, process) = about_to_drift(&drift_only("100%")).await;
+    let node = world.nodes().await.remove(0).name_any();
+    let ask = |question: String| process.explanations.answer(&question.parse().unwrap());
+    world
+        .until("the reason is known", MINUTE, || async {
+            let answer = ask(format!("node/{node}"));
+            answer.verdict == "stays" && answer.reasons[0].code == "ConsolidationDisabled"
+        })
+        .await;
+    assert_eq!(ask("all".to_owned()).verdict, "nothing is to go");
+    assert!(ask("nodepool/default".to_owned()).facts.iter().any(|fact| fact.value.starts_with("1 at once")));
+    process.stop().await;
+}
+
 /// A drifted machine is replaced with a crash at the chosen write of the process that does it; false when there was
 /// no such write.
 async fn survives(crash: Crash) -> bool {
