@@ -2,6 +2,7 @@
 
 mod crds;
 mod doctor;
+mod prerequisites;
 mod reference;
 mod roles;
 mod values;
@@ -43,6 +44,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 fn files(root: &Path) -> Result<Vec<Generated>> {
     let mut files = crds::files()?;
     files.push(doctor::file());
+    files.extend(prerequisites::files());
     files.extend(roles::files());
     files.extend(values::files(root)?);
     files.extend(reference::files());
