@@ -1,4 +1,4 @@
-//! What a namespace gives containers that do not say what they need (LimitRange objects, items of type `Container`).
+//! What a namespace gives containers that do not say what they need (`LimitRange` objects, items of type `Container`).
 //!
 //! Pods that exist have been through admission and say it all; the template of a daemon set without pods has not
 //! (spec core-scheduling 16).
@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn what_a_container_says_wins_then_its_limits_then_the_first_default() {
-        let table: [(&str, &str, &[(&str, &str)], &str); 7] = [
+        type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str);
+        let table: [Case; 7] = [
             ("", "", &[], ""),
             ("cpu=1", "cpu=2", &[("cpu=3", "cpu=4")], "cpu=1"),
             ("", "cpu=2", &[("cpu=3", "cpu=4")], "cpu=2"),

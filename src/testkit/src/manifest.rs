@@ -11,17 +11,17 @@ use serde_json::{Map, Value, json};
 
 /// The waiting pods as a list of Pods.
 pub fn pods(snapshot: &Snapshot) -> Value {
-    list(snapshot.pending.iter().map(|pod| self::pod(pod)).collect())
+    list(&snapshot.pending.iter().map(|pod| self::pod(pod)).collect::<Vec<_>>())
 }
 
 /// The pools as a list of NodePools.
 pub fn pools(snapshot: &Snapshot) -> Value {
-    list(snapshot.pools.iter().map(|pool| self::pool(pool)).collect())
+    list(&snapshot.pools.iter().map(|pool| self::pool(pool)).collect::<Vec<_>>())
 }
 
 /// Daemons as a list of Pods that run on every machine they select.
 pub fn daemons(snapshot: &Snapshot) -> Value {
-    list(snapshot.daemons.iter().map(|daemon| pod(&daemon.pod)).collect())
+    list(&snapshot.daemons.iter().map(|daemon| pod(&daemon.pod)).collect::<Vec<_>>())
 }
 
 /// The instance types of the first pool that has any: name, labels, capacity, allocatable and offerings.
@@ -30,7 +30,7 @@ pub fn instance_types(snapshot: &Snapshot) -> Value {
     Value::Array(types.into_iter().flat_map(|types| types.iter()).map(|one| instance_type(one)).collect())
 }
 
-fn list(items: Vec<Value>) -> Value {
+fn list(items: &[Value]) -> Value {
     json!({ "apiVersion": "v1", "kind": "List", "items": items })
 }
 
@@ -147,7 +147,7 @@ fn toleration(toleration: &Toleration) -> Value {
         "key": toleration.key,
         "operator": format!("{:?}", toleration.operator),
         "value": toleration.value,
-        "effect": toleration.effect.map(|effect| effect.as_str()),
+        "effect": toleration.effect.map(karpenter_model::Effect::as_str),
     })
 }
 

@@ -87,10 +87,10 @@ fn verdict(bar: Bar, median: Duration, base: Duration) -> String {
         Bar::Milliseconds(limit) => (Duration::from_millis(limit.into()), format!("{limit} ms")),
         Bar::Times(factor) => (base * factor, format!("{factor} times the first")),
     };
-    held(text, median <= limit)
+    held(&text, median <= limit)
 }
 
-fn held(bar: String, holds: bool) -> String {
+fn held(bar: &str, holds: bool) -> String {
     format!("{bar}: {}", if holds { "holds" } else { "MISSED" })
 }
 
@@ -101,6 +101,6 @@ fn memory() {
     memory::forget_peak();
     let (plan, _) = karpenter_engine::plan(&snapshot);
     let peak = memory::peak();
-    let bar = held(format!("{MEMORY_BAR} MiB"), peak <= MEMORY_BAR);
+    let bar = held(&format!("{MEMORY_BAR} MiB"), peak <= MEMORY_BAR);
     println!("peak of a plan  {peak:>6} MiB, {} launches  {bar}", plan.launches.len());
 }

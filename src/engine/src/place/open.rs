@@ -90,7 +90,9 @@ mod tests {
         }
         let walked = |refusing: &[usize]| {
             let (mut refused, none, mut walk) = (Bits::default(), Bits::default(), Walk::default());
-            refusing.iter().for_each(|number| refused.insert(*number));
+            for number in refusing {
+                refused.insert(*number);
+            }
             std::iter::from_fn(|| open.next(&mut walk, &[&refused, &none])).collect::<Vec<_>>()
         };
         assert_eq!(walked(&[]), [5, 64, 70, 3, 90]);

@@ -183,7 +183,7 @@ impl Solver<'_> {
         };
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
         let mut joiner = Joiner::new(rules, others, &self.reservations, ask, MinValuesPolicy::Strict);
-        let joined = loop {
+        let (number, state) = loop {
             let Some(number) = self.open.next(&mut candidates, &[&refusals.bins, &memory.bins]) else {
                 return false;
             };
@@ -204,7 +204,6 @@ impl Solver<'_> {
                 Joined::UsedUp => *used_up = true,
             }
         };
-        let (number, state) = joined;
         let bin = &mut self.bins[number];
         self.reservations.hold(&bin.state.reserved, &state.reserved);
         bin.state = state;
