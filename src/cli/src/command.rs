@@ -5,4 +5,5 @@ pub(crate) mod controller;
 pub(crate) mod crds;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod view;

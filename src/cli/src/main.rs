@@ -36,6 +36,8 @@ enum Command {
     Crds,
     /// Say what is wrong with the account and the cluster, why, and how to put it right
     Doctor(Box<command::doctor::Arguments>),
+    /// Say why a node stays, a pod waits or a pool takes no part
+    Explain(command::explain::Arguments),
     /// Follow a cluster: pods that wait, nodes that come and go, and why
     View(command::view::Arguments),
     /// Watch pods become nodes and disappear again, all in memory
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Bootstrap(arguments) => command::bootstrap::run(*arguments),
         Command::Crds => command::crds::run(),
         Command::Doctor(arguments) => command::doctor::run(&arguments),
+        Command::Explain(arguments) => command::explain::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
         Command::Demo(arguments) => command::demo::run(arguments),
     };

@@ -1,0 +1,136 @@
+//! `karpenter explain`: why a node stays, a pod waits or a pool takes no part, as the running controller sees it.
+//!
+//! The controller answers only its own machine, so in a cluster the way to it is
+//! `kubectl -n kube-system port-forward deployment/karpenter 8080`.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use jiff::{SpanRound, Timestamp, Unit};
+use karpenter_controllers::explain::{Answer, Question};
+use kube::Client;
+
+/// Arguments of `karpenter explain`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// What to explain: node/NAME, nodeclaim/NAME, pod/NAMESPACE/NAME, nodepool/NAME, or all
+    #[arg(default_value = "all")]
+    about: Vec<Question>,
+    /// Where the leading controller serves its metrics; in a cluster the end of a port-forward
+    #[arg(long, default_value = "http://127.0.0.1:8080")]
+    endpoint: http::Uri,
+    /// How to print answers
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// Asks and prints the answers.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let answers = runtime.block_on(ask(arguments))?;
+    let mut out = std::io::stdout().lock();
+    for answer in &answers {
+        let text = match arguments.output {
+            Output::Text => render(answer, Timestamp::now()),
+            Output::Json => serde_json::to_string(answer)? + "\n",
+        };
+        out.write_all(text.as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn ask(arguments: &Arguments) -> Result<Vec<Answer>> {
+    // The client of the Kubernetes API is an HTTP client like any other.
+    let client = Client::try_from(kube::Config::new(arguments.endpoint.clone()))?;
+    let mut answers = Vec::new();
+    for question in &arguments.about {
+        let request = http::Request::get(format!("/explain{}", question.parameters())).body(Vec::new())?;
+        let answer = client.request(request).await.with_context(|| {
+            format!(
+                "cannot ask the controller at `{}` about `{question}`; is \
+                 `kubectl -n kube-system port-forward deployment/karpenter 8080` running?",
+                arguments.endpoint
+            )
+        })?;
+        answers.push(answer);
+    }
+    Ok(answers)
+}
+
+/// An answer for people: what, why, and what else is worth knowing.
+fn render(answer: &Answer, now: Timestamp) -> String {
+    let mut text = format!("{} {}\n", answer.about, answer.verdict);
+    for why in &answer.reasons {
+        let subject = why.subject.as_ref().map(|subject| format!("{subject}: ")).unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {subject}{} ({})", why.text, why.code);
+    }
+    let width = answer.facts.iter().map(|fact| fact.name.chars().count()).max().unwrap_or_default();
+    for fact in &answer.facts {
+        let _ = writeln!(text, "  {:width$}  {}", fact.name, fact.value);
+    }
+    if let Some(at) = answer.decided_at {
+        let _ = writeln!(text, "  looked at {}", ago(at, now));
+    }
+    text
+}
+
+fn ago(at: Timestamp, now: Timestamp) -> String {
+    let round = SpanRound::new().smallest(Unit::Second).largest(Unit::Hour);
+    match (now - at).round(round) {
+        Ok(span) if now >= at => format!("{span:#} ago"),
+        _ => at.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_controllers::explain::{Fact, Why};
+
+    use super::*;
+
+    #[test]
+    fn people_read_the_verdict_then_why_then_the_rest() {
+        let at: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let why = |subject: Option<&str>, code: &str, text: &str| Why {
+            code: code.to_owned(),
+            subject: subject.map(str::to_owned),
+            text: text.to_owned(),
+        };
+        let fact = |name: &str, value: &str| Fact { name: name.to_owned(), value: value.to_owned() };
+        let answer = Answer {
+            about: "pod/shop/api-0".to_owned(),
+            decided_at: Some(at),
+            verdict: "waits, no pool can take it".to_owned(),
+            reasons: vec![
+                why(Some("web"), "Taint", "pod does not tolerate a taint: gpu"),
+                why(None, "Limits", "full"),
+            ],
+            facts: vec![fact("node", "n1"), fact("nodepool", "web")],
+        };
+        let now = "2026-01-01T12:01:05Z".parse().unwrap();
+        let expected = "\
+pod/shop/api-0 waits, no pool can take it
+  web: pod does not tolerate a taint: gpu (Taint)
+  full (Limits)
+  node      n1
+  nodepool  web
+  looked at 1m 5s ago
+";
+        assert_eq!(render(&answer, now), expected);
+        assert!(
+            render(&answer, at - jiff::Span::new().seconds(1)).contains("looked at 2026-01-01T12:00:00Z")
+        );
+    }
+}
