@@ -67,11 +67,6 @@ impl Inventory {
         self
     }
 
-    /// The names of one kind of thing, for failures that say more than "differs".
-    pub(super) fn names(&self, kind: &str) -> Vec<String> {
-        self.0[kind].as_object().map(|objects| objects.keys().cloned().collect()).unwrap_or_default()
-    }
-
     /// Every place in which two inventories differ; empty when they are the same.
     pub(super) fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
