@@ -3,13 +3,11 @@
 
 use anyhow::{Result, ensure};
 use karpenter_api::labels;
-use kube::ResourceExt;
 use serde_json::json;
 
 use super::{WITHIN, consolidating};
 use crate::manifests::merged;
 use crate::scenario::corner::{Corner, needs, requiring};
-use crate::scenario::facts::label;
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
@@ -23,26 +21,14 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let worker = json!({"spec": {"containers": [crate::scenario::corner::container(
         json!({"requests": {"cpu": "900m", "memory": "256Mi"}})
     )]}});
-    corner.pods("worker", 8, worker).await?;
+    // Two Deployments, so that it is certain which pods go: the two of the small node first.
+    corner.pods("worker", 8, worker.clone()).await?;
     corner.running("worker", 8).await?;
-    corner.scale("worker", 10).await?;
-    corner.running("worker", 10).await?;
-    corner.settled_on("worker", 10, WITHIN, &["m5.2xlarge", "m5.large"]).await?;
+    corner.pods("extra", 2, worker).await?;
+    corner.running("extra", 2).await?;
+    corner.settled_on("worker", 8, WITHIN, &["m5.2xlarge", "m5.large"]).await?;
 
-    // The pods of the small node are the first to go.
-    let small: Vec<String> = corner
-        .nodes()
-        .await?
-        .iter()
-        .filter(|node| label(*node, labels::INSTANCE_TYPE) == "m5.large")
-        .map(ResourceExt::name_any)
-        .collect();
-    for pod in corner.pods_of("worker").await? {
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
-        if small.contains(&node) {
-            corner.annotate(&pod, "controller.kubernetes.io/pod-deletion-cost", Some("-100")).await?;
-        }
-    }
+    corner.scale("extra", 0).await?;
     corner.scale("worker", 6).await?;
     corner.settled_on("worker", 6, WITHIN, &["m5.2xlarge"]).await?;
 
