@@ -36,6 +36,21 @@ and with the values.
 {{- include "karpenter.env" (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration) }}
 {{- include "karpenter.env" (list "PREFERENCE_POLICY" $settings.preferencePolicy) }}
 {{- include "karpenter.env" (list "MIN_VALUES_POLICY" $settings.minValuesPolicy) }}
+{{- include "karpenter.env" (list "LOG_FORMAT" $settings.logFormat) }}
+{{- include "karpenter.env" (list "SCHEDULING_DEFAULT_SPREAD" $settings.schedulingDefaultSpread) }}
+{{- include "karpenter.env" (list "SCHEDULING_PODS_PER_PASS" $settings.schedulingPodsPerPass) }}
+{{- include "karpenter.env" (list "DISRUPTION_SIMULATIONS_PER_PASS" $settings.disruptionSimulationsPerPass) }}
+{{- include "karpenter.env" (list "DISRUPTION_COMMANDS_PER_MINUTE" $settings.disruptionCommandsPerMinute) }}
+{{- include "karpenter.env" (list "DISRUPTION_MANY_TO_MANY" $settings.disruptionManyToMany) }}
+{{- include "karpenter.env" (list "DISRUPTION_MANY_TO_MANY_MIN_SAVING" $settings.disruptionManyToManyMinSaving) }}
+{{- include "karpenter.env" (list "DISRUPTION_MANY_TO_MANY_MIN_SAVING_PERCENT" $settings.disruptionManyToManyMinSavingPercent) }}
+{{- include "karpenter.env" (list "DISRUPTION_MASS_DRIFT_PERCENT" $settings.disruptionMassDriftPercent) }}
+{{- include "karpenter.env" (list "DISRUPTION_MASS_DRIFT_LEAST" $settings.disruptionMassDriftLeast) }}
+{{- include "karpenter.env" (list "DISRUPTION_MASS_DRIFT_QUIET_AFTER_START" $settings.disruptionMassDriftQuietAfterStart) }}
+{{- include "karpenter.env" (list "DISRUPTION_MASS_DRIFT_HOLD" $settings.disruptionMassDriftHold) }}
+{{- include "karpenter.env" (list "DISRUPTION_HEALTH_GATE_FAILURES" $settings.disruptionHealthGateFailures) }}
+{{- include "karpenter.env" (list "DISRUPTION_HEALTH_GATE_PAUSE" $settings.disruptionHealthGatePause) }}
+{{- include "karpenter.env" (list "DISRUPTION_ANTI_FLAP_WINDOW" $settings.disruptionAntiFlapWindow) }}
 {{- include "karpenter.env" (list "CLUSTER_CA_BUNDLE" (tpl (default "" $settings.clusterCABundle) .)) }}
 {{- include "karpenter.env" (list "CLUSTER_NAME" (include "karpenter.clusterName" .)) }}
 {{- include "karpenter.env" (list "CLUSTER_ENDPOINT" (tpl (default "" $settings.clusterEndpoint) .)) }}

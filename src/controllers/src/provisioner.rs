@@ -9,13 +9,14 @@ mod gauges;
 mod lessons;
 mod tell;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use karpenter_api::conditions::READY;
 use karpenter_api::{ConditionStatus, NodePool};
+use karpenter_engine::backlog::Backlog;
 use karpenter_lifecycle::batch::Batcher;
-use karpenter_model::{Plan, Snapshot, Taint};
+use karpenter_model::{Plan, PodOutcome, Report, Snapshot, Taint};
 use karpenter_telemetry::observe::{self, Outcome};
 use kube::ResourceExt;
 use tokio::sync::mpsc;
@@ -38,6 +39,9 @@ type Trigger = String;
 
 /// What asks for a plan when the view has become complete: pods that came before it was were not planned for.
 const VIEW: &str = "view";
+
+/// What asks for a plan when the last one left pods out.
+const BACKLOG: &str = "backlog";
 
 /// The triggering end.
 #[derive(Clone)]
@@ -93,6 +97,37 @@ fn opens(old: &NodePool, new: &NodePool) -> bool {
 pub(crate) struct Memory {
     pub(crate) waiting: Waiting,
     pub(crate) lessons: Lessons,
+    slices: Arc<Mutex<Slices>>,
+}
+
+/// How far passes got with a backlog that is too large for one.
+#[derive(Default)]
+struct Slices {
+    backlog: Backlog,
+    /// The last pass left pods out and placed others: the next one is worth while at once.
+    go_on: bool,
+}
+
+impl Memory {
+    /// Leaves as many pods to the snapshot as one pass plans for; whether there are more.
+    fn admit(&self, snapshot: &mut Snapshot) -> bool {
+        let most = usize::try_from(snapshot.settings.pods_per_pass).unwrap_or(usize::MAX);
+        let admitted = self.slices().backlog.admit(&snapshot.pending, most);
+        let left_out = admitted.len() < snapshot.pending.len();
+        snapshot.pending = admitted;
+        left_out
+    }
+
+    /// Takes note of what became of the admitted pods.
+    fn planned(&self, report: &Report, left_out: bool) {
+        let mut slices = self.slices();
+        slices.backlog.planned(report);
+        slices.go_on = left_out && report.pods.values().any(PodOutcome::is_placed);
+    }
+
+    fn slices(&self) -> MutexGuard<'_, Slices> {
+        self.slices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Runs until `shutdown`.
@@ -130,6 +165,9 @@ pub(crate) async fn run(
                     // Failures are logged and counted by the wrapper; the pods trigger again by themselves.
                     let work = pass(&context, &memory, &zones);
                     let _reported = observe::pass(&context.metrics, NAME, "", |outcome| *outcome, work).await;
+                    if std::mem::take(&mut memory.slices().go_on) {
+                        batch.trigger(BACKLOG.to_owned(), context.now());
+                    }
                     batch.pass_ended(context.now());
                 }
             }
@@ -152,6 +190,7 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     let Some(mut snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
     memory.lessons.hold(context, &mut snapshot);
     zones.publish(&snapshot);
+    let left_out = memory.admit(&mut snapshot);
     let snapshot = Arc::new(snapshot);
     let started = Instant::now();
     let planned = Arc::clone(&snapshot);
@@ -163,6 +202,7 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], started.elapsed());
     tell::tell(context, &snapshot, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
+    memory.planned(&report, left_out);
     context.explanations.planned(snapshot.now, report);
     if !audited(context, &snapshot, &plan) {
         return Ok(Outcome::Skipped);

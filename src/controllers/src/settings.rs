@@ -102,6 +102,7 @@ impl Settings {
                 ),
                 ignore_dra_requests: reader.boolean("ignore-dra-requests"),
                 gates: reader.gates("feature-gates"),
+                pods_per_pass: reader.count("scheduling-pods-per-pass"),
                 default_spread: reader.spread("scheduling-default-spread"),
                 disruption: disruption(&mut reader),
                 ..karpenter_model::Settings::default()

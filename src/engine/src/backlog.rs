@@ -4,15 +4,15 @@
 //! Pods are served in rounds, the oldest first. A round ends with the youngest pod there was when it began, so pods
 //! that arrive later wait for the next round and cannot hold up those that wait already: a pod is looked at again
 //! after at most one full round, however many arrive.
+//!
+//! Pods that have a place and are not bound yet take part in every pass, on top of its slice: without them the machines
+//! that come up for them would look free.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::{Pod, PodKey};
-
-/// Most pods a pass looks at. Planning so many on ten thousand machines takes less than a second of processor time
-/// (docs/performance.md), and what a pass holds in memory grows with them.
-pub const PODS_PER_PASS: usize = 50_000;
+use karpenter_model::{Pod, PodKey, Report};
 
 /// Where a pod is in the order of service.
 type Place = (Timestamp, PodKey);
@@ -24,23 +24,38 @@ pub struct Backlog {
     after: Option<Place>,
     /// The last pod of the round.
     until: Option<Place>,
+    /// Pods that got a place in the last pass.
+    placed: BTreeSet<PodKey>,
 }
 
 impl Backlog {
-    /// The pods of `pending` whose turn it is, at most `most` of them; all of them when there are no more than that.
-    /// The others are left out of the pass: nothing is decided or said about them.
+    /// The pods of `pending` that have a place, and at most `most` of those whose turn it is; all of them when there
+    /// are no more than that. The others are left out of the pass: nothing is decided or said about them.
     pub fn admit(&mut self, pending: &[Arc<Pod>], most: usize) -> Vec<Arc<Pod>> {
-        if pending.len() <= most {
-            *self = Self::default();
+        let (mut admitted, waiting): (Vec<_>, Vec<_>) =
+            pending.iter().cloned().partition(|pod| self.placed.contains(&pod.key));
+        if waiting.len() <= most {
+            (self.after, self.until) = (None, None);
             return pending.to_vec();
         }
-        let mut queue: Vec<(Place, &Arc<Pod>)> = pending.iter().map(|pod| (place(pod), pod)).collect();
+        admitted.extend(self.slice(&waiting, most));
+        admitted
+    }
+
+    /// Takes note of what became of the pods of a pass.
+    pub fn planned(&mut self, report: &Report) {
+        let placed = report.pods.iter().filter(|(_, outcome)| outcome.is_placed());
+        self.placed = placed.map(|(pod, _)| pod.clone()).collect();
+    }
+
+    fn slice(&mut self, waiting: &[Arc<Pod>], most: usize) -> Vec<Arc<Pod>> {
+        let mut queue: Vec<(Place, &Arc<Pod>)> = waiting.iter().map(|pod| (place(pod), pod)).collect();
         queue.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let mut admitted = self.next(&queue, most);
         if admitted.len() < most {
             // The round is over: the rest of the pass is the beginning of the next, up to those just served.
             let served = admitted.first().map(|pod| place(pod));
-            *self = Self { after: None, until: queue.last().map(|(place, _)| place.clone()) };
+            (self.after, self.until) = (None, queue.last().map(|(place, _)| place.clone()));
             queue.retain(|(place, _)| served.as_ref().is_none_or(|served| place < served));
             admitted.extend(self.next(&queue, most - admitted.len()));
         }
@@ -66,6 +81,7 @@ fn place(pod: &Pod) -> Place {
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
+    use karpenter_model::{BinId, PodOutcome};
     use proptest::prelude::*;
 
     use super::*;
@@ -77,6 +93,21 @@ mod tests {
 
     fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
         pods.iter().map(|pod| pod.key.name.as_str()).collect()
+    }
+
+    #[test]
+    fn pods_that_have_a_place_take_part_in_every_pass_until_they_are_bound() {
+        let mut backlog = Backlog::default();
+        let pending: Vec<_> = (0..5).map(|number| pod(number, 10)).collect();
+        let first = backlog.admit(&pending, 2);
+        let placed = |pods: &[Arc<Pod>]| Report {
+            pods: pods.iter().map(|pod| (pod.key.clone(), PodOutcome::New(BinId(1)))).collect(),
+            ..Report::default()
+        };
+        backlog.planned(&placed(&first));
+        assert_eq!(names(&backlog.admit(&pending, 2)), ["p0000", "p0001", "p0002", "p0003"]);
+        // The first two were bound.
+        assert_eq!(names(&backlog.admit(&pending[2..], 2)), ["p0004", "p0002"]);
     }
 
     #[test]

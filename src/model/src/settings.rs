@@ -93,6 +93,8 @@ pub struct Settings {
     pub preference_policy: PreferencePolicy,
     /// `minValues`.
     pub min_values_policy: MinValuesPolicy,
+    /// Most pending pods without a place that one pass plans for, at least 1; the next one goes on with the rest.
+    pub pods_per_pass: u32,
     /// Reservations that are used up.
     pub reservation_policy: ReservationPolicy,
     /// What the scheduler of the cluster spreads by default; empty, as the reference assumes, unless opted in.
@@ -114,6 +116,8 @@ impl Default for Settings {
             batch_idle: Duration::from_secs(1),
             preference_policy: PreferencePolicy::default(),
             min_values_policy: MinValuesPolicy::default(),
+            // Planning so many on ten thousand machines takes less than a second (docs/performance.md).
+            pods_per_pass: 50_000,
             reservation_policy: ReservationPolicy::default(),
             default_spread: Vec::new(),
             ignore_dra_requests: true,

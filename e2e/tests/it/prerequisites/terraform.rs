@@ -197,6 +197,12 @@ async fn live(cluster: &str, flags: &[&str], variables: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_module_is_what_bootstrap_makes_plain_and_with_every_option() {
     let _turn = ONE_AT_A_TIME.lock().await;
+    let folder = folder();
+    let module = copy_module(folder.path()).unwrap();
+    let available = Workspace::init("terraform apply, plan and destroy", &module).await.unwrap();
+    if available.is_none() {
+        return;
+    }
     let (plain, options) = tokio::join!(live("plain", &[], ""), every_option());
     plain.unwrap();
     options.unwrap();

@@ -136,6 +136,12 @@ pub const OWN: &[Flag] = &[
          topologyKey:maxSkew:whenUnsatisfiable, separated by commas; empty plans without",
     ),
     Flag::new(
+        "scheduling-pods-per-pass",
+        "SCHEDULING_PODS_PER_PASS",
+        "50000",
+        "Most pending pods one pass plans for; the next pass goes on with those it left out",
+    ),
+    Flag::new(
         "disruption-simulations-per-pass",
         "DISRUPTION_SIMULATIONS_PER_PASS",
         "1000",

@@ -77,3 +77,20 @@ async fn a_replica_that_watches_while_it_waits_tells_nothing_and_acts_at_once_wh
     world.all_running().await;
     process.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_too_large_for_one_pass_is_planned_in_slices_that_follow_at_once() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    let alone = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}},
+    ]}}});
+    for number in 0..5 {
+        world.pod_with(&format!("web-{number}"), "1", &alone);
+    }
+    let process = world.start_slicing(2);
+    // Three slices, each after the quiet time of a batch; the next round would be later.
+    let soon = Duration::from_secs(8);
+    world.until("every pod has a claim", soon, || async { world.claims().await.len() == 5 }).await;
+    process.stop().await;
+}

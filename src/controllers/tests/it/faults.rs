@@ -12,16 +12,22 @@ async fn conflicts_refusals_and_slow_answers_only_delay() {
     let world = World::new().await;
     world.pool("default", &json!({}));
     let faults = world.server.faults();
-    faults.inject(Rule::on("patch").one_in(3), Fault::Conflict);
-    faults.inject(Rule::any().resource("nodeclaims").one_in(5), Fault::InternalError);
-    faults.inject(Rule::on("create").resource("nodeclaims").times(1), Fault::TooManyRequests(1));
-    faults.inject(Rule::any().one_in(4), Fault::Delay(Duration::from_millis(700)));
+    let turn_bad = || {
+        faults.inject(Rule::on("patch").one_in(3), Fault::Conflict);
+        faults.inject(Rule::any().resource("nodeclaims").one_in(5), Fault::InternalError);
+        faults.inject(Rule::on("create").resource("nodeclaims").times(1), Fault::TooManyRequests(1));
+        faults.inject(Rule::any().one_in(4), Fault::Delay(Duration::from_millis(700)));
+    };
+    turn_bad();
     for pod in 0..5 {
         world.pod(&format!("web-{pod}"), "1");
     }
     let process = world.start();
     world.all_running().await;
+    // What was refused often is tried again within a minute.
+    faults.clear();
     world.one_machine_per_claim().await;
+    turn_bad();
     for pod in 0..5 {
         world.delete_pod(&format!("web-{pod}")).await;
     }

@@ -98,28 +98,40 @@ impl World {
 
     /// The same with feature gates other than the default ones.
     pub(crate) fn start_gated(&self, crash: Crash, gates: FeatureGates) -> Process {
-        self.start_as(crash, gates, |context, shutdown| {
+        let decisions = karpenter_model::Settings { gates, ..karpenter_model::Settings::default() };
+        self.start_as(crash, decisions, |context, shutdown| {
+            karpenter_controllers::run(context, Readiness::default(), shutdown)
+        })
+    }
+
+    /// Starts a process that plans for so many pods at once.
+    pub(crate) fn start_slicing(&self, pods_per_pass: u32) -> Process {
+        let decisions = karpenter_model::Settings { pods_per_pass, ..karpenter_model::Settings::default() };
+        self.start_as(Crash::Never, decisions, |context, shutdown| {
             karpenter_controllers::run(context, Readiness::default(), shutdown)
         })
     }
 
     /// Starts a process that watches at once and leads `later`.
     pub(crate) fn start_waiting(&self, later: Duration) -> Process {
-        self.start_as(Crash::Never, FeatureGates::default(), move |context, shutdown| async move {
-            let watching = Watching::start(&context, &shutdown);
-            watching.synced().await;
-            tokio::time::sleep(later).await;
-            karpenter_controllers::lead(watching, Readiness::default(), shutdown).await
-        })
+        self.start_as(
+            Crash::Never,
+            karpenter_model::Settings::default(),
+            move |context, shutdown| async move {
+                let watching = Watching::start(&context, &shutdown);
+                watching.synced().await;
+                tokio::time::sleep(later).await;
+                karpenter_controllers::lead(watching, Readiness::default(), shutdown).await
+            },
+        )
     }
 
     fn start_as<F: Future<Output = Result<(), RunError>> + Send + 'static>(
         &self,
         crash: Crash,
-        gates: FeatureGates,
+        decisions: karpenter_model::Settings,
         run: impl FnOnce(Context, CancellationToken) -> F,
     ) -> Process {
-        let decisions = karpenter_model::Settings { gates, ..karpenter_model::Settings::default() };
         let settings = Arc::new(Settings { decisions: Arc::new(decisions), ..Settings::default() });
         let provider: Arc<dyn Provider> =
             Arc::new(MemoryProvider::new(Arc::clone(&self.account), Arc::clone(&self.catalogue)));
@@ -276,18 +288,29 @@ impl World {
         .await;
     }
 
-    /// Checks what must hold at rest: machines and claims are one to one.
+    /// Checks what must hold at rest: machines and claims are one to one. A claim whose status cannot be written for
+    /// a while is not at rest yet; the collector of forgotten machines would take longer to hide a leak.
     pub(crate) async fn one_machine_per_claim(&self) {
-        let mut promised: Vec<String> =
-            self.claims().await.iter().filter_map(|claim| claim.status.clone()?.provider_id).collect();
-        let mut there: Vec<String> =
+        let rest = Duration::from_secs(90);
+        let one_to_one = || async { self.machines_of_claims().await == self.machines() };
+        self.until("machines and claims are one to one", rest, one_to_one).await;
+    }
+
+    async fn machines_of_claims(&self) -> Vec<String> {
+        let claims = self.claims().await;
+        let mut ids: Vec<String> = claims
+            .iter()
+            .map(|claim| claim.status.clone().unwrap_or_default().provider_id.unwrap_or_default())
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    fn machines(&self) -> Vec<String> {
+        let mut ids: Vec<String> =
             self.account.machines().iter().map(|machine| machine.provider_id.to_string()).collect();
-        promised.sort();
-        there.sort();
-        if promised != there {
-            self.dump().await;
-        }
-        assert_eq!(promised, there, "machines of claims and machines of the account");
+        ids.sort();
+        ids
     }
 
     async fn dump(&self) {
