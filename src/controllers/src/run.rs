@@ -45,15 +45,19 @@ pub async fn lead(
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let Watching { context, classes, states, mut tasks, stop } = watching;
-    let triggers = spawn_controllers(&mut tasks, &context, &shutdown);
-    if context.settings.cluster_state_observability {
-        classes.tell_changes();
-        tasks.spawn(status::run(classes, context.clone(), shutdown.clone()));
-        tasks.spawn(states.run(context.clone(), shutdown.clone()));
+    // A Node whose claim or pods are not known yet would be taken for one that nobody needs.
+    if complete(&context, &shutdown).await {
+        let triggers = spawn_controllers(&mut tasks, &context, &shutdown);
+        if context.settings.cluster_state_observability {
+            classes.tell_changes();
+            tasks.spawn(status::run(classes, context.clone(), shutdown.clone()));
+            tasks.spawn(states.run(context.clone(), shutdown.clone()));
+        }
+        // What the watches brought before anybody listened.
+        context.view.replay();
+        readiness.set(true);
+        triggers.view_complete();
     }
-    // What the watches brought before anybody listened.
-    context.view.replay();
-    tasks.spawn(synced(context, triggers, readiness, shutdown.clone()));
     let mut result = Ok(());
     while let Some(ended) = tasks.join_next().await {
         let early = match ended {
@@ -69,21 +73,19 @@ pub async fn lead(
     result
 }
 
-/// Says when the view has become complete, to the probe, in metrics and to the provisioner.
-async fn synced(context: Context, triggers: Triggers, readiness: Readiness, shutdown: CancellationToken) {
+/// Waits until everything has been listed once and says so in metrics; false when told to stop before.
+async fn complete(context: &Context, shutdown: &CancellationToken) -> bool {
     let (metrics, started) = (&context.metrics.cluster_state, Instant::now());
     while !context.view.unlisted().is_empty() {
         metrics.unsynced_time_seconds.set([], started.elapsed().as_secs_f64());
         tokio::select! {
-            () = shutdown.cancelled() => return,
+            () = shutdown.cancelled() => return false,
             () = sleep(Duration::from_millis(100)) => {}
         }
     }
     metrics.unsynced_time_seconds.set([], 0.0);
     metrics.synced.set([], 1.0);
-    readiness.set(true);
-    triggers.view_complete();
-    shutdown.cancelled().await;
+    true
 }
 
 /// Starts the controllers; what asks the provisioner for plans is returned.

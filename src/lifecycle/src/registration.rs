@@ -2,7 +2,8 @@
 //!
 //! Runs while `Registered` is unknown, and only then are labels, annotations and taints copied: later changes of
 //! the claim are not propagated. The unregistered taint keeps pods away until everything is in place, and is
-//! removed last.
+//! removed last. A registered claim whose Node has that taint again has a Node that joined anew; it is copied once
+//! more.
 
 use std::time::Duration;
 
@@ -54,8 +55,12 @@ pub fn step(claim: &Claim, nodes: &[&NodeObject], hooks: &[Hook]) -> Step {
 
 fn joined(claim: &Claim, nodes: &[&NodeObject], hooks: &[Hook]) -> Step {
     let kind = ConditionType::Registered;
-    if matches!(claim.status(kind), Some(ConditionStatus::True | ConditionStatus::False)) {
-        return Step::idle().and_condition(Change::restamp(claim, kind));
+    match claim.status(kind) {
+        Some(ConditionStatus::True) => {
+            return Step::of(rejoined(claim, nodes)).and_condition(Change::restamp(claim, kind));
+        }
+        Some(ConditionStatus::False) => return Step::idle().and_condition(Change::restamp(claim, kind)),
+        Some(ConditionStatus::Unknown) | None => {}
     }
     let node = match nodes {
         [] => {
@@ -80,13 +85,33 @@ fn joined(claim: &Claim, nodes: &[&NodeObject], hooks: &[Hook]) -> Step {
     Step::of(warning).then(step)
 }
 
-fn registered(claim: &Claim, node: &NodeObject) -> Step {
+/// Makes the Node ours again when its object was lost behind our back and the kubelet has joined anew: it would keep
+/// pods away for ever.
+fn rejoined(claim: &Claim, nodes: &[&NodeObject]) -> Option<Effect> {
+    let [node] = nodes else { return None };
+    let tainted = node.taints.iter().any(|taint| taint.matches(&Taint::unregistered()));
+    if !tainted || node.deletion.is_some() {
+        return None;
+    }
+    let mut patch = ours(claim, node);
+    if claim.is_true(ConditionType::Initialized) {
+        patch.labels.insert(label::INITIALIZED.into(), "true".into());
+    }
+    Some(Effect::PatchNode(patch))
+}
+
+/// What makes a Node ours.
+fn ours(claim: &Claim, node: &NodeObject) -> NodePatch {
     let mut patch = synced(claim, node);
     patch.remove_taints = vec![Taint::unregistered()];
     patch.add_taints.retain(|taint| !taint.matches(&Taint::unregistered()));
     patch.labels.insert(label::REGISTERED.into(), "true".into());
+    patch
+}
+
+fn registered(claim: &Claim, node: &NodeObject) -> Step {
     Step::of([
-        Effect::PatchNode(patch),
+        Effect::PatchNode(ours(claim, node)),
         Effect::RecordNode(node.name.clone()),
         Effect::RegistrationHealth(RegistrationOutcome::Success),
         Effect::Milestone(Milestone::Registered(node.name.clone())),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_api::{NodeClaim, NodePool};
+use karpenter_sim::apiserver::{Fault, Rule};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
@@ -179,4 +180,29 @@ async fn a_machine_stays_until_its_volumes_are_detached() {
     attachments.delete("attached", &DeleteParams::default()).await.unwrap();
     world.all_gone().await;
     process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_starts_decides_nothing_before_it_knows_claims_and_pods() {
+    for unknown in ["nodeclaims", "pods"] {
+        let (world, process) = running().await;
+        process.kill();
+        take(&world, Part::Node).await;
+        let machine = world.account.machines()[0].provider_id.clone();
+        // The node being deleted is known long before its claim or its pods.
+        world
+            .server
+            .faults()
+            .inject(Rule::on("list").resource(unknown), Fault::Delay(Duration::from_secs(20)));
+        let process = world.start();
+        world
+            .until("the machine to be gone, and so is what it stood for", Duration::from_mins(3), || async {
+                let machines = world.account.machines();
+                !machines.iter().any(|there| there.provider_id == machine)
+            })
+            .await;
+        world.all_running().await;
+        world.one_machine_per_claim().await;
+        process.stop().await;
+    }
 }

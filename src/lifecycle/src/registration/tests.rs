@@ -145,9 +145,28 @@ fn a_failed_hook_is_retried_with_backoff() {
 #[test]
 fn nothing_is_synced_after_registration() {
     let registered = holding(tainted_claim(), &[ConditionType::Registered]);
-    let step = step(&registered, &[&joining()], &[]);
+    let step = step(&registered, &[&NodeObject { taints: Vec::new(), ..joining() }], &[]);
     assert_eq!(step.effects, [], "startup taints that were removed stay away");
     assert_eq!(step.conditions, [Change::holds(ConditionType::Registered)]);
+}
+
+#[test]
+fn a_node_that_joins_anew_after_registration_is_made_ours_again() {
+    let registered = holding(tainted_claim(), &[ConditionType::Registered, ConditionType::Initialized]);
+    let again = step(&registered, &[&joining()], &[]);
+    let patch = patch(&again);
+    assert_eq!(patch.remove_taints, [Taint::unregistered()]);
+    assert!(patch.add_finalizer);
+    for key in [label::REGISTERED, label::INITIALIZED] {
+        assert_eq!(patch.labels.get(key).map(|value| value.as_str()), Some("true"), "{key}");
+    }
+    let leaving = NodeObject { deletion: Some(joining().created_at), ..joining() };
+    assert_eq!(step(&registered, &[&leaving], &[]).effects, [], "one that is being deleted goes");
+    assert_eq!(
+        step(&registered, &[&joining(), &joining()], &[]).effects,
+        [],
+        "nobody knows which one is ours"
+    );
 }
 
 #[test]
