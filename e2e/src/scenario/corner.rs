@@ -187,6 +187,34 @@ impl<'a> Corner<'a> {
         .await
     }
 
+    /// Waits until exactly `count` pods of `app` run on nodes that have at most `cpus` CPUs together, and no node is
+    /// on its way out or on its way in.
+    pub(super) async fn settled_within(
+        &self,
+        app: &str,
+        count: usize,
+        within: Duration,
+        cpus: u32,
+    ) -> Result<()> {
+        wait::until(&format!("{count} pods of `{app}` on {cpus} CPUs"), within, || async {
+            let pods = self.pods_of(app).await?;
+            let running = pods.iter().filter(|pod| facts::phase(pod) == "Running").count();
+            let (nodes, claims) = (self.nodes().await?, self.claims().await?.len());
+            let cpu = |node| facts::label(node, "karpenter.k8s.aws/instance-cpu").parse().unwrap_or(u32::MAX);
+            let there = nodes.iter().map(cpu).fold(0, u32::saturating_add);
+            let resting =
+                claims == nodes.len() && nodes.iter().all(|node| node.metadata.deletion_timestamp.is_none());
+            let settled = running == count && pods.len() == count && there <= cpus && resting;
+            let seen = format!(
+                "{running} of {} pods run on {there} CPUs, {} nodes, {claims} claims",
+                pods.len(),
+                nodes.len()
+            );
+            Ok(if settled { Ok(()) } else { Err(seen) })
+        })
+        .await
+    }
+
     /// Waits until a pod of `app` was told, in an event of the controller with this reason, what contains `text`.
     pub(super) async fn pod_told(&self, app: &str, reason: &str, text: &str) -> Result<()> {
         told(self.world, self.name, &format!("{app}-"), reason, text).await

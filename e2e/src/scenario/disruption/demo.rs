@@ -1,7 +1,7 @@
-//! The demonstration every talk about Karpenter shows: ten pods, then six, then three. First the small node goes,
-//! then the large one is replaced by a smaller one.
+//! The demonstration every talk about Karpenter shows: ten pods, then six, then three. Twelve CPUs
+//! become at most ten, eight and four: empty nodes go, large ones are replaced by smaller ones.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use karpenter_api::labels;
 use serde_json::json;
 
@@ -30,11 +30,9 @@ pub(super) async fn run(world: &World) -> Result<()> {
 
     corner.scale("extra", 0).await?;
     corner.scale("worker", 6).await?;
-    corner.settled_on("worker", 6, WITHIN, &["m5.2xlarge"]).await?;
+    // Eight CPUs, or the six of a smaller node beside the small one, which is cheaper still.
+    corner.settled_within("worker", 6, WITHIN, 8).await?;
 
     corner.scale("worker", 3).await?;
-    corner.settled_on("worker", 3, WITHIN, &["m5.xlarge"]).await?;
-    let claims = corner.claims().await?.len();
-    ensure!(claims == 1, "{claims} claims for one node");
-    Ok(())
+    corner.settled_within("worker", 3, WITHIN, 4).await
 }
