@@ -1,5 +1,5 @@
-//! The demonstration every talk about Karpenter shows: ten pods, then six, then three. Twelve CPUs
-//! become at most ten, eight and four: empty nodes go, large ones are replaced by smaller ones.
+//! The demonstration every talk about Karpenter shows: ten pods, then six, then three. Ten CPUs become eight, then
+//! four: empty nodes go, large ones are replaced by smaller ones.
 
 use anyhow::Result;
 use karpenter_api::labels;
