@@ -106,7 +106,7 @@ Takes the values of the reference chart v1.14 as they are; those it does not kno
 ```sh
 helm upgrade --install karpenter-crd charts/karpenter-crd --namespace kube-system
 helm upgrade --install karpenter charts/karpenter --namespace kube-system --skip-crds \
-  --set settings.clusterName=prod --set settings.interruptionQueue=Karpenter-prod
+  --set settings.clusterName=prod --set settings.interruptionQueue=prod
 ```
 
 `karpenter bootstrap apply --cluster-name prod` makes the roles, the queue and the service account's permission
