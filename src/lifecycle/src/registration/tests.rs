@@ -158,7 +158,7 @@ fn a_node_that_joins_anew_after_registration_is_made_ours_again() {
     assert_eq!(patch.remove_taints, [Taint::unregistered()]);
     assert!(patch.add_finalizer);
     for key in [label::REGISTERED, label::INITIALIZED] {
-        assert_eq!(patch.labels.get(key).map(|value| value.as_str()), Some("true"), "{key}");
+        assert_eq!(patch.labels.get(key).map(karpenter_model::LabelValue::as_str), Some("true"), "{key}");
     }
     let leaving = NodeObject { deletion: Some(joining().created_at), ..joining() };
     assert_eq!(step(&registered, &[&leaving], &[]).effects, [], "one that is being deleted goes");
