@@ -1,5 +1,6 @@
 //! Parts of a node template that NodePool and NodeClaim share: requirements and the node class reference.
 
+use karpenter_model::Operator;
 use serde::{Deserialize, Serialize};
 
 /// One condition on a node label; a list of them is a conjunction.
@@ -27,44 +28,6 @@ impl Requirement {
     /// The values, empty when the field is absent.
     pub fn values(&self) -> &[String] {
         self.values.as_deref().unwrap_or_default()
-    }
-}
-
-/// How a requirement compares the label with its values (spec core-scheduling 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Operator {
-    In,
-    NotIn,
-    Exists,
-    DoesNotExist,
-    Gt,
-    Lt,
-    Gte,
-    Lte,
-}
-
-impl Operator {
-    /// Every operator, in the order of the schema.
-    pub const ALL: [Self; 8] =
-        [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
-
-    /// The name on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::In => "In",
-            Self::NotIn => "NotIn",
-            Self::Exists => "Exists",
-            Self::DoesNotExist => "DoesNotExist",
-            Self::Gt => "Gt",
-            Self::Lt => "Lt",
-            Self::Gte => "Gte",
-            Self::Lte => "Lte",
-        }
-    }
-
-    /// Whether the one value is a bound on an integer label.
-    pub const fn is_bound(self) -> bool {
-        matches!(self, Self::Gt | Self::Lt | Self::Gte | Self::Lte)
     }
 }
 

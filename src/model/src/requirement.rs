@@ -10,13 +10,13 @@ mod text;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{LabelKey, LabelValue};
 use crate::label::LabelRegistry;
 
-/// How an expression compares; pods know the first six only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+/// How an expression compares; pods know the first six only. Serialized as it is spelled in the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {
     /// One of the values.
     In,
@@ -37,7 +37,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// All operators.
+    /// All operators, in the order of the CRD schema.
     pub const ALL: [Self; 8] =
         [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
 

@@ -1,6 +1,6 @@
 //! Requirements of pools and claims, both ways.
 
-use karpenter_model::{Expression, LabelRegistry, Operator, Requirements};
+use karpenter_model::{Expression, LabelRegistry, Requirements};
 
 use crate::requirement::Requirement;
 
@@ -18,7 +18,7 @@ impl From<&Requirement> for Expression {
     fn from(written: &Requirement) -> Self {
         Self {
             key: written.key.as_str().into(),
-            operator: written.operator.into(),
+            operator: written.operator,
             values: written.values().iter().map(|value| value.as_str().into()).collect(),
             // The schema allows 1 to 50.
             min_values: written.min_values.and_then(|least| u32::try_from(least).ok()),
@@ -31,30 +31,12 @@ impl From<&Expression> for Requirement {
         let values: Vec<String> = expression.values.iter().map(ToString::to_string).collect();
         Self {
             key: expression.key.to_string(),
-            operator: expression.operator.into(),
+            operator: expression.operator,
             values: (!values.is_empty()).then_some(values),
             min_values: expression.min_values.map(i64::from),
         }
     }
 }
-
-macro_rules! same_operators {
-    ($($name:ident),*) => {
-        impl From<crate::Operator> for Operator {
-            fn from(operator: crate::Operator) -> Self {
-                match operator { $(crate::Operator::$name => Self::$name),* }
-            }
-        }
-
-        impl From<Operator> for crate::Operator {
-            fn from(operator: Operator) -> Self {
-                match operator { $(Operator::$name => Self::$name),* }
-            }
-        }
-    };
-}
-
-same_operators!(In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte);
 
 #[cfg(test)]
 mod tests {
