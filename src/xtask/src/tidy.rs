@@ -1,6 +1,7 @@
 //! The checks behind `cargo xtask tidy`. Each returns the violations it found, one line each.
 
 mod dependencies;
+mod edge_cases;
 mod files;
 
 use std::path::Path;
@@ -11,6 +12,7 @@ use anyhow::Result;
 pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     let mut violations = dependencies::check(root)?;
     violations.extend(files::check(root)?);
+    violations.extend(edge_cases::check(root)?);
     Ok(violations)
 }
 

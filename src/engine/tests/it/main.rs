@@ -5,7 +5,6 @@ mod consolidation;
 mod consolidation_optimum;
 mod consolidation_passes;
 mod disruption;
-mod edge_cases;
 mod optimum;
 mod properties;
 mod refusals;

@@ -18,7 +18,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let mut crates = subfolders(&root.join("src"))?;
     crates.push(root.join("e2e"));
     for krate in crates {
-        let files = rust_files(&krate)?;
+        let files = with_extension(&krate, "rs")?;
         let declared = declared_files(&files)?;
         for file in &files {
             let text =
@@ -106,12 +106,13 @@ fn declared_module(line: &str) -> Option<&str> {
     (words.next()? == "mod").then_some(name)
 }
 
-fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+/// Every file below `folder` with the given extension, in order; build output left out.
+pub(super) fn with_extension(folder: &Path, wanted: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in entries(folder)? {
         if entry.is_dir() && entry.file_name().is_some_and(|name| name != "target" && name != ".cache") {
-            found.extend(rust_files(&entry)?);
-        } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            found.extend(with_extension(&entry, wanted)?);
+        } else if entry.extension().is_some_and(|extension| extension == wanted) {
             found.push(entry);
         }
     }
