@@ -13,7 +13,7 @@
   resources: ["pods"]
   verbs: ["delete", "get", "list", "watch"]
 - apiGroups: [""]
-  resources: ["namespaces", "persistentvolumeclaims", "persistentvolumes"]
+  resources: ["limitranges", "namespaces", "persistentvolumeclaims", "persistentvolumes"]
   verbs: ["get", "list", "watch"]
 - apiGroups: ["apps"]
   resources: ["daemonsets"]

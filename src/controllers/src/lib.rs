@@ -47,7 +47,7 @@ pub mod write;
 pub use context::Context;
 pub use error::{ApiFailure, Error};
 pub use explain::Explanations;
-pub use rbac::{lease_rbac, rbac};
+pub use rbac::{lease_rbac, optional_rbac, rbac};
 pub use run::{RunError, lead, run};
 pub use settings::Settings;
 pub use store::Known;

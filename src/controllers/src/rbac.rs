@@ -1,7 +1,7 @@
 //! What the controllers' calls need to be allowed: the source of the chart's roles.
 //!
 //! Kept next to the calls and checked against those really made: a test runs the controllers and compares. Not
-//! more than the reference asks for (spec core-disruption 5.4).
+//! more than the reference asks for (spec core-disruption 5.4), save for what the controllers can do without.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use karpenter_cloud::NodeClassKind;
@@ -28,11 +28,18 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
         rule("", &["events"], &["create", "patch"]),
         rule("apps", &["daemonsets"], &["get", "list", "watch"]),
     ];
+    rules.extend(optional_rbac());
     for class in classes {
         let plural = format!("{}es", class.kind.to_lowercase());
         rules.push(rule(class.group, &[&plural], &["get", "list", "watch"]));
     }
     rules
+}
+
+/// Those of them that the reference does not ask for. Whoever swaps the image and keeps the roles loses only what they
+/// are for.
+pub fn optional_rbac() -> Vec<PolicyRule> {
+    vec![rule("", &["limitranges"], &["get", "list", "watch"])]
 }
 
 /// Rules of the role in the namespace of the lease, whose name is `lease`.

@@ -1,8 +1,9 @@
 //! Reads objects of the API server into the model; what cannot be read is reported and left out.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
+use k8s_openapi::api::core::v1::{LimitRange, Node, PersistentVolume, Pod};
 use karpenter_api::{NodeClaim, NodePool, convert};
+use karpenter_model::limit_range::ContainerDefaults;
 use karpenter_model::volume::resolve::VolumeFacts;
 use karpenter_model::{Claim, Daemon, LabelRegistry, NodeObject, Pool};
 
@@ -31,9 +32,18 @@ pub(crate) fn volume(object: &PersistentVolume) -> Option<VolumeFacts> {
     reported(convert::volume(object))
 }
 
-/// A daemon set, from its newest pod or its template.
-pub(crate) fn daemon(object: &DaemonSet, newest: Option<&karpenter_model::Pod>) -> Option<Daemon> {
-    reported(convert::daemon(object, newest))
+/// A daemon set, from its newest pod, or from its template and what its namespace gives containers.
+pub(crate) fn daemon(
+    object: &DaemonSet,
+    newest: Option<&karpenter_model::Pod>,
+    of_namespace: &[ContainerDefaults],
+) -> Option<Daemon> {
+    reported(convert::daemon(object, newest, of_namespace))
+}
+
+/// What a limit range gives containers.
+pub(crate) fn limit_range(object: &LimitRange) -> Option<Vec<ContainerDefaults>> {
+    reported(convert::limit_range(object))
 }
 
 fn reported<T>(read: Result<T, convert::Error>) -> Option<T> {

@@ -9,6 +9,7 @@ mod attempts;
 mod class;
 mod daemon;
 mod feed;
+mod limit_range;
 mod limits;
 mod types;
 mod volume;
@@ -58,6 +59,7 @@ struct Inner {
     node_classes: class::Classes,
     volumes: volume::Volumes,
     daemons: daemon::Daemons,
+    limit_ranges: limit_range::LimitRanges,
     types_problems: BTreeMap<PoolName, String>,
     derivations: u64,
 }
@@ -92,6 +94,7 @@ impl View {
             node_classes: class::Classes::default(),
             volumes: volume::Volumes::default(),
             daemons: daemon::Daemons::default(),
+            limit_ranges: limit_range::LimitRanges::default(),
             types_problems: BTreeMap::new(),
             derivations: 0,
         };

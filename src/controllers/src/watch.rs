@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::Api;
@@ -12,6 +13,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// Objects per page of a list: bounds what the API server and we hold at once.
@@ -35,11 +37,54 @@ pub enum Seen<K> {
     Complete(BTreeSet<Key>),
 }
 
+/// How long a watch waits that is not allowed: roles change rarely.
+const FORBIDDEN: Duration = Duration::from_mins(5);
+
 /// Follows every object behind `api` until `shutdown`. Broken watches start again by themselves, with back-off.
-pub async fn follow<K>(
+pub async fn follow<K>(kind: &str, api: Api<K>, shutdown: CancellationToken, listener: impl FnMut(Seen<K>))
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let broken = |error: &watcher::Error| {
+        tracing::warn!(kind, %error, "watch broke, starting it again");
+        Duration::ZERO
+    };
+    pursue(api, shutdown, broken, listener).await;
+}
+
+/// The same for what the roles may not grant: that is said once, with `without`, what it means, and tried again
+/// every now and then.
+pub async fn follow_if_allowed<K>(
     kind: &str,
+    without: &str,
     api: Api<K>,
     shutdown: CancellationToken,
+    listener: impl FnMut(Seen<K>),
+) where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let mut told = false;
+    let broken = |error: &watcher::Error| {
+        if !is_forbidden(error) {
+            tracing::warn!(kind, %error, "watch broke, starting it again");
+            return Duration::ZERO;
+        }
+        if !std::mem::replace(&mut told, true) {
+            tracing::warn!(
+                kind,
+                "not allowed to watch, {without}; grant `get`, `list` and `watch` to change that"
+            );
+        }
+        FORBIDDEN
+    };
+    pursue(api, shutdown, broken, listener).await;
+}
+
+/// `broken` says how long to wait after an error, in addition to the back-off.
+async fn pursue<K>(
+    api: Api<K>,
+    shutdown: CancellationToken,
+    mut broken: impl FnMut(&watcher::Error) -> Duration,
     mut listener: impl FnMut(Seen<K>),
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -54,7 +99,13 @@ pub async fn follow<K>(
         };
         match event {
             None => return,
-            Some(Err(error)) => tracing::warn!(kind, %error, "watch broke, starting it again"),
+            Some(Err(error)) => {
+                let pause = broken(&error);
+                tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    () = sleep(pause) => {}
+                }
+            }
             Some(Ok(Event::Init)) => {
                 listed.clear();
                 listener(Seen::Listing);
@@ -67,6 +118,16 @@ pub async fn follow<K>(
             Some(Ok(Event::Apply(object))) => listener(Seen::Applied(object)),
             Some(Ok(Event::Delete(object))) => listener(Seen::Deleted(object)),
         }
+    }
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+            matches!(error, kube::Error::Api(status) if status.code == 403)
+        }
+        watcher::Error::WatchError(status) => status.code == 403,
+        watcher::Error::WatchFailed(_) | watcher::Error::NoResourceVersion => false,
     }
 }
 

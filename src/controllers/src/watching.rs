@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::{NodeClaim, NodePool};
@@ -18,7 +18,7 @@ use crate::Context;
 use crate::pods::state::States;
 use crate::status::Classes;
 use crate::view::Feed;
-use crate::watch::follow;
+use crate::watch::{follow, follow_if_allowed};
 
 /// Running watches, and what they keep besides the view.
 pub struct Watching {
@@ -98,6 +98,12 @@ fn spawn_watches(
     watch_volumes!(PersistentVolume, volume_seen);
     watch_volumes!(StorageClass, storage_class_seen);
     watch_volumes!(CSINode, csi_node_seen);
+    let (api, view, stopped) =
+        (Api::<LimitRange>::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
+    tasks.spawn(async move {
+        let without = "daemon sets without pods are taken at what their templates say";
+        follow_if_allowed("LimitRange", without, api, stopped, |seen| view.limit_range_seen(seen)).await;
+    });
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);

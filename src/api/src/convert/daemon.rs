@@ -2,22 +2,33 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
+use karpenter_model::limit_range::ContainerDefaults;
 use karpenter_model::{Daemon, NodeTerm, Pod, PodKey, PodOwner};
 
 use super::requests::Defaults;
 use super::{Error, FieldError, affinity, pod};
 
 /// Reads a daemon set. `newest` is its newest pod, which carries what admission changed; without one the
-/// template is read, limits standing in for missing requests.
-pub fn daemon(object: &DaemonSet, newest: Option<&Pod>) -> Result<Daemon, Error> {
+/// template is read as admission would change it: limits stand in for missing requests, then what the limit ranges
+/// of the namespace give containers.
+pub fn daemon(
+    object: &DaemonSet,
+    newest: Option<&Pod>,
+    of_namespace: &[ContainerDefaults],
+) -> Result<Daemon, Error> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    let pod = read(object, newest, PodKey::new(namespace, name))
+    let pod = read(object, newest, PodKey::new(namespace, name), of_namespace)
         .map_err(|error| error.of("DaemonSet", &format!("{namespace}/{name}")))?;
     Ok(Daemon { namespace: namespace.into(), name: name.into(), pod })
 }
 
-fn read(object: &DaemonSet, newest: Option<&Pod>, key: PodKey) -> Result<Pod, FieldError> {
+fn read(
+    object: &DaemonSet,
+    newest: Option<&Pod>,
+    key: PodKey,
+    of_namespace: &[ContainerDefaults],
+) -> Result<Pod, FieldError> {
     let template = object.spec.as_ref().map(|spec| &spec.template);
     let mut daemon = if let Some(newest) = newest {
         Pod { key, ..newest.clone() }
@@ -27,7 +38,8 @@ fn read(object: &DaemonSet, newest: Option<&Pod>, key: PodKey) -> Result<Pod, Fi
             spec: template.and_then(|template| template.spec.clone()),
             status: None,
         };
-        pod::read(&from_template, key, Defaults::FromLimits).map_err(|error| error.below("spec.template"))?
+        let defaults = Defaults::Template(of_namespace);
+        pod::read(&from_template, key, defaults).map_err(|error| error.below("spec.template"))?
     };
     let of_template = match template.and_then(|template| template.spec.as_ref()) {
         Some(spec) => affinity::required_terms(spec).map_err(|error| error.below("spec.template"))?,
@@ -92,7 +104,7 @@ mod tests {
 
     #[test]
     fn template_stands_in_with_limits_as_requests() {
-        let daemon = daemon(&daemon_set(&json!(null)), None).unwrap();
+        let daemon = daemon(&daemon_set(&json!(null)), None, &[]).unwrap();
         assert_eq!(daemon.pod.requests.amount("cpu").to_string(), "2");
         assert_eq!(daemon.pod.key.to_string(), "kube-system/cni");
         assert_eq!(daemon.pod.owner, PodOwner::DaemonSet);
@@ -100,8 +112,24 @@ mod tests {
     }
 
     #[test]
+    fn limit_ranges_fill_in_what_a_template_does_not_say_and_nothing_else() {
+        let given = ContainerDefaults {
+            requests: [("cpu".into(), "9".parse().unwrap()), ("memory".into(), "1Gi".parse().unwrap())]
+                .into_iter()
+                .collect(),
+            ..ContainerDefaults::default()
+        };
+        let given = [given];
+        let of_template = daemon(&daemon_set(&json!(null)), None, &given).unwrap().pod.requests;
+        assert_eq!(of_template.amount("cpu").to_string(), "2", "its own limit comes first");
+        assert_eq!(of_template.amount("memory").to_string(), "1Gi");
+        let of_pod = daemon(&daemon_set(&json!(null)), Some(&running(&pin())), &given).unwrap().pod.requests;
+        assert!(of_pod.amount("memory").is_zero(), "a pod that exists was admitted with what it has");
+    }
+
+    #[test]
     fn newest_pod_wins_without_its_node() {
-        let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&pin()))).unwrap();
+        let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&pin())), &[]).unwrap();
         assert_eq!(daemon.pod.requests.amount("cpu").to_string(), "3");
         assert_eq!((daemon.pod.node_name, daemon.pod.required_terms), (None, Vec::new()));
     }
@@ -109,7 +137,7 @@ mod tests {
     #[test]
     fn required_affinity_of_the_template_replaces_that_of_the_pod() {
         let term = json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]});
-        let daemon = daemon(&daemon_set(&required(&term)), Some(&running(&pin()))).unwrap();
+        let daemon = daemon(&daemon_set(&required(&term)), Some(&running(&pin())), &[]).unwrap();
         assert_eq!(daemon.pod.required_terms.len(), 1);
         assert_eq!(daemon.pod.required_terms[0].expressions[0].key, "a");
     }
@@ -118,7 +146,7 @@ mod tests {
     fn what_admission_added_next_to_the_pin_is_kept() {
         let mut term = pin();
         term["matchExpressions"] = json!([{"key": "b", "operator": "Exists"}]);
-        let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&term))).unwrap();
+        let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&term)), &[]).unwrap();
         assert_eq!(daemon.pod.required_terms[0].expressions[0].key, "b");
         assert!(!daemon.pod.required_terms[0].match_fields);
     }
@@ -126,7 +154,7 @@ mod tests {
     #[test]
     fn errors_name_the_daemon_set() {
         let term = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
-        let error = daemon(&daemon_set(&required(&term)), None).unwrap_err();
+        let error = daemon(&daemon_set(&required(&term)), None, &[]).unwrap_err();
         assert_eq!(error.object, "DaemonSet `kube-system/cni`");
         assert!(error.field.starts_with("spec.template.spec.affinity.nodeAffinity"), "{error}");
     }

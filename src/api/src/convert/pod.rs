@@ -32,7 +32,7 @@ pub fn pod(object: &v1::Pod) -> Result<Pod, Error> {
 }
 
 /// Reads a pod under another key, with or without the defaults an API server would have set.
-pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults) -> Result<Pod, FieldError> {
+pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Result<Pod, FieldError> {
     let metadata = &object.metadata;
     let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
     let spec = object.spec.as_ref().unwrap_or(&no_spec);

@@ -10,30 +10,42 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use karpenter_model::limit_range::{ContainerDefaults, admitted_requests};
 use karpenter_model::{Quantity, Resources, resources};
 
 use super::FieldError;
 
-/// Whether limits stand in for requests that are missing.
+/// Where requests come from that are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defaults {
+pub enum Defaults<'a> {
     /// The API server has filled them in already.
     Done,
-    /// A template nobody has admitted yet: limits are copied.
-    FromLimits,
+    /// A template nobody has admitted yet: from limits, then from what the limit ranges of its namespace give
+    /// containers.
+    Template(&'a [ContainerDefaults]),
+}
+
+impl Defaults<'_> {
+    /// Limit ranges have nothing for pods as a whole.
+    const fn of_whole_pods(self) -> Self {
+        match self {
+            Self::Done => Self::Done,
+            Self::Template(_) => Self::Template(&[]),
+        }
+    }
 }
 
 /// The requests the scheduler counts, including one pod slot.
 pub fn effective_requests(
     spec: &PodSpec,
     status: Option<&PodStatus>,
-    defaults: Defaults,
+    defaults: Defaults<'_>,
 ) -> Result<Resources, FieldError> {
     let held = Held { status, defaults };
     let mut total = over_time(spec, |part| match part {
         Part::Runs(container) => held.by_container(container),
         Part::Starts(container) => held.as_written(container),
-        Part::Whole(requirements) => written(requirements, defaults),
+        Part::Whole(requirements) => written(requirements, defaults.of_whole_pods()),
     })?;
     total.add(&super::resources("spec.overhead", spec.overhead.as_ref())?);
     Ok(total.with(resources::PODS, Quantity::ONE))
@@ -110,7 +122,7 @@ fn pod_level(name: &str) -> bool {
 /// What the containers of one pod hold.
 struct Held<'a> {
     status: Option<&'a PodStatus>,
-    defaults: Defaults,
+    defaults: Defaults<'a>,
 }
 
 impl Held<'_> {
@@ -147,14 +159,20 @@ impl Held<'_> {
     }
 }
 
-fn written(requirements: Option<&ResourceRequirements>, defaults: Defaults) -> Result<Resources, FieldError> {
-    let Some(requirements) = requirements else { return Ok(Resources::new()) };
+fn written(
+    requirements: Option<&ResourceRequirements>,
+    defaults: Defaults<'_>,
+) -> Result<Resources, FieldError> {
     let read = |field: &str, list: Option<&BTreeMap<String, ApiQuantity>>| super::resources(field, list);
-    let requests = read("resources.requests", requirements.requests.as_ref())?;
-    if defaults == Defaults::Done {
-        return Ok(requests);
+    let requests = requirements.and_then(|requirements| requirements.requests.as_ref());
+    let requests = read("resources.requests", requests)?;
+    match defaults {
+        Defaults::Done => Ok(requests),
+        Defaults::Template(of_namespace) => {
+            let limits = requirements.and_then(|requirements| requirements.limits.as_ref());
+            Ok(admitted_requests(&requests, &read("resources.limits", limits)?, of_namespace))
+        }
     }
-    Ok(read("resources.limits", requirements.limits.as_ref())?.replaced_by(&requests))
 }
 
 #[cfg(test)]

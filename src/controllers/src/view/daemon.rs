@@ -1,7 +1,7 @@
-//! What each daemon set puts on a new node: its newest pod, which carries what admission changed, or its template
-//! (spec core-scheduling 16).
+//! What each daemon set puts on a new node: its newest pod, which carries what admission changed, or its template with
+//! what admission would add (spec core-scheduling 16).
 //!
-//! Either may change; whatever does, the daemon set is read anew and told to the cluster index.
+//! Any of them may change; whatever does, the daemon set is read anew and told to the cluster index.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,11 +84,20 @@ impl Inner {
         }
     }
 
+    /// Reads the daemon sets of a namespace anew: what it gives containers has changed.
+    pub(super) fn derive_daemons_of(&mut self, namespace: &str) {
+        let keys = self.daemons.keys.iter().filter(|(_, (of, _))| of == namespace);
+        for uid in keys.map(|(uid, _)| uid.clone()).collect::<Vec<_>>() {
+            self.derive_daemon(&uid);
+        }
+    }
+
     fn derive_daemon(&mut self, uid: &str) {
         let Some(set) = self.daemons.keys.get(uid).and_then(|key| self.daemons.sets.get(key)) else { return };
         let newest = self.daemons.pods.get(uid).and_then(BTreeSet::last);
         let newest = newest.and_then(|(_, key)| self.cluster.pod(key));
-        if let Some(daemon) = read::daemon(set, newest.map(AsRef::as_ref)) {
+        let of_namespace = self.limit_ranges.of(&set.namespace().unwrap_or_default());
+        if let Some(daemon) = read::daemon(set, newest.map(AsRef::as_ref), &of_namespace) {
             let version = self.derived();
             self.cluster.apply(Event::daemon(version, daemon));
         }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use karpenter_cloud::memory::NODE_CLASS;
-use karpenter_controllers::rbac;
+use karpenter_controllers::{optional_rbac, rbac};
+use karpenter_sim::apiserver::{Fault, Refusal, Rule};
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
 
@@ -36,6 +37,29 @@ fn needed(method: &str, path: &str) -> Permission {
         _ => panic!("unexpected method `{method}`"),
     };
     (group.to_owned(), resource, verb.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn rights_the_reference_does_not_ask_for_can_be_done_without() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.pod("web", "1");
+    for rule in optional_rbac() {
+        for resource in rule.resources.unwrap() {
+            let refusal = Refusal {
+                code: 403,
+                reason: "Forbidden",
+                message: format!("{resource} is forbidden"),
+                subject: None,
+                causes: Vec::new(),
+                retry_after_seconds: None,
+            };
+            world.server.faults().inject(Rule::any().resource(&resource), Fault::Refuse(Box::new(refusal)));
+        }
+    }
+    let process = world.start();
+    world.all_running().await;
+    process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

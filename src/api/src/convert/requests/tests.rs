@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn requests(spec: &Value, status: &Value, defaults: Defaults) -> String {
+fn requests(spec: &Value, status: &Value, defaults: Defaults<'_>) -> String {
     let pod: Pod = serde_json::from_value(json!({"spec": spec, "status": status})).unwrap();
     let total = effective_requests(&pod.spec.unwrap(), pod.status.as_ref(), defaults).unwrap();
     let entries: Vec<String> = total.iter().map(|(name, quantity)| format!("{name}={quantity}")).collect();
@@ -79,7 +79,7 @@ fn adds_up_containers_and_takes_the_largest_start_up() {
 fn limits_stand_in_for_missing_requests_of_templates() {
     let resources = json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}});
     let spec = json!({"containers": [{"name": "a", "resources": resources}]});
-    assert_eq!(requests(&spec, &json!({}), Defaults::FromLimits), "cpu=1 memory=1Gi pods=1");
+    assert_eq!(requests(&spec, &json!({}), Defaults::Template(&[])), "cpu=1 memory=1Gi pods=1");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
+use k8s_openapi::api::core::v1::{LimitRange, Pod};
+use serde_json::{Value, json};
 
 use crate::View;
 use crate::fixture::World;
@@ -80,4 +80,42 @@ async fn pods_seen_before_their_set_count_and_a_set_that_is_gone_does_not() {
     assert_eq!(charged(&view), [""; 0]);
     sets.daemon(&view, Seen::Applied(set()));
     assert_eq!(charged(&view), ["2"], "created anew");
+}
+
+fn range(name: &str, requests: &Value) -> LimitRange {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "kube-system", "name": name, "resourceVersion": "1"},
+        "spec": {"limits": [{"type": "Container", "defaultRequest": requests}]},
+    }))
+    .unwrap()
+}
+
+/// Memory of the daemon pod that a new node is charged for.
+fn charged_memory(view: &View) -> String {
+    let snapshot = view.with_cluster(|cluster| cluster.snapshot(Timestamp::UNIX_EPOCH));
+    snapshot.daemons[0].pod.requests.amount("memory").to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn limit_ranges_give_a_template_what_it_lacks_until_there_is_a_pod() {
+    let view = World::new().context.view;
+    let (mut sets, mut pods) = (Feed::default(), Feed::default());
+    sets.daemon(&view, Seen::Applied(set()));
+    assert_eq!(charged_memory(&view), "0");
+    view.limit_range_seen(Seen::Listing);
+    view.limit_range_seen(Seen::Listed(range("b", &json!({"cpu": "9", "memory": "3Gi"}))));
+    assert_eq!((charged_memory(&view), charged(&view)), ("3Gi".to_owned(), vec!["1".to_owned()]));
+    view.limit_range_seen(Seen::Listed(range("a", &json!({"memory": "2Gi"}))));
+    assert_eq!(charged_memory(&view), "2Gi", "the first by name wins");
+    let mut elsewhere = range("a", &json!({"memory": "7Gi"}));
+    elsewhere.metadata.namespace = Some("default".to_owned());
+    view.limit_range_seen(Seen::Applied(elsewhere));
+    assert_eq!(charged_memory(&view), "2Gi");
+    pods.pod(&view, Seen::Applied(pod(5, "2", 5)));
+    assert_eq!(charged_memory(&view), "0", "a pod that exists says what it has");
+    pods.pod(&view, Seen::Deleted(pod(5, "2", 6)));
+    view.limit_range_seen(Seen::Deleted(range("a", &json!({"memory": "2Gi"}))));
+    assert_eq!(charged_memory(&view), "3Gi");
+    view.limit_range_seen(Seen::Complete(BTreeSet::new()));
+    assert_eq!(charged_memory(&view), "0", "gone while nobody watched");
 }
