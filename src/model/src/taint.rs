@@ -157,9 +157,14 @@ fn compare(taint: &Taint, toleration: &Toleration) -> Option<(i64, i64)> {
     Some((integer(&taint.value)?, integer(&toleration.value)?))
 }
 
+/// The taints none of `tolerations` accepts, in their order; every effect counts.
+pub fn untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> impl Iterator<Item = &'t Taint> {
+    taints.iter().filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+}
+
 /// The first taint none of `tolerations` accepts; every effect counts.
 pub fn first_untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) -> Option<&'t Taint> {
-    taints.iter().find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+    untolerated(taints, tolerations).next()
 }
 
 /// Appends to `taints` those of `more` that have no match (key, effect) yet.

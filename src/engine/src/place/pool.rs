@@ -6,7 +6,8 @@ use std::sync::Arc;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
-    Daemon, InstanceType, Labels, Pool, PoolName, PoolOutcome, Reason, Requirements, Snapshot, label,
+    Daemon, InstanceType, Labels, Pool, PoolName, PoolOutcome, PoolRefusal, Reason, Requirements, Snapshot,
+    label,
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
@@ -93,6 +94,25 @@ impl<'a> Pools<'a> {
         }
         gathered
     }
+
+    /// What a pod hears when no pool takes part: why those do not that could, or that there is none.
+    pub(crate) fn left_out(&self) -> Vec<PoolRefusal> {
+        let without_types = |(name, outcome): (&PoolName, &PoolOutcome)| match outcome {
+            PoolOutcome::Skipped(reason) => {
+                let is_said = matches!(
+                    reason.code,
+                    ReasonCode::NoInstanceTypes | ReasonCode::NoCompatibleInstanceTypes
+                );
+                is_said.then(|| PoolRefusal { pool: Some(name.clone()), reason: reason.clone() })
+            }
+            PoolOutcome::Used { .. } => None,
+        };
+        let said: Vec<_> = self.outcomes.iter().filter_map(without_types).collect();
+        if said.is_empty() {
+            return vec![PoolRefusal { pool: None, reason: Reason::bare(ReasonCode::NoPools) }];
+        }
+        said
+    }
 }
 
 /// The instance types of `pool`, if it may open bins.
@@ -136,7 +156,7 @@ fn space<'a>(
     }
     let short = min_values::shortfalls(set, base.iter(), index, rules);
     if !short.is_empty() && snapshot.settings.min_values_policy == MinValuesPolicy::Strict {
-        return Err(min_values::reason(&short));
+        return Err(Reason::new(ReasonCode::NoCompatibleInstanceTypes, min_values::reason(&short)));
     }
     let mut groups = daemons::groups(pool, &template, daemons, index, rules, resources);
     for group in &mut groups {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::taint::first_untolerated;
+use karpenter_model::taint::untolerated;
 use karpenter_model::{HostPort, Reason, Requirements, Resources, Undefined, resources};
 
 use crate::amounts::{ResourceIndex, looks_like_mega};
@@ -42,8 +42,10 @@ pub(crate) fn explain<'a>(
     let Some(set) = ask.places.iter().find_map(|place| rules.meet(set, *place)) else {
         return volumes_clash(ask, set, rules);
     };
-    if let Some(taint) = first_untolerated(&space.pool.template.taints, &ask.tolerations) {
-        return Reason::new(ReasonCode::Taint, taint);
+    let taints: Vec<String> =
+        untolerated(&space.pool.template.taints, &ask.tolerations).map(ToString::to_string).collect();
+    if !taints.is_empty() {
+        return Reason::new(ReasonCode::Taint, taints.join(", "));
     }
     if let Some(port) = held_by_daemons(ask, space) {
         return Reason::new(ReasonCode::HostPort, format_args!("{port} is held by a daemon"));
@@ -94,7 +96,12 @@ fn beyond_types(
 }
 
 fn volumes_clash(ask: &Ask, set: RuleSetId, rules: &Rules<'_>) -> Reason {
-    let places: Vec<String> = ask.places.iter().map(|place| rules.requirements(*place).to_string()).collect();
+    // Host names too, which the text of a set leaves out: a volume may be on one host only.
+    let text = |place: &RuleSetId| {
+        let requirements = rules.requirements(*place);
+        requirements.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let places: Vec<String> = ask.places.iter().map(text).collect();
     let detail = match places.as_slice() {
         [] => "they can never be attached to one machine".to_owned(),
         places => format!("they need {}, the rest asks for {}", places.join(" or "), rules.requirements(set)),

@@ -273,7 +273,7 @@ impl Solver<'_> {
             refusals.push(PoolRefusal { pool: Some(space.pool.name.clone()), reason });
         }
         if refusals.is_empty() {
-            refusals.push(PoolRefusal { pool: None, reason: Reason::bare(ReasonCode::NoPools) });
+            refusals = self.pools.left_out();
         }
         self.refusals.insert(last, (version, refusals.clone()));
         refusals
