@@ -28,7 +28,7 @@ use crate::report::publish_event;
 use crate::{Context, Error, Settings, instance_types};
 use execute::Execution;
 use proposals::Proposals;
-use underway::Underway;
+use underway::{News, Underway};
 
 pub(crate) const NAME: &str = "disruption";
 
@@ -108,7 +108,7 @@ impl Disruption {
         let confirmed = self.second_looks(&snapshot).await;
         let mut started = self.start(&snapshot, confirmed);
         let decision = self.decide(&snapshot).await;
-        let at_once = self.proposals.sort(decision.commands, snapshot.now);
+        let at_once = self.proposals.sort(decision.commands.clone(), snapshot.now);
         started += self.start(&snapshot, at_once);
         let applied = cleaned? || started > 0;
         Ok(if applied { Outcome::Applied } else { Outcome::Skipped })
@@ -118,8 +118,8 @@ impl Disruption {
     async fn second_looks(&mut self, snapshot: &Arc<Snapshot>) -> Vec<Command> {
         let mut confirmed = self.underway.unplaced(None);
         let earlier = confirmed.len();
-        let running = self.underway.nodes();
-        for command in self.proposals.due(snapshot.now) {
+        let (now, running) = (snapshot.now, self.underway.nodes());
+        for command in self.proposals.due(now) {
             let (snapshot, running, proposed) = (Arc::clone(snapshot), running.clone(), confirmed.clone());
             let (command, answer) = deciding(move || {
                 let standing = Standing { proposed: &proposed, running: &running };
@@ -128,17 +128,20 @@ impl Disruption {
             })
             .await;
             match answer {
-                Ok(now) => {
-                    tell::shrunk(&self.context, &command, &now);
-                    confirmed.push(now);
+                Ok(fresh) => {
+                    tell::shrunk(&self.context, &command, &fresh);
+                    confirmed.push(fresh);
                 }
-                Err(rejection) => tell::rejected(&self.context, &command, &rejection),
+                Err(rejection) => {
+                    tell::rejected(&self.context, &command, &rejection);
+                    self.underway.news(News::Rejected(command, rejection, now));
+                }
             }
         }
         confirmed.split_off(earlier)
     }
 
-    async fn decide(&mut self, snapshot: &Arc<Snapshot>) -> Decision {
+    async fn decide(&mut self, snapshot: &Arc<Snapshot>) -> Arc<Decision> {
         let mut proposed = self.underway.unplaced(None);
         proposed.extend_from_slice(self.proposals.all());
         let (asked, running, mut memory) =

@@ -90,7 +90,7 @@ fn cluster(nodes: usize, load: Load, seed: u64) -> Snapshot {
     snapshot
 }
 
-fn pass(snapshot: &Snapshot, memory: &mut Memory) -> (Decision, Duration) {
+fn pass(snapshot: &Snapshot, memory: &mut Memory) -> (Arc<Decision>, Duration) {
     let start = Instant::now();
     let decision = decide(snapshot, memory, &Standing { proposed: &[], running: &BTreeSet::new() });
     (decision, start.elapsed())

@@ -9,6 +9,7 @@
 //! machine that is empty is never drifted away and one that drifted is never consolidated; at no start of a command
 //! are the budgets of a pool exceeded, the commands in [`Standing`] included.
 
+mod allowance;
 mod balanced;
 mod brake;
 mod budget;
@@ -20,6 +21,7 @@ mod cron;
 mod decision;
 mod drift;
 mod empty;
+mod horizon;
 mod lookup;
 mod memory;
 mod note;
@@ -29,6 +31,7 @@ mod static_drift;
 mod sweep;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use karpenter_model::{Command, NodeId, Snapshot};
 
@@ -51,11 +54,22 @@ pub struct Standing<'a> {
 }
 
 /// Commands for `snapshot`, why every other machine stays, and what to tell about it.
-pub fn decide(snapshot: &Snapshot, memory: &mut Memory, standing: &Standing<'_>) -> Decision {
+///
+/// When the last decision changed nothing, nothing it was made from has changed and no time has come that matters, it
+/// is handed back as it is, and nothing is allocated.
+pub fn decide(snapshot: &Snapshot, memory: &mut Memory, standing: &Standing<'_>) -> Arc<Decision> {
+    if let Some(known) = memory.recall(snapshot, standing) {
+        return known;
+    }
     let mut pass = pass::Pass::new(snapshot, memory, standing);
     empty::propose(&mut pass);
     static_drift::propose(&mut pass);
     drift::propose(&mut pass);
     consolidation::propose(&mut pass);
-    pass.finish()
+    let decision = Arc::new(pass.finish());
+    if decision.is_idle() {
+        let until = horizon::horizon(snapshot, memory);
+        memory.remember(snapshot, standing, until, &decision);
+    }
+    decision
 }

@@ -24,7 +24,7 @@ fn world(text: &str) -> Snapshot {
 fn plan(text: &str) -> Plan {
     let snapshot = world(text);
     let standing = Standing { proposed: &[], running: &BTreeSet::new() };
-    let commands = decide(&snapshot, &mut Memory::default(), &standing).commands;
+    let commands = decide(&snapshot, &mut Memory::default(), &standing).commands.clone();
     assert!(!commands.is_empty(), "nothing to break: {text}");
     Plan { revision: snapshot.revision, commands, ..Plan::default() }
 }

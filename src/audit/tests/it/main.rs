@@ -44,7 +44,7 @@ fn sound() -> (Snapshot, Plan) {
 fn commands(snapshot: &Snapshot) -> Vec<Command> {
     let running = BTreeSet::<NodeId>::new();
     let standing = Standing { proposed: &[], running: &running };
-    decide(snapshot, &mut Memory::default(), &standing).commands
+    decide(snapshot, &mut Memory::default(), &standing).commands.clone()
 }
 
 /// Rules a changed plan breaks.

@@ -162,7 +162,8 @@ impl Execution {
             }
             Err(rejection) => {
                 tell::rejected(&self.context, &asked, &rejection);
-                self.running.rejected(rejection.detail);
+                self.running.rejected(rejection.detail.as_str());
+                self.underway.news(News::Rejected(asked, rejection, self.context.now()));
             }
         }
     }

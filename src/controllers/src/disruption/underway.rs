@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use karpenter_engine::disrupt::Memory;
+use karpenter_engine::disrupt::{Memory, Rejection};
 use karpenter_model::{ClaimName, Command, NodeId};
 use tokio::sync::Notify;
 
@@ -38,6 +38,8 @@ pub(super) enum News {
     Succeeded(Command),
     /// Some did not.
     Failed(Command, Timestamp),
+    /// A second look found something against it.
+    Rejected(Command, Rejection, Timestamp),
 }
 
 impl News {
@@ -46,6 +48,7 @@ impl News {
             Self::Started(command, replacements, at) => memory.started(&command, &replacements, at),
             Self::Succeeded(command) => memory.succeeded(&command),
             Self::Failed(command, at) => memory.failed(&command, at),
+            Self::Rejected(command, rejection, at) => memory.rejected(&command, &rejection, at),
         }
     }
 }

@@ -144,8 +144,8 @@ pub const OWN: &[Flag] = &[
     Flag::new(
         "disruption-simulations-per-pass",
         "DISRUPTION_SIMULATIONS_PER_PASS",
-        "1000",
-        "Most simulations of one disruption method within a pass; the next pass goes on where it stopped",
+        "2000",
+        "Most simulations within a disruption pass, shared by its methods; the next pass goes on where it stopped",
     ),
     Flag::new(
         "disruption-commands-per-minute",

@@ -125,8 +125,11 @@ pub(crate) fn health_gate(
     Err(Held::new(Brake::HealthGate, format_args!("pool {}", pool.name)))
 }
 
-/// Whether `pool` can launch anything at all now.
+/// Whether `pool` can launch anything at all now, if that is asked for.
 pub(crate) fn capacity(pool: &Pool, snapshot: &Snapshot) -> Result<(), Held> {
+    if !snapshot.settings.disruption.brakes.launchable_capacity {
+        return Ok(());
+    }
     let none = || Held::new(Brake::NoCapacity, format_args!("pool {}", pool.name));
     let types = snapshot.instance_types.get(&pool.name).ok_or_else(none)?;
     let wanted = &pool.template.requirements;

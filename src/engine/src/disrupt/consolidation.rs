@@ -51,16 +51,28 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     if let Some(input) = alone {
         pass.memory.sweep.go_on(input, candidates.iter().map(|candidate| &candidate.node.id));
     }
-    let mut session = Session::new(pass, &candidates);
+    let mut session = Session::new(pass, &candidates, alone.is_some());
     if let Some(input) = several {
-        session.several(&candidates, input);
+        let others = usize::from(grouped.is_some()) + usize::from(alone.is_some());
+        session.several(&candidates, input, others);
     }
     if let Some(input) = grouped {
-        session.many(&candidates, input);
+        session.many(&candidates, input, usize::from(alone.is_some()));
     }
     if let Some(input) = alone {
         session.alone(&candidates, input);
     }
+}
+
+/// How many methods of consolidation may want simulations in this pass.
+pub(crate) fn methods_to_come(pass: &Pass<'_>) -> usize {
+    let wanted = |candidate: &Candidate<'_>| {
+        candidate.blocker(SINGLE).is_none()
+            && !candidate.is_drifted()
+            && eligible::check(candidate, pass.snapshot).is_ok()
+    };
+    let many = pass.snapshot.settings.disruption.many_to_many.enabled;
+    if pass.free().any(wanted) { 2 + usize::from(many) } else { 0 }
 }
 
 /// Whether `candidates` may go as `method` would let them, when `simulated` is what becomes of their pods.

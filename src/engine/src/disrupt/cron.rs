@@ -93,6 +93,11 @@ impl Schedule {
         None
     }
 
+    /// When a window opens or closes next after `now`; `None` when none does as far as can be seen.
+    pub(crate) fn changes(&self, duration: Duration, now: Timestamp) -> Option<Timestamp> {
+        if self.is_open(duration, now) { self.closes(duration, now) } else { self.next(now) }
+    }
+
     /// The first hit strictly after `instant`, within the horizon.
     fn next(&self, instant: Timestamp) -> Option<Timestamp> {
         let start = instant.to_zoned(TimeZone::UTC).datetime();
@@ -248,6 +253,25 @@ mod tests {
         );
         assert_eq!(closes("* * * * *", 1, "2026-01-01T10:00:00Z"), None, "always open");
         assert_eq!(closes("0 0 * * mon-fri", 24, "2026-01-05T10:00:00Z"), end("2026-01-10T00:00:00Z"));
+    }
+
+    #[test]
+    fn a_window_changes_when_it_opens_and_when_it_closes() {
+        let table = [
+            ("0 9 * * *", "2026-01-01T08:00:00Z", Some("2026-01-01T09:00:00Z")),
+            ("0 9 * * *", "2026-01-01T09:00:00Z", Some("2026-01-01T17:00:00Z")),
+            ("0 9 * * *", "2026-01-01T17:00:00Z", Some("2026-01-02T09:00:00Z")),
+            ("* * * * *", "2026-01-01T17:00:00Z", None),
+            ("0 0 31 2 *", "2026-01-01T17:00:00Z", None),
+        ];
+        for (text, now, expected) in table {
+            let schedule = Schedule::parse(text).unwrap();
+            assert_eq!(
+                schedule.changes(Duration::from_hours(8), at(now)),
+                expected.map(at),
+                "{text} at {now}"
+            );
+        }
     }
 
     #[test]

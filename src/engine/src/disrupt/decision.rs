@@ -31,6 +31,15 @@ pub struct Decision {
     pub budgets: BTreeMap<(PoolName, DisruptionReason), BudgetState>,
 }
 
+impl Decision {
+    /// Whether it proposes nothing and took no question to find out: the next pass over the same cluster would decide
+    /// the same.
+    pub(crate) fn is_idle(&self) -> bool {
+        let quiet = |stats: &MethodStats| stats.simulations == 0 && !stats.timed_out;
+        self.commands.is_empty() && self.methods.values().all(quiet)
+    }
+}
+
 /// What one method did in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MethodStats {

@@ -9,6 +9,7 @@ use karpenter_model::{Command, ConditionType, Method, Price, Reason};
 
 use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::consolidation;
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::{Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
@@ -39,12 +40,13 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
         let seen = pass.memory.drift_sweep.has_seen(&candidate.node.id);
         (seen, candidate.moving().next().is_some(), since, candidate.node.id.clone())
     });
+    let share = pass.share(consolidation::methods_to_come(pass));
     let nodes: Vec<_> = drifted.iter().map(|candidate| candidate.node).collect();
     let mut what_if = pass.what_if(&nodes, Destinations::All);
     let (mut found_any, mut left) = (false, false);
     for candidate in &drifted {
         let id = &candidate.node.id;
-        match one(pass, &mut what_if, candidate) {
+        match one(pass, share, &mut what_if, candidate) {
             Ok(()) => found_any = true,
             Err(Stays::Because(reason)) => {
                 pass.memory.drift_sweep.saw(id, reason.clone());
@@ -77,16 +79,22 @@ enum Stays {
     NotReached,
 }
 
-/// Proposes to replace one machine.
-fn one<'a>(pass: &mut Pass<'a>, what_if: &mut WhatIf<'a>, candidate: &Candidate<'a>) -> Result<(), Stays> {
+/// Proposes to replace one machine, if one of the `share` of simulations is left.
+fn one<'a>(
+    pass: &mut Pass<'a>,
+    share: u32,
+    what_if: &mut WhatIf<'a>,
+    candidate: &Candidate<'a>,
+) -> Result<(), Stays> {
     if pass.is_promised(&candidate.node.id) {
         return Err(Stays::Because(promised_to_command()));
     }
     pass.check_budget(METHOD, candidate).map_err(Stays::Because)?;
     pass.may_command().map_err(Stays::Held)?;
-    if !pass.may_simulate(METHOD) {
+    if pass.stats(METHOD).simulations >= share {
         return Err(Stays::NotReached);
     }
+    pass.spend(METHOD, 1);
     let simulated = what_if.without(&[candidate.node], Patience::Full);
     if !simulated.unplaced.is_empty() {
         let reason = Reason::new(ReasonCode::CannotReschedule, unplaced(&simulated));

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Command, ConditionType, Method, Node, Pool, Price, Reason, Snapshot};
 
@@ -82,9 +83,10 @@ pub(crate) fn quiet_for(
     let since =
         claim.and_then(|claim| claim.last_pod_event.or_else(|| claim.true_since(ConditionType::Initialized)));
     let Some(since) = since else { return Err(Reason::bare(ReasonCode::NotInitialized)) };
-    let elapsed = Duration::try_from(snapshot.now.duration_since(since)).unwrap_or(Duration::ZERO);
-    if elapsed < quiet {
-        let detail = format!("{}s of {}s of pool {}", elapsed.as_secs(), quiet.as_secs(), pool.name);
+    // Says the same in every pass: an instant, not what has passed.
+    let until = since.checked_add(quiet).unwrap_or(Timestamp::MAX);
+    if snapshot.now < until {
+        let detail = format!("{}s of pool {}, until {until}", quiet.as_secs(), pool.name);
         return Err(Reason::new(ReasonCode::ConsolidateAfter, detail));
     }
     Ok(())

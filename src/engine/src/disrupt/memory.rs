@@ -1,19 +1,27 @@
 //! What a pass leaves behind for the next one. Lost on a restart, and nothing breaks then: it only makes the next
 //! pass cheaper and fairer, and holds what the brakes remember.
 
+mod recall;
+mod refused;
+
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::{
-    CapacityType, ClaimName, Command, InstanceTypeName, Method, NodeId, Pool, PoolName, Reason,
+    CapacityType, ClaimName, Command, DisruptionReason, InstanceTypeName, Method, NodeId, Pool, PoolName,
+    Reason, Snapshot,
 };
 
 use crate::disrupt::sweep::Sweep;
+use crate::disrupt::{Decision, Rejection, Standing};
+use recall::Recall;
+use refused::Refused;
 
-/// How long a method that found nothing believes that there is nothing, as long as its input stays the same
-/// (spec core-disruption 0.7).
-const SETTLED_FOR: SignedDuration = SignedDuration::from_mins(5);
+/// How long it is believed at most that there is nothing to do, or nothing to be done with a machine, as long as the
+/// input stays the same (spec core-disruption 0.7).
+pub(crate) const SETTLED_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// The span in which commands are counted.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
@@ -33,13 +41,18 @@ pub struct Memory {
     successors: BTreeMap<ClaimName, Succession>,
     /// Pools whose replacements do not come up.
     gates: BTreeMap<PoolName, Gate>,
+    /// Machines second looks spoke against.
+    refused: Refused,
+    /// The last decision, if it changed nothing.
+    recall: Option<Recall>,
 }
 
 /// What a method that found nothing had looked at.
 #[derive(Debug, Clone)]
 struct Settled {
     input: u64,
-    at: Timestamp,
+    /// When time alone may change what it found, or it has been believed for long enough.
+    until: Timestamp,
     reasons: Vec<(NodeId, Reason)>,
 }
 
@@ -69,7 +82,9 @@ struct Gate {
 impl Memory {
     /// A command has started: its machines are tainted and `replacements` are created, in the order of the command.
     pub fn started(&mut self, command: &Command, replacements: &[ClaimName], now: Timestamp) {
+        self.recall = None;
         self.started.push_back(now);
+        self.refused.went(command.reason, command.nodes());
         let [candidate] = &command.candidates[..] else { return };
         let [successor] = replacements else { return };
         let shape = candidate.instance_type.clone().zip(candidate.capacity_type);
@@ -80,6 +95,7 @@ impl Memory {
 
     /// Every replacement of a command came up.
     pub fn succeeded(&mut self, command: &Command) {
+        self.recall = None;
         for launch in &command.replacements {
             self.gates.remove(&launch.pool);
         }
@@ -87,6 +103,7 @@ impl Memory {
 
     /// Replacements of a command did not come up, and it was rolled back.
     pub fn failed(&mut self, command: &Command, now: Timestamp) {
+        self.recall = None;
         let pools: BTreeMap<&PoolName, &String> =
             command.replacements.iter().map(|launch| (&launch.pool, &launch.pool_hash)).collect();
         for (pool, hash) in pools {
@@ -96,14 +113,62 @@ impl Memory {
         }
     }
 
+    /// A second look refused a command: its machines wait before they are proposed again.
+    pub fn rejected(&mut self, command: &Command, rejection: &Rejection, now: Timestamp) {
+        self.recall = None;
+        self.refused.note(command.reason, rejection, now);
+    }
+
+    /// The decision for `snapshot` and `standing`, if it was made already and nothing has changed since.
+    pub(crate) fn recall(&mut self, snapshot: &Snapshot, standing: &Standing<'_>) -> Option<Arc<Decision>> {
+        let known = self.recall.as_ref().and_then(|recall| recall.decision(snapshot, standing)).cloned();
+        if known.is_none() {
+            // What it was made from need not be held any longer.
+            self.recall = None;
+        }
+        known
+    }
+
+    /// `decision` changed nothing and asked nothing: it stands until `until`, if nothing changes.
+    pub(crate) fn remember(
+        &mut self,
+        snapshot: &Snapshot,
+        standing: &Standing<'_>,
+        until: Timestamp,
+        decision: &Arc<Decision>,
+    ) {
+        self.recall = Some(Recall::new(snapshot, standing, until, decision));
+    }
+
+    /// Instants at which something that is remembered stops to matter.
+    pub(crate) fn instants(
+        &self,
+        anti_flap: Duration,
+        gate_pause: Duration,
+    ) -> impl Iterator<Item = Timestamp> {
+        let settled = self.settled.values().map(|settled| settled.until);
+        let started = self.started.iter().map(|at| (*at, MINUTE));
+        let flaps = self.successors.values().map(move |succession| (succession.at, signed(anti_flap)));
+        let gates = self.gates.values().map(move |gate| (gate.since, signed(gate_pause)));
+        let spans = started.chain(flaps).chain(gates);
+        let ends = spans.filter_map(|(at, span)| at.checked_add(span).ok());
+        ends.chain(settled).chain(self.refused.instants())
+    }
+
+    /// Why `node` does not go for `reason` yet, because of what a second look found.
+    pub(crate) fn refused(&self, reason: DisruptionReason, node: &NodeId, now: Timestamp) -> Option<Reason> {
+        self.refused.why(reason, node, now)
+    }
+
     /// Takes note of a pass at `now` and forgets what no longer matters.
     pub(crate) fn begin(&mut self, now: Timestamp, anti_flap: Duration) {
         self.since.get_or_insert(now);
-        self.settled.retain(|_, settled| now.duration_since(settled.at) < SETTLED_FOR);
+        self.settled.retain(|_, settled| now < settled.until);
         while self.started.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
             self.started.pop_front();
         }
         self.successors.retain(|_, succession| within(succession.at, anti_flap, now));
+        self.refused.forget(now);
     }
 
     /// Instant of the first pass.
@@ -127,15 +192,15 @@ impl Memory {
         Some(&settled.reasons)
     }
 
-    /// `method` has looked at everything and found nothing to do.
+    /// `method` has looked at everything and found nothing to do, and will not before `until` if nothing changes.
     pub(crate) fn settle(
         &mut self,
         method: Method,
         input: u64,
-        at: Timestamp,
+        until: Timestamp,
         reasons: Vec<(NodeId, Reason)>,
     ) {
-        self.settled.insert(method, Settled { input, at, reasons });
+        self.settled.insert(method, Settled { input, until, reasons });
     }
 
     /// Whether replacements of `pool` may be tried now, given what the pool says about itself: not while its gate is
@@ -178,6 +243,10 @@ pub(crate) struct Limits {
     pub(crate) failures: u32,
     /// How long until one more try.
     pub(crate) pause: Duration,
+}
+
+fn signed(span: Duration) -> SignedDuration {
+    SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
 /// Whether less than `span` has passed since `at`.

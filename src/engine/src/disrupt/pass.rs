@@ -8,12 +8,14 @@ mod input;
 use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
+use jiff::Timestamp;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     Command, DisruptionReason, Method, Node, NodeId, NodeOutcome, Reason, Snapshot, Target,
 };
 
 use crate::disrupt::Standing;
+use crate::disrupt::allowance::Allowance;
 use crate::disrupt::balanced::{Judgement, Totals};
 use crate::disrupt::brake::{self, Brake, Held};
 use crate::disrupt::budget::{Budgets, Exhausted};
@@ -45,6 +47,10 @@ pub(crate) struct Pass<'a> {
     assumed: Vec<Vec<&'a Node>>,
     /// Commands that may still be proposed; no limit if none.
     commands_left: Option<usize>,
+    /// Simulations that are left.
+    allowance: Allowance,
+    /// When time alone may change an outcome, once somebody has asked.
+    horizon: Option<Timestamp>,
     notes: IndexSet<Note>,
     held: BTreeMap<Brake, BTreeSet<NodeId>>,
     decision: Decision,
@@ -66,6 +72,8 @@ impl<'a> Pass<'a> {
             promised: BTreeSet::new(),
             by_target: by_target(snapshot),
             commands_left: brake::commands_left(memory, standing.proposed.len(), brakes),
+            allowance: Allowance::new(snapshot.settings.disruption.simulations_per_pass),
+            horizon: None,
             taken,
             notes: IndexSet::new(),
             held: BTreeMap::new(),
@@ -126,7 +134,7 @@ impl<'a> Pass<'a> {
                 if !candidate.is_drifted() || method.reason() == DisruptionReason::Drifted {
                     self.keep(&candidate.node.id, blocker.reason());
                 }
-            } else if wants(self, candidate) {
+            } else if wants(self, candidate) && !self.was_refused(method, candidate) {
                 eligible.push(candidate.clone());
             }
         }
@@ -143,6 +151,22 @@ impl<'a> Pass<'a> {
             }
         }
         eligible
+    }
+
+    /// Whether a second look found something against the candidate a while ago; written down, unless another method
+    /// may take it for another reason.
+    fn was_refused(&mut self, method: Method, candidate: &Candidate<'_>) -> bool {
+        let (node, reason) = (&candidate.node.id, method.reason());
+        let Some(why) = self.memory.refused(reason, node, self.snapshot.now) else { return false };
+        if !candidate.is_drifted() || reason == DisruptionReason::Drifted {
+            self.keep(node, why);
+        }
+        true
+    }
+
+    /// Machines no general check speaks against and that are in no command yet.
+    pub(crate) fn free(&self) -> impl Iterator<Item = &Candidate<'a>> {
+        self.candidates.iter().filter(|candidate| !self.taken.contains(&candidate.node.id))
     }
 
     /// Whether the budget of the candidate's pool has room for one more machine.
@@ -163,16 +187,15 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Counts one more simulation of `method`; false when those of the pass are used up.
-    pub(crate) fn may_simulate(&mut self, method: Method) -> bool {
-        let limit = self.snapshot.settings.disruption.simulations_per_pass.max(1);
-        let stats = self.stats(method);
-        if stats.simulations >= limit {
-            stats.timed_out = true;
-            return false;
-        }
-        stats.simulations += 1;
-        true
+    /// Simulations a method may run when `others` come after it.
+    pub(crate) fn share(&self, others: usize) -> u32 {
+        self.allowance.share(u32::try_from(others).unwrap_or(u32::MAX))
+    }
+
+    /// `method` has run so many simulations.
+    pub(crate) fn spend(&mut self, method: Method, simulations: u32) {
+        self.stats(method).simulations += simulations;
+        self.allowance.spend(simulations);
     }
 
     /// Questions about a world without some of `movable`, in which every command that is under way or proposed has

@@ -95,7 +95,7 @@ fn open_budgets(snapshot: &mut Snapshot) {
 }
 
 /// What is decided when nothing is under way.
-fn decided(snapshot: &Snapshot, memory: &mut Memory) -> Decision {
+fn decided(snapshot: &Snapshot, memory: &mut Memory) -> Arc<Decision> {
     decide(snapshot, memory, &Standing { proposed: &[], running: &BTreeSet::new() })
 }
 

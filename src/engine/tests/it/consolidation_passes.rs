@@ -9,7 +9,7 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::{Method, NodeOutcome, Settings, Snapshot};
 use karpenter_testkit::snapshot;
 
-fn pass(snapshot: &Snapshot, memory: &mut Memory) -> Decision {
+fn pass(snapshot: &Snapshot, memory: &mut Memory) -> Arc<Decision> {
     decide(snapshot, memory, &Standing { proposed: &[], running: &BTreeSet::new() })
 }
 
@@ -44,7 +44,7 @@ fn simulations(decision: &Decision) -> u32 {
 
 #[test]
 fn pools_take_turns_and_the_next_pass_goes_on_with_those_not_seen() {
-    let (cluster, mut memory) = (cluster(4), Memory::default());
+    let (cluster, mut memory) = (cluster(8), Memory::default());
     let first = pass(&cluster, &mut memory);
     assert_eq!(waiting(&first), ["web3", "web4", "web5", "web6"], "two of each pool were looked at");
     assert!(first.methods[&Method::SingleNode].timed_out);
@@ -83,4 +83,52 @@ fn machines_a_budget_keeps_are_looked_at_once_it_does_not() {
         Arc::make_mut(pool).disruption.budgets.clear();
     }
     assert!(simulations(&pass(&cluster, &mut memory)) > 8);
+}
+
+/// Ten drifted machines that cannot go and ten others that nothing cheaper could replace.
+fn everybody_wants(simulations: u32) -> Snapshot {
+    let mut text = format!("set many-to-many=on simulations={simulations}\n");
+    text.push_str("type s cpu=2 mem=4Gi pods=10 od=0.1 zones=a\npool web types=* budget=100%\n");
+    for node in 0..10 {
+        let _ = writeln!(text, "node d{node} pool=web type=s zone=a capacity=on-demand drifted=1h");
+        let _ = writeln!(text, "pod d{node} cpu=1500m select=disk=none on=d{node}");
+        let _ = writeln!(text, "node c{node} pool=web type=s zone=a capacity=on-demand");
+        let _ = writeln!(text, "pod c{node} cpu=1500m on=c{node}");
+    }
+    snapshot(&text)
+}
+
+#[test]
+fn methods_share_the_simulations_of_a_pass_and_none_starves() {
+    for simulations in [4, 8, 17, 40] {
+        let cluster = everybody_wants(simulations);
+        let first = pass(&cluster, &mut Memory::default());
+        assert!(self::simulations(&first) <= simulations, "{:?}", first.methods);
+        for method in [Method::Drift, Method::MultiNode, Method::SingleNode, Method::ManyToMany] {
+            let used = first.methods[&method].simulations;
+            let share = simulations / 4;
+            assert!(used >= share.min(10), "{method:?} got {used} of {simulations}");
+        }
+    }
+}
+
+#[test]
+fn with_a_single_simulation_per_pass_every_method_comes_to_an_end() {
+    let (cluster, mut memory) = (everybody_wants(1), Memory::default());
+    let passes = (1..100).find(|_| {
+        let decision = pass(&cluster, &mut memory);
+        assert!(simulations(&decision) <= 4, "one for each method");
+        [Method::Drift, Method::SingleNode].iter().all(|method| !decision.methods[method].timed_out)
+            && waiting(&decision).is_empty()
+    });
+    assert!(passes.is_some_and(|passes| passes <= 20), "{passes:?}");
+}
+
+#[test]
+fn what_one_method_does_not_use_goes_to_the_next() {
+    let cluster = cluster(16);
+    let first = pass(&cluster, &mut Memory::default());
+    let single = first.methods[&Method::SingleNode].simulations;
+    assert_eq!(single, 8, "all machines, although half of sixteen went to several at once");
+    assert_eq!(waiting(&first), [""; 0]);
 }

@@ -3,6 +3,7 @@
 mod brakes;
 mod convergence;
 mod properties;
+mod refused;
 mod second_look;
 mod settled;
 mod windows;
@@ -10,6 +11,7 @@ mod windows;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use karpenter_audit::audit;
 use karpenter_engine::disrupt::{About, Decision, Memory, Standing, decide};
@@ -17,7 +19,7 @@ use karpenter_model::{Plan, Snapshot};
 use karpenter_testkit::{render, scenario, snapshot};
 
 /// What is decided when nothing is under way.
-fn decided(snapshot: &Snapshot) -> Decision {
+fn decided(snapshot: &Snapshot) -> Arc<Decision> {
     let standing = Standing { proposed: &[], running: &BTreeSet::new() };
     decide(snapshot, &mut Memory::default(), &standing)
 }

@@ -11,9 +11,9 @@ pub struct DisruptionSettings {
     /// Quiet time between the decision for a command and its start; 15 s. Must be longer than pod events are
     /// coalesced (10 s), or a pod that arrives in between is overlooked.
     pub second_look: Duration,
-    /// Most simulations of a method within a pass, at least 1; the next pass goes on where this one stopped. It takes
-    /// the place of the reference's deadlines of one and three minutes, which make results depend on the speed of the
-    /// machine.
+    /// Most simulations within a pass, shared by the methods so that each gets at least its part, and at least one;
+    /// the next pass goes on where this one stopped. It takes the place of the reference's deadlines of one and three
+    /// minutes, which make results depend on the speed of the machine.
     pub simulations_per_pass: u32,
     /// Replacement of several machines by several.
     pub many_to_many: ManyToMany,
@@ -48,6 +48,8 @@ pub struct Brakes {
     pub health_gate_failures: u32,
     /// How long a pool waits after its gate closed before one more replacement is tried.
     pub health_gate_pause: Duration,
+    /// Whether a machine of a static pool stays while its pool can launch nothing that could take its place.
+    pub launchable_capacity: bool,
     /// How long a machine that took over from another one is not replaced by one like that again; zero switches the
     /// brake off.
     pub anti_flap_window: Duration,
@@ -59,7 +61,7 @@ impl Default for DisruptionSettings {
     fn default() -> Self {
         Self {
             second_look: Duration::from_secs(15),
-            simulations_per_pass: 1_000,
+            simulations_per_pass: 2_000,
             many_to_many: ManyToMany::default(),
             brakes: Brakes::default(),
         }
@@ -81,6 +83,7 @@ impl Default for Brakes {
             mass_drift_hold: Duration::from_mins(11),
             health_gate_failures: 3,
             health_gate_pause: Duration::from_mins(30),
+            launchable_capacity: true,
             anti_flap_window: Duration::from_mins(15),
             commands_per_minute: 300,
         }

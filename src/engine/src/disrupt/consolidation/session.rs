@@ -10,7 +10,7 @@ use super::judge::Proposal;
 use super::multi::{Found, Search};
 use super::refusal::Refusal;
 use super::{MANY, MULTI, SINGLE, many, multi, refuse, single, text};
-use crate::disrupt::brake;
+use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::{Input, Pass, promised_to_command};
@@ -29,13 +29,15 @@ pub(super) struct Session<'p, 'a> {
     out: BTreeSet<NodeId>,
     /// In turns over the pools.
     turns: Vec<Candidate<'a>>,
+    /// A brake held something back: time alone may bring a command.
+    held: bool,
 }
 
 impl<'p, 'a> Session<'p, 'a> {
-    /// The ground: everything there is, without any machine this pass can get to.
-    pub(super) fn new(pass: &'p mut Pass<'a>, candidates: &[Candidate<'a>]) -> Self {
-        let limit = pass.snapshot.settings.disruption.simulations_per_pass.max(1);
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    /// The ground: everything there is, without any machine this pass can get to; each of them `alone` too, or only
+    /// several at once.
+    pub(super) fn new(pass: &'p mut Pass<'a>, candidates: &[Candidate<'a>], alone: bool) -> Self {
+        let limit = if alone { usize::try_from(pass.share(0)).unwrap_or(usize::MAX) } else { 0 };
         let sweep = &pass.memory.sweep;
         let turns = single::in_turns(candidates, |candidate| sweep.has_seen(&candidate.node.id));
         let within_reach = turns.iter().take(limit).chain(candidates.iter().take(2 * multi::MAX_BATCH));
@@ -44,12 +46,12 @@ impl<'p, 'a> Session<'p, 'a> {
         let nodes: Vec<&'a Node> = reach.values().copied().collect();
         let movable = reach.keys().map(|id| (*id).clone()).collect();
         let bench = Bench::new(pass.what_if(&nodes, Destinations::Quiet));
-        Self { pass, bench, movable, out: BTreeSet::new(), turns }
+        Self { pass, bench, movable, out: BTreeSet::new(), turns, held: false }
     }
 
     /// Several machines for at most one, until nothing more is found.
-    pub(super) fn several(&mut self, candidates: &[Candidate<'a>], input: Input) {
-        self.allow(MULTI);
+    pub(super) fn several(&mut self, candidates: &[Candidate<'a>], input: Input, others: usize) {
+        self.allow(MULTI, others);
         let mut found_any = false;
         while let Some(found) = self.search(candidates) {
             found_any = true;
@@ -62,7 +64,9 @@ impl<'p, 'a> Session<'p, 'a> {
     }
 
     fn search(&mut self, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
-        self.pass.may_command().ok()?;
+        if !self.may_command() {
+            return None;
+        }
         let batch = self.within_budget(MULTI, candidates);
         if batch.len() < 2 {
             return None;
@@ -79,10 +83,10 @@ impl<'p, 'a> Session<'p, 'a> {
     }
 
     /// Several machines for several, until nothing more is found.
-    pub(super) fn many(&mut self, candidates: &[Candidate<'a>], input: Input) {
-        self.allow(MANY);
+    pub(super) fn many(&mut self, candidates: &[Candidate<'a>], input: Input, others: usize) {
+        self.allow(MANY, others);
         let mut found_any = false;
-        while self.pass.may_command().is_ok() {
+        while self.may_command() {
             let batch = self.within_budget(MANY, candidates);
             let found = many::best(&mut self.bench, &batch, &self.pass.totals, self.pass.snapshot);
             let Some(found) = found else { break };
@@ -95,7 +99,7 @@ impl<'p, 'a> Session<'p, 'a> {
 
     /// One machine at a time, in turns, as far as questions go.
     pub(super) fn alone(&mut self, candidates: &[Candidate<'a>], input: Input) {
-        self.allow(SINGLE);
+        self.allow(SINGLE, 0);
         let turns = std::mem::take(&mut self.turns);
         let mut found_any = false;
         for chunk in turns.chunks(CHUNK) {
@@ -125,8 +129,8 @@ impl<'p, 'a> Session<'p, 'a> {
         }
         let left = self.not_reached(&turns);
         self.pass.stats(SINGLE).timed_out = left;
-        self.pass.stats(SINGLE).simulations = self.bench.asked();
-        if !left && self.pass.memory.sweep.finish(input) && !found_any {
+        self.pass.spend(SINGLE, self.bench.asked());
+        if !left && self.pass.memory.sweep.finish(input) && !found_any && !self.held {
             self.pass.settle(SINGLE, input, candidates);
         }
     }
@@ -137,7 +141,7 @@ impl<'p, 'a> Session<'p, 'a> {
             return false;
         }
         if let Err(held) = self.pass.may_command() {
-            self.pass.hold(&candidate.node.id, held);
+            self.hold(candidate, held);
             return false;
         }
         if let Err(reason) = self.pass.check_budget(SINGLE, candidate) {
@@ -161,7 +165,7 @@ impl<'p, 'a> Session<'p, 'a> {
             return false;
         }
         if let Err(held) = brake::anti_flap(&[candidate], &proposal.replacements, self.pass.memory) {
-            self.pass.hold(&candidate.node.id, held);
+            self.hold(candidate, held);
             return false;
         }
         if let Err(reason) = self.pass.check_budget(SINGLE, candidate) {
@@ -173,6 +177,19 @@ impl<'p, 'a> Session<'p, 'a> {
         }
         self.accept(SINGLE, proposal);
         true
+    }
+
+    /// Whether one more command may be proposed.
+    fn may_command(&mut self) -> bool {
+        let may = self.pass.may_command().is_ok();
+        self.held |= !may;
+        may
+    }
+
+    /// A brake keeps `candidate`.
+    fn hold(&mut self, candidate: &Candidate<'a>, held: Held) {
+        self.held = true;
+        self.pass.hold(&candidate.node.id, held);
     }
 
     /// `candidate` stays; remembered until every machine was looked at.
@@ -243,19 +260,18 @@ impl<'p, 'a> Session<'p, 'a> {
         }
     }
 
-    /// Lets `method` ask as many questions as a pass may.
-    fn allow(&mut self, method: Method) {
+    /// Lets `method` ask its share of the questions of the pass, when `others` come after it.
+    fn allow(&mut self, method: Method, others: usize) {
         self.pass.stats(method);
-        self.bench.allow(self.pass.snapshot.settings.disruption.simulations_per_pass.max(1));
+        self.bench.allow(self.pass.share(others));
     }
 
     /// Writes down what `method` did, and whether it needs to look at the same things again.
     fn finish(&mut self, method: Method, found_any: bool, candidates: &[Candidate<'a>], input: Input) {
         let timed_out = self.bench.left() == 0;
-        let stats = self.pass.stats(method);
-        stats.simulations = self.bench.asked();
-        stats.timed_out = timed_out;
-        if !found_any && !timed_out {
+        self.pass.spend(method, self.bench.asked());
+        self.pass.stats(method).timed_out = timed_out;
+        if !found_any && !timed_out && !self.held {
             self.pass.settle(method, input, candidates);
         }
     }

@@ -2,15 +2,17 @@
 //! do leaves its input behind, as a number, with the reasons it gave; as long as the input is the same, the reasons
 //! are given again and nothing is simulated.
 //!
-//! The input is the revision of the snapshot, the machines the method could choose, and what budgets leave: time
-//! alone, when it opens a window or ends a quiet time, changes one of these.
+//! The input is the revision of the snapshot, the machines the method could choose, and what budgets leave. Where time
+//! alone may change an outcome, at the [`horizon`], everything is looked at again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use jiff::Timestamp;
 use karpenter_model::{Method, NodeId, NodeOutcome, Reason};
 
 use super::Pass;
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::horizon::horizon;
 
 /// The input of a method, as far as it decides about the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +38,13 @@ impl<'a> Pass<'a> {
             Some(NodeOutcome::Removed(_)) | None => None,
         };
         let reasons = eligible.iter().filter_map(reason).collect();
-        self.memory.settle(method, input.0, self.snapshot.now, reasons);
+        let until = self.horizon();
+        self.memory.settle(method, input.0, until, reasons);
+    }
+
+    /// When time alone may change an outcome.
+    fn horizon(&mut self) -> Timestamp {
+        *self.horizon.get_or_insert_with(|| horizon(self.snapshot, self.memory))
     }
 
     fn input(&self, method: Method, eligible: &[Candidate<'a>]) -> Input {

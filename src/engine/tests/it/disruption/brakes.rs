@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use karpenter_engine::disrupt::{Brake, Decision, Memory, Standing, decide};
@@ -20,7 +21,7 @@ fn later(text: &str, seconds: i64) -> Snapshot {
     snapshot(&format!("now {}\n{TYPES}{text}", noon + SignedDuration::from_secs(seconds)))
 }
 
-fn look(snapshot: &Snapshot, memory: &mut Memory) -> Decision {
+fn look(snapshot: &Snapshot, memory: &mut Memory) -> Arc<Decision> {
     decide(snapshot, memory, &Standing { proposed: &[], running: &BTreeSet::new() })
 }
 
@@ -108,7 +109,7 @@ fn a_pool_whose_replacements_fail_is_tried_again_only_now_and_then() {
 fn failures_of_another_template_do_not_count() {
     let memory = &mut Memory::default();
     let snapshot = later(TWO_DRIFTED, 0);
-    let mut command = look(&snapshot, memory).commands.remove(0);
+    let mut command = look(&snapshot, memory).commands[0].clone();
     command.replacements[0].pool_hash = "another".into();
     for _ in 0..5 {
         memory.failed(&command, snapshot.now);
@@ -150,12 +151,32 @@ fn commands_that_started_within_a_minute_count_against_the_rate() {
     assert_eq!(removed(&look(&later(&text, 60), memory), Method::Drift), ["a"]);
 }
 
+/// A drifted machine of a static pool, none like which can be bought now.
+const SOLD_OUT: &str = "
+set   static=on
+type  rare cpu=2 mem=4Gi od=0.10 zones=a gone=a/od
+pool  dry types=rare replicas=1 budget=100%
+node  d pool=dry type=rare zone=a capacity=on-demand drifted=1m
+";
+
+#[test]
+fn a_static_machine_waits_until_something_can_be_launched_in_its_place() {
+    let memory = &mut Memory::default();
+    let held = look(&later(SOLD_OUT, 0), memory);
+    assert_eq!(why(&held, "d"), Some(ReasonCode::NoCapacity));
+    assert_eq!(held.held[&Brake::NoCapacity], 1);
+    let sold = SOLD_OUT.replace(" gone=a/od", "");
+    assert_eq!(removed(&look(&later(&sold, 1), memory), Method::StaticDrift), ["d"]);
+    let off = SOLD_OUT.replace("static=on", "static=on launchable-capacity=off");
+    assert_eq!(removed(&look(&later(&off, 2), memory), Method::StaticDrift), ["d"], "switched off");
+}
+
 #[test]
 fn brakes_that_are_switched_off_hold_nothing() {
     let memory = &mut Memory::default();
     look(&later("", 0), memory);
     let mut snapshot = later(&drifted("30s"), 60);
-    let settings = std::sync::Arc::make_mut(&mut snapshot.settings);
+    let settings = Arc::make_mut(&mut snapshot.settings);
     settings.disruption.brakes.mass_drift_percent = 100;
     settings.disruption.brakes.health_gate_failures = 0;
     settings.disruption.brakes.commands_per_minute = 0;
@@ -168,4 +189,33 @@ fn brakes_that_are_switched_off_hold_nothing() {
     let again = look(&snapshot, memory);
     assert_eq!(removed(&again, Method::Drift).len(), 4);
     assert!(again.held.is_empty());
+}
+
+#[test]
+fn consolidation_that_the_rate_held_back_goes_on_once_it_may() {
+    let text = format!("set commands-per-minute=1\n{OVERSIZED}");
+    let memory = &mut Memory::default();
+    let first = look(&later(&text, 0), memory);
+    memory.started(&first.commands[0], &[], later(&text, 0).now);
+    for seconds in [1, 30, 59] {
+        let held = look(&later(&text, seconds), memory);
+        assert_eq!(why(&held, "big"), Some(ReasonCode::CommandRate), "after {seconds} s");
+        assert_eq!(held.held[&Brake::CommandRate], 1, "counted in every pass");
+    }
+    assert_eq!(removed(&look(&later(&text, 60), memory), Method::SingleNode), ["big"]);
+}
+
+#[test]
+fn several_nodes_that_the_rate_held_back_go_together_once_it_may() {
+    let mut text = String::from("set commands-per-minute=1\npool web types=* budget=100%\n");
+    for name in ["a", "b"] {
+        let _ = writeln!(text, "node {name} pool=web type=large zone=a capacity=on-demand");
+        let _ = writeln!(text, "pod {name} cpu=500m on={name}");
+    }
+    let memory = &mut Memory::default();
+    let first = look(&later(&text, 0), memory);
+    assert_eq!(removed(&first, Method::MultiNode), ["a", "b"]);
+    memory.started(&first.commands[0], &[], later(&text, 0).now);
+    assert_eq!(look(&later(&text, 1), memory).commands, []);
+    assert_eq!(removed(&look(&later(&text, 60), memory), Method::MultiNode), ["a", "b"]);
 }

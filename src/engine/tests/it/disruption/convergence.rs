@@ -116,7 +116,7 @@ fn disruption_comes_to_an_end_and_loses_nobody() {
         let mut trail = Vec::new();
         for step in 0..STEPS {
             let standing = Standing { proposed: &[], running: &BTreeSet::new() };
-            let commands = decide(&snapshot, memory, &standing).commands;
+            let commands = decide(&snapshot, memory, &standing).commands.clone();
             if commands.is_empty() {
                 break;
             }

@@ -16,9 +16,13 @@ use super::decided;
 /// Clusters per property, unless the environment asks for more; a failure names its number.
 const SEEDS: u64 = 300;
 
+/// How many clusters a property is tried on.
+pub(super) fn seeds() -> u64 {
+    std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
+}
+
 fn clusters() -> impl Iterator<Item = (u64, Snapshot)> {
-    let wanted = std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse().ok());
-    (0..wanted.unwrap_or(SEEDS)).map(|seed| (seed, disruptable::cluster(seed)))
+    (0..seeds()).map(|seed| (seed, disruptable::cluster(seed)))
 }
 
 fn plan(snapshot: &Snapshot, commands: Vec<Command>) -> Plan {
@@ -45,7 +49,7 @@ fn shuffled(snapshot: &Snapshot, seed: u64) -> Snapshot {
 fn every_decision_passes_the_audit() {
     for (seed, snapshot) in clusters() {
         let decision = decided(&snapshot);
-        let findings = audit(&snapshot, &plan(&snapshot, decision.commands));
+        let findings = audit(&snapshot, &plan(&snapshot, decision.commands.clone()));
         assert!(findings.is_empty(), "seed {seed}: {findings:#?}\n{}", disruptable::text(seed));
     }
 }
@@ -54,9 +58,9 @@ fn every_decision_passes_the_audit() {
 fn the_generated_clusters_reach_every_method_and_most_reasons() {
     let (mut methods, mut reasons) = (BTreeSet::new(), BTreeSet::new());
     for (_, snapshot) in clusters() {
-        for outcome in decided(&snapshot).nodes.into_values() {
+        for outcome in decided(&snapshot).nodes.values() {
             match outcome {
-                NodeOutcome::Removed(method) => drop(methods.insert(method)),
+                NodeOutcome::Removed(method) => drop(methods.insert(*method)),
                 NodeOutcome::Kept(reason) => drop(reasons.insert(reason.code)),
             }
         }
@@ -76,9 +80,9 @@ fn the_order_of_the_input_does_not_matter() {
 #[test]
 fn every_machine_has_an_outcome_and_is_in_at_most_one_command() {
     for (seed, snapshot) in clusters() {
-        let Decision { commands, nodes, .. } = decided(&snapshot);
+        let Decision { commands, nodes, .. } = &*decided(&snapshot);
         let mut chosen: BTreeMap<NodeId, _> = BTreeMap::new();
-        for command in &commands {
+        for command in commands {
             for node in command.nodes() {
                 let twice = chosen.insert(node.clone(), NodeOutcome::Removed(command.method));
                 assert!(twice.is_none(), "seed {seed}: {node} is in two commands");
@@ -111,7 +115,7 @@ fn budgets_hold_at_the_start_of_every_command() {
 #[test]
 fn a_second_look_at_an_unchanged_world_changes_nothing() {
     for (seed, snapshot) in clusters() {
-        let commands = decided(&snapshot).commands;
+        let commands = decided(&snapshot).commands.clone();
         let running = BTreeSet::new();
         let mut started: Vec<Command> = Vec::new();
         for command in commands {
@@ -131,7 +135,8 @@ fn what_is_decided_next_to_commands_under_way_goes_together_with_them() {
         let running = BTreeSet::new();
         let mut all: Vec<Command> = Vec::new();
         for _ in 0..3 {
-            let more = decide(&snapshot, memory, &Standing { proposed: &all, running: &running }).commands;
+            let more =
+                decide(&snapshot, memory, &Standing { proposed: &all, running: &running }).commands.clone();
             let before: BTreeSet<NodeId> = all.iter().flat_map(Command::nodes).cloned().collect();
             assert!(more.iter().flat_map(Command::nodes).all(|node| !before.contains(node)), "seed {seed}");
             all.extend(more);
@@ -163,7 +168,7 @@ fn however_little_a_pass_may_simulate_every_machine_has_its_turn() {
                 .filter(|(_, outcome)| matches!(outcome, NodeOutcome::Kept(why) if why.code == ReasonCode::NextPass))
                 .map(|(node, _)| node.clone())
                 .collect();
-            proposed.extend(decision.commands);
+            proposed.extend(decision.commands.iter().cloned());
             if pass > 10 && waiting.is_empty() {
                 break;
             }

@@ -16,7 +16,7 @@ type  large cpu=8 mem=16Gi pods=40 od=0.40 spot=0.16 zones=a,b
 
 /// The only command for `text`.
 fn command(text: &str, method: Method) -> Command {
-    let mut commands = decided(&snapshot(&format!("{WORLD}{text}"))).commands;
+    let mut commands = decided(&snapshot(&format!("{WORLD}{text}"))).commands.clone();
     assert_eq!(commands.len(), 1, "{commands:#?}");
     let command = commands.remove(0);
     assert_eq!(command.method, method);
@@ -188,7 +188,8 @@ node  b pool=web type=small zone=a capacity=on-demand drifted=5m
 pod   p cpu=1500m on=a
 pod   q cpu=1500m on=b
 ";
-    let both = decided(&snapshot(&format!("{WORLD}{}", text.replace("budget=1", "budget=2")))).commands;
+    let both =
+        decided(&snapshot(&format!("{WORLD}{}", text.replace("budget=1", "budget=2")))).commands.clone();
     let (first, second) = (&both[0], &both[1]);
     let snapshot = snapshot(&format!("{WORLD}{text}"));
     let none = BTreeSet::new();

@@ -29,7 +29,7 @@ fn opinions(now: &str, schedule: &str, duration: &str) -> (bool, bool) {
     for pool in &mut free.pools {
         std::sync::Arc::make_mut(pool).disruption.budgets.clear();
     }
-    let commands = decide(&free, &mut Memory::default(), &standing).commands;
+    let commands = decide(&free, &mut Memory::default(), &standing).commands.clone();
     assert_eq!(commands.len(), 1, "the machine is free to go");
     let findings = audit(&guarded, &Plan { commands, ..Plan::default() });
     (planner, findings.iter().any(|finding| finding.rule == Rule::Budget))
