@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::cloudformation::CloudFormation;
 use crate::ec2::Ec2;
 use crate::eks::Eks;
 use crate::events::Events;
@@ -28,6 +29,8 @@ pub struct Clients {
     pub pricing: Arc<dyn Pricing>,
     /// The cluster, its access entries and pod identity associations.
     pub eks: Arc<dyn Eks>,
+    /// Stacks, for those who want their prerequisites in one.
+    pub cloudformation: Arc<dyn CloudFormation>,
     /// Who we are.
     pub sts: Arc<dyn Sts>,
     /// Region of every regional client above, for example `eu-west-1`.

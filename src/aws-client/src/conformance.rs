@@ -10,6 +10,7 @@ mod identity;
 mod launch;
 mod nodes;
 mod queue;
+mod stacks;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -104,6 +105,7 @@ checks! {
     launch::the_same_token_launches_once,
     launch::lowest_price_takes_the_cheaper_type,
     launch::a_missing_template_is_not_found,
+    stacks::stacks_live_and_die,
 }
 
 /// Runs all checks except the named ones; every violation with the name of its check.

@@ -100,4 +100,8 @@ ids! {
     QueueUrl;
     /// `a-...`, name of a pod identity association inside its cluster.
     AssociationId;
+    /// ARN of a `CloudFormation` stack.
+    StackId;
+    /// ARN of a `CloudFormation` change set.
+    ChangeSetId;
 }

@@ -18,6 +18,7 @@
 //!   [`Listing::skipped`]; it never becomes a default;
 //! - a failure is an [`Error`] with a closed [`Kind`], the operation and the thing operated on.
 
+pub mod cloudformation;
 pub mod conformance;
 pub mod ec2;
 pub mod eks;

@@ -13,6 +13,7 @@ mod account;
 mod calls;
 mod catalogue;
 mod clock;
+mod cloudformation;
 mod controls;
 mod ec2;
 mod eks;

@@ -8,6 +8,7 @@
 //! meaningless pair that emulators are signed to with.
 
 mod call;
+mod cloudformation;
 mod convert;
 mod ec2;
 mod eks;
@@ -121,6 +122,7 @@ fn clients(sdk: &SdkConfig) -> Result<Clients> {
         ssm: Arc::new(ssm::Client::new(sdk)),
         pricing: Arc::new(pricing::Client::new(&sdk.to_builder().region(pricing_region).build())),
         eks: Arc::new(eks::Client::new(sdk)),
+        cloudformation: Arc::new(cloudformation::Client::new(sdk)),
         sts: Arc::new(sts::Client::new(sdk)),
         partition: Partition::of_region(&region),
         region,

@@ -2,11 +2,15 @@
 
 use super::{Kind, is_unfulfillable};
 
-/// The kind of an error code. `message` only decides the three cases where AWS reuses a code.
+/// The kind of an error code. `message` only decides the four cases where AWS reuses a code.
 pub fn kind_of(code: &str, message: &str) -> Kind {
     // IAM answers a second creation of a service-linked role with its all-purpose `InvalidInput`.
     if code == "InvalidInput" && message.contains("has been taken in this account") {
         return Kind::AlreadyExists;
+    }
+    // CloudFormation has one code for a bad request and for a stack that is not there.
+    if code == "ValidationError" && message.starts_with("Stack") && message.ends_with("does not exist") {
+        return Kind::NotFound;
     }
     // EC2 has one code for a bad value and for an instance profile that has not propagated yet.
     if code == "InvalidParameterValue" && message.contains("Invalid IAM Instance Profile name") {
@@ -43,9 +47,13 @@ fn exact(code: &str) -> Option<Kind> {
         | "OptInRequired"
         | "PendingVerification"
         | "NotAuthorized" => Kind::Denied,
-        "NoSuchEntity" | "ParameterNotFound" | "QueueDoesNotExist" | "ResourceNotFoundException" => {
-            Kind::NotFound
-        }
+        "NoSuchEntity"
+        | "NoSuchResourceException"
+        | "ParameterNotFound"
+        | "QueueDoesNotExist"
+        | "ResourceNotFoundException"
+        | "ChangeSetNotFound"
+        | "ChangeSetNotFoundException" => Kind::NotFound,
         "EntityAlreadyExists"
         | "QueueNameExists"
         | "QueueAlreadyExists"
@@ -63,6 +71,9 @@ fn exact(code: &str) -> Option<Kind> {
         | "OperationNotPermitted"
         | "AWS.SimpleQueueService.QueueDeletedRecently"
         | "QueueDeletedRecently"
+        | "InvalidChangeSetStatus"
+        | "InvalidChangeSetStatusException"
+        | "OperationInProgressException"
         | "ManagedRuleException" => Kind::Conflict,
         "MaxSpotInstanceCountExceeded" | "VcpuLimitExceeded" | "MaxFleetCountExceeded" => Kind::LimitExceeded,
         "LimitExceeded"
@@ -132,11 +143,14 @@ mod tests {
             ("InvalidAMIID.NotFound", Kind::NotFound),
             ("InvalidPlacementGroup.Unknown", Kind::NotFound),
             ("NoSuchEntity", Kind::NotFound),
+            ("NoSuchResourceException", Kind::NotFound),
             ("ParameterNotFound", Kind::NotFound),
             ("QueueDoesNotExist", Kind::NotFound),
             ("AWS.SimpleQueueService.NonExistentQueue", Kind::NotFound),
             ("ResourceNotFoundException", Kind::NotFound),
+            ("ChangeSetNotFound", Kind::NotFound),
             ("EntityAlreadyExists", Kind::AlreadyExists),
+            ("InvalidChangeSetStatus", Kind::Conflict),
             ("InvalidLaunchTemplateName.AlreadyExistsException", Kind::AlreadyExists),
             ("DeleteConflict", Kind::Conflict),
             ("ResourceInUseException", Kind::Conflict),
@@ -163,6 +177,13 @@ mod tests {
         let message = "Service role name AWSServiceRoleForEC2Spot has been taken in this account, please try a different suffix.";
         assert_eq!(kind_of("InvalidInput", message), Kind::AlreadyExists);
         assert_eq!(kind_of("InvalidInput", "bad path"), Kind::Invalid);
+    }
+
+    #[test]
+    fn a_stack_that_is_not_there_counts_as_not_found() {
+        assert_eq!(kind_of("ValidationError", "Stack with id prod does not exist"), Kind::NotFound);
+        assert_eq!(kind_of("ValidationError", "Stack [prod] does not exist"), Kind::NotFound);
+        assert_eq!(kind_of("ValidationError", "Template error: instance of Fn::Sub"), Kind::Invalid);
     }
 
     #[test]

@@ -49,6 +49,7 @@ impl Account {
             ssm: Arc::new(self.clone()),
             pricing: Arc::new(self.clone()),
             eks: Arc::new(self.clone()),
+            cloudformation: Arc::new(self.clone()),
             sts: Arc::new(self.clone()),
             region: self.inner.options.region.clone(),
             partition: self.partition(),

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::calls::CallLog;
 use super::catalogue::{Catalogue, published_images};
+use super::cloudformation::Stacks;
 use super::ec2::Compute;
 use super::eks::Clusters;
 use super::events::Bus;
@@ -32,6 +33,7 @@ pub(super) struct State {
     pub(super) queues: Queues,
     pub(super) bus: Bus,
     pub(super) clusters: Clusters,
+    pub(super) stacks: Stacks,
     pub(super) parameters: BTreeMap<String, String>,
     pub(super) calls: CallLog,
     faults: Faults,
@@ -71,6 +73,7 @@ impl State {
             queues: Queues::default(),
             bus: Bus::default(),
             clusters,
+            stacks: Stacks::default(),
             parameters,
             calls: CallLog::default(),
             faults: Faults::default(),
