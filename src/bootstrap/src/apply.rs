@@ -8,14 +8,14 @@ use karpenter_aws_client::eks::{AccessEntrySpec, PodIdentitySpec};
 use karpenter_aws_client::events::{RuleSpec, Target};
 use karpenter_aws_client::iam::{InstanceProfileSpec, PolicySpec, RoleSpec};
 use karpenter_aws_client::id::Arn;
-use karpenter_aws_client::{Clients, Error as AwsError, Kind};
+use karpenter_aws_client::{Clients, Error as AwsError, Kind, Tags};
 
 use crate::Error;
 use crate::desired::{
     AccessEntry, InstanceProfile, ManagedPolicy, POLICY_DESCRIPTION, Queue, RULE_TARGET_ID, Role, Rule,
 };
 use crate::plan::Plan;
-use crate::step::Step;
+use crate::step::{Step, Tagged};
 
 /// IAM tells other services about a new role only after some seconds. Steps that refer to one are tried this
 /// often before the refusal is believed.
@@ -71,8 +71,24 @@ async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), 
         | Step::CreatePodIdentity(_)
         | Step::UpdatePodIdentity { .. }
         | Step::DeletePodIdentity { .. } => membership(clients, cluster, step).await,
-        Step::TagResource { id, tags, .. } => clients.ec2.create_tags(&[id.clone()], tags).await,
+        Step::Tag { object, tags } => tag(clients, object, tags).await,
         Step::UntagResource { id, keys, .. } => clients.ec2.delete_tags(&[id.clone()], keys).await,
+    }
+}
+
+/// Every service has a way of its own to tag what exists.
+async fn tag(clients: &Clients, object: &Tagged, tags: &Tags) -> Result<(), AwsError> {
+    let iam = &clients.iam;
+    match object {
+        Tagged::Role(name) => iam.tag_role(name, tags).await,
+        Tagged::Policy(arn) => iam.tag_policy(&Arn::from(arn.as_str()), tags).await,
+        Tagged::InstanceProfile(name) => iam.tag_instance_profile(name, tags).await,
+        Tagged::Queue(_, url) => clients.sqs.tag_queue(url, tags).await,
+        Tagged::Rule(_, arn) => clients.events.tag_resource(arn, tags).await,
+        Tagged::AccessEntry(_, arn) | Tagged::PodIdentity(_, arn) => {
+            clients.eks.tag_resource(arn, tags).await
+        }
+        Tagged::Subnet(id) | Tagged::SecurityGroup(id) => clients.ec2.create_tags(&[id.clone()], tags).await,
     }
 }
 

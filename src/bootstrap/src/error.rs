@@ -35,6 +35,47 @@ pub enum Error {
         #[source]
         source: karpenter_aws_client::Error,
     },
+    /// The template does not fit into a request.
+    #[error(
+        "the template has {bytes} bytes and CloudFormation takes no more than 51200 in a request: upload what `karpenter \
+         bootstrap render cloudformation` prints to a bucket and deploy it with `aws cloudformation deploy --s3-bucket`, \
+         or use --via sdk"
+    )]
+    TemplateTooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// `CloudFormation` cannot tell what it would change.
+    #[error("CloudFormation refuses the change set of stack `{stack}`; nothing was changed: {reason}")]
+    ChangeSet {
+        /// Name of the stack.
+        stack: String,
+        /// Why, in AWS's words.
+        reason: String,
+    },
+    /// A stack ended otherwise than it should.
+    #[error(
+        "cannot {doing} stack `{stack}`, it ended as {status}: {}; mend that and run the command again to go on from here",
+        if .reasons.is_empty() { "CloudFormation gives no reason".to_owned() } else { .reasons.join("; ") }
+    )]
+    Stack {
+        /// What was tried: `create`, `change`, `delete`, ...
+        doing: &'static str,
+        /// Name of the stack.
+        stack: String,
+        /// How it ended.
+        status: String,
+        /// What went wrong with which resource, first things first.
+        reasons: Vec<String>,
+    },
+    /// Somebody works on a stack for longer than we wait.
+    #[error("stack `{stack}` is still {status}; run the command again to go on waiting")]
+    StillBusy {
+        /// Name of the stack.
+        stack: String,
+        /// How it is.
+        status: String,
+    },
 }
 
 impl Error {

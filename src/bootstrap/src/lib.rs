@@ -4,7 +4,7 @@
 //! One pass, like the controller: [`desired`](desired::desired) computes every prerequisite as a pure value
 //! from [`Settings`], [`observe`](observe::observe) reads what the account has, [`plan`](plan::plan) compares
 //! the two and yields a [`Plan`](plan::Plan) of single steps, [`apply`](apply::apply) carries them out.
-//! `bootstrap plan`, the CloudFormation template and the Terraform policy documents all come from the same
+//! The same value becomes a `CloudFormation` stack with [`stack`]. `bootstrap plan`, the CloudFormation template and the Terraform policy documents all come from the same
 //! value, so they cannot drift apart (design section 7).
 //!
 //! Invariants:
@@ -27,6 +27,7 @@ pub mod policy;
 pub mod render;
 pub mod settings;
 pub mod show;
+pub mod stack;
 pub mod step;
 
 pub use error::Error;

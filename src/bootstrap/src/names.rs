@@ -15,6 +15,9 @@ pub const QUEUE_NAME_MAX: usize = 80;
 /// How long `EventBridge` lets a rule name be.
 pub const RULE_NAME_MAX: usize = 64;
 
+/// How long `CloudFormation` lets a stack name be.
+pub const STACK_NAME_MAX: usize = 128;
+
 const HASH_LENGTH: usize = 8;
 
 /// `prefix + cluster + suffix`, with the cluster part shortened when the whole exceeds `max` characters.

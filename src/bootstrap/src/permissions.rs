@@ -33,6 +33,51 @@ pub fn required(settings: &Settings, action: Action) -> Value {
     Document::of(statements).to_value()
 }
 
+/// The same through a stack: what is asked of `CloudFormation`, and what that does with the caller's rights.
+///
+/// A stack that fails takes back what it made, so making one needs the rights to delete, too. `CloudFormation` reads
+/// more of a resource than our own calls do; what it is known to read is granted on the same resources.
+pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> Value {
+    let scope = Scope::new(settings, &desired(settings));
+    let mut statements = scope.look(settings);
+    statements.push(use_stack(settings, stack, action));
+    match action {
+        Action::Look => {}
+        Action::Apply => {
+            statements.extend(scope.apply(settings));
+            statements.extend(scope.destroy(settings));
+            statements.push(scope.follow());
+        }
+        Action::Destroy => {
+            statements.extend(scope.destroy(settings));
+            statements.push(scope.follow());
+        }
+    }
+    statements.retain(|statement| !statement.resources.is_empty());
+    Document::of(statements).to_value()
+}
+
+/// Even looking needs a change set, which is deleted again with the stack that was made for it.
+fn use_stack(settings: &Settings, stack: &str, action: Action) -> Statement {
+    let mut actions = vec![
+        "cloudformation:CreateChangeSet",
+        "cloudformation:DeleteChangeSet",
+        "cloudformation:DeleteStack",
+        "cloudformation:DescribeChangeSet",
+        "cloudformation:DescribeStackEvents",
+        "cloudformation:DescribeStacks",
+        "cloudformation:TagResource",
+    ];
+    if action == Action::Apply {
+        actions.extend(["cloudformation:ContinueUpdateRollback", "cloudformation:ExecuteChangeSet"]);
+    }
+    let arn = format!(
+        "arn:{}:cloudformation:{}:{}:stack/{stack}/*",
+        settings.partition, settings.region, settings.account
+    );
+    Statement::allow("UseStack", &actions, vec![arn])
+}
+
 /// ARNs of what bootstrap may touch.
 struct Scope {
     roles: Vec<String>,
@@ -204,6 +249,24 @@ impl Scope {
             ),
             Statement::allow("DeleteDiscoveryTags", &["ec2:DeleteTags"], network(settings)),
         ]
+    }
+}
+
+impl Scope {
+    /// What `CloudFormation` asks of roles and queue besides.
+    fn follow(&self) -> Statement {
+        let mut resources = self.roles.clone();
+        resources.push(self.queue.clone());
+        let actions = [
+            "iam:GetRolePolicy",
+            "iam:ListRolePolicies",
+            "iam:ListRoleTags",
+            "iam:UntagRole",
+            "iam:UpdateRole",
+            "iam:UpdateRoleDescription",
+            "sqs:UntagQueue",
+        ];
+        Statement::allow("FollowResources", &actions, resources)
     }
 }
 

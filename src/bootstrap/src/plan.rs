@@ -12,7 +12,7 @@ use crate::observe::{self, Observed, POD_IDENTITY_AGENT, is_ours};
 use crate::policy::node;
 use crate::policy::trust::STS_AUDIENCE;
 use crate::settings::{Identity, Settings};
-use crate::step::Step;
+use crate::step::{Step, Tagged};
 
 /// AWS keeps this many versions of a managed policy.
 const POLICY_VERSIONS_MAX: usize = 5;
@@ -60,6 +60,20 @@ pub fn plan(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan
     planner.plan
 }
 
+/// Plans only what a stack leaves to us: the discovery tags, and what stands in the way of either.
+pub fn surroundings(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan {
+    let mut planner = Planner { settings, desired, observed, plan: Plan::default() };
+    planner.existing_node_role();
+    planner.oidc_provider();
+    planner.queue_key();
+    if let Some(entry) = desired.access_entries.first() {
+        planner.takes_access_entries(&entry.principal);
+    }
+    planner.pod_identity_agent();
+    planner.discovery();
+    planner.plan
+}
+
 struct Planner<'a> {
     settings: &'a Settings,
     desired: &'a Desired,
@@ -70,6 +84,19 @@ struct Planner<'a> {
 impl Planner<'_> {
     fn step(&mut self, step: Step) {
         self.plan.steps.push(step);
+    }
+
+    /// Plans to put right the tags that lack or differ. Which tags an earlier run gave cannot be known, so none is ever
+    /// taken off.
+    fn tags(&mut self, object: Tagged, wanted: &Tags, existing: &Tags) {
+        let differing: Tags = wanted
+            .iter()
+            .filter(|(key, value)| existing.get(*key) != Some(*value))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        if !differing.is_empty() {
+            self.step(Step::Tag { object, tags: differing });
+        }
     }
 
     /// What carries the cluster's tag but not ours is usually looked after by another tool.
@@ -115,6 +142,7 @@ impl Planner<'_> {
         if !existing.document.equivalent(&wanted.document) {
             self.step(Step::UpdatePolicy { policy: wanted.clone(), spare: spare_versions(existing) });
         }
+        self.tags(Tagged::Policy(wanted.arn.clone()), &wanted.tags, &existing.tags);
     }
 
     fn role(&mut self, wanted: &Role) {
@@ -140,6 +168,7 @@ impl Planner<'_> {
         if boundary != wanted.boundary {
             self.step(Step::SetBoundary { role: wanted.name.clone(), boundary: wanted.boundary.clone() });
         }
+        self.tags(Tagged::Role(wanted.name.clone()), &wanted.tags, &existing.role.tags);
         self.attachments(wanted, existing);
     }
 
@@ -215,6 +244,7 @@ impl Planner<'_> {
                 if !self.owned(&what, &existing.tags, "delete it, or tag it to hand it over") {
                     return;
                 }
+                self.tags(Tagged::InstanceProfile(wanted.name.clone()), &wanted.tags, &existing.tags);
                 existing.role.clone()
             }
         };
@@ -227,14 +257,18 @@ impl Planner<'_> {
         }
     }
 
-    fn queue(&mut self) {
-        let wanted = &self.desired.queue;
+    fn queue_key(&mut self) {
         if let Some(key) = &self.settings.queue_kms_key {
             self.plan.notes.push(format!(
                 "the policy of {key} must let the service events.amazonaws.com use kms:Decrypt and \
                  kms:GenerateDataKey, or no message reaches the queue"
             ));
         }
+    }
+
+    fn queue(&mut self) {
+        let wanted = &self.desired.queue;
+        self.queue_key();
         let Some(existing) = &self.observed.queue else {
             return self.step(Step::CreateQueue(wanted.clone()));
         };
@@ -247,6 +281,8 @@ impl Planner<'_> {
         if !attributes.is_empty() {
             self.step(Step::UpdateQueue { name: wanted.name.clone(), url: existing.url.clone(), attributes });
         }
+        let object = Tagged::Queue(wanted.name.clone(), existing.url.clone());
+        self.tags(object, &wanted.tags, &existing.tags);
     }
 
     fn rule(&mut self, wanted: &Rule) {
@@ -266,15 +302,25 @@ impl Planner<'_> {
         if existing.target() != Some(wanted.target.as_str()) {
             self.step(target);
         }
+        let object = Tagged::Rule(wanted.name.clone(), existing.rule.arn.clone());
+        self.tags(object, &wanted.tags, &existing.tags);
     }
 
-    fn access_entry(&mut self, wanted: &AccessEntry) {
+    /// Notes that the cluster takes no access entries, if that is so. Returns whether it does.
+    fn takes_access_entries(&mut self, principal: &str) -> bool {
         if self.observed.cluster.authentication_mode.as_deref().is_none_or(|mode| mode == "CONFIG_MAP") {
             self.plan.conflicts.push(format!(
                 "cluster `{}` does not take access entries: switch its authentication mode to API_AND_CONFIG_MAP, \
-                 or pass --no-access-entry and map {} in the aws-auth ConfigMap",
-                self.settings.cluster, wanted.principal
+                 or pass --no-access-entry and map {principal} in the aws-auth ConfigMap",
+                self.settings.cluster
             ));
+            return false;
+        }
+        true
+    }
+
+    fn access_entry(&mut self, wanted: &AccessEntry) {
+        if !self.takes_access_entries(&wanted.principal) {
             return;
         }
         let Some(existing) = self.observed.access_entries.get(&wanted.principal) else {
@@ -282,6 +328,10 @@ impl Planner<'_> {
         };
         // An entry of the right type lets the nodes join, whoever made it.
         if existing.kind == wanted.kind {
+            if is_ours(&existing.tags, &self.settings.cluster) {
+                let object = Tagged::AccessEntry(wanted.principal.clone(), existing.arn.clone());
+                self.tags(object, &wanted.tags, &existing.tags);
+            }
             return;
         }
         let what = format!("access entry of `{}` (type {})", wanted.principal, existing.kind);
@@ -291,20 +341,27 @@ impl Planner<'_> {
         }
     }
 
-    fn pod_identity(&mut self) {
-        let Some(wanted) = &self.desired.pod_identity else { return };
-        if self.observed.pod_identity_agent.is_none() {
+    fn pod_identity_agent(&mut self) {
+        if self.desired.pod_identity.is_some() && self.observed.pod_identity_agent.is_none() {
             self.plan.notes.push(format!(
                 "cluster `{}` has no add-on {POD_IDENTITY_AGENT}: without it the controller gets no credentials",
                 self.settings.cluster
             ));
         }
-        match &self.observed.pod_identity {
-            None => self.step(Step::CreatePodIdentity(wanted.clone())),
-            Some(existing) if existing.role.as_str() != wanted.role => {
-                self.step(Step::UpdatePodIdentity { id: existing.id.clone(), role: wanted.role.clone() });
-            }
-            Some(_) => {}
+    }
+
+    fn pod_identity(&mut self) {
+        let Some(wanted) = &self.desired.pod_identity else { return };
+        self.pod_identity_agent();
+        let Some(existing) = &self.observed.pod_identity else {
+            return self.step(Step::CreatePodIdentity(wanted.clone()));
+        };
+        if existing.role.as_str() != wanted.role {
+            self.step(Step::UpdatePodIdentity { id: existing.id.clone(), role: wanted.role.clone() });
+        }
+        if is_ours(&existing.tags, &self.settings.cluster) {
+            let object = Tagged::PodIdentity(existing.id.clone(), existing.arn.clone());
+            self.tags(object, &wanted.tags, &existing.tags);
         }
     }
 
@@ -318,14 +375,14 @@ impl Planner<'_> {
             .into();
         let subnets = self.observed.subnets.iter().filter(|subnet| !carries(&subnet.tags));
         let mut steps: Vec<_> = subnets
-            .map(|subnet| Step::TagResource { kind: "subnet", id: subnet.id.to_string(), tags: tags.clone() })
+            .map(|subnet| Step::Tag { object: Tagged::Subnet(subnet.id.to_string()), tags: tags.clone() })
             .collect();
         let groups = &self.observed.security_groups;
         let tagged: BTreeSet<_> =
             groups.iter().filter(|group| carries(&group.tags)).map(|group| &group.id).collect();
         match (tagged.len(), groups.first()) {
             (0, Some(group)) => {
-                steps.push(Step::TagResource { kind: "security group", id: group.id.to_string(), tags });
+                steps.push(Step::Tag { object: Tagged::SecurityGroup(group.id.to_string()), tags });
             }
             (0, None) => self.plan.conflicts.push(format!(
                 "cluster `{cluster}` has no security group to tag for discovery: name one with --security-group"

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::plan::Plan;
+use crate::stack;
 use crate::step::{Effect, Line, Step};
 
 /// A step as the end of "cannot ...".
@@ -19,8 +20,21 @@ pub fn sentence(step: &Step) -> String {
 
 /// One line per step, then what stands in the way and what should be known, then the sum.
 pub fn text(plan: &Plan) -> String {
+    lines_text(&lines(plan), &plan.conflicts, &plan.notes)
+}
+
+/// The plan of a stack and of what belongs with it.
+pub fn stack_text(plan: &stack::look::Plan) -> String {
+    format!("stack {}\n{}", plan.stack, lines_text(&plan.lines(), &plan.rest.conflicts, &plan.rest.notes))
+}
+
+fn lines(plan: &Plan) -> Vec<Line> {
+    plan.steps.iter().map(Step::line).collect()
+}
+
+fn lines_text(lines: &[Line], conflicts: &[String], notes: &[String]) -> String {
     let mut out = String::new();
-    for line in plan.steps.iter().map(Step::line) {
+    for line in lines {
         let sign = match line.effect {
             Effect::Create => '+',
             Effect::Change => '~',
@@ -32,47 +46,58 @@ pub fn text(plan: &Plan) -> String {
         }
         out.push('\n');
     }
-    for conflict in &plan.conflicts {
+    for conflict in conflicts {
         out.push_str(&format!("  ! {conflict}\n"));
     }
-    for note in &plan.notes {
+    for note in notes {
         out.push_str(&format!("  note: {note}\n"));
     }
-    out.push_str(&summary(plan));
+    out.push_str(&sum(lines, conflicts));
     out.push('\n');
     out
 }
 
 /// The plan as JSON, one object per step.
 pub fn json(plan: &Plan) -> String {
+    lines_json(None, lines(plan), &plan.conflicts, &plan.notes)
+}
+
+/// The same with the name of the stack.
+pub fn stack_json(plan: &stack::look::Plan) -> String {
+    lines_json(Some(&plan.stack), plan.lines(), &plan.rest.conflicts, &plan.rest.notes)
+}
+
+fn lines_json(stack: Option<&str>, steps: Vec<Line>, conflicts: &[String], notes: &[String]) -> String {
     #[derive(Serialize)]
     struct Shown<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stack: Option<&'a str>,
         steps: Vec<Line>,
         conflicts: &'a [String],
         notes: &'a [String],
     }
-    let shown = Shown {
-        steps: plan.steps.iter().map(Step::line).collect(),
-        conflicts: &plan.conflicts,
-        notes: &plan.notes,
-    };
+    let shown = Shown { stack, steps, conflicts, notes };
     serde_json::to_string_pretty(&shown).expect("invariant: strings and lists always serialise")
 }
 
 /// How much there is to do.
 pub fn summary(plan: &Plan) -> String {
-    if plan.is_empty() {
+    sum(&lines(plan), &plan.conflicts)
+}
+
+fn sum(lines: &[Line], conflicts: &[String]) -> String {
+    if lines.is_empty() && conflicts.is_empty() {
         return "nothing to do: the account is as it should be".to_owned();
     }
-    let count = |effect| plan.steps.iter().filter(|step| step.line().effect == effect).count();
+    let count = |effect| lines.iter().filter(|line| line.effect == effect).count();
     let mut text = format!(
         "{} to create, {} to change, {} to delete",
         count(Effect::Create),
         count(Effect::Change),
         count(Effect::Delete)
     );
-    if !plan.conflicts.is_empty() {
-        text.push_str(&format!("; {} in the way", plan.conflicts.len()));
+    if !conflicts.is_empty() {
+        text.push_str(&format!("; {} in the way", conflicts.len()));
     }
     text
 }

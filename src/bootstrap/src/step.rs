@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use karpenter_aws_client::Tags;
-use karpenter_aws_client::id::{AssociationId, QueueUrl};
+use karpenter_aws_client::id::{Arn, AssociationId, QueueUrl};
 use serde::Serialize;
 
 use crate::desired::{AccessEntry, InstanceProfile, ManagedPolicy, PodIdentity, Queue, Role, Rule};
@@ -146,13 +146,11 @@ pub enum Step {
         /// The association.
         id: AssociationId,
     },
-    /// Add tags to a subnet or security group.
-    TagResource {
-        /// `subnet` or `security group`.
-        kind: &'static str,
-        /// Its id.
-        id: String,
-        /// Tags to add.
+    /// Add tags to what exists, or put changed ones right. Tags of others stay.
+    Tag {
+        /// What is tagged.
+        object: Tagged,
+        /// Tags that lack or differ.
         tags: Tags,
     },
     /// Remove tags from a subnet or security group.
@@ -164,6 +162,46 @@ pub enum Step {
         /// Keys to remove.
         keys: Vec<String>,
     },
+}
+
+/// Something that exists and carries tags, with what its service knows it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tagged {
+    /// A role, by name.
+    Role(String),
+    /// A policy, by ARN.
+    Policy(String),
+    /// An instance profile, by name.
+    InstanceProfile(String),
+    /// The queue, by name and address.
+    Queue(String, QueueUrl),
+    /// A rule, by name and ARN.
+    Rule(String, Arn),
+    /// An access entry, by principal and its own ARN.
+    AccessEntry(String, Arn),
+    /// A pod identity association, by id and ARN.
+    PodIdentity(AssociationId, Arn),
+    /// A subnet, by id.
+    Subnet(String),
+    /// A security group, by id.
+    SecurityGroup(String),
+}
+
+impl Tagged {
+    /// The kind of object and its name, as [`Line`] has them.
+    fn named(&self) -> (&'static str, &str) {
+        match self {
+            Self::Role(name) => ("role", name),
+            Self::Policy(arn) => ("policy", last(arn)),
+            Self::InstanceProfile(name) => ("instance profile", name),
+            Self::Queue(name, _) => ("queue", name),
+            Self::Rule(name, _) => ("rule", name),
+            Self::AccessEntry(principal, _) => ("access entry", principal),
+            Self::PodIdentity(id, _) => ("pod identity association", id.as_str()),
+            Self::Subnet(id) => ("subnet", id),
+            Self::SecurityGroup(id) => ("security group", id),
+        }
+    }
 }
 
 /// What a step does to its object.
@@ -270,9 +308,10 @@ impl Step {
             Step::DeletePodIdentity { id } => {
                 line(Delete, "pod identity association", id.as_str(), String::new())
             }
-            Step::TagResource { kind, id, tags } => {
+            Step::Tag { object, tags } => {
                 let tags: Vec<_> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                line(Change, kind, id, format!("tag {}", tags.join(", ")))
+                let (kind, name) = object.named();
+                line(Change, kind, name, format!("tag {}", tags.join(", ")))
             }
             Step::UntagResource { kind, id, keys } => {
                 line(Change, kind, id, format!("remove tag {}", keys.join(", ")))

@@ -8,4 +8,6 @@ mod permissions;
 mod ready;
 mod refused;
 mod repeated;
+mod stack;
+mod tags;
 mod variants;

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::resources::extra_access_entries;
 use crate::names::{POLICY_NAME_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX};
-use crate::settings::{Identity, Settings};
+use crate::settings::{Identity, Platform, Settings};
 
 /// Optional texts: parameter, longest value (0: an ARN or URL), allowed pattern, description.
 const OPTIONAL: [(&str, usize, &str, &str); 10] = [
@@ -52,11 +53,15 @@ const NAME: &str = "^[\\w+=,.@-]*$";
 const ARN: &str = "^(|arn:.+)$";
 
 /// Lists that may be empty.
-const LISTS: [(&str, &str); 3] = [
+const LISTS: [(&str, &str); 4] = [
     ("ExtraNodePolicyArns", "ARNs of further managed policies of the node roles"),
     (
         "ExtraNodeRoleArns",
-        "ARNs of further roles that EC2NodeClasses name; their access entries are yours to make",
+        "ARNs of further roles that EC2NodeClasses name; the first four get access entries",
+    ),
+    (
+        "ExtraWindowsNodeRoleArns",
+        "ARNs of further roles that EC2NodeClasses for Windows name; the first two get access entries",
     ),
     ("ExtraSsmParameterArns", "ARNs of private SSM parameters that EC2NodeClasses name"),
 ];
@@ -178,6 +183,10 @@ pub(super) fn conditions() -> Value {
         add(name, is(name, "true"));
     }
     add("WindowsAccessEntry", both("WindowsNodes", "AccessEntry"));
+    for entry in extra_access_entries() {
+        let given = not(json!({ "Fn::Equals": [entry.principal, ""] }));
+        add(&entry.name, json!({ "Fn::And": [{ "Condition": "AccessEntry" }, given] }));
+    }
     Value::Object(all)
 }
 
@@ -193,7 +202,10 @@ pub(super) fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         Identity::Irsa { issuer } => ("IRSA", issuer.as_str()),
         Identity::None => ("None", ""),
     };
-    let roles: Vec<_> = settings.extra_node_roles.iter().map(|role| role.arn.as_str()).collect();
+    let roles = |platform| {
+        let roles = settings.extra_node_roles.iter().filter(|role| role.platform == platform);
+        roles.map(|role| role.arn.as_str()).collect::<Vec<_>>().join(",")
+    };
     let all = [
         ("ClusterName", cluster.clone()),
         ("ControllerIdentity", identity.to_owned()),
@@ -217,7 +229,8 @@ pub(super) fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         ("PermissionsBoundaryArn", text(&settings.permissions_boundary)),
         ("QueueKmsKeyArn", text(&settings.queue_kms_key)),
         ("ExtraNodePolicyArns", settings.extra_node_policies.join(",")),
-        ("ExtraNodeRoleArns", roles.join(",")),
+        ("ExtraNodeRoleArns", roles(Platform::Linux)),
+        ("ExtraWindowsNodeRoleArns", roles(Platform::Windows)),
         ("ExtraSsmParameterArns", settings.extra_ssm_parameters.join(",")),
         ("WindowsNodes", on(settings.windows, false)),
         ("AccessEntry", on(settings.access_entry, true)),

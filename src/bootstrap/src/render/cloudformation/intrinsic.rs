@@ -82,12 +82,21 @@ fn computed() -> [(&'static str, fn() -> Value); 5] {
                 json!({ "Fn::Sub": ["\"${Arn}\",", { "Arn": attribute("WindowsNodeRole", "Arn") }] });
             let windows = either("WindowsNodes", windows, json!(""));
             let extra = either("HasExtraNodeRoleArns", elements("ExtraNodeRoleArns"), json!(""));
-            json!({ "Fn::Join": ["", [windows, extra]] })
+            let extra_windows = "ExtraWindowsNodeRoleArns";
+            let extra_windows = either("HasExtraWindowsNodeRoleArns", elements(extra_windows), json!(""));
+            json!({ "Fn::Join": ["", [windows, extra, extra_windows]] })
         }),
         (SYMBOLS.more_parameters, || {
             either("HasExtraSsmParameterArns", elements("ExtraSsmParameterArns"), json!(""))
         }),
     ]
+}
+
+/// One of the first `count` elements of a list parameter; empty beyond its end, where `Fn::Select` alone would fail.
+pub(super) fn element(parameter: &str, index: usize, count: usize) -> Value {
+    let list = json!({ "Fn::Join": [",", reference(parameter)] });
+    let padded = json!({ "Fn::Join": ["", [list, ",".repeat(count)]] });
+    json!({ "Fn::Select": [index, { "Fn::Split": [",", padded] }] })
 }
 
 /// The elements of a list parameter as JSON strings, each followed by a comma.

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::SYMBOLS;
 use super::intrinsic::{
-    either, named, node_role_arn, node_role_name, object, only_if, queue_name, reference, substituted, text,
-    text_with_options,
+    either, element, named, node_role_arn, node_role_name, object, only_if, queue_name, reference,
+    substituted, text, text_with_options,
 };
+use super::{EXTRA_LINUX_ROLES, EXTRA_WINDOWS_ROLES, SYMBOLS};
 use crate::desired::{CLUSTER_TAG, POLICY_DESCRIPTION, Purpose, RULE_TARGET_ID};
 use crate::render::Documents;
 use crate::settings::Platform;
@@ -64,6 +64,9 @@ pub(super) fn resources(documents: &Documents) -> Value {
     add("NodeAccessEntry", access_entry("AccessEntry", Platform::Linux, node_role_arn()));
     let windows = json!({ "Fn::GetAtt": ["WindowsNodeRole", "Arn"] });
     add("WindowsNodeAccessEntry", access_entry("WindowsAccessEntry", Platform::Windows, windows));
+    for entry in extra_access_entries() {
+        add(&entry.name, access_entry(&entry.name, entry.platform, entry.principal));
+    }
     add("PodIdentity", pod_identity());
     add(
         "SpotRole",
@@ -77,6 +80,31 @@ pub(super) fn resources(documents: &Documents) -> Value {
         }),
     );
     Value::Object(all)
+}
+
+/// The access entry of one element of a list of roles.
+pub(super) struct ExtraAccessEntry {
+    /// Name of the resource, and of the condition under which it is made.
+    pub(super) name: String,
+    pub(super) platform: Platform,
+    /// The element; empty when the list is shorter.
+    pub(super) principal: Value,
+}
+
+/// One for each element that gets one.
+pub(super) fn extra_access_entries() -> Vec<ExtraAccessEntry> {
+    let of = |platform, prefix: &'static str, parameter: &'static str, count| {
+        (0..count).map(move |index| ExtraAccessEntry {
+            name: format!("{prefix}{}", index + 1),
+            platform,
+            principal: element(parameter, index, count),
+        })
+    };
+    let linux = of(Platform::Linux, "ExtraNodeAccessEntry", "ExtraNodeRoleArns", EXTRA_LINUX_ROLES);
+    let parameter = "ExtraWindowsNodeRoleArns";
+    linux
+        .chain(of(Platform::Windows, "ExtraWindowsNodeAccessEntry", parameter, EXTRA_WINDOWS_ROLES))
+        .collect()
 }
 
 /// `KarpenterNodeLifecycle-` becomes `NodeLifecyclePolicy`.

@@ -1,5 +1,8 @@
 //! The template as a value: what cfn-lint and an emulator do not see.
 
+mod evaluate;
+mod same;
+
 use super::*;
 use crate::render::Documents;
 use crate::settings::tests::{settings, settings_for_cluster};

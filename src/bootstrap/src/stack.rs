@@ -1,0 +1,140 @@
+//! The same prerequisites through `CloudFormation`: the committed template as one stack, always changed through a
+//! change set.
+//!
+//! | step | what it asks of `CloudFormation` |
+//! |---|---|
+//! | [`plan`](look::plan) | a change set, read and deleted again; nothing stays behind |
+//! | [`apply`](run::apply) | whatever brings the stack to rest, a change set, its execution, its events |
+//! | [`destroy`](run::destroy) | the deletion of the stack, its events |
+//!
+//! A stack cannot tag subnets and security groups that exist, so their discovery tags are steps of our own, as without a
+//! stack, and carry our tag; everything else belongs to the stack and carries none, so that `destroy` without
+//! `--via cloudformation` never takes parts out of a stack.
+//!
+//! A run that is cut short is continued by the next one: what it began is waited for, what is stuck is taken back or
+//! deleted first ([`Situation`]).
+
+pub mod look;
+pub mod run;
+mod situation;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use karpenter_aws_client::cloudformation::{ChangeSetSpec, Stack, TEMPLATE_BODY_MAX};
+use karpenter_aws_client::error::optional;
+use karpenter_aws_client::{Clients, Tags};
+use sha2::{Digest, Sha256};
+
+pub use self::situation::Situation;
+use crate::Error;
+use crate::desired::CLUSTER_TAG;
+use crate::names::{STACK_NAME_MAX, bounded};
+use crate::render::cloudformation::{self, EXTRA_LINUX_ROLES, EXTRA_WINDOWS_ROLES};
+use crate::settings::{Platform, Settings};
+
+/// The parameter that says which cluster a stack is for.
+const CLUSTER_PARAMETER: &str = "ClusterName";
+const SPOT_PARAMETER: &str = "SpotServiceLinkedRole";
+
+/// What the stack of a cluster is called unless the operator says otherwise: `Karpenter-<cluster>`, as the reference's
+/// documentation has it, within what `CloudFormation` takes for a name.
+pub fn name(settings: &Settings) -> String {
+    let cluster = settings.cluster.replace('_', "-");
+    if cluster == settings.cluster {
+        return bounded("Karpenter-", &cluster, "", STACK_NAME_MAX);
+    }
+    // `a_b` and `a-b` are two clusters.
+    let digest = Sha256::digest(settings.cluster.as_bytes());
+    bounded("Karpenter-", &cluster, &format!("-{}", hex(&digest, 4)), STACK_NAME_MAX)
+}
+
+/// Reads the stack. Another cluster's is an error: two clusters must not share one.
+pub async fn find(clients: &Clients, settings: &Settings, name: &str) -> Result<Option<Stack>, Error> {
+    let found = optional(clients.cloudformation.describe_stack(name).await);
+    let found = found.map_err(Error::observing(format!("stack `{name}`")))?;
+    let Some(stack) = found.filter(|stack| stack.status != "DELETE_COMPLETE") else { return Ok(None) };
+    match stack.parameters.get(CLUSTER_PARAMETER) {
+        Some(cluster) if *cluster == settings.cluster => Ok(Some(stack)),
+        // Only looked at so far: it has neither parameters nor resources.
+        None if Situation::of(&stack.status) == Situation::Absent => Ok(Some(stack)),
+        Some(cluster) => Err(Error::Conflicts(vec![format!(
+            "stack `{name}` is that of cluster `{cluster}`: choose another name with --stack-name"
+        )])),
+        None => Err(Error::Conflicts(vec![format!(
+            "stack `{name}` was not made from this template: choose another name with --stack-name"
+        )])),
+    }
+}
+
+/// The change set that brings the stack to what settings say.
+///
+/// `spot_role` says whether the account has the spot service-linked role: a stack makes it once and goes on naming it,
+/// because it would otherwise let go of it with the next change.
+fn change_set(
+    settings: &Settings,
+    name: &str,
+    existing: Option<&Stack>,
+    spot_role: bool,
+) -> Result<ChangeSetSpec, Error> {
+    let template = cloudformation::template();
+    check_size(&template)?;
+    let mut parameters: Tags = cloudformation::parameters(settings)
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    let made_before = existing
+        .is_some_and(|stack| stack.parameters.get(SPOT_PARAMETER).is_some_and(|value| value == "true"));
+    if made_before || !spot_role {
+        parameters.insert(SPOT_PARAMETER.to_owned(), "true".to_owned());
+    }
+    let mut tags = settings.tags.clone();
+    tags.insert(CLUSTER_TAG.to_owned(), settings.cluster.clone());
+    let creates = existing.is_none_or(|stack| Situation::of(&stack.status) == Situation::Absent);
+    Ok(ChangeSetSpec {
+        stack: name.to_owned(),
+        name: change_set_name(&template, &parameters, &tags),
+        creates,
+        template,
+        parameters,
+        tags,
+    })
+}
+
+/// The same for the same content, so that one left behind by a killed run is found and replaced.
+fn change_set_name(template: &str, parameters: &Tags, tags: &BTreeMap<String, String>) -> String {
+    let mut digest = Sha256::new();
+    digest.update(template);
+    for (key, value) in parameters.iter().chain(tags) {
+        digest.update(format!("\n{key}={value}"));
+    }
+    format!("karpenter-{}", hex(&digest.finalize(), 6))
+}
+
+fn hex(bytes: &[u8], count: usize) -> String {
+    bytes.iter().take(count).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn check_size(template: &str) -> Result<(), Error> {
+    let bytes = template.len();
+    if bytes <= TEMPLATE_BODY_MAX { Ok(()) } else { Err(Error::TemplateTooLarge { bytes }) }
+}
+
+/// What settings ask for and the template cannot do.
+fn beyond_the_template(settings: &Settings) -> Vec<String> {
+    let mut found = Vec::new();
+    for (platform, most, flag) in [
+        (Platform::Linux, EXTRA_LINUX_ROLES, "--extra-node-role"),
+        (Platform::Windows, EXTRA_WINDOWS_ROLES, "--extra-windows-node-role"),
+    ] {
+        let roles = settings.extra_node_roles.iter().filter(|role| role.platform == platform).count();
+        if settings.access_entry && roles > most {
+            found.push(format!(
+                "the template makes access entries for {most} roles named by {flag}, not for {roles}: use --via sdk, or \
+                 --no-access-entry and make them yourself"
+            ));
+        }
+    }
+    found
+}

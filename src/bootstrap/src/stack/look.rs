@@ -1,0 +1,207 @@
+//! What `apply` would do to the stack and to the network, without doing it.
+
+use std::time::Duration;
+
+use karpenter_aws_client::Clients;
+use karpenter_aws_client::cloudformation::{Change, ChangeSet, ChangeSetSpec, Stack, says_nothing_to_change};
+use karpenter_aws_client::id::ChangeSetId;
+
+use super::{Situation, beyond_the_template, change_set, find};
+use crate::Error;
+use crate::desired::Desired;
+use crate::observe::Observed;
+use crate::plan::{self, surroundings};
+use crate::settings::Settings;
+use crate::step::{Effect, Line, Step};
+
+/// The pause between two looks at a status.
+pub(super) const PAUSE: Duration = Duration::from_secs(3);
+/// A change set that is not whole after five minutes never will be.
+const CHANGE_SET_LOOKS: u32 = 100;
+
+/// What there is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Name of the stack.
+    pub stack: String,
+    /// How it is now.
+    pub situation: Situation,
+    /// What a change set says. Empty, too, while the stack is in no state to be asked.
+    pub changes: Vec<Change>,
+    /// Discovery tags, and what stands in the way.
+    pub rest: plan::Plan,
+}
+
+impl Plan {
+    /// Whether stack and network already are as they should be.
+    pub fn is_empty(&self) -> bool {
+        self.situation.first().is_none() && self.changes.is_empty() && self.rest.is_empty()
+    }
+
+    /// One line for each thing that would happen.
+    pub fn lines(&self) -> Vec<Line> {
+        let stack = |effect, detail: &str| Line {
+            effect,
+            object: "stack",
+            name: self.stack.clone(),
+            detail: detail.to_owned(),
+        };
+        let mut lines = Vec::new();
+        if let Some(first) = self.situation.first() {
+            let effect = match self.situation {
+                Situation::FailedCreation | Situation::FailedDeletion => Effect::Delete,
+                _ => Effect::Change,
+            };
+            lines.push(stack(effect, first));
+        }
+        if matches!(self.situation, Situation::FailedCreation | Situation::FailedDeletion) {
+            lines.push(stack(Effect::Create, "with all its resources"));
+        }
+        lines.extend(self.changes.iter().map(line));
+        lines.extend(self.rest.steps.iter().map(Step::line));
+        lines
+    }
+}
+
+fn line(change: &Change) -> Line {
+    let effect = match change.action.as_str() {
+        "Add" | "Import" => Effect::Create,
+        "Remove" => Effect::Delete,
+        _ => Effect::Change,
+    };
+    let anew = match change.replacement.as_deref() {
+        Some("True") => ", made anew",
+        Some("Conditional") => ", perhaps made anew",
+        _ => "",
+    };
+    let detail = format!("{}{anew}", change.kind);
+    Line { effect, object: "stack resource", name: change.logical_id.clone(), detail }
+}
+
+/// Asks for a change set, reads it and deletes it again; a stack that exists for nothing else goes with it.
+pub async fn plan(
+    clients: &Clients,
+    settings: &Settings,
+    desired: &Desired,
+    observed: &Observed,
+    stack: &str,
+) -> Result<Plan, Error> {
+    let existing = find(clients, settings, stack).await?;
+    let situation = existing.as_ref().map_or(Situation::Absent, |found| Situation::of(&found.status));
+    let rest = preflight(settings, desired, observed, situation);
+    let mut planned = Plan { stack: stack.to_owned(), situation, changes: Vec::new(), rest };
+    if situation.first().is_some() || !planned.rest.conflicts.is_empty() {
+        return Ok(planned);
+    }
+    let spec = change_set(settings, stack, existing.as_ref(), observed.spot_role)?;
+    let made = make(clients, &spec).await?;
+    forget(clients, &spec, &made).await?;
+    planned.changes = match refusal(stack, &made)? {
+        Outcome::Changes => made.changes,
+        Outcome::Nothing => Vec::new(),
+    };
+    Ok(planned)
+}
+
+/// Everything that does not depend on the stack itself.
+pub(super) fn preflight(
+    settings: &Settings,
+    desired: &Desired,
+    observed: &Observed,
+    situation: Situation,
+) -> plan::Plan {
+    let mut rest = surroundings(settings, desired, observed);
+    rest.conflicts.extend(beyond_the_template(settings));
+    // After a creation that failed, some of what is there may be the stack's own.
+    if situation == Situation::Absent {
+        rest.conflicts.extend(in_the_way(desired, observed));
+    }
+    rest
+}
+
+/// A stack cannot take over what exists under one of its names.
+fn in_the_way(desired: &Desired, observed: &Observed) -> Vec<String> {
+    let mut found: Vec<String> = observed.roles.keys().map(|name| format!("role `{name}`")).collect();
+    let policies = desired.policies.iter().filter(|policy| observed.policies.contains_key(&policy.arn));
+    found.extend(policies.map(|policy| format!("policy `{}`", policy.name)));
+    found.extend(
+        observed.instance_profile.iter().map(|profile| format!("instance profile `{}`", profile.name)),
+    );
+    found.extend(observed.queue.iter().map(|_| format!("queue `{}`", desired.queue.name)));
+    found.extend(observed.rules.keys().map(|name| format!("rule `{name}`")));
+    found.extend(observed.access_entries.keys().map(|principal| format!("access entry of `{principal}`")));
+    found.extend(
+        observed.pod_identity.iter().map(|found| {
+            format!("pod identity association of `{}/{}`", found.namespace, found.service_account)
+        }),
+    );
+    let sentence = |what: String| {
+        format!(
+            "{what} exists outside the stack: remove what bootstrap made with `karpenter bootstrap destroy` first, or \
+             stay with --via sdk"
+        )
+    };
+    found.into_iter().map(sentence).collect()
+}
+
+/// Makes the change set and waits until it is whole.
+pub(super) async fn make(clients: &Clients, spec: &ChangeSetSpec) -> Result<ChangeSet, Error> {
+    let step = || format!("make a change set for stack `{}`", spec.stack);
+    let failed = |source| Error::Step { step: step(), source };
+    let stacks = &clients.cloudformation;
+    if !spec.creates {
+        stacks.delete_change_set(&spec.stack, &spec.name).await.map_err(failed)?;
+    } else if let Err(error) = stacks.delete_change_set(&spec.stack, &spec.name).await
+        && !error.is_not_found()
+    {
+        return Err(failed(error));
+    }
+    let id: ChangeSetId = stacks.create_change_set(spec).await.map_err(failed)?;
+    for _ in 0..CHANGE_SET_LOOKS {
+        let found = stacks.describe_change_set(&id).await.map_err(failed)?;
+        if !matches!(found.status.as_str(), "CREATE_PENDING" | "CREATE_IN_PROGRESS") {
+            return Ok(found);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(Error::StillBusy {
+        stack: spec.stack.clone(),
+        status: "CREATE_IN_PROGRESS of its change set".to_owned(),
+    })
+}
+
+/// Whether a whole change set has anything in it.
+pub(super) enum Outcome {
+    Changes,
+    Nothing,
+}
+
+/// AWS refuses an empty change set as it refuses a wrong one: only the wording differs.
+pub(super) fn refusal(stack: &str, made: &ChangeSet) -> Result<Outcome, Error> {
+    if made.status == "CREATE_COMPLETE" {
+        return Ok(Outcome::Changes);
+    }
+    let reason = made.reason.clone().unwrap_or_else(|| made.status.clone());
+    if says_nothing_to_change(&reason) {
+        return Ok(Outcome::Nothing);
+    }
+    Err(Error::ChangeSet { stack: stack.to_owned(), reason })
+}
+
+/// Deletes the change set, and the stack that was made for it.
+pub(super) async fn forget(clients: &Clients, spec: &ChangeSetSpec, made: &ChangeSet) -> Result<(), Error> {
+    let stacks = &clients.cloudformation;
+    let outcome = if spec.creates {
+        stacks.delete_stack(&made.stack).await
+    } else {
+        stacks.delete_change_set(&spec.stack, &spec.name).await
+    };
+    let step = || format!("delete the change set of stack `{}`", spec.stack);
+    outcome.map_err(|source| Error::Step { step: step(), source })
+}
+
+/// The stack as it is now, for whoever has just looked at its name.
+pub(super) async fn again(clients: &Clients, stack: &Stack) -> Result<Stack, Error> {
+    let found = clients.cloudformation.describe_stack(stack.id.as_str()).await;
+    found.map_err(|source| Error::Step { step: format!("look at stack `{}`", stack.name), source })
+}

@@ -1,0 +1,206 @@
+//! Brings the stack to what settings say, or deletes it, and tells what happens to it on the way.
+
+use karpenter_aws_client::Clients;
+use karpenter_aws_client::cloudformation::{Stack, StackEvent};
+
+use super::look::{Outcome, PAUSE, again, forget, make, preflight, refusal};
+use super::{Situation, change_set, find};
+use crate::Error;
+use crate::apply;
+use crate::desired::Desired;
+use crate::destroy::destroy as back;
+use crate::observe::Observed;
+use crate::plan::Plan;
+use crate::settings::Settings;
+use crate::step::Step;
+
+/// An hour: a stack of ours needs two or three minutes.
+const LOOKS: u32 = 1_200;
+/// Bringing a stack to rest takes two steps at most: waiting for somebody, then undoing what they left.
+const ROUNDS: u32 = 4;
+
+/// Something worth a line to whoever waits.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// What is done next.
+    Doing(String),
+    /// What happened to the stack or to one of its resources.
+    Event(&'a StackEvent),
+    /// A step outside the stack is done.
+    Done(&'a Step),
+}
+
+/// Who is told.
+pub type Listener<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
+
+/// Creates or changes the stack, then tags the network. Returns whether there was anything to do.
+pub async fn apply(
+    clients: &Clients,
+    settings: &Settings,
+    desired: &Desired,
+    observed: &Observed,
+    name: &str,
+    tell: Listener<'_>,
+) -> Result<bool, Error> {
+    let existing = find(clients, settings, name).await?;
+    let situation = existing.as_ref().map_or(Situation::Absent, |stack| Situation::of(&stack.status));
+    let rest = preflight(settings, desired, observed, situation);
+    if !rest.conflicts.is_empty() {
+        return Err(Error::Conflicts(rest.conflicts));
+    }
+    let existing = at_rest(clients, settings, name, tell).await?;
+    let mut changed = situation.first().is_some();
+
+    let spec = change_set(settings, name, existing.as_ref(), observed.spot_role)?;
+    let made = make(clients, &spec).await?;
+    match refusal(name, &made) {
+        Ok(Outcome::Changes) => {
+            let doing = if spec.creates { "create" } else { "change" };
+            tell(Progress::Doing(format!("{doing} stack `{name}`: {} resource(s)", made.changes.len())));
+            let stack = clients.cloudformation.describe_stack(made.stack.as_str()).await;
+            let stack = stack.map_err(failed("look at", name))?;
+            let seen = last_event(clients, &stack).await?;
+            clients.cloudformation.execute_change_set(&made.id).await.map_err(failed(doing, name))?;
+            let ended = watch(clients, &stack, seen, tell).await?;
+            if !matches!(ended.stack.status.as_str(), "CREATE_COMPLETE" | "UPDATE_COMPLETE") {
+                return Err(ended.error(doing));
+            }
+            changed = true;
+        }
+        Ok(Outcome::Nothing) => forget(clients, &spec, &made).await?,
+        Err(error) => {
+            forget(clients, &spec, &made).await?;
+            return Err(error);
+        }
+    }
+    changed |= !rest.steps.is_empty();
+    apply::apply(clients, &settings.cluster, &rest, &mut |step| tell(Progress::Done(step))).await?;
+    Ok(changed)
+}
+
+/// Deletes the stack, then takes our tags off the network. Returns whether there was anything to do.
+pub async fn destroy(
+    clients: &Clients,
+    settings: &Settings,
+    desired: &Desired,
+    observed: &Observed,
+    name: &str,
+    tell: Listener<'_>,
+) -> Result<bool, Error> {
+    let mut changed = false;
+    if let Some(mut stack) = find(clients, settings, name).await? {
+        changed = true;
+        if Situation::of(&stack.status) == Situation::Busy {
+            stack = wait(clients, &stack, tell).await?;
+        }
+        delete(clients, &stack, tell).await?;
+    }
+    let mut rest = back(settings, desired, observed);
+    rest.steps.retain(|step| matches!(step, Step::UntagResource { .. }));
+    changed |= !rest.steps.is_empty();
+    let rest = Plan { conflicts: Vec::new(), ..rest };
+    apply::apply(clients, &settings.cluster, &rest, &mut |step| tell(Progress::Done(step))).await?;
+    Ok(changed)
+}
+
+/// Does whatever the stack needs before it can be changed; `None` when there is none, or none any more.
+async fn at_rest(
+    clients: &Clients,
+    settings: &Settings,
+    name: &str,
+    tell: Listener<'_>,
+) -> Result<Option<Stack>, Error> {
+    for _ in 0..ROUNDS {
+        let Some(stack) = find(clients, settings, name).await? else { return Ok(None) };
+        let situation = Situation::of(&stack.status);
+        if let Some(first) = situation.first() {
+            tell(Progress::Doing(format!("stack `{name}` is {}: {first}", stack.status)));
+        }
+        match situation {
+            Situation::Absent | Situation::Settled => return Ok(Some(stack)),
+            Situation::Busy => drop(wait(clients, &stack, tell).await?),
+            Situation::FailedCreation | Situation::FailedDeletion => delete(clients, &stack, tell).await?,
+            Situation::StuckRollback => {
+                let seen = last_event(clients, &stack).await?;
+                let doing = "go on taking back the change of";
+                clients
+                    .cloudformation
+                    .continue_update_rollback(&stack.id)
+                    .await
+                    .map_err(failed(doing, name))?;
+                let ended = watch(clients, &stack, seen, tell).await?;
+                if ended.stack.status != "UPDATE_ROLLBACK_COMPLETE" {
+                    return Err(ended.error(doing));
+                }
+            }
+        }
+    }
+    let status = find(clients, settings, name).await?.map(|stack| stack.status).unwrap_or_default();
+    Err(Error::StillBusy { stack: name.to_owned(), status })
+}
+
+/// Waits for what somebody else began, whatever comes of it.
+async fn wait(clients: &Clients, stack: &Stack, tell: Listener<'_>) -> Result<Stack, Error> {
+    let seen = last_event(clients, stack).await?;
+    Ok(watch(clients, stack, seen, tell).await?.stack)
+}
+
+async fn delete(clients: &Clients, stack: &Stack, tell: Listener<'_>) -> Result<(), Error> {
+    tell(Progress::Doing(format!("delete stack `{}`", stack.name)));
+    let seen = last_event(clients, stack).await?;
+    clients.cloudformation.delete_stack(&stack.id).await.map_err(failed("delete", &stack.name))?;
+    let ended = watch(clients, stack, seen, tell).await?;
+    if ended.stack.status == "DELETE_COMPLETE" { Ok(()) } else { Err(ended.error("delete")) }
+}
+
+/// How a stack came to rest.
+struct Ended {
+    stack: Stack,
+    /// What went wrong on the way, first things first.
+    reasons: Vec<String>,
+}
+
+impl Ended {
+    fn error(self, doing: &'static str) -> Error {
+        Error::Stack { doing, stack: self.stack.name, status: self.stack.status, reasons: self.reasons }
+    }
+}
+
+/// Tells every event after `seen` until nothing is being done to the stack any more.
+async fn watch(
+    clients: &Clients,
+    stack: &Stack,
+    mut seen: Option<String>,
+    tell: Listener<'_>,
+) -> Result<Ended, Error> {
+    let mut reasons = Vec::new();
+    for _ in 0..LOOKS {
+        // The status first: whatever led to it is then among the events.
+        let now = again(clients, stack).await?;
+        let events = clients.cloudformation.events_after(&stack.id, seen.as_deref()).await;
+        for event in events.map_err(failed("read the events of", &stack.name))? {
+            if let Some(reason) = event.reason.as_ref().filter(|_| event.status.ends_with("_FAILED")) {
+                reasons.push(format!("{}: {reason}", event.logical_id));
+            }
+            tell(Progress::Event(&event));
+            seen = Some(event.id);
+        }
+        if Situation::of(&now.status) != Situation::Busy {
+            return Ok(Ended { stack: now, reasons });
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(Error::StillBusy { stack: stack.name.clone(), status: stack.status.clone() })
+}
+
+async fn last_event(clients: &Clients, stack: &Stack) -> Result<Option<String>, Error> {
+    let events = clients.cloudformation.events_after(&stack.id, None).await;
+    let events = events.map_err(failed("read the events of", &stack.name))?;
+    Ok(events.into_iter().next_back().map(|event| event.id))
+}
+
+/// For `map_err` on calls about a stack.
+fn failed(doing: &str, stack: &str) -> impl FnOnce(karpenter_aws_client::Error) -> Error {
+    let step = format!("{doing} stack `{stack}`");
+    move |source| Error::Step { step, source }
+}

@@ -1,0 +1,295 @@
+//! `--via cloudformation`: the life of the stack, from every status it can be found in.
+
+use karpenter_aws_client::Tags;
+use karpenter_aws_client::cloudformation::{Stack, TEMPLATE_BODY_MAX};
+use karpenter_aws_client::memory::Fault;
+use karpenter_bootstrap::desired::desired;
+use karpenter_bootstrap::observe::observe;
+use karpenter_bootstrap::stack::look::{self, Plan};
+use karpenter_bootstrap::stack::run::{self, Progress};
+use karpenter_bootstrap::{Error, show, stack};
+
+use crate::account::Fixture;
+
+const NAME: &str = "Karpenter-demo";
+
+impl Fixture {
+    async fn plan_stack(&self) -> Result<Plan, Error> {
+        let desired = desired(&self.settings);
+        let observed = observe(&self.clients, &self.settings, &desired).await?;
+        look::plan(&self.clients, &self.settings, &desired, &observed, NAME).await
+    }
+
+    /// Applies; what was told, a line for each thing.
+    async fn apply_stack(&self) -> (Result<bool, Error>, Vec<String>) {
+        let desired = desired(&self.settings);
+        let mut told = Vec::new();
+        let outcome = match observe(&self.clients, &self.settings, &desired).await {
+            Ok(observed) => {
+                let mut tell = |progress: Progress<'_>| told.push(line(progress));
+                run::apply(&self.clients, &self.settings, &desired, &observed, NAME, &mut tell).await
+            }
+            Err(error) => Err(error),
+        };
+        (outcome, told)
+    }
+
+    async fn destroy_stack(&self) -> Result<bool, Error> {
+        let desired = desired(&self.settings);
+        let observed = observe(&self.clients, &self.settings, &desired).await?;
+        run::destroy(&self.clients, &self.settings, &desired, &observed, NAME, &mut |_| {}).await
+    }
+
+    async fn status(&self) -> Option<Stack> {
+        stack::find(&self.clients, &self.settings, NAME).await.unwrap()
+    }
+
+    /// A stack of this cluster that somebody left like this.
+    fn leave(&self, status: &str) {
+        self.leave_for(status, Some("demo"));
+    }
+
+    fn leave_for(&self, status: &str, cluster: Option<&str>) {
+        let named = |cluster: &str| ("ClusterName".to_owned(), cluster.to_owned());
+        self.account.put_stack(Stack {
+            id: format!("arn:aws:cloudformation:us-west-2:123456789012:stack/{NAME}/old").as_str().into(),
+            name: NAME.to_owned(),
+            status: status.to_owned(),
+            reason: None,
+            parameters: cluster.map(named).into_iter().collect(),
+            outputs: Tags::new(),
+            tags: Tags::new(),
+        });
+    }
+}
+
+fn line(progress: Progress<'_>) -> String {
+    match progress {
+        Progress::Doing(what) => what,
+        Progress::Event(event) => format!("{} {}", event.status, event.logical_id),
+        Progress::Done(step) => show::sentence(step),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_shows_the_change_set_and_leaves_nothing_behind() {
+    let fixture = Fixture::fresh().await;
+    let plan = fixture.plan_stack().await.unwrap();
+    let text = show::stack_text(&plan);
+    for expected in [
+        "stack Karpenter-demo\n",
+        "  + stack resource NodeRole: AWS::IAM::Role\n",
+        "  + stack resource InterruptionQueue: AWS::SQS::Queue\n",
+        "tag karpenter.sh/bootstrap=demo, karpenter.sh/discovery=demo",
+    ] {
+        assert!(text.contains(expected), "no `{expected}` in\n{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&show::stack_json(&plan)).unwrap();
+    assert_eq!(json["stack"], NAME);
+    assert_eq!(json["steps"].as_array().unwrap().len(), plan.lines().len());
+    assert_eq!(fixture.account.waiting_change_sets(), 0);
+    assert_eq!(fixture.status().await, None, "the stack that was made for the plan is gone");
+    assert_eq!(fixture.account.calls().count("ExecuteChangeSet"), 0);
+    assert_eq!(fixture.account.calls().count("CreateRole"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn applied_twice_planned_changed_and_taken_back() {
+    let mut fixture = Fixture::fresh().await;
+    let (outcome, told) = fixture.apply_stack().await;
+    assert!(outcome.unwrap());
+    for expected in ["CREATE_COMPLETE InterruptionQueue", "CREATE_COMPLETE Karpenter-demo"] {
+        assert!(told.iter().any(|line| line == expected), "no `{expected}` in {told:#?}");
+    }
+    let stack = fixture.status().await.unwrap();
+    assert_eq!(stack.parameters["ClusterName"], "demo");
+    assert_eq!(stack.parameters["SpotServiceLinkedRole"], "true", "the account had none");
+    assert_eq!(stack.tags, Tags::from([("eks:eks-cluster-name".to_owned(), "demo".to_owned())]));
+
+    let (outcome, told) = fixture.apply_stack().await;
+    assert!(!outcome.unwrap(), "{told:?}");
+    assert_eq!(told, Vec::<String>::new());
+    assert!(fixture.plan_stack().await.unwrap().is_empty());
+    assert_eq!(fixture.account.waiting_change_sets(), 0);
+
+    fixture.settings.zonal_shift = true;
+    let plan = fixture.plan_stack().await.unwrap();
+    assert!(!plan.is_empty() && plan.changes.iter().all(|change| change.action == "Modify"), "{plan:?}");
+    assert!(fixture.apply_stack().await.0.unwrap());
+    assert_eq!(fixture.status().await.unwrap().parameters["ZonalShift"], "true");
+
+    fixture.settings.tags.insert("team".to_owned(), "platform".to_owned());
+    assert!(fixture.apply_stack().await.0.unwrap());
+    assert_eq!(fixture.status().await.unwrap().tags["team"], "platform");
+
+    assert!(fixture.destroy_stack().await.unwrap());
+    assert_eq!(fixture.status().await, None);
+    assert!(!fixture.destroy_stack().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn apply_goes_on_from_any_status() {
+    for (status, expected) in [
+        ("REVIEW_IN_PROGRESS", "create stack `Karpenter-demo`"),
+        ("CREATE_FAILED", "delete what is left of a creation that failed"),
+        ("ROLLBACK_COMPLETE", "delete what is left of a creation that failed"),
+        ("ROLLBACK_FAILED", "delete what is left of a creation that failed"),
+        ("DELETE_FAILED", "delete what is left of it"),
+        ("UPDATE_ROLLBACK_FAILED", "go on taking back a change that failed"),
+        ("UPDATE_ROLLBACK_COMPLETE", "change stack `Karpenter-demo`"),
+        ("CREATE_COMPLETE", "change stack `Karpenter-demo`"),
+        ("UPDATE_FAILED", "change stack `Karpenter-demo`"),
+    ] {
+        let fixture = Fixture::fresh().await;
+        fixture.leave_for(status, (status != "REVIEW_IN_PROGRESS").then_some("demo"));
+        let planned = fixture.plan_stack().await.unwrap();
+        assert!(!planned.is_empty(), "{status}");
+        let fixture = Fixture::fresh().await;
+        fixture.leave_for(status, (status != "REVIEW_IN_PROGRESS").then_some("demo"));
+        let (outcome, told) = fixture.apply_stack().await;
+        assert!(outcome.unwrap_or_else(|error| panic!("{status}: {error}")), "{status}");
+        assert!(told.iter().any(|line| line.contains(expected)), "{status}: no `{expected}` in {told:#?}");
+        assert!(fixture.plan_stack().await.unwrap().is_empty(), "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_somebody_works_on_is_waited_for_and_then_given_up_on() {
+    let fixture = Fixture::fresh().await;
+    fixture.leave("UPDATE_IN_PROGRESS");
+    let plan = fixture.plan_stack().await.unwrap();
+    assert!(show::stack_text(&plan).contains("~ stack Karpenter-demo: wait for what is being done to it"));
+    let (outcome, told) = fixture.apply_stack().await;
+    let error = outcome.unwrap_err();
+    assert!(matches!(error, Error::StillBusy { .. }), "{error}");
+    assert!(error.to_string().contains("still UPDATE_IN_PROGRESS; run the command again"), "{error}");
+    assert!(told[0].contains("wait for what is being done to it"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_resource_is_named_and_the_next_run_goes_on() {
+    let fixture = Fixture::fresh().await;
+    fixture.account.refuse_next_stack_change("Resource of type AWS::IAM::Role already exists");
+    let (outcome, told) = fixture.apply_stack().await;
+    let error = outcome.unwrap_err().to_string();
+    for part in [
+        "cannot create stack `Karpenter-demo`",
+        "ROLLBACK_COMPLETE",
+        "already exists",
+        "run the command again",
+    ] {
+        assert!(error.contains(part), "no `{part}` in {error}");
+    }
+    assert!(told.contains(&"ROLLBACK_COMPLETE Karpenter-demo".to_owned()), "{told:?}");
+    let plan = fixture.plan_stack().await.unwrap();
+    assert!(show::stack_text(&plan).contains("- stack Karpenter-demo: delete what is left"), "{plan:?}");
+    assert!(fixture.apply_stack().await.0.unwrap());
+    assert_eq!(fixture.status().await.unwrap().status, "CREATE_COMPLETE");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_fails_leaves_the_stack_as_it_was() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.apply_stack().await.0.unwrap();
+    fixture.settings.zonal_shift = true;
+    fixture.account.refuse_next_stack_change("malformed policy");
+    let error = fixture.apply_stack().await.0.unwrap_err().to_string();
+    assert!(error.contains("cannot change stack") && error.contains("UPDATE_ROLLBACK_COMPLETE"), "{error}");
+    assert_eq!(fixture.status().await.unwrap().parameters.get("ZonalShift"), None);
+    assert!(fixture.apply_stack().await.0.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_fails_is_said_and_can_be_repeated() {
+    let fixture = Fixture::fresh().await;
+    fixture.apply_stack().await.0.unwrap();
+    fixture.account.refuse_next_stack_change("DeleteConflict: must detach all policies first");
+    let error = fixture.destroy_stack().await.unwrap_err().to_string();
+    for part in ["cannot delete stack", "DELETE_FAILED", "must detach all policies first"] {
+        assert!(error.contains(part), "no `{part}` in {error}");
+    }
+    assert!(fixture.destroy_stack().await.unwrap());
+    assert_eq!(fixture.status().await, None);
+}
+
+/// Each call failed in turn, as when the process dies there.
+#[tokio::test(start_paused = true)]
+async fn a_run_cut_short_at_any_call_is_continued_by_the_next() {
+    for operation in [
+        "DescribeStacks",
+        "DeleteChangeSet",
+        "CreateChangeSet",
+        "DescribeChangeSet",
+        "DescribeStackEvents",
+        "ExecuteChangeSet",
+        "CreateTags",
+    ] {
+        let fixture = Fixture::fresh().await;
+        fixture.account.inject(Fault::fail(operation, "AccessDenied").times(1));
+        let error = fixture.apply_stack().await.0.expect_err(operation);
+        assert!(matches!(error, Error::Step { .. } | Error::Observe { .. }), "{operation}: {error}");
+        fixture.apply_stack().await.0.unwrap_or_else(|error| panic!("{operation}: {error}"));
+        assert!(fixture.plan_stack().await.unwrap().is_empty(), "{operation}");
+    }
+    for operation in ["CreateChangeSet", "ExecuteChangeSet"] {
+        let fixture = Fixture::fresh().await;
+        fixture.account.inject(Fault::lose_answer(operation).times(1));
+        fixture.apply_stack().await.0.expect_err(operation);
+        fixture.apply_stack().await.0.unwrap_or_else(|error| panic!("{operation}: {error}"));
+        assert!(fixture.plan_stack().await.unwrap().is_empty(), "{operation}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stack_of_another_cluster_or_template_is_left_alone() {
+    for (cluster, expected) in
+        [(Some("other"), "is that of cluster `other`"), (None, "was not made from this template")]
+    {
+        let fixture = Fixture::fresh().await;
+        fixture.leave_for("CREATE_COMPLETE", cluster);
+        for error in [
+            fixture.plan_stack().await.unwrap_err(),
+            fixture.apply_stack().await.0.unwrap_err(),
+            fixture.destroy_stack().await.unwrap_err(),
+        ] {
+            let text = error.to_string();
+            assert!(text.contains(expected) && text.contains("--stack-name"), "{text}");
+        }
+        assert_eq!(fixture.account.calls().count("DeleteStack"), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_exists_outside_the_stack_is_in_the_way() {
+    let fixture = Fixture::prepared().await;
+    let plan = fixture.plan_stack().await.unwrap();
+    assert!(plan.changes.is_empty() && plan.rest.conflicts.len() > 10, "{:?}", plan.rest.conflicts);
+    assert!(
+        plan.rest.conflicts[0].contains("`karpenter bootstrap destroy` first"),
+        "{:?}",
+        plan.rest.conflicts
+    );
+    let error = fixture.apply_stack().await.0.unwrap_err();
+    assert!(matches!(error, Error::Conflicts(_)), "{error}");
+    assert_eq!(fixture.account.calls().count("CreateChangeSet"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_parameter_is_refused_before_anything_is_done() {
+    let fixture = Fixture::fresh().await;
+    let text = "Parameter 'RulePrefix' failed to satisfy constraint";
+    fixture.account.inject(Fault::fail("CreateChangeSet", "ValidationError").saying(text).times(1));
+    let error = fixture.apply_stack().await.0.unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(
+        error.to_string().contains("make a change set for stack") && source.contains(text),
+        "{error}: {source}"
+    );
+    assert_eq!(fixture.account.calls().count("ExecuteChangeSet"), 0);
+}
+
+#[test]
+fn the_template_has_room_to_grow() {
+    let size = karpenter_bootstrap::render::cloudformation::template().len();
+    assert!(size <= TEMPLATE_BODY_MAX, "{size} bytes");
+}
