@@ -5,6 +5,8 @@ mod compile;
 mod economy;
 mod join;
 pub(crate) mod overlay;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

@@ -165,6 +165,13 @@ impl Topology {
         index
     }
 
+    /// What is counted where, of every group.
+    #[cfg(test)]
+    pub(crate) fn counted(&self) -> BTreeSet<String> {
+        let texts = self.groups.iter().map(|(key, group)| format!("{key:?} {:?}", group.counted()));
+        texts.collect()
+    }
+
     /// Whether there are no rules.
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()

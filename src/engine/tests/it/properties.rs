@@ -1,5 +1,6 @@
 //! What holds for every world: plans pass the audit, order does not matter, capacity never hurts.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -141,6 +142,33 @@ fn an_empty_roomy_node_never_leaves_a_pod_without_a_place() {
         let worse: Vec<_> = after.iter().filter(|pod| !before.contains(pod)).collect();
         assert!(worse.is_empty(), "seed {seed}: {worse:?}");
     }
+}
+
+#[test]
+fn planning_changes_nothing_and_gives_the_same_again() {
+    for (seed, snapshot) in (0..).zip(worlds()) {
+        let before = format!("{snapshot:?}");
+        let first = planned(&snapshot);
+        assert_eq!(planned(&snapshot), first, "seed {seed}");
+        assert_eq!(format!("{snapshot:?}"), before, "seed {seed}");
+    }
+}
+
+#[test]
+fn types_beyond_the_six_hundredth_do_not_count_for_min_values() {
+    let mut text = String::new();
+    for index in 0..601 {
+        let family = if index < 600 { "cheap" } else { "dear" };
+        let _ = writeln!(text, "type t{index} cpu=2 mem=4Gi od=0.{:04} label=family={family}", index + 1000);
+    }
+    text.push_str("pool web types=* require=family:Exists/min=2\npod p cpu=1\n");
+    let strict = planned(&karpenter_testkit::snapshot(&text));
+    assert!(
+        strict.contains("pod default/p waits in web: minValues requirement is not met: `family` has 1 of 2")
+    );
+    let lowered = planned(&karpenter_testkit::snapshot(&format!("set min-values=best-effort\n{text}")));
+    assert!(lowered.contains("family Exists minValues 1"), "{lowered}");
+    assert!(lowered.contains("\"karpenter.sh/nodeclaim-min-values-relaxed\": \"true\""));
 }
 
 #[test]

@@ -204,3 +204,20 @@ fn errors_name_pod_and_field() {
         assert_eq!((error.object.as_str(), error.field.as_str()), ("Pod `ns/web-0`", field));
     }
 }
+
+#[test]
+fn empty_affinities_ask_for_nothing() {
+    let plain = read_pod(&json!({"spec": {}})).unwrap();
+    let none = json!([]);
+    let affinities = [
+        json!({}),
+        json!({"nodeAffinity": {}, "podAffinity": {}, "podAntiAffinity": {}}),
+        json!({
+            "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": none},
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": none},
+        }),
+    ];
+    for affinity in affinities {
+        assert_eq!(read_pod(&json!({"spec": {"affinity": affinity}})).unwrap(), plain, "{affinity}");
+    }
+}

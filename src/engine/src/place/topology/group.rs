@@ -168,6 +168,13 @@ impl Group {
         }
     }
 
+    /// Domains that are not empty, with their pods.
+    #[cfg(test)]
+    pub(crate) fn counted(&self) -> Vec<(&Domain, u32)> {
+        let counts = self.counts.iter().map(|(domain, tally)| (domain, tally.pods));
+        counts.filter(|(_, pods)| *pods > 0).collect()
+    }
+
     /// Pods in `domain`.
     pub(crate) fn count(&self, domain: &Domain) -> u32 {
         self.counts.get(domain).map_or(0, |tally| tally.pods)
