@@ -11,6 +11,7 @@ use crate::pricing::Pricing;
 use crate::sqs::Sqs;
 use crate::ssm::Ssm;
 use crate::sts::Sts;
+use crate::survey::Survey;
 
 /// One client per service, all for the same account, credentials and region. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Clients {
     pub cloudformation: Arc<dyn CloudFormation>,
     /// Who we are.
     pub sts: Arc<dyn Sts>,
+    /// What only a diagnosis asks, of several services.
+    pub survey: Arc<dyn Survey>,
     /// Region of every regional client above, for example `eu-west-1`.
     pub region: String,
     /// Partition of that region.

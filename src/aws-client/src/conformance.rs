@@ -11,6 +11,7 @@ mod launch;
 mod nodes;
 mod queue;
 mod stacks;
+mod survey;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -106,6 +107,12 @@ checks! {
     launch::lowest_price_takes_the_cheaper_type,
     launch::a_missing_template_is_not_found,
     stacks::stacks_live_and_die,
+    survey::volumes_have_a_key,
+    survey::a_vpc_has_a_main_route_table,
+    survey::a_key_that_is_not_there_is_not_found,
+    survey::identity_limits_are_reported,
+    survey::a_quota_that_is_not_there_is_not_found,
+    survey::iam_says_what_a_role_may,
 }
 
 /// Runs all checks except the named ones; every violation with the name of its check.

@@ -94,6 +94,8 @@ pub struct Cluster {
     pub security_groups: Vec<SecurityGroupId>,
     /// Security group EKS made for nodes and control plane.
     pub cluster_security_group: Option<SecurityGroupId>,
+    /// Registered with ARC zonal shift; absent where EKS does not say.
+    pub zonal_shift: Option<bool>,
     /// Issuer URL, for roles assumed by web identity.
     pub oidc_issuer: Option<String>,
     /// Tags.

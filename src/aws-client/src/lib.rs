@@ -6,6 +6,7 @@
 //!
 //! ```text
 //!  ec2::Ec2  iam::Iam  sqs::Sqs  events::Events  ssm::Ssm  pricing::Pricing  eks::Eks  sts::Sts
+//!                              survey::Survey
 //!                                     ▲
 //!               ┌─────────────────────┴─────────────────────┐
 //!        sdk::connect(Config)                     memory::Account::new(Options)
@@ -34,6 +35,7 @@ pub mod secret;
 pub mod sqs;
 pub mod ssm;
 pub mod sts;
+pub mod survey;
 
 mod clients;
 

@@ -30,6 +30,7 @@ mod sqs;
 mod ssm;
 mod state;
 mod sts;
+mod survey;
 #[cfg(test)]
 mod tests;
 

@@ -18,6 +18,7 @@ mod pricing;
 mod sqs;
 mod ssm;
 mod sts;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -124,6 +125,7 @@ fn clients(sdk: &SdkConfig) -> Result<Clients> {
         eks: Arc::new(eks::Client::new(sdk)),
         cloudformation: Arc::new(cloudformation::Client::new(sdk)),
         sts: Arc::new(sts::Client::new(sdk)),
+        survey: Arc::new(survey::Client::new(sdk)),
         partition: Partition::of_region(&region),
         region,
     })

@@ -51,6 +51,7 @@ impl Account {
             eks: Arc::new(self.clone()),
             cloudformation: Arc::new(self.clone()),
             sts: Arc::new(self.clone()),
+            survey: Arc::new(self.clone()),
             region: self.inner.options.region.clone(),
             partition: self.partition(),
         }

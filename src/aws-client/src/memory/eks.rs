@@ -73,6 +73,7 @@ impl Clusters {
             subnets,
             security_groups: Vec::new(),
             cluster_security_group: Some("sg-0a0a0a0a0a0a0a0a0".into()),
+            zonal_shift: Some(false),
             oidc_issuer: Some(issuer),
             tags: Tags::new(),
         };

@@ -1,7 +1,10 @@
-//! The little of the policy language the account evaluates: is it a policy, and may `EventBridge` send to a queue.
+//! The little of the policy language the account evaluates: is it a policy, may `EventBridge` send to a queue, and
+//! what do the policies of a role grant.
 //!
 //! Unknown condition operators never grant: a fake that lets too much through hides the missing permission that
 //! the real account would stumble over.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -52,6 +55,55 @@ fn concerns(statement: &Value, request: Request<'_>) -> bool {
         _ => false,
     };
     principal && any("Action", request.action, true) && any("Resource", request.resource, false)
+}
+
+/// What somebody wants to do, for the policies of an identity.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity<'a> {
+    pub(super) action: &'a str,
+    pub(super) resource: &'a str,
+    /// Condition keys with one value each.
+    pub(super) context: &'a BTreeMap<String, String>,
+}
+
+/// True when a statement of one of the documents allows it and none of any denies it.
+pub(super) fn grants<'a>(documents: impl IntoIterator<Item = &'a str>, asked: Identity<'_>) -> bool {
+    let parsed = documents.into_iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    let statements: Vec<Value> = parsed.flat_map(|policy| list(policy.get("Statement"))).collect();
+    let applies = |effect: &str| {
+        statements.iter().any(|statement| {
+            let any = |field: &str, wanted: &str| {
+                let patterns = list(statement.get(field));
+                patterns
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .any(|pattern| glob(&pattern.to_lowercase(), &wanted.to_lowercase()))
+            };
+            statement.get("Effect").and_then(Value::as_str) == Some(effect)
+                && any("Action", asked.action)
+                && any("Resource", asked.resource)
+                && context_fits(statement, asked.context, effect == "Deny")
+        })
+    };
+    applies("Allow") && !applies("Deny")
+}
+
+/// Equality and likeness of texts; `unknown` for everything else.
+fn context_fits(statement: &Value, context: &BTreeMap<String, String>, unknown: bool) -> bool {
+    let Some(Value::Object(operators)) = statement.get("Condition") else { return true };
+    operators.iter().all(|(operator, keys)| {
+        let (Value::Object(keys), "StringEquals" | "StringLike" | "ArnLike" | "ArnEquals") =
+            (keys, operator.as_str())
+        else {
+            return unknown;
+        };
+        keys.iter().all(|(key, wanted)| {
+            let actual = context.iter().find(|(known, _)| known.eq_ignore_ascii_case(key));
+            actual.is_some_and(|(_, actual)| {
+                list(Some(wanted)).iter().filter_map(Value::as_str).any(|pattern| glob(pattern, actual))
+            })
+        })
+    })
 }
 
 /// `unknown` is the answer for conditions this file does not understand: a denial is then assumed to apply.
@@ -134,6 +186,29 @@ mod tests {
         assert!(!allows(deny, REQUEST));
         assert!(!allows(r#"{"Statement":[]}"#, REQUEST));
         assert!(!allows("", REQUEST));
+    }
+
+    #[test]
+    fn an_identity_may_what_is_allowed_and_not_denied() {
+        let context = BTreeMap::from([("iam:PassedToService".to_owned(), "ec2.amazonaws.com".to_owned())]);
+        let asked = Identity {
+            action: "iam:PassRole",
+            resource: "arn:aws:iam::123456789012:role/nodes",
+            context: &context,
+        };
+        let allow = r#"{"Statement":{"Effect":"Allow","Action":"iam:passrole","Resource":"arn:aws:iam::*:role/nodes",
+            "Condition":{"StringEquals":{"iam:PassedToService":["ec2.amazonaws.com","x"]}}}}"#;
+        let deny = r#"{"Statement":[{"Effect":"Deny","Action":"iam:*","Resource":"*"}]}"#;
+        assert!(grants([allow], asked));
+        assert!(!grants([allow, deny], asked));
+        assert!(!grants([""; 0], asked));
+        assert!(
+            !grants([allow], Identity { context: &BTreeMap::new(), ..asked }),
+            "the condition needs a value"
+        );
+        assert!(!grants([allow], Identity { resource: "arn:aws:iam::123456789012:role/other", ..asked }));
+        let unknown = allow.replace("StringEquals", "DateLessThan");
+        assert!(!grants([unknown.as_str()], asked));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::iam::Directory;
 use super::notices;
 use super::options::Options;
 use super::sqs::Queues;
+use super::survey::Surroundings;
 use crate::Partition;
 use crate::id::Zone;
 
@@ -35,6 +36,7 @@ pub(super) struct State {
     pub(super) clusters: Clusters,
     pub(super) stacks: Stacks,
     pub(super) parameters: BTreeMap<String, String>,
+    pub(super) surroundings: Surroundings,
     pub(super) calls: CallLog,
     faults: Faults,
     buckets: BTreeMap<String, Bucket>,
@@ -63,6 +65,7 @@ impl State {
         let partition = Partition::of_region(&options.region);
         let compute = Compute::new(options, &zones, images);
         let clusters = Clusters::new(options, partition, compute.network.subnets.keys().cloned().collect());
+        let surroundings = Surroundings::new(compute.network.vpcs.keys().cloned());
         Self {
             region: options.region.clone(),
             account: options.account.clone(),
@@ -75,6 +78,7 @@ impl State {
             clusters,
             stacks: Stacks::default(),
             parameters,
+            surroundings,
             calls: CallLog::default(),
             faults: Faults::default(),
             buckets: BTreeMap::new(),

@@ -49,7 +49,7 @@ async fn the_account_conforms() {
 #[tokio::test]
 async fn conformance_finds_what_is_wrong_and_can_leave_checks_out() {
     let (account, subject) = subject(["m5.xlarge", "m5.large"]).await;
-    account.inject(Fault::fail("DetachRolePolicy", "InternalError"));
+    account.inject(Fault::fail("UpdateAssumeRolePolicy", "InternalError"));
     let names = |found: Vec<(&'static str, conformance::Violation)>| -> Vec<&'static str> {
         found.into_iter().map(|(name, _)| name).collect()
     };

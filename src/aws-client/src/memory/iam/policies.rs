@@ -35,7 +35,13 @@ impl PolicyEntry {
             attachments: 0,
             tags: Tags::new(),
         };
-        Self::new(policy, r#"{"Version":"2012-10-17","Statement":[]}"#, now)
+        let document = match name {
+            "AdministratorAccess" => {
+                r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}"#
+            }
+            _ => r#"{"Version":"2012-10-17","Statement":[]}"#,
+        };
+        Self::new(policy, document, now)
     }
 
     pub(super) fn versions(&self) -> Vec<PolicyVersion> {
@@ -48,6 +54,11 @@ impl PolicyEntry {
                 created_at: *created_at,
             })
             .collect()
+    }
+
+    /// The document of the default version.
+    pub(super) fn in_force(&self) -> String {
+        self.find(&self.policy.default_version).map(|(document, _)| document.clone()).unwrap_or_default()
     }
 
     pub(super) fn document(&self, version: &str) -> Result<String> {

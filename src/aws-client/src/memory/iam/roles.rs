@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::policies::PolicyEntry;
 use super::{Directory, check_document, check_name, exists, no_such_entity};
 use crate::iam::{AttachedPolicy, Role, RoleSpec};
 use crate::id::Arn;
@@ -69,6 +70,17 @@ impl Directory {
 
     pub(in crate::memory) fn role(&mut self, operation: &'static str, name: &str) -> Result<&mut RoleEntry> {
         self.roles.get_mut(name).ok_or_else(|| no_such_entity(operation, "role", name))
+    }
+
+    /// Documents in force of the role's policies, and of its boundary if it has one.
+    pub(in crate::memory) fn documents_of(&self, role: &Arn) -> Result<(Vec<String>, Option<String>)> {
+        let found = self.roles.values().find(|entry| entry.role.arn == *role).ok_or_else(|| {
+            let name = role.as_str().rsplit('/').next().unwrap_or_default();
+            no_such_entity("SimulatePrincipalPolicy", "role", name)
+        })?;
+        let in_force = |policy: &Arn| self.policies.get(policy).map(PolicyEntry::in_force);
+        let own = found.attached.iter().filter_map(in_force).collect();
+        Ok((own, found.role.permissions_boundary.as_ref().and_then(in_force)))
     }
 
     pub(super) fn update_trust(&mut self, name: &str, document: &str) -> Result<()> {
