@@ -1,6 +1,7 @@
 //! Disruption from outside: golden scenarios, each of which must pass the audit.
 
 mod brakes;
+mod budgets;
 mod convergence;
 mod properties;
 mod refused;

@@ -133,6 +133,29 @@ fn nothing_to_weigh_is_not_worth_a_move() {
 }
 
 #[test]
+fn pools_nothing_is_known_about_reject() {
+    let snapshot = snapshot(&format!("{TYPES}{}", uniform(2, 3)));
+    let lookup = Lookup::new(&snapshot);
+    let candidate = Candidate::of(&snapshot.nodes[0], &lookup).expect("invariant: it is a candidate");
+    let judgement = Totals::default().judge(&[&candidate], Price::ZERO);
+    assert_eq!(judgement.pools[0].outcome.score, Some(Score::ZERO));
+    assert!(!judgement.approves());
+    assert!(!Totals::default().rules_out(&candidate), "but it is looked at");
+}
+
+#[test]
+fn machines_that_may_not_go_count_in_the_totals_with_all_their_pods() {
+    let protected = "
+node  kept pool=web type=large zone=a capacity=on-demand annotation=karpenter.sh/do-not-disrupt=true
+pod   k-{1..9} cpu=100m on=kept
+";
+    let alone = score(&uniform(1, 3), &["n0"], "0.24");
+    assert_eq!(alone, ("0.40".to_owned(), false), "0.16 of 0.40, for all the disruption there is");
+    let with_others = score(&format!("{}{protected}", uniform(1, 3)), &["n0"], "0.24");
+    assert_eq!(with_others, ("0.70".to_owned(), true), "a fifth of the cost for four of fourteen parts");
+}
+
+#[test]
 fn what_could_not_even_be_deleted_is_ruled_out_before_anything_is_simulated() {
     let mut text = uniform(4, 2);
     text.push_str("node crowded pool=web type=large zone=a capacity=on-demand\n");

@@ -74,5 +74,7 @@ fn any_budget_that_cannot_be_evaluated_fails_closed() {
         ..budget("5")
     };
     assert!(empty(&pool(vec![bad_schedule]), 5).is_err());
-    assert!(empty(&pool(vec![budget("many")]), 5).is_err());
+    for nodes in ["many", "", "ten%", "101%", "-1", "-1%", "1.5", "5 %", "%"] {
+        assert!(empty(&pool(vec![budget("100%"), budget(nodes)]), 5).is_err(), "{nodes:?}");
+    }
 }

@@ -204,3 +204,33 @@ pod   q cpu=1500m on=b
     assert_eq!(rejected, Err(RejectionKind::Budget), "running");
     assert!(confirm(&snapshot, first, &after).is_ok(), "a command does not stand in its own way");
 }
+
+#[test]
+fn the_words_of_rejections_are_those_dashboards_know() {
+    use RejectionKind::{Budget, Churn, Price, Scheduling, Score};
+    let words = [Budget, Scheduling, Churn, Price, Score].map(RejectionKind::as_str);
+    assert_eq!(words, ["budget", "scheduling", "churn", "price", "score"]);
+}
+
+#[test]
+fn one_machine_that_changed_stops_a_command_of_several() {
+    use RejectionKind::{Budget, Churn};
+    rejections(
+        "
+pool  web types=* budget=2
+node  foreign cpu=64 mem=256Gi pods=100 zone=a
+node  a pool=web type=small zone=a capacity=on-demand
+node  b pool=web type=small zone=b capacity=on-demand
+pod   p cpu=1 on=a
+pod   q cpu=1 on=b
+",
+        Method::MultiNode,
+        &[
+            ("", "pod guard cpu=100m do-not-disrupt on=b", Churn),
+            ("", "pdb all max-unavailable=0 allowed=0", Churn),
+            ("zone=b capacity=on-demand", "zone=b capacity=on-demand leaving", Churn),
+            ("zone=b capacity=on-demand", "zone=b capacity=on-demand nominated=5s", Budget),
+            ("budget=2", "budget=1", Budget),
+        ],
+    );
+}
