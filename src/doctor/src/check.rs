@@ -54,8 +54,8 @@ pub enum Look {
     /// From what was reported: an event, a condition or a line of the controller's log has all words of one of these
     /// lists, in any case.
     Said(&'static [&'static [&'static str]]),
-    /// Not at all; the text says why.
-    ByHand(&'static str),
+    /// Both ways: what is configured explains what has not happened yet, what was said what nobody can ask for.
+    Either(fn(&Facts) -> Outcome, &'static [&'static [&'static str]]),
 }
 
 /// Everything that is wrong, nothing, or what could not be asked.

@@ -1,16 +1,20 @@
-//! The registry: every entry of the two lists of the specification, as a check or with the reason why it cannot be
-//! one. One file per part of the world.
+//! The registry: every entry of the two lists of the specification. One file per part of the world.
 
 mod account;
 mod classes;
 mod controller;
 mod installation;
 mod interruptions;
+mod keys;
+mod network;
 mod nodes;
 mod pods;
 mod pools;
+mod quotas;
 mod reports;
+mod rights;
 mod windows;
+mod workloads;
 
 pub(crate) use interruptions::queue_name;
 
@@ -21,8 +25,12 @@ use crate::check::Check;
 
 /// Every check: first the account, then the cluster, each in the order of the specification.
 pub fn all() -> Vec<Check> {
-    let tables: [&[Check]; 10] = [
+    let tables: [&[Check]; 15] = [
         account::CHECKS,
+        rights::CHECKS,
+        quotas::CHECKS,
+        network::CHECKS,
+        keys::CHECKS,
         interruptions::CHECKS,
         installation::CHECKS,
         controller::CHECKS,
@@ -30,6 +38,7 @@ pub fn all() -> Vec<Check> {
         classes::CHECKS,
         nodes::CHECKS,
         pods::CHECKS,
+        workloads::CHECKS,
         windows::CHECKS,
         reports::CHECKS,
     ];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Facts, Unseen, Words};
+use crate::facts::{Answer, Cluster, Facts, Unseen, Words};
 
 /// What every check said, each list in the order of the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -15,8 +15,6 @@ pub struct Report {
     pub unseen: Vec<NotLooked>,
     /// Checks that looked and found nothing.
     pub passed: Vec<&'static str>,
-    /// Entries that no program can check, and why.
-    pub by_hand: Vec<NotLooked>,
 }
 
 /// Something that is wrong.
@@ -83,10 +81,7 @@ pub fn diagnose(facts: &Facts, only: &[String]) -> Report {
         let outcome = match check.look {
             Look::At(look) => look(facts),
             Look::Said(words) => heard(&said, words),
-            Look::ByHand(why) => {
-                report.by_hand.push(NotLooked { id: check.id, why: why.to_owned() });
-                continue;
-            }
+            Look::Either(look, words) => either(look(facts), || heard(&said, words), &facts.cluster),
         };
         match outcome {
             Ok(evidence) if evidence.is_empty() => report.passed.push(check.id),
@@ -95,6 +90,19 @@ pub fn diagnose(facts: &Facts, only: &[String]) -> Report {
         }
     }
     report
+}
+
+/// What is configured and what was said, together. Before there is a cluster nobody can have said anything.
+fn either(configured: Outcome, heard: impl FnOnce() -> Outcome, cluster: &Cluster) -> Outcome {
+    let heard = match cluster.events {
+        Answer::Unasked => Ok(Vec::new()),
+        _ => heard(),
+    };
+    match (configured, heard) {
+        (Ok(configured), Ok(heard)) => Ok([configured, heard].concat()),
+        (Ok(some), Err(_)) | (Err(_), Ok(some)) if !some.is_empty() => Ok(some),
+        (Err(unseen), _) | (_, Err(unseen)) => Err(unseen),
+    }
 }
 
 fn finding(check: &Check, evidence: Vec<Evidence>) -> Finding {
@@ -150,6 +158,20 @@ mod tests {
         assert!(heard(&(vec![words("a", "fine")], refused.clone()), &[&["bad"]]).is_err());
         assert_eq!(heard(&(vec![words("a", "bad")], refused), &[&["bad"]]).unwrap().len(), 1);
         assert_eq!(heard(&(vec![words("a", "fine")], None), &[&["bad"]]), Ok(vec![]));
+    }
+
+    #[test]
+    fn either_source_is_enough_for_a_finding_and_both_are_needed_for_none() {
+        let (some, none) = (|| Ok(vec![Evidence::new("a", "b")]), || Ok(vec![]));
+        let refused = || Err(Unseen("forbidden".to_owned()));
+        let asked = Cluster { events: Answer::Seen(vec![]), ..Cluster::default() };
+        assert_eq!(either(some(), some, &asked).unwrap().len(), 2);
+        assert_eq!(either(some(), refused, &asked).unwrap().len(), 1);
+        assert_eq!(either(refused(), some, &asked).unwrap().len(), 1);
+        assert_eq!(either(none(), none, &asked), Ok(vec![]));
+        assert!(either(none(), refused, &asked).is_err());
+        assert!(either(refused(), none, &asked).is_err());
+        assert_eq!(either(none(), refused, &Cluster::default()), Ok(vec![]), "there is no cluster yet");
     }
 
     #[test]

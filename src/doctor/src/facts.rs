@@ -10,7 +10,10 @@ mod files;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use account::{AccessEntry, Account, EksCluster, Queue, Reservation, Role, SecurityGroup, Subnet};
+pub use account::{
+    AccessEntry, Account, EksCluster, Endpoint, Queue, Reservation, Right, Role, SecurityGroup, Subnet,
+    Volumes,
+};
 pub use answer::{Answer, Unseen, unseen};
 pub use cluster::{Cluster, Words};
 pub(crate) use cluster::{label, main_container};

@@ -2,6 +2,8 @@
 
 mod account;
 mod cluster;
+mod rights;
+mod surroundings;
 
-pub use account::account;
+pub use account::{PERMISSIONS, account};
 pub use cluster::cluster;

@@ -1,16 +1,40 @@
 //! `docs/doctor.md`: every check, from the registry.
 
 use crate::check::{Check, Look, Scope, Severity};
+use crate::gather;
 
 /// The page.
 pub fn page() -> String {
     let mut text = HEAD.to_owned();
+    text.push_str(&permissions());
     for (scope, title) in [(Scope::Account, "The account"), (Scope::Cluster, "The cluster")] {
         text.push_str(&format!("\n## {title}\n"));
         for check in crate::checks().into_iter().filter(|check| check.scope == scope) {
             text.push_str(&entry(&check));
         }
     }
+    text
+}
+
+/// What whoever runs it needs, by service.
+fn permissions() -> String {
+    let mut text = "
+## What it needs
+
+It runs with the rights of whoever runs it, never with the controller's. In AWS the actions below, all of which only
+read; in the cluster `get` and `list` on what is looked at (the aggregated role `view` plus nodes, definitions, flow
+schemas and the controller's log). What is missing costs the checks that need it, and no others.
+
+```text
+"
+    .to_owned();
+    for action in gather::PERMISSIONS {
+        text.push_str(&format!("{action}\n"));
+    }
+    text.push_str(&format!(
+        "```\n\n`--fix` also needs `{}`, and `patch` on nodes, definitions or EC2NodeClasses.\n",
+        crate::repair::PERMISSION
+    ));
     text
 }
 
@@ -22,9 +46,9 @@ fn entry(check: &Check) -> String {
         Severity::Advice => "advice",
     };
     let found = match check.look {
-        Look::At(_) => "from what is configured".to_owned(),
-        Look::Said(_) => "from events, conditions and the controller's log".to_owned(),
-        Look::ByHand(why) => format!("only by hand: {why}"),
+        Look::At(_) => "from what is configured",
+        Look::Said(_) => "from events, conditions and the controller's log",
+        Look::Either(..) => "from what is configured, and from events, conditions and the controller's log",
     };
     format!(
         "\n### {}\n\n**{}** ({severity})\n\n- cause: {}\n- fix: {}\n- found: {found}\n",

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 const FINALIZER: &str = "karpenter.sh/termination";
 
+/// What repairs of the account need beyond what is read.
+pub const PERMISSION: &str = "iam:CreateServiceLinkedRole";
+
 /// One safe fix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]

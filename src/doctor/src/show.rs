@@ -70,7 +70,6 @@ mod tests {
             }],
             unseen: ["D-1", "D-2"].map(|id| NotLooked { id, why: "forbidden".to_owned() }).to_vec(),
             passed: vec!["P-1"],
-            by_hand: vec![],
         }
     }
 

@@ -1,4 +1,4 @@
-//! Roles, names, network and quotas of the account (spec aws-operations 1.14).
+//! Roles, names, subnets and groups of the account (spec aws-operations 1.14).
 
 use karpenter_aws_client::Partition;
 
@@ -8,10 +8,6 @@ use crate::repair::Repair;
 
 /// Longest role name of IAM, less what stands before the cluster's name.
 const CLUSTER_NAME_MAX: usize = 64 - "KarpenterNodeRole-".len();
-/// Managed policies one role may have unless the quota is raised.
-const POLICIES_MAX: usize = 10;
-/// Instance profiles an account may have unless the quota is raised.
-const PROFILES_MAX: usize = 1000;
 /// Free addresses below which a subnet soon has none: two dense nodes take as many.
 const FREE_ADDRESSES_LOW: u32 = 64;
 
@@ -25,16 +21,6 @@ pub(super) const CHECKS: &[Check] = &[
         cause: "names made of the cluster's name exceed 64 characters for roles and rules, 80 for queues",
         fix: "let `karpenter bootstrap` shorten them, or give names: --node-role-name, --controller-role-name, --queue-name",
         look: Look::At(long_name),
-    },
-    Check {
-        id: "P-3",
-        also: &[],
-        severity: Severity::Warning,
-        scope: Scope::Account,
-        symptom: "a policy cannot be attached: LimitExceeded",
-        cause: "a role may have ten managed policies unless its quota is raised",
-        fix: "merge policies, or raise the quota `Managed policies per role`",
-        look: Look::At(many_policies),
     },
     Check {
         id: "P-5",
@@ -87,26 +73,6 @@ pub(super) const CHECKS: &[Check] = &[
         look: Look::At(node_role_not_admitted),
     },
     Check {
-        id: "P-20",
-        also: &[],
-        severity: Severity::Error,
-        scope: Scope::Cluster,
-        symptom: "`Unauthorized` or RoleNotFound on launches of one EC2NodeClass",
-        cause: "the class names a role that IAM does not know",
-        fix: "name the role bootstrap made, or --extra-pass-role with the ARN of another one",
-        look: Look::At(unknown_role),
-    },
-    Check {
-        id: "P-21",
-        also: &[],
-        severity: Severity::Warning,
-        scope: Scope::Account,
-        symptom: "InstanceProfileReady is False",
-        cause: "the account is close to its quota of instance profiles",
-        fix: "raise the quota `Instance profiles`, or delete unused ones",
-        look: Look::At(many_profiles),
-    },
-    Check {
         id: "P-28",
         also: &[],
         severity: Severity::Warning,
@@ -115,16 +81,6 @@ pub(super) const CHECKS: &[Check] = &[
         cause: "a discovery-tagged subnet is in a Local Zone, where gp3 volumes often do not exist",
         fix: "remove the tag from that subnet, or use a class with gp2 volumes for it",
         look: Look::At(local_zones),
-    },
-    Check {
-        id: "P-30",
-        also: &[],
-        severity: Severity::Error,
-        scope: Scope::Account,
-        symptom: "instances terminate at once",
-        cause: "EBS volumes are encrypted by default with a key that EC2 may not use on our behalf",
-        fix: "allow the key for EC2 (kms:ViaService), with grants for the controller's role",
-        look: Look::ByHand("the default key's policy is not read; its effect is found by D-31"),
     },
     Check {
         id: "D-04",
@@ -161,19 +117,8 @@ fn long_name(facts: &Facts) -> Outcome {
         .collect())
 }
 
-fn many_policies(facts: &Facts) -> Outcome {
-    let roles = facts.account.roles.get()?;
-    let found = roles.iter().filter_map(|(name, role)| Some((name, role.as_ref()?.policies)));
-    Ok(found
-        .filter(|(_, policies)| *policies >= POLICIES_MAX)
-        .map(|(name, policies)| {
-            Evidence::new(format!("role {name}"), format!("has {policies} managed policies"))
-        })
-        .collect())
-}
-
 /// Name and role of each EC2NodeClass that has one.
-fn class_roles(facts: &Facts) -> Result<Vec<(String, String)>, Unseen> {
+pub(super) fn class_roles(facts: &Facts) -> Result<Vec<(String, String)>, Unseen> {
     let classes = facts.cluster.node_classes.get()?;
     Ok(classes
         .iter()
@@ -191,15 +136,6 @@ fn long_role(facts: &Facts) -> Outcome {
     Ok(roles
         .map(|(class, role)| Evidence::new(class, format!("spec.role has {} characters", role.len())))
         .collect())
-}
-
-fn unknown_role(facts: &Facts) -> Outcome {
-    let known = facts.account.roles.get()?;
-    let unknown = class_roles(facts)?.into_iter().filter(|(_, role)| {
-        let bare = role.rsplit('/').next().unwrap_or(role);
-        known.get(bare).is_some_and(Option::is_none)
-    });
-    Ok(unknown.map(|(class, role)| Evidence::new(class, format!("IAM knows no role `{role}`"))).collect())
 }
 
 fn untrusting_role(facts: &Facts) -> Outcome {
@@ -279,20 +215,6 @@ fn aws_auth(facts: &Facts) -> Result<String, Unseen> {
     let maps = facts.cluster.config_maps.get()?;
     let map = maps.iter().find(|map| super::name(&map.metadata) == "aws-auth");
     Ok(map.and_then(|map| map.data.as_ref()?.get("mapRoles").cloned()).unwrap_or_default())
-}
-
-fn many_profiles(facts: &Facts) -> Outcome {
-    let count = *facts.account.instance_profiles.get()?;
-    let is_close = count * 10 >= PROFILES_MAX * 9;
-    Ok(is_close
-        .then(|| {
-            Evidence::new(
-                "account",
-                format!("{count} instance profiles, the default quota is {PROFILES_MAX}"),
-            )
-        })
-        .into_iter()
-        .collect())
 }
 
 fn local_zones(facts: &Facts) -> Outcome {

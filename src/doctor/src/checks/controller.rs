@@ -44,9 +44,9 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Warning,
         scope: Scope::Cluster,
         symptom: "zonal shifts are not followed",
-        cause: "the setting is on, but the cluster may not be registered with ARC zonal shift",
-        fix: "aws eks update-cluster-config --zonal-shift-config enabled=true",
-        look: Look::ByHand("EKS is not asked for the registration; the controller logs it"),
+        cause: "the setting is on, but the cluster is not registered with ARC zonal shift",
+        fix: "aws eks update-cluster-config --name <cluster> --zonal-shift-config enabled=true",
+        look: Look::At(unregistered_shift),
     },
     Check {
         id: "P-29",
@@ -77,6 +77,16 @@ pub(super) const CHECKS: &[Check] = &[
         cause: "there are fewer nodes that Karpenter does not manage than replicas, and replicas never share one",
         fix: "grow the node group, or set replicas=1",
         look: Look::At(too_few_nodes),
+    },
+    Check {
+        id: "D-07",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "the chart or the image cannot be pulled",
+        cause: "a chart version or an image that does not exist, a Helm older than 3.8, or `helm repo add` for an OCI registry",
+        fix: "name an image that is in your registry: controller.image.repository and controller.image.tag; use a current Helm",
+        look: Look::At(missing_image),
     },
     Check {
         id: "D-12",
@@ -183,6 +193,39 @@ fn no_flow_schema(facts: &Facts) -> Outcome {
         .collect())
 }
 
+fn unregistered_shift(facts: &Facts) -> Outcome {
+    if facts.cluster.setting("ENABLE_ZONAL_SHIFT")?.as_deref() != Some("true") {
+        return Ok(Vec::new());
+    }
+    let cluster = facts.account.eks.get()?.as_ref();
+    let is_registered = cluster.is_some_and(|cluster| cluster.zonal_shift == Some(true));
+    Ok((!is_registered)
+        .then(|| {
+            let seen = "ENABLE_ZONAL_SHIFT is true, and EKS does not say that the cluster is registered";
+            Evidence::new(format!("cluster {}", facts.cluster_name), seen)
+        })
+        .into_iter()
+        .collect())
+}
+
+fn missing_image(facts: &Facts) -> Outcome {
+    const REASONS: [&str; 3] = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"];
+    let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for pod in pods_of(deployment, facts.cluster.pods.get()?) {
+        let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+        for status in statuses.into_iter().flatten() {
+            let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
+            let reason = waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default();
+            if REASONS.contains(&reason) {
+                found
+                    .push(Evidence::new(object("Pod", &pod.metadata), format!("{reason}: {}", status.image)));
+            }
+        }
+    }
+    Ok(found)
+}
+
 fn no_region(facts: &Facts) -> Outcome {
     let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
     let is_set = facts.cluster.setting("AWS_REGION")?.is_some();
@@ -204,7 +247,7 @@ fn has_role(facts: &Facts, deployment: &Deployment) -> Result<bool, Unseen> {
             && name(&found.metadata) == account
             && label(found.metadata.annotations.as_ref(), "eks.amazonaws.com/role-arn").is_some()
     });
-    Ok(by_annotation || *facts.account.pod_identity.get()?)
+    Ok(by_annotation || facts.account.pod_identity.get()?.is_some())
 }
 
 fn quiet_log(facts: &Facts) -> Outcome {

@@ -33,16 +33,6 @@ pub(super) const CHECKS: &[Check] = &[
         look: Look::At(old_definitions),
     },
     Check {
-        id: "D-07",
-        also: &[],
-        severity: Severity::Error,
-        scope: Scope::Cluster,
-        symptom: "helm cannot pull the chart",
-        cause: "Helm older than 3.8, `helm repo add` for an OCI registry, or a version that does not exist",
-        fix: "use a current Helm and a published version",
-        look: Look::ByHand("it fails on your machine, before anything is in the cluster"),
-    },
-    Check {
         id: "D-09",
         also: &[],
         severity: Severity::Error,

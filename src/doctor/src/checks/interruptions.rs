@@ -7,16 +7,6 @@ const CLUSTER_TAG: &str = "eks:eks-cluster-name";
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
-        id: "P-7",
-        also: &[],
-        severity: Severity::Advice,
-        scope: Scope::Account,
-        symptom: "rules match, FailedInvocations rises, the queue stays empty",
-        cause: "the queue is encrypted with your key, whose policy must let events.amazonaws.com use it",
-        fix: "allow events.amazonaws.com kms:GenerateDataKey and kms:Decrypt, and the controller's role kms:Decrypt; or use SQS's own encryption",
-        look: Look::At(own_key),
-    },
-    Check {
         id: "P-8",
         also: &[],
         severity: Severity::Warning,
@@ -66,6 +56,16 @@ pub(super) const CHECKS: &[Check] = &[
         fix: "give each cluster a queue of its own",
         look: Look::At(shared_queue),
     },
+    Check {
+        id: "D-39",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "the interruption queue cannot be found, or never holds a message",
+        cause: "the queue does not exist, the setting is not its name, or no rule sends to it",
+        fix: "`karpenter bootstrap apply`; set settings.interruptionQueue to the name",
+        look: Look::Either(unfed_queue, &[&["queuedoesnotexist"], &["nonexistentqueue"]]),
+    },
 ];
 
 /// The queue the controller is told to read, by its name.
@@ -85,18 +85,13 @@ fn existing(facts: &Facts) -> Result<Vec<(&String, &Queue)>, Unseen> {
     Ok(queues.iter().filter_map(|(name, queue)| Some((name, queue.as_ref()?))).collect())
 }
 
-fn own_key(facts: &Facts) -> Outcome {
-    let found =
-        existing(facts)?.into_iter().filter_map(|(name, queue)| Some((name, queue.kms_key.as_ref()?)));
-    Ok(found
-        .map(|(name, key)| Evidence::new(format!("queue {name}"), format!("is encrypted with {key}")))
-        .collect())
-}
-
 fn untagged_queue(facts: &Facts) -> Outcome {
     // The reference's stack tags nothing; what gets events is in use, whoever made it.
     let is_left_over = |queue: &Queue| queue.rules.is_empty() && !queue.tags.contains_key(CLUSTER_TAG);
-    let found = existing(facts)?.into_iter().filter(|(_, queue)| is_left_over(queue));
+    // Nor is what the controller reads left over.
+    let in_use = facts.cluster.deployments.if_asked()?.map(|_| configured(facts)).transpose()?.flatten();
+    let found = existing(facts)?.into_iter();
+    let found = found.filter(|(name, queue)| is_left_over(queue) && Some(*name) != in_use.as_ref());
     Ok(found
         .map(|(name, _)| {
             let seen = format!("has no tag {CLUSTER_TAG}, and no rule sends to it");
@@ -143,4 +138,11 @@ fn shared_queue(facts: &Facts) -> Outcome {
         .map(|owner| Evidence::new(format!("queue {name}"), format!("belongs to cluster `{owner}`")))
         .into_iter()
         .collect())
+}
+
+fn unfed_queue(facts: &Facts) -> Outcome {
+    let Some(name) = configured(facts)? else { return Ok(Vec::new()) };
+    let unfed =
+        existing(facts)?.into_iter().filter(|(queue, found)| **queue == name && found.rules.is_empty());
+    Ok(unfed.map(|(name, _)| Evidence::new(format!("queue {name}"), "no rule sends to it")).collect())
 }

@@ -60,26 +60,6 @@ pub(super) const CHECKS: &[Check] = &[
         fix: "give the DaemonSet a priority class, or headroom to the nodes",
         look: Look::At(squeezed_daemons),
     },
-    Check {
-        id: "D-40",
-        also: &[],
-        severity: Severity::Advice,
-        scope: Scope::Cluster,
-        symptom: "a rollout brings a node that goes away again",
-        cause: "maxSurge pods on packed nodes; preferred terms that are relaxed later",
-        fix: "accept it, or lower maxSurge",
-        look: Look::ByHand("it is over by the time it is noticed"),
-    },
-    Check {
-        id: "D-41",
-        also: &[],
-        severity: Severity::Advice,
-        scope: Scope::Cluster,
-        symptom: "replicas do not spread over zones",
-        cause: "the constraint is ScheduleAnyway, or minDomains is missing",
-        fix: "use DoNotSchedule with minDomains",
-        look: Look::ByHand("whether a soft spread was meant to be hard is not written anywhere"),
-    },
 ];
 
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
@@ -90,7 +70,7 @@ fn is_running(pod: &Pod) -> bool {
 }
 
 /// Running pods on nodes that Karpenter launched.
-fn on_managed_nodes(facts: &Facts) -> Result<Vec<&Pod>, crate::facts::Unseen> {
+pub(super) fn on_managed_nodes(facts: &Facts) -> Result<Vec<&Pod>, crate::facts::Unseen> {
     let nodes: Vec<&str> =
         facts.cluster.managed_nodes()?.into_iter().map(|node| name(&node.metadata)).collect();
     let pods = facts.cluster.pods.get()?.iter().filter(|pod| is_running(pod));

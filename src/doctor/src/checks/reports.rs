@@ -12,51 +12,6 @@ pub(super) const CHECKS: &[Check] = &[
         &[&["cannot exceed quota for policysize"]],
     ),
     said(
-        "P-4",
-        Severity::Error,
-        "AccessDenied with an explicit deny in a permissions boundary",
-        "the boundary of a role does not allow what the controller does",
-        "let the boundary allow the actions of `karpenter bootstrap render`",
-        &[&["explicit deny in a permissions boundary"], &["no permissions boundary allows"]],
-    ),
-    Check {
-        also: &["P-14"],
-        ..said(
-            "P-13",
-            Severity::Error,
-            "calls to AWS time out",
-            "a private cluster lacks VPC endpoints (ec2, ecr.api, ecr.dkr, s3, sts, ssm, sqs, eks, eks-auth), or their security group or policy is closed",
-            "add endpoints and open them to the pods' subnets; IAM and pricing have none in most regions: set settings.isolatedVPC and spec.instanceProfile",
-            &[
-                // With a space: a failed look-up of the name says `dial tcp: lookup`.
-                &["amazonaws.com", "dial tcp ", "i/o timeout"],
-                &["amazonaws.com", "connect timeout"],
-                &["dispatch failure", "amazonaws.com"],
-            ],
-        )
-    },
-    said(
-        "P-19",
-        Severity::Error,
-        "launches are denied although the policies allow them",
-        "a service control policy of the organisation denies them, for example without IMDSv2, without a tag or outside a region",
-        "decode the message with sts:DecodeAuthorizationMessage; adjust metadataOptions, tags or the policy",
-        &[&["explicit deny in a service control policy"], &["no service control policy allows"]],
-    ),
-    said(
-        "P-22",
-        Severity::Error,
-        "launches fail although there is capacity",
-        "a quota of the account is used up",
-        "raise the quota of vCPUs, spot requests or fleets",
-        &[
-            &["vcpulimitexceeded"],
-            &["maxspotinstancecountexceeded"],
-            &["fleetquotaexceeded"],
-            &["maxfleetcountexceeded"],
-        ],
-    ),
-    said(
         "P-23",
         Severity::Error,
         "every launch fails",
@@ -146,22 +101,6 @@ pub(super) const CHECKS: &[Check] = &[
         "the VPC CNI or the image is older than the instance type",
         "upgrade the image, or set kubelet.maxPods",
         &[&["no entry for", "eni-max-pods"]],
-    ),
-    said(
-        "D-38",
-        Severity::Warning,
-        "prices are not refreshed",
-        "the VPC does not reach the pricing API",
-        "set settings.isolatedVPC=true",
-        &[&["updating on-demand pricing", "timeout"], &["pricing", "dispatch failure"]],
-    ),
-    said(
-        "D-39",
-        Severity::Error,
-        "the interruption queue cannot be found",
-        "the queue does not exist, or the setting is not its name",
-        "`karpenter bootstrap apply`; set settings.interruptionQueue to the name",
-        &[&["queuedoesnotexist"], &["nonexistentqueue"]],
     ),
 ];
 

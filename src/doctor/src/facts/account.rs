@@ -27,12 +27,24 @@ pub struct Account {
     pub queues: Answer<BTreeMap<String, Option<Queue>>>,
     /// Who may join the cluster as a node.
     pub access_entries: Answer<Vec<AccessEntry>>,
-    /// Whether a Pod Identity association gives the controller its role.
-    pub pod_identity: Answer<bool>,
-    /// Number of instance profiles in the account.
-    pub instance_profiles: Answer<usize>,
+    /// ARN of the role that a Pod Identity association gives the controller.
+    pub pod_identity: Answer<Option<String>>,
+    /// Use and quotas of IAM by AWS's names, such as `InstanceProfilesQuota`.
+    pub identity_limits: Answer<BTreeMap<String, u64>>,
     /// Capacity reservations of the account.
     pub reservations: Answer<Vec<Reservation>>,
+    /// How volumes are encrypted when a launch does not say.
+    pub volumes: Answer<Volumes>,
+    /// Policies of the keys that queues and volumes are encrypted with, by what they are named with there.
+    pub keys: Answer<BTreeMap<String, Answer<String>>>,
+    /// Subnets of those above from which no default route leads anywhere.
+    pub closed_subnets: Answer<Vec<String>>,
+    /// Endpoints in the VPCs of those subnets.
+    pub endpoints: Answer<Vec<Endpoint>>,
+    /// vCPUs that standard instances may have, by capacity type: `on-demand`, `spot`.
+    pub vcpu_quotas: Answer<BTreeMap<String, u64>>,
+    /// What IAM says to what the controller's role must be able to do.
+    pub rights: Answer<Vec<Right>>,
 }
 
 /// An EKS cluster.
@@ -42,6 +54,9 @@ pub struct EksCluster {
     pub version: String,
     /// `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`; `None` when EKS does not say.
     pub authentication_mode: Option<String>,
+    /// Registered with ARC zonal shift; `None` when EKS does not say.
+    #[serde(default)]
+    pub zonal_shift: Option<bool>,
 }
 
 /// A subnet for nodes.
@@ -63,6 +78,9 @@ pub struct SecurityGroup {
 /// A role of IAM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Role {
+    /// With the path.
+    #[serde(default)]
+    pub arn: String,
     pub path: String,
     /// JSON of who may take it.
     pub trust: String,
@@ -99,4 +117,41 @@ pub struct Reservation {
     pub match_criteria: String,
     /// `active`, `expired`, ...
     pub state: String,
+}
+
+/// How volumes are encrypted when a launch does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volumes {
+    /// They are, even if nobody asks for it.
+    pub encrypted: bool,
+    /// The key; `alias/aws/ebs` is AWS's own.
+    pub key: String,
+}
+
+/// A way from a VPC to a service of AWS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    pub id: String,
+    /// `com.amazonaws.eu-west-1.sqs`
+    pub service: String,
+    /// `available`, `failed`, ...
+    pub state: String,
+    /// Whether the service's usual names lead to it; `None` for gateways, which need no names.
+    pub private_names: Option<bool>,
+}
+
+/// What IAM says to one thing that a role must be able to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Right {
+    /// ARN of the role.
+    pub role: String,
+    /// `iam:PassRole`, ...
+    pub action: String,
+    /// An ARN, or `*`.
+    pub resource: String,
+    pub allowed: bool,
+    /// What the permissions boundary says, if there is one.
+    pub by_boundary: Option<bool>,
+    /// What the organisation's policies say, if there is one.
+    pub by_organization: Option<bool>,
 }

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_aws_client::ec2::{CapacityReservationQuery, SecurityGroupQuery, SubnetQuery};
 use karpenter_aws_client::error::optional;
-use karpenter_aws_client::{Clients, Error, Filter, eks, iam};
+use karpenter_aws_client::{Clients, Error, Filter, ec2, eks, iam};
 
+use super::rights::rights;
+use super::surroundings::{closed_subnets, endpoints, keys, vcpu_quotas, volumes};
 use crate::checks::queue_name;
 use crate::facts::{
     AccessEntry, Account, Answer, Cluster, EksCluster, Queue, Reservation, Role, SecurityGroup, Subnet,
@@ -14,22 +16,47 @@ use crate::facts::{
 const DISCOVERY: &str = "karpenter.sh/discovery";
 const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
 
+/// Every action of AWS that [`account`] asks for, as a policy names it.
+pub const PERMISSIONS: [&str; 23] = [
+    "ec2:DescribeCapacityReservations",
+    "ec2:DescribeRouteTables",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcEndpoints",
+    "ec2:GetEbsDefaultKmsKeyId",
+    "ec2:GetEbsEncryptionByDefault",
+    "eks:DescribeAccessEntry",
+    "eks:DescribeCluster",
+    "eks:DescribePodIdentityAssociation",
+    "eks:ListAccessEntries",
+    "eks:ListPodIdentityAssociations",
+    "events:ListRuleNamesByTarget",
+    "iam:GetAccountSummary",
+    "iam:GetRole",
+    "iam:ListAttachedRolePolicies",
+    "iam:SimulatePrincipalPolicy",
+    "kms:GetKeyPolicy",
+    "servicequotas:GetServiceQuota",
+    "sqs:GetQueueAttributes",
+    "sqs:GetQueueUrl",
+    "sqs:ListQueueTags",
+    "sts:GetCallerIdentity",
+];
+
 /// Asks the account about `cluster_name`. What the cluster answered says which roles and queues to ask for.
 pub async fn account(clients: &Clients, cluster_name: &str, cluster: &Cluster) -> Account {
     let filters = vec![Filter::tag(DISCOVERY, cluster_name)];
-    let subnets = SubnetQuery { filters: filters.clone(), ..SubnetQuery::default() };
+    let query = SubnetQuery { filters: filters.clone(), ..SubnetQuery::default() };
+    let subnets = clients.ec2.describe_subnets(&query).await;
     let groups = SecurityGroupQuery { filters, ..SecurityGroupQuery::default() };
-    Account {
+    let mut account = Account {
         region: Answer::Seen(clients.region.clone()),
         eks: optional(clients.eks.describe_cluster(cluster_name).await)
             .map(|found| found.map(eks_cluster))
             .into(),
-        subnets: clients
-            .ec2
-            .describe_subnets(&subnets)
-            .await
-            .map(|found| found.into_iter().map(subnet).collect::<Vec<_>>())
-            .into(),
+        closed_subnets: of_subnets(&subnets, async |found| closed_subnets(clients, found).await).await,
+        endpoints: of_subnets(&subnets, async |found| endpoints(clients, found).await).await,
+        subnets: subnets.map(|found| found.into_iter().map(subnet).collect::<Vec<_>>()).into(),
         security_groups: clients
             .ec2
             .describe_security_groups(&groups)
@@ -41,18 +68,41 @@ pub async fn account(clients: &Clients, cluster_name: &str, cluster: &Cluster) -
         queues: queues(clients, cluster_name, cluster).await.into(),
         access_entries: access_entries(clients, cluster_name).await.into(),
         pod_identity: pod_identity(clients, cluster_name, cluster).await.into(),
-        instance_profiles: clients.iam.list_instance_profiles("/").await.map(|found| found.len()).into(),
+        identity_limits: clients.survey.identity_limits().await.into(),
+        volumes: volumes(clients).await.into(),
+        vcpu_quotas: vcpu_quotas(clients).await.into(),
         reservations: clients
             .ec2
             .describe_capacity_reservations(&CapacityReservationQuery::default())
             .await
             .map(|found| found.into_iter().map(reservation).collect::<Vec<_>>())
             .into(),
+        keys: Answer::Unasked,
+        rights: Answer::Unasked,
+    };
+    // These two are about what the others found.
+    account.keys = Answer::Seen(keys(clients, &account).await);
+    account.rights = rights(clients, cluster_name, cluster, &account).await.into();
+    account
+}
+
+/// An answer that needs the subnets; without them it is missing for the same reason.
+async fn of_subnets<T>(
+    subnets: &Result<Vec<ec2::Subnet>, Error>,
+    question: impl AsyncFnOnce(&[ec2::Subnet]) -> Result<T, Error>,
+) -> Answer<T> {
+    match subnets {
+        Ok(subnets) => question(subnets).await.into(),
+        Err(error) => Answer::Unseen(error.to_string()),
     }
 }
 
 fn eks_cluster(found: eks::Cluster) -> EksCluster {
-    EksCluster { version: found.version, authentication_mode: found.authentication_mode }
+    EksCluster {
+        version: found.version,
+        authentication_mode: found.authentication_mode,
+        zonal_shift: found.zonal_shift,
+    }
 }
 
 fn subnet(found: karpenter_aws_client::ec2::Subnet) -> Subnet {
@@ -92,7 +142,7 @@ async fn roles(
 async fn with_policies(clients: &Clients, role: iam::Role) -> Result<Role, Error> {
     let policies = clients.iam.list_attached_role_policies(&role.name).await?.len();
     let boundary = role.permissions_boundary.map(|arn| arn.to_string());
-    Ok(Role { path: role.path, trust: role.trust, boundary, policies })
+    Ok(Role { arn: role.arn.to_string(), path: role.path, trust: role.trust, boundary, policies })
 }
 
 /// The configured queue, and the ones bootstrap and the Terraform module make.
@@ -140,11 +190,16 @@ async fn access_entries(clients: &Clients, cluster_name: &str) -> Result<Vec<Acc
     Ok(found)
 }
 
-async fn pod_identity(clients: &Clients, cluster_name: &str, cluster: &Cluster) -> Result<bool, Error> {
+/// The role of the controller's service account, by Pod Identity.
+async fn pod_identity(
+    clients: &Clients,
+    cluster_name: &str,
+    cluster: &Cluster,
+) -> Result<Option<String>, Error> {
     let deployment = cluster.controller().ok().flatten();
     let namespace = deployment.and_then(|found| found.metadata.namespace.as_deref()).unwrap_or("kube-system");
     let spec = deployment.and_then(|found| found.spec.as_ref()?.template.spec.as_ref());
     let account = spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("karpenter");
     let found = clients.eks.find_pod_identity_associations(cluster_name, namespace, account).await?;
-    Ok(!found.is_empty())
+    Ok(found.first().map(|association| association.role.to_string()))
 }

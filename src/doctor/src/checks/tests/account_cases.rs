@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::Case;
-use super::world::{change, first, object, push, set};
-use crate::facts::{Answer, Queue, Role};
+use super::world::{KEY, change, first, object, push, set, trust};
+use crate::facts::{Answer, Endpoint, Queue, Role};
 
 pub(super) const CASES: &[Case] = &[
     ("P-1", |facts| {
@@ -26,16 +26,41 @@ pub(super) const CASES: &[Case] = &[
             json!({"spec": {"role": "team/KarpenterNodeRole-demo"}}),
         )
     }),
-    ("P-6", |facts| role(facts).trust = "{\"Service\":\"lambda.amazonaws.com\"}".to_owned()),
-    ("P-7", |facts| queue(facts).kms_key = Some("arn:aws:kms:us-west-2:1:key/k".to_owned())),
-    ("P-8", |facts| *queue(facts) = Queue::default()),
-    ("P-9", |facts| set(facts, "INTERRUPTION_QUEUE", "arn:aws:sqs:us-west-2:111122223333:demo")),
+    ("P-6", |facts| role(facts).trust = trust("lambda.amazonaws.com")),
+    ("P-4", |facts| {
+        let rights = facts.account.rights.as_mut().unwrap();
+        rights.iter_mut().for_each(|right| (right.allowed, right.by_boundary) = (false, Some(false)));
+    }),
+    ("P-7", |facts| {
+        queue(facts).kms_key = Some(KEY.to_owned());
+        key(
+            facts,
+            r#"{"Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::123456789012:root"},"Action":"kms:*","Resource":"*"}]}"#,
+        );
+    }),
+    ("P-7", |facts| queue(facts).kms_key = Some("alias/aws/sqs".to_owned())),
+    ("P-8", |facts| {
+        facts.account.queues.as_mut().unwrap().insert("Karpenter-demo".to_owned(), Some(Queue::default()));
+    }),
+    ("P-9", |facts| set(facts, "INTERRUPTION_QUEUE", "arn:aws:sqs:us-west-2:123456789012:demo")),
     ("P-10", |facts| set(facts, "INTERRUPTION_QUEUE", "")),
     ("P-11", |facts| {
         set(facts, "INTERRUPTION_QUEUE", "other");
         facts.account.queues.as_mut().unwrap().insert("other".to_owned(), None);
     }),
     ("P-12", |facts| drop(queue(facts).tags.insert("eks:eks-cluster-name".to_owned(), "west".to_owned()))),
+    ("P-13", |facts| {
+        close(facts);
+        facts.account.endpoints.as_mut().unwrap().retain(|endpoint| !endpoint.service.ends_with(".sts"));
+    }),
+    ("P-14", |facts| {
+        close(facts);
+        first(&mut facts.account.endpoints).state = "failed".to_owned();
+    }),
+    ("P-14", |facts| {
+        close(facts);
+        first(&mut facts.account.endpoints).private_names = Some(false);
+    }),
     ("P-16", |facts| facts.account.spot_role = Answer::Seen(false)),
     ("P-17", |facts| facts.account.security_groups = Answer::Seen(Vec::new())),
     ("P-17", |facts| {
@@ -46,16 +71,40 @@ pub(super) const CASES: &[Case] = &[
     }),
     ("P-18", |facts| only_windows_entries(facts)),
     ("P-18", |facts| facts.account.eks = Answer::Seen(None)),
+    ("P-19", |facts| {
+        let rights = facts.account.rights.as_mut().unwrap();
+        let launch = rights.iter_mut().filter(|right| right.action == "ec2:RunInstances");
+        launch.for_each(|right| (right.allowed, right.by_organization) = (false, Some(false)));
+    }),
+    ("P-20", |facts| {
+        let rights = facts.account.rights.as_mut().unwrap();
+        let nodes = rights.iter_mut().filter(|right| right.resource.ends_with("KarpenterNodeRole-demo"));
+        nodes.for_each(|right| right.allowed = false);
+    }),
     ("P-20", |facts| {
         change(first(&mut facts.cluster.node_classes), json!({"spec": {"role": "gone"}}));
         facts.account.roles.as_mut().unwrap().insert("gone".to_owned(), None);
     }),
-    ("P-21", |facts| facts.account.instance_profiles = Answer::Seen(900)),
+    ("P-21", |facts| {
+        facts.account.identity_limits.as_mut().unwrap().insert("InstanceProfiles".to_owned(), 900);
+    }),
+    ("P-22", |facts| {
+        facts.account.vcpu_quotas.as_mut().unwrap().insert("spot".to_owned(), 5);
+    }),
+    ("P-22", |facts| {
+        facts.account.vcpu_quotas.as_mut().unwrap().insert("on-demand".to_owned(), 16);
+        let node = facts.cluster.nodes.as_mut().unwrap().last_mut().unwrap();
+        change(node, json!({"status": {"capacity": {"cpu": "16"}}}));
+    }),
+    ("P-27", |facts| set(facts, "ENABLE_ZONAL_SHIFT", "true")),
     ("P-28", |facts| {
         push(
             &mut facts.account.subnets,
             json!({"id": "subnet-2", "zone": "us-west-2-lax-1a", "free_addresses": 4000}),
         );
+    }),
+    ("P-30", |facts| {
+        facts.account.volumes = object(json!({"seen": {"encrypted": true, "key": KEY}}));
     }),
     ("D-04", |facts| {
         let name = "r".repeat(65);
@@ -63,6 +112,11 @@ pub(super) const CASES: &[Case] = &[
     }),
     ("D-18", |facts| first(&mut facts.account.subnets).free_addresses = 10),
     ("D-18", |facts| facts.account.subnets = Answer::Seen(Vec::new())),
+    ("D-38", |facts| {
+        close(facts);
+        set(facts, "ISOLATED_VPC", "false");
+    }),
+    ("D-39", |facts| queue(facts).rules.clear()),
     ("D-44", |facts| {
         push(
             &mut facts.account.reservations,
@@ -70,6 +124,55 @@ pub(super) const CASES: &[Case] = &[
         );
     }),
 ];
+
+/// The key has this policy.
+fn key(facts: &mut crate::Facts, policy: &str) {
+    facts.account.keys.as_mut().unwrap().insert(KEY.to_owned(), Answer::Seen(policy.to_owned()));
+}
+
+/// A private cluster as it should be: no way out, an endpoint for everything, and a controller that knows.
+pub(super) fn close(facts: &mut crate::Facts) {
+    set(facts, "ISOLATED_VPC", "true");
+    facts.account.closed_subnets = Answer::Seen(vec!["subnet-1".to_owned()]);
+    let services = ["ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "s3", "sqs", "ssm", "sts"];
+    let endpoint = |service: &str| Endpoint {
+        id: format!("vpce-{service}"),
+        service: format!("com.amazonaws.us-west-2.{service}"),
+        state: "available".to_owned(),
+        private_names: (service != "s3").then_some(true),
+    };
+    facts.account.endpoints = Answer::Seen(services.into_iter().map(endpoint).collect());
+}
+
+#[test]
+fn a_private_cluster_with_all_it_needs_is_healthy() {
+    let mut facts = super::healthy();
+    close(&mut facts);
+    assert_eq!(crate::diagnose::diagnose(&facts, &[]).findings, []);
+}
+
+#[test]
+fn a_key_that_lets_in_who_needs_it_is_healthy() {
+    for policy in [
+        r#"{"Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::123456789012:role/demo-karpenter"},"Action":["kms:CreateGrant","kms:Decrypt"]},
+            {"Effect":"Allow","Principal":{"Service":"events.amazonaws.com"},"Action":["kms:GenerateDataKey*","kms:Decrypt"]}]}"#,
+        r#"{"Statement":{"Effect":"Allow","Principal":"*","Action":"kms:*"}}"#,
+    ] {
+        let mut facts = super::healthy();
+        facts.account.volumes = object(json!({"seen": {"encrypted": true, "key": KEY}}));
+        key(&mut facts, policy);
+        assert_eq!(crate::diagnose::diagnose(&facts, &[]).findings, [], "{policy}");
+    }
+}
+
+#[test]
+fn a_key_whose_policy_may_not_be_read_is_not_called_all_right() {
+    let mut facts = super::healthy();
+    facts.account.keys.as_mut().unwrap().insert(KEY.to_owned(), Answer::Unseen("AccessDenied".to_owned()));
+    let report = crate::diagnose::diagnose(&facts, &["P-7".to_owned()]);
+    assert_eq!(report.findings, []);
+    assert_eq!(report.unseen.iter().map(|unseen| unseen.why.as_str()).collect::<Vec<_>>(), ["AccessDenied"]);
+}
 
 fn role(facts: &mut crate::Facts) -> &mut Role {
     let roles = facts.account.roles.as_mut().unwrap();
@@ -92,7 +195,7 @@ fn a_node_role_may_come_in_by_the_map_where_that_counts() {
     only_windows_entries(&mut facts);
     let map = json!({
         "metadata": {"name": "aws-auth", "namespace": "kube-system"},
-        "data": {"mapRoles": "- rolearn: arn:aws:iam::111122223333:role/KarpenterNodeRole-demo\n"},
+        "data": {"mapRoles": "- rolearn: arn:aws:iam::123456789012:role/KarpenterNodeRole-demo\n"},
     });
     push(&mut facts.cluster.config_maps, map);
     assert_eq!(diagnose(&facts, &only).findings, []);

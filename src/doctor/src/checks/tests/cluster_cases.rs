@@ -14,12 +14,17 @@ pub(super) const CASES: &[Case] = &[
         facts.cluster.deployments = Answer::Seen(Vec::new());
         change(
             first(&mut facts.cluster.node_classes),
-            json!({"metadata": {"deletionTimestamp": "2026-01-01T11:00:00Z"}}),
+            json!({"metadata": {
+                "deletionTimestamp": "2026-01-01T11:00:00Z", "finalizers": ["karpenter.k8s.aws/termination"],
+            }}),
         );
     }),
-    ("P-29", |facts| facts.account.pod_identity = Answer::Seen(false)),
+    ("P-29", |facts| facts.account.pod_identity = Answer::Seen(None)),
     ("D-01", |facts| set(facts, "LOG_LEVEL", "error")),
-    ("D-05", |facts| drop(facts.cluster.definitions.as_mut().unwrap().pop())),
+    ("D-05", |facts| {
+        let overlays = Some("nodeoverlays.karpenter.sh");
+        facts.cluster.definitions.as_mut().unwrap().retain(|crd| crd.metadata.name.as_deref() != overlays);
+    }),
     ("D-05", |facts| {
         let crd = first(&mut facts.cluster.definitions);
         let schema = crd.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
@@ -27,6 +32,15 @@ pub(super) const CASES: &[Case] = &[
     }),
     ("D-06", |facts| {
         facts.cluster.nodes.as_mut().unwrap().retain(|node| node.metadata.name.as_deref() != Some("group-2"))
+    }),
+    ("D-07", |facts| {
+        let pods = facts.cluster.pods.as_mut().unwrap();
+        let pod = pods.iter_mut().find(|pod| pod.metadata.name.as_deref() == Some("karpenter-1")).unwrap();
+        let status = json!({
+            "name": "controller", "image": "ghcr.io/karpenter-rs/karpenter:9", "imageID": "", "ready": false,
+            "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}},
+        });
+        change(pod, json!({"status": {"phase": "Pending", "containerStatuses": [status]}}));
     }),
     ("D-09", |facts| {
         change(
@@ -113,6 +127,45 @@ pub(super) const CASES: &[Case] = &[
     }),
     ("D-36", |facts| daemon_set(facts, "aws-node-termination-handler", json!([]))),
     ("D-37", |facts| condition(facts, "ValidationSucceeded", "UnauthorizedOperation", "not allowed")),
+    ("D-40", |facts| {
+        let labels = json!({"app": "web"});
+        push(
+            &mut facts.cluster.deployments,
+            json!({
+                "metadata": {"name": "web", "namespace": "shop"},
+                "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "containers": [{"name": "web", "image": "web"}],
+                        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}},
+                        ]}},
+                    },
+                }},
+            }),
+        );
+    }),
+    ("D-41", |facts| {
+        change(
+            facts.cluster.nodes.as_mut().unwrap().last_mut().unwrap(),
+            json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "us-west-2a"}}}),
+        );
+        let zones = facts.account.subnets.as_mut().unwrap();
+        zones.push(crate::facts::Subnet {
+            zone: "us-west-2b".to_owned(),
+            id: "subnet-2".to_owned(),
+            ..zones[0].clone()
+        });
+        for name in ["spread-1", "spread-2"] {
+            let mut pod = app_pod(name);
+            pod["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "spread", "uid": "s"}]);
+            pod["spec"]["topologySpreadConstraints"] = json!([{
+                "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
+            }]);
+            push(&mut facts.cluster.pods, pod);
+        }
+    }),
     ("D-42", |facts| {
         push(
             &mut facts.cluster.pods,
@@ -120,7 +173,7 @@ pub(super) const CASES: &[Case] = &[
                 "metadata": {"name": "agent-x", "namespace": "shop", "ownerReferences": [
                     {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u"},
                 ]},
-                "spec": {"containers": []},
+                "spec": {"containers": [{"name": "agent", "image": "agent"}]},
                 "status": {"phase": "Pending", "conditions": [
                     {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 1 Insufficient cpu."},
                 ]},

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use crate::facts::{Answer, Facts};
 
 pub(super) const CLUSTER: &str = "demo";
+/// The customer's key that encrypts the queue.
+pub(super) const KEY: &str = "arn:aws:kms:us-west-2:123456789012:key/11111111-2222-3333-4444-555555555555";
 
 /// An object from JSON.
 pub(super) fn object<T: DeserializeOwned>(value: Value) -> T {
@@ -145,7 +147,8 @@ fn cluster() -> Value {
             "metadata": {"name": "default"},
             "spec": {
                 "role": "KarpenterNodeRole-demo",
-                "subnetSelectorTerms": [], "securityGroupSelectorTerms": [],
+                "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": CLUSTER}}],
+                "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": CLUSTER}}],
                 "amiSelectorTerms": [{"alias": "al2023@v20250101"}],
             },
             "status": {"conditions": []},
@@ -154,8 +157,10 @@ fn cluster() -> Value {
             "metadata": {"name": "windows"},
             "spec": {
                 "role": "WindowsNodes",
-                "subnetSelectorTerms": [], "securityGroupSelectorTerms": [],
-                "amiSelectorTerms": [{"alias": "windows2022@v1"}],
+                "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": CLUSTER}}],
+                "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": CLUSTER}}],
+                "amiFamily": "Windows2022",
+                "amiSelectorTerms": [{"id": "ami-0123456789abcdef0"}],
             },
         }])),
         "events": seen(json!([])),
@@ -177,31 +182,68 @@ fn cluster() -> Value {
     })
 }
 
+/// A trust policy.
+pub(super) fn trust(service: &str) -> String {
+    let statement = json!({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"});
+    json!({"Version": "2012-10-17", "Statement": [statement]}).to_string()
+}
+
 fn account() -> Value {
     let seen = |value: Value| json!({"seen": value});
-    let role = |trust: &str| json!({"path": "/", "trust": trust, "boundary": null, "policies": 4});
+    let role = |name: &str, trust: &str| {
+        let arn = format!("arn:aws:iam::123456789012:role/{name}");
+        json!({"arn": arn, "path": "/", "trust": trust, "boundary": null, "policies": 1})
+    };
+    let key_policy = json!({"Version": "2012-10-17", "Statement": [{
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": ["kms:GenerateDataKey", "kms:Decrypt"],
+        "Resource": "*",
+    }]})
+    .to_string();
+    let right = |action: &str, resource: &str| {
+        json!({
+            "role": "arn:aws:iam::123456789012:role/demo-karpenter",
+            "action": action, "resource": resource, "allowed": true,
+        })
+    };
     json!({
         "region": seen(json!("us-west-2")),
-        "eks": seen(json!({"version": "1.33", "authentication_mode": "API_AND_CONFIG_MAP"})),
+        "eks": seen(json!({
+            "version": "1.33", "authentication_mode": "API_AND_CONFIG_MAP", "zonal_shift": false,
+        })),
         "subnets": seen(json!([{"id": "subnet-1", "zone": "us-west-2a", "free_addresses": 4000}])),
         "security_groups": seen(json!([{"id": "sg-1", "tags": {"kubernetes.io/cluster/demo": "owned"}}])),
         "roles": seen(json!({
-            "KarpenterNodeRole-demo": role("{\"Service\":\"ec2.amazonaws.com\"}"),
-            "WindowsNodes": role("{\"Service\":\"ec2.amazonaws.com\"}"),
-            "demo-karpenter": role("{\"Service\":\"pods.eks.amazonaws.com\"}"),
+            "KarpenterNodeRole-demo": role("KarpenterNodeRole-demo", &trust("ec2.amazonaws.com")),
+            "WindowsNodes": role("WindowsNodes", &trust("ec2.amazonaws.com")),
+            "demo-karpenter": role("demo-karpenter", &trust("pods.eks.amazonaws.com")),
         })),
         "spot_role": seen(json!(true)),
         "queues": seen(json!({
-            "demo": {"tags": {"eks:eks-cluster-name": "demo"}, "kms_key": null, "rules": ["Spot"]},
+            "demo": {"tags": {"eks:eks-cluster-name": "demo"}, "kms_key": KEY, "rules": ["Spot"]},
             "Karpenter-demo": null,
         })),
         "access_entries": seen(json!([
-            {"principal": "arn:aws:iam::111122223333:role/KarpenterNodeRole-demo", "kind": "EC2_LINUX"},
-            {"principal": "arn:aws:iam::111122223333:role/WindowsNodes", "kind": "EC2_WINDOWS"},
+            {"principal": "arn:aws:iam::123456789012:role/KarpenterNodeRole-demo", "kind": "EC2_LINUX"},
+            {"principal": "arn:aws:iam::123456789012:role/WindowsNodes", "kind": "EC2_WINDOWS"},
         ])),
-        "pod_identity": seen(json!(true)),
-        "instance_profiles": seen(json!(10)),
+        "pod_identity": seen(json!("arn:aws:iam::123456789012:role/demo-karpenter")),
+        "identity_limits": seen(json!({
+            "AttachedPoliciesPerRoleQuota": 10, "InstanceProfiles": 0, "InstanceProfilesQuota": 1000,
+        })),
         "reservations": seen(json!([])),
+        "volumes": seen(json!({"encrypted": false, "key": "alias/aws/ebs"})),
+        "keys": seen(json!({ KEY: seen(json!(key_policy)) })),
+        "closed_subnets": seen(json!([])),
+        "endpoints": seen(json!([])),
+        "vcpu_quotas": seen(json!({"on-demand": 1152, "spot": 1152})),
+        "rights": seen(json!([
+            right("ec2:RunInstances", "*"),
+            right("iam:PassRole", "*"),
+            right("iam:PassRole", "arn:aws:iam::123456789012:role/KarpenterNodeRole-demo"),
+            right("iam:PassRole", "arn:aws:iam::123456789012:role/WindowsNodes"),
+        ])),
     })
 }
 

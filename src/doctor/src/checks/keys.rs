@@ -1,0 +1,163 @@
+//! Keys of the account's own, and whether those who need them may use them (spec aws-operations 1.14).
+
+use serde_json::Value;
+
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::facts::{Answer, Facts, Unseen};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "P-7",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Account,
+        symptom: "rules match, FailedInvocations rises, the queue stays empty",
+        cause: "the queue is encrypted with a key whose policy does not let events.amazonaws.com use it",
+        fix: "allow events.amazonaws.com kms:GenerateDataKey and kms:Decrypt, and the controller's role kms:Decrypt; or use SQS's own encryption",
+        look: Look::At(deaf_queues),
+    },
+    Check {
+        id: "P-30",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Account,
+        symptom: "instances terminate at once",
+        cause: "EBS volumes are encrypted by default with a key that the controller's role may not use",
+        fix: "allow the key for EC2 (kms:ViaService), with grants for the controller's role",
+        look: Look::At(locked_volumes),
+    },
+];
+
+/// What EventBridge does with a queue's key.
+const BY_EVENTS: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
+/// What EC2 does with a volume's key.
+const BY_LAUNCHES: [&str; 2] = ["kms:CreateGrant", "kms:Decrypt"];
+
+/// The policy of a key; a key that nobody asked about is as good as refused.
+fn policy<'a>(facts: &'a Facts, key: &str) -> Result<&'a String, Unseen> {
+    facts.account.keys.get()?.get(key).map_or_else(|| Err(Unseen("not asked".to_owned())), Answer::get)
+}
+
+fn deaf_queues(facts: &Facts) -> Outcome {
+    let mut found = Vec::new();
+    for (name, queue) in facts.account.queues.get()? {
+        let Some(key) = queue.as_ref().and_then(|queue| queue.kms_key.as_ref()) else { continue };
+        let object = format!("queue {name}");
+        if key.contains("alias/aws/") {
+            let seen = format!("is encrypted with {key}, which only lets SQS's own callers in");
+            found.push(Evidence::new(object, seen));
+        } else if !lets(policy(facts, key)?, |principal| is_service(principal, "events."), &BY_EVENTS) {
+            let seen =
+                format!("is encrypted with {key}, whose policy does not let events.amazonaws.com use it");
+            found.push(Evidence::new(object, seen));
+        }
+    }
+    Ok(found)
+}
+
+fn locked_volumes(facts: &Facts) -> Outcome {
+    let volumes = facts.account.volumes.get()?;
+    if !volumes.encrypted || volumes.key.contains("alias/aws/") {
+        return Ok(Vec::new());
+    }
+    let policy = policy(facts, &volumes.key)?;
+    let rights = facts.account.rights.get()?;
+    let role = rights.first().map_or("", |right| right.role.as_str());
+    // The key's policy lets the role in by itself, or leaves it to IAM, where the role has the right.
+    let directly = lets(policy, |principal| is_identity(principal, role), &BY_LAUNCHES);
+    let by_iam = BY_LAUNCHES.iter().all(|action| {
+        rights.iter().any(|right| right.resource == volumes.key && right.action == *action && right.allowed)
+    });
+    let is_usable = directly || by_iam && lets(policy, is_account, &BY_LAUNCHES);
+    Ok((!is_usable)
+        .then(|| {
+            let seen =
+                "encrypts every new volume, and neither its policy nor IAM lets the controller's role use it";
+            Evidence::new(format!("key {}", volumes.key), seen)
+        })
+        .into_iter()
+        .collect())
+}
+
+/// Statements of a policy that allow something, each with its principals, every action on a key's policy being one
+/// of the key. Conditions narrow what is allowed and are not weighed: `kms:ViaService` is how it should be.
+fn lets(policy: &str, is_meant: impl Fn(&Value) -> bool, actions: &[&str]) -> bool {
+    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return false };
+    let statements = list(&policy["Statement"]);
+    actions.iter().all(|wanted| {
+        statements.iter().any(|statement| {
+            statement["Effect"] == "Allow"
+                && is_meant(&statement["Principal"])
+                && list(&statement["Action"])
+                    .iter()
+                    .filter_map(|text| text.as_str())
+                    .any(|pattern| covers(&pattern.to_lowercase(), &wanted.to_lowercase()))
+        })
+    })
+}
+
+/// A pattern of actions ends with `*` if it is one.
+fn covers(pattern: &str, action: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == action, |start| action.starts_with(start))
+}
+
+fn list(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Array(items) => items.iter().collect(),
+        Value::Null => Vec::new(),
+        single => vec![single],
+    }
+}
+
+fn named<'a>(principal: &'a Value, kind: &str) -> Vec<&'a str> {
+    match principal {
+        Value::String(all) => vec![all],
+        _ => list(&principal[kind]).into_iter().filter_map(Value::as_str).collect(),
+    }
+}
+
+fn is_service(principal: &Value, start: &str) -> bool {
+    named(principal, "Service").iter().any(|name| *name == "*" || name.starts_with(start))
+}
+
+fn is_identity(principal: &Value, role: &str) -> bool {
+    named(principal, "AWS").iter().any(|name| *name == "*" || *name == role)
+}
+
+/// The whole account, which leaves it to IAM.
+fn is_account(principal: &Value) -> bool {
+    named(principal, "AWS").iter().any(|name| name.ends_with(":root"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_read_by_principal_and_action() {
+        let events = |principal: &Value| is_service(principal, "events.");
+        for (policy, expected) in [
+            (
+                r#"{"Statement":{"Effect":"Allow","Principal":{"Service":"events.amazonaws.com"},"Action":["kms:Decrypt","kms:GenerateDataKey*"]}}"#,
+                true,
+            ),
+            (
+                r#"{"Statement":[{"Effect":"Allow","Principal":{"Service":["a","events.amazonaws.com"]},"Action":"kms:*"}]}"#,
+                true,
+            ),
+            (r#"{"Statement":[{"Effect":"Allow","Principal":"*","Action":"*"}]}"#, true),
+            (
+                r#"{"Statement":[{"Effect":"Allow","Principal":{"Service":"events.amazonaws.com"},"Action":"kms:Decrypt"}]}"#,
+                false,
+            ),
+            (r#"{"Statement":[{"Effect":"Deny","Principal":"*","Action":"*"}]}"#, false),
+            (
+                r#"{"Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::1:root"},"Action":"kms:*"}]}"#,
+                false,
+            ),
+            ("", false),
+        ] {
+            assert_eq!(lets(policy, events, &BY_EVENTS), expected, "{policy}");
+        }
+    }
+}

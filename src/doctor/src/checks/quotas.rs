@@ -1,0 +1,117 @@
+//! Limits of the account, and how close it is to them (spec aws-operations 1.14).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::facts::{Facts, label};
+
+/// vCPUs below which a quota is that of an account nobody has used yet: three nodes of four.
+const FEW_VCPUS: u64 = 12;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "P-3",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Account,
+        symptom: "a policy cannot be attached: LimitExceeded",
+        cause: "a role may have ten managed policies unless its quota is raised",
+        fix: "merge policies, or raise the quota `Managed policies per role`",
+        look: Look::At(many_policies),
+    },
+    Check {
+        id: "P-21",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Account,
+        symptom: "InstanceProfileReady is False",
+        cause: "the account is close to its quota of instance profiles",
+        fix: "raise the quota `Instance profiles`, or delete unused ones",
+        look: Look::At(many_profiles),
+    },
+    Check {
+        id: "P-22",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Account,
+        symptom: "launches fail although there is capacity",
+        cause: "a quota of the account is used up",
+        fix: "raise the quota of vCPUs, spot requests or fleets",
+        look: Look::Either(
+            few_vcpus,
+            &[
+                &["vcpulimitexceeded"],
+                &["maxspotinstancecountexceeded"],
+                &["fleetquotaexceeded"],
+                &["maxfleetcountexceeded"],
+            ],
+        ),
+    },
+];
+
+fn many_policies(facts: &Facts) -> Outcome {
+    let most =
+        facts.account.identity_limits.get()?.get("AttachedPoliciesPerRoleQuota").copied().unwrap_or(10);
+    let roles = facts.account.roles.get()?;
+    let found = roles.iter().filter_map(|(name, role)| Some((name, role.as_ref()?.policies)));
+    Ok(found
+        .filter(|(_, policies)| u64::try_from(*policies).is_ok_and(|policies| policies >= most))
+        .map(|(name, policies)| {
+            Evidence::new(
+                format!("role {name}"),
+                format!("has {policies} managed policies of at most {most}"),
+            )
+        })
+        .collect())
+}
+
+fn many_profiles(facts: &Facts) -> Outcome {
+    let limits = facts.account.identity_limits.get()?;
+    let (Some(count), Some(most)) = (limits.get("InstanceProfiles"), limits.get("InstanceProfilesQuota"))
+    else {
+        return Ok(Vec::new());
+    };
+    Ok(is_close(*count, *most)
+        .then(|| Evidence::new("account", format!("has {count} instance profiles of at most {most}")))
+        .into_iter()
+        .collect())
+}
+
+/// Nine tenths.
+fn is_close(used: u64, most: u64) -> bool {
+    used.saturating_mul(10) >= most.saturating_mul(9)
+}
+
+fn few_vcpus(facts: &Facts) -> Outcome {
+    let quotas = facts.account.vcpu_quotas.get()?;
+    let used = match facts.cluster.nodes.if_asked()? {
+        Some(_) => vcpus(&facts.cluster.managed_nodes()?),
+        None => BTreeMap::new(),
+    };
+    let evidence = |(capacity, most): (&String, &u64)| {
+        let used = used.get(capacity.as_str()).copied().unwrap_or(0);
+        let seen = if *most < FEW_VCPUS {
+            format!("is {most} vCPUs of standard instances")
+        } else if is_close(used, *most) {
+            format!("is {most} vCPUs, of which this cluster's nodes have {used}")
+        } else {
+            return None;
+        };
+        Some(Evidence::new(format!("quota of {capacity} instances"), seen))
+    };
+    Ok(quotas.iter().filter_map(evidence).collect())
+}
+
+/// vCPUs of nodes by capacity type. Nodes say whole numbers.
+fn vcpus(nodes: &[&Node]) -> BTreeMap<String, u64> {
+    let mut used = BTreeMap::new();
+    for node in nodes {
+        let capacity = node.status.as_ref().and_then(|status| status.capacity.as_ref());
+        let cpu = capacity.and_then(|capacity| capacity.get("cpu")?.0.parse::<u64>().ok()).unwrap_or(0);
+        let kind = label(node.metadata.labels.as_ref(), "karpenter.sh/capacity-type").unwrap_or("on-demand");
+        *used.entry(kind.to_owned()).or_insert(0) += cpu;
+    }
+    used
+}
