@@ -152,3 +152,33 @@ def test_zonal_shifts_start_and_end() -> None:
     control("POST", "zonal-shift", {"cluster_arn": account["cluster_arn"], "zone_id": "usw2-az1", "seconds": 600})
     shifts = arc.get_managed_resource(resourceIdentifier=account["cluster_arn"])["zonalShifts"]
     assert [(row["awayFrom"], row["appliedStatus"]) for row in shifts] == [("usw2-az1", "APPLIED")]
+
+
+def test_iam_says_what_a_role_may() -> None:
+    fresh()
+    iam = client("iam")
+    role = iam.create_role(RoleName="simulated", AssumeRolePolicyDocument=ROLE_TRUST)["Role"]["Arn"]
+    statement = {
+        "Effect": "Allow",
+        "Action": ["ec2:Describe*", "iam:PassRole"],
+        "Resource": "*",
+        "Condition": {"StringEquals": {"aws:RequestedRegion": REGION}},
+    }
+    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    iam.put_role_policy(RoleName="simulated", PolicyName="own", PolicyDocument=document)
+    region = {"ContextKeyName": "aws:RequestedRegion", "ContextKeyValues": [REGION], "ContextKeyType": "string"}
+
+    def ask(**more: object) -> list[str]:
+        names = ["ec2:DescribeSubnets", "ec2:RunInstances", "iam:PassRole"]
+        answer = iam.simulate_principal_policy(PolicySourceArn=role, ActionNames=names, **more)
+        return [row["EvalDecision"] for row in answer["EvaluationResults"]]
+
+    assert ask() == ["implicitDeny"] * 3
+    assert ask(ContextEntries=[region]) == ["allowed", "implicitDeny", "allowed"]
+    iam.put_role_permissions_boundary(RoleName="simulated", PermissionsBoundary="arn:aws:iam::aws:policy/PowerUserAccess")
+    assert ask(ContextEntries=[region]) == ["allowed", "implicitDeny", "implicitDeny"]
+
+
+def test_volumes_have_a_default_key() -> None:
+    fresh()
+    assert client("ec2").get_ebs_default_kms_key_id()["KmsKeyId"].endswith(":alias/aws/ebs")

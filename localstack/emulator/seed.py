@@ -1,6 +1,6 @@
 """The account of somebody who has just made an EKS cluster and not heard of Karpenter.
 
-A VPC with a private /18 and a public /24 in each of three zones, the cluster with its security group, the
+A VPC with a private /18 behind a NAT gateway and a public /24 in each of three zones, the cluster with its security group, the
 cluster's role. No discovery tags, no node role, no queue: those are what `karpenter bootstrap` is for. Everything
 goes through the public API, so it also runs against other emulators; where EKS is missing it says so and goes on.
 
@@ -67,7 +67,20 @@ def _network(ec2: Any, cluster: str, region: str) -> dict[str, Any]:
         subnet = _subnet(ec2, vpc, zone, f"10.0.{192 + index}.0/24", f"{cluster}/public/{zone}", "elb")
         ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
         public.append(subnet)
+    _way_out(ec2, vpc, gateway, public)
     return {"vpc": vpc, "zones": names, "private_subnets": private, "public_subnets": public}
+
+
+def _way_out(ec2: Any, vpc: str, gateway: str, public: list[str]) -> None:
+    """Private subnets go through a NAT gateway, public ones straight to the internet gateway."""
+    address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+    nat = ec2.create_nat_gateway(SubnetId=public[0], AllocationId=address)["NatGateway"]["NatGatewayId"]
+    main = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["RouteTables"][0]["RouteTableId"]
+    ec2.create_route(RouteTableId=main, DestinationCidrBlock="0.0.0.0/0", NatGatewayId=nat)
+    open_table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+    ec2.create_route(RouteTableId=open_table, DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+    for subnet in public:
+        ec2.associate_route_table(RouteTableId=open_table, SubnetId=subnet)
 
 
 def _subnet(ec2: Any, vpc: str, zone: str, block: str, name: str, role: str) -> str:

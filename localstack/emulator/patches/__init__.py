@@ -37,6 +37,7 @@ def apply() -> None:
         parameters,
         performance,
         spot_prices,
+        survey,
         tags,
         unimplemented,
     )
@@ -49,6 +50,7 @@ def apply() -> None:
         catalogue,
         spot_prices,
         iam,
+        survey,
         tags,
         events,
         launch_templates,

@@ -43,6 +43,7 @@ def new(region: str, body: dict[str, Any]) -> dict[str, Any]:
         "tags": body.get("tags") or {},
         "accessConfig": access,
         "upgradePolicy": {"supportType": "EXTENDED"},
+        "zonalShiftConfig": body.get("zonalShiftConfig") or {"enabled": False},
     }
 
 
