@@ -51,6 +51,7 @@ and with the values.
 {{- include "karpenter.env" (list "DISRUPTION_HEALTH_GATE_FAILURES" $settings.disruptionHealthGateFailures) }}
 {{- include "karpenter.env" (list "DISRUPTION_HEALTH_GATE_PAUSE" $settings.disruptionHealthGatePause) }}
 {{- include "karpenter.env" (list "DISRUPTION_ANTI_FLAP_WINDOW" $settings.disruptionAntiFlapWindow) }}
+{{- include "karpenter.env" (list "DISRUPTION_LAUNCHABLE_CAPACITY" $settings.disruptionLaunchableCapacity) }}
 {{- include "karpenter.env" (list "CLUSTER_CA_BUNDLE" (tpl (default "" $settings.clusterCABundle) .)) }}
 {{- include "karpenter.env" (list "CLUSTER_NAME" (include "karpenter.clusterName" .)) }}
 {{- include "karpenter.env" (list "CLUSTER_ENDPOINT" (tpl (default "" $settings.clusterEndpoint) .)) }}

@@ -66,7 +66,7 @@ subjects:
 
 {{- define "karpenter.image" -}}
 {{- $image := .Values.controller.image -}}
-{{- $image.repository }}:{{ default .Chart.AppVersion $image.tag }}{{ with $image.digest }}@{{ . }}{{ end }}
+{{- required "controller.image.repository must be set: no image is published, build one with the Dockerfile, push it to your registry and name it here" $image.repository }}:{{ default .Chart.AppVersion $image.tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{/* A value as text: whole numbers stay whole, Helm reads them all as floats. */}}

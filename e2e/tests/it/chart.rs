@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 /// Kinds whose definitions belong to others and are not installed here.
 const FOREIGN: &[&str] = &["ServiceMonitor", "PrometheusRule"];
 
+/// The values that must be set.
+const LEAST: &str = "settings.clusterName=demo,controller.image.repository=registry.example.com/karpenter";
+
 fn charts() -> PathBuf {
     prepare::cache::repository().join("charts")
 }
@@ -97,9 +100,7 @@ fn wrong_values_are_refused_with_their_name() {
 #[test]
 fn the_linter_has_nothing_to_say() {
     let helm = prepare::helm().expect("helm is built from its module");
-    for (chart, values) in
-        [("karpenter", &["--set", "settings.clusterName=demo"][..]), ("karpenter-crd", &[])]
-    {
+    for (chart, values) in [("karpenter", &["--set", LEAST][..]), ("karpenter-crd", &[])] {
         let mut lint = Command::new(&helm);
         lint.args(["lint", "--strict", "--kube-version", "1.35.0"]).arg(charts().join(chart)).args(values);
         let output = lint.output().unwrap();
@@ -109,7 +110,8 @@ fn the_linter_has_nothing_to_say() {
 
 #[test]
 fn dashboards_reach_the_config_map_unchanged() {
-    let arguments = ["--set", "settings.clusterName=demo,dashboards.enabled=true"];
+    let enabled = format!("{LEAST},dashboards.enabled=true");
+    let arguments = ["--set", &enabled];
     let text =
         render("karpenter", None, &[&arguments[..], &["--show-only", "templates/dashboards.yaml"]].concat());
     let map = manifests::documents(&text).unwrap().remove(0);
