@@ -1,6 +1,7 @@
 """CloudFormation: what a template says is made, changed, taken back and deleted."""
 
 import json
+from typing import Any
 
 from emulator import deploy
 
@@ -71,6 +72,63 @@ def test_what_cloudformation_would_refuse_is_refused() -> None:
     named = json.dumps({"Resources": {"Role": role}})
     arguments = {"StackName": STACK, "ChangeSetName": "c", "ChangeSetType": "CREATE", "TemplateBody": named}
     assert "CAPABILITY_NAMED_IAM" in str(error_of(cloudformation.create_change_set, **arguments))
+
+
+def _change_set(name: str, kind: str, tags: dict[str, str] | None = None) -> dict[str, Any]:
+    cloudformation = client("cloudformation")
+    given = [{"Key": key, "Value": value} for key, value in (tags or {}).items()]
+    cloudformation.create_change_set(
+        StackName=STACK, ChangeSetName=name, ChangeSetType=kind, TemplateBody=TEMPLATE, Tags=given
+    )
+    found: dict[str, Any] = cloudformation.describe_change_set(StackName=STACK, ChangeSetName=name)
+    return found
+
+
+def test_change_sets_are_looked_at_replaced_and_forgotten() -> None:
+    fresh()
+    cloudformation = client("cloudformation")
+    first = _change_set("a", "CREATE")
+    assert [change["ResourceChange"]["Action"] for change in first["Changes"]] == ["Add"]
+    again = {"StackName": STACK, "ChangeSetName": "a", "ChangeSetType": "CREATE", "TemplateBody": TEMPLATE}
+    assert code_of(cloudformation.create_change_set, **again) == "AlreadyExistsException"
+    cloudformation.delete_change_set(StackName=STACK, ChangeSetName="a")
+    cloudformation.delete_change_set(StackName=STACK, ChangeSetName="a")
+    assert code_of(cloudformation.describe_change_set, StackName=STACK, ChangeSetName="a") == "ChangeSetNotFound"
+    found = cloudformation.describe_stacks(StackName=STACK)["Stacks"][0]
+    assert found["StackStatus"] == "REVIEW_IN_PROGRESS"
+    cloudformation.delete_stack(StackName=found["StackId"])
+    assert code_of(cloudformation.describe_stacks, StackName=STACK) == "ValidationError"
+    gone = cloudformation.describe_stacks(StackName=found["StackId"])["Stacks"][0]
+    assert gone["StackStatus"] == "DELETE_COMPLETE"
+
+
+def test_the_tags_of_a_stack_reach_what_it_made() -> None:
+    fresh()
+    assert _deploy() == "CREATE_COMPLETE"
+    changed = _change_set("tags", "UPDATE", {"team": "a"})
+    assert [change["ResourceChange"]["LogicalResourceId"] for change in changed["Changes"]] == ["Queue"]
+    client("cloudformation").execute_change_set(StackName=STACK, ChangeSetName="tags")
+    url = client("sqs").get_queue_url(QueueName="check")["QueueUrl"]
+    assert client("sqs").list_queue_tags(QueueUrl=url)["Tags"]["team"] == "a"
+    assert _change_set("again", "UPDATE", {"team": "a"})["Status"] == "FAILED"
+
+
+def test_what_cannot_be_deleted_stays_in_the_stack() -> None:
+    fresh()
+    cloudformation, iam = client("cloudformation"), client("iam")
+    nobody = {"Version": "2012-10-17", "Statement": []}
+    role = {"Type": "AWS::IAM::Role", "Properties": {"RoleName": "check", "AssumeRolePolicyDocument": nobody}}
+    template = json.dumps({"Resources": {"Role": role}})
+    assert deploy.deploy(cloudformation, STACK, template, {}) == "CREATE_COMPLETE"
+    iam.create_instance_profile(InstanceProfileName="check")
+    iam.add_role_to_instance_profile(InstanceProfileName="check", RoleName="check")
+    cloudformation.delete_stack(StackName=STACK)
+    found = cloudformation.describe_stacks(StackName=STACK)["Stacks"][0]
+    assert found["StackStatus"] == "DELETE_FAILED" and "DeleteConflict" in found["StackStatusReason"]
+    assert code_of(cloudformation.create_change_set, StackName=STACK, ChangeSetName="c", TemplateBody=template)
+    iam.remove_role_from_instance_profile(InstanceProfileName="check", RoleName="check")
+    cloudformation.delete_stack(StackName=STACK)
+    assert code_of(cloudformation.describe_stacks, StackName=STACK) == "ValidationError"
 
 
 def test_a_refused_resource_takes_the_others_back() -> None:

@@ -70,7 +70,10 @@ def create_entry(request: Request, name: str) -> Json:
         )
     body = request.json()
     principal = body["principalArn"]
-    if (request.region, name, principal) in _entries:
+    if (known := _entries.get((request.region, name, principal))) is not None:
+        # A request repeated because its answer was lost is not a second one.
+        if body.get("clientRequestToken") and body["clientRequestToken"] == known["token"]:
+            return _shown(known)
         raise in_use("The specified access entry resource is already in use on this cluster.")
     if not clusters.role_exists(principal):
         raise invalid("The specified principalArn is invalid: invalid principal.")
@@ -89,8 +92,13 @@ def create_entry(request: Request, name: str) -> Json:
         "tags": body.get("tags") or {},
         "username": body.get("username") or default,
         "type": kind,
+        "token": body.get("clientRequestToken"),
     }
-    return {"accessEntry": entry}
+    return _shown(entry)
+
+
+def _shown(entry: Json) -> Json:
+    return {"accessEntry": {key: value for key, value in entry.items() if key not in ("policies", "token")}}
 
 
 def _entry(request: Request, name: str, principal: str) -> Json:
@@ -104,8 +112,7 @@ def _entry(request: Request, name: str, principal: str) -> Json:
 
 
 def describe_entry(request: Request, name: str, principal: str) -> Json:
-    entry = _entry(request, name, principal)
-    return {"accessEntry": {key: value for key, value in entry.items() if key != "policies"}}
+    return _shown(_entry(request, name, principal))
 
 
 def list_entries(request: Request, name: str) -> Json:

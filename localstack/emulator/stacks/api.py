@@ -1,5 +1,6 @@
 """CloudFormation's Query protocol over `stack`. Everything is done by the time the call answers."""
 
+import itertools
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,12 +20,15 @@ Json = dict[str, Any]
 _NAMESPACE = "http://cloudformation.amazonaws.com/doc/2010-05-15/"
 _lock = threading.RLock()
 _stacks: dict[tuple[str, str], Stack] = {}
+_deleted: list[Stack] = []
 _change_sets: dict[tuple[str, str, str], Json] = {}
+_numbers = itertools.count(1)
 
 
 def reset() -> None:
     with _lock:
         _stacks.clear()
+        _deleted.clear()
         _change_sets.clear()
 
 
@@ -38,7 +42,7 @@ def answer(endpoint: str, request: Request) -> errors.Reply:
         with _lock:
             result = handler(endpoint, request.region, form)
     except Invalid as refusal:
-        return errors.error("cloudformation", "ValidationError", str(refusal))
+        return errors.error("cloudformation", refusal.code, str(refusal))
     except Exception as error:  # a mistake of ours must not look like an answer of AWS
         return errors.error("cloudformation", "EmulatorFailure", f"{type(error).__name__}: {error}", 501)
     body = (
@@ -59,14 +63,19 @@ def _create_change_set(endpoint: str, region: str, form: Json) -> Json:
         raise Invalid(f"Stack [{name}] already exists and cannot be created again with the changeSet [{change_set}].")
     if kind == "UPDATE" and found is None:
         raise Invalid(f"Stack [{name}] does not exist")
-    stack = found or _stacks.setdefault((region, name), Stack(name, _arn(region, "stack", f"{name}/emulator")))
+    if kind == "UPDATE" and found is not None and found.status not in _CHANGEABLE:
+        raise Invalid(f"Stack:{found.arn} is in {found.status} state and can not be updated.")
+    if (region, name, change_set) in _change_sets:
+        raise Invalid(f"ChangeSet {change_set} already exists", "AlreadyExistsException")
+    stack = found or Stack(name, _arn(region, "stack", f"{name}/{next(_numbers)}"))
     template = _template(region, stack, form)
-    changes = stack.changes(template)
+    changes = stack.changes(template, _tags(form))
     if "CAPABILITY_NAMED_IAM" not in _list(form, "Capabilities") and any(
         change["ResourceChange"]["ResourceType"].startswith("AWS::IAM::") for change in changes
     ):
         raise Invalid("Requires capabilities : [CAPABILITY_NAMED_IAM]")
-    identifier = _arn(region, "changeSet", f"{change_set}/emulator")
+    _stacks[(region, name)] = stack
+    identifier = _arn(region, "changeSet", f"{change_set}/{next(_numbers)}")
     reason = (
         ""
         if changes
@@ -105,17 +114,24 @@ def _execute_change_set(endpoint: str, region: str, form: Json) -> Json:
 
 
 def _delete_change_set(_endpoint: str, region: str, form: Json) -> Json:
-    key, _ = _change_set(region, form)
-    del _change_sets[key]
+    # One that is not there is as good as deleted; a stack that is not there is refused.
+    stack = _stack(region, form["StackName"]).name if "StackName" in form else None
+    for key in [key for key, found in _change_sets.items() if _is(key, found, region, stack, form["ChangeSetName"])]:
+        del _change_sets[key]
     return {}
+
+
+def _continue_update_rollback(_endpoint: str, region: str, form: Json) -> Json:
+    stack = _stack(region, form["StackName"])
+    raise Invalid(f"Stack:{stack.arn} is in {stack.status} state and can not continue rolling back")
 
 
 def _create_stack(endpoint: str, region: str, form: Json) -> Json:
     name = form["StackName"]
     if (region, name) in _stacks:
         raise Invalid(f"Stack [{name}] already exists")
-    stack = Stack(name, _arn(region, "stack", f"{name}/emulator"))
-    stack.changes(_template(region, stack, form))
+    stack = Stack(name, _arn(region, "stack", f"{name}/{next(_numbers)}"))
+    stack.changes(_template(region, stack, form), _tags(form))
     _stacks[(region, name)] = stack
     _apply(endpoint, region, stack, form)
     return {"StackId": stack.arn}
@@ -123,16 +139,20 @@ def _create_stack(endpoint: str, region: str, form: Json) -> Json:
 
 def _update_stack(endpoint: str, region: str, form: Json) -> Json:
     stack = _stack(region, form["StackName"])
-    if not stack.changes(_template(region, stack, form)):
+    if not stack.changes(_template(region, stack, form), _tags(form)):
         raise Invalid("No updates are to be performed.")
     _apply(endpoint, region, stack, form)
     return {"StackId": stack.arn}
 
 
 def _delete_stack(endpoint: str, region: str, form: Json) -> Json:
-    if (found := _stacks.get((region, form["StackName"]))) is not None:
-        found.delete(_client(endpoint, region))
-        del _stacks[(region, form["StackName"])]
+    for key, stack in list(_stacks.items()):
+        if key[0] == region and form["StackName"] in (stack.name, stack.arn):
+            stack.delete(_client(endpoint, region))
+            if stack.status == "DELETE_COMPLETE":
+                _deleted.append(_stacks.pop(key))
+            for other in [other for other in _change_sets if other[:2] == key]:
+                del _change_sets[other]
     return {}
 
 
@@ -182,7 +202,7 @@ def _apply(endpoint: str, region: str, stack: Stack, form: Json) -> None:
     template = _template(region, stack, form)
     stack.template = form.get("TemplateBody") or stack.template
     stack.parameters = template.given()
-    stack.tags = {tag["Key"]: tag["Value"] for tag in _pairs(form, "Tags", "Key", "Value")}
+    stack.tags = _tags(form)
     stack.capabilities = _list(form, "Capabilities")
     stack.carry_out(_client(endpoint, region), template)
 
@@ -213,6 +233,10 @@ def _template(region: str, stack: Stack, form: Json) -> Template:
     return Template(text, given, pseudo)
 
 
+def _tags(form: Json) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in _pairs(form, "Tags", "Key", "Value")}
+
+
 def _client(endpoint: str, region: str) -> Callable[[str], Any]:
     made: Callable[[str], Any] = clients(endpoint, region)
     return made
@@ -222,15 +246,23 @@ def _stack(region: str, name: str) -> Stack:
     for (place, known), stack in _stacks.items():
         if place == region and name in (known, stack.arn):
             return stack
+    for stack in _deleted:
+        if name == stack.arn:
+            return stack
     raise Invalid(f"Stack with id {name} does not exist")
 
 
 def _change_set(region: str, form: Json) -> tuple[tuple[str, str, str], Json]:
     wanted = form["ChangeSetName"]
     for key, found in _change_sets.items():
-        if key[0] == region and wanted in (key[2], found["ChangeSetId"]):
+        if _is(key, found, region, form.get("StackName"), wanted):
             return key, found
-    raise Invalid(f"ChangeSet [{wanted}] does not exist")
+    raise Invalid(f"ChangeSet [{wanted}] does not exist", "ChangeSetNotFound")
+
+
+def _is(key: tuple[str, str, str], found: Json, region: str, stack: str | None, wanted: str) -> bool:
+    of_stack = stack is None or stack in (key[1], found["StackId"])
+    return key[0] == region and of_stack and wanted in (key[2], found["ChangeSetId"])
 
 
 def _shown(stack: Stack) -> Json:
@@ -238,6 +270,7 @@ def _shown(stack: Stack) -> Json:
         "StackId": stack.arn,
         "StackName": stack.name,
         "StackStatus": stack.status,
+        "StackStatusReason": stack.reason,
         "CreationTime": stack.created,
         "Parameters": stack.parameters,
         "Capabilities": stack.capabilities,
@@ -276,7 +309,11 @@ def _xml(value: Any) -> str:
     return escape(str(value))
 
 
+# Every other status can only be waited for, rolled back or deleted.
+_CHANGEABLE = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+
 _ACTIONS: dict[str, Callable[[str, str, Json], Json]] = {
+    "ContinueUpdateRollback": _continue_update_rollback,
     "CreateChangeSet": _create_change_set,
     "CreateStack": _create_stack,
     "DeleteChangeSet": _delete_change_set,

@@ -43,8 +43,18 @@ def undone(undo: Callable[[], None]) -> Iterator[None]:
         raise
 
 
-class Role:
+class Handler:
+    """What most types have in common."""
+
+    fixed: tuple[str, ...] = ()
+    """Properties that cannot be changed in place."""
+    taggable = False
+    """Whether the stack's tags reach it: then it has `tag`."""
+
+
+class Role(Handler):
     fixed = ("RoleName", "Path")
+    taggable = True
 
     def create(self, client: Client, p: Json, stack: dict[str, str]) -> Made:
         optional = only(p, Path="Path", Description="Description", PermissionsBoundary="PermissionsBoundary")
@@ -69,6 +79,9 @@ class Role:
         elif old.get("PermissionsBoundary"):
             iam.delete_role_permissions_boundary(RoleName=name)
 
+    def tag(self, client: Client, name: str, p: Json, stack: dict[str, str]) -> None:
+        client("iam").tag_role(RoleName=name, Tags=tags(p, stack))
+
     def delete(self, client: Client, name: str, _p: Json) -> None:
         iam = client("iam")
         for policy in iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
@@ -76,7 +89,7 @@ class Role:
         iam.delete_role(RoleName=name)
 
 
-class ManagedPolicy:
+class ManagedPolicy(Handler):
     fixed = ("ManagedPolicyName", "Path", "Description")
 
     def create(self, client: Client, p: Json, _stack: dict[str, str]) -> Made:
@@ -102,7 +115,7 @@ class ManagedPolicy:
                 iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])
 
 
-class InstanceProfile:
+class InstanceProfile(Handler):
     fixed = ("InstanceProfileName", "Path")
 
     def create(self, client: Client, p: Json, _stack: dict[str, str]) -> Made:
@@ -125,7 +138,7 @@ class InstanceProfile:
         client("iam").delete_instance_profile(InstanceProfileName=name)
 
 
-class ServiceLinkedRole:
+class ServiceLinkedRole(Handler):
     fixed = ("AWSServiceName",)
 
     def create(self, client: Client, p: Json, _stack: dict[str, str]) -> Made:
@@ -138,8 +151,9 @@ class ServiceLinkedRole:
         client("iam").delete_service_linked_role(RoleName=name)
 
 
-class Queue:
+class Queue(Handler):
     fixed = ("QueueName",)
+    taggable = True
     attributes = ("MessageRetentionPeriod", "SqsManagedSseEnabled", "KmsMasterKeyId")
 
     def create(self, client: Client, p: Json, stack: dict[str, str]) -> Made:
@@ -154,6 +168,9 @@ class Queue:
         gone = {"KmsMasterKeyId": ""} if "KmsMasterKeyId" in old and "KmsMasterKeyId" not in new else {}
         client("sqs").set_queue_attributes(QueueUrl=url, Attributes=gone | self._attributes(new))
 
+    def tag(self, client: Client, url: str, p: Json, stack: dict[str, str]) -> None:
+        client("sqs").tag_queue(QueueUrl=url, Tags=tag_map(p, stack))
+
     def delete(self, client: Client, url: str, _p: Json) -> None:
         client("sqs").delete_queue(QueueUrl=url)
 
@@ -161,7 +178,7 @@ class Queue:
         return {name: _plain(p[name]) for name in self.attributes if name in p}
 
 
-class QueuePolicy:
+class QueuePolicy(Handler):
     fixed = ("Queues",)
 
     def create(self, client: Client, p: Json, _stack: dict[str, str]) -> Made:
@@ -177,7 +194,7 @@ class QueuePolicy:
             client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": ""})
 
 
-class Rule:
+class Rule(Handler):
     fixed = ("Name",)
 
     def create(self, client: Client, p: Json, _stack: dict[str, str]) -> Made:
@@ -198,8 +215,9 @@ class Rule:
         client("events").delete_rule(Name=name)
 
 
-class AccessEntry:
+class AccessEntry(Handler):
     fixed = ("ClusterName", "PrincipalArn", "Type")
+    taggable = True
 
     def create(self, client: Client, p: Json, stack: dict[str, str]) -> Made:
         arguments = {"clusterName": p["ClusterName"], "principalArn": p["PrincipalArn"]}
@@ -208,12 +226,18 @@ class AccessEntry:
 
     def update(self, _client: Client, _id: str, _old: Json, _new: Json) -> None: ...
 
+    def tag(self, client: Client, _id: str, p: Json, stack: dict[str, str]) -> None:
+        names = {"clusterName": p["ClusterName"], "principalArn": p["PrincipalArn"]}
+        arn = client("eks").describe_access_entry(**names)["accessEntry"]["accessEntryArn"]
+        client("eks").tag_resource(resourceArn=arn, tags=tag_map(p, stack))
+
     def delete(self, client: Client, _id: str, p: Json) -> None:
         client("eks").delete_access_entry(clusterName=p["ClusterName"], principalArn=p["PrincipalArn"])
 
 
-class PodIdentityAssociation:
+class PodIdentityAssociation(Handler):
     fixed = ("ClusterName", "Namespace", "ServiceAccount")
+    taggable = True
 
     def create(self, client: Client, p: Json, stack: dict[str, str]) -> Made:
         answer = client("eks").create_pod_identity_association(
@@ -228,6 +252,9 @@ class PodIdentityAssociation:
     def update(self, client: Client, arn: str, _old: Json, new: Json) -> None:
         arguments = {"clusterName": new["ClusterName"], "associationId": arn.rsplit("/", 1)[-1]}
         client("eks").update_pod_identity_association(**arguments, roleArn=new["RoleArn"])
+
+    def tag(self, client: Client, arn: str, p: Json, stack: dict[str, str]) -> None:
+        client("eks").tag_resource(resourceArn=arn, tags=tag_map(p, stack))
 
     def delete(self, client: Client, arn: str, p: Json) -> None:
         client("eks").delete_pod_identity_association(

@@ -14,6 +14,7 @@ class Resource:
     properties: Json
     attributes: dict[str, str]
     retained: bool
+    tags: dict[str, str]
 
 
 @dataclass
@@ -21,6 +22,7 @@ class Stack:
     name: str
     arn: str
     status: str = "REVIEW_IN_PROGRESS"
+    reason: str = ""
     parameters: list[Json] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
     capabilities: list[str] = field(default_factory=list)
@@ -30,8 +32,11 @@ class Stack:
     events: list[Json] = field(default_factory=list)
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def changes(self, template: Template) -> list[Json]:
-        """What a change set says: one entry for each resource that comes, changes or goes."""
+    def changes(self, template: Template, tags: dict[str, str]) -> list[Json]:
+        """What a change set says: one entry for each resource that comes, changes or goes.
+
+        The stack's tags reach every resource that can carry some.
+        """
         wanted = template.resources()
         unknown = sorted({resource["Type"] for resource in wanted.values()} - set(HANDLERS))
         if unknown:
@@ -43,7 +48,7 @@ class Stack:
                 changes.append(_change("Add", name, resource["Type"], "", "None"))
                 continue
             new = self._properties(template, resource)
-            if new != old.properties:
+            if new != old.properties or (tags != old.tags and HANDLERS[old.kind].taggable):
                 replaced = "True" if _replaced(old, new) else "False"
                 changes.append(_change("Modify", name, old.kind, old.physical, replaced))
         for name, old in self.resources.items():
@@ -69,9 +74,13 @@ class Stack:
         self._event(self.name, "AWS::CloudFormation::Stack", self.arn, self.status)
 
     def delete(self, client: Client) -> None:
-        for name in list(reversed(self.resources)):
-            self._remove(client, name)
-        self.status = "DELETE_COMPLETE"
+        self._event(self.name, "AWS::CloudFormation::Stack", self.arn, "DELETE_IN_PROGRESS")
+        try:
+            for name in list(reversed(self.resources)):
+                self._remove(client, name)
+            self.status, self.reason = "DELETE_COMPLETE", ""
+        except Exception as error:  # whatever a service refuses ends up in the events
+            self.status, self.reason = "DELETE_FAILED", str(error)
         self._event(self.name, "AWS::CloudFormation::Stack", self.arn, self.status)
 
     def attribute(self, name: str, attribute: str | None) -> str:
@@ -95,7 +104,8 @@ class Stack:
     def _bring(self, client: Client, template: Template, name: str, resource: Json) -> None:
         kind, properties = resource["Type"], template.resolve(resource["Properties"], self.attribute)
         handler, old = HANDLERS[kind], self.resources.get(name)
-        if old is not None and old.properties == properties:
+        same_tags = old is not None and (old.tags == self.tags or not handler.taggable)
+        if old is not None and old.properties == properties and same_tags:
             return
         replace = old is not None and _replaced(old, properties)
         doing = "UPDATE" if old is not None else "CREATE"
@@ -103,24 +113,32 @@ class Stack:
         try:
             if old is not None and not replace:
                 handler.update(client, old.physical, old.properties, properties)
-                old.properties = properties
+                if not same_tags:
+                    handler.tag(client, old.physical, properties, self.tags)
+                old.properties, old.tags = properties, dict(self.tags)
             else:
                 if old is not None:
                     handler.delete(client, old.physical, old.properties)
                 physical, attributes = handler.create(client, properties, self.tags)
                 retained = resource.get("DeletionPolicy") == "Retain"
-                self.resources[name] = Resource(kind, physical, properties, attributes, retained)
+                self.resources[name] = Resource(kind, physical, properties, attributes, retained, dict(self.tags))
         except Exception as error:
             self._event(name, kind, "", f"{doing}_FAILED", str(error))
             raise
         self._event(name, kind, self.resources[name].physical, f"{doing}_COMPLETE")
 
     def _remove(self, client: Client, name: str) -> None:
-        resource = self.resources.pop(name)
+        resource = self.resources[name]
         if resource.retained:
+            del self.resources[name]
             self._event(name, resource.kind, resource.physical, "DELETE_SKIPPED")
             return
-        HANDLERS[resource.kind].delete(client, resource.physical, resource.properties)
+        try:
+            HANDLERS[resource.kind].delete(client, resource.physical, resource.properties)
+        except Exception as error:
+            self._event(name, resource.kind, resource.physical, "DELETE_FAILED", str(error))
+            raise
+        del self.resources[name]
         self._event(name, resource.kind, resource.physical, "DELETE_COMPLETE")
 
     def _roll_back(self, client: Client, before: dict[str, Resource], reason: str) -> None:

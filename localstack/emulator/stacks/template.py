@@ -12,7 +12,11 @@ _HOLE = re.compile(r"\$\{([^!][^}]*)\}")
 
 
 class Invalid(Exception):
-    """A template or a parameter that CloudFormation would refuse before it does anything."""
+    """What CloudFormation would refuse before it does anything."""
+
+    def __init__(self, words: str, code: str = "ValidationError") -> None:
+        super().__init__(words)
+        self.code = code
 
 
 class Template:
