@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use karpenter_engine::disrupt::{Memory, Standing, decide};
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Method, NodeId, NodeOutcome, Snapshot};
+use karpenter_model::{Command, Method, NodeId, NodeOutcome, Snapshot};
 use karpenter_testkit::snapshot;
 
 /// Machines of each pool.
@@ -138,7 +138,7 @@ fn static_drift_goes_on_pass_by_pass_until_nothing_is_drifted() {
         let world = snapshot(&text);
         let went = decide(&world, memory, &Standing { proposed: &[], running: &BTreeSet::new() });
         let went: Vec<String> =
-            went.commands.iter().flat_map(|command| command.nodes()).map(ToString::to_string).collect();
+            went.commands.iter().flat_map(Command::nodes).map(ToString::to_string).collect();
         passes.push(went.len());
         for name in went {
             // Its replacement is not drifted.
@@ -166,7 +166,7 @@ fn machines_in_a_command_say_so_and_are_in_no_other() {
     };
     assert_eq!(code("p0-0"), Some(ReasonCode::Disrupting));
     assert_eq!(code("p0-1"), Some(ReasonCode::SecondLook));
-    let others: Vec<&str> = next.commands.iter().flat_map(|one| one.nodes()).map(NodeId::as_str).collect();
+    let others: Vec<&str> = next.commands.iter().flat_map(Command::nodes).map(NodeId::as_str).collect();
     assert_eq!(others.len(), NODES - 2, "{others:?}");
 }
 
