@@ -81,3 +81,36 @@ fn requirement(expression: &Expression, launch: &Launch) -> Requirement {
     }
     written
 }
+
+#[cfg(test)]
+mod tests {
+    use karpenter_api::{NodePool, convert};
+    use karpenter_model::{BinId, LabelRegistry, NodeClassRef, Requirements, Resources};
+
+    use super::*;
+
+    #[test]
+    fn a_claim_carries_the_hash_of_the_pool_it_was_planned_with() {
+        let launch = Launch {
+            bin: BinId(1),
+            pool: "web".into(),
+            pool_hash: "planned".into(),
+            labels: karpenter_model::Labels::new(),
+            annotations: [(label::POOL_HASH.to_owned(), "planned".to_owned())].into(),
+            requirements: Requirements::new(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            node_class: NodeClassRef::default(),
+            expire_after: None,
+            termination_grace_period: None,
+            requests: Resources::new(),
+            instance_types: Vec::new(),
+            cheapest: None,
+            pods: Vec::new(),
+        };
+        let edited = convert::pool(&NodePool::new("web", NodePool::default().spec), &LabelRegistry::core());
+        let edited = Pool { hash: "edited meanwhile".into(), ..edited.unwrap() };
+        let claim = object(&launch, &edited);
+        assert_eq!(claim.metadata.annotations, Some(launch.annotations));
+    }
+}

@@ -10,6 +10,7 @@ mod election;
 mod faults;
 mod launch;
 mod permissions;
+mod pools;
 mod registration;
 mod repair;
 mod scale;

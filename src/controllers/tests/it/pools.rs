@@ -1,0 +1,64 @@
+//! What NodePools carry and what is said when none of them can help.
+
+use std::time::Duration;
+
+use karpenter_api::NodePool;
+use kube::Api;
+use serde_json::json;
+
+use crate::world::World;
+
+const HASH: &str = "karpenter.sh/nodepool-hash";
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_of_a_foreign_node_class_is_not_touched() {
+    let world = World::new().await;
+    world.pool("ours", &json!({}));
+    let foreign = json!({"group": "example.com", "kind": "OtherClass", "name": "default"});
+    world.pool("foreign", &json!({"template": {"spec": {"nodeClassRef": foreign}}}));
+    let process = world.start();
+    let pools: Api<NodePool> = Api::all(world.client.clone());
+    let hash = |pool: NodePool| pool.metadata.annotations.unwrap_or_default().get(HASH).cloned();
+    world
+        .until("the pool of ours has its hash", Duration::from_mins(1), || async {
+            hash(pools.get("ours").await.unwrap()).is_some()
+        })
+        .await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    let foreign = pools.get("foreign").await.unwrap();
+    assert!(foreign.status.is_none());
+    assert_eq!(hash(foreign), None);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_and_their_pool_hear_that_its_requirements_leave_no_type() {
+    let world = World::new().await;
+    let nowhere = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-z"]}]);
+    world.pool("default", &json!({"template": {"spec": {"requirements": nowhere}}}));
+    world.pod("a", "1");
+    world.pod("b", "2");
+    let process = world.start();
+    world
+        .until("both pods are told", Duration::from_mins(1), || async {
+            process.events.messages("FailedScheduling").len() == 2
+        })
+        .await;
+    for told in process.events.messages("FailedScheduling") {
+        assert!(told.contains("requirements of the pool") && told.contains("NodePool=default"), "{told}");
+    }
+    let pool = process.events.messages("NoCompatibleInstanceTypes");
+    assert!(pool[0].starts_with("NodePool requirements filtered out all compatible"), "{pool:?}");
+    assert!(world.claims().await.is_empty());
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_hear_nothing_while_no_pool_is_ready() {
+    let world = World::new().await;
+    world.pod("a", "1");
+    let process = world.start();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(process.events.messages("FailedScheduling"), [""; 0]);
+    process.stop().await;
+}
