@@ -101,8 +101,8 @@ impl Planner<'_> {
 
     /// What carries the cluster's tag but not ours is usually looked after by another tool.
     fn other_tool(&mut self, tags: &Tags) {
-        let note = "roles, queue or rules of this cluster seem to come from CloudFormation or Terraform: leave them to \
-                    that, and ask `karpenter bootstrap check` whether they will do";
+        let note = "roles, queue or rules of this cluster seem to come from CloudFormation (--via cloudformation) or \
+                    Terraform: leave them to that, and ask `karpenter bootstrap check` whether they will do";
         let of_cluster = tags.get(CLUSTER_TAG) == Some(&self.settings.cluster);
         if of_cluster && !self.plan.notes.iter().any(|known| known == note) {
             self.plan.notes.push(note.to_owned());

@@ -1,10 +1,13 @@
 //! `--via cloudformation`: the life of the stack, from every status it can be found in.
 
 use karpenter_aws_client::Tags;
+use std::collections::BTreeSet;
+
 use karpenter_aws_client::cloudformation::{Stack, TEMPLATE_BODY_MAX};
 use karpenter_aws_client::memory::Fault;
 use karpenter_bootstrap::desired::desired;
 use karpenter_bootstrap::observe::observe;
+use karpenter_bootstrap::permissions::{Action, required_for_stack};
 use karpenter_bootstrap::stack::look::{self, Plan};
 use karpenter_bootstrap::stack::run::{self, Progress};
 use karpenter_bootstrap::{Error, show, stack};
@@ -286,6 +289,46 @@ async fn a_wrong_parameter_is_refused_before_anything_is_done() {
         "{error}: {source}"
     );
     assert_eq!(fixture.account.calls().count("ExecuteChangeSet"), 0);
+}
+
+/// What was asked of `CloudFormation` is granted, and nothing more of it.
+#[tokio::test(start_paused = true)]
+async fn permissions_name_what_is_asked_of_cloudformation() {
+    let asked = |fixture: &Fixture| -> BTreeSet<String> {
+        let calls = fixture.account.calls().counts().into_keys();
+        let stacks =
+            calls.filter(|call| ["Stack", "ChangeSet", "Rollback"].iter().any(|part| call.contains(part)));
+        stacks.map(|call| format!("cloudformation:{call}")).collect()
+    };
+    let granted = |fixture: &Fixture, action| -> BTreeSet<String> {
+        let document = required_for_stack(&fixture.settings, NAME, action);
+        let mut statements = document["Statement"].as_array().unwrap().iter();
+        let ours = statements.find(|statement| statement["Sid"] == "UseStack").unwrap();
+        assert_eq!(ours["Resource"], format!("arn:aws:cloudformation:us-west-2:123456789012:stack/{NAME}/*"));
+        let actions =
+            ours["Action"].as_array().unwrap().iter().map(|action| action.as_str().unwrap().to_owned());
+        // Checked by AWS when a change set names tags.
+        actions.filter(|action| action != "cloudformation:TagResource").collect()
+    };
+    let looked = Fixture::fresh().await;
+    looked.plan_stack().await.unwrap();
+    let missing: Vec<_> = asked(&looked).difference(&granted(&looked, Action::Look)).cloned().collect();
+    assert_eq!(missing, Vec::<String>::new());
+
+    let applied = Fixture::fresh().await;
+    applied.leave("UPDATE_ROLLBACK_FAILED");
+    applied.apply_stack().await.0.unwrap();
+    applied.destroy_stack().await.unwrap();
+    assert_eq!(asked(&applied), granted(&applied, Action::Apply));
+    let whole = required_for_stack(&applied.settings, NAME, Action::Apply).to_string();
+    for action in
+        ["iam:CreateRole", "iam:DeleteRole", "sqs:CreateQueue", "sqs:DeleteQueue", "eks:CreateAccessEntry"]
+    {
+        assert!(
+            whole.contains(&format!("\"{action}\"")),
+            "a stack that fails takes back what it made: {action}"
+        );
+    }
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! `karpenter bootstrap`: the account's prerequisites, planned, applied, checked, rendered or removed.
+//!
+//! Exit codes: 0 done, or nothing to do; 1 failure; 2 (`plan` and `check` only) the account is not as it should be.
 
 mod account;
 mod check;
 mod outputs;
 mod render;
+mod stack;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -34,10 +37,12 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show what the account lacks and change nothing; exit code 0: nothing, 2: something
+    /// Show what the account lacks and change nothing; exit code 0: nothing, 2: something, 1: failure
     Plan {
         #[command(flatten)]
         flags: BootstrapFlags,
+        #[command(flatten)]
+        way: stack::Way,
         #[command(flatten)]
         permissions: Permissions,
         /// How to print the plan
@@ -49,6 +54,8 @@ enum Action {
         #[command(flatten)]
         flags: BootstrapFlags,
         #[command(flatten)]
+        way: stack::Way,
+        #[command(flatten)]
         permissions: Permissions,
     },
     /// Remove what bootstrap made for the cluster, and nothing else
@@ -56,9 +63,11 @@ enum Action {
         #[command(flatten)]
         flags: BootstrapFlags,
         #[command(flatten)]
+        way: stack::Way,
+        #[command(flatten)]
         permissions: Permissions,
     },
-    /// Say whether the account is ready, whoever made it so; exit code 0: ready, 2: not
+    /// Say whether the account is ready, whoever made it so; exit code 0: ready, 2: not, 1: failure
     Check {
         #[command(flatten)]
         flags: BootstrapFlags,
@@ -96,15 +105,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.action {
-            Action::Plan { flags, permissions, .. } if permissions.print_required_permissions => {
-                print_permissions(&flags, Need::Look).await
+            Action::Plan { flags, way, permissions, .. } if permissions.print_required_permissions => {
+                print_permissions(&flags, &way, Need::Look).await
             }
-            Action::Apply { flags, permissions } if permissions.print_required_permissions => {
-                print_permissions(&flags, Need::Apply).await
+            Action::Apply { flags, way, permissions } if permissions.print_required_permissions => {
+                print_permissions(&flags, &way, Need::Apply).await
             }
-            Action::Destroy { flags, permissions } if permissions.print_required_permissions => {
-                print_permissions(&flags, Need::Destroy).await
+            Action::Destroy { flags, way, permissions } if permissions.print_required_permissions => {
+                print_permissions(&flags, &way, Need::Destroy).await
             }
+            Action::Plan { flags, way, output, .. } if way.is_stack() => {
+                stack::plan(&flags, &way, output).await
+            }
+            Action::Apply { flags, way, .. } if way.is_stack() => stack::apply(&flags, &way).await,
+            Action::Destroy { flags, way, .. } if way.is_stack() => stack::destroy(&flags, &way).await,
             Action::Plan { flags, output, .. } => show_plan(&flags, output).await,
             Action::Apply { flags, .. } => carry_out(&flags, plan).await,
             Action::Destroy { flags, .. } => carry_out(&flags, destroy).await,
@@ -116,9 +130,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     })
 }
 
-async fn print_permissions(flags: &BootstrapFlags, need: Need) -> Result<ExitCode> {
+async fn print_permissions(flags: &BootstrapFlags, way: &stack::Way, need: Need) -> Result<ExitCode> {
     let settings = account::settings(flags).await?;
-    print(&format!("{:#}\n", permissions::required(&settings, need)))?;
+    let required = if way.is_stack() {
+        permissions::required_for_stack(&settings, &way.stack(&settings), need)
+    } else {
+        permissions::required(&settings, need)
+    };
+    print(&format!("{required:#}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -90,6 +90,56 @@ mod tests {
         }
     }
 
+    /// The shape of what `terraform output -json` prints for a root module that passes the whole module on: `sensitive`,
+    /// `type` and `value`, with lists and objects among the outputs.
+    const PRINTED: &str = r#"{
+  "karpenter": {
+    "sensitive": false,
+    "type": ["object", {"chart_values": ["object", {"settings": ["object", {"clusterName": "string"}]}],
+      "cluster_name": "string", "controller_policy_arns": ["list", "string"], "controller_role_arn": "string",
+      "controller_role_name": "string", "iam_path": "string", "identity": "string",
+      "instance_profile_name": "string", "namespace": "string", "node_role_arn": "string",
+      "node_role_name": "string", "queue_arn": "string", "queue_name": "string", "queue_url": "string",
+      "region": "string", "service_account": "string", "windows_node_role_name": "string"}],
+    "value": {
+      "chart_values": {"settings": {"clusterName": "prod"}},
+      "cluster_name": "prod",
+      "controller_policy_arns": ["arn:aws:iam::123456789012:policy/platform/KarpenterIntegration-prod"],
+      "controller_role_arn": "arn:aws:iam::123456789012:role/platform/prod-karpenter",
+      "controller_role_name": "prod-karpenter",
+      "iam_path": "/platform/",
+      "identity": "pod-identity",
+      "instance_profile_name": "KarpenterNodeInstanceProfile-prod",
+      "namespace": "karpenter",
+      "node_role_arn": "arn:aws:iam::123456789012:role/platform/KarpenterNodeRole-prod",
+      "node_role_name": "KarpenterNodeRole-prod",
+      "queue_arn": "arn:aws:sqs:eu-west-1:123456789012:interruptions",
+      "queue_name": "interruptions",
+      "queue_url": "https://sqs.eu-west-1.amazonaws.com/123456789012/interruptions",
+      "region": "eu-west-1",
+      "service_account": "karpenter",
+      "windows_node_role_name": "KarpenterWindowsNodeRole-prod"
+    }
+  }
+}"#;
+
+    #[test]
+    fn every_name_the_module_chose_becomes_a_setting() {
+        let mut flags = Cli::parse_from(["bootstrap"]).flags;
+        parse(PRINTED).unwrap().fill(&mut flags).unwrap();
+        let settings = flags.settings("123456789012", flags.region.as_deref().unwrap(), None).unwrap();
+        assert_eq!((settings.cluster.as_str(), settings.region.as_str()), ("prod", "eu-west-1"));
+        assert_eq!(settings.queue(), "interruptions");
+        assert_eq!(settings.controller_role_arn(), "arn:aws:iam::123456789012:role/platform/prod-karpenter");
+        assert_eq!(
+            settings.node_role_arn(),
+            "arn:aws:iam::123456789012:role/platform/KarpenterNodeRole-prod"
+        );
+        assert_eq!(settings.windows_node_role(), "KarpenterWindowsNodeRole-prod");
+        assert!(settings.windows && settings.namespace == "karpenter");
+        assert_eq!(settings.instance_profile(), "KarpenterNodeInstanceProfile-prod");
+    }
+
     #[test]
     fn outputs_of_something_else_are_refused() {
         let mut flags = Cli::parse_from(["bootstrap"]).flags;
