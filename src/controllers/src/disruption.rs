@@ -73,12 +73,12 @@ struct Disruption {
     proposals: Proposals,
     underway: Underway,
     executions: JoinSet<()>,
-    budgets: tell::Budgets,
+    teller: tell::Teller,
 }
 
 impl Disruption {
     fn new(context: Context, shutdown: CancellationToken) -> Self {
-        let budgets = tell::Budgets::of(&context.metrics);
+        let teller = tell::Teller::of(&context.metrics);
         Self {
             context,
             shutdown,
@@ -86,7 +86,7 @@ impl Disruption {
             proposals: Proposals::default(),
             underway: Underway::default(),
             executions: JoinSet::new(),
-            budgets,
+            teller,
         }
     }
 
@@ -155,8 +155,7 @@ impl Disruption {
         })
         .await;
         self.memory = memory;
-        tell::decision(&self.context, &self.budgets, snapshot, &decision, began.elapsed());
-        self.context.explanations.disrupted(snapshot, &decision);
+        self.teller.tell(&self.context, snapshot, &decision, began.elapsed());
         decision
     }
 

@@ -6,6 +6,7 @@
 
 mod answer;
 mod question;
+mod refused;
 mod route;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use karpenter_model::{
 
 pub use answer::{Answer, Fact, Why};
 pub use question::{Question, QuestionError};
+use refused::Refused;
 pub(crate) use route::routes;
 
 /// The last decisions. Cheap to clone; shared by those who decide and those who ask.
@@ -32,6 +34,7 @@ pub struct Explanations(Arc<Mutex<Known>>);
 struct Known {
     disruption: Option<Disruption>,
     provisioning: Option<Provisioning>,
+    refused: Refused,
 }
 
 /// What a pass over machines said.
@@ -88,10 +91,22 @@ impl Explanations {
         self.lock().disruption = Some(kept);
     }
 
+    /// The last pass over machines was looked at again and is still right.
+    pub(crate) fn looked_again(&self, at: Timestamp) {
+        if let Some(known) = &mut self.lock().disruption {
+            known.at = at;
+        }
+    }
+
     /// Keeps what a pass over pods decided.
     pub(crate) fn planned(&self, at: Timestamp, report: Report) {
         let Report { pods, pools, nodes: _ } = report;
         self.lock().provisioning = Some(Provisioning { at, pods, pools });
+    }
+
+    /// Takes note of a rule that a plan broke; whether it is to be logged now.
+    pub(crate) fn refused(&self, finding: &str, now: Timestamp) -> bool {
+        self.lock().refused.note(finding, now)
     }
 
     /// The answer to `question`.

@@ -214,7 +214,9 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
 pub(crate) fn audited(context: &Context, snapshot: &Snapshot, plan: &Plan) -> bool {
     let findings = karpenter_audit::audit(snapshot, plan);
     for finding in &findings {
-        tracing::error!(finding = %finding, "refused plan");
+        if context.explanations.refused(&finding.to_string(), context.now()) {
+            tracing::error!(finding = %finding, "refused plan");
+        }
         context.metrics.scheduler.audit_findings_total.inc([&format!("{:?}", finding.rule)]);
     }
     if !findings.is_empty() {

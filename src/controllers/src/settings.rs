@@ -173,7 +173,7 @@ fn disruption<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>>(
             health_gate_pause: reader.span("disruption-health-gate-pause"),
             anti_flap_window: reader.span("disruption-anti-flap-window"),
             commands_per_minute: reader.number("disruption-commands-per-minute"),
-            ..Brakes::default()
+            launchable_capacity: reader.boolean("disruption-launchable-capacity"),
         },
         ..DisruptionSettings::default()
     }

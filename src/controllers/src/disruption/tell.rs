@@ -13,7 +13,7 @@ use karpenter_model::{Command, DisruptionReason, InstanceTypeName, Launch, Metho
 use karpenter_telemetry::events::{Event, Reason, reason};
 use serde_json::{Value, json};
 
-pub(super) use decision::{Budgets, decision};
+pub(super) use decision::Teller;
 
 use crate::Context;
 use crate::report::object;

@@ -1,5 +1,6 @@
 //! From what was decided to an answer.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -131,7 +132,10 @@ fn pod(mut answer: Answer, outcome: Option<&PodOutcome>) -> Answer {
             "is not ours to place".to_owned()
         }
         Some(PodOutcome::Unschedulable(refusals)) => {
-            answer.reasons = refusals.iter().map(Why::for_pool).collect();
+            // The pool that comes closest first: codes are in the order of the checks.
+            let mut refusals: Vec<&PoolRefusal> = refusals.iter().collect();
+            refusals.sort_by_key(|refusal| Reverse(refusal.reason.code));
+            answer.reasons = refusals.into_iter().map(Why::for_pool).collect();
             "waits, no pool can take it".to_owned()
         }
     };
@@ -187,6 +191,9 @@ fn all(known: &Known, question: &Question) -> Answer {
         let waiting = provisioning.pods.values().filter(|outcome| !outcome.is_placed()).count();
         answer.fact("pods without a place", &waiting);
     }
+    for finding in known.refused.lately(disruption.at) {
+        answer.fact("refused plan", &finding);
+    }
     answer
 }
 
@@ -202,7 +209,7 @@ fn count<'a>(answer: &mut Answer, machines: impl Iterator<Item = &'a Machine>) {
     }
     answer.fact("nodes that are to go", &going);
     let mut kept: Vec<_> = kept.into_iter().collect();
-    kept.sort_by_key(|(code, count)| (std::cmp::Reverse(*count), *code));
+    kept.sort_by_key(|(code, count)| (Reverse(*count), *code));
     for (code, count) in kept {
         answer.fact(&format!("nodes that stay ({code})"), &format!("{count}, {}", code.summary()));
     }

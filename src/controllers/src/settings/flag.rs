@@ -213,6 +213,12 @@ pub const OWN: &[Flag] = &[
         "15m",
         "How long a node that took over is not replaced by one like its predecessor; 0s always allows it",
     ),
+    Flag::switch(
+        "disruption-launchable-capacity",
+        "DISRUPTION_LAUNCHABLE_CAPACITY",
+        "true",
+        "Keep nodes of static NodePools while nothing that could take their place can be launched",
+    ),
 ];
 
 /// One feature gate.

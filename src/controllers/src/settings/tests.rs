@@ -126,6 +126,7 @@ fn settings_of_our_own_are_read() {
             ("disruption-many-to-many", "true"),
             ("disruption-many-to-many-min-saving", "1.5"),
             ("disruption-anti-flap-window", "0s"),
+            ("disruption-launchable-capacity", "false"),
         ],
         Source::Flag,
     )
@@ -134,6 +135,7 @@ fn settings_of_our_own_are_read() {
     assert_eq!((spread.len(), spread[0].max_skew, spread[1].topology_key.as_str()), (2, 5, "host"));
     let disruption = &settings.decisions.disruption;
     assert!(disruption.many_to_many.enabled && disruption.brakes.anti_flap_window.is_zero());
+    assert!(!disruption.brakes.launchable_capacity);
     assert_eq!(disruption.many_to_many.min_saving, karpenter_model::Price::from_nanos(1_500_000_000));
 }
 

@@ -1,6 +1,9 @@
-//! Metrics and events of one decision.
+//! Metrics, events and explanations of decisions.
+//!
+//! A cluster in which nothing changes gets the same decision again and again; that costs next to nothing here, too.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_engine::disrupt::{self, Brake, Decision, Note, NoteKind, Score};
@@ -10,6 +13,7 @@ use karpenter_model::{
 };
 use karpenter_telemetry::events::{Event, Reason, reason};
 use karpenter_telemetry::metrics::{Metrics, Series};
+use tokio::time::Instant;
 
 use crate::Context;
 use crate::report::object;
@@ -17,15 +21,57 @@ use crate::report::object;
 /// What an infinite score is shown as: a sum of infinities says nothing.
 const SCORE_MAX: f64 = 1_000.0;
 
+/// How long the events of a decision that does not change are not told again.
+const REMIND: Duration = Duration::from_mins(1);
+
+/// Tells decisions.
+pub(in crate::disruption) struct Teller {
+    budgets: Budgets,
+    /// The decision before, and when its events were told.
+    last: Option<(Arc<Decision>, Instant)>,
+}
+
+impl Teller {
+    /// Tells in `metrics` and wherever the context of a decision says.
+    pub(in crate::disruption) fn of(metrics: &Metrics) -> Self {
+        Self { budgets: Budgets::of(metrics), last: None }
+    }
+
+    /// Tells a decision that took so long. Of one that is the same as before only the time, and its events now and
+    /// then, because they expire.
+    pub(in crate::disruption) fn tell(
+        &mut self,
+        context: &Context,
+        snapshot: &Snapshot,
+        decision: &Arc<Decision>,
+        took: Duration,
+    ) {
+        durations(&context.metrics, decision, took);
+        let told = self.last.as_ref().filter(|(last, _)| Arc::ptr_eq(last, decision)).map(|(_, at)| *at);
+        if told.is_some() {
+            context.explanations.looked_again(snapshot.now);
+        } else {
+            self.budgets.publish(decision);
+            methods(&context.metrics, decision);
+            moves(&context.metrics, decision);
+            kept(&context.metrics, decision);
+            context.explanations.disrupted(snapshot, decision);
+        }
+        if told.is_none_or(|at| at.elapsed() >= REMIND) {
+            events(context, snapshot, decision);
+            self.last = Some((Arc::clone(decision), Instant::now()));
+        }
+    }
+}
+
 /// The gauges about budgets, which vanish with their pools.
-pub(in crate::disruption) struct Budgets {
+struct Budgets {
     allowed: Series<2>,
     consuming: Series<2>,
 }
 
 impl Budgets {
-    /// The gauges of `metrics`.
-    pub(in crate::disruption) fn of(metrics: &Metrics) -> Self {
+    fn of(metrics: &Metrics) -> Self {
         Self {
             allowed: Series::new(metrics.nodepools.allowed_disruptions.clone()),
             consuming: Series::new(metrics.nodepools.nodes_consuming_budgets.clone()),
@@ -50,18 +96,7 @@ impl Budgets {
     }
 }
 
-/// Publishes what a decision says that took so long.
-pub(in crate::disruption) fn decision(
-    context: &Context,
-    budgets: &Budgets,
-    snapshot: &Snapshot,
-    decision: &Decision,
-    took: Duration,
-) {
-    budgets.publish(decision);
-    methods(&context.metrics, decision, took);
-    moves(&context.metrics, decision);
-    kept(&context.metrics, decision);
+fn events(context: &Context, snapshot: &Snapshot, decision: &Decision) {
     let nodes: BTreeMap<&NodeId, &Node> = snapshot.nodes.iter().map(|node| (&node.id, &**node)).collect();
     for note in &decision.notes {
         for about in subjects(note, &nodes) {
@@ -80,9 +115,18 @@ pub(in crate::disruption) fn decision(
 }
 
 /// The engine decides in one go and reads no clock: methods share the time by the simulations each of them ran.
-fn methods(metrics: &Metrics, decision: &Decision, took: Duration) {
-    let metrics = &metrics.disruption;
+fn durations(metrics: &Metrics, decision: &Decision, took: Duration) {
     let all: u32 = decision.methods.values().map(|stats| stats.simulations.saturating_add(1)).sum();
+    for (method, stats) in &decision.methods {
+        let share = f64::from(stats.simulations.saturating_add(1)) / f64::from(all);
+        let (reason, kind) = (method.reason().to_string().to_lowercase(), method.consolidation_type());
+        let histogram = &metrics.disruption.decision_evaluation_duration_seconds;
+        histogram.observe([&reason, kind], took.mul_f64(share));
+    }
+}
+
+fn methods(metrics: &Metrics, decision: &Decision) {
+    let metrics = &metrics.disruption;
     let mut eligible: BTreeMap<DisruptionReason, u32> = BTreeMap::new();
     for method in Method::ALL {
         let stats = decision.methods.get(&method).copied().unwrap_or_default();
@@ -93,12 +137,6 @@ fn methods(metrics: &Metrics, decision: &Decision, took: Duration) {
             DisruptionReason::Drifted => sum.saturating_add(stats.eligible),
             DisruptionReason::Empty | DisruptionReason::Underutilized => (*sum).max(stats.eligible),
         };
-        if decision.methods.contains_key(&method) {
-            let share = f64::from(stats.simulations.saturating_add(1)) / f64::from(all);
-            let labels = [reason.to_string().to_lowercase(), kind.to_owned()];
-            let [reason, kind] = &labels;
-            metrics.decision_evaluation_duration_seconds.observe([reason, kind], took.mul_f64(share));
-        }
         if stats.timed_out && reason == DisruptionReason::Underutilized {
             metrics.consolidation_timeouts_total.inc([kind]);
         }
@@ -173,3 +211,6 @@ fn event_reason(note: &Note) -> Reason {
         (NoteKind::DisruptionHeld, _) => reason::DISRUPTION_HELD,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::{DisruptionReason, Method, PodKey};
 
 use super::*;
-use crate::explain::Provisioning;
+use crate::explain::{Provisioning, Refused};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -57,10 +57,11 @@ fn known() -> Known {
                 (pod_key("fits"), PodOutcome::Existing("busy".into())),
                 (
                     pod_key("waits"),
-                    PodOutcome::Unschedulable(vec![PoolRefusal {
-                        pool: Some("web".into()),
-                        reason: Reason::new(ReasonCode::Taint, "gpu=true:NoSchedule"),
-                    }]),
+                    PodOutcome::Unschedulable(vec![
+                        refusal("api", ReasonCode::Requirements, "team in [a] and [b]"),
+                        refusal("web", ReasonCode::Taint, "gpu=true:NoSchedule"),
+                        refusal("zoo", ReasonCode::Requirements, "team in [a] and [c]"),
+                    ]),
                 ),
             ]
             .into(),
@@ -70,7 +71,12 @@ fn known() -> Known {
             ]
             .into(),
         }),
+        refused: Refused::default(),
     }
+}
+
+fn refusal(pool: &str, code: ReasonCode, detail: &str) -> PoolRefusal {
+    PoolRefusal { pool: Some(pool.into()), reason: Reason::new(code, detail) }
 }
 
 fn pod_key(name: &str) -> PodKey {
@@ -104,10 +110,12 @@ fn a_node_that_goes_says_by_what_and_is_found_by_its_claim_too() {
 }
 
 #[test]
-fn a_pod_that_waits_hears_each_pool() {
+fn a_pod_that_waits_hears_each_pool_the_one_that_comes_closest_first() {
     let answer = ask("pod/waits");
     assert_eq!(answer.verdict, "waits, no pool can take it");
-    assert_eq!(answer.reasons[0].subject.as_deref(), Some("web"));
+    let pools: Vec<&str> = answer.reasons.iter().filter_map(|why| why.subject.as_deref()).collect();
+    assert_eq!(pools, ["web", "api", "zoo"]);
+    assert_eq!(answer.reasons[0].text, "pod does not tolerate a taint: gpu=true:NoSchedule");
     assert_eq!(ask("pod/default/fits").verdict, "fits on node/busy");
     assert_eq!(ask("pod/other/fits").verdict, "did not wait for capacity at the last pass");
 }
@@ -137,6 +145,14 @@ fn the_whole_in_short_names_the_commands() {
     assert_eq!(answer.verdict, "1 command proposed");
     assert_eq!(facts(&answer)[0], "command 1: replace: [old] -> [1 replacement]");
     assert_eq!(facts(&answer).last().unwrap(), "pods without a place: 1");
+}
+
+#[test]
+fn a_plan_that_is_refused_is_part_of_the_whole() {
+    let mut known = known();
+    known.refused.note("`web` is over its limit", at(95));
+    let answer = answer(&known, &"all".parse().unwrap());
+    assert_eq!(facts(&answer).last().unwrap(), "refused plan: `web` is over its limit");
 }
 
 #[test]

@@ -1,0 +1,60 @@
+//! What is told of a decision, and how often.
+
+use jiff::Timestamp;
+use karpenter_engine::disrupt::{Move, Verdict};
+use serde_json::json;
+use tokio::time::advance;
+
+use super::*;
+use crate::fixture::World;
+
+/// A decision that says why nothing goes in pool `default`.
+fn decision() -> Arc<Decision> {
+    Arc::new(Decision {
+        notes: vec![Note {
+            about: disrupt::About::Pool("default".into()),
+            kind: NoteKind::DisruptionBlocked,
+            message: "No allowed disruptions".to_owned(),
+            distinguished_by: String::new(),
+        }],
+        moves: vec![Move {
+            pool: "default".into(),
+            policy: ConsolidationPolicy::Balanced,
+            verdict: Verdict::Rejected,
+            score: None,
+        }],
+        ..Decision::default()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_does_not_change_is_counted_once_and_its_events_are_told_before_they_expire() {
+    let World { context, events, .. } = World::new();
+    let pool = json!({
+        "metadata": {"name": "default", "uid": "pool", "resourceVersion": "1"},
+        "spec": {"template": {"spec": {
+            "nodeClassRef": {"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"},
+            "requirements": [],
+        }}},
+    });
+    context.view.put_pool(serde_json::from_value(pool).unwrap());
+    let snapshot = |second| {
+        let now = Timestamp::from_second(second).unwrap();
+        context.view.with_cluster(|cluster| cluster.snapshot(now))
+    };
+    let rejected =
+        || context.metrics.disruption.consolidation_moves_total.value(["rejected", "default", "Balanced"]);
+    let looked_at = || context.explanations.answer(&"all".parse().unwrap()).decided_at.unwrap().as_second();
+    let (mut teller, same) = (Teller::of(&context.metrics), decision());
+    for look in 0..6 {
+        teller.tell(&context, &snapshot(10 * look), &same, Duration::ZERO);
+        assert_eq!((rejected(), looked_at()), (1, 10 * look));
+        assert_eq!(events.messages("DisruptionBlocked").len(), 1);
+        advance(Duration::from_secs(10)).await;
+    }
+    teller.tell(&context, &snapshot(60), &same, Duration::ZERO);
+    assert_eq!(events.messages("DisruptionBlocked").len(), 2);
+    assert_eq!(rejected(), 1);
+    teller.tell(&context, &snapshot(70), &decision(), Duration::ZERO);
+    assert_eq!(rejected(), 2, "made anew, even if it says the same");
+}

@@ -1,0 +1,71 @@
+//! Plans that broke a rule and were not carried out. The same pods give the same plan at every pass, so a finding is
+//! logged once and then only now and then while it keeps coming back; whoever asks hears of it all the time.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// How long a finding that was logged is not logged again.
+const QUIET: SignedDuration = SignedDuration::from_mins(10);
+/// How long one that does not come back is worth telling.
+const KEPT: SignedDuration = SignedDuration::from_mins(10);
+
+/// The findings, by their text.
+#[derive(Debug, Default)]
+pub(super) struct Refused(BTreeMap<String, Told>);
+
+#[derive(Debug)]
+struct Told {
+    logged: Timestamp,
+    last: Timestamp,
+}
+
+impl Refused {
+    /// Takes note of a finding; whether it is to be logged now.
+    pub(super) fn note(&mut self, finding: &str, now: Timestamp) -> bool {
+        self.0.retain(|_, told| now.duration_since(told.last) < KEPT);
+        if let Some(told) = self.0.get_mut(finding) {
+            told.last = now;
+            let quiet = now.duration_since(told.logged) < QUIET;
+            if !quiet {
+                told.logged = now;
+            }
+            return !quiet;
+        }
+        self.0.insert(finding.to_owned(), Told { logged: now, last: now });
+        true
+    }
+
+    /// The findings since so long before `now` as they are kept.
+    pub(super) fn lately(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        let recent = self.0.iter().filter(move |(_, told)| now.duration_since(told.last) < KEPT);
+        recent.map(|(finding, _)| finding.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
+    }
+
+    #[test]
+    fn a_finding_that_keeps_coming_back_is_logged_now_and_then() {
+        let mut refused = Refused::default();
+        let logged: Vec<i64> = (0..25).filter(|minute| refused.note("a", at(*minute))).collect();
+        assert_eq!(logged, [0, 10, 20]);
+        assert!(refused.note("b", at(25)), "another one is news");
+        assert!(refused.note("a", at(40)), "and so is one that had gone");
+    }
+
+    #[test]
+    fn it_is_told_as_long_as_it_comes_back() {
+        let mut refused = Refused::default();
+        refused.note("a", at(0));
+        refused.note("b", at(5));
+        assert_eq!(refused.lately(at(9)).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(refused.lately(at(10)).collect::<Vec<_>>(), ["b"]);
+    }
+}
