@@ -62,3 +62,23 @@ async fn pods_hear_nothing_while_no_pool_is_ready() {
     assert_eq!(process.events.messages("FailedScheduling"), [""; 0]);
     process.stop().await;
 }
+
+/// The sum of the samples of `name` that mention the provisioner.
+fn of_provisioner(text: &str, name: &str) -> f64 {
+    let samples = text.lines().filter(|line| line.starts_with(name) && line.contains("\"provisioner\""));
+    samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_pass_is_measured_once() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.pod_with("nowhere", "1", &json!({"nodeSelector": {"kubernetes.io/arch": "sparc"}}));
+    let process = world.start();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let text = process.metrics.render();
+    let passes = of_provisioner(&text, "controller_runtime_reconcile_total{");
+    let measured = of_provisioner(&text, "karpenter_scheduler_scheduling_duration_seconds_count{");
+    assert!(measured > 5.0 && measured <= passes, "{measured} of {passes}");
+    process.stop().await;
+}

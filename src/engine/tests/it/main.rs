@@ -6,6 +6,7 @@ mod consolidation_optimum;
 mod consolidation_passes;
 mod disruption;
 mod optimum;
+mod overrides;
 mod properties;
 mod refusals;
 mod scenarios;
