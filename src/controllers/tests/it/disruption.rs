@@ -1,7 +1,9 @@
 //! Commands, end to end: nothing goes before what takes its place is ready, budgets hold at every moment, and what
 //! goes wrong is taken back.
 
+mod brakes;
 mod history;
+mod policies;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +19,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::world::{Crash, Process, World, condition, is_running};
+use crate::world::{Crash, Process, World, condition, is_running, merge};
 use history::{Rules, check, revision};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -36,24 +38,30 @@ fn pool(types: &[&str], disruption: &Value) -> Value {
 }
 
 /// Pods that come back when they are evicted, each with this much CPU.
-fn set(world: &World, name: &str, replicas: u32, cpu: &str, selector: &Value) {
-    world.load(&json!({
+pub(crate) fn set(world: &World, name: &str, replicas: u32, cpu: &str, selector: &Value) {
+    set_with(world, name, replicas, cpu, &json!({"nodeSelector": selector}));
+}
+
+/// The same with `more` in the spec of the pods.
+fn set_with(world: &World, name: &str, replicas: u32, cpu: &str, more: &Value) {
+    let mut set = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
         "spec": {
             "replicas": replicas, "selector": {"matchLabels": {"app": name}},
             "template": {
                 "metadata": {"labels": {"app": name}},
                 "spec": {
-                    "nodeSelector": selector,
                     "terminationGracePeriodSeconds": 5,
                     "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
                 },
             },
         },
-    }));
+    });
+    merge(&mut set["spec"]["template"]["spec"], more);
+    world.load(&set);
 }
 
-async fn scale(world: &World, name: &str, replicas: u32) {
+pub(crate) async fn scale(world: &World, name: &str, replicas: u32) {
     let sets: Api<ReplicaSet> = Api::namespaced(world.client.clone(), "default");
     let change = Patch::Merge(json!({"spec": {"replicas": replicas}}));
     sets.patch(name, &PatchParams::default(), &change).await.unwrap();

@@ -1,6 +1,7 @@
 //! The controllers are allowed exactly what they do.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use karpenter_cloud::memory::NODE_CLASS;
 use karpenter_controllers::{optional_rbac, rbac};
@@ -59,6 +60,12 @@ async fn rights_the_reference_does_not_ask_for_can_be_done_without() {
     }
     let process = world.start();
     world.all_running().await;
+    let watched = || process.calls.seen().contains(&("WATCH".to_owned(), "/api/v1/limitranges".to_owned()));
+    assert!(!watched());
+    // Granting them later is enough.
+    world.server.faults().clear();
+    tokio::time::sleep(Duration::from_mins(6)).await;
+    assert!(watched());
     process.stop().await;
 }
 

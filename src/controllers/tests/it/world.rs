@@ -98,7 +98,18 @@ impl World {
 
     /// The same with feature gates other than the default ones.
     pub(crate) fn start_gated(&self, crash: Crash, gates: FeatureGates) -> Process {
-        let decisions = karpenter_model::Settings { gates, ..karpenter_model::Settings::default() };
+        self.start_crashing(
+            crash,
+            karpenter_model::Settings { gates, ..karpenter_model::Settings::default() },
+        )
+    }
+
+    /// Starts a process that decides by these settings.
+    pub(crate) fn start_deciding(&self, decisions: karpenter_model::Settings) -> Process {
+        self.start_crashing(Crash::Never, decisions)
+    }
+
+    fn start_crashing(&self, crash: Crash, decisions: karpenter_model::Settings) -> Process {
         self.start_as(crash, decisions, |context, shutdown| {
             karpenter_controllers::run(context, Readiness::default(), shutdown)
         })
@@ -106,9 +117,9 @@ impl World {
 
     /// Starts a process that plans for so many pods at once.
     pub(crate) fn start_slicing(&self, pods_per_pass: u32) -> Process {
-        let decisions = karpenter_model::Settings { pods_per_pass, ..karpenter_model::Settings::default() };
-        self.start_as(Crash::Never, decisions, |context, shutdown| {
-            karpenter_controllers::run(context, Readiness::default(), shutdown)
+        self.start_deciding(karpenter_model::Settings {
+            pods_per_pass,
+            ..karpenter_model::Settings::default()
         })
     }
 
@@ -371,7 +382,8 @@ fn log() {
     }
 }
 
-fn merge(object: &mut Value, change: &Value) {
+/// Puts what `change` says into `object`; what it does not mention stays.
+pub(crate) fn merge(object: &mut Value, change: &Value) {
     match (object, change) {
         (Value::Object(object), Value::Object(change)) => {
             for (key, value) in change {

@@ -90,6 +90,15 @@ const CORE: &[Row] = &[
     ("cloudprovider_instance_type_offering_price_estimate", Gauge, "instance_type capacity_type zone", Beta),
     ("cloudprovider_instance_type_cpu_cores", Gauge, "instance_type", Beta),
     ("cloudprovider_instance_type_memory_bytes", Gauge, "instance_type", Beta),
+    ("cloudprovider_instance_launch_failures_total", Counter, "zone zone_id capacity_type reason", Alpha),
+    ("cloudprovider_instance_termination_failures_total", Counter, "zone zone_id", Alpha),
+    ("cloudprovider_batcher_batch_time_seconds", Histogram, "batcher", Alpha),
+    ("cloudprovider_batcher_batch_size", Histogram, "batcher", Alpha),
+    ("interruption_received_messages_total", Counter, "message_type", Stable),
+    ("interruption_deleted_messages_total", Counter, "", Stable),
+    ("interruption_message_queue_duration_seconds", Histogram, "", Stable),
+    ("interruption_instance_status_unhealthy_total", Counter, "category", Alpha),
+    ("ec2nodeclasses_userdata_bytes", Gauge, "nodeclass", Alpha),
 ];
 
 /// Full name, type, labels, stability.
@@ -174,11 +183,15 @@ fn buckets_are_those_of_the_reference() {
         assert_eq!(of(name), buckets::DURATION, "{name}");
     }
     assert_eq!(buckets::DURATION.len(), 45);
+    let hours = |hours: &[f64]| -> Vec<f64> { hours.iter().map(|hours| hours * 3600.0).collect() };
+    let mut lifetime = hours(&[0.25, 0.5, 0.75, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0]);
+    lifetime.extend(hours(&[24.0, 48.0, 72.0, 120.0, 240.0, 360.0, 480.0, 600.0, 720.0]));
     let doubling = |from: f64, times: i32| -> Vec<f64> { (0..times).map(|k| from * 2_f64.powi(k)).collect() };
     for (name, want) in [
         ("karpenter_nodeclaims_instance_termination_duration_seconds", doubling(1.0, 11)),
         ("karpenter_nodeclaims_termination_duration_seconds", doubling(1.0, 12)),
         ("operator_node_status_condition_transition_seconds", doubling(0.5, 15)),
+        ("karpenter_nodes_lifetime_duration_seconds", lifetime),
         ("karpenter_consolidation_score", vec![0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0]),
     ] {
         assert_eq!(of(name), want, "{name}");
