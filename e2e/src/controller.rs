@@ -71,6 +71,8 @@ pub struct Settings {
     pub election: bool,
     /// `FEATURE_GATES`; empty leaves the defaults.
     pub feature_gates: String,
+    /// Where it serves metrics and explanations.
+    pub metrics_port: u16,
 }
 
 /// A running controller.
@@ -91,7 +93,8 @@ impl Controller {
         environment.extend([
             ("KUBECONFIG", kubeconfig.as_os_str().to_owned()),
             ("SYSTEM_NAMESPACE", "kube-system".into()),
-            ("METRICS_PORT", "0".into()),
+            ("INTERRUPTION_QUEUE", aws.cluster.clone().into()),
+            ("METRICS_PORT", settings.metrics_port.to_string().into()),
             ("HEALTH_PROBE_PORT", "0".into()),
             ("LOG_LEVEL", "debug".into()),
             ("DISABLE_LEADER_ELECTION", if settings.election { "false" } else { "true" }.into()),

@@ -5,6 +5,7 @@ mod behaviour;
 pub mod bootstrap;
 mod corner;
 pub mod disruption;
+mod explained;
 mod facts;
 pub mod launch;
 pub mod restart;

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -23,7 +23,7 @@ use crate::cluster::{self, Cluster};
 use crate::controller::{self, AwsEnvironment, Controller};
 use crate::machines;
 use crate::manifests;
-use crate::process::Guard;
+use crate::process::{Guard, free_ports};
 
 /// The name of the EKS cluster in the account.
 const CLUSTER_NAME: &str = "karpenter-e2e";
@@ -63,6 +63,8 @@ pub struct World {
     starts: AtomicUsize,
     election: bool,
     gates: String,
+    /// Chosen at the first start and kept: who asks the controller need not know that it has died meanwhile.
+    metrics_port: OnceLock<u16>,
 }
 
 impl World {
@@ -98,6 +100,7 @@ impl World {
             starts: AtomicUsize::new(0),
             election: true,
             gates: String::new(),
+            metrics_port: OnceLock::new(),
         })
     }
 
@@ -148,10 +151,24 @@ impl World {
         let start = self.starts.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("controller-{start}"));
         std::fs::create_dir_all(&folder).with_context(|| format!("create `{}`", folder.display()))?;
-        let settings = controller::Settings { election: self.election, feature_gates: self.gates.clone() };
+        let settings = controller::Settings {
+            election: self.election,
+            feature_gates: self.gates.clone(),
+            metrics_port: self.metrics_port()?,
+        };
         let controller = Controller::start(&kubeconfig, &self.environment, &settings, &folder, &self.guard)?;
         *self.controller() = Some(controller);
         Ok(())
+    }
+
+    /// Where the controller serves metrics and explanations while it runs.
+    pub fn metrics_endpoint(&self) -> Result<String> {
+        Ok(format!("http://127.0.0.1:{}", self.metrics_port()?))
+    }
+
+    fn metrics_port(&self) -> Result<u16> {
+        let [free] = free_ports()?;
+        Ok(*self.metrics_port.get_or_init(|| free))
     }
 
     /// Ends the controller without warning.

@@ -10,6 +10,7 @@ mod deletion;
 mod demo;
 mod drift;
 mod expiry;
+mod interruption;
 mod repair;
 mod spot;
 mod statics;
@@ -68,6 +69,7 @@ fn behaviours(world: &World) -> Vec<Behaviour<'_>> {
         ("a node deleted by hand is drained and replaced", deletion::of_a_node(world).boxed_local()),
         ("the nodes of a deleted pool move to another one", deletion::of_a_pool(world).boxed_local()),
         ("a spot node gives way to a cheaper spot node", spot::run(world).boxed_local()),
+        ("a spot node that is taken back is drained and replaced", interruption::run(world).boxed_local()),
         ("a balanced pool leaves a small saving alone", balanced::run(world).boxed_local()),
         ("an unhealthy node is replaced", repair::run(world).boxed_local()),
         ("a pool of fixed size has that many nodes", statics::run(world).boxed_local()),

@@ -1,5 +1,5 @@
 //! Nodes that would be replaced by cheaper ones stay as long as a pod must not go; the event on the node names the
-//! pod, or the budget. As soon as nothing is in the way the node goes.
+//! pod, or the budget, and so does `karpenter explain`. As soon as nothing is in the way the node goes.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -11,6 +11,7 @@ use serde_json::json;
 use super::{WITHIN, consolidating};
 use crate::manifests::{self, merged};
 use crate::scenario::corner::{Corner, needs, requiring, told};
+use crate::scenario::explained::explained;
 use crate::world::World;
 
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
@@ -25,6 +26,9 @@ pub(super) async fn by_annotation(world: &World) -> Result<()> {
     let node = corner.running("worker", 1).await?.remove(0).name_any();
     let pod = corner.pods_of("worker").await?.remove(0);
     told(world, "default", &node, "DisruptionBlocked", &pod.name_any()).await?;
+    let why = ["stays", "do-not-disrupt", &pod.name_any(), "(PodDoNotDisrupt)"];
+    explained(world, &format!("node/{node}"), &why).await?;
+    explained(world, "nodepool/protected", &["nodes that stay (PodDoNotDisrupt)", "disruptions ("]).await?;
     ensure!(corner.claims().await?.len() == 1, "a blocked node was replaced");
 
     corner.annotate(&pod, DO_NOT_DISRUPT, None).await?;
@@ -47,6 +51,10 @@ pub(super) async fn by_pod_budget(world: &World) -> Result<()> {
     corner.scale("worker", 1).await?;
     let node = corner.running("worker", 1).await?.remove(0).name_any();
     told(world, "default", &node, "DisruptionBlocked", "budgeted/never").await?;
+    let why = ["stays", "budgeted/never", "(PodDisruptionBudget)"];
+    explained(world, &format!("node/{node}"), &why).await?;
+    let claim = corner.claims().await?.remove(0).name_any();
+    explained(world, &format!("nodeclaim/{claim}"), &why).await?;
     ensure!(corner.claims().await?.len() == 1, "a blocked node was replaced");
 
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "budgeted");

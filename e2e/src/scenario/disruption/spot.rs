@@ -1,49 +1,69 @@
-//! With the gate open a spot node that is too large is replaced by a smaller spot node, offered with at least the
+//! With the gate open a spot node that is too large is replaced by a cheaper spot node, offered with at least the
 //! fifteen types that keep such steps rare.
 
 use anyhow::{Context, Result, ensure};
 use karpenter_api::labels;
-use serde_json::json;
+use kube::ResourceExt;
+use serde_json::{Value, json};
 
 use super::{WITHIN, consolidating};
 use crate::manifests::merged;
-use crate::scenario::corner::{Corner, container, needs, requiring};
+use crate::scenario::corner::{Corner, needs, requiring, told};
+use crate::scenario::facts::label;
 use crate::wait;
 use crate::world::World;
 
+const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
+/// More than a pod that wants half a CPU will ever need.
+const TOO_MANY: u32 = 8;
+/// Fewest types that a spot node may be replaced by (spec core-disruption 3.10).
+const FLEXIBILITY: usize = 15;
+
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "spot").await?;
-    let spot = requiring(json!([
-        needs(labels::CAPACITY_TYPE, &["spot"]),
-        needs(labels::ARCH, &["amd64"]),
-        needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
-    ]));
-    corner.ready_pool("spot", merged(spot, consolidating("WhenEmptyOrUnderutilized"))).await?;
-    let worker =
-        json!({"spec": {"containers": [container(json!({"requests": {"cpu": "3", "memory": "2Gi"}}))]}});
-    corner.pods("worker", 4, worker).await?;
-    corner.running("worker", 4).await?;
-    corner.scale("worker", 1).await?;
-    corner.running("worker", 1).await?;
+    corner.ready_pool("spot", with_cpus(TOO_MANY - 1)).await?;
+    corner.pods("worker", 1, json!({})).await?;
+    let large = corner.running("worker", 1).await?.remove(0);
+    let cpus = label(&large, CPUS).to_owned();
+    ensure!(cpus.parse::<u32>()? >= TOO_MANY, "the first node has {cpus} CPUs");
 
-    wait::until("one node with room for one pod and not for four", WITHIN, || async {
+    // What the pool allows besides is no drift: the node is as good as before, it only costs too much now.
+    corner.pool("spot", with_cpus(1)).await?;
+    let small = wait::until("another node with fewer CPUs", WITHIN, || async {
         let nodes = corner.nodes().await?;
-        let cpus: Vec<u32> = nodes
-            .iter()
-            .map(|node| {
-                crate::scenario::facts::label(node, "karpenter.k8s.aws/instance-cpu").parse().unwrap_or(0)
-            })
-            .collect();
-        let types = nodes.len();
-        Ok(if types == 1 && cpus[0] <= 8 { Ok(()) } else { Err(format!("CPUs of the nodes: {cpus:?}")) })
+        let fewer = |node: &k8s_openapi::api::core::v1::Node| {
+            label(node, CPUS).parse::<u32>().is_ok_and(|cpus| cpus < TOO_MANY)
+        };
+        let seen: Vec<&str> = nodes.iter().map(|node| label(node, CPUS)).collect();
+        Ok(match &nodes[..] {
+            [one] if one.uid() != large.uid() && fewer(one) => Ok(one.clone()),
+            _ => Err(format!("CPUs of the nodes: {seen:?}")),
+        })
     })
     .await?;
+    for node in [&large, &small] {
+        let capacity_type = label(node, labels::CAPACITY_TYPE);
+        ensure!(capacity_type == "spot", "`{}` is {capacity_type}", node.name_any());
+    }
+    told(world, "default", &large.name_any(), "DisruptionTerminating", "Underutilized").await?;
     let claim = corner.claims().await?.into_iter().next().context("no claim is left")?;
     let types = claim.spec.requirements.iter().find(|requirement| requirement.key == labels::INSTANCE_TYPE);
     let offered = types.map_or(0, |requirement| requirement.values.iter().flatten().count());
     ensure!(
-        offered >= 15,
-        "the replacement was offered as {offered} types, at least 15 keep it from moving on"
+        offered >= FLEXIBILITY,
+        "the replacement was offered as {offered} types, at least {FLEXIBILITY} keep it from moving on"
     );
+    corner.running("worker", 1).await?;
     Ok(())
+}
+
+/// A pool of spot machines, with more than so many CPUs each.
+fn with_cpus(more_than: u32) -> Value {
+    let spot = requiring(json!([
+        needs(labels::CAPACITY_TYPE, &["spot"]),
+        needs(labels::ARCH, &["amd64"]),
+        needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+        {"key": CPUS, "operator": "Gt", "values": [more_than.to_string()]},
+    ]));
+    merged(spot, consolidating("WhenEmptyOrUnderutilized"))
 }

@@ -37,6 +37,11 @@ pub(super) async fn at_most_leaving<T>(
 }
 
 fn is_leaving(node: &Node) -> bool {
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    node.metadata.deletion_timestamp.is_some() || taints.into_iter().any(|taint| taint.key == DISRUPTED)
+    node.metadata.deletion_timestamp.is_some() || is_tainted(node)
+}
+
+/// Whether new pods are kept off the node because it is to go.
+pub(super) fn is_tainted(node: &Node) -> bool {
+    let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    taints.any(|taint| taint.key == DISRUPTED)
 }

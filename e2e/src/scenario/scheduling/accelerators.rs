@@ -1,5 +1,5 @@
 //! A pool of machines with GPUs behind a taint: the pod that asks for a GPU and tolerates the taint gets one, the
-//! pod that tolerates nothing stays out.
+//! pod that tolerates nothing stays out and is told which taint it is.
 
 use anyhow::{Context, Result, ensure};
 use karpenter_api::labels;
@@ -37,7 +37,10 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let offered = status.allocatable.as_ref().and_then(|resources| resources.get(GPU));
     ensure!(offered.is_some_and(|count| count.0 != "0"), "{instance_type} offers no {GPU}");
 
-    corner.pod_told("bystander", "FailedScheduling", "NodePool").await?;
+    // The pools of the other corners are further off: they are not what the pod selects.
+    let why = format!("pod does not tolerate a taint: {GPU}");
+    corner.pod_told("bystander", "FailedScheduling", &why).await?;
+    corner.pod_told("bystander", "FailedScheduling", "(NodePool=accelerators)").await?;
     let bystanders = corner.pods_of("bystander").await?;
     ensure!(
         bystanders.iter().all(|pod| phase(pod) == "Pending"),

@@ -1,9 +1,12 @@
-//! A pod that no machine can hold stays pending and is told why; its neighbour in the same pool runs.
+//! A pod that no machine can hold stays pending and is told why, and so is whoever asks `karpenter explain`; its
+//! neighbour in the same pool runs.
 
 use anyhow::{Result, ensure};
+use kube::ResourceExt;
 use serde_json::json;
 
 use crate::scenario::corner::{Corner, container};
+use crate::scenario::explained::explained;
 use crate::scenario::facts::phase;
 use crate::world::World;
 
@@ -21,6 +24,10 @@ pub(super) async fn run(world: &World) -> Result<()> {
         colossi.len() == 1 && phase(&colossi[0]) == "Pending",
         "a pod of 10000 CPUs does not stay pending"
     );
+    let pod = format!("pod/impossible/{}", colossi[0].name_any());
+    // What it lacks on the machine that comes closest, for the pool that could have been meant.
+    let why = ["waits, no pool can take it", "impossible: ", "cpu more (InstanceTypes)"];
+    explained(world, &pod, &why).await?;
     let claims = corner.claims().await?.len();
     ensure!(claims == 1, "one small pod was given {claims} claims");
     Ok(())

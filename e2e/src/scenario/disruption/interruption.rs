@@ -1,0 +1,59 @@
+//! EC2 takes a spot machine back. Its warning travels the whole way: event bus, rule and queue, all of them made by
+//! `karpenter bootstrap apply`; the node is tainted and drained, another one takes its pod, and its instance ends,
+//! although the account would leave it running for ever.
+
+use std::cell::Cell;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::labels;
+use kube::ResourceExt;
+use kube::api::Api;
+use serde_json::json;
+
+use super::{WITHIN, watch};
+use crate::account::control::Notice;
+use crate::scenario::corner::{Corner, needs, requiring, told};
+use crate::scenario::facts;
+use crate::wait;
+use crate::world::World;
+
+pub(super) async fn run(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "interruption").await?;
+    let spot = requiring(json!([
+        needs(labels::CAPACITY_TYPE, &["spot"]),
+        needs(labels::ARCH, &["amd64"]),
+        needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+    ]));
+    corner.ready_pool("interruption", spot).await?;
+    corner.pods("worker", 1, json!({})).await?;
+    let node = corner.running("worker", 1).await?.remove(0);
+    let name = node.name_any();
+    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
+    let id = id.context("the node has no provider id")?;
+    let instance = id.rsplit('/').next().unwrap_or_default();
+    world.control()?.notify(Notice::SpotInterruption, &world.environment.region, instance, None).await?;
+
+    let tainted = Cell::new(false);
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    wait::until("the interrupted node and its instance to be gone", WITHIN, || async {
+        // By uid: the next node may get the address, and so the name, of the one before.
+        let there = nodes.get_opt(&name).await.context("read the node")?;
+        let there = there.filter(|there| there.uid() == node.uid());
+        tainted.set(tainted.get() || there.as_ref().is_some_and(watch::is_tainted));
+        let left = facts::instances(world).await?.iter().any(|other| other.id.as_str() == instance);
+        let gone = there.is_none() && !left;
+        Ok(if gone {
+            Ok(())
+        } else {
+            Err(format!("node there: {}, instance there: {left}", there.is_some()))
+        })
+    })
+    .await?;
+    ensure!(tainted.get(), "pods could have come to the node until it was gone");
+    told(world, "default", &name, "SpotInterrupted", "Spot interruption warning").await?;
+    told(world, "interruption", "worker-", "Evicted", "").await?;
+    let now = corner.running("worker", 1).await?;
+    ensure!(now.iter().all(|other| other.uid() != node.uid()), "the pod runs on the interrupted node");
+    Ok(())
+}
