@@ -165,6 +165,7 @@ fn cost(launch: &Launch) -> i64 {
 fn pods_are_placed_wherever_possible_and_close_to_the_least_price() {
     let worlds = std::env::var("OPTIMUM_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(WORLDS);
     let (mut compared, mut optimal, mut ratios, mut missed) = (0u32, 0u32, 0i64, Vec::new());
+    let mut ingredients: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in 0..worlds {
         let text = world(seed);
         let whole = karpenter_testkit::snapshot(&text);
@@ -192,14 +193,18 @@ fn pods_are_placed_wherever_possible_and_close_to_the_least_price() {
             let paid: i64 = plan.launches.iter().map(cost).sum();
             assert!(paid >= least, "seed {seed}: {paid} is less than the optimum {least}\n{text}");
             compared += 1;
+            for option in [" spread=", "affinity=", " taint=", " select=", " volume="] {
+                *ingredients.entry(option).or_default() += u32::from(text.contains(option));
+            }
             optimal += u32::from(paid == least);
             ratios += paid * 1000 / least;
         }
     }
     let mean = ratios / i64::from(compared.max(1));
     println!(
-        "{compared} worlds, {optimal} optimal, mean cost {mean} per mille, feasible but missed: {missed:?}"
+        "{compared} worlds, {optimal} optimal, mean cost {mean} per mille, feasible but missed: {missed:?}, of them with {ingredients:?}"
     );
+    assert!(ingredients.values().all(|worlds| *worlds * 10 > compared), "hardly any: {ingredients:?}");
     assert!(compared * 2 > u32::try_from(worlds).unwrap_or(u32::MAX), "only {compared} worlds were compared");
     assert!(missed.is_empty(), "pods wait although all could be placed: {missed:?}");
     assert!(mean <= 1100, "the mean cost is {mean} per mille of the optimum");

@@ -85,6 +85,12 @@ fn seen(cluster: &mut Cluster) -> impl PartialEq + std::fmt::Debug + use<> {
     )
 }
 
+/// Some hundred cases, more with `PROPTEST_CASES`.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: default.cases.max(300), failure_persistence: None, ..default }
+}
+
 /// Usage added up from scratch.
 fn usage_of(snapshot: &Snapshot) -> Resources {
     let web: PoolName = "web".into();
@@ -97,7 +103,7 @@ fn usage_of(snapshot: &Snapshot) -> Resources {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn every_order_and_repetition_gives_the_same_answer(
