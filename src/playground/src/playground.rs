@@ -10,6 +10,7 @@ use karpenter_aws_client::Clients;
 use karpenter_aws_client::memory::{Account, Options};
 use karpenter_model::Clock;
 use karpenter_sim::apiserver::ApiServer;
+use karpenter_sim::apiserver::serve::Serving;
 use karpenter_sim::{kube_system, kubelet};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -39,6 +40,7 @@ impl Speed {
 /// A cluster and an account.
 pub struct Playground {
     server: ApiServer,
+    serving: Option<Serving>,
     account: Account,
     clock: Arc<dyn Clock>,
     cluster: String,
@@ -58,6 +60,7 @@ impl Playground {
         };
         Self {
             server: ApiServer::new(Arc::clone(&clock)),
+            serving: None,
             account: Account::with_clock(options, Arc::new(AccountClock(Arc::clone(&clock)))),
             clock,
             cluster: cluster.to_owned(),
@@ -89,13 +92,11 @@ impl Playground {
         });
     }
 
-    /// Serves the API on a free loopback port until dropped, and writes a kubeconfig for it.
-    pub async fn serve(&self, folder: &Path) -> Result<PathBuf> {
+    /// Serves the API on a free loopback port until the playground is dropped, and writes a kubeconfig for it.
+    pub async fn serve(&mut self, folder: &Path) -> Result<PathBuf> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen on loopback")?;
         let address = listener.local_addr().context("cannot tell the port of the API server")?;
-        let serving = self.server.serve(listener).context("cannot serve the API")?;
-        // It ends with the process; the demo has no moment without it.
-        std::mem::forget(serving);
+        self.serving = Some(self.server.serve(listener).context("cannot serve the API")?);
         let path = folder.join("kubeconfig");
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "demo",

@@ -89,7 +89,7 @@ impl Demo {
     ) -> Result<Self> {
         let printer = Printer::start();
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(Timestamp::now()));
-        let playground = Playground::new(Arc::clone(&clock), CLUSTER, Speed::demo());
+        let mut playground = Playground::new(Arc::clone(&clock), CLUSTER, Speed::demo());
         playground.spawn(tasks, shutdown);
         let kubeconfig = playground.serve(folder).await?;
         printer
