@@ -79,8 +79,8 @@ fn told(outcome: &PodOutcome) -> Option<Told> {
 /// The refusals by the last of the checks, pools of the same reason together.
 fn closest(refusals: &[PoolRefusal]) -> Option<Told> {
     let code = refusals.iter().map(|refusal| refusal.reason.code).max()?;
-    // Without any pool there is nothing about the pod to tell.
-    if code == ReasonCode::NoPools {
+    // Without any pool there is nothing about the pod to tell; for a reservation it is its turn in a later pass.
+    if matches!(code, ReasonCode::NoPools | ReasonCode::Reservation) {
         return None;
     }
     let mut pools: BTreeMap<&Reason, Vec<&str>> = BTreeMap::new();
@@ -147,5 +147,11 @@ mod tests {
         );
         let no_pools = PoolRefusal { pool: None, reason: Reason::bare(ReasonCode::NoPools) };
         assert_eq!(told(&PodOutcome::Unschedulable(vec![no_pools])), None);
+    }
+
+    #[test]
+    fn who_waits_for_a_reservation_is_told_nothing() {
+        let refusals = vec![refusal("a", ReasonCode::Taint, "x"), refusal("b", ReasonCode::Reservation, "")];
+        assert_eq!(told(&PodOutcome::Unschedulable(refusals)), None);
     }
 }
