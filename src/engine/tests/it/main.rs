@@ -1,6 +1,7 @@
 //! The planner from outside: golden scenarios and properties over generated worlds.
 
 mod brute_force;
+mod claims;
 mod consolidation;
 mod consolidation_optimum;
 mod consolidation_passes;
