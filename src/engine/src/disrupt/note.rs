@@ -35,8 +35,6 @@ pub enum NoteKind {
     ConsolidationCandidate,
     /// A `Balanced` pool approved.
     ConsolidationApproved,
-    /// The second look found a reason against it.
-    ConsolidationRejected,
     /// A brake holds disruption back; not an event of the reference.
     DisruptionHeld,
 }
@@ -49,7 +47,6 @@ impl NoteKind {
             Self::Unconsolidatable => "Unconsolidatable",
             Self::ConsolidationCandidate => "ConsolidationCandidate",
             Self::ConsolidationApproved => "ConsolidationApproved",
-            Self::ConsolidationRejected => "ConsolidationRejected",
             Self::DisruptionHeld => "DisruptionHeld",
         }
     }

@@ -207,7 +207,6 @@ fn event_reason(note: &Note) -> Reason {
         (NoteKind::Unconsolidatable, _) => reason::UNCONSOLIDATABLE,
         (NoteKind::ConsolidationCandidate, _) => reason::CONSOLIDATION_CANDIDATE,
         (NoteKind::ConsolidationApproved, _) => reason::CONSOLIDATION_APPROVED,
-        (NoteKind::ConsolidationRejected, _) => reason::CONSOLIDATION_REJECTED,
         (NoteKind::DisruptionHeld, _) => reason::DISRUPTION_HELD,
     }
 }

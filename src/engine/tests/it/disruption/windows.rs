@@ -63,6 +63,12 @@ fn windows_are_open_when_the_calendar_says_so() {
         ("2028-03-01T00:00:00Z", "0 0 29 2 *", "24h", false),
         ("2027-02-28T12:00:00Z", "0 0 29 2 *", "24h", false),
         ("2000-02-29T12:00:00Z", "0 0 29 2 *", "24h", true),
+        ("2000-03-01T00:00:00Z", "0 0 29 2 *", "24h", false),
+        // 2100 is none: without a leap day within five years the schedule counts as never, and never as always.
+        ("2096-02-29T12:00:00Z", "0 0 29 2 *", "24h", true),
+        ("2097-06-01T00:00:00Z", "0 0 29 2 *", "24h", true),
+        ("2100-02-28T12:00:00Z", "0 0 29 2 *", "24h", false),
+        ("2104-02-29T00:00:00Z", "0 0 29 2 *", "24h", true),
         // Day of month and weekday: both with a star, either without, `*/1` is a star and `*/2` is none.
         ("2026-02-13T12:00:00Z", "0 0 13 * *", "24h", true),
         ("2026-01-02T12:00:00Z", "0 0 13 * 5", "24h", true),
