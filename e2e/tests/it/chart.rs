@@ -97,6 +97,70 @@ fn wrong_values_are_refused_with_their_name() {
     }
 }
 
+/// Every value of the reference's chart (spec aws-operations 3.2) that is not among those of `everything.values.yaml`.
+const ELSEWHERE: &[(&str, &str)] = &[("nameOverride", "\"other\"")];
+
+/// The leaves of a tree of values, as `--set-json` names them. What is free in shape is one value.
+fn leaves(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
+    const FREE: [&str; 14] = [
+        "additionalLabels",
+        "additionalAnnotations",
+        "annotations",
+        "relabelings",
+        "endpointConfig",
+        "strategy",
+        "podLabels",
+        "podAnnotations",
+        "podSecurityContext",
+        "dnsConfig",
+        "nodeSelector",
+        "affinity",
+        "securityContext",
+        "resources",
+    ];
+    let name = path.rsplit('.').next().unwrap_or_default();
+    match value {
+        Value::Object(fields) if !FREE.contains(&name) => {
+            for (field, inner) in fields {
+                let path = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
+                leaves(&path, inner, found);
+            }
+        }
+        _ => found.push((path.to_owned(), value.clone())),
+    }
+}
+
+#[test]
+fn every_value_of_the_reference_reaches_the_manifests_by_itself() {
+    let text = fs::read_to_string(charts().join("tests/everything.values.yaml")).unwrap();
+    let mut values = Vec::new();
+    leaves("", &manifests::documents(&text).unwrap().remove(0), &mut values);
+    values.extend(
+        ELSEWHERE.iter().map(|(path, value)| ((*path).to_owned(), serde_json::from_str(value).unwrap())),
+    );
+    assert!(values.len() > 70, "{}", values.len());
+    // What some values are about has to be there.
+    let base = [
+        "--set",
+        LEAST,
+        "--set",
+        "serviceMonitor.enabled=true",
+        "--set-json",
+        "controller.sidecarContainer=[{\"name\":\"proxy\",\"image\":\"proxy\"}]",
+    ];
+    let plain = render("karpenter", None, &base);
+    let mut without_effect = Vec::new();
+    // These the base sets already.
+    let given = ["serviceMonitor.enabled", "settings.clusterName", "controller.image.repository"];
+    for (path, value) in values.into_iter().filter(|(path, _)| !given.contains(&path.as_str())) {
+        let set = format!("{path}={value}");
+        if render("karpenter", None, &[&base[..], &["--set-json", &set]].concat()) == plain {
+            without_effect.push(set);
+        }
+    }
+    assert!(without_effect.is_empty(), "{without_effect:#?}");
+}
+
 #[test]
 fn the_linter_has_nothing_to_say() {
     let helm = prepare::helm().expect("helm is built from its module");

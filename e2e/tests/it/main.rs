@@ -6,6 +6,7 @@ mod conformance;
 mod control_plane;
 mod crds;
 mod failures;
+mod newcomer;
 mod prerequisites;
 mod scenarios;
 mod wire;

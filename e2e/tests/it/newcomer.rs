@@ -1,0 +1,285 @@
+//! README's way to EKS and every command of `docs/install.md`, copied from the pages and run by a shell.
+//!
+//! The account is emulated and the control plane is a local one, so a command that needs EKS itself, a registry or
+//! a compiler cannot run here. Each of those is named in [`NOT_HERE`] with its reason; a command of the pages that is
+//! neither expected nor named there fails the test, so that the pages claim nothing that nobody tried.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::Node;
+use karpenter_e2e::account::moto::{MotoAccount, Options};
+use karpenter_e2e::cluster::local::{self, LocalCluster};
+use karpenter_e2e::{controller, prepare};
+use kube::api::{Api, PostParams};
+use serde_json::json;
+use tokio::process::Command;
+
+/// The cluster of every example of the pages.
+const CLUSTER: &str = "prod";
+const REGION: &str = "eu-west-1";
+
+/// Beginnings of commands that cannot run here, and why.
+const NOT_HERE: &[(&str, &str)] = &[
+    ("cargo install", "compiles the binary; the one under test stands for it"),
+    (
+        "aws eks update-kubeconfig",
+        "points kubectl at EKS; the kubeconfig of the local control plane stands for it",
+    ),
+    ("aws ecr ", "needs a registry; no kubelet pulls the image here"),
+    (
+        "docker ",
+        "needs a container builder and a registry; `xtask` holds the Dockerfile to chart and workspace",
+    ),
+    ("terraform ", "needs the rest of the reader's Terraform; `terraform.rs` applies the module by itself"),
+];
+
+/// What a command must end with and say; whatever is not listed must succeed.
+const EXPECTED: &[(&str, i32, &str)] = &[
+    ("karpenter bootstrap plan", 2, "create"),
+    ("karpenter bootstrap check", 0, "the account is ready"),
+    ("karpenter doctor", 0, "healthy"),
+    // The role is the account's, and a real account may have it, too: the page says so.
+    ("aws iam create-service-linked-role", -1, "AWSServiceRoleForEC2Spot"),
+];
+
+/// A command of a page with how it ended.
+#[derive(Debug)]
+struct Ended {
+    command: String,
+    code: i32,
+    said: String,
+}
+
+/// Commands in the `sh` blocks below a heading, up to the next one of the same depth; continued lines in one.
+fn commands(page: &str, heading: &str) -> Vec<String> {
+    let text = fs::read_to_string(prepare::cache::repository().join(page)).unwrap();
+    let depth = heading.split(' ').next().unwrap();
+    let mut lines = text.lines().skip_while(|line| *line != heading);
+    assert_eq!(lines.next(), Some(heading), "{page}");
+    let section: Vec<&str> = lines.take_while(|line| !line.starts_with(&format!("{depth} "))).collect();
+    let mut found = Vec::new();
+    let mut inside = false;
+    let mut continued = String::new();
+    for line in section {
+        match line {
+            "```sh" => inside = true,
+            "```" => inside = false,
+            line if inside => {
+                continued.push_str(line.trim_end_matches('\\'));
+                if !line.ends_with('\\') && !continued.trim().is_empty() {
+                    found.push(std::mem::take(&mut continued));
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(!found.is_empty(), "{page}: no command below `{heading}`");
+    found
+}
+
+fn reason_not_to(command: &str) -> Option<&'static str> {
+    NOT_HERE.iter().find(|(start, _)| command.starts_with(start)).map(|(_, why)| *why)
+}
+
+/// A folder with the programs and files the pages speak of.
+struct Desk {
+    folder: tempfile::TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl Desk {
+    /// The repository's folders as they are, and the programs under test before all others.
+    fn new(account: &MotoAccount, kubeconfig: Option<&Path>) -> Result<Self> {
+        let folder = tempfile::tempdir().context("make a folder")?;
+        let programs = folder.path().join("programs");
+        fs::create_dir(&programs)?;
+        symlink(controller::binary()?, programs.join("karpenter"))?;
+        symlink(prepare::helm()?, programs.join("helm"))?;
+        let repository = prepare::cache::repository();
+        for name in ["charts", "cloudformation", "docs", "terraform"] {
+            symlink(repository.join(name), folder.path().join(name))?;
+        }
+        let path = std::env::var("PATH").unwrap_or_default();
+        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let mut environment = vec![
+            set("PATH", &format!("{}:{path}", programs.display())),
+            set("HOME", &folder.path().display().to_string()),
+            set("AWS_ENDPOINT_URL", account.endpoint()),
+            set("AWS_ACCESS_KEY_ID", "emulator"),
+            set("AWS_SECRET_ACCESS_KEY", "emulator"),
+            set("AWS_EC2_METADATA_DISABLED", "true"),
+            set("AWS_PAGER", ""),
+            // Version 1 of the AWS CLI does not know AWS_REGION.
+            set("AWS_REGION", REGION),
+            set("AWS_DEFAULT_REGION", REGION),
+        ];
+        let nowhere = folder.path().join("no-kubeconfig");
+        let kubeconfig = kubeconfig.unwrap_or(&nowhere);
+        environment.push(set("KUBECONFIG", &kubeconfig.display().to_string()));
+        Ok(Self { folder, environment })
+    }
+
+    /// Runs commands one after the other in one shell, as somebody would who copies them.
+    async fn run(&self, commands: &[String]) -> Result<Vec<Ended>> {
+        let mut script = String::new();
+        let mut run = Vec::new();
+        for command in commands {
+            if let Some(why) = reason_not_to(command) {
+                tracing::info!(command, why, "not run here");
+                continue;
+            }
+            script.push_str(&format!(
+                "{{\n{command}\n}} > {}.said 2>&1\necho $? > {}.code\n",
+                run.len(),
+                run.len()
+            ));
+            run.push(command.clone());
+        }
+        let path: PathBuf = self.folder.path().join("script.sh");
+        fs::write(&path, script)?;
+        let status = Command::new("bash")
+            .arg(&path)
+            .current_dir(self.folder.path())
+            .envs(self.environment.iter().cloned())
+            .stdin(std::process::Stdio::null())
+            .kill_on_drop(true)
+            .status()
+            .await
+            .context("run bash")?;
+        ensure!(status.success(), "the shell ended with {status}");
+        let read = |number: usize, what: &str| -> Result<String> {
+            let path = self.folder.path().join(format!("{number}.{what}"));
+            fs::read_to_string(&path).with_context(|| format!("read `{}`", path.display()))
+        };
+        run.into_iter()
+            .enumerate()
+            .map(|(number, command)| {
+                let code = read(number, "code")?.trim().parse().context("read an exit code")?;
+                Ok(Ended { command, code, said: read(number, "said")? })
+            })
+            .collect()
+    }
+
+    /// The same, and each ends as expected.
+    async fn follow(&self, commands: &[String]) -> Result<()> {
+        for Ended { command, code, said } in self.run(commands).await? {
+            let (_, expected, words) = EXPECTED
+                .iter()
+                .find(|(start, ..)| command.starts_with(start))
+                .copied()
+                .unwrap_or(("", 0, ""));
+            let ended_well = expected < 0 || code == expected;
+            ensure!(ended_well && said.contains(words), "`{command}` ended with {code}:\n{said}");
+        }
+        Ok(())
+    }
+}
+
+async fn account() -> Result<MotoAccount> {
+    let options =
+        Options { cluster: Some(CLUSTER.to_owned()), region: REGION.to_owned(), ..Options::default() };
+    MotoAccount::start(options).await
+}
+
+/// Two nodes of a managed node group, as every cluster has them before it gets Karpenter.
+async fn node_group(cluster: &LocalCluster) -> Result<()> {
+    let nodes: Api<Node> = Api::all(cluster.client());
+    for (name, zone) in [("group-1", "eu-west-1a"), ("group-2", "eu-west-1b")] {
+        let node = json!({"metadata": {"name": name, "labels": {
+            "kubernetes.io/os": "linux", "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone,
+        }}});
+        nodes.create(&PostParams::default(), &serde_json::from_value(node)?).await?;
+    }
+    Ok(())
+}
+
+/// Programs of the pages that this machine must have.
+async fn lacking(programs: &[&str]) -> Vec<String> {
+    let mut lacking = Vec::new();
+    for program in programs {
+        let found = Command::new(program).arg("--help").output().await;
+        if found.is_err() {
+            lacking.push((*program).to_owned());
+        }
+    }
+    lacking
+}
+
+/// Says, on a line that `scripts/test` counts, what keeps a test from running.
+async fn can_run(test: &str, programs: &[&str]) -> bool {
+    let lacking = lacking(programs).await;
+    if !lacking.is_empty() {
+        // A line that nobody reads is no reason to fail.
+        let _ = writeln!(std::io::stderr(), "\nskipped: {test}: not on PATH: {}", lacking.join(", "));
+    }
+    lacking.is_empty()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readme_leads_from_a_cluster_to_a_controller_and_back() {
+    if !can_run("README on EKS", &["bash", "kubectl"]).await {
+        return;
+    }
+    let account = account().await.expect("the account starts");
+    let cluster = LocalCluster::start(local::Options::default()).await.expect("the control plane starts");
+    node_group(&cluster).await.unwrap();
+    let desk = Desk::new(&account, Some(cluster.kubeconfig())).unwrap();
+    let commands = commands("README.md", "## On EKS");
+    for needed in ["karpenter bootstrap apply", "helm install karpenter ", "karpenter doctor"] {
+        assert!(commands.iter().any(|command| command.starts_with(needed)), "README does not say `{needed}`");
+    }
+    desk.follow(&commands).await.unwrap();
+    let removal = self::commands("docs/install.md", "## Taking it away");
+    let of_sdk: Vec<String> = removal.into_iter().filter(|line| !line.contains("delete-stack")).collect();
+    desk.follow(&of_sdk).await.unwrap();
+    cluster.stop().await.unwrap();
+    account.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn install_with_the_binary_is_as_the_page_says() {
+    if !can_run("docs/install.md with the binary", &["bash"]).await {
+        return;
+    }
+    let account = account().await.expect("the account starts");
+    let desk = Desk::new(&account, None).unwrap();
+    let mut all = commands("docs/install.md", "## With the binary");
+    all.extend(commands("docs/install.md", "## With tools of your own"));
+    all.extend(commands("docs/install.md", "## With Terraform"));
+    desk.follow(&all).await.unwrap();
+    let second = desk.run(&["karpenter bootstrap plan --cluster-name prod".to_owned()]).await.unwrap();
+    assert!(second[0].code == 0 && second[0].said.contains("nothing to do"), "{second:?}");
+    account.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn install_with_cloudformation_is_as_the_page_says() {
+    if !can_run("docs/install.md with CloudFormation", &["bash", "aws"]).await {
+        return;
+    }
+    let account = account().await.expect("the account starts");
+    let desk = Desk::new(&account, None).unwrap();
+    desk.follow(&commands("docs/install.md", "## With CloudFormation")).await.unwrap();
+    let removal = commands("docs/install.md", "## Taking it away");
+    let of_stack: Vec<String> = removal.into_iter().filter(|line| line.contains("delete-stack")).collect();
+    assert!(!of_stack.is_empty(), "the page does not say how to remove the stack");
+    desk.follow(&of_stack).await.unwrap();
+    account.stop().await.unwrap();
+}
+
+#[test]
+fn no_section_with_commands_is_left_out() -> Result<()> {
+    let followed = ["binary", "CloudFormation", "Terraform", "tools of your own", "Taking it away"];
+    let text = fs::read_to_string(prepare::cache::repository().join("docs/install.md"))?;
+    for section in text.split("\n## ").skip(1).filter(|section| section.contains("```sh")) {
+        let heading = section.lines().next().unwrap_or_default();
+        if !followed.iter().any(|known| heading.contains(known)) {
+            bail!("no test follows the section `{heading}` of docs/install.md");
+        }
+    }
+    Ok(())
+}
