@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use karpenter_aws::node_class::Lookup;
-use karpenter_model::{Price, resources};
+use karpenter_model::{CapacityType, Price, resources};
 
 use crate::AwsContext;
 
 /// Publishes the present state. `NodeClasses` whose types are not known yet are left out.
 pub fn publish(context: &AwsContext) {
-    let mut offerings: BTreeMap<(String, &'static str, String), (bool, Price)> = BTreeMap::new();
+    let mut offerings: BTreeMap<(String, &'static str, String), (bool, Option<Price>)> = BTreeMap::new();
     let gauges = &context.common.metrics.cloud;
     for pool in context.common.view.pools() {
         let Lookup::Found(class) = context.aws.classes.get(&pool.model.template.node_class.name) else {
@@ -24,15 +24,24 @@ pub fn publish(context: &AwsContext) {
                 .set_count([name], count(one.capacity.amount(resources::MEMORY)));
             for offering in &one.offerings {
                 let key = (name.to_owned(), offering.capacity_type.as_str(), offering.zone.to_string());
-                let entry = offerings.entry(key).or_insert((false, offering.price));
+                let entry = offerings.entry(key).or_insert((false, None));
                 entry.0 |= offering.available;
+                entry.1 = entry.1.or(Some(offering.price));
+                if context.aws.settings.reserved_capacity {
+                    // A zone without a reservation says so instead of saying nothing.
+                    let reserved = CapacityType::Reserved.as_str();
+                    let key = (name.to_owned(), reserved, offering.zone.to_string());
+                    offerings.entry(key).or_insert((false, None));
+                }
             }
         }
     }
     for ((name, capacity_type, zone), (available, price)) in &offerings {
         let labels = [name.as_str(), *capacity_type, zone.as_str()];
         gauges.instance_type_offering_available.set_count(labels, usize::from(*available));
-        gauges.instance_type_offering_price_estimate.set(labels, dollars(*price));
+        if let Some(price) = price {
+            gauges.instance_type_offering_price_estimate.set(labels, dollars(*price));
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod nodeclass;
 mod observer;
 mod rbac;
 mod refresh;
+mod reservations;
 pub mod settings;
 mod tagging;
 

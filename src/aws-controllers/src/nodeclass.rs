@@ -10,7 +10,9 @@ mod finalize;
 mod hash;
 mod images;
 mod network;
+mod placement;
 mod profile;
+mod reservations;
 mod status;
 mod validation;
 

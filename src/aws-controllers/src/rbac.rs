@@ -8,7 +8,8 @@ pub fn rbac() -> Vec<PolicyRule> {
     vec![
         rule("karpenter.k8s.aws", &["ec2nodeclasses"], &["get", "list", "watch"]),
         rule("karpenter.k8s.aws", &["ec2nodeclasses", "ec2nodeclasses/status"], &["patch"]),
-        rule("karpenter.sh", &["nodeclaims"], &["patch"]),
+        rule("karpenter.sh", &["nodeclaims"], &["delete", "patch"]),
+        rule("", &["nodes"], &["patch"]),
         rule("", &["events"], &["create", "patch"]),
     ]
 }

@@ -1,5 +1,5 @@
-//! What is read or cleaned up by the clock: prices, types, version, parameters, templates, profiles
-//! (spec aws-provider 2.4).
+//! What is read, cleaned up or looked after by the clock: prices, types, version, parameters, templates, profiles,
+//! reservations (spec aws-provider 2.4).
 //!
 //! Every task keeps what it knew when it fails and is tried again sooner than its period, with back-off.
 
@@ -9,7 +9,7 @@ use karpenter_aws::instance_profiles;
 use karpenter_controllers::queue::{Done, Queue, Spec};
 use tokio_util::sync::CancellationToken;
 
-use crate::{AwsContext, Error, gauges};
+use crate::{AwsContext, Error, gauges, reservations};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -31,11 +31,15 @@ pub(crate) enum Task {
     Profiles,
     /// Gauges of types and offerings.
     Gauges,
+    /// Machines in capacity blocks that end.
+    Expiration,
+    /// Machines whose capacity reservation ended.
+    CapacityType,
 }
 
 impl Task {
     /// Every task.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Prices,
         Self::Types,
         Self::Version,
@@ -43,6 +47,8 @@ impl Task {
         Self::Templates,
         Self::Profiles,
         Self::Gauges,
+        Self::Expiration,
+        Self::CapacityType,
     ];
 
     /// Controller name in metrics and logs.
@@ -55,6 +61,8 @@ impl Task {
             Self::Templates => "providers.launchtemplate",
             Self::Profiles => "instanceprofile.garbagecollection",
             Self::Gauges => "cloudprovider.metrics",
+            Self::Expiration => "capacityreservation.expiration",
+            Self::CapacityType => "capacityreservation.capacitytype",
         }
     }
 
@@ -64,7 +72,7 @@ impl Task {
             Self::Prices | Self::Types => Duration::from_secs(12 * HOUR.as_secs()),
             Self::Version => Duration::from_secs(5 * MINUTE.as_secs()),
             Self::Parameters | Self::Profiles => Duration::from_secs(30 * MINUTE.as_secs()),
-            Self::Templates | Self::Gauges => MINUTE,
+            Self::Templates | Self::Gauges | Self::Expiration | Self::CapacityType => MINUTE,
         }
     }
 }
@@ -128,6 +136,8 @@ pub(crate) async fn once(task: Task, context: &AwsContext) -> Result<(), Error> 
         }
         Task::Profiles => profiles(context).await?,
         Task::Gauges => gauges::publish(context),
+        Task::Expiration => reservations::leave_expiring(context).await?,
+        Task::CapacityType => reservations::demote(context).await?,
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use karpenter_api::ec2nodeclass::{AmiFamily, CapacityReservation, Ec2NodeClassSt
 use karpenter_aws_client::id::SubnetId;
 
 use crate::image::family::family_of;
+use crate::placement_groups::Group;
 
 /// One zone the `NodeClass` has subnets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,10 @@ pub struct ClassView<'a> {
     pub family: AmiFamily,
     /// Zones by name.
     pub zones: BTreeMap<&'a str, ZoneView>,
+    /// The placement group it launches into, when it selects one.
+    pub placement: Option<Group>,
+    /// Whether its capacity reservations count: the `ReservedCapacity` gate.
+    pub reserved_capacity: bool,
 }
 
 impl<'a> ClassView<'a> {
@@ -39,7 +44,22 @@ impl<'a> ClassView<'a> {
                 zone.zone_id.clone_from(&subnet.zone_id);
             }
         }
-        Self { class, family: family_of(&class.spec), zones }
+        let family = family_of(&class.spec);
+        Self { class, family, zones, placement: None, reserved_capacity: true }
+    }
+
+    /// The same with the placement group its selector means at the moment.
+    #[must_use]
+    pub fn placed(mut self, placement: Option<Group>) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// The same, its reservations counting or not.
+    #[must_use]
+    pub fn reserving(mut self, reserved_capacity: bool) -> Self {
+        self.reserved_capacity = reserved_capacity;
+        self
     }
 
     /// The object's name.
@@ -61,7 +81,7 @@ impl<'a> ClassView<'a> {
             .status
             .iter()
             .flat_map(|status| &status.capacity_reservations)
-            .filter(move |reservation| reservation.instance_type == instance_type)
+            .filter(move |reservation| self.reserved_capacity && reservation.instance_type == instance_type)
     }
 
     /// Interfaces the `NodeClass` sets up for EFA traffic only, on card 0 and in total.

@@ -5,13 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_api::EC2NodeClass;
 use karpenter_api::annotations::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
+use karpenter_api::conditions::ec2nodeclass::CAPACITY_RESERVATIONS_READY;
+use karpenter_api::labels::aws;
+use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws_client::ec2::Instance;
 use karpenter_cloud::DriftReason;
 use karpenter_model::{Claim, InstanceType, LabelRegistry};
 
 use crate::image::image_for;
+use crate::instance_view::reservation_of;
+use crate::placement_groups::Group;
 
 /// A static field of the `NodeClass` changed.
 pub const NODE_CLASS: DriftReason = DriftReason::new("NodeClassDrift");
@@ -21,6 +25,10 @@ pub const AMI: DriftReason = DriftReason::new("AMIDrift");
 pub const SECURITY_GROUP: DriftReason = DriftReason::new("SecurityGroupDrift");
 /// The subnet is not selected any more.
 pub const SUBNET: DriftReason = DriftReason::new("SubnetDrift");
+/// The capacity reservation is not selected any more.
+pub const CAPACITY_RESERVATION: DriftReason = DriftReason::new("CapacityReservationDrift");
+/// The placement group is another one now.
+pub const PLACEMENT_GROUP: DriftReason = DriftReason::new("PlacementGroupDrift");
 
 /// Why the question cannot be answered now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +80,36 @@ pub fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Result<Option<D
     }
     let selected = status.subnets.iter().any(|one| one.id == subnet.as_str());
     Ok((!selected).then_some(SUBNET))
+}
+
+/// Whether the instance runs in a reservation the `NodeClass` does not select any more. To be asked about a fresh
+/// description before anything is concluded: a reservation that ended leaves its instances on-demand.
+///
+/// # Errors
+/// [`Open`] when the reservations of the `NodeClass` have not been resolved.
+pub fn outside_reservations(
+    instance: &Instance,
+    class: &EC2NodeClass,
+    reserved_capacity: bool,
+) -> Result<bool, Open> {
+    let Some(reservation) = reservation_of(instance, reserved_capacity) else { return Ok(false) };
+    let status = class.status.as_ref().ok_or(Open("the node class has not resolved anything"))?;
+    let resolved = status.conditions.iter().any(|condition| {
+        condition.kind == CAPACITY_RESERVATIONS_READY
+            && condition.status == ConditionStatus::True
+            && condition.observed_generation == class.metadata.generation
+    });
+    if !resolved {
+        return Err(Open("the capacity reservations of the node class are not known"));
+    }
+    Ok(status.capacity_reservations.iter().all(|one| one.id != reservation.as_str()))
+}
+
+/// Whether the claim was launched into another placement group than the one selected now, or into none.
+pub fn of_placement(claim: &Claim, group: Option<&Group>) -> Option<DriftReason> {
+    let actual = claim.labels.get(aws::PLACEMENT_GROUP_ID).map(karpenter_model::LabelValue::as_str);
+    let wanted = group.map(|group| group.id.as_str());
+    (actual != wanted).then_some(PLACEMENT_GROUP)
 }
 
 /// Both sides carry a hash of the same version, and the hashes differ.

@@ -13,7 +13,9 @@ use karpenter_model::{InstanceType, LabelRegistry};
 use crate::catalogue::Catalogue;
 use crate::class_view::ClassView;
 use crate::discovered::DiscoveredMemory;
+use crate::placement_groups::{Group, PlacementGroups, is_wanted};
 use crate::prices::Prices;
+use crate::reservations::Reservations;
 use crate::settings::Settings;
 use crate::unavailable::Unavailable;
 use crate::{instance_type, offerings};
@@ -30,10 +32,14 @@ pub enum Error {
     /// The `NodeClass` has no resolved subnets.
     #[error("the node class has no resolved subnets; check spec.subnetSelectorTerms")]
     NoSubnets,
+    /// The placement group of the `NodeClass` has not been found lately.
+    #[error("the placement group of the node class is not known; check spec.placementGroupSelector")]
+    NoPlacementGroup,
 }
 
-/// Joins what is known about types.
-pub struct InstanceTypes {
+/// What a list is joined from.
+#[derive(Debug)]
+pub struct Sources {
     /// Types and zones.
     pub catalogue: Arc<Catalogue>,
     /// Prices.
@@ -42,6 +48,15 @@ pub struct InstanceTypes {
     pub unavailable: Arc<Unavailable>,
     /// Memory of real nodes.
     pub discovered: Arc<DiscoveredMemory>,
+    /// Placement groups.
+    pub placement_groups: Arc<PlacementGroups>,
+    /// Capacity reservations.
+    pub reservations: Arc<Reservations>,
+}
+
+/// Joins what is known about types.
+pub struct InstanceTypes {
+    sources: Sources,
     settings: Arc<Settings>,
     region: String,
     registry: Arc<LabelRegistry>,
@@ -51,10 +66,18 @@ pub struct InstanceTypes {
 /// One remembered join.
 struct Joined {
     class: Arc<EC2NodeClass>,
+    placement: Option<Group>,
     revisions: Revisions,
     base: List,
-    unavailable_revision: u64,
+    present: Present,
     current: List,
+}
+
+/// Revisions of what is laid over a join.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Present {
+    unavailable: u64,
+    left: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,17 +90,14 @@ struct Revisions {
 impl InstanceTypes {
     /// A join of these sources.
     pub fn new(
-        catalogue: Arc<Catalogue>,
-        prices: Arc<Prices>,
-        unavailable: Arc<Unavailable>,
-        discovered: Arc<DiscoveredMemory>,
+        sources: Sources,
         settings: Arc<Settings>,
         region: &str,
         registry: Arc<LabelRegistry>,
     ) -> Self {
         let joined = Mutex::default();
         let region = region.to_owned();
-        Self { catalogue, prices, unavailable, discovered, settings, region, registry, joined }
+        Self { sources, settings, region, registry, joined }
     }
 
     /// Every type for a `NodeClass`, by name.
@@ -85,33 +105,39 @@ impl InstanceTypes {
     /// # Errors
     /// See [`Error`].
     pub fn list(&self, class: &Arc<EC2NodeClass>) -> Result<List, Error> {
+        let sources = &self.sources;
         let revisions = Revisions {
-            catalogue: self.catalogue.contents().revision,
-            prices: self.prices.book().revision,
-            discovered: self.discovered.revision(),
+            catalogue: sources.catalogue.contents().revision,
+            prices: sources.prices.book().revision,
+            discovered: sources.discovered.revision(),
         };
-        let unavailable = self.unavailable.view();
+        let placement = sources.placement_groups.last_known(class);
+        if is_wanted(class) && placement.is_none() {
+            return Err(Error::NoPlacementGroup);
+        }
+        let unavailable = sources.unavailable.view();
+        let left = sources.reservations.availability().left();
+        let present = Present { unavailable: unavailable.revision, left: left.revision };
         let name = class.metadata.name.clone().unwrap_or_default();
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
-        let known =
-            joined.get(&name).filter(|known| known.revisions == revisions && same(&known.class, class));
-        if let Some(known) = known.filter(|known| known.unavailable_revision == unavailable.revision) {
+        let known = joined.get(&name).filter(|known| {
+            known.revisions == revisions && known.placement == placement && same(&known.class, class)
+        });
+        if let Some(known) = known.filter(|known| known.present == present) {
             return Ok(Arc::clone(&known.current));
         }
+        let view = ClassView::new(class).placed(placement.clone()).reserving(self.settings.reserved_capacity);
         let base = match known {
             Some(known) => Arc::clone(&known.base),
-            None => self.join(class)?,
+            None => self.join(&view)?,
         };
-        let current = if unavailable.is_empty() {
-            Arc::clone(&base)
-        } else {
-            let view = ClassView::new(class);
-            base.iter().map(|one| offerings::without(one, &view, &unavailable)).collect()
-        };
+        let now = offerings::Now { unavailable: &unavailable, left: &left };
+        let current: List = base.iter().map(|one| offerings::as_of_now(one, &view, now)).collect();
+        let same = base.iter().zip(current.iter()).all(|(one, other)| Arc::ptr_eq(one, other));
+        let current = if same { Arc::clone(&base) } else { current };
         let answer = Arc::clone(&current);
-        let unavailable_revision = unavailable.revision;
         let class = Arc::clone(class);
-        joined.insert(name, Joined { class, revisions, base, unavailable_revision, current });
+        joined.insert(name, Joined { class, placement, revisions, base, present, current });
         Ok(answer)
     }
 
@@ -120,35 +146,28 @@ impl InstanceTypes {
         self.joined.lock().unwrap_or_else(PoisonError::into_inner).remove(class);
     }
 
-    fn join(&self, class: &EC2NodeClass) -> Result<List, Error> {
-        let contents = self.catalogue.contents();
+    fn join(&self, view: &ClassView<'_>) -> Result<List, Error> {
+        let contents = self.sources.catalogue.contents();
         if !contents.known() {
             return Err(Error::NoCatalogue);
         }
-        let view = ClassView::new(class);
         if view.zones.is_empty() {
             return Err(Error::NoSubnets);
         }
-        let prices = self.prices.book();
+        let prices = self.sources.prices.book();
         let amis = view.status().map(|status| status.amis.as_slice()).unwrap_or_default();
         let context = instance_type::Context {
-            view: &view,
+            view,
             settings: &self.settings,
             region: &self.region,
             registry: &self.registry,
         };
         let region_zones = contents.all_zones();
-        let reserved = BTreeMap::new();
         let none = std::collections::BTreeSet::new();
-        let sale = offerings::Context {
-            view: &view,
-            region_zones: &region_zones,
-            prices: &prices,
-            reserved: &reserved,
-        };
+        let sale = offerings::Context { view, region_zones: &region_zones, prices: &prices };
         let types = contents.types.values().map(|info| {
             let zones = contents.zones.get(&info.name).unwrap_or(&none);
-            let memory = self.discovered.get(info.name.as_str(), amis);
+            let memory = self.sources.discovered.get(info.name.as_str(), amis);
             let mut built = instance_type::build(info, zones, memory, context);
             built.offerings = offerings::offerings(info, zones, sale);
             Arc::new(built)

@@ -10,6 +10,7 @@ use karpenter_api::labels::{self, aws};
 use karpenter_aws_client::ec2::{
     CapacityReservationPreference, Instance, InstanceState, InterfaceKind, Lifecycle, Tenancy,
 };
+use karpenter_aws_client::id::ReservationId;
 use karpenter_cloud::Instance as CloudInstance;
 use karpenter_cloud::InstanceState as CloudState;
 use karpenter_model::label::Labels;
@@ -17,6 +18,8 @@ use karpenter_model::{CapacityType, InstanceType, LabelKey, Operator, Resources}
 
 use crate::instance_type::capacity::EFA;
 use crate::launch::Launched;
+use crate::launch::placed::Placed;
+use crate::launch::reserved::ReservedKind;
 use crate::provider_id::provider_id;
 use crate::tags;
 
@@ -48,8 +51,11 @@ pub fn of_described(
         .any(|nic| matches!(nic.kind, Some(InterfaceKind::Efa | InterfaceKind::EfaOnly)));
     let mut labels = labels_of(instance_type, &place, instance.tags.get(labels::NODEPOOL));
     if capacity_type == CapacityType::Reserved {
-        reservation_labels(&mut labels, instance);
+        let id = instance.reservation.as_ref().map(|id| id.as_str());
+        reservation_labels(&mut labels, id, reserved_kind(instance));
     }
+    let partition = instance.partition.map(|partition| partition.to_string());
+    placement_labels(&mut labels, instance.placement_group.as_ref().map(|id| id.as_str()), partition);
     CloudInstance {
         provider_id: provider_id(instance.zone.as_str(), instance.id.as_str()),
         instance_id: instance.id.as_str().into(),
@@ -87,6 +93,13 @@ pub fn of_launched(
         capacity_type: launched.capacity_type,
         dedicated: launched.dedicated,
     };
+    let mut labels = labels_of(Some(&launched.instance_type), &place, launched.tags.get(labels::NODEPOOL));
+    if let Some(reserved) = &launched.reserved {
+        reservation_labels(&mut labels, Some(reserved.id.as_str()), reserved.kind);
+    }
+    let placed = launched.placed.as_ref();
+    let partition = placed.and_then(Placed::partition_label);
+    placement_labels(&mut labels, placed.map(|placed| placed.group.id.as_str()), partition);
     let mut tags = launched.tags.clone();
     tags.insert(tags::NODE_CLAIM.to_owned(), claim.to_owned());
     let pool = tags.get(labels::NODEPOOL).cloned();
@@ -98,7 +111,7 @@ pub fn of_launched(
         zone: launched.zone.as_str().into(),
         capacity_type: launched.capacity_type,
         state: CloudState::Pending,
-        labels: labels_of(Some(&launched.instance_type), &place, pool.as_ref()),
+        labels,
         annotations: annotations_of(class, ca_bundle),
         capacity: resources(Some(launched.instance_type.capacity.clone()), launched.efa),
         allocatable: resources(Some(launched.instance_type.allocatable()), launched.efa),
@@ -139,19 +152,40 @@ fn labels_of(instance_type: Option<&InstanceType>, place: &Place<'_>, pool: Opti
     labels
 }
 
-fn reservation_labels(labels: &mut Labels, instance: &Instance) {
-    let kind =
-        if instance.lifecycle == Some(Lifecycle::CapacityBlock) { "capacity-block" } else { "default" };
-    let interruptible = instance.lifecycle == Some(Lifecycle::InterruptibleCapacityReservation);
-    labels.extend(
-        instance.reservation.as_ref().map(|id| (aws::CAPACITY_RESERVATION_ID.into(), id.as_str().into())),
-    );
-    labels.insert(aws::CAPACITY_RESERVATION_TYPE.into(), kind.into());
+fn reservation_labels(labels: &mut Labels, id: Option<&str>, kind: ReservedKind) {
+    labels.extend(id.map(|id| (aws::CAPACITY_RESERVATION_ID.into(), id.into())));
+    labels.insert(aws::CAPACITY_RESERVATION_TYPE.into(), kind.type_label().into());
+    let interruptible = kind == ReservedKind::Interruptible;
     labels.insert(aws::CAPACITY_RESERVATION_INTERRUPTIBLE.into(), interruptible.to_string().into());
 }
 
-/// Instances that merely fell into an open reservation are on-demand: they never asked for it.
-fn capacity_type_of(instance: &Instance, reserved_capacity: bool) -> CapacityType {
+fn reserved_kind(instance: &Instance) -> ReservedKind {
+    match &instance.lifecycle {
+        Some(Lifecycle::CapacityBlock) => ReservedKind::CapacityBlock,
+        Some(Lifecycle::InterruptibleCapacityReservation) => ReservedKind::Interruptible,
+        Some(Lifecycle::Spot | Lifecycle::Other(_)) | None => ReservedKind::Default,
+    }
+}
+
+/// The instance's own group, whatever the `NodeClass` selects by now.
+fn placement_labels(labels: &mut Labels, group: Option<&str>, partition: Option<String>) {
+    for (key, value) in
+        [(aws::PLACEMENT_GROUP_ID, group.map(str::to_owned)), (aws::PLACEMENT_GROUP_PARTITION, partition)]
+    {
+        labels.remove(key);
+        labels.extend(value.map(|value| (LabelKey::from(key), value.into())));
+    }
+}
+
+/// The reservation an instance was launched into and still is in.
+pub fn reservation_of(instance: &Instance, reserved_capacity: bool) -> Option<&ReservationId> {
+    let reserved = capacity_type_of(instance, reserved_capacity) == CapacityType::Reserved;
+    instance.reservation.as_ref().filter(|_| reserved)
+}
+
+/// How an instance is paid for. Those that merely fell into an open reservation are on-demand: they never asked for
+/// it.
+pub fn capacity_type_of(instance: &Instance, reserved_capacity: bool) -> CapacityType {
     let only =
         instance.reservation_preference == Some(CapacityReservationPreference::CapacityReservationsOnly);
     if instance.spot_request.is_some() || instance.lifecycle == Some(Lifecycle::Spot) {

@@ -18,6 +18,8 @@ use crate::tags;
 
 /// How long EC2 may take to know an instance it has just launched.
 const SETTLING: Duration = Duration::from_mins(5);
+/// How long an instance may take to end before nobody asks for it any more.
+const ENDING: Duration = Duration::from_hours(1);
 
 /// The instances of one cluster.
 pub struct Instances {
@@ -33,6 +35,8 @@ struct Known {
     described: BTreeMap<InstanceId, Instance>,
     /// Launched by us lately: a "not found" about these is EC2 catching up, not an answer.
     launched: BTreeMap<InstanceId, Timestamp>,
+    /// Ended by us lately, as they were.
+    ending: BTreeMap<InstanceId, (Timestamp, Instance)>,
 }
 
 impl Instances {
@@ -86,16 +90,32 @@ impl Instances {
         Ok(living.into_iter().next())
     }
 
+    /// What an instance was that we have ended; asked for once, when it is gone.
+    pub fn take_ended(&self, id: &InstanceId) -> Option<Instance> {
+        let ending = self.known.lock().unwrap_or_else(PoisonError::into_inner).ending.remove(id);
+        ending.map(|(_, instance)| instance)
+    }
+
+    fn ending(&self, instance: &Instance) {
+        let now = self.clock.now();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.ending.retain(|_, (at, _)| later(*at, ENDING) > now);
+        known.ending.entry(instance.id.clone()).or_insert_with(|| (now, instance.clone()));
+    }
+
+    fn last_described(&self, id: &InstanceId) -> Option<Instance> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).described.get(id).cloned()
+    }
+
     /// One instance; `None` when it is gone.
     ///
     /// # Errors
     /// When EC2 cannot say, which includes an instance launched so recently that it may not know it yet.
     pub async fn get(&self, id: &InstanceId, read: Read) -> Result<Option<Instance>> {
         if read == Read::Cached
-            && let Some(instance) =
-                self.known.lock().unwrap_or_else(PoisonError::into_inner).described.get(id)
+            && let Some(instance) = self.last_described(id)
         {
-            return Ok(Some(instance.clone()));
+            return Ok(Some(instance));
         }
         let query = InstanceQuery { ids: vec![id.clone()], filters: Vec::new() };
         let found = match self.ec2.describe_instances(&query).await {
@@ -128,6 +148,7 @@ impl Instances {
             return Ok(Termination::AlreadyGone);
         };
         if instance.state == InstanceState::ShuttingDown {
+            self.ending(&instance);
             return Ok(Termination::Started);
         }
         let answer = self.ec2.terminate_instances(std::slice::from_ref(id)).await;
@@ -136,6 +157,7 @@ impl Instances {
             Ok(changes) => {
                 let ending = |state| matches!(state, InstanceState::ShuttingDown | InstanceState::Terminated);
                 if changes.iter().any(|change| change.id == *id && ending(change.current)) {
+                    self.ending(&instance);
                     return Ok(Termination::Started);
                 }
                 self.failed(&instance);

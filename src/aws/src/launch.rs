@@ -9,7 +9,10 @@ pub mod check;
 pub mod filter;
 pub mod fleet;
 pub mod group;
+mod learning;
 pub mod outcome;
+pub mod placed;
+pub mod reserved;
 pub mod template;
 pub mod templates;
 
@@ -20,8 +23,8 @@ use karpenter_api::ec2nodeclass::{AmiFamily, EC2NodeClass, Ec2NodeClassStatus};
 use karpenter_api::{annotations, labels};
 use karpenter_aws_client::Clients;
 use karpenter_aws_client::ec2::{FleetRequest, FleetResult};
-use karpenter_cloud::{Error, Kind, LaunchRequest, OfferingKey};
-use karpenter_model::{CapacityType, InstanceType, LabelRegistry};
+use karpenter_cloud::{Error, Kind, LaunchRequest};
+use karpenter_model::{CapacityType, Clock, InstanceType, LabelRegistry};
 
 use crate::class_view::ClassView;
 use crate::cluster::Cluster;
@@ -29,13 +32,17 @@ use crate::fault::launch_error;
 use crate::image::family::family_of;
 use crate::network::addresses::Charge;
 use crate::network::subnets::{Subnets, ZonalSubnet};
-use crate::observer::{LaunchFailed, Observer};
+use crate::observer::Observer;
+use crate::placement_groups::{PlacementGroups, is_wanted};
+use crate::reservations::Reservations;
 use crate::settings::Settings;
 use crate::tags;
 use crate::unavailable::Unavailable;
 
 use filter::{Candidate, Wanted};
 use fleet::TemplatedGroup;
+use placed::Placed;
+use reserved::Reserved;
 use templates::Templates;
 
 const OPERATION: &str = "launch instance for claim";
@@ -44,7 +51,6 @@ const TEMPLATE_GONE: &str = "InvalidLaunchTemplateName.NotFoundException";
 const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
 
 /// Everything a launch needs besides the request itself. Shared by all launches.
-#[derive(Debug)]
 pub struct Launcher {
     /// AWS.
     pub clients: Clients,
@@ -58,10 +64,16 @@ pub struct Launcher {
     pub templates: Arc<Templates>,
     /// Memory of failures.
     pub unavailable: Arc<Unavailable>,
+    /// Placement groups.
+    pub placement_groups: Arc<PlacementGroups>,
+    /// What is left of capacity reservations.
+    pub reservations: Arc<Reservations>,
     /// Label keys.
     pub registry: Arc<LabelRegistry>,
     /// Receiver of counters.
     pub observer: Arc<dyn Observer>,
+    /// The present time.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// What a launch produced.
@@ -81,6 +93,10 @@ pub struct Launched {
     pub image: String,
     /// On hardware of its own.
     pub dedicated: bool,
+    /// The reservation it was launched into.
+    pub reserved: Option<Reserved>,
+    /// Where in a placement group it was asked for.
+    pub placed: Option<Placed>,
     /// Elastic fabric adapters are attached.
     pub efa: bool,
     /// Tags it was launched with.
@@ -92,9 +108,22 @@ pub struct Launched {
 struct Prepared {
     groups: Vec<TemplatedGroup>,
     subnets: BTreeMap<String, ZonalSubnet>,
+    way: Way,
+    tags: BTreeMap<String, String>,
+}
+
+/// What is the same for every offering of a launch.
+#[derive(Clone, Debug)]
+struct Way {
     capacity_type: CapacityType,
     dedicated: bool,
-    tags: BTreeMap<String, String>,
+    placed: Option<Placed>,
+}
+
+impl std::fmt::Debug for Launcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Launcher").field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 impl Launcher {
@@ -127,8 +156,7 @@ impl Launcher {
             launch_error(OPERATION, request.claim.as_str(), &error).with_token_spent(spent)
         })?;
         self.learn(&result, &fleet, &prepared);
-        launched(&result, &prepared)
-            .ok_or_else(|| outcome::failure(request.claim.as_str(), &result.errors).with_token_spent(true))
+        self.launched(&result, &prepared).ok_or_else(|| self.failure(request, &result, &prepared))
     }
 
     /// nodeadm must be told the service range. Validation reads it, but a process that has just started may be
@@ -164,15 +192,21 @@ impl Launcher {
         let candidates = filter::narrow(&named(request, types), wanted)
             .map_err(|empty| Error::new(Kind::NoCapacity, OPERATION, claim, empty.to_string()))?;
         let capacity_type = filter::capacity_type(&candidates);
+        let (placed, candidates) = match self.placement_groups.last_known(class) {
+            Some(group) => {
+                let (placed, candidates) = placed::place(group, &request.requirements, candidates);
+                (Some(placed), candidates)
+            }
+            None if is_wanted(class) => return Err(not_ready("its placement group is not known".into())),
+            None => (None, candidates),
+        };
         let subnets = self.subnets.for_launch(&status.subnets);
         if subnets.is_empty() {
             return Err(not_ready("no subnets are resolved".into()).with_reason("SubnetResolutionFailed"));
         }
-        let dedicated = filter::dedicated(&request.requirements);
-        let groups =
-            self.ensure_templates(request, class, status, &candidates, (capacity_type, dedicated), &tags);
-        let groups = groups.await?;
-        Ok(Prepared { groups, subnets, capacity_type, dedicated, tags })
+        let way = Way { capacity_type, dedicated: filter::dedicated(&request.requirements), placed };
+        let groups = self.ensure_templates(request, class, status, &candidates, &way, &tags).await?;
+        Ok(Prepared { groups, subnets, way, tags })
     }
 
     /// Tags of everything but the claim's own instance, which also carries the claim's name.
@@ -192,7 +226,7 @@ impl Launcher {
         class: &EC2NodeClass,
         status: &Ec2NodeClassStatus,
         candidates: &[Candidate],
-        (capacity_type, dedicated): (CapacityType, bool),
+        way: &Way,
         tags: &BTreeMap<String, String>,
     ) -> Result<Vec<TemplatedGroup>, Error> {
         let claim = request.claim.as_str();
@@ -214,7 +248,7 @@ impl Launcher {
                 view: &view,
                 service_cidr: self.cluster.service_cidr(),
                 pods: key.pods,
-                capacity_type,
+                capacity_type: way.capacity_type,
                 labels: &request.labels,
                 taints: &request.taints,
                 startup_taints: &request.startup_taints,
@@ -233,17 +267,20 @@ impl Launcher {
                 image: &key.image,
                 user_data,
                 tags,
-                capacity_type,
-                dedicated,
+                capacity_type: way.capacity_type,
+                dedicated: way.dedicated,
                 efa: key.efa,
                 enclave: !request.requests.amount(ENCLAVE_SLOTS).is_zero(),
                 ipv6: self.settings.ipv6(),
                 reserved_capacity: self.settings.reserved_capacity,
+                reserved: key.reserved.as_ref(),
+                placed: way.placed.as_ref(),
                 region: &self.clients.region,
             });
             let ensured = self.templates.ensure(&spec).await;
             ensured.map_err(|error| launch_error("create launch template for claim", claim, &error))?;
-            groups.push(TemplatedGroup { template: spec.name, image: key.image, candidates });
+            let (image, reserved) = (key.image, key.reserved);
+            groups.push(TemplatedGroup { template: spec.name, image, reserved, candidates });
         }
         Ok(groups)
     }
@@ -263,7 +300,7 @@ impl Launcher {
         let inputs = fleet::Inputs {
             groups: &prepared.groups,
             subnets: &prepared.subnets,
-            capacity_type: prepared.capacity_type,
+            capacity_type: prepared.way.capacity_type,
             prioritized: overlaid,
             tags,
             context: class.spec.context.clone().filter(|_| !relaxed),
@@ -276,7 +313,7 @@ impl Launcher {
     }
 
     fn charge(&self, prepared: &Prepared) -> Vec<Charge> {
-        fleet::addresses_per_zone(&prepared.groups, &prepared.subnets, prepared.capacity_type)
+        fleet::addresses_per_zone(&prepared.groups, &prepared.subnets, prepared.way.capacity_type)
             .into_iter()
             .filter_map(|(zone, addresses)| {
                 Some(self.subnets.addresses().charge(&prepared.subnets.get(&zone)?.id, addresses))
@@ -291,32 +328,6 @@ impl Launcher {
             if used.is_none_or(|offering| offering.subnet != *charge.subnet()) {
                 self.subnets.addresses().give_back(charge);
             }
-        }
-    }
-
-    /// Remembers what EC2 did not have.
-    fn learn(&self, result: &FleetResult, fleet: &FleetRequest, prepared: &Prepared) {
-        for error in &result.errors {
-            let zone = error.zone.as_ref().map(ToString::to_string).unwrap_or_default();
-            let zone_id = prepared.subnets.get(&zone).and_then(|subnet| subnet.zone_id.as_deref());
-            let instance_type = error.instance_type.as_ref().map(ToString::to_string).unwrap_or_default();
-            let capacity_type = prepared.capacity_type;
-            let text = error.code_and_message();
-            self.observer.launch_failed(&LaunchFailed {
-                offering: OfferingKey {
-                    instance_type: instance_type.into(),
-                    zone: zone.into(),
-                    capacity_type,
-                },
-                zone_id: zone_id.unwrap_or_default(),
-                reason: karpenter_aws_client::error::LaunchFailure::of(&text).reason(),
-            });
-            let Some(subject) = outcome::takes_out(error, fleet, capacity_type) else { continue };
-            if let crate::unavailable::Subject::Subnet(subnet) = &subject {
-                self.subnets.addresses().exhausted(subnet);
-            }
-            tracing::info!(?subject, code = %error.code, "offering unavailable");
-            self.unavailable.mark(subject);
         }
     }
 }
@@ -338,35 +349,6 @@ fn lost_template(answer: &karpenter_aws_client::Result<FleetResult>) -> bool {
             result.instances.is_empty() && result.errors.iter().any(|error| error.code == TEMPLATE_GONE)
         }
     }
-}
-
-/// The first instance of the fleet; surplus ones, if any, are left to garbage collection.
-fn launched(result: &FleetResult, prepared: &Prepared) -> Option<Launched> {
-    let group = result.instances.iter().find(|group| !group.ids.is_empty())?;
-    let instance = group.ids.first()?.to_string();
-    let subnet = group.offering.as_ref().map(|offering| &offering.subnet);
-    let place = prepared.subnets.iter().find(|(_, place)| Some(&place.id) == subnet);
-    let zone = match place {
-        Some((zone, _)) => zone.clone(),
-        None => group.offering.as_ref()?.zone.as_ref()?.to_string(),
-    };
-    let of_type =
-        |candidate: &&Candidate| candidate.instance_type.name.as_str() == group.instance_type.as_str();
-    let (templated, candidate) = prepared
-        .groups
-        .iter()
-        .find_map(|templated| Some((templated, templated.candidates.iter().find(of_type)?)))?;
-    Some(Launched {
-        instance,
-        instance_type: Arc::clone(&candidate.instance_type),
-        zone_id: place.and_then(|(_, place)| place.zone_id.clone()),
-        zone,
-        capacity_type: prepared.capacity_type,
-        image: templated.image.clone(),
-        dedicated: prepared.dedicated,
-        efa: false,
-        tags: prepared.tags.clone(),
-    })
 }
 
 /// Labels every node of a launch carries besides those of its claim.

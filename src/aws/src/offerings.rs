@@ -3,7 +3,7 @@
 //! Every combination of zone and capacity type is listed, also those that cannot be had: absence would read as
 //! "no longer sold", unavailability just steers launches elsewhere.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_api::ec2nodeclass::{CapacityReservation, ReservationState};
@@ -19,8 +19,10 @@ use karpenter_model::{
 use crate::class_view::ClassView;
 use crate::instance_type::compatibility::mismatch;
 use crate::instance_type::labels::capacity_types;
+use crate::placement_groups::Group;
 use crate::prices::Book;
-use crate::unavailable::View;
+use crate::reservations::availability::Left;
+use crate::unavailable::{Place, View};
 
 /// What offerings are made from, the same for all types.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +33,6 @@ pub struct Context<'a> {
     pub region_zones: &'a BTreeSet<&'a AwsZone>,
     /// Prices.
     pub prices: &'a Book,
-    /// Instances left in each reservation, by id; an unknown one has none.
-    pub reserved: &'a BTreeMap<String, u32>,
 }
 
 /// Every offering of a type.
@@ -61,7 +61,26 @@ pub fn offerings(info: &InstanceTypeInfo, zones: &BTreeSet<AwsZone>, context: Co
         let sold = compatible && zones.contains::<str>(&reservation.availability_zone);
         offerings.push(reserved(info, reservation, sold, context));
     }
-    offerings
+    match &context.view.placement {
+        Some(group) if group.partitions > 0 => per_partition(&offerings, group),
+        Some(_) | None => offerings,
+    }
+}
+
+/// Each offering once per partition of the placement group, so that pods can be spread over partitions.
+fn per_partition(offerings: &[Offering], group: &Group) -> Vec<Offering> {
+    let of_partition = |partition: u32| {
+        offerings.iter().cloned().map(move |mut offering| {
+            offering.requirements.add(is(aws::PLACEMENT_GROUP_PARTITION, &partition.to_string()));
+            offering
+        })
+    };
+    group.all_partitions().flat_map(of_partition).collect()
+}
+
+/// The partition an offering is in, when it is in one.
+pub fn partition_of(offering: &Offering) -> Option<u32> {
+    offering.requirements.get(aws::PLACEMENT_GROUP_PARTITION)?.any()?.as_str().parse().ok()
 }
 
 fn base(
@@ -88,7 +107,8 @@ fn base(
     }
 }
 
-/// An offering out of a reservation: already paid for, so next to free, as long as instances are left.
+/// An offering out of a reservation: already paid for, so next to free. How many instances are left changes with
+/// every launch and is filled in by [`as_of_now`].
 fn reserved(
     info: &InstanceTypeInfo,
     reservation: &CapacityReservation,
@@ -96,7 +116,6 @@ fn reserved(
     context: Context<'_>,
 ) -> Offering {
     let zone = reservation.availability_zone.as_str();
-    let count = context.reserved.get(&reservation.id).copied().unwrap_or_default();
     let price = context.prices.on_demand(info.name.as_str()).unwrap_or(Price::ZERO);
     let mut requirements = common(zone, CapacityType::Reserved, context.view);
     for (key, value) in [
@@ -112,8 +131,8 @@ fn reserved(
         capacity_type: CapacityType::Reserved,
         requirements,
         price: Price::from_nanos(price.nanos() / 10_000_000),
-        available: sold && placed && count > 0 && reservation.state != ReservationState::Expiring,
-        reservation: Some(Reservation { id: reservation.id.as_str().into(), count }),
+        available: sold && placed && reservation.state != ReservationState::Expiring,
+        reservation: Some(Reservation { id: reservation.id.as_str().into(), count: 0 }),
         capacity_override: Resources::new(),
         overhead_override: Resources::new(),
     }
@@ -135,34 +154,74 @@ fn is(key: &'static str, value: &str) -> Requirement {
     Requirement::one_of(LabelKey::from(key), [value.into()])
 }
 
-/// The type with everything that is out of capacity marked unavailable; the very same type when nothing is.
+/// What can be had changes by the minute; everything else about an offering by the hour.
+#[derive(Clone, Copy, Debug)]
+pub struct Now<'a> {
+    /// What had no capacity lately.
+    pub unavailable: &'a View,
+    /// What is left of reservations.
+    pub left: &'a Left,
+}
+
+/// The type with its offerings as they are now; the very same type when that changes nothing.
 ///
-/// Reservations keep their own count and are not affected.
-pub fn without(
-    instance_type: &Arc<InstanceType>,
-    view: &ClassView<'_>,
-    unavailable: &View,
-) -> Arc<InstanceType> {
-    let out = |offering: &Offering| {
-        if !offering.available || offering.capacity_type == CapacityType::Reserved {
-            return false;
-        }
-        let key = OfferingKey {
-            instance_type: instance_type.name.clone(),
-            zone: offering.zone.clone(),
-            capacity_type: offering.capacity_type,
-        };
-        let place = view.zones.get(offering.zone.as_str());
-        unavailable.excludes(&key, place.map_or(&[][..], |place| place.subnets.as_slice()))
-    };
-    if !instance_type.offerings.iter().any(out) {
+/// A reservation has its own count, so another launch's lack of capacity says nothing about it. Full subnets do.
+pub fn as_of_now(instance_type: &Arc<InstanceType>, view: &ClassView<'_>, now: Now<'_>) -> Arc<InstanceType> {
+    let changed = |offering: &Offering| present(instance_type, offering, view, now);
+    if instance_type.offerings.iter().all(|offering| changed(offering).is_none()) {
         return Arc::clone(instance_type);
     }
     let mut copy = InstanceType::clone(instance_type);
     for offering in &mut copy.offerings {
-        if out(offering) {
-            offering.available = false;
+        if let Some(Present { available, left }) = changed(offering) {
+            offering.available = available;
+            if let Some(reservation) = &mut offering.reservation {
+                reservation.count = left;
+            }
         }
     }
     Arc::new(copy)
 }
+
+/// How an offering is now, where that differs from what is listed.
+struct Present {
+    available: bool,
+    left: u32,
+}
+
+fn present(
+    instance_type: &InstanceType,
+    offering: &Offering,
+    view: &ClassView<'_>,
+    now: Now<'_>,
+) -> Option<Present> {
+    let left = offering.reservation.as_ref().map_or(0, |reservation| now.left.of(reservation.id.as_str()));
+    let exhausted = offering.reservation.is_some() && left == 0;
+    let out = offering.available && (exhausted || is_out(instance_type, offering, view, now.unavailable));
+    (out || left > 0).then_some(Present { available: offering.available && !out, left })
+}
+
+fn is_out(
+    instance_type: &InstanceType,
+    offering: &Offering,
+    view: &ClassView<'_>,
+    unavailable: &View,
+) -> bool {
+    if unavailable.is_empty() {
+        return false;
+    }
+    let key = OfferingKey {
+        instance_type: instance_type.name.clone(),
+        zone: offering.zone.clone(),
+        capacity_type: offering.capacity_type,
+    };
+    let place = view
+        .placement
+        .as_ref()
+        .map(|group| Place { group: group.id.clone(), partition: partition_of(offering) });
+    let zone = view.zones.get(offering.zone.as_str());
+    unavailable.excludes(&key, place.as_ref(), zone.map_or(&[][..], |zone| zone.subnets.as_slice()))
+}
+
+#[cfg(test)]
+mod tests;

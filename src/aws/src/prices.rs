@@ -49,18 +49,23 @@ pub struct Book {
     spot: Arc<BTreeMap<InstanceTypeName, BTreeMap<Zone, Price>>>,
 }
 
-impl Prices {
-    /// A book without prices.
-    pub fn new(clients: Clients, clock: Arc<dyn Clock>, isolated: bool) -> Self {
-        let book = Book {
+impl Book {
+    pub(crate) fn empty() -> Self {
+        Self {
             revision: 0,
             on_demand_source: Source::Estimate,
             spot_source: Source::Estimate,
             estimated: Arc::default(),
             on_demand: Arc::default(),
             spot: Arc::default(),
-        };
-        Self { clients, clock, isolated, book: RwLock::new(book) }
+        }
+    }
+}
+
+impl Prices {
+    /// A book without prices.
+    pub fn new(clients: Clients, clock: Arc<dyn Clock>, isolated: bool) -> Self {
+        Self { clients, clock, isolated, book: RwLock::new(Book::empty()) }
     }
 
     /// The prices as they are now.

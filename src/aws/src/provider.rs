@@ -1,5 +1,7 @@
 //! The provider port on AWS: the parts of this crate put together.
 
+mod drifted;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +11,8 @@ use karpenter_aws_client::Clients;
 use karpenter_aws_client::ec2::Instance as Ec2Instance;
 use karpenter_aws_client::id::InstanceId;
 use karpenter_cloud::{
-    DriftReason, Error, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RepairPolicy, Result,
-    Termination,
+    DriftReason, Error, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RegistrationHook,
+    RepairPolicy, Result, Termination,
 };
 use karpenter_model::{
     Claim, ClaimName, Clock, InstanceType, LabelRegistry, NodeClassRef, NodeName, Pool, ProviderId,
@@ -19,10 +21,10 @@ use karpenter_model::{
 use crate::catalogue::Catalogue;
 use crate::cluster::Cluster;
 use crate::discovered::DiscoveredMemory;
-use crate::fault::cloud_error;
+use crate::fault::{cloud_error, launch_error};
 use crate::image::resolve::Images;
 use crate::instance_profiles::InstanceProfiles;
-use crate::instance_types::{self, InstanceTypes};
+use crate::instance_types::{self, InstanceTypes, Sources};
 use crate::instances::Instances;
 use crate::launch::Launcher;
 use crate::launch::templates::Templates;
@@ -30,12 +32,14 @@ use crate::network::security_groups::SecurityGroups;
 use crate::network::subnets::Subnets;
 use crate::node_class::{Lookup, NodeClassStore};
 use crate::observer::Observer;
+use crate::placement_groups::{Group, PlacementGroups, is_wanted};
 use crate::prices::{Prices, estimate::estimate};
 use crate::provider_id::instance_of;
 use crate::registry::label_registry;
+use crate::reservations::Reservations;
 use crate::settings::Settings;
 use crate::unavailable::Unavailable;
-use crate::{drift, instance_view, repair};
+use crate::{instance_view, registration, repair};
 
 /// The one kind of node class this provider owns.
 pub const NODE_CLASS_KIND: NodeClassKind = NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" };
@@ -57,7 +61,11 @@ pub struct AwsProvider {
     pub unavailable: Arc<Unavailable>,
     /// Memory real nodes reported.
     pub discovered: Arc<DiscoveredMemory>,
-    /// The join of the four above.
+    /// Placement groups.
+    pub placement_groups: Arc<PlacementGroups>,
+    /// Capacity reservations.
+    pub reservations: Arc<Reservations>,
+    /// The join of the six above.
     pub types: Arc<InstanceTypes>,
     /// Subnets.
     pub subnets: Arc<Subnets>,
@@ -104,15 +112,18 @@ impl AwsProvider {
         let subnets = Arc::new(Subnets::new(ec2(), time(), refresh));
         let templates = Arc::new(Templates::new(ec2(), time(), name));
         let refresh = Duration::from_secs(settings.ami_refresh_seconds);
-        let types = InstanceTypes::new(
-            Arc::clone(&catalogue),
-            Arc::clone(&prices),
-            Arc::clone(&unavailable),
-            Arc::clone(&discovered),
-            Arc::clone(&settings),
-            &clients.region,
-            Arc::clone(&registry),
-        );
+        let placement_groups = Arc::new(PlacementGroups::new(ec2(), &clock));
+        let reservations = Arc::new(Reservations::new(ec2(), time()));
+        let sources = Sources {
+            catalogue: Arc::clone(&catalogue),
+            prices: Arc::clone(&prices),
+            unavailable: Arc::clone(&unavailable),
+            discovered: Arc::clone(&discovered),
+            placement_groups: Arc::clone(&placement_groups),
+            reservations: Arc::clone(&reservations),
+        };
+        let types =
+            InstanceTypes::new(sources, Arc::clone(&settings), &clients.region, Arc::clone(&registry));
         let launcher = Launcher {
             clients: clients.clone(),
             settings: Arc::clone(&settings),
@@ -120,8 +131,11 @@ impl AwsProvider {
             subnets: Arc::clone(&subnets),
             templates: Arc::clone(&templates),
             unavailable: Arc::clone(&unavailable),
+            placement_groups: Arc::clone(&placement_groups),
+            reservations: Arc::clone(&reservations),
             registry: Arc::clone(&registry),
             observer: Arc::clone(&observer),
+            clock: time(),
         };
         Self {
             classes: Arc::default(),
@@ -141,6 +155,8 @@ impl AwsProvider {
             prices,
             unavailable,
             discovered,
+            placement_groups,
+            reservations,
             subnets,
             templates,
             launcher,
@@ -202,11 +218,34 @@ impl AwsProvider {
         let name = class.metadata.name.as_deref().unwrap_or_default();
         self.types.list(class).map_err(|error| match error {
             instance_types::Error::NoSubnets => not_ready(operation, name, &error.to_string()),
-            instance_types::Error::NoCatalogue => {
+            instance_types::Error::NoCatalogue | instance_types::Error::NoPlacementGroup => {
                 Error::new(Kind::Transient, operation, name, error.to_string())
                     .with_reason("InstanceTypeResolutionFailed")
             }
         })
+    }
+
+    /// The placement group of a `NodeClass`; the last known one while EC2 does not answer.
+    async fn placement_group(
+        &self,
+        operation: &'static str,
+        subject: &str,
+        class: &EC2NodeClass,
+    ) -> Result<Option<Group>> {
+        match self.placement_groups.resolve(class).await {
+            Ok(None) if is_wanted(class) => {
+                let text = "the placement group of the node class does not exist or is not available";
+                Err(Error::new(Kind::Transient, operation, subject, text))
+            }
+            Ok(group) => Ok(group),
+            Err(error) => match self.placement_groups.last_known(class) {
+                Some(group) => {
+                    tracing::warn!(subject, %error, "placement group not read, the last known one is used");
+                    Ok(Some(group))
+                }
+                None => Err(launch_error(operation, subject, &error)),
+            },
+        }
     }
 
     fn view(&self, instance: &Ec2Instance) -> Instance {
@@ -252,6 +291,7 @@ impl Provider for AwsProvider {
             tracing::info!(claim, instance = %instance.id, "adopted instance launched before");
             return Ok(self.view(&instance));
         }
+        self.placement_group(OPERATION, claim, &class).await?;
         let types = self.list(OPERATION, &class)?;
         let mut launched = self.launcher.launch(request, &class, &types).await?;
         let id = InstanceId::from(launched.instance.as_str());
@@ -265,7 +305,14 @@ impl Provider for AwsProvider {
         const OPERATION: &str = "terminate instance";
         let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
         let ended = self.instances.terminate(&instance).await;
-        ended.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))
+        let ended = ended.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
+        if ended == Termination::AlreadyGone
+            && let Some(gone) = self.instances.take_ended(&instance)
+            && let Some(reservation) = instance_view::reservation_of(&gone, self.settings.reserved_capacity)
+        {
+            self.reservations.availability().terminated(reservation.as_str());
+        }
+        Ok(ended)
     }
 
     async fn instance(&self, id: &ProviderId, read: Read) -> Result<Instance> {
@@ -297,31 +344,11 @@ impl Provider for AwsProvider {
     }
 
     async fn drift(&self, claim: &Claim) -> Result<Option<DriftReason>> {
-        const OPERATION: &str = "compare instance of claim";
-        if claim.pool.is_none() || !NODE_CLASS_KIND.owns(&claim.node_class) {
-            return Ok(None);
-        }
-        let open = |text| Error::new(Kind::Transient, OPERATION, claim.name.as_str(), text);
-        let class = match self.classes.get(&claim.node_class.name) {
-            Lookup::Found(class) => class,
-            Lookup::Absent => return Ok(None),
-            Lookup::NotSynced => return Err(open("node classes have not been read yet")),
-        };
-        if class.metadata.deletion_timestamp.is_some() {
-            return Ok(None);
-        }
-        let types = self.types.list(&class).ok();
-        let name = claim.instance_type();
-        let of_type = types.as_ref().zip(name.as_ref()).and_then(|(types, name)| named(types, name.as_str()));
-        let reason = drift::of_claim(claim, &class, of_type, &self.registry);
-        if let Some(reason) = reason.map_err(|drift::Open(text)| open(text))? {
-            return Ok(Some(reason));
-        }
-        let Some(instance) = claim.provider_id.as_ref().and_then(instance_of) else { return Ok(None) };
-        let found = self.instances.get(&instance, Read::Cached).await;
-        let found = found.map_err(|error| cloud_error(OPERATION, claim.name.as_str(), &error))?;
-        let Some(instance) = found else { return Ok(None) };
-        drift::of_instance(&instance, &class).map_err(|drift::Open(text)| open(text))
+        self.drifted(claim).await
+    }
+
+    async fn registration_hooks(&self, claim: &Claim) -> Vec<RegistrationHook> {
+        vec![registration::placement_group(claim, &self.instances).await]
     }
 
     async fn tag(&self, id: &ProviderId, claim: &ClaimName, node: &NodeName) -> Result<()> {

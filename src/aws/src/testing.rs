@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, Subnet};
 use karpenter_aws_client::ec2::{Architecture, InstanceTypeInfo, NetworkCard, UsageClass};
-use karpenter_model::Clock;
+use karpenter_model::{Claim, Clock, Requirements, Resources};
 
 use crate::cache::later;
 
@@ -50,7 +50,11 @@ pub(crate) fn machine(name: &str, vcpus: u32, gib: u64, interfaces: u32, ipv4: u
         processor_manufacturer: Some("Intel".into()),
         sustained_clock_mhz: Some(3_100),
         processor_features: Vec::new(),
-        network_cards: vec![NetworkCard { index: 0, maximum_network_interfaces: interfaces }],
+        network_cards: vec![NetworkCard {
+            index: 0,
+            maximum_network_interfaces: interfaces,
+            baseline_mbps: None,
+        }],
         default_network_card: 0,
         maximum_network_interfaces: interfaces,
         ipv4_addresses_per_interface: ipv4,
@@ -79,4 +83,32 @@ pub(crate) fn class(family: AmiFamily) -> EC2NodeClass {
         })
         .to_vec();
     class
+}
+
+/// A claim that runs this image.
+pub(crate) fn claim(image: Option<&str>) -> Claim {
+    Claim {
+        name: "web-1".into(),
+        uid: "uid".into(),
+        pool: Some("web".into()),
+        node_class: Default::default(),
+        labels: Default::default(),
+        annotations: Default::default(),
+        requirements: Requirements::new(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        requests: Resources::new(),
+        expire_after: None,
+        termination_grace_period: None,
+        created_at: Timestamp::UNIX_EPOCH,
+        deletion: None,
+        finalizers: Vec::new(),
+        provider_id: None,
+        node_name: None,
+        image_id: image.map(Into::into),
+        capacity: Resources::new(),
+        allocatable: Resources::new(),
+        conditions: Default::default(),
+        last_pod_event: None,
+    }
 }

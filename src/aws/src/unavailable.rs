@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_aws_client::id::SubnetId;
+use karpenter_aws_client::id::{PlacementGroupId, SubnetId};
 use karpenter_cloud::OfferingKey;
 use karpenter_model::{CapacityType, Clock};
 
@@ -27,10 +27,21 @@ const FORGET: Duration = Duration::from_hours(1);
 pub enum Subject {
     /// One type in one zone, bought in one way.
     Offering(OfferingKey),
+    /// The same, but only for instances in a placement group: elsewhere there may be room.
+    Placed(OfferingKey, Place),
     /// A whole way of buying, for example spot without its service-linked role.
     CapacityType(CapacityType),
     /// A subnet without free addresses.
     Subnet(SubnetId),
+}
+
+/// A placement group, or one partition of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The group.
+    pub group: PlacementGroupId,
+    /// From 1; `None` is the whole group.
+    pub partition: Option<u32>,
 }
 
 /// The memory of failures.
@@ -130,13 +141,21 @@ impl View {
         self.subjects.is_empty()
     }
 
-    /// Whether an offering is out: by itself, with its whole capacity type, or because no subnet of its zone
-    /// has addresses left.
-    pub fn excludes(&self, offering: &OfferingKey, subnets: &[SubnetId]) -> bool {
+    /// Whether an offering is out: by itself, in its placement group or partition, with its whole capacity type, or
+    /// because no subnet of its zone has addresses left.
+    pub fn excludes(&self, offering: &OfferingKey, place: Option<&Place>, subnets: &[SubnetId]) -> bool {
         self.subjects.contains(&Subject::Offering(offering.clone()))
+            || place.is_some_and(|place| self.excludes_in(offering, place))
             || self.subjects.contains(&Subject::CapacityType(offering.capacity_type))
             || (!subnets.is_empty()
                 && subnets.iter().all(|subnet| self.subjects.contains(&Subject::Subnet(subnet.clone()))))
+    }
+
+    fn excludes_in(&self, offering: &OfferingKey, place: &Place) -> bool {
+        let whole = Place { partition: None, ..place.clone() };
+        [whole, place.clone()]
+            .into_iter()
+            .any(|place| self.subjects.contains(&Subject::Placed(offering.clone(), place)))
     }
 }
 
@@ -165,12 +184,33 @@ mod tests {
         let (clock, unavailable) = memory();
         unavailable.mark(Subject::Offering(offering("a", CapacityType::Spot)));
         let view = unavailable.view();
-        assert!(view.excludes(&offering("a", CapacityType::Spot), &[]));
-        assert!(!view.excludes(&offering("b", CapacityType::Spot), &[]));
-        assert!(!view.excludes(&offering("a", CapacityType::OnDemand), &[]));
+        assert!(view.excludes(&offering("a", CapacityType::Spot), None, &[]));
+        assert!(!view.excludes(&offering("b", CapacityType::Spot), None, &[]));
+        assert!(!view.excludes(&offering("a", CapacityType::OnDemand), None, &[]));
         clock.advance(FIRST);
-        assert!(!unavailable.view().excludes(&offering("a", CapacityType::Spot), &[]));
+        assert!(!unavailable.view().excludes(&offering("a", CapacityType::Spot), None, &[]));
         assert_ne!(unavailable.view().revision, view.revision, "running out is a change too");
+    }
+
+    #[test]
+    fn a_full_placement_group_is_full_only_for_those_in_it() {
+        let (_, unavailable) = memory();
+        let place = |group: &str, partition| Place { group: group.into(), partition };
+        let [a, b] = ["a", "b"].map(|zone| offering(zone, CapacityType::OnDemand));
+        unavailable.mark(Subject::Placed(a.clone(), place("pg-1", None)));
+        unavailable.mark(Subject::Placed(b.clone(), place("pg-1", Some(2))));
+        let view = unavailable.view();
+        for (offering, place, out) in [
+            (&a, None, false),
+            (&a, Some(place("pg-1", None)), true),
+            (&a, Some(place("pg-1", Some(3))), true),
+            (&a, Some(place("pg-2", None)), false),
+            (&b, Some(place("pg-1", Some(2))), true),
+            (&b, Some(place("pg-1", Some(1))), false),
+            (&b, Some(place("pg-1", None)), false),
+        ] {
+            assert_eq!(view.excludes(offering, place.as_ref(), &[]), out, "{offering:?} {place:?}");
+        }
     }
 
     #[test]
@@ -179,11 +219,11 @@ mod tests {
         unavailable.mark(Subject::CapacityType(CapacityType::Spot));
         unavailable.mark(Subject::Subnet("subnet-1".into()));
         let view = unavailable.view();
-        assert!(view.excludes(&offering("z", CapacityType::Spot), &[]));
+        assert!(view.excludes(&offering("z", CapacityType::Spot), None, &[]));
         let on_demand = offering("a", CapacityType::OnDemand);
-        assert!(view.excludes(&on_demand, &["subnet-1".into()]));
-        assert!(!view.excludes(&on_demand, &["subnet-1".into(), "subnet-2".into()]));
-        assert!(!view.excludes(&on_demand, &[]));
+        assert!(view.excludes(&on_demand, None, &["subnet-1".into()]));
+        assert!(!view.excludes(&on_demand, None, &["subnet-1".into(), "subnet-2".into()]));
+        assert!(!view.excludes(&on_demand, None, &[]));
     }
 
     #[test]

@@ -146,6 +146,8 @@ pub struct NetworkCard {
     pub index: u32,
     /// Interfaces this card takes.
     pub maximum_network_interfaces: u32,
+    /// Mbit/s it sustains, when EC2 says.
+    pub baseline_mbps: Option<u32>,
 }
 
 /// EBS optimisation of a type.

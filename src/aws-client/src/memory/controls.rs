@@ -17,7 +17,7 @@ use crate::ec2::{
 };
 use crate::eks::Cluster;
 use crate::iam::OidcProvider;
-use crate::id::{Arn, InstanceId, InstanceType, SubnetId, Zone};
+use crate::id::{Arn, InstanceId, InstanceType, ReservationId, SubnetId, Zone};
 use crate::{Result, Secret};
 
 /// Offerings by what they have in common; `None` is any.
@@ -139,6 +139,17 @@ impl Account {
     /// Adds, or replaces, a capacity reservation.
     pub fn put_capacity_reservation(&self, reservation: CapacityReservation) {
         self.truth(|state, _| state.compute.reservations.insert(reservation.id.clone(), reservation));
+    }
+
+    /// Ends a capacity reservation: its instances go on as on-demand ones.
+    pub fn end_reservation(&self, id: &ReservationId) {
+        self.truth(|state, _| {
+            state.compute.reservations.remove(id);
+            for vm in state.compute.vms.values_mut().filter(|vm| vm.reservation.as_ref() == Some(id)) {
+                vm.reservation = None;
+                vm.lifecycle = None;
+            }
+        });
     }
 
     /// Adds, or replaces, a placement group.

@@ -62,7 +62,6 @@ fn remember(context: &AwsContext, gone: &Exhausted) {
                 capacity_type: *capacity_type,
             }));
         }
-        // Nothing is launched into reservations here, so there is nothing to keep away from one.
-        Exhausted::Reservation(id) => tracing::info!(reservation = %id, "capacity reservation interrupted"),
+        Exhausted::Reservation(id) => context.aws.reservations.availability().exhausted(id.as_str()),
     }
 }

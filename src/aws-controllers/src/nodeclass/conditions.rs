@@ -34,6 +34,11 @@ impl Part<'_, '_> {
         }
     }
 
+    /// The answer is an error that says something about the object.
+    pub(super) fn failed(&mut self, kind: &'static str, reason: &'static str, error: &dyn std::fmt::Display) {
+        self.refuse(kind, reason, &without_request_id(&error.to_string()));
+    }
+
     /// The answer is a clear no.
     pub(super) fn refuse(&mut self, kind: &'static str, reason: &'static str, message: &str) {
         self.conditions.set_false(kind, reason, message);

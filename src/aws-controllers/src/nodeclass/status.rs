@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use karpenter_api::conditions::Conditions;
-use karpenter_api::conditions::ec2nodeclass::{
-    CAPACITY_RESERVATIONS_READY, PLACEMENT_GROUP_READY, REASON_PLACEMENT_GROUP_RESOLUTION_FAILED, dependents,
-};
+use karpenter_api::conditions::ec2nodeclass::dependents;
 use karpenter_api::ec2nodeclass::{EC2NodeClass, Ec2NodeClassStatus};
 use karpenter_api::{Condition, ConditionStatus};
 use karpenter_controllers::queue::Done;
@@ -16,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::Reconciler;
 use super::conditions::Part;
-use super::{images, network, profile};
+use super::{images, network, placement, profile, reservations};
 use crate::Error;
 
 /// What one pass found out.
@@ -66,10 +64,10 @@ impl Reconciler {
         let mut status = class.status.clone().unwrap_or_default();
         let context = &self.context;
         findings.add(images::resolve(Part { context, class, conditions }, &mut status).await);
-        if context.aws.settings.reserved_capacity {
-            conditions.set_true(CAPACITY_RESERVATIONS_READY);
-        }
-        placement_group(class, conditions);
+        let reserved = reservations::resolve(Part { context, class, conditions }, &mut status).await;
+        findings.add(reserved);
+        let placed = placement::resolve(Part { context, class, conditions }).await;
+        findings.add(placed.map(|()| None));
         findings.add(network::subnets(Part { context, class, conditions }, &mut status).await);
         findings.add(network::groups(Part { context, class, conditions }, &mut status).await);
         let profiled = profile::resolve(Part { context, class, conditions }, &mut status).await;
@@ -129,17 +127,6 @@ fn decided(condition: &Condition) -> bool {
 fn known(kind: &str) -> Option<&'static str> {
     let dependents = dependents(true).0.iter().copied();
     dependents.chain([karpenter_api::conditions::READY]).find(|known| *known == kind)
-}
-
-/// Launching into placement groups is not supported yet; saying so beats launching outside of the group.
-fn placement_group(class: &EC2NodeClass, conditions: &mut Conditions<'_>) {
-    if class.spec.placement_group_selector.is_none() {
-        conditions.set_true(PLACEMENT_GROUP_READY);
-    } else {
-        let message =
-            "placement groups are not supported by this release; remove spec.placementGroupSelector";
-        conditions.set_false(PLACEMENT_GROUP_READY, REASON_PLACEMENT_GROUP_RESOLUTION_FAILED, message);
-    }
 }
 
 /// The fields that differ; a field that is left out of the new status is taken away explicitly.

@@ -2,11 +2,11 @@
 
 use karpenter_api::ec2nodeclass::{Ami, SecurityGroup};
 use karpenter_api::{Operator, Requirement as ApiRequirement, ec2nodeclass::AmiFamily, labels};
-use karpenter_model::{Requirement, Requirements, Resources};
+use karpenter_model::{Requirement, Resources};
 
 use super::*;
 use crate::registry::label_registry;
-use crate::testing::class;
+use crate::testing::{claim, class};
 
 fn hashes(version: Option<&str>, hash: Option<&str>) -> BTreeMap<String, String> {
     [(EC2_NODE_CLASS_HASH_VERSION, version), (EC2_NODE_CLASS_HASH, hash)]
@@ -29,33 +29,6 @@ fn static_drift_needs_both_hashes_of_one_version() {
         assert_eq!(static_fields(&theirs, Some(&ours)), drifted, "{theirs:?}");
     }
     assert!(!static_fields(&ours, None));
-}
-
-fn claim(image: Option<&str>) -> Claim {
-    Claim {
-        name: "web-1".into(),
-        uid: "uid".into(),
-        pool: Some("web".into()),
-        node_class: Default::default(),
-        labels: Default::default(),
-        annotations: Default::default(),
-        requirements: Requirements::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        requests: Resources::new(),
-        expire_after: None,
-        termination_grace_period: None,
-        created_at: jiff::Timestamp::UNIX_EPOCH,
-        deletion: None,
-        finalizers: Vec::new(),
-        provider_id: None,
-        node_name: None,
-        image_id: image.map(Into::into),
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
-        conditions: Default::default(),
-        last_pod_event: None,
-    }
 }
 
 fn of_arch(arch: &str) -> InstanceType {
@@ -137,5 +110,63 @@ fn instance(groups: &[&str], subnet: Option<&str>) -> Instance {
         private_ip: None,
         instance_profile: None,
         tags: Default::default(),
+    }
+}
+
+#[test]
+fn a_reservation_that_is_not_selected_is_drift_only_for_those_in_it_and_once_resolved() {
+    use karpenter_api::Condition;
+    use karpenter_api::ec2nodeclass::CapacityReservation;
+    use karpenter_aws_client::ec2::CapacityReservationPreference as Preference;
+    let mut class = class(AmiFamily::AL2023);
+    let selected: CapacityReservation = serde_json::from_value(serde_json::json!({
+        "availabilityZone": "a", "id": "cr-1", "instanceMatchCriteria": "open", "instanceType": "m5.large",
+        "ownerID": "123456789012",
+    }))
+    .unwrap();
+    class.status.as_mut().unwrap().capacity_reservations = vec![selected];
+    let in_it = |id: Option<&str>, preference: Option<Preference>| Instance {
+        reservation: id.map(Into::into),
+        reservation_preference: preference,
+        ..instance(&["sg-1"], Some("subnet-a"))
+    };
+    let only = Some(Preference::CapacityReservationsOnly);
+    assert!(outside_reservations(&in_it(Some("cr-2"), only), &class, true).is_err(), "not resolved yet");
+    let ready: Condition = serde_json::from_value(serde_json::json!({
+        "type": CAPACITY_RESERVATIONS_READY, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }))
+    .unwrap();
+    class.status.as_mut().unwrap().conditions = vec![ready];
+    for (instance, gate, outside) in [
+        (in_it(Some("cr-1"), only), true, false),
+        (in_it(Some("cr-2"), only), true, true),
+        (in_it(Some("cr-2"), only), false, false),
+        (in_it(Some("cr-2"), Some(Preference::Open)), true, false),
+        (in_it(None, only), true, false),
+    ] {
+        assert_eq!(
+            outside_reservations(&instance, &class, gate),
+            Ok(outside),
+            "{:?} {:?}",
+            instance.reservation,
+            instance.reservation_preference
+        );
+    }
+}
+
+#[test]
+fn another_placement_group_is_drift_whichever_side_has_one() {
+    use karpenter_aws_client::ec2::PlacementStrategy::Cluster;
+    let group = Group { id: "pg-1".into(), strategy: Cluster, partitions: 0 };
+    for (label, wanted, drifted) in [
+        (None, None, false),
+        (Some("pg-1"), Some(&group), false),
+        (Some("pg-2"), Some(&group), true),
+        (None, Some(&group), true),
+        (Some("pg-1"), None, true),
+    ] {
+        let mut claim = claim(None);
+        claim.labels.extend(label.map(|id| (aws::PLACEMENT_GROUP_ID.into(), id.into())));
+        assert_eq!(of_placement(&claim, wanted), drifted.then_some(PLACEMENT_GROUP), "{label:?} {wanted:?}");
     }
 }

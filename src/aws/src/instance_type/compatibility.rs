@@ -19,6 +19,8 @@ pub enum Mismatch {
     NestedVirtualization,
     /// Connection tracking settings need the Nitro hypervisor.
     ConnectionTracking,
+    /// The type cannot be launched into groups with the strategy of the placement group.
+    PlacementGroup,
 }
 
 /// `None` when the type can be used.
@@ -38,6 +40,10 @@ pub fn mismatch(info: &InstanceTypeInfo, view: &ClassView<'_>) -> Option<Mismatc
     }
     if spec.connection_tracking.is_some() && info.hypervisor != "nitro" {
         return Some(Mismatch::ConnectionTracking);
+    }
+    let strategy = view.placement.as_ref().map(|group| group.strategy.as_str());
+    if strategy.is_some_and(|strategy| !info.placement_strategies.iter().any(|known| known == strategy)) {
+        return Some(Mismatch::PlacementGroup);
     }
     None
 }

@@ -67,11 +67,20 @@ fn of_type(info: &InstanceTypeInfo) -> Values {
     if let Some(bandwidth) = ebs.and_then(|ebs| ebs.maximum_bandwidth_mbps) {
         one(aws::INSTANCE_EBS_BANDWIDTH, bandwidth.to_string());
     }
+    if let Some(bandwidth) = network_bandwidth(info) {
+        one(aws::INSTANCE_NETWORK_BANDWIDTH, bandwidth.to_string());
+    }
     if let Some(disks) = info.instance_storage.as_ref().filter(|disks| disks.nvme_support != "unsupported") {
         one(aws::INSTANCE_LOCAL_NVME, disks.total_gb.to_string());
     }
     of_accelerators(&mut values, info);
     values
+}
+
+/// What all cards together sustain, in Mbit/s; not known unless it is for every card.
+fn network_bandwidth(info: &InstanceTypeInfo) -> Option<u32> {
+    let baselines = info.network_cards.iter().map(|card| card.baseline_mbps);
+    baselines.sum::<Option<u32>>().filter(|bandwidth| *bandwidth > 0)
 }
 
 fn of_accelerators(values: &mut Values, info: &InstanceTypeInfo) {
@@ -123,6 +132,11 @@ fn of_place(
     values.insert(aws::INSTANCE_TENANCY, tenancies);
     values.insert(labels::CAPACITY_TYPE, capacity_types(info, view));
     of_reservations(values, info, view);
+    if let Some(group) = &view.placement {
+        values.insert(aws::PLACEMENT_GROUP_ID, vec![group.id.to_string()]);
+        let partitions = group.all_partitions().map(|partition| partition.to_string()).collect();
+        values.insert(aws::PLACEMENT_GROUP_PARTITION, partitions);
+    }
 }
 
 fn of_reservations(values: &mut Values, info: &InstanceTypeInfo, view: &ClassView<'_>) {

@@ -39,6 +39,10 @@ fn label(instance_type: &InstanceType, key: &str) -> String {
     requirement.values().iter().map(ToString::to_string).collect::<Vec<_>>().join("|")
 }
 
+fn card(index: u32) -> NetworkCard {
+    NetworkCard { index, maximum_network_interfaces: 8, baseline_mbps: Some(25_000) }
+}
+
 fn t3_large() -> InstanceTypeInfo {
     machine("t3.large", 2, 8, 3, 12)
 }
@@ -213,9 +217,20 @@ fn ephemeral_storage_comes_from_the_disk_behind_the_kubelet() {
 }
 
 #[test]
+fn network_bandwidth_is_what_all_cards_sustain_and_absent_unless_each_says() {
+    let of = |network_cards: Vec<NetworkCard>| {
+        let info = InstanceTypeInfo { network_cards, ..t3_large() };
+        label(&built(&info, &class(AmiFamily::AL2023)), aws::INSTANCE_NETWORK_BANDWIDTH)
+    };
+    assert_eq!(of(vec![card(0), card(1)]), "50000");
+    assert_eq!(of(vec![card(0), NetworkCard { baseline_mbps: None, ..card(1) }]), "");
+    assert_eq!(of(Vec::new()), "");
+}
+
+#[test]
 fn interfaces_of_the_class_decide_pods_and_adapters() {
     let info = InstanceTypeInfo {
-        network_cards: (0..2).map(|index| NetworkCard { index, maximum_network_interfaces: 8 }).collect(),
+        network_cards: (0..2).map(card).collect(),
         maximum_efa_interfaces: 2,
         ..machine("m6idn.32xlarge", 128, 512, 8, 50)
     };

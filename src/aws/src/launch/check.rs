@@ -19,6 +19,7 @@ use karpenter_aws_client::{Error, Kind};
 use karpenter_model::label::Labels;
 use karpenter_model::{CapacityType, InstanceType, Pool, Requirements, resources};
 
+use super::placed::Placed;
 use super::{Launcher, bootstrap, filter, template};
 use crate::class_view::ClassView;
 use crate::image::family::FamilyTraits;
@@ -66,7 +67,7 @@ impl Launcher {
     ) -> Result<Verdict, Unclear> {
         let incomplete = |what: &str| Unclear::Incomplete(what.to_owned());
         let status = class.status.as_ref().ok_or_else(|| incomplete("the node class has no status"))?;
-        let view = ClassView::new(class);
+        let view = ClassView::new(class).placed(self.placement_groups.last_known(class));
         let (chosen, ami) = self
             .choose(&view, status, types, pools)
             .ok_or_else(|| incomplete("no instance type fits both the node class and one of its images"))?;
@@ -183,6 +184,7 @@ impl Launcher {
         });
         let user_data = user_data.map_err(|error| Unclear::Incomplete(error.to_string()))?;
         self.observer.user_data(view.name(), user_data.len());
+        let placed = view.placement.clone().map(|group| Placed { group, partition: None });
         Ok(template::template(template::Inputs {
             spec: &view.class.spec,
             family: view.family,
@@ -197,6 +199,8 @@ impl Launcher {
             enclave: false,
             ipv6: self.settings.ipv6(),
             reserved_capacity: self.settings.reserved_capacity,
+            reserved: None,
+            placed: placed.as_ref(),
             region: &self.clients.region,
         }))
     }

@@ -11,6 +11,7 @@ use karpenter_model::{
     CapacityType, InstanceType, LabelRegistry, Offering, Price, Requirements, Resources, Undefined,
 };
 
+use super::reserved;
 use crate::instance_type::capacity;
 
 /// Most types one launch names.
@@ -56,7 +57,8 @@ pub enum Empty {
 /// # Errors
 /// [`Empty`] when nothing is left; to the caller that is lack of capacity.
 pub fn narrow(types: &[Arc<InstanceType>], wanted: Wanted<'_>) -> Result<Vec<Candidate>, Empty> {
-    let mut candidates: Vec<Candidate> = types.iter().filter_map(|one| available(one, wanted)).collect();
+    let candidates: Vec<Candidate> = types.iter().filter_map(|one| available(one, wanted)).collect();
+    let mut candidates = reserved::narrow(candidates);
     let min_values = wanted.requirements.has_min_values();
     if !min_values {
         candidates = without_exotic(candidates);

@@ -10,6 +10,7 @@ use karpenter_aws_client::ec2::{
 use karpenter_model::{CapacityType, resources};
 
 use super::filter::Candidate;
+use super::reserved::{Reserved, ReservedKind};
 use crate::network::subnets::ZonalSubnet;
 
 /// A launch template with the types it is for.
@@ -19,6 +20,8 @@ pub struct TemplatedGroup {
     pub template: String,
     /// Image of the template.
     pub image: String,
+    /// Reservation the template names.
+    pub reserved: Option<Reserved>,
     /// Types with their usable offerings.
     pub candidates: Vec<Candidate>,
 }
@@ -59,7 +62,11 @@ pub fn request(inputs: Inputs<'_>) -> Option<FleetRequest> {
     let kinds = [TaggedKind::Instance, TaggedKind::Volume, TaggedKind::Fleet];
     Some(FleetRequest {
         client_token: inputs.token,
-        capacity: capacity_kind(inputs.capacity_type, inputs.prioritized),
+        capacity: capacity_kind(
+            inputs.capacity_type,
+            inputs.groups.iter().find_map(|group| group.reserved.as_ref()),
+            inputs.prioritized,
+        ),
         target: 1,
         configs,
         tags: kinds.into_iter().map(|kind| TagSpecification { kind, tags: inputs.tags.clone() }).collect(),
@@ -67,7 +74,17 @@ pub fn request(inputs: Inputs<'_>) -> Option<FleetRequest> {
     })
 }
 
-fn capacity_kind(capacity_type: CapacityType, prioritized: bool) -> CapacityKind {
+/// All reservations of one launch are of one kind.
+fn capacity_kind(
+    capacity_type: CapacityType,
+    reserved: Option<&Reserved>,
+    prioritized: bool,
+) -> CapacityKind {
+    match reserved.map(|reserved| reserved.kind) {
+        Some(ReservedKind::CapacityBlock) => return CapacityKind::CapacityBlock,
+        Some(ReservedKind::Interruptible) => return CapacityKind::InterruptibleReservation,
+        Some(ReservedKind::Default) | None => {}
+    }
     match (capacity_type, prioritized) {
         (CapacityType::Spot, false) => CapacityKind::Spot(SpotAllocation::PriceCapacityOptimized),
         (CapacityType::Spot, true) => CapacityKind::Spot(SpotAllocation::CapacityOptimizedPrioritized),

@@ -1,4 +1,5 @@
-//! Types that can share a launch template: same image, same pod count, same EFA count (spec aws-provider 5.5).
+//! Types that can share a launch template: same image, same pod count, same EFA count, same reservation
+//! (spec aws-provider 5.5).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use karpenter_api::ec2nodeclass::Ami;
 use karpenter_model::{InstanceType, LabelRegistry, Resources, resources};
 
 use super::filter::Candidate;
+use super::reserved::Reserved;
 use crate::image::image_for;
 use crate::instance_type::capacity::EFA;
 
@@ -19,6 +21,8 @@ pub struct GroupKey {
     pub efa: u32,
     /// Pod capacity, which the kubelet is told.
     pub pods: u32,
+    /// The reservation a template of its own names.
+    pub reserved: Option<Reserved>,
 }
 
 /// Groups candidates by template. Types no image is for drop out.
@@ -34,12 +38,28 @@ pub fn group(
         let instance_type: &Arc<InstanceType> = &candidate.instance_type;
         let Some(ami) = image_for(amis, &instance_type.requirements, registry) else { continue };
         let count = |name| u32::try_from(instance_type.capacity.amount(name).as_units_ceil()).unwrap_or(0);
-        let key = GroupKey {
-            image: ami.id.clone(),
-            efa: if wants_efa { count(EFA) } else { 0 },
-            pods: count(resources::PODS),
-        };
-        groups.entry(key).or_default().push(candidate.clone());
+        for (reserved, candidate) in per_reservation(candidate) {
+            let key = GroupKey {
+                image: ami.id.clone(),
+                efa: if wants_efa { count(EFA) } else { 0 },
+                pods: count(resources::PODS),
+                reserved,
+            };
+            groups.entry(key).or_default().push(candidate);
+        }
     }
     groups
+}
+
+/// The candidate once per reservation its offerings are out of; as it is when none is.
+fn per_reservation(candidate: &Candidate) -> BTreeMap<Option<Reserved>, Candidate> {
+    let mut parts: BTreeMap<Option<Reserved>, Candidate> = BTreeMap::new();
+    for offering in &candidate.offerings {
+        let instance_type = || Arc::clone(&candidate.instance_type);
+        let part = parts
+            .entry(Reserved::of(offering))
+            .or_insert_with(|| Candidate { instance_type: instance_type(), offerings: Vec::new() });
+        part.offerings.push(offering.clone());
+    }
+    parts
 }

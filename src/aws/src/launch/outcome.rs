@@ -2,46 +2,81 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_aws_client::ec2::{FleetError, FleetRequest};
+use karpenter_aws_client::ec2::{FleetError, FleetRequest, PlacementStrategy};
 use karpenter_aws_client::error::{LaunchFailure, is_service_linked_role_refusal, is_unfulfillable};
+use karpenter_aws_client::id::InstanceType;
 use karpenter_cloud::{Error, Kind, OfferingKey};
 use karpenter_model::CapacityType;
 
+use super::placed::Placed;
 use crate::unavailable::Subject;
 
 const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
 
-/// What one failure of a fleet takes out, if anything. Throttling and denials take out nothing.
+/// The launch a failure belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// What was asked of EC2.
+    pub request: &'a FleetRequest,
+    /// How the instance was to be bought.
+    pub capacity_type: CapacityType,
+    /// Where in a placement group it was to be.
+    pub placed: Option<&'a Placed>,
+}
+
+/// What one failure of a fleet takes out. Throttling and denials take out nothing.
 ///
-/// A subnet without addresses is taken out alone: another subnet of the zone may have room.
-pub fn takes_out(error: &FleetError, request: &FleetRequest, capacity_type: CapacityType) -> Option<Subject> {
+/// A subnet without addresses is taken out alone: another subnet of the zone may have room. What happens in a placement
+/// group says nothing about launches outside of it; a full spread group is full for every type.
+pub fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<Subject> {
     if is_service_linked_role_refusal(&error.code) {
-        return Some(Subject::CapacityType(CapacityType::Spot));
+        return vec![Subject::CapacityType(CapacityType::Spot)];
     }
     if error.code == NO_ADDRESSES
         && let Some(subnet) = &error.subnet
     {
-        return Some(Subject::Subnet(subnet.clone()));
+        return vec![Subject::Subnet(subnet.clone())];
     }
-    if !is_unfulfillable(&error.code) {
-        return None;
+    let full = is_spread_full(error, asked.placed);
+    if !full && !is_unfulfillable(&error.code) {
+        return Vec::new();
     }
-    let instance_type = error.instance_type.as_ref()?;
+    let overrides = || asked.request.configs.iter().flat_map(|config| &config.overrides);
     // EC2 sometimes names only the subnet; the request knows which zone that is.
     let zone = error.zone.clone().or_else(|| {
         let subnet = error.subnet.as_ref()?;
-        let mut overrides = request.configs.iter().flat_map(|config| &config.overrides);
-        overrides.find(|one| one.subnet == *subnet)?.zone.clone()
-    })?;
-    Some(Subject::Offering(OfferingKey {
-        instance_type: instance_type.as_str().into(),
-        zone: zone.as_str().into(),
-        capacity_type,
-    }))
+        overrides().find(|one| one.subnet == *subnet)?.zone.clone()
+    });
+    let Some(zone) = zone else { return Vec::new() };
+    let types: BTreeSet<&InstanceType> = if full {
+        overrides().filter(|one| one.zone.as_ref() == Some(&zone)).map(|one| &one.instance_type).collect()
+    } else {
+        error.instance_type.iter().collect()
+    };
+    let subject = |instance_type: &InstanceType| {
+        let key = OfferingKey {
+            instance_type: instance_type.as_str().into(),
+            zone: zone.as_str().into(),
+            capacity_type: asked.capacity_type,
+        };
+        match asked.placed {
+            Some(placed) => Subject::Placed(key, placed.place()),
+            None => Subject::Offering(key),
+        }
+    };
+    types.into_iter().map(subject).collect()
+}
+
+/// Whether the failure is the limit of a spread group, seven instances per zone, which only its text tells.
+pub fn is_spread_full(error: &FleetError, placed: Option<&Placed>) -> bool {
+    let spread = placed.is_some_and(|placed| placed.group.strategy == PlacementStrategy::Spread);
+    let text = error.message.to_lowercase();
+    let limit = ["limit", "maximum", "exceed"].iter().any(|word| text.contains(word));
+    spread && limit && text.contains("placement group")
 }
 
 /// The error of a fleet that launched nothing: lack of capacity only if *every* failure was one.
-pub fn failure(claim: &str, errors: &[FleetError]) -> Error {
+pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> Error {
     const OPERATION: &str = "launch instance for claim";
     if errors.is_empty() {
         let message = "the fleet has neither instances nor errors";
@@ -49,9 +84,11 @@ pub fn failure(claim: &str, errors: &[FleetError]) -> Error {
     }
     let texts: BTreeSet<String> = errors.iter().map(FleetError::code_and_message).collect();
     let text = texts.into_iter().collect::<Vec<_>>().join("; ");
-    let for_capacity = errors
-        .iter()
-        .all(|error| is_unfulfillable(&error.code) || is_service_linked_role_refusal(&error.code));
+    let for_capacity = errors.iter().all(|error| {
+        is_unfulfillable(&error.code)
+            || is_service_linked_role_refusal(&error.code)
+            || is_spread_full(error, placed)
+    });
     let failure = LaunchFailure::of(&text);
     let kind = if for_capacity { Kind::NoCapacity } else { kind_of(failure) };
     let error = Error::new(kind, OPERATION, claim, text).with_reason(failure.reason());
@@ -111,97 +148,4 @@ pub fn kind_of(failure: LaunchFailure) -> Kind {
 }
 
 #[cfg(test)]
-mod tests {
-    use karpenter_aws_client::ec2::{CapacityKind, FleetConfig, FleetOverride, OnDemandAllocation};
-
-    use super::*;
-
-    fn request() -> FleetRequest {
-        FleetRequest {
-            client_token: None,
-            capacity: CapacityKind::OnDemand(OnDemandAllocation::LowestPrice),
-            target: 1,
-            configs: vec![FleetConfig {
-                launch_template: "t".into(),
-                overrides: vec![FleetOverride {
-                    instance_type: "m5.large".into(),
-                    subnet: "subnet-b".into(),
-                    zone: Some("b".into()),
-                    image: None,
-                    priority_nanos: None,
-                }],
-            }],
-            tags: Vec::new(),
-            context: None,
-        }
-    }
-
-    fn error(code: &str, zone: Option<&str>, subnet: Option<&str>) -> FleetError {
-        FleetError {
-            code: code.into(),
-            message: "text".into(),
-            launch_template: None,
-            instance_type: Some("m5.large".into()),
-            zone: zone.map(Into::into),
-            subnet: subnet.map(Into::into),
-            spot: false,
-        }
-    }
-
-    fn offering(zone: &str) -> Option<Subject> {
-        Some(Subject::Offering(OfferingKey {
-            instance_type: "m5.large".into(),
-            zone: zone.into(),
-            capacity_type: CapacityType::OnDemand,
-        }))
-    }
-
-    #[test]
-    fn capacity_errors_take_out_exactly_their_offering() {
-        let out = |error| takes_out(&error, &request(), CapacityType::OnDemand);
-        for code in
-            ["InsufficientInstanceCapacity", "MaxFleetCountExceeded", "VcpuLimitExceeded", "Unsupported"]
-        {
-            assert_eq!(out(error(code, Some("a"), None)), offering("a"), "{code}");
-        }
-        assert_eq!(out(error("UnfulfillableCapacity", None, Some("subnet-b"))), offering("b"));
-        assert_eq!(out(error("UnfulfillableCapacity", None, None)), None, "nothing is known to be out");
-    }
-
-    #[test]
-    fn full_subnets_and_the_missing_spot_role_have_their_own_reach() {
-        let out = |error| takes_out(&error, &request(), CapacityType::Spot);
-        let full = error("InsufficientFreeAddressesInSubnet", Some("b"), Some("subnet-b"));
-        assert_eq!(out(full), Some(Subject::Subnet("subnet-b".into())));
-        let role = error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", Some("a"), None);
-        assert_eq!(out(role), Some(Subject::CapacityType(CapacityType::Spot)));
-    }
-
-    #[test]
-    fn throttling_and_denial_take_out_nothing() {
-        for code in ["RequestLimitExceeded", "UnauthorizedOperation", "InternalError"] {
-            assert_eq!(
-                takes_out(&error(code, Some("a"), None), &request(), CapacityType::Spot),
-                None,
-                "{code}"
-            );
-        }
-    }
-
-    #[test]
-    fn only_a_fleet_that_failed_for_capacity_throughout_is_out_of_capacity() {
-        let ice = || error("InsufficientInstanceCapacity", Some("a"), None);
-        let slr = || error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", None, None);
-        let limit = || error("RequestLimitExceeded", None, None);
-        for (errors, kind, reason) in [
-            (vec![ice(), ice()], Kind::NoCapacity, "LaunchFailed"),
-            (vec![ice(), slr()], Kind::NoCapacity, "SpotSLRCreationFailed"),
-            (vec![ice(), limit()], Kind::Throttled, "RequestLimitExceeded"),
-            (vec![error("UnauthorizedOperation", None, None)], Kind::Denied, "Unauthorized"),
-            (vec![], Kind::Transient, "LaunchFailed"),
-        ] {
-            let failure = failure("web-1", &errors);
-            assert_eq!((failure.kind, failure.reason.as_deref()), (kind, Some(reason)), "{errors:?}");
-        }
-    }
-}
+mod tests;

@@ -11,14 +11,16 @@ use karpenter_api::ec2nodeclass::{
 };
 use karpenter_aws_client::ec2::{
     BlockDevice, CapacityReservationPreference, CapacityReservationTarget, ConnectionTracking, EbsVolume,
-    InterfaceKind, LaunchTemplateData, LaunchTemplateSpec, MetadataOptions, NetworkInterface, Placement,
-    TagSpecification, TaggedKind, Tenancy,
+    InterfaceKind, LaunchTemplateData, LaunchTemplateSpec, MarketType, MetadataOptions, NetworkInterface,
+    Placement, TagSpecification, TaggedKind, Tenancy,
 };
 use karpenter_aws_client::id::SecurityGroupId;
 use karpenter_aws_client::{Secret, Tags};
 use karpenter_model::{CapacityType, Quantity};
 use sha2::{Digest as _, Sha256};
 
+use super::placed::Placed;
+use super::reserved::{Reserved, ReservedKind};
 use crate::image::family::FamilyTraits;
 
 /// Prefix of every template name. IAM policies and clean-up rely on it.
@@ -63,6 +65,10 @@ pub struct Inputs<'a> {
     pub ipv6: bool,
     /// The `ReservedCapacity` gate.
     pub reserved_capacity: bool,
+    /// The reservation instances are launched into.
+    pub reserved: Option<&'a Reserved>,
+    /// Where in a placement group they go.
+    pub placed: Option<&'a Placed>,
     /// Region.
     pub region: &'a str,
 }
@@ -97,10 +103,6 @@ fn data(inputs: Inputs<'_>) -> LaunchTemplateData {
     }
     let tenancy = if inputs.dedicated { Tenancy::Dedicated } else { Tenancy::Default };
     let nested = spec.cpu_options.as_ref().and_then(|options| options.nested_virtualization);
-    // Only launches that name a reservation may use one; an open reservation is left to whoever it is for.
-    let capacity_reservation = inputs
-        .reserved_capacity
-        .then_some(CapacityReservationTarget { preference: CapacityReservationPreference::None, id: None });
     LaunchTemplateData {
         image: Some(inputs.image.into()),
         instance_profile: Some(inputs.instance_profile.to_owned()),
@@ -110,12 +112,35 @@ fn data(inputs: Inputs<'_>) -> LaunchTemplateData {
         metadata: Some(metadata(spec.metadata_options.as_ref(), inputs.ipv6, inputs.region)),
         network_interfaces: network_interfaces(&inputs),
         tags: kinds.into_iter().map(|kind| TagSpecification { kind, tags: inputs.tags.clone() }).collect(),
-        placement: Some(Placement { tenancy: Some(tenancy), group: None, partition: None }),
+        placement: Some(Placement {
+            tenancy: Some(tenancy),
+            group: inputs.placed.map(|placed| placed.group.id.clone()),
+            partition: inputs.placed.and_then(|placed| placed.partition),
+        }),
         enclave: Some(inputs.enclave),
         nested_virtualization: nested.map(|toggle| toggle.as_str().to_owned()),
-        capacity_reservation,
-        market: None,
+        capacity_reservation: inputs.reserved_capacity.then(|| target(inputs.reserved)),
+        market: inputs.reserved.filter(|_| inputs.reserved_capacity).and_then(market),
         user_data: Some(Secret::from(inputs.user_data)),
+    }
+}
+
+/// Only launches that name a reservation may use one; an open reservation is left to whoever it is for.
+fn target(reserved: Option<&Reserved>) -> CapacityReservationTarget {
+    match reserved {
+        Some(reserved) => CapacityReservationTarget {
+            preference: CapacityReservationPreference::CapacityReservationsOnly,
+            id: Some(reserved.id.as_str().into()),
+        },
+        None => CapacityReservationTarget { preference: CapacityReservationPreference::None, id: None },
+    }
+}
+
+fn market(reserved: &Reserved) -> Option<MarketType> {
+    match reserved.kind {
+        ReservedKind::Default => None,
+        ReservedKind::CapacityBlock => Some(MarketType::CapacityBlock),
+        ReservedKind::Interruptible => Some(MarketType::InterruptibleCapacityReservation),
     }
 }
 

@@ -144,7 +144,11 @@ fn base(
         processor_manufacturer: Some(vendor.to_owned()),
         sustained_clock_mhz: Some(2500),
         processor_features: Vec::new(),
-        network_cards: vec![NetworkCard { index: 0, maximum_network_interfaces: interfaces }],
+        network_cards: vec![NetworkCard {
+            index: 0,
+            maximum_network_interfaces: interfaces,
+            baseline_mbps: Some(vcpus * 375),
+        }],
         default_network_card: 0,
         maximum_network_interfaces: interfaces,
         ipv4_addresses_per_interface: addresses,

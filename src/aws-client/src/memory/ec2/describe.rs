@@ -8,13 +8,14 @@ use super::super::catalogue::Catalogue;
 use super::super::filters::matches;
 use super::super::pricing::decimal;
 use super::capacity::Refusal;
+use super::vm::Vm;
 use super::{Compute, no_instance};
 use crate::ec2::{
     CapacityReservation, CapacityReservationQuery, FleetRequest, Image, ImageQuery, ImageState, Instance,
-    InstanceQuery, InstanceTypeInfo, InstanceTypeQuery, PlacementGroup, PlacementGroupQuery, SpotPrice,
-    SpotPriceQuery, TypeOffering, UsageClass,
+    InstanceQuery, InstanceTypeInfo, InstanceTypeQuery, PlacementGroup, PlacementGroupQuery,
+    PlacementStrategy, SpotPrice, SpotPriceQuery, TypeOffering, UsageClass,
 };
-use crate::id::{InstanceType, ReservationId, Zone};
+use crate::id::{InstanceType, PlacementGroupId, ReservationId, Zone};
 use crate::{Error, Filter, Listing, Result, Tags};
 
 /// Product of every spot price.
@@ -182,6 +183,17 @@ impl Compute {
                 Ok(())
             }
         }
+    }
+
+    /// Where EC2 puts an instance that names no partition.
+    pub(super) fn emptiest_partition(&self, group: &PlacementGroupId) -> Option<u32> {
+        let placed = self.placement_groups.get(group)?;
+        let partitions = placed.partitions.filter(|_| placed.strategy == PlacementStrategy::Partition)?;
+        let alive = |vm: &&Vm| vm.ended_at.is_none() && vm.placement_group.as_ref() == Some(group);
+        let taken = |partition: u32| {
+            self.vms.values().filter(alive).filter(|vm| vm.partition == Some(partition)).count()
+        };
+        (1..=partitions).min_by_key(|partition| taken(*partition))
     }
 
     pub(super) fn placement_groups(&self, query: &PlacementGroupQuery) -> Result<Vec<PlacementGroup>> {

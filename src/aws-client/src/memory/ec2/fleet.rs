@@ -145,6 +145,7 @@ impl Launch<'_> {
         vm.spot_request = spot.then(|| self.state.ids.next("sir"));
         vm.tags.insert("aws:ec2:fleet-id".to_owned(), fleet.to_string());
         let compute = &mut self.state.compute;
+        vm.partition = vm.partition.or_else(|| compute.emptiest_partition(vm.placement_group.as_ref()?));
         compute.transitions.push((id.clone(), InstanceState::Pending, self.now));
         compute.vms.insert(id.clone(), vm);
         compute.touch(&id);

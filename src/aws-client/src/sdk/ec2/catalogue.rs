@@ -118,7 +118,7 @@ fn instance_type(info: types::InstanceTypeInfo) -> std::result::Result<InstanceT
         current_generation: info.current_generation.unwrap_or(false),
         burstable: info.burstable_performance_supported.unwrap_or(false),
         processor_manufacturer: processor.manufacturer,
-        sustained_clock_mhz: processor.sustained_clock_speed_in_ghz.and_then(megahertz),
+        sustained_clock_mhz: processor.sustained_clock_speed_in_ghz.and_then(thousandths),
         processor_features: processor
             .supported_features
             .unwrap_or_default()
@@ -157,9 +157,10 @@ fn size(value: Option<i64>) -> Option<u64> {
     value.and_then(|value| u64::try_from(value).ok())
 }
 
-/// EC2 sends gigahertz with one or two decimals; printing and reading them back keeps the conversion exact.
-fn megahertz(gigahertz: f64) -> Option<u32> {
-    format!("{:.0}", gigahertz * 1000.0).parse().ok()
+/// EC2 sends gigahertz and gigabits with up to three decimals; printing and reading them back keeps the conversion
+/// exact.
+fn thousandths(value: f64) -> Option<u32> {
+    format!("{:.0}", value * 1000.0).parse().ok()
 }
 
 fn network_card(card: types::NetworkCardInfo) -> std::result::Result<NetworkCard, &'static str> {
@@ -167,6 +168,7 @@ fn network_card(card: types::NetworkCardInfo) -> std::result::Result<NetworkCard
         index: count(card.network_card_index).ok_or("networkCardIndex")?,
         maximum_network_interfaces: count(card.maximum_network_interfaces)
             .ok_or("networkCards.maximumNetworkInterfaces")?,
+        baseline_mbps: card.baseline_bandwidth_in_gbps.and_then(thousandths),
     })
 }
 

@@ -25,6 +25,8 @@ fn inputs<'a>(spec: &'a Ec2NodeClassSpec, tags: &'a BTreeMap<String, String>) ->
         enclave: false,
         ipv6: false,
         reserved_capacity: true,
+        reserved: None,
+        placed: None,
         region: "us-west-2",
     }
 }
@@ -108,6 +110,42 @@ fn open_reservations_are_left_alone_only_with_the_gate_on() {
     };
     assert_eq!(target(true).map(|target| target.preference), Some(CapacityReservationPreference::None));
     assert_eq!(target(false), None);
+}
+
+#[test]
+fn a_reservation_is_named_with_the_market_its_kind_needs_and_only_with_the_gate_on() {
+    let (spec, tags) = (Ec2NodeClassSpec::default(), tags("a"));
+    for (kind, market) in [
+        (ReservedKind::Default, None),
+        (ReservedKind::CapacityBlock, Some(MarketType::CapacityBlock)),
+        (ReservedKind::Interruptible, Some(MarketType::InterruptibleCapacityReservation)),
+    ] {
+        let reserved = Reserved { id: "cr-1".into(), kind };
+        let data = |reserved_capacity| {
+            let way = Inputs { reserved: Some(&reserved), reserved_capacity, ..inputs(&spec, &tags) };
+            template(way).data
+        };
+        let target = data(true).capacity_reservation.unwrap();
+        assert_eq!(target.preference, CapacityReservationPreference::CapacityReservationsOnly);
+        assert_eq!(target.id.unwrap().as_str(), "cr-1");
+        assert_eq!(data(true).market, market, "{kind:?}");
+        assert_eq!((data(false).capacity_reservation, data(false).market), (None, None));
+    }
+}
+
+#[test]
+fn group_and_partition_are_part_of_the_template_and_of_its_name() {
+    use karpenter_aws_client::ec2::PlacementStrategy::Partition;
+    let (spec, tags) = (Ec2NodeClassSpec::default(), tags("a"));
+    let group = crate::placement_groups::Group { id: "pg-1".into(), strategy: Partition, partitions: 3 };
+    let placed = |partition| Placed { group: group.clone(), partition };
+    let [free, second] = [placed(None), placed(Some(2))];
+    let of = |placed| template(Inputs { placed, ..inputs(&spec, &tags) });
+    let placement = of(Some(&second)).data.placement.unwrap();
+    assert_eq!((placement.group.unwrap().as_str(), placement.partition), ("pg-1", Some(2)));
+    let names: std::collections::BTreeSet<_> =
+        [None, Some(&free), Some(&second)].into_iter().map(|placed| of(placed).name).collect();
+    assert_eq!(names.len(), 3);
 }
 
 #[test]

@@ -1,0 +1,39 @@
+//! The capacity reservations of a `NodeClass` (condition `CapacityReservationsReady`, only with the gate
+//! `ReservedCapacity`). To select none is fine, so the condition is never false.
+
+use std::time::Duration;
+
+use karpenter_api::conditions::ec2nodeclass::CAPACITY_RESERVATIONS_READY;
+use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;
+use karpenter_aws::reservations::status::to_status;
+
+use super::conditions::Part;
+use crate::Error;
+
+const AGAIN: Duration = Duration::from_mins(1);
+const SOONEST: Duration = Duration::from_secs(1);
+
+/// Resolves reservations into the status; returns when to look again: in a minute, or when the first of them ends.
+pub(super) async fn resolve(
+    mut part: Part<'_, '_>,
+    status: &mut Ec2NodeClassStatus,
+) -> Result<Option<Duration>, Error> {
+    if !part.context.aws.settings.reserved_capacity {
+        status.capacity_reservations.clear();
+        return Ok(None);
+    }
+    match part.context.aws.reservations.select(part.class).await {
+        Ok(found) => {
+            let now = part.context.common.now();
+            status.capacity_reservations = to_status(&found, now);
+            part.conditions.set_true(CAPACITY_RESERVATIONS_READY);
+            let ends = found.iter().filter_map(|one| one.ends_at);
+            let left = ends.filter_map(|end| Duration::try_from(end.duration_since(now)).ok());
+            Ok(Some(left.min().map_or(AGAIN, |first| first.clamp(SOONEST, AGAIN))))
+        }
+        Err(error) => {
+            part.unanswered(CAPACITY_RESERVATIONS_READY, "CapacityReservationResolutionFailed", &error);
+            Err(error.into())
+        }
+    }
+}

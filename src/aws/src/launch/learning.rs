@@ -1,0 +1,130 @@
+//! What the answer of a fleet teaches: the instance it launched, and what it did not have (spec aws-provider 5.9).
+
+use std::sync::Arc;
+
+use karpenter_aws_client::ec2::{FleetError, FleetInstances, FleetRequest, FleetResult};
+use karpenter_aws_client::error::LaunchFailure;
+use karpenter_cloud::{Error, LaunchRequest, OfferingKey};
+use karpenter_model::CapacityType;
+
+use super::filter::Candidate;
+use super::fleet::TemplatedGroup;
+use super::reserved::Reserved;
+use super::{Launched, Launcher, Prepared, outcome};
+use crate::observer::LaunchFailed;
+use crate::unavailable::Subject;
+
+impl Launcher {
+    /// The error of a fleet that launched nothing.
+    pub(super) fn failure(
+        &self,
+        request: &LaunchRequest,
+        result: &FleetResult,
+        prepared: &Prepared,
+    ) -> Error {
+        let placed = prepared.way.placed.as_ref();
+        outcome::failure(request.claim.as_str(), &result.errors, placed).with_token_spent(true)
+    }
+
+    /// Remembers what EC2 did not have.
+    pub(super) fn learn(&self, result: &FleetResult, fleet: &FleetRequest, prepared: &Prepared) {
+        let capacity_type = prepared.way.capacity_type;
+        let asked = outcome::Asked { request: fleet, capacity_type, placed: prepared.way.placed.as_ref() };
+        for error in &result.errors {
+            self.count(error, prepared);
+            for subject in outcome::takes_out(error, asked) {
+                tracing::info!(?subject, code = %error.code, "offering unavailable");
+                match &subject {
+                    Subject::Subnet(subnet) => self.subnets.addresses().exhausted(subnet),
+                    // A reservation has its own count, and a full group is not an exhausted reservation.
+                    Subject::Offering(_) | Subject::Placed(..) if capacity_type == CapacityType::Reserved => {
+                        if !outcome::is_spread_full(error, asked.placed)
+                            && let Some(reserved) = reservation_of(error, prepared)
+                        {
+                            self.reservations.availability().exhausted(reserved.id.as_str());
+                            continue;
+                        }
+                    }
+                    Subject::Offering(_) | Subject::Placed(..) | Subject::CapacityType(_) => {}
+                }
+                self.unavailable.mark(subject);
+            }
+        }
+    }
+
+    fn count(&self, error: &FleetError, prepared: &Prepared) {
+        let zone = error.zone.as_ref().map(ToString::to_string).unwrap_or_default();
+        let zone_id = prepared.subnets.get(&zone).and_then(|subnet| subnet.zone_id.as_deref());
+        let instance_type = error.instance_type.as_ref().map(ToString::to_string).unwrap_or_default();
+        self.observer.launch_failed(&LaunchFailed {
+            offering: OfferingKey {
+                instance_type: instance_type.into(),
+                zone: zone.into(),
+                capacity_type: prepared.way.capacity_type,
+            },
+            zone_id: zone_id.unwrap_or_default(),
+            reason: LaunchFailure::of(&error.code_and_message()).reason(),
+        });
+    }
+
+    /// The first instance of the fleet; surplus ones, if any, are left to garbage collection.
+    pub(super) fn launched(&self, result: &FleetResult, prepared: &Prepared) -> Option<Launched> {
+        let group = result.instances.iter().find(|group| !group.ids.is_empty())?;
+        let instance = group.ids.first()?.to_string();
+        let subnet = group.offering.as_ref().map(|offering| &offering.subnet);
+        let place = prepared.subnets.iter().find(|(_, place)| Some(&place.id) == subnet);
+        let zone = match place {
+            Some((zone, _)) => zone.clone(),
+            None => group.offering.as_ref()?.zone.as_ref()?.to_string(),
+        };
+        let (templated, candidate) = templated(group, &zone, prepared)?;
+        if let Some(reserved) = &templated.reserved {
+            self.reservations.availability().launched(reserved.id.as_str(), self.clock.now());
+        }
+        Some(Launched {
+            instance,
+            instance_type: Arc::clone(&candidate.instance_type),
+            zone_id: place.and_then(|(_, place)| place.zone_id.clone()),
+            zone,
+            capacity_type: prepared.way.capacity_type,
+            image: templated.image.clone(),
+            dedicated: prepared.way.dedicated,
+            reserved: templated.reserved.clone(),
+            placed: prepared.way.placed.clone(),
+            efa: false,
+            tags: prepared.tags.clone(),
+        })
+    }
+}
+
+/// The template an instance was launched from, which EC2 does not repeat: a type in a zone is in one group only.
+fn templated<'a>(
+    instances: &FleetInstances,
+    zone: &str,
+    prepared: &'a Prepared,
+) -> Option<(&'a TemplatedGroup, &'a Candidate)> {
+    let matches = |candidate: &&Candidate| {
+        candidate.instance_type.name.as_str() == instances.instance_type.as_str()
+            && candidate.offerings.iter().any(|offering| offering.zone.as_str() == zone)
+    };
+    prepared.groups.iter().find_map(|templated| Some((templated, templated.candidates.iter().find(matches)?)))
+}
+
+/// The reservation a failure is about: that of its template, else of its type and zone.
+fn reservation_of<'a>(error: &FleetError, prepared: &'a Prepared) -> Option<&'a Reserved> {
+    let by_template = |group: &&TemplatedGroup| error.launch_template.as_ref() == Some(&group.template);
+    let by_offering = |group: &&TemplatedGroup| {
+        group.candidates.iter().any(|candidate| {
+            let same_type = error
+                .instance_type
+                .as_ref()
+                .is_some_and(|name| name.as_str() == candidate.instance_type.name.as_str());
+            let zone = |offering: &karpenter_model::Offering| {
+                error.zone.as_ref().is_none_or(|zone| zone.as_str() == offering.zone.as_str())
+            };
+            same_type && candidate.offerings.iter().any(zone)
+        })
+    };
+    let found = prepared.groups.iter().find(by_template).or_else(|| prepared.groups.iter().find(by_offering));
+    found?.reserved.as_ref()
+}

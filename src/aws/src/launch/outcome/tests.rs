@@ -1,0 +1,137 @@
+//! What a failed fleet teaches, and what the claim is told.
+
+use karpenter_aws_client::ec2::{CapacityKind, FleetConfig, FleetOverride, OnDemandAllocation};
+
+use super::*;
+use crate::placement_groups::Group;
+
+fn asked<'a>(
+    request: &'a FleetRequest,
+    capacity_type: CapacityType,
+    placed: Option<&'a Placed>,
+) -> Asked<'a> {
+    Asked { request, capacity_type, placed }
+}
+
+fn placed(strategy: PlacementStrategy, partition: Option<u32>) -> Placed {
+    Placed { group: Group { id: "pg-1".into(), strategy, partitions: 3 }, partition }
+}
+
+fn request() -> FleetRequest {
+    FleetRequest {
+        client_token: None,
+        capacity: CapacityKind::OnDemand(OnDemandAllocation::LowestPrice),
+        target: 1,
+        configs: vec![FleetConfig {
+            launch_template: "t".into(),
+            overrides: vec![FleetOverride {
+                instance_type: "m5.large".into(),
+                subnet: "subnet-b".into(),
+                zone: Some("b".into()),
+                image: None,
+                priority_nanos: None,
+            }],
+        }],
+        tags: Vec::new(),
+        context: None,
+    }
+}
+
+fn error(code: &str, zone: Option<&str>, subnet: Option<&str>) -> FleetError {
+    FleetError {
+        code: code.into(),
+        message: "text".into(),
+        launch_template: None,
+        instance_type: Some("m5.large".into()),
+        zone: zone.map(Into::into),
+        subnet: subnet.map(Into::into),
+        spot: false,
+    }
+}
+
+fn offering(zone: &str) -> Vec<Subject> {
+    vec![Subject::Offering(OfferingKey {
+        instance_type: "m5.large".into(),
+        zone: zone.into(),
+        capacity_type: CapacityType::OnDemand,
+    })]
+}
+
+#[test]
+fn capacity_errors_take_out_exactly_their_offering() {
+    let out = |error| takes_out(&error, asked(&request(), CapacityType::OnDemand, None));
+    for code in ["InsufficientInstanceCapacity", "MaxFleetCountExceeded", "VcpuLimitExceeded", "Unsupported"]
+    {
+        assert_eq!(out(error(code, Some("a"), None)), offering("a"), "{code}");
+    }
+    assert_eq!(out(error("UnfulfillableCapacity", None, Some("subnet-b"))), offering("b"));
+    assert_eq!(out(error("UnfulfillableCapacity", None, None)), [], "nothing is known to be out");
+}
+
+#[test]
+fn full_subnets_and_the_missing_spot_role_have_their_own_reach() {
+    let out = |error| takes_out(&error, asked(&request(), CapacityType::Spot, None));
+    let full = error("InsufficientFreeAddressesInSubnet", Some("b"), Some("subnet-b"));
+    assert_eq!(out(full), [Subject::Subnet("subnet-b".into())]);
+    let role = error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", Some("a"), None);
+    assert_eq!(out(role), [Subject::CapacityType(CapacityType::Spot)]);
+}
+
+#[test]
+fn throttling_and_denial_take_out_nothing() {
+    for code in ["RequestLimitExceeded", "UnauthorizedOperation", "InternalError"] {
+        assert_eq!(
+            takes_out(&error(code, Some("a"), None), asked(&request(), CapacityType::Spot, None)),
+            [],
+            "{code}"
+        );
+    }
+}
+
+#[test]
+fn only_a_fleet_that_failed_for_capacity_throughout_is_out_of_capacity() {
+    let ice = || error("InsufficientInstanceCapacity", Some("a"), None);
+    let slr = || error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", None, None);
+    let limit = || error("RequestLimitExceeded", None, None);
+    for (errors, kind, reason) in [
+        (vec![ice(), ice()], Kind::NoCapacity, "LaunchFailed"),
+        (vec![ice(), slr()], Kind::NoCapacity, "SpotSLRCreationFailed"),
+        (vec![ice(), limit()], Kind::Throttled, "RequestLimitExceeded"),
+        (vec![error("UnauthorizedOperation", None, None)], Kind::Denied, "Unauthorized"),
+        (vec![], Kind::Transient, "LaunchFailed"),
+    ] {
+        let failure = failure("web-1", &errors, None);
+        assert_eq!((failure.kind, failure.reason.as_deref()), (kind, Some(reason)), "{errors:?}");
+    }
+}
+
+#[test]
+fn what_fails_in_a_placement_group_is_out_only_there() {
+    let mut request = request();
+    let second =
+        FleetOverride { instance_type: "c5.large".into(), ..request.configs[0].overrides[0].clone() };
+    request.configs[0].overrides.push(second);
+    let out = |error: &FleetError, placed: &Placed| -> Vec<(String, Option<u32>)> {
+        takes_out(error, asked(&request, CapacityType::OnDemand, Some(placed)))
+            .into_iter()
+            .map(|subject| match subject {
+                Subject::Placed(key, place) => (key.instance_type.to_string(), place.partition),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    };
+    let ice = error("InsufficientInstanceCapacity", Some("b"), None);
+    let one = |partition| vec![("m5.large".to_owned(), partition)];
+    assert_eq!(out(&ice, &placed(PlacementStrategy::Cluster, None)), one(None));
+    assert_eq!(out(&ice, &placed(PlacementStrategy::Partition, Some(2))), one(Some(2)));
+    let full = FleetError {
+        message: "You have reached the maximum number of instances in a spread placement group".into(),
+        ..error("PlacementGroupLimit", Some("b"), None)
+    };
+    let every = vec![("c5.large".to_owned(), None), ("m5.large".to_owned(), None)];
+    let spread = placed(PlacementStrategy::Spread, None);
+    assert_eq!(out(&full, &spread), every, "the group is full in that zone, whatever the type");
+    assert_eq!(out(&full, &placed(PlacementStrategy::Cluster, None)), [], "not the limit of this group");
+    assert_eq!(failure("web-1", &[full.clone()], Some(&spread)).kind, Kind::NoCapacity);
+    assert_ne!(failure("web-1", &[full], None).kind, Kind::NoCapacity);
+}

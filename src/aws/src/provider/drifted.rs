@@ -1,0 +1,84 @@
+//! Drift of one claim, in the order of the reasons (spec aws-provider 13). The rules are in [`crate::drift`].
+
+use karpenter_api::EC2NodeClass;
+use karpenter_aws_client::ec2::Instance as Ec2Instance;
+use karpenter_aws_client::id::InstanceId;
+use karpenter_cloud::{DriftReason, Error, Kind, Read, Result};
+use karpenter_model::Claim;
+
+use super::{AwsProvider, NODE_CLASS_KIND, named};
+use crate::drift;
+use crate::fault::cloud_error;
+use crate::node_class::Lookup;
+use crate::provider_id::instance_of;
+
+const OPERATION: &str = "compare instance of claim";
+
+fn open(claim: &Claim, text: &'static str) -> Error {
+    Error::new(Kind::Transient, OPERATION, claim.name.as_str(), text)
+}
+
+impl AwsProvider {
+    pub(super) async fn drifted(&self, claim: &Claim) -> Result<Option<DriftReason>> {
+        if claim.pool.is_none() || !NODE_CLASS_KIND.owns(&claim.node_class) {
+            return Ok(None);
+        }
+        let class = match self.classes.get(&claim.node_class.name) {
+            Lookup::Found(class) => class,
+            Lookup::Absent => return Ok(None),
+            Lookup::NotSynced => return Err(open(claim, "node classes have not been read yet")),
+        };
+        if class.metadata.deletion_timestamp.is_some() {
+            return Ok(None);
+        }
+        let types = self.types.list(&class).ok();
+        let name = claim.instance_type();
+        let of_type = types.as_ref().zip(name.as_ref()).and_then(|(types, name)| named(types, name.as_str()));
+        let reason = drift::of_claim(claim, &class, of_type, &self.registry);
+        if let Some(reason) = reason.map_err(|drift::Open(text)| open(claim, text))? {
+            return Ok(Some(reason));
+        }
+        match claim.provider_id.as_ref().and_then(instance_of) {
+            Some(instance) => self.instance_drifted(claim, &class, &instance).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn instance_drifted(
+        &self,
+        claim: &Claim,
+        class: &EC2NodeClass,
+        instance: &InstanceId,
+    ) -> Result<Option<DriftReason>> {
+        let Some(described) = self.described(claim, instance, Read::Cached).await? else { return Ok(None) };
+        let reason = drift::of_instance(&described, class).map_err(|drift::Open(text)| open(claim, text))?;
+        let outside = |described: &Ec2Instance| {
+            let outside = drift::outside_reservations(described, class, self.settings.reserved_capacity);
+            outside.map_err(|drift::Open(text)| open(claim, text))
+        };
+        let suspected = outside(&described)?;
+        if reason.is_some() {
+            return Ok(reason);
+        }
+        if suspected {
+            // It may have become an on-demand instance meanwhile, which is no drift.
+            let fresh = self.described(claim, instance, Read::Consistent).await?;
+            let Some(described) = fresh else { return Ok(None) };
+            if outside(&described)? {
+                return Ok(Some(drift::CAPACITY_RESERVATION));
+            }
+        }
+        let group = self.placement_group(OPERATION, claim.name.as_str(), class).await?;
+        Ok(drift::of_placement(claim, group.as_ref()))
+    }
+
+    async fn described(
+        &self,
+        claim: &Claim,
+        instance: &InstanceId,
+        read: Read,
+    ) -> Result<Option<Ec2Instance>> {
+        let found = self.instances.get(instance, read).await;
+        found.map_err(|error| cloud_error(OPERATION, claim.name.as_str(), &error))
+    }
+}
