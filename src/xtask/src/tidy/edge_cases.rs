@@ -1,8 +1,9 @@
 //! The pages `docs/edge-cases*.md` say what pins each edge case of the specification. A page that names a scenario or
 //! a test that is not there promises what nobody keeps; a scenario that no page names is one nobody will find.
 //!
-//! Pins stand between backticks in the last column of the tables: `name.scn`, or `file.rs` followed by the functions
-//! in it. A file is written with as much of its path as makes it clear.
+//! Pins stand between backticks in the last column of the tables: `name.scn`, `file.rs` followed by the functions in
+//! it, or `file.yaml` followed by the names of the cases in it. A file is written with as much of its path as makes it
+//! clear.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,6 +14,9 @@ use anyhow::{Context, Result};
 /// Where scenarios live.
 const SCENARIOS: &str = "src/engine/tests/it";
 
+/// Where tables of cases live.
+const CASES: &str = "src/api/src/cases";
+
 /// Folders of scenarios each of which some page must name.
 const NAMED: &[&str] = &["scenarios"];
 
@@ -20,6 +24,7 @@ const NAMED: &[&str] = &["scenarios"];
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let mut sources = super::files::with_extension(&root.join("src"), "rs")?;
     sources.extend(super::files::with_extension(&root.join("e2e"), "rs")?);
+    sources.extend(super::files::with_extension(&root.join(CASES), "yaml")?);
     let scenarios = super::files::with_extension(&root.join(SCENARIOS), "scn")?;
     let mut violations = Vec::new();
     let mut named = BTreeSet::new();
@@ -81,19 +86,19 @@ fn broken(
                     }
                 }
             }
-            Some("rs") => {
+            Some("rs" | "yaml") => {
                 file = sources.iter().filter(|path| path.ends_with(pin)).collect();
                 if file.is_empty() {
                     found.push(format!("there is no source file `{pin}`"));
                 }
             }
             _ => {
-                let mut has_test = false;
+                let mut is_there = false;
                 for path in &file {
-                    has_test |= has(&read(path)?, pin, path.iter().any(|part| part == "e2e"));
+                    is_there |= has(path, &read(path)?, pin);
                 }
-                if !has_test {
-                    found.push(format!("none of the files named before it has a test `{pin}`"));
+                if !is_there {
+                    found.push(format!("none of the files named before it has a test or case `{pin}`"));
                 }
             }
         }
@@ -101,9 +106,18 @@ fn broken(
     Ok(found)
 }
 
-/// Whether `text` has a test `function`: one with an attribute that says so, unless `any` function will do, as in
-/// the end-to-end scenarios, which a runner calls.
-fn has(text: &str, function: &str, any: bool) -> bool {
+/// Whether the file at `path` with `text` has the test or case `name`. In the end-to-end scenarios, which a runner
+/// calls, any function is one.
+fn has(path: &Path, text: &str, name: &str) -> bool {
+    if path.extension().is_some_and(|extension| extension == "yaml") {
+        let case = format!("- name: {name}");
+        return text.lines().any(|line| line == case);
+    }
+    has_test(text, name, path.iter().any(|part| part == "e2e"))
+}
+
+/// Whether `text` has a test `function`: one with an attribute that says so, unless `any` function will do.
+fn has_test(text: &str, function: &str, any: bool) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let signature = format!("fn {function}(");
     let is_declared = |line: &str| {
@@ -135,12 +149,19 @@ mod tests {
     #[test]
     fn only_functions_marked_as_tests_count() {
         let text = "#[test]\nfn good() {}\n#[tokio::test]\n#[allow(x)]\nasync fn later() {}\nfn helper() {}\n// fn said()";
-        assert!(has(text, "good", false));
-        assert!(has(text, "later", false));
-        assert!(!has(text, "helper", false));
-        assert!(has(text, "helper", true));
-        assert!(!has(text, "said", true));
-        assert!(!has(text, "goo", false));
+        assert!(has_test(text, "good", false));
+        assert!(has_test(text, "later", false));
+        assert!(!has_test(text, "helper", false));
+        assert!(has_test(text, "helper", true));
+        assert!(!has_test(text, "said", true));
+        assert!(!has_test(text, "goo", false));
+    }
+
+    #[test]
+    fn cases_are_named_in_full() {
+        let (path, text) = (Path::new("cases/a.yaml"), "cases:\n- name: no key\n  reject: a\n");
+        assert!(has(path, text, "no key"));
+        assert!(!has(path, text, "no"));
     }
 
     #[test]
@@ -155,7 +176,7 @@ mod tests {
                 "there is no scenario `b.scn`",
                 "there are several scenarios `c.scn`: name the folder",
                 "there is no source file `none.rs`",
-                "none of the files named before it has a test `f`"
+                "none of the files named before it has a test or case `f`"
             ]
         );
         assert_eq!(named.len(), 2);
