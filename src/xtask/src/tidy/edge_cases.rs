@@ -17,9 +17,6 @@ const SCENARIOS: &str = "src/engine/tests/it";
 /// Where tables of cases live.
 const CASES: &str = "src/api/src/cases";
 
-/// Folders of scenarios each of which some page must name.
-const NAMED: &[&str] = &["scenarios"];
-
 /// Checks every page below `root` against sources and scenarios.
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let mut sources = super::files::with_extension(&root.join("src"), "rs")?;
@@ -36,12 +33,9 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
             violations.extend(broken(&pins, &sources, &scenarios, &mut named)?.into_iter().map(report));
         }
     }
-    for scenario in &scenarios {
-        let folder = scenario.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-        if folder.is_some_and(|folder| NAMED.contains(&folder)) && !named.contains(scenario) {
-            let name = scenario.strip_prefix(root).unwrap_or(scenario);
-            violations.push(format!("{}: no page `docs/edge-cases*.md` names it", name.display()));
-        }
+    for scenario in scenarios.iter().filter(|scenario| !named.contains(*scenario)) {
+        let name = scenario.strip_prefix(root).unwrap_or(scenario);
+        violations.push(format!("{}: no page `docs/edge-cases*.md` names it", name.display()));
     }
     Ok(violations)
 }
