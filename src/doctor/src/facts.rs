@@ -33,6 +33,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Nobody was asked about a cluster: these are facts from before an installation.
+    pub fn is_of_account_only(&self) -> bool {
+        let asked = |cluster: &Cluster| serde_json::to_value(cluster).expect("invariant: facts serialise");
+        asked(&self.cluster) == asked(&Cluster::default())
+    }
+
     /// Nothing asked yet.
     pub fn new(cluster_name: &str, now: Timestamp) -> Self {
         Self {

@@ -2,6 +2,8 @@
 //! must say too.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -62,5 +64,88 @@ fn the_build_sees_every_folder_of_the_workspace() {
     let ignored = file(".dockerignore");
     for needed in ["Cargo.lock", "Cargo.toml", "src", "e2e"] {
         assert!(ignored.contains(&format!("\n!{needed}\n")), "{needed}");
+    }
+}
+
+/// Folders and files that reach the build, from `.dockerignore`.
+fn sent() -> Vec<String> {
+    file(".dockerignore").lines().filter_map(|line| line.strip_prefix('!')).map(str::to_owned).collect()
+}
+
+/// Every source file below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the workspace") {
+        let path = entry.expect("an entry").path();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            _ if path.is_dir() && path.file_name().is_some_and(|name| name != "target") => {
+                sources(&path, found);
+            }
+            Some("rs") => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_build_sees_every_file_that_is_compiled_in() {
+    let root = crate::repository_root();
+    let mut files = Vec::new();
+    sources(&root.join("src"), &mut files);
+    let mut compiled_in = 0;
+    for source in files {
+        let text = fs::read_to_string(&source).unwrap();
+        for rest in text.split("include_str!(\"").skip(1) {
+            let relative = rest.split('"').next().unwrap_or_default();
+            let target = source.parent().unwrap().join(relative);
+            let Ok(target) = target.canonicalize() else { continue };
+            let path =
+                target.strip_prefix(root.canonicalize().unwrap()).unwrap().to_str().unwrap().to_owned();
+            compiled_in += 1;
+            assert!(
+                sent().iter().any(|sent| path == *sent || path.starts_with(&format!("{sent}/"))),
+                "`{path}`, which {} compiles in, does not reach the build",
+                source.display()
+            );
+        }
+    }
+    assert!(compiled_in > 0);
+}
+
+#[test]
+fn the_build_command_is_one_that_works_here() {
+    let command = "cargo build --release --locked --package karpenter-cli";
+    assert!(
+        file("Dockerfile").contains(&format!("    {command} \\\n")),
+        "the Dockerfile does not say `{command}`"
+    );
+    assert!(file("src/cli/Cargo.toml").contains("name = \"karpenter-cli\"\n"));
+    // What `--locked` asks for: the lock file has everything the manifests name.
+    let metadata = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--locked", "--offline", "--format-version", "1"])
+        .current_dir(crate::repository_root())
+        .output()
+        .unwrap();
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    // A program is static on musl as long as nothing links a library of the system. `ring` brings its own code.
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
+    let linking =
+        metadata["packages"].as_array().unwrap().iter().filter(|package| package["links"].is_string());
+    let names: Vec<&str> = linking.filter_map(|package| package["name"].as_str()).collect();
+    let known = ["k8s-openapi", "ring", "wasm-bindgen-shared"];
+    let unknown: Vec<_> = names.iter().filter(|name| !known.contains(name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?} may need a library that the image does not have");
+}
+
+#[test]
+fn what_is_copied_exists() {
+    for line in file("Dockerfile").lines().filter_map(|line| line.strip_prefix("COPY ")) {
+        if line.starts_with("--from=") {
+            continue;
+        }
+        let from = line.split_whitespace().next().unwrap_or_default();
+        assert!(crate::repository_root().join(from).exists(), "`COPY {line}`");
+    }
+    for sent in sent() {
+        assert!(crate::repository_root().join(&sent).exists(), "`!{sent}` in .dockerignore");
     }
 }

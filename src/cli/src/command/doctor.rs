@@ -64,8 +64,8 @@ enum Output {
 
 impl Arguments {
     /// Names of the checks to run; none is all. Before an installation those of the cluster have nothing to say.
-    fn checks(&self) -> Vec<String> {
-        if !self.account_only || !self.only.is_empty() {
+    fn checks(&self, account_only: bool) -> Vec<String> {
+        if !account_only || !self.only.is_empty() {
             return self.only.clone();
         }
         let of_account = karpenter_doctor::checks().into_iter().filter(|check| check.scope == Scope::Account);
@@ -95,16 +95,21 @@ fn exit_code(verdict: Verdict) -> ExitCode {
 
 async fn examine(arguments: &Arguments) -> Result<Report> {
     if let Some(folder) = &arguments.from {
-        return Ok(diagnose(&import(folder)?, &arguments.only));
+        let facts = import(folder)?;
+        return Ok(diagnose(&facts, &arguments.checks(facts.is_of_account_only())));
     }
     let name = arguments.cluster_name.as_deref().context("--cluster-name is missing")?;
     let (hands, silence) = reach(arguments).await;
-    let only = arguments.checks();
+    let only = arguments.checks(arguments.account_only);
     let mut facts = ask(name, &hands, &silence).await;
     let mut report = diagnose(&facts, &only);
-    if arguments.fix && carry_out(&report, &hands).await? {
-        facts = ask(name, &hands, &silence).await;
-        report = diagnose(&facts, &only);
+    if arguments.fix {
+        let said = carry_out(&report, &hands).await;
+        std::io::stderr().write_all(said.concat().as_bytes()).context("cannot write to standard error")?;
+        if !said.is_empty() {
+            facts = ask(name, &hands, &silence).await;
+            report = diagnose(&facts, &only);
+        }
     }
     if let Some(folder) = &arguments.export {
         export(&facts, folder)?;
@@ -173,25 +178,24 @@ async fn ask(name: &str, hands: &Hands, silence: &Silence) -> Facts {
     facts
 }
 
-/// Carries out every repair of the report; whether there was one.
-async fn carry_out(report: &Report, hands: &Hands) -> Result<bool> {
+/// Carries out every repair of the report; a line for each, also for those that failed.
+async fn carry_out(report: &Report, hands: &Hands) -> Vec<String> {
     let stamp = WallClock.now().to_string();
     let evidence = report.findings.iter().flat_map(|finding| &finding.evidence);
-    let mut any = false;
+    let mut said = Vec::new();
     for wanted in evidence.filter_map(|evidence| evidence.repair.as_ref()) {
-        any = true;
-        let line = match repair(hands, wanted, &stamp).await {
+        said.push(match repair(hands, wanted, &stamp).await {
             Ok(()) => format!("fixed: {wanted}\n"),
-            Err(error) => format!("{:#}\n", anyhow::Error::new(error)),
-        };
-        std::io::stderr().write_all(line.as_bytes()).context("cannot write to standard error")?;
+            Err(error) => format!("not fixed: {:#}\n", anyhow::Error::new(error)),
+        });
     }
-    Ok(any)
+    said
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use karpenter_aws_client::memory;
 
     use super::*;
 
@@ -218,16 +222,17 @@ mod tests {
     #[test]
     fn before_an_installation_only_the_account_is_examined() {
         let arguments = parse(&["--cluster-name", "demo", "--account-only"]).unwrap();
-        let ids = arguments.checks();
+        let ids = arguments.checks(arguments.account_only);
         assert!(ids.contains(&"P-16".to_owned()) && !ids.contains(&"D-06".to_owned()));
         let some = parse(&["--cluster-name", "demo", "--account-only", "--only", "P-5"]).unwrap();
-        assert_eq!(some.checks(), ["P-5"]);
+        assert_eq!(some.checks(some.account_only), ["P-5"]);
     }
 
     #[tokio::test]
     async fn exported_facts_are_looked_at_without_asking_anybody() {
         let folder = tempfile::tempdir().unwrap();
         let mut facts = Facts::new("demo", WallClock.now());
+        facts.cluster = unseen("no kubeconfig");
         facts.account.spot_role = karpenter_doctor::facts::Answer::Seen(false);
         export(&facts, folder.path()).unwrap();
         let arguments = parse(&["--from", folder.path().to_str().unwrap()]).unwrap();
@@ -236,6 +241,41 @@ mod tests {
         assert_eq!(report.verdict(), Verdict::Ill);
         let arguments = parse(&["--from", "/does/not/exist"]).unwrap();
         assert!(examine(&arguments).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn an_account_exported_before_an_installation_is_healthy_without_a_cluster() {
+        let account = memory::Account::new(memory::Options::default());
+        let hands = Hands { aws: Some(account.clients()), kubernetes: None };
+        let silence = Silence { cluster: None, account: String::new() };
+        let folder = tempfile::tempdir().unwrap();
+        export(&ask("demo", &hands, &silence).await, folder.path()).unwrap();
+        let from = parse(&["--from", folder.path().to_str().unwrap()]).unwrap();
+        let report = examine(&from).await.unwrap();
+        assert_eq!((report.verdict(), &report.unseen), (Verdict::Healthy, &vec![]), "{:#?}", report.findings);
+        let of_account = karpenter_doctor::checks().into_iter().filter(|check| check.scope == Scope::Account);
+        assert_eq!(report.passed.len(), of_account.count());
+    }
+
+    #[tokio::test]
+    async fn a_fix_that_is_refused_is_told_and_one_that_works_leaves_nothing_to_find() {
+        let options = memory::Options { spot_service_linked_role: false, ..memory::Options::default() };
+        let account = memory::Account::new(options);
+        account.inject(memory::Fault::fail("CreateServiceLinkedRole", "AccessDenied").times(1));
+        let hands = Hands { aws: Some(account.clients()), kubernetes: None };
+        let silence = Silence { cluster: None, account: String::new() };
+        let only = ["P-16".to_owned()];
+        let mut reports = Vec::new();
+        for _ in 0..3 {
+            let report = diagnose(&ask("demo", &hands, &silence).await, &only);
+            let said = carry_out(&report, &hands).await.concat();
+            reports.push((report.verdict(), said));
+        }
+        assert!(reports[0].1.starts_with("not fixed: cannot create the service-linked role for spot: "));
+        assert!(reports[0].1.contains("AccessDenied"), "{}", reports[0].1);
+        let fixed = "fixed: create the service-linked role for spot\n".to_owned();
+        assert_eq!(reports[1], (Verdict::Ill, fixed));
+        assert_eq!(reports[2], (Verdict::Healthy, String::new()));
     }
 
     #[tokio::test]

@@ -291,7 +291,13 @@ async fn examine(facts: &Facts) -> Result<(Report, Account), String> {
     found.cluster = gather::cluster(&server.client()).await;
     found.cluster.log = facts.cluster.log.clone();
     found.account = gather::account(&account.clients(), &facts.cluster_name, &found.cluster).await;
-    Ok((diagnose(&found, &[]), account))
+    // Somebody else, who has nothing but the exported files, must come to the same.
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    crate::facts::export(&found, folder.path()).map_err(|error| error.to_string())?;
+    let elsewhere = crate::facts::import(folder.path()).map_err(|error| error.to_string())?;
+    let report = diagnose(&found, &[]);
+    assert_eq!(diagnose(&elsewhere, &[]), report);
+    Ok((report, account))
 }
 
 #[tokio::test]
