@@ -3,4 +3,7 @@
 mod cluster;
 mod interruption;
 mod nodeclass;
+mod placement;
+mod reserved;
+mod workload;
 mod world;

@@ -3,4 +3,6 @@
 mod conformance;
 mod knowledge;
 mod launching;
+mod placement;
+mod reserved;
 mod world;

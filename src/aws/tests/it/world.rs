@@ -10,12 +10,13 @@ use karpenter_api::ec2nodeclass::{AmiSelectorTerm, SecurityGroupSelectorTerm, Su
 use karpenter_api::{EC2NodeClass, Ec2NodeClassSpec, labels};
 use karpenter_aws::network::{security_groups, subnets};
 use karpenter_aws::observer::Silent;
+use karpenter_aws::reservations::status::to_status;
 use karpenter_aws::{AwsProvider, NODE_CLASS_KIND, Settings};
 use karpenter_aws_client::iam::RoleSpec;
 use karpenter_aws_client::memory::{Account, ManualClock, Options};
-use karpenter_cloud::LaunchRequest;
+use karpenter_cloud::{Instance, LaunchRequest};
 use karpenter_model::{
-    Clock, Disruption, LabelKey, NodeClassRef, Pool, Requirement, Requirements, Resources, Template,
+    Claim, Clock, Disruption, LabelKey, NodeClassRef, Pool, Requirement, Requirements, Resources, Template,
 };
 
 /// The clock of account and provider.
@@ -80,7 +81,11 @@ impl World {
         let found = provider.subnets.select(class).await.expect("subnets are found");
         let groups = provider.security_groups.select(class).await.expect("groups are found");
         let profile = provider.profiles.ensure(class).await.expect("a profile is made");
+        let reservations = provider.reservations.select(class).await.expect("reservations are found");
+        // A group that is not there yet is the business of the test.
+        let _found = provider.placement_groups.resolve(class).await;
         let status = class.status.get_or_insert_default();
+        status.capacity_reservations = to_status(&reservations, provider.now());
         status.amis = amis;
         status.subnets = subnets::to_status(&found);
         status.security_groups = security_groups::to_status(&groups);
@@ -196,5 +201,33 @@ pub(crate) fn pool() -> Pool {
         ready: true,
         registration_healthy: None,
         deleting: false,
+    }
+}
+
+/// The claim an instance was launched for, as the controllers write it.
+pub(crate) fn claim_of(instance: &Instance) -> Claim {
+    Claim {
+        name: instance.claim.clone().expect("launched for a claim"),
+        uid: "uid".into(),
+        pool: instance.pool.clone(),
+        node_class: reference(),
+        labels: instance.labels.clone(),
+        annotations: instance.annotations.clone(),
+        requirements: Requirements::new(),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        requests: Resources::new(),
+        expire_after: None,
+        termination_grace_period: None,
+        created_at: instance.launched_at,
+        deletion: None,
+        finalizers: Vec::new(),
+        provider_id: Some(instance.provider_id.clone()),
+        node_name: None,
+        image_id: instance.image_id.clone(),
+        capacity: instance.capacity.clone(),
+        allocatable: instance.allocatable.clone(),
+        conditions: Default::default(),
+        last_pod_event: None,
     }
 }

@@ -1,0 +1,126 @@
+//! Capacity reservations, from the selector of a node class to the end of a reservation.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use karpenter_api::ConditionStatus::True;
+use karpenter_api::ec2nodeclass::ReservationState;
+use karpenter_api::labels::{self, aws};
+use karpenter_aws_client::ec2::CapacityReservation;
+use karpenter_aws_client::memory::Fault;
+use kube::ResourceExt;
+use kube::api::Api;
+use serde_json::json;
+
+use crate::workload;
+use crate::world::World;
+
+fn reservation() -> CapacityReservation {
+    CapacityReservation {
+        id: "cr-1".into(),
+        owner: "123456789012".to_owned(),
+        instance_type: "m5.large".into(),
+        zone: "us-west-2a".into(),
+        match_criteria: "targeted".to_owned(),
+        kind: None,
+        state: "active".to_owned(),
+        total: 2,
+        available: 2,
+        ends_at: None,
+        interruptible: None,
+        tags: Default::default(),
+    }
+}
+
+fn an_hour_after_the_start() -> jiff::Timestamp {
+    "2026-01-01T13:00:00Z".parse().unwrap()
+}
+
+/// A pod that runs in the reservation.
+async fn running(reservation: CapacityReservation) -> World {
+    let world = World::new().await;
+    world.account.put_capacity_reservation(reservation);
+    world.class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
+    workload::pool(&world, &["reserved", "on-demand"]);
+    workload::replicas(&world, 1);
+    world.until("the pod runs", async || workload::runs(&world).await).await;
+    world
+}
+
+async fn node(world: &World) -> Node {
+    Api::<Node>::all(world.client.clone()).list(&Default::default()).await.unwrap().items.remove(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn reservations_are_in_the_status_and_used_first() {
+    let world = running(reservation()).await;
+    let ready = world.condition("default", "CapacityReservationsReady").await;
+    assert_eq!(ready.map(|(status, _)| status), Some(True));
+    let shown = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
+    assert_eq!(shown.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["cr-1"]);
+    for labels in [workload::claims(&world).await[0].labels(), node(&world).await.labels()] {
+        assert_eq!(labels[labels::CAPACITY_TYPE], "reserved");
+        assert_eq!(labels[aws::CAPACITY_RESERVATION_ID], "cr-1");
+    }
+    world.account.inject(Fault::fail("DescribeCapacityReservations", "InternalError"));
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let still = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
+    assert_eq!(still, shown, "no answer is not an empty answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_outlives_its_reservation_is_called_on_demand_and_stays() {
+    let world = running(reservation()).await;
+    let before = world.account.live_instances();
+    world.account.end_reservation(&"cr-1".into());
+    world
+        .until("claim and Node say so", async || {
+            let (claims, node) = (workload::claims(&world).await, node(&world).await);
+            [claims[0].labels(), node.labels()].into_iter().all(|labels| {
+                labels[labels::CAPACITY_TYPE] == "on-demand"
+                    && aws::RESERVED_CAPACITY.iter().all(|key| !labels.contains_key(*key))
+            })
+        })
+        .await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let ids = |instances: &[karpenter_aws_client::ec2::Instance]| -> Vec<String> {
+        instances.iter().map(|one| one.id.to_string()).collect()
+    };
+    assert_eq!(ids(&world.account.live_instances()), ids(&before), "nothing is replaced for it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capacity_block_is_left_forty_minutes_before_it_ends() {
+    let end = an_hour_after_the_start();
+    let block =
+        CapacityReservation { kind: Some("capacity-block".to_owned()), ends_at: Some(end), ..reservation() };
+    let world = running(block).await;
+    assert_eq!(workload::claims(&world).await[0].labels()[aws::CAPACITY_RESERVATION_TYPE], "capacity-block");
+    world
+        .until("the claim is deleted", async || {
+            workload::claims(&world).await.iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
+        })
+        .await;
+    let left = end.duration_since(world.now());
+    assert!((37..=40).contains(&left.as_mins()), "{left}");
+    let shown = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
+    assert_eq!(shown[0].state, ReservationState::Expiring);
+    let counter = &world.metrics.nodeclaims.disrupted_total;
+    assert_eq!(counter.value(["capacity_block_ends", "web", "reserved"]), 1);
+    world
+        .until("the pod runs elsewhere", async || {
+            let claims = workload::claims(&world).await;
+            claims.len() == 1
+                && claims[0].labels().get(labels::CAPACITY_TYPE).is_some_and(|kind| kind == "on-demand")
+                && workload::runs(&world).await
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ordinary_reservation_that_ends_is_not_left_early() {
+    let end = an_hour_after_the_start();
+    let world = running(CapacityReservation { ends_at: Some(end), ..reservation() }).await;
+    tokio::time::sleep(Duration::from_mins(50)).await;
+    assert!(workload::claims(&world).await[0].metadata.deletion_timestamp.is_none());
+}
