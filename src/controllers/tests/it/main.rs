@@ -7,6 +7,7 @@ mod deletion;
 mod disruption;
 mod drift;
 mod election;
+mod events;
 mod faults;
 mod launch;
 mod permissions;

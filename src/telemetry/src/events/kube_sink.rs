@@ -1,9 +1,11 @@
 //! Writes events to the API server as core `v1` Events, as the reference does.
 //!
-//! A bounded queue and one writer: when the API server is slow, events are lost rather than memory or passes.
-//! An event equal to a recent one raises that one's count instead of making another object.
+//! Bounded queues with a writer each: when the API server is slow, events are lost rather than memory or passes. The
+//! events about one object are written in their order, those about others meanwhile, so that one write that hangs
+//! delays few. An event equal to a recent one raises that one's count instead of making another object.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event as KubeEvent, EventSource, ObjectReference};
@@ -11,47 +13,77 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::{Event, ObjectRef, Sink};
 
 /// The component every event names.
 pub const COMPONENT: &str = "karpenter";
 
-const QUEUE_MAX: usize = 1024;
-const REMEMBERED_MAX: usize = 4096;
+/// Writes that may be under way at once.
+const LANES: usize = 8;
+/// Events that wait, of each lane.
+const QUEUE_MAX: usize = 256;
+/// Events that may still be raised, of each lane.
+const REMEMBERED_MAX: usize = 512;
 
 /// Queues events for the writer returned with it.
 #[derive(Debug)]
 pub struct KubeSink {
-    queue: mpsc::Sender<(Event, Timestamp)>,
+    lanes: Vec<mpsc::Sender<(Event, Timestamp)>>,
 }
 
 impl KubeSink {
     /// The sink, and the writer to be spawned with [`KubeWriter::run`].
     pub fn new(client: kube::Client) -> (Self, KubeWriter) {
-        let (queue, events) = mpsc::channel(QUEUE_MAX);
-        (Self { queue }, KubeWriter { client, events, written: Written::default() })
+        let (mut lanes, mut writers) = (Vec::new(), Vec::new());
+        for _ in 0..LANES {
+            let (queue, events) = mpsc::channel(QUEUE_MAX);
+            lanes.push(queue);
+            writers.push(Lane { client: client.clone(), events, written: Written::default() });
+        }
+        (Self { lanes }, KubeWriter { lanes: writers })
+    }
+
+    fn lane(&self, object: &ObjectRef) -> Option<&mpsc::Sender<(Event, Timestamp)>> {
+        let mut hasher = DefaultHasher::new();
+        (&object.kind, &object.namespace, &object.name).hash(&mut hasher);
+        let lanes = u64::try_from(self.lanes.len()).unwrap_or(u64::MAX);
+        self.lanes.get(usize::try_from(hasher.finish() % lanes).unwrap_or_default())
     }
 }
 
 impl Sink for KubeSink {
     fn emit(&self, event: Event, at: Timestamp) {
-        if let Err(error) = self.queue.try_send((event, at)) {
+        let Some(lane) = self.lane(&event.object) else { return };
+        if let Err(error) = lane.try_send((event, at)) {
             tracing::debug!(%error, "dropped event");
         }
     }
 }
 
-/// The one task that writes events.
+/// Writes events.
 pub struct KubeWriter {
+    lanes: Vec<Lane>,
+}
+
+impl KubeWriter {
+    /// Writes until the sink is dropped and the queues are empty.
+    pub async fn run(self) {
+        let mut lanes: JoinSet<()> = self.lanes.into_iter().map(Lane::run).collect();
+        while lanes.join_next().await.is_some() {}
+    }
+}
+
+/// Writes the events of some objects, one after the other.
+struct Lane {
     client: kube::Client,
     events: mpsc::Receiver<(Event, Timestamp)>,
     written: Written,
 }
 
-impl KubeWriter {
-    /// Writes until the sink is dropped and the queue is empty.
-    pub async fn run(mut self) {
+impl Lane {
+    async fn run(mut self) {
         while let Some((event, at)) = self.events.recv().await {
             if let Err(error) = self.write(&event, at).await {
                 tracing::debug!(object = %event.object, reason = event.reason.name(), %error, "event not written");
