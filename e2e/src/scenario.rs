@@ -10,5 +10,6 @@ mod facts;
 pub mod launch;
 pub mod restart;
 pub mod scheduling;
+mod scraped;
 
 pub use behaviour::Only;

@@ -161,6 +161,11 @@ impl World {
         Ok(())
     }
 
+    /// How many controllers have been started so far.
+    pub fn controller_starts(&self) -> usize {
+        self.starts.load(Ordering::Relaxed)
+    }
+
     /// Where the controller serves metrics and explanations while it runs.
     pub fn metrics_endpoint(&self) -> Result<String> {
         Ok(format!("http://127.0.0.1:{}", self.metrics_port()?))

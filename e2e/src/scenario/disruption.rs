@@ -23,6 +23,7 @@ use futures::future::FutureExt;
 use serde_json::{Value, json};
 
 use super::behaviour::{self, Behaviour, Only};
+use super::scraped;
 use crate::world::World;
 
 /// How long a step may take in which a node is replaced: quiet time, second look, boot, drain; and all of it again
@@ -32,12 +33,16 @@ const WITHIN: Duration = Duration::from_secs(300);
 /// What these behaviours need beyond the defaults.
 const GATES: &str = "SpotToSpotConsolidation=true,NodeRepair=true,StaticCapacity=true";
 
-/// Runs all behaviours in a world in which nothing of ours is installed yet.
+/// Runs all behaviours in a world in which nothing of ours is installed yet, and looks at what the controller has to
+/// show for it.
 pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     install(world).await?;
     let proven = behaviour::prove(behaviours(world), only).await;
     world.check_controller()?;
     proven?;
+    if only.0.is_none() {
+        scraped::as_declared(world).await?;
+    }
     behaviour::clear_away(world).await
 }
 

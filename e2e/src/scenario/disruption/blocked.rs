@@ -6,11 +6,11 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::labels;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{WITHIN, consolidating};
 use crate::manifests::{self, merged};
-use crate::scenario::corner::{Corner, needs, requiring, told};
+use crate::scenario::corner::{Corner, container, needs, requiring, told};
 use crate::scenario::explained::explained;
 use crate::world::World;
 
@@ -19,17 +19,11 @@ const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 /// By an annotation of a pod.
 pub(super) async fn by_annotation(world: &World) -> Result<()> {
     let corner = too_large(world, "protected").await?;
-    for pod in corner.pods_of("worker").await? {
-        corner.annotate(&pod, DO_NOT_DISRUPT, Some("true")).await?;
-    }
-    corner.scale("worker", 1).await?;
-    let node = corner.running("worker", 1).await?.remove(0).name_any();
     let pod = corner.pods_of("worker").await?.remove(0);
-    told(world, "default", &node, "DisruptionBlocked", &pod.name_any()).await?;
+    corner.annotate(&pod, DO_NOT_DISRUPT, Some("true")).await?;
     let why = ["stays", "do-not-disrupt", &pod.name_any(), "(PodDoNotDisrupt)"];
-    explained(world, &format!("node/{node}"), &why).await?;
+    stays(&corner, "protected", &pod.name_any(), &why).await?;
     explained(world, "nodepool/protected", &["nodes that stay (PodDoNotDisrupt)", "disruptions ("]).await?;
-    ensure!(corner.claims().await?.len() == 1, "a blocked node was replaced");
 
     corner.annotate(&pod, DO_NOT_DISRUPT, None).await?;
     corner.settled_on("worker", 1, WITHIN, &["m5.large"]).await
@@ -48,32 +42,41 @@ pub(super) async fn by_pod_budget(world: &World) -> Result<()> {
         }),
     )
     .await?;
-    corner.scale("worker", 1).await?;
-    let node = corner.running("worker", 1).await?.remove(0).name_any();
-    told(world, "default", &node, "DisruptionBlocked", "budgeted/never").await?;
     let why = ["stays", "budgeted/never", "(PodDisruptionBudget)"];
-    explained(world, &format!("node/{node}"), &why).await?;
-    let claim = corner.claims().await?.remove(0).name_any();
-    explained(world, &format!("nodeclaim/{claim}"), &why).await?;
-    ensure!(corner.claims().await?.len() == 1, "a blocked node was replaced");
+    stays(&corner, "budgeted", "budgeted/never", &why).await?;
 
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "budgeted");
     budgets.delete("never", &DeleteParams::default()).await.context("delete the budget")?;
     corner.settled_on("worker", 1, WITHIN, &["m5.large"]).await
 }
 
-/// A corner with three pods on a node that is too large for one.
+/// A corner with one pod on a node twice as large as it needs, of a pool that allows no other.
 async fn too_large<'a>(world: &'a World, name: &'static str) -> Result<Corner<'a>> {
     let corner = Corner::open(world, name).await?;
-    let types = requiring(json!([
-        needs(labels::INSTANCE_TYPE, &["m5.xlarge", "m5.large"]),
-        needs(labels::CAPACITY_TYPE, &["on-demand"]),
-    ]));
-    corner.ready_pool(name, merged(types, consolidating("WhenEmptyOrUnderutilized"))).await?;
-    let large = json!({"spec": {"containers": [crate::scenario::corner::container(
-        json!({"requests": {"cpu": "1100m", "memory": "256Mi"}})
-    )]}});
-    corner.pods("worker", 3, large).await?;
-    corner.running("worker", 3).await?;
+    corner.ready_pool(name, of_types(&["m5.xlarge"])).await?;
+    let worker =
+        json!({"spec": {"containers": [container(json!({"requests": {"cpu": "1", "memory": "256Mi"}}))]}});
+    corner.pods("worker", 1, worker).await?;
+    corner.running("worker", 1).await?;
     Ok(corner)
+}
+
+/// From now on the pool `name` allows what would be cheaper. The node stays all the same; its event names the
+/// `blocker`, and who asks about the node or its claim hears `why`.
+async fn stays(corner: &Corner<'_>, name: &str, blocker: &str, why: &[&str]) -> Result<()> {
+    let claim = corner.claims().await?.remove(0);
+    corner.pool(name, of_types(&["m5.xlarge", "m5.large"])).await?;
+    let node = corner.running("worker", 1).await?.remove(0).name_any();
+    told(corner.world, "default", &node, "DisruptionBlocked", blocker).await?;
+    explained(corner.world, &format!("node/{node}"), why).await?;
+    explained(corner.world, &format!("nodeclaim/{}", claim.name_any()), why).await?;
+    let now: Vec<_> = corner.claims().await?.iter().map(ResourceExt::uid).collect();
+    ensure!(now == [claim.uid()], "a blocked node was replaced");
+    Ok(())
+}
+
+fn of_types(types: &[&str]) -> Value {
+    let types =
+        requiring(json!([needs(labels::INSTANCE_TYPE, types), needs(labels::CAPACITY_TYPE, &["on-demand"])]));
+    merged(types, consolidating("WhenEmptyOrUnderutilized"))
 }

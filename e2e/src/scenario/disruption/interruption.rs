@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{WITHIN, watch};
 use crate::account::control::Notice;
-use crate::scenario::corner::{Corner, needs, requiring, told};
+use crate::scenario::corner::{Corner, needs, requiring, told_once};
 use crate::scenario::facts;
 use crate::wait;
 use crate::world::World;
@@ -51,8 +51,8 @@ pub(super) async fn run(world: &World) -> Result<()> {
     })
     .await?;
     ensure!(tainted.get(), "pods could have come to the node until it was gone");
-    told(world, "default", &name, "SpotInterrupted", "Spot interruption warning").await?;
-    told(world, "interruption", "worker-", "Evicted", "").await?;
+    told_once(world, "default", &name, "SpotInterrupted", "Spot interruption warning").await?;
+    told_once(world, "interruption", "worker-", "Evicted", "").await?;
     let now = corner.running("worker", 1).await?;
     ensure!(now.iter().all(|other| other.uid() != node.uid()), "the pod runs on the interrupted node");
     Ok(())

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{WITHIN, consolidating};
 use crate::manifests::merged;
-use crate::scenario::corner::{Corner, needs, requiring, told};
+use crate::scenario::corner::{Corner, needs, requiring, told_once};
 use crate::scenario::facts::label;
 use crate::wait;
 use crate::world::World;
@@ -45,7 +45,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         let capacity_type = label(node, labels::CAPACITY_TYPE);
         ensure!(capacity_type == "spot", "`{}` is {capacity_type}", node.name_any());
     }
-    told(world, "default", &large.name_any(), "DisruptionTerminating", "Underutilized").await?;
+    told_once(world, "default", &large.name_any(), "DisruptionTerminating", "Underutilized").await?;
     let claim = corner.claims().await?.into_iter().next().context("no claim is left")?;
     let types = claim.spec.requirements.iter().find(|requirement| requirement.key == labels::INSTANCE_TYPE);
     let offered = types.map_or(0, |requirement| requirement.values.iter().flatten().count());
