@@ -8,6 +8,8 @@ mod inventory;
 mod terraform;
 
 use anyhow::{Context, Result, ensure};
+use karpenter_aws_client::iam::RoleSpec;
+use karpenter_aws_client::{Tags, sdk};
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::controller::{self, AwsEnvironment};
 
@@ -43,14 +45,38 @@ impl Fresh {
         Ok(text)
     }
 
+    /// Roles that somebody else looks after; nodes that have one are to join.
+    async fn make_roles(&self, names: &[&str]) -> Result<()> {
+        let config = sdk::Config {
+            region: Some(self.environment.region.clone()),
+            endpoint_url: Some(self.environment.endpoint.clone()),
+            credentials: sdk::Credentials::Emulator,
+            ..sdk::Config::default()
+        };
+        let iam = sdk::connect(config).await?.iam;
+        for name in names {
+            let role = RoleSpec {
+                name: (*name).to_owned(),
+                path: "/".to_owned(),
+                description: String::new(),
+                trust: r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#.to_owned(),
+                permissions_boundary: None,
+                tags: Tags::new(),
+            };
+            iam.create_role(&role).await?;
+        }
+        Ok(())
+    }
+
     async fn inventory(&self) -> Result<inventory::Inventory> {
         inventory::read(&self.environment).await
     }
 }
 
-/// What `karpenter bootstrap apply` makes of an account with these flags.
-async fn reference(cluster: &str, flags: &[&str]) -> Result<inventory::Inventory> {
+/// What `karpenter bootstrap apply` makes of an account with these roles and flags.
+async fn reference(cluster: &str, roles: &[&str], flags: &[&str]) -> Result<inventory::Inventory> {
     let fresh = Fresh::start(cluster).await?;
+    fresh.make_roles(roles).await?;
     fresh.bootstrap(&[&["apply"], flags].concat(), 0).await?;
     let found = fresh.inventory().await?;
     fresh.account.stop().await.context("stop the reference account")?;

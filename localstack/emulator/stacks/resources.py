@@ -198,17 +198,23 @@ class Rule(Handler):
     fixed = ("Name",)
 
     def create(self, client: Client, p: Json, _stack: dict[str, str]) -> Made:
-        events = client("events")
-        pattern = json.dumps(p["EventPattern"])
-        arn = events.put_rule(Name=p["Name"], EventPattern=pattern, **only(p, Description="Description"))["RuleArn"]
-        events.put_targets(Rule=p["Name"], Targets=p["Targets"])
+        arn = self._put(client, p)
+        with undone(lambda: client("events").delete_rule(Name=p["Name"])):
+            client("events").put_targets(Rule=p["Name"], Targets=p["Targets"])
         return p["Name"], {"Arn": arn}
+
+    @staticmethod
+    def _put(client: Client, p: Json) -> str:
+        optional = only(p, Description="Description")
+        rule = client("events").put_rule(Name=p["Name"], EventPattern=json.dumps(p["EventPattern"]), **optional)
+        return str(rule["RuleArn"])
 
     def update(self, client: Client, name: str, old: Json, new: Json) -> None:
         gone = [target["Id"] for target in old["Targets"] if target not in new["Targets"]]
         if gone:
             client("events").remove_targets(Rule=name, Ids=gone)
-        self.create(client, new, {})
+        self._put(client, new)
+        client("events").put_targets(Rule=name, Targets=new["Targets"])
 
     def delete(self, client: Client, name: str, p: Json) -> None:
         client("events").remove_targets(Rule=name, Ids=[target["Id"] for target in p["Targets"]])

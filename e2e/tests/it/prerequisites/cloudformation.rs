@@ -1,12 +1,15 @@
 //! The CloudFormation template: linted, deployed, compared, changed, deleted.
 
 use anyhow::{Context, Result, ensure};
+use karpenter_e2e::account::control::Fault;
 use karpenter_e2e::prepare::cache;
 
 use super::inventory::python;
 use super::{Fresh, ONE_AT_A_TIME, REGION, reference};
 
 const STACK: &str = "Karpenter";
+/// Exit code of `plan` when there is something to do.
+const DIFFERENCES: i32 = 2;
 
 fn template() -> String {
     cache::repository().join("cloudformation/karpenter.yaml").display().to_string()
@@ -19,45 +22,57 @@ async fn deploy(fresh: &Fresh, arguments: &[&str]) -> Result<String> {
     python(&[&common, arguments].concat()).await
 }
 
-/// Deploys with the parameters `karpenter bootstrap render` prints for `flags`, compares, changes one parameter,
-/// and deletes.
-async fn live(cluster: &str, flags: &[&str]) -> Result<()> {
+/// Plans, applies, compares, applies again, changes one setting and destroys, all through `--via cloudformation`.
+async fn live(cluster: &str, roles: &[&str], flags: &[&str]) -> Result<()> {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let expected = reference(cluster, flags).await?.as_cloudformation_can();
+    let expected = reference(cluster, roles, flags).await?;
     let fresh = Fresh::start(cluster).await?;
+    fresh.make_roles(roles).await?;
     let before = fresh.inventory().await?;
-    let render: Vec<&str> = ["render", "cloudformation-parameters"].iter().chain(flags).copied().collect();
-    let printed = fresh.bootstrap(&render, 0).await?;
-    let mut parameters: Vec<&str> = printed.lines().collect();
-    parameters.push("SpotServiceLinkedRole=true");
-    let template = template();
-    let arguments = [&["--template", template.as_str()], parameters.as_slice()].concat();
+    let with = |action: &'static str, more: &[&'static str]| -> Vec<String> {
+        let all = [&[action, "--via", "cloudformation"], more, flags].concat();
+        all.into_iter().map(str::to_owned).collect()
+    };
+    let run = async |arguments: Vec<String>, code: i32| {
+        fresh.bootstrap(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), code).await
+    };
 
-    let text = deploy(&fresh, &arguments).await?;
-    ensure!(text.ends_with("CREATE_COMPLETE\n"), "{text}");
-    let differences = expected.differences(&fresh.inventory().await?.as_cloudformation_can());
-    ensure!(differences.is_empty(), "bootstrap | CloudFormation\n{}", differences.join("\n"));
+    let text = run(with("plan", &[]), DIFFERENCES).await?;
+    ensure!(text.contains("+ stack resource InterruptionQueue: AWS::SQS::Queue"), "{text}");
+    let differences = before.differences(&fresh.inventory().await?);
+    ensure!(differences.is_empty(), "a plan changed something\n{}", differences.join("\n"));
+    let text = run(with("apply", &[]), 0).await?;
+    ensure!(text.contains("CREATE_COMPLETE") && text.contains("AWS::CloudFormation::Stack"), "{text}");
+    let found = fresh.inventory().await?;
+    let differences =
+        expected.clone().without_tags_of_policies().differences(&found.without_tags_of_policies());
+    ensure!(differences.is_empty(), "--via sdk | --via cloudformation\n{}", differences.join("\n"));
     let report = fresh.bootstrap(&[&["check"], flags].concat(), 0).await?;
     ensure!(report.contains("the account is ready"), "{report}");
 
-    let text = deploy(&fresh, &arguments).await?;
-    ensure!(text.ends_with("UNCHANGED\n"), "a second deployment changed something:\n{text}");
-    let switched = if flags.contains(&"--zonal-shift") { "ZonalShift=false" } else { "ZonalShift=true" };
-    let mut changed: Vec<&str> =
-        arguments.iter().copied().filter(|argument| !argument.starts_with("ZonalShift")).collect();
-    changed.push(switched);
-    let text = deploy(&fresh, &changed).await?;
-    ensure!(text.ends_with("UPDATE_COMPLETE\n") && text.contains("IntegrationPolicy"), "{text}");
+    let text = run(with("apply", &[]), 0).await?;
+    ensure!(text.contains("nothing to do"), "a second run changed something:\n{text}");
+    let text = run(with("plan", &[]), 0).await?;
+    ensure!(text.contains("nothing to do"), "{text}");
+    // A tag reaches what exists.
+    let text = run(with("plan", &["--tag", "changed=yes"]), DIFFERENCES).await?;
+    ensure!(text.contains("~ stack resource ControllerRole: AWS::IAM::Role"), "{text}");
+    run(with("apply", &["--tag", "changed=yes"]), 0).await?;
+    let text = run(with("apply", &["--tag", "changed=yes"]), 0).await?;
+    ensure!(text.contains("nothing to do"), "{text}");
 
-    deploy(&fresh, &["--delete"]).await?;
+    let text = run(with("destroy", &[]), 0).await?;
+    ensure!(text.contains("DELETE_COMPLETE"), "{text}");
     let differences = before.differences(&fresh.inventory().await?.without_spot_role());
     ensure!(differences.is_empty(), "before | after the stack\n{}", differences.join("\n"));
+    let text = run(with("destroy", &[]), 0).await?;
+    ensure!(text.contains("nothing to do"), "{text}");
     fresh.account.stop().await.context("stop the account")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_stack_is_what_bootstrap_makes() {
-    live("plain", &[]).await.unwrap();
+    live("plain", &[], &[]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,15 +93,78 @@ async fn a_stack_with_every_option_is_what_bootstrap_makes() {
         "arn:aws:iam::aws:policy/PowerUserAccess",
         "--extra-node-policy",
         "arn:aws:iam::aws:policy/AmazonEC2ReadOnlyAccess",
+        "--extra-node-role",
+        "arn:aws:iam::123456789012:role/gpu-nodes",
+        "--extra-windows-node-role",
+        "arn:aws:iam::123456789012:role/windows-nodes",
         "--extra-ssm-parameter",
         "arn:aws:ssm:us-west-2:123456789012:parameter/ami",
     ];
-    live("options", &flags).await.unwrap();
+    live("options", &["gpu-nodes", "windows-nodes"], &flags).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stack_for_the_longest_cluster_name_is_what_bootstrap_makes() {
-    live(&"c".repeat(100), &[]).await.unwrap();
+    live(&"c".repeat(100), &[], &[]).await.unwrap();
+}
+
+/// By people who deploy it with tools of their own, and the parameters that `render` prints.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_template_deployed_by_other_tools_is_what_bootstrap_makes() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let expected = reference("tools", &[], &[]).await.unwrap().as_cloudformation_can();
+    let fresh = Fresh::start("tools").await.unwrap();
+    let printed = fresh.bootstrap(&["render", "cloudformation-parameters"], 0).await.unwrap();
+    let mut parameters: Vec<&str> = printed.lines().collect();
+    parameters.push("SpotServiceLinkedRole=true");
+    let template = template();
+    let arguments = [&["--template", template.as_str()], parameters.as_slice()].concat();
+
+    let text = deploy(&fresh, &arguments).await.unwrap();
+    assert!(text.ends_with("CREATE_COMPLETE\n"), "{text}");
+    let found = fresh.inventory().await.unwrap().as_cloudformation_can();
+    assert_eq!(expected.differences(&found), Vec::<String>::new(), "bootstrap | CloudFormation");
+    let text = deploy(&fresh, &arguments).await.unwrap();
+    assert!(text.ends_with("UNCHANGED\n"), "a second deployment changed something:\n{text}");
+    let changed = [arguments.as_slice(), &["ZonalShift=true"]].concat();
+    let text = deploy(&fresh, &changed).await.unwrap();
+    assert!(text.ends_with("UPDATE_COMPLETE\n") && text.contains("IntegrationPolicy"), "{text}");
+    deploy(&fresh, &["--delete"]).await.unwrap();
+    fresh.account.stop().await.unwrap();
+}
+
+/// Each kind of resource refused in turn: the stack is taken back, the reason is printed, the next run goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_half_made_stack_is_taken_back_and_made_by_the_next_run() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let fresh = Fresh::start("half").await.unwrap();
+    let before = fresh.inventory().await.unwrap();
+    for action in [
+        "CreateRole",
+        "AttachRolePolicy",
+        "CreatePolicy",
+        "CreateInstanceProfile",
+        "AddRoleToInstanceProfile",
+        "CreateQueue",
+        "PutRule",
+        "PutTargets",
+        "CreateAccessEntry",
+        "CreatePodIdentityAssociation",
+    ] {
+        fresh.account.control().fail(&Fault::new(action, "LimitExceeded", 1)).await.unwrap();
+        let text = fresh.bootstrap(&["apply", "--via", "cloudformation"], 1).await.unwrap();
+        for part in
+            ["LimitExceeded", "CREATE_FAILED", "it ended as ROLLBACK_COMPLETE", "run the command again"]
+        {
+            assert!(text.contains(part), "{action}: no `{part}` in\n{text}");
+        }
+        let found = fresh.inventory().await.unwrap().without_spot_role();
+        assert_eq!(before.differences(&found), Vec::<String>::new(), "{action}");
+    }
+    let text = fresh.bootstrap(&["apply", "--via", "cloudformation"], 0).await.unwrap();
+    assert!(text.contains("delete what is left of a creation that failed"), "{text}");
+    fresh.bootstrap(&["check"], 0).await.unwrap();
+    fresh.account.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,6 +179,10 @@ async fn a_resource_that_is_refused_takes_the_stack_back() {
     let error = deploy(&fresh, &arguments).await.unwrap_err().to_string();
     assert!(error.contains("CREATE_FAILED") && error.contains("ROLLBACK_COMPLETE"), "{error}");
     assert_eq!(before.differences(&fresh.inventory().await.unwrap()), Vec::<String>::new());
+
+    let error = deploy(&fresh, &arguments).await.unwrap_err().to_string();
+    assert!(error.contains("is in ROLLBACK_COMPLETE state and can not be updated"), "{error}");
+    deploy(&fresh, &["--delete"]).await.unwrap();
 
     let error = deploy(&fresh, &["--template", template.as_str()]).await.unwrap_err().to_string();
     assert!(error.contains("[ClusterName] must have values"), "{error}");

@@ -56,14 +56,20 @@ pub(super) async fn python(arguments: &[&str]) -> Result<String> {
 
 impl Inventory {
     /// Without what CloudFormation cannot do: tag policies, profiles and rules, and tag a network that exists.
-    pub(super) fn as_cloudformation_can(mut self) -> Self {
+    pub(super) fn as_cloudformation_can(self) -> Self {
+        let mut without = self.without_tags_of_policies();
+        without.0["subnets"].take();
+        without.0["security_groups"].take();
+        without
+    }
+
+    /// Without tags on policies, profiles and rules, which CloudFormation does not give.
+    pub(super) fn without_tags_of_policies(mut self) -> Self {
         for kind in UNTAGGED_BY_CLOUDFORMATION {
             for object in self.0[kind].as_object_mut().into_iter().flat_map(|objects| objects.values_mut()) {
                 object["tags"].take();
             }
         }
-        self.0["subnets"].take();
-        self.0["security_groups"].take();
         self
     }
 

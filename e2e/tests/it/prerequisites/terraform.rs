@@ -37,7 +37,9 @@ impl Workspace {
                     bail!(text);
                 }
                 let cut: String = text.chars().take(300).collect();
-                skip(test, &format!("terraform init found no AWS provider: {cut}"));
+                let hint =
+                    "name a configuration with a mirror in TF_CLI_CONFIG_FILE, or let it reach its registry";
+                skip(test, &format!("terraform init found no AWS provider; {hint}: {cut}"));
                 Ok(None)
             }
         }
@@ -160,7 +162,7 @@ output "karpenter" {{
 }
 
 /// Applies the module, compares, plans again, checks the account with what Terraform put out, destroys.
-async fn live(cluster: &str, flags: &[&str], variables: &str) -> Result<()> {
+async fn live(cluster: &str, roles: &[&str], flags: &[&str], variables: &str) -> Result<()> {
     let folder = folder();
     copy_module(folder.path())?;
     let fresh = Fresh::start(cluster).await?;
@@ -173,8 +175,9 @@ async fn live(cluster: &str, flags: &[&str], variables: &str) -> Result<()> {
     std::fs::write(folder.path().join("main.tf"), root(&fresh, &variables)).context("write main.tf")?;
     let name = format!("terraform apply for cluster {cluster}");
     let Some(workspace) = Workspace::init(&name, folder.path()).await? else { return Ok(()) };
+    fresh.make_roles(roles).await?;
     let before = fresh.inventory().await?;
-    let expected = reference(cluster, flags).await?;
+    let expected = reference(cluster, roles, flags).await?;
 
     workspace.run(&["apply", "-auto-approve", "-no-color", "-input=false"]).await?;
     let differences = expected.differences(&fresh.inventory().await?);
@@ -203,7 +206,7 @@ async fn the_module_is_what_bootstrap_makes_plain_and_with_every_option() {
     if available.is_none() {
         return;
     }
-    let (plain, options) = tokio::join!(live("plain", &[], ""), every_option());
+    let (plain, options) = tokio::join!(live("plain", &[], &[], ""), every_option());
     plain.unwrap();
     options.unwrap();
 }
@@ -221,6 +224,10 @@ async fn every_option() -> Result<()> {
         "arn:aws:iam::aws:policy/PowerUserAccess",
         "--extra-node-policy",
         "arn:aws:iam::aws:policy/AmazonEC2ReadOnlyAccess",
+        "--extra-node-role",
+        "arn:aws:iam::123456789012:role/gpu-nodes",
+        "--extra-windows-node-role",
+        "arn:aws:iam::123456789012:role/windows-nodes",
         "--extra-ssm-parameter",
         "arn:aws:ssm:us-west-2:123456789012:parameter/ami",
         "--tag",
@@ -233,9 +240,13 @@ async fn every_option() -> Result<()> {
   queue_kms_key_arn        = "{key}"
   permissions_boundary_arn = "arn:aws:iam::aws:policy/PowerUserAccess"
   extra_node_policy_arns   = ["arn:aws:iam::aws:policy/AmazonEC2ReadOnlyAccess"]
+  extra_node_roles = {{
+    gpu     = {{ arn = "arn:aws:iam::123456789012:role/gpu-nodes" }}
+    windows = {{ arn = "arn:aws:iam::123456789012:role/windows-nodes", platform = "windows" }}
+  }}
   extra_ssm_parameter_arns = ["arn:aws:ssm:us-west-2:123456789012:parameter/ami"]
   tags                     = {{ team = "platform" }}"#
     );
     // The longest name EKS allows: the module must cut names as bootstrap does.
-    live(&"c".repeat(100), &flags, &variables).await
+    live(&"c".repeat(100), &["gpu-nodes", "windows-nodes"], &flags, &variables).await
 }
