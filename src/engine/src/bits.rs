@@ -49,8 +49,10 @@ impl Bits {
 
     /// Keeps what is in `other` too.
     pub(crate) fn intersect(&mut self, other: &Self) {
-        for (index, word) in self.words.iter_mut().enumerate() {
-            *word &= other.words.get(index).copied().unwrap_or(0);
+        let common = self.words.len().min(other.words.len());
+        self.words[common..].fill(0);
+        for (word, keep) in self.words.iter_mut().zip(&other.words) {
+            *word &= keep;
         }
     }
 

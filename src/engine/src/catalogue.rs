@@ -14,6 +14,7 @@ use karpenter_model::{CapacityType, InstanceType, Offering, Price, Reservation, 
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
+use crate::interning::InternedMap;
 use crate::place::volumes::Volumes;
 use crate::rules::{KeyId, RuleId, RuleSetId, Rules};
 use fit::FitTables;
@@ -62,9 +63,9 @@ pub(crate) struct Catalogue<'a> {
     offering_keys: BTreeMap<KeyId, KeyTable>,
     shape_rules: BTreeMap<RuleId, Bits>,
     offering_rules: BTreeMap<RuleId, Bits>,
-    masks: BTreeMap<RuleSetId, Arc<Mask>>,
+    masks: InternedMap<RuleSetId, Arc<Mask>>,
     /// Per set: the shapes it leaves with their least price, cheapest first.
-    ranked: BTreeMap<RuleSetId, Vec<(Price, usize)>>,
+    ranked: InternedMap<RuleSetId, Vec<(Price, usize)>>,
 }
 
 impl<'a> Catalogue<'a> {

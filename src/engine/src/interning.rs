@@ -4,6 +4,7 @@
 //! fast one. It is seeded per process, and the order of these maps does not depend on it.
 
 use foldhash::fast::RandomState;
+pub(crate) use indexmap::map::Entry;
 
 /// Values by key; each key has a number.
 pub(crate) type InternedMap<K, V> = indexmap::IndexMap<K, V, RandomState>;

@@ -3,7 +3,6 @@
 //!
 //! Numbers depend on the order things are seen in, so nothing that reaches an output may be ordered by them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_model::{LabelKey, LabelRegistry, Requirement, Requirements};
@@ -33,7 +32,7 @@ pub(crate) struct Rules<'a> {
     sets: Interned<Box<[RuleId]>>,
     meets: InternedMap<(RuleSetId, RuleSetId), Option<RuleSetId>>,
     /// The requirements behind sets that were asked for.
-    whole: BTreeMap<RuleSetId, Arc<Requirements>>,
+    whole: InternedMap<RuleSetId, Arc<Requirements>>,
 }
 
 impl<'a> Rules<'a> {
@@ -46,7 +45,7 @@ impl<'a> Rules<'a> {
             key_of: Vec::new(),
             sets: Interned::default(),
             meets: InternedMap::default(),
-            whole: BTreeMap::new(),
+            whole: InternedMap::default(),
         }
     }
 

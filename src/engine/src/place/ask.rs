@@ -15,7 +15,7 @@ use crate::place::topology::ProfileId;
 use crate::rules::RuleSetId;
 
 /// What a pod asks of a machine at one relaxation step.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ask {
     /// Requirements; `None` when they contradict each other.
     pub(crate) rules: Option<RuleSetId>,
@@ -33,6 +33,17 @@ pub(crate) struct Ask {
     pub(crate) shared: Vec<(usize, ResourceId)>,
     /// It has a machine and would have to leave it.
     pub(crate) moves: bool,
+}
+
+/// What tells asks apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct AskKey {
+    /// Requirements; `None` when they contradict each other.
+    pub(crate) rules: Option<RuleSetId>,
+    /// What the pod takes, by number.
+    pub(crate) demand: usize,
+    /// What it tolerates, by number.
+    pub(crate) tolerations: usize,
 }
 
 /// What has been learnt about an ask. What-if questions each begin a pass of their own.
@@ -94,17 +105,23 @@ pub(crate) struct Known<'w> {
 /// All wants of a compiled snapshot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wants {
-    asks: InternedMap<Ask, Refusals>,
+    asks: InternedMap<AskKey, (Ask, Refusals)>,
     wants: InternedMap<Want, Memory>,
 }
 
 impl Wants {
-    /// The number of the want of a pod that asks for `ask` and is `profile` to others.
-    pub(crate) fn intern(&mut self, ask: Ask, profile: Option<ProfileId>) -> WantId {
-        let entry = self.asks.entry(ask);
-        let ask = entry.index();
-        entry.or_default();
-        let entry = self.wants.entry(Want { ask, profile });
+    /// The number of the want of a pod that asks for what `key` stands for, which `ask` makes, and is `profile` to
+    /// others.
+    pub(crate) fn intern(
+        &mut self,
+        key: AskKey,
+        ask: impl FnOnce() -> Ask,
+        profile: Option<ProfileId>,
+    ) -> WantId {
+        let entry = self.asks.entry(key);
+        let number = entry.index();
+        entry.or_insert_with(|| (ask(), Refusals::default()));
+        let entry = self.wants.entry(Want { ask: number, profile });
         let id = WantId(entry.index());
         entry.or_default();
         id
@@ -116,7 +133,7 @@ impl Wants {
 
     /// What `id` asks of a machine.
     pub(crate) fn ask(&self, id: WantId) -> &Ask {
-        self.asks.get_index(self.want(id).ask).expect("invariant: asks are never removed").0
+        &self.asks[self.want(id).ask].0
     }
 
     /// What `id` is to other pods.
@@ -132,7 +149,7 @@ impl Wants {
     /// Everything about `id`, in pass number `pass`.
     pub(crate) fn known(&mut self, id: WantId, pass: u64) -> Known<'_> {
         let (want, memory) = self.wants.get_index_mut(id.0).expect("invariant: wants are never removed");
-        let (ask, refusals) = self.asks.get_index_mut(want.ask).expect("invariant: asks are never removed");
+        let (ask, refusals) = &mut self.asks[want.ask];
         if memory.pass != pass {
             *memory = Memory { pass, ..Memory::default() };
         }
@@ -145,6 +162,6 @@ impl Wants {
 
     /// What is asked for.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.asks.keys()
+        self.asks.values().map(|(ask, _)| ask)
     }
 }

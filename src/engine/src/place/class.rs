@@ -9,45 +9,53 @@ use crate::place::ask::WantId;
 use crate::place::default_spread;
 use crate::place::volumes::NeedId;
 
-/// Everything about a pod that can change where it goes. Two pods with equal signatures are interchangeable.
+/// What a pod takes of its machine.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Signature<'a> {
+pub(crate) struct Demand<'a> {
     requests: &'a Resources,
+    host_ports: &'a [HostPort],
+    volumes: NeedId,
+    has_resource_claims: bool,
+    /// It has a machine and would have to leave it.
+    moves: bool,
+}
+
+/// Where a pod wants to be, and who it is to others. Together with its [`Demand`] that is everything that can change
+/// where it goes: two pods that have both in common are interchangeable. Apart, there are few of either.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Role<'a> {
     node_selector: &'a Labels,
     required_terms: &'a [NodeTerm],
     preferred_terms: &'a [(i32, NodeTerm)],
     tolerations: &'a [Toleration],
-    host_ports: &'a [HostPort],
     spread: &'a [SpreadConstraint],
     affinity: &'a PodAffinity,
     anti_affinity: &'a PodAffinity,
-    volumes: NeedId,
-    has_resource_claims: bool,
     spread_by_default: bool,
-    /// It has a machine and would have to leave it.
-    moves: bool,
     /// Who it is to other pods; only looked at when some pod has rules about others.
     identity: Option<(&'a Namespace, &'a Labels)>,
 }
 
-impl<'a> Signature<'a> {
-    /// The signature of `pod`, whose volumes ask for `volumes`; `social` when labels and namespace matter,
-    /// `moves` when it has a machine that may be taken away.
-    pub(crate) fn of(pod: &'a Pod, volumes: NeedId, settings: &Settings, social: bool, moves: bool) -> Self {
+impl<'a> Demand<'a> {
+    /// The demand of `pod`, whose volumes ask for `volumes`; `moves` when it has a machine that may be taken away.
+    pub(crate) fn of(pod: &'a Pod, volumes: NeedId, moves: bool) -> Self {
+        let Pod { requests, host_ports, has_resource_claims, .. } = pod;
+        Self { requests, host_ports, volumes, has_resource_claims: *has_resource_claims, moves }
+    }
+}
+
+impl<'a> Role<'a> {
+    /// The role of `pod`; `social` when labels and namespace matter.
+    pub(crate) fn of(pod: &'a Pod, settings: &Settings, social: bool) -> Self {
         Self {
-            requests: &pod.requests,
             node_selector: &pod.node_selector,
             required_terms: &pod.required_terms,
             preferred_terms: &pod.preferred_terms,
             tolerations: &pod.tolerations,
-            host_ports: &pod.host_ports,
             spread: &pod.spread,
             affinity: &pod.pod_affinity,
             anti_affinity: &pod.pod_anti_affinity,
-            volumes,
-            has_resource_claims: pod.has_resource_claims,
             spread_by_default: default_spread::concerns(pod, settings),
-            moves,
             identity: social.then_some((&pod.key.namespace, &pod.labels)),
         }
     }

@@ -130,7 +130,7 @@ pub(crate) struct Existing<'a> {
     kinds: InternedMap<Kind, Bits>,
     slots: Vec<Slot<'a>>,
     /// Machines by host, once somebody wants to join certain hosts.
-    by_host: OnceCell<BTreeMap<Domain, Bits>>,
+    by_host: OnceCell<BTreeMap<LabelValue, Bits>>,
     /// Machines that took something in this pass, where it is to be taken back; nothing is remembered otherwise.
     touched: Option<Vec<usize>>,
     /// Machines that are taken away in this pass.
@@ -196,6 +196,9 @@ impl<'a> Existing<'a> {
         rules: &Rules<'_>,
         others: Option<(&Topology, ProfileId)>,
     ) -> Option<&'a Node> {
+        if self.slots.is_empty() {
+            return None;
+        }
         let Known { ask, refusals, memory, .. } = known;
         refusals.kinds.resize(self.kinds.len(), None);
         let only = others.and_then(|(topology, id)| topology.hosts_to_join(id)).map(|hosts| self.at(&hosts));
@@ -238,16 +241,16 @@ impl<'a> Existing<'a> {
     }
 
     /// The machines at `hosts`.
-    fn at(&self, hosts: &[&Domain]) -> Bits {
+    fn at(&self, hosts: &[&LabelValue]) -> Bits {
         let by_host = self.by_host.get_or_init(|| {
-            let mut by_host: BTreeMap<Domain, Bits> = BTreeMap::new();
+            let mut by_host: BTreeMap<LabelValue, Bits> = BTreeMap::new();
             for (index, slot) in self.slots.iter().enumerate() {
-                by_host.entry(slot.host.clone()).or_default().insert(index);
+                by_host.entry(slot.node.hostname()).or_default().insert(index);
             }
             by_host
         });
         let mut machines = Bits::default();
-        hosts.iter().filter_map(|host| by_host.get(host)).for_each(|found| machines.unite(found));
+        hosts.iter().filter_map(|host| by_host.get(*host)).for_each(|found| machines.unite(found));
         machines
     }
 

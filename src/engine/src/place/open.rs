@@ -3,12 +3,16 @@
 use std::cmp::Reverse;
 
 use crate::bits::Bits;
+use crate::interning::InternedMap;
+use crate::rules::RuleSetId;
 
 /// Open bins by load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenBins {
     /// Per number of pods: the bins that have so many.
     by_load: Vec<Bits>,
+    /// Per set of requirements: the bins that have these.
+    by_rules: InternedMap<RuleSetId, Bits>,
 }
 
 /// How far a walk over open bins has got.
@@ -41,6 +45,24 @@ impl OpenBins {
             self.by_load.resize_with(load + 1, Bits::default);
         }
         self.by_load[load].insert(number);
+    }
+
+    /// The requirements of bin `number` are `rules` now; they were `before`, or it is new.
+    pub(crate) fn narrowed(&mut self, number: usize, before: Option<RuleSetId>, rules: RuleSetId) {
+        if before == Some(rules) {
+            return;
+        }
+        if let Some(bins) = before.and_then(|before| self.by_rules.get_mut(&before)) {
+            bins.remove(number);
+        }
+        self.by_rules.entry(rules).or_default().insert(number);
+    }
+
+    /// Adds the bins whose requirements are `rules` to `bins`.
+    pub(crate) fn add_alike(&self, rules: RuleSetId, bins: &mut Bits) {
+        if let Some(alike) = self.by_rules.get(&rules) {
+            bins.unite(alike);
+        }
     }
 
     /// No bin is open any more.

@@ -17,6 +17,8 @@ use karpenter_model::{
 };
 
 use crate::amounts::ResourceIndex;
+use crate::bits::Bits;
+use crate::interning::InternedMap;
 use crate::place::Placement;
 use crate::place::ask::{Known, WantId, Wants};
 use crate::place::bin::{Bin, State};
@@ -48,6 +50,10 @@ pub(crate) struct Solver<'a> {
     classes: Vec<Class>,
     /// Pods in the order they are tried, with their class.
     queue: Vec<(&'a Pod, usize)>,
+    /// Pods in the order of the snapshot, by position in the queue; only where a plan is made.
+    arrivals: Vec<usize>,
+    /// What became of the pods that were tried, by position in the queue.
+    outcomes: InternedMap<usize, PodOutcome>,
     /// Pods that have a place.
     placed: usize,
     /// Those of them that are on an existing machine, in the order they got there.
@@ -86,10 +92,9 @@ impl Solver<'_> {
 
     /// Tries to place the pod at `index`; whether there is nothing more to try for it.
     fn settle(&mut self, index: usize) -> bool {
-        let (pod, class) = self.queue[index];
-        let wants = match &self.classes[class] {
+        let wants = match &self.classes[self.queue[index].1] {
             Class::Refused(outcome) => {
-                self.placement.pods.insert(pod.key.clone(), outcome.clone());
+                self.outcomes.insert(index, outcome.clone());
                 return true;
             }
             Class::Wants(wants) => wants.clone(),
@@ -106,13 +111,13 @@ impl Solver<'_> {
                     let pool = Some(self.pools.spaces[pool].pool.name.clone());
                     let reason = Reason::bare(ReasonCode::Reservation);
                     let outcome = PodOutcome::Unschedulable(vec![PoolRefusal { pool, reason }]);
-                    self.placement.pods.insert(pod.key.clone(), outcome);
+                    self.outcomes.insert(index, outcome);
                     return false;
                 }
             }
         }
         let refusals = if self.explains { self.refusal(&wants) } else { Vec::new() };
-        self.placement.pods.insert(pod.key.clone(), PodOutcome::Unschedulable(refusals));
+        self.outcomes.insert(index, PodOutcome::Unschedulable(refusals));
         wants.iter().all(|want| self.wants.is_exhausted(*want))
     }
 
@@ -164,7 +169,7 @@ impl Solver<'_> {
             Target::Node(name) => PodOutcome::Existing(name),
             Target::Claim(name) => PodOutcome::InFlight(name),
         };
-        self.placement.pods.insert(pod.key.clone(), outcome);
+        self.outcomes.insert(index, outcome);
         true
     }
 
@@ -183,12 +188,13 @@ impl Solver<'_> {
             Some(bins) => self.open.only(bins, |number| self.bins[number].pods.len()),
             None => Walk::default(),
         };
+        // Bins whose requirements leave no domain that is fine as things are.
+        let mut not_now = Bits::default();
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
         let mut joiner = Joiner::new(rules, others, &self.reservations, ask, MinValuesPolicy::Strict);
         let (number, state) = loop {
-            let Some(number) = self.open.next(&mut candidates, &[&refusals.bins, &memory.bins]) else {
-                return false;
-            };
+            let refusing = [&refusals.bins, &memory.bins, &not_now];
+            let Some(number) = self.open.next(&mut candidates, &refusing) else { return false };
             let bin = &self.bins[number];
             let space = &self.pools.spaces[bin.pool];
             let catalogue = &mut self.pools.catalogues[space.catalogue];
@@ -201,13 +207,16 @@ impl Solver<'_> {
             match joiner.join(&bin.state, number, space, catalogue) {
                 Joined::As(state) => break (number, state),
                 Joined::Never => refusals.bins.insert(number),
+                Joined::Clash => self.open.add_alike(bin.state.rules, &mut refusals.bins),
                 Joined::KeptOut => memory.bins.insert(number),
+                Joined::NoDomain => self.open.add_alike(bin.state.rules, &mut not_now),
                 Joined::NotNow => {}
                 Joined::UsedUp => *used_up = true,
             }
         };
         let bin = &mut self.bins[number];
         self.reservations.hold(&bin.state.reserved, &state.reserved);
+        self.open.narrowed(number, Some(bin.state.rules), state.rules);
         bin.state = state;
         bin.ports.add(&pod.key, &ask.host_ports);
         bin.pods.push(index);
@@ -235,14 +244,15 @@ impl Solver<'_> {
             let state = match joiner.join(&empty, number, space, catalogue) {
                 Joined::As(state) => state,
                 Joined::UsedUp => return Tried::UsedUp(position),
-                Joined::NotNow | Joined::KeptOut | Joined::Never => continue,
+                Joined::NotNow | Joined::NoDomain | Joined::KeptOut | Joined::Clash | Joined::Never => continue,
             };
             space.limits.charge(catalogue, &state.shapes);
             self.reservations.hold(&empty.reserved, &state.reserved);
             let mut ports = HostPorts::default();
             ports.add(&pod.key, &ask.host_ports);
-            self.bins.push(Bin { pool: position, state, ports, pods: vec![index] });
+            self.open.narrowed(number, None, state.rules);
             self.open.loaded(number, 1);
+            self.bins.push(Bin { pool: position, state, ports, pods: vec![index] });
             self.record(number, want);
             return Tried::Placed;
         }
@@ -295,9 +305,11 @@ impl Solver<'_> {
                 }
                 Err(reason) => PodOutcome::Unschedulable(vec![PoolRefusal { pool: Some(pool), reason }]),
             };
-            let keys = self.bins[number].pods.iter().map(|pod| self.queue[*pod].0.key.clone());
-            self.placement.pods.extend(keys.map(|key| (key, outcome.clone())));
+            self.outcomes.extend(self.bins[number].pods.iter().map(|pod| (*pod, outcome.clone())));
         }
+        // In the order of the snapshot, which is mostly that of the keys already.
+        let outcome = |index: &usize| Some((self.queue[*index].0.key.clone(), self.outcomes.get(index)?.clone()));
+        self.placement.pods = self.arrivals.iter().filter_map(outcome).collect();
         self.placement.pools = std::mem::take(&mut self.pools.outcomes);
         for (pool, launches) in launches_of {
             self.placement.pools.insert(pool, PoolOutcome::Used { launches });

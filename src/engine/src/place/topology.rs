@@ -214,7 +214,7 @@ impl Topology {
                 if let (Some(domain), Some(group)) =
                     (domain_of(node, &key.topology_key), self.groups.get_mut(&key))
                 {
-                    group.add(domain);
+                    group.add(Domain::Value(domain));
                 }
             }
         }
@@ -271,24 +271,25 @@ impl Topology {
         admission
     }
 
-    /// The only hosts the profile may join, if some rule makes it join others: the fewest any rule names.
-    pub(crate) fn hosts_to_join(&self, id: ProfileId) -> Option<Vec<&Domain>> {
+    /// The counts of the hosts the profile may join, if some rule makes it join others: the fewest any rule names.
+    fn to_join(&self, id: ProfileId) -> Option<&Group> {
         let (profile, links) = self.entry(id);
         let joining = links.rules.iter().filter_map(|link| {
             let (key, group) = self.at(link.group);
             let joins = link.host && key.kind == Kind::Affinity;
             (joins && !(link.own && group.is_first(key, &profile.strict))).then_some(group)
         });
-        joining.min_by_key(|group| group.occupied()).map(|group| group.inhabited().collect())
+        joining.min_by_key(|group| group.occupied())
+    }
+
+    /// The only machines that exist the profile may join, by host name, if some rule makes it join others.
+    pub(crate) fn hosts_to_join(&self, id: ProfileId) -> Option<Vec<&LabelValue>> {
+        self.to_join(id).map(|group| group.inhabited().collect())
     }
 
     /// The same for bins.
     pub(crate) fn bins_to_join(&self, id: ProfileId) -> Option<Vec<usize>> {
-        let bin = |host: &Domain| match host {
-            Domain::Bin(number) => Some(*number),
-            Domain::Value(_) => None,
-        };
-        self.hosts_to_join(id).map(|hosts| hosts.into_iter().filter_map(bin).collect())
+        self.to_join(id).map(|group| group.inhabited_bins().collect())
     }
 
     /// Whether all other rules allow the profile on an existing machine; the answer is the same for machines
@@ -298,7 +299,7 @@ impl Topology {
         links.rules.iter().filter(|link| !link.host).all(|link| {
             let (key, group) = self.at(link.group);
             match domain_of(node, &key.topology_key) {
-                Some(domain) => group.admits(key, &domain, link.own, &profile.strict),
+                Some(domain) => group.admits(key, &Domain::Value(domain), link.own, &profile.strict),
                 None => key.kind == Kind::Inverse,
             }
         })
@@ -320,8 +321,8 @@ impl Topology {
             let alternatives = if key.kind == Kind::Inverse && self.bound_owners {
                 group.exclusion(key, registry).map(|stay_out| vec![stay_out])
             } else {
-                let allowed = bin.value_of(&key.topology_key);
-                group.alternatives(key, &allowed, link.own, &profile.strict)
+                let allowed = bin.get(key.topology_key.as_str());
+                group.alternatives(key, allowed, link.own, &profile.strict)
             };
             let Some(alternatives) = alternatives else { continue };
             choices = combine(&choices, &alternatives);
@@ -334,14 +335,14 @@ impl Topology {
 
     /// Counts the profile on an existing machine.
     pub(crate) fn record_node(&mut self, id: ProfileId, node: &Node, registry: &LabelRegistry) {
-        let (profile, links) = self.entry(id);
-        let counting: Vec<usize> = links.counted.iter().chain(&profile.owned_inverse).copied().collect();
-        for index in counting {
-            let (key, group) = self.groups.get_index_mut(index).expect("invariant: groups are never removed");
+        let Self { groups, profiles, journal, .. } = self;
+        for index in counting(profiles, id) {
+            let (key, group) = groups.get_index_mut(index).expect("invariant: groups are never removed");
             if let (Some(domain), true) =
                 (domain_of(node, &key.topology_key), key.counts_node(node, registry))
             {
-                if let Some(journal) = &mut self.journal {
+                let domain = Domain::Value(domain);
+                if let Some(journal) = journal {
                     journal.push(Change { group: index, domain: domain.clone(), kind: ChangeKind::Added });
                 }
                 group.add(domain);
@@ -358,20 +359,20 @@ impl Topology {
         space: &PoolSpace<'_>,
         registry: &LabelRegistry,
     ) {
-        let (profile, links) = self.entry(id);
-        let counting: Vec<usize> = links.counted.iter().chain(&profile.owned_inverse).copied().collect();
-        for index in counting {
-            let (key, group) = self.groups.get_index_mut(index).expect("invariant: groups are never removed");
+        let Self { groups, profiles, journal, .. } = self;
+        for index in counting(profiles, id) {
+            let (key, group) = groups.get_index_mut(index).expect("invariant: groups are never removed");
             if !key.counts_bin(bin, &space.pool.template.taints, registry) {
                 continue;
             }
             let domains = if key.topology_key == label::HOSTNAME {
                 vec![Domain::Bin(number)]
             } else {
-                group.possible(key, &bin.value_of(&key.topology_key))
+                let possible = group.possible(key, bin.get(key.topology_key.as_str()));
+                possible.into_iter().map(Domain::Value).collect()
             };
             for domain in domains {
-                if let Some(journal) = &mut self.journal {
+                if let Some(journal) = journal {
                     journal.push(Change { group: index, domain: domain.clone(), kind: ChangeKind::Added });
                 }
                 group.add(domain);
@@ -404,12 +405,18 @@ fn bound_owners(snapshot: &Snapshot) -> impl Iterator<Item = (&Node, &Pod, Group
     })
 }
 
+/// The groups that count profile `id`, and those it keeps others away by.
+fn counting(profiles: &InternedMap<ProfileKey, Links>, id: ProfileId) -> impl Iterator<Item = usize> + '_ {
+    let (profile, links) = profiles.get_index(id.0).expect("invariant: profiles are never removed");
+    links.counted.iter().chain(&profile.owned_inverse).copied()
+}
+
 /// The domain of `node`; the host name falls back to the node's name.
-fn domain_of(node: &Node, key: &LabelKey) -> Option<Domain> {
+fn domain_of(node: &Node, key: &LabelKey) -> Option<LabelValue> {
     if *key == label::HOSTNAME {
-        return Some(Domain::Value(node.hostname()));
+        return Some(node.hostname());
     }
-    node.effective_labels().get(key).cloned().map(Domain::Value)
+    node.effective_labels().get(key).cloned()
 }
 
 /// Every way to meet one more rule, best first, without those that contradict what was chosen before.

@@ -7,9 +7,9 @@ use karpenter_model::{Pod, Requirement, Requirements, Settings, Snapshot, Tolera
 
 use super::Solver;
 use crate::amounts::ResourceIndex;
-use crate::interning::InternedMap;
-use crate::place::ask::{Ask, Wants};
-use crate::place::class::{Class, Signature};
+use crate::interning::{Entry, Interned, InternedMap};
+use crate::place::ask::{Ask, AskKey, Wants};
+use crate::place::class::{Class, Demand, Role};
 use crate::place::conjunction::conjunction;
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
 use crate::place::existing::Existing;
@@ -18,8 +18,8 @@ use crate::place::open::OpenBins;
 use crate::place::pool::{PoolSpace, Pools};
 use crate::place::relax::{self, Wish};
 use crate::place::reservations::Reservations;
-use crate::place::topology::Topology;
-use crate::place::volumes::{NeedId, Volumes};
+use crate::place::topology::{ProfileId, Topology};
+use crate::place::volumes::{Need, Volumes};
 use crate::place::{Placement, default_spread, queue, reject};
 use crate::rules::{RuleSetId, Rules};
 
@@ -34,9 +34,14 @@ pub(super) struct Audience<'a> {
 impl<'a> Solver<'a> {
     /// Interns and indexes `snapshot` for the pods that wait in it.
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
-        let pods = queue::pods(snapshot).into_iter().map(|pod| (pod, false)).collect();
+        let queued = queue::pods(snapshot);
+        let mut arrivals = vec![0; queued.len()];
+        for (index, (arrival, _)) in queued.iter().enumerate() {
+            arrivals[*arrival] = index;
+        }
+        let pods = queued.into_iter().map(|(_, pod)| (pod, false)).collect();
         let audience = Audience { pods, reversible: false };
-        Self::compiled(snapshot, (*snapshot.settings).clone(), &audience)
+        Self { arrivals, ..Self::compiled(snapshot, (*snapshot.settings).clone(), &audience) }
     }
 
     /// Interns and indexes `snapshot` for `audience`.
@@ -47,15 +52,30 @@ impl<'a> Solver<'a> {
         let volumes = Volumes::new(snapshot, &pods);
         let pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
         let mut compiler = Compiler::new(snapshot, volumes, &pools, audience);
-        let mut classes: InternedMap<Signature<'a>, Class> = InternedMap::default();
+        let mut classes: InternedMap<(usize, usize), Class> = InternedMap::default();
+        let mut demands: InternedMap<Demand<'a>, Option<Ask>> = InternedMap::default();
+        let mut roles: InternedMap<Role<'a>, Option<Vec<Part>>> = InternedMap::default();
         let mut queue = Vec::with_capacity(pods.len());
         let identity_matters = compiler.social || !compiler.bound.is_empty();
         for (pod, moves) in &audience.pods {
             let need = compiler.volumes.need(pod);
-            let signature = Signature::of(pod, need, &settings, identity_matters, *moves);
-            let entry = classes.entry(signature);
+            let demand = demands.entry(Demand::of(pod, need, *moves));
+            let role = roles.entry(Role::of(pod, &settings, identity_matters));
+            let numbers = (demand.index(), role.index());
+            let (demand, role) = (demand.or_default(), role.or_default());
+            let entry = classes.entry(numbers);
             queue.push((*pod, entry.index()));
-            entry.or_insert_with(|| compiler.class(pod, *moves, need, &mut rules, &mut resources));
+            if let Entry::Vacant(vacant) = entry {
+                let need = compiler.volumes.get(need);
+                vacant.insert(match reject::rejection(pod, need, snapshot) {
+                    Some(outcome) => Class::Refused(outcome),
+                    None => {
+                        let bare = &*demand.get_or_insert_with(|| bare(pod, *moves, need, &mut rules, &mut resources));
+                        let parts = role.get_or_insert_with(|| compiler.parts(pod, &mut rules));
+                        compiler.class(numbers.0, bare, parts)
+                    }
+                });
+            }
         }
         let Compiler { volumes, wants, mut topology, .. } = compiler;
         let staying: Vec<&Pod> =
@@ -84,6 +104,8 @@ impl<'a> Solver<'a> {
             wants,
             classes: classes.into_values().collect(),
             queue,
+            arrivals: Vec::new(),
+            outcomes: InternedMap::default(),
             placed: 0,
             homes: Vec::new(),
             pass: 0,
@@ -104,8 +126,20 @@ struct Compiler<'a> {
     bound: BoundAntiAffinity<'a>,
     /// Some pod of the pass has rules about others.
     social: bool,
+    /// What pods tolerate.
+    tolerations: Interned<Vec<Toleration>>,
     wants: Wants,
     topology: Topology,
+}
+
+/// The role of a pod at one relaxation step.
+struct Part {
+    /// Requirements; `None` when they contradict each other.
+    rules: Option<RuleSetId>,
+    /// What it tolerates, by number.
+    tolerations: usize,
+    /// What it is to other pods, where any pod has rules about others.
+    profile: Option<ProfileId>,
 }
 
 impl<'a> Compiler<'a> {
@@ -126,50 +160,44 @@ impl<'a> Compiler<'a> {
             social: Topology::concerns(audience.pods.iter().map(|(pod, _)| *pod))
                 || !topology.is_empty()
                 || !snapshot.settings.default_spread.is_empty(),
+            tolerations: Interned::default(),
             wants: Wants::default(),
             topology,
         }
     }
 
-    fn class(
-        &mut self,
-        pod: &Pod,
-        moves: bool,
-        need: NeedId,
-        rules: &mut Rules<'a>,
-        resources: &mut ResourceIndex,
-    ) -> Class {
-        let need = self.volumes.get(need);
-        if let Some(outcome) = reject::rejection(pod, need, self.snapshot) {
-            return Class::Refused(outcome);
-        }
-        let pod: &Pod = &default_spread::applied(pod, &self.snapshot.settings);
-        let base = Ask {
-            rules: None,
-            requests: pod.requests.clone(),
-            amounts: resources.amounts(&pod.requests.merge(&need.own)),
-            tolerations: pod.tolerations.clone(),
-            host_ports: pod.host_ports.clone(),
-            places: need.places.iter().map(|place| rules.set(place)).collect(),
-            shared: need.shared.iter().map(|(volume, name)| (*volume, resources.id(name))).collect(),
-            moves,
+    /// What a pod that takes what `bare` takes, number `demand`, and has the role of `parts` asks for.
+    fn class(&mut self, demand: usize, bare: &Ask, parts: &[Part]) -> Class {
+        let want = |Part { rules, tolerations, profile }: &Part| {
+            let key = AskKey { rules: *rules, demand, tolerations: *tolerations };
+            let tolerations = || self.tolerations[*tolerations].clone();
+            let ask = || Ask { rules: *rules, tolerations: tolerations(), ..bare.clone() };
+            self.wants.intern(key, ask, *profile)
         };
+        Class::Wants(parts.iter().map(want).collect())
+    }
+
+    /// The role of `pod` at each relaxation step.
+    fn parts(&mut self, pod: &Pod, rules: &mut Rules<'a>) -> Vec<Part> {
+        let pod: &Pod = &default_spread::applied(pod, &self.snapshot.settings);
         let mut stance = self.social.then(|| self.topology.stance(pod, self.snapshot));
         let wishes = relax::wishes(pod, self.snapshot.settings.preference_policy, self.soft_taints);
-        let mut wants = Vec::with_capacity(wishes.len());
+        let mut parts = Vec::with_capacity(wishes.len());
         for wish in wishes {
             let requirements = requirements(pod, &wish, &self.bound, rules);
-            let mut ask = Ask { rules: requirements.map(|known| rules.set(&known)), ..base.clone() };
+            let set = requirements.map(|known| rules.set(&known));
+            let mut tolerations = pod.tolerations.clone();
             if wish.tolerate_soft_taints {
-                ask.tolerations.push(Toleration::prefer_no_schedule());
+                tolerations.push(Toleration::prefer_no_schedule());
             }
+            let (tolerations, _) = self.tolerations.insert_full(tolerations);
             let profile = stance.as_mut().map(|stance| {
-                let strict = self.strict(pod, &wish, ask.rules, rules);
+                let strict = self.strict(pod, &wish, set, rules);
                 self.topology.profile(stance, &wish, strict)
             });
-            wants.push(self.wants.intern(ask, profile));
+            parts.push(Part { rules: set, tolerations, profile });
         }
-        Class::Wants(wants)
+        parts
     }
 
     /// What `pod` asks of its node itself, preferences aside; `all` is what it asks for altogether.
@@ -187,6 +215,26 @@ impl<'a> Compiler<'a> {
         let strict = requirements(pod, &strict, &BoundAntiAffinity::default(), rules).unwrap_or_default();
         let strict = rules.set(&strict);
         rules.whole(strict)
+    }
+}
+
+/// What `pod`, whose volumes are `need`, asks of its machine, whatever its requirements and tolerations.
+fn bare(
+    pod: &Pod,
+    moves: bool,
+    need: &Need,
+    rules: &mut Rules<'_>,
+    resources: &mut ResourceIndex,
+) -> Ask {
+    Ask {
+        rules: None,
+        requests: pod.requests.clone(),
+        amounts: resources.amounts(&pod.requests.merge(&need.own)),
+        tolerations: Vec::new(),
+        host_ports: pod.host_ports.clone(),
+        places: need.places.iter().map(|place| rules.set(place)).collect(),
+        shared: need.shared.iter().map(|(volume, name)| (*volume, resources.id(name))).collect(),
+        moves,
     }
 }
 

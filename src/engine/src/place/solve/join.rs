@@ -18,11 +18,15 @@ pub(super) enum Joined {
     As(State),
     /// Rules about other pods are in the way for now.
     NotNow,
+    /// The same, for every bin with these requirements: they leave no domain that is fine.
+    NoDomain,
     /// Every reservation the bin could use then is held.
     UsedUp,
     /// Other pods are in the way for good.
     KeptOut,
-    /// Something is in the way that cannot change, whatever the pod is to others.
+    /// Requirements exclude each other, and so they do for every bin with these.
+    Clash,
+    /// Something else is in the way that cannot change, whatever the pod is to others.
     Never,
 }
 
@@ -35,8 +39,26 @@ pub(super) struct Joiner<'s, 'a> {
     /// What the pod is to others, where that matters.
     bound: Option<ProfileId>,
     lower: MinValuesPolicy,
-    /// Domains that are fine for bins with these requirements, best first. Few bins differ in this.
-    domains: Vec<(RuleSetId, Vec<RuleSetId>)>,
+    /// By the requirements of bins: what they may become. Few bins differ in this.
+    ways: Vec<(RuleSetId, Ways)>,
+}
+
+/// What the requirements of a bin may become when the pod joins.
+enum Ways {
+    /// Nothing: they exclude each other.
+    Clash,
+    /// Nothing as things are: no domain is fine.
+    NoDomain,
+    /// Any of these, best first.
+    Some(Vec<Way>),
+}
+
+/// The requirements with volumes at one place.
+struct Way {
+    /// Rules about other pods aside.
+    alone: RuleSetId,
+    /// In each domain that is fine, best first.
+    sets: Vec<RuleSetId>,
 }
 
 impl<'s, 'a> Joiner<'s, 'a> {
@@ -48,7 +70,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
         ask: &'s Ask,
         lower: MinValuesPolicy,
     ) -> Self {
-        Self { rules, topology, reservations, ask, bound, lower, domains: Vec::new() }
+        Self { rules, topology, reservations, ask, bound, lower, ways: Vec::new() }
     }
 
     /// The shapes of `space` that could host the pod alone if there were no limits.
@@ -64,15 +86,31 @@ impl<'s, 'a> Joiner<'s, 'a> {
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Joined {
-        let host = self.bound.map(|id| self.topology.admits_host(id, &Domain::Bin(number)));
-        match host {
+        let known = self.ways.iter().position(|(of, _)| *of == state.rules);
+        let known = known.unwrap_or_else(|| {
+            let ways = self.ways_of(state.rules);
+            self.ways.push((state.rules, ways));
+            self.ways.len() - 1
+        });
+        let ways = match &self.ways[known].1 {
+            Ways::Clash => return Joined::Clash,
+            Ways::NoDomain => return Joined::NoDomain,
+            Ways::Some(ways) => ways,
+        };
+        match self.bound.map(|id| self.topology.admits_host(id, &Domain::Bin(number))) {
             None | Some(Admission::Yes) => {}
             Some(Admission::NotNow) => return Joined::NotNow,
             Some(Admission::Never) => return Joined::KeptOut,
         }
+        let Self { rules, ask, lower, reservations, .. } = self;
         let mut outcome = Joined::Never;
-        for place in &self.ask.places {
-            match (self.join_at(*place, state, space, catalogue), &outcome) {
+        for way in ways {
+            let joined = way.join(state, ask, space, catalogue, rules, *lower);
+            let joined = match joined {
+                Joined::As(state) => reserve(state, reservations, catalogue, rules),
+                other => other,
+            };
+            match (joined, &outcome) {
                 (Joined::Never, _) | (Joined::NotNow, Joined::UsedUp) => {}
                 (joined @ Joined::As(_), _) => return joined,
                 (later, _) => outcome = later,
@@ -81,29 +119,42 @@ impl<'s, 'a> Joiner<'s, 'a> {
         outcome
     }
 
-    /// The same with volumes at `place`, in the first domain that rules about other pods allow and that leaves
-    /// an instance type.
-    fn join_at(
-        &mut self,
-        place: RuleSetId,
+    /// What the requirements `of` a bin may become.
+    fn ways_of(&mut self, of: RuleSetId) -> Ways {
+        let Some(own) = self.ask.rules.and_then(|own| self.rules.meet(of, own)) else { return Ways::Clash };
+        let mut ways = Vec::with_capacity(self.ask.places.len());
+        for place in &self.ask.places {
+            let Some(alone) = self.rules.meet(own, *place) else { continue };
+            let sets = match self.bound {
+                None => vec![alone],
+                Some(bound) => domains(bound, alone, self.topology, self.rules),
+            };
+            ways.push(Way { alone, sets });
+        }
+        match ways.iter().all(|way| way.sets.is_empty()) {
+            _ if ways.is_empty() => Ways::Clash,
+            true => Ways::NoDomain,
+            false => Ways::Some(ways),
+        }
+    }
+}
+
+impl Way {
+    /// Joins a bin that is `state` in the first domain that leaves an instance type.
+    fn join<'a>(
+        &self,
         state: &State,
+        ask: &Ask,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
+        rules: &mut Rules<'a>,
+        lower: MinValuesPolicy,
     ) -> Joined {
-        let Self { ask, lower, reservations, .. } = *self;
-        let rules = &mut *self.rules;
-        let Some(alone) = state.rules_with(ask, place, rules) else { return Joined::Never };
-        let Some(bound) = self.bound else {
-            let joined = state.join(ask, alone, space, catalogue, rules, lower);
-            return joined.map_or(Joined::Never, |joined| reserve(joined, reservations, catalogue, rules));
-        };
-        for domain in domains(&mut self.domains, bound, alone, self.topology, rules) {
-            let Some(set) = rules.meet(alone, *domain) else { continue };
-            if let Some(joined) = state.join(ask, set, space, catalogue, rules, lower) {
-                return reserve(joined, reservations, catalogue, rules);
-            }
+        let mut join = |set| state.join(ask, set, space, catalogue, rules, lower);
+        if let Some(joined) = self.sets.iter().find_map(|set| join(*set)) {
+            return Joined::As(joined);
         }
-        let hopeless = state.join(ask, alone, space, catalogue, rules, lower).is_none();
+        let hopeless = self.sets == [self.alone] || join(self.alone).is_none();
         if hopeless { Joined::Never } else { Joined::NotNow }
     }
 }
@@ -126,19 +177,12 @@ fn reserve<'a>(
     Joined::As(state)
 }
 
-/// The domains that are fine for a bin with requirements `set`, out of `known` or by asking.
-fn domains<'k>(
-    known: &'k mut Vec<(RuleSetId, Vec<RuleSetId>)>,
-    bound: ProfileId,
-    set: RuleSetId,
-    topology: &Topology,
-    rules: &mut Rules<'_>,
-) -> &'k [RuleSetId] {
-    let place = known.iter().position(|(of, _)| *of == set).unwrap_or_else(|| {
-        let requirements = rules.whole(set);
-        let choices = topology.choices(bound, &requirements, rules.registry());
-        known.push((set, choices.iter().map(|choice| rules.set(choice)).collect()));
-        known.len() - 1
+/// What the requirements `set` become in each domain that is fine for a bin, best first.
+fn domains(bound: ProfileId, set: RuleSetId, topology: &Topology, rules: &mut Rules<'_>) -> Vec<RuleSetId> {
+    let choices = topology.choices(bound, &rules.whole(set), rules.registry());
+    let narrowed = choices.iter().filter_map(|choice| {
+        let choice = rules.set(choice);
+        rules.meet(set, choice)
     });
-    &known[place].1
+    narrowed.collect()
 }

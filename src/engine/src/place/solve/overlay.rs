@@ -80,7 +80,7 @@ impl<'a> Solver<'a> {
     ) -> (Self, Ground) {
         let settings =
             Settings { reservation_policy: ReservationPolicy::Fallback, ..(*snapshot.settings).clone() };
-        let waiting = queue::pods(snapshot).into_iter().map(|pod| (pod, None));
+        let waiting = queue::pods(snapshot).into_iter().map(|(_, pod)| (pod, None));
         let staying = movable.iter().filter(|node| !node.is_leaving());
         let moving = staying.flat_map(|node| {
             let pods = node.pods.iter().filter(|pod| snapshot.currently_reschedulable(pod));
@@ -178,6 +178,7 @@ impl<'a> Solver<'a> {
         self.open.close_all();
         self.homes.clear();
         self.refusals.clear();
+        self.outcomes.clear();
         self.placement = Placement::default();
     }
 
@@ -289,7 +290,7 @@ impl<'a> Solver<'a> {
     /// Why the pod at `index` has no place, if it has none.
     fn refused(&mut self, index: usize) -> Option<(PodKey, String)> {
         let (pod, class) = self.queue[index];
-        let refusals = match self.placement.pods.get(&pod.key) {
+        let refusals = match self.outcomes.get(&index) {
             Some(PodOutcome::Unschedulable(refusals)) => refusals.clone(),
             Some(PodOutcome::Ignored(reasons)) => {
                 let refusal =

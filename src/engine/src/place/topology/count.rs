@@ -35,7 +35,7 @@ pub(crate) fn fill(
     for ((key, group), matching) in groups.iter_mut().zip(matching) {
         let reached = universe.get(&key.topology_key).into_iter().flatten();
         for (value, _) in reached.filter(|(_, taints)| reachable(key, taints)) {
-            group.know(Domain::Value(value.clone()), 1);
+            group.know(value.clone(), 1);
         }
         let domains =
             domains.entry(&key.topology_key).or_insert_with(|| Domains::new(&key.topology_key, snapshot));
@@ -52,7 +52,8 @@ pub(crate) fn fill(
         }
         for nodes in matching.into_iter().map(|index| &bound[index]) {
             let counted = nodes.iter().filter(|node| counts.as_ref().is_none_or(|counts| counts[**node]));
-            counted.filter_map(|node| domains.of_nodes[*node].clone()).for_each(|domain| group.add(domain));
+            let domains = counted.filter_map(|node| domains.of_nodes[*node].clone());
+            domains.for_each(|value| group.add(Domain::Value(value)));
         }
     }
 }
@@ -60,14 +61,15 @@ pub(crate) fn fill(
 /// The domains of one key.
 struct Domains {
     /// Of every node.
-    of_nodes: Vec<Option<Domain>>,
+    of_nodes: Vec<Option<LabelValue>>,
     /// How many of the machines that stay are in each.
-    backers: BTreeMap<Domain, u32>,
+    backers: BTreeMap<LabelValue, u32>,
 }
 
 impl Domains {
     fn new(key: &LabelKey, snapshot: &Snapshot) -> Self {
-        let of_nodes: Vec<Option<Domain>> = snapshot.nodes.iter().map(|node| domain_of(node, key)).collect();
+        let of_nodes: Vec<Option<LabelValue>> =
+            snapshot.nodes.iter().map(|node| domain_of(node, key)).collect();
         let backers =
             if *key == label::HOSTNAME { BTreeMap::new() } else { backers(&of_nodes, None, snapshot) };
         Self { of_nodes, backers }
@@ -76,11 +78,11 @@ impl Domains {
 
 /// How many of the machines that stay and count are in each domain.
 fn backers(
-    domains: &[Option<Domain>],
+    domains: &[Option<LabelValue>],
     counting: Option<&[bool]>,
     snapshot: &Snapshot,
-) -> BTreeMap<Domain, u32> {
-    let mut backers: BTreeMap<Domain, u32> = BTreeMap::new();
+) -> BTreeMap<LabelValue, u32> {
+    let mut backers: BTreeMap<LabelValue, u32> = BTreeMap::new();
     for (index, _) in snapshot.nodes.iter().enumerate().filter(|(_, node)| !node.is_leaving()) {
         let Some(domain) = &domains[index] else { continue };
         if counting.is_some_and(|counting| !counting[index]) {

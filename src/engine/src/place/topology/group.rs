@@ -57,14 +57,17 @@ pub(crate) enum Domain {
 /// Pods per known domain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Group {
-    counts: BTreeMap<Domain, Tally>,
+    /// By label value.
+    values: BTreeMap<LabelValue, Tally>,
+    /// By bin, ascending: those with at least one pod. A rule about hosts asks about many bins.
+    bins: Vec<(usize, u32)>,
     /// Domains with at least one pod.
     occupied: usize,
     /// Pods added so far; as long as it stays the same, so do the answers.
     version: u64,
 }
 
-/// What is known about a domain.
+/// What is known about a value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     /// Matching pods.
@@ -113,40 +116,65 @@ impl GroupKey {
 }
 
 impl Group {
-    /// Makes `domain` known, for that many more reasons.
-    pub(crate) fn know(&mut self, domain: Domain, backers: u32) {
-        self.counts.entry(domain).or_default().backers += backers;
+    /// Makes the domain `value` known, for that many more reasons.
+    pub(crate) fn know(&mut self, value: LabelValue, backers: u32) {
+        self.values.entry(value).or_default().backers += backers;
         self.version += 1;
     }
 
-    /// Takes back one reason why `domain` is known.
-    pub(crate) fn unknow(&mut self, domain: &Domain) {
-        self.change(domain, |tally| tally.backers = tally.backers.saturating_sub(1));
+    /// Takes back one reason why the domain `value` is known.
+    pub(crate) fn unknow(&mut self, value: &LabelValue) {
+        self.change(value, |tally| tally.backers = tally.backers.saturating_sub(1));
+        self.version += 1;
     }
 
     /// Adds one pod to `domain`.
     pub(crate) fn add(&mut self, domain: Domain) {
-        let tally = self.counts.entry(domain).or_default();
-        tally.pods += 1;
-        self.occupied += usize::from(tally.pods == 1);
+        let pods = match domain {
+            Domain::Value(value) => &mut self.values.entry(value).or_default().pods,
+            Domain::Bin(number) => {
+                let place = self.place(number).unwrap_or_else(|place| {
+                    self.bins.insert(place, (number, 0));
+                    place
+                });
+                &mut self.bins[place].1
+            }
+        };
+        *pods += 1;
+        self.occupied += usize::from(*pods == 1);
         self.version += 1;
     }
 
     /// Takes one pod out of `domain`.
     pub(crate) fn remove(&mut self, domain: &Domain) {
         self.occupied -= usize::from(self.count(domain) == 1);
-        self.change(domain, |tally| tally.pods = tally.pods.saturating_sub(1));
-    }
-
-    /// Changes what is known about `domain` and forgets it when nothing speaks for it any more.
-    fn change(&mut self, domain: &Domain, change: impl Fn(&mut Tally)) {
-        if let Some(tally) = self.counts.get_mut(domain) {
-            change(tally);
-            if tally.pods == 0 && tally.backers == 0 {
-                self.counts.remove(domain);
+        match domain {
+            Domain::Value(value) => self.change(value, |tally| tally.pods = tally.pods.saturating_sub(1)),
+            Domain::Bin(number) => {
+                if let Ok(place) = self.place(*number) {
+                    self.bins[place].1 -= 1;
+                    if self.bins[place].1 == 0 {
+                        self.bins.remove(place);
+                    }
+                }
             }
         }
         self.version += 1;
+    }
+
+    /// Changes what is known about `value` and forgets it when nothing speaks for it any more.
+    fn change(&mut self, value: &LabelValue, change: impl Fn(&mut Tally)) {
+        if let Some(tally) = self.values.get_mut(value) {
+            change(tally);
+            if tally.pods == 0 && tally.backers == 0 {
+                self.values.remove(value);
+            }
+        }
+    }
+
+    /// Where bin `number` is among those with pods, or would be.
+    fn place(&self, number: usize) -> Result<usize, usize> {
+        self.bins.binary_search_by_key(&number, |(bin, _)| *bin)
     }
 
     /// Grows whenever the answers may change.
@@ -154,15 +182,15 @@ impl Group {
         self.version
     }
 
-    /// The domains to add a pod to that will be in one of the domains `allowed`: the domain when there is only
-    /// one, all of them when the rule is about keeping apart, none otherwise.
-    pub(crate) fn possible(&self, key: &GroupKey, allowed: &Requirement) -> Vec<Domain> {
+    /// The domains to add a pod to that will be in one of the domains `allowed`, or in any: the domain when there
+    /// is only one, all of them when the rule is about keeping apart, none otherwise.
+    pub(crate) fn possible(&self, key: &GroupKey, allowed: Option<&Requirement>) -> Vec<LabelValue> {
         let apart = matches!(key.kind, Kind::AntiAffinity | Kind::Inverse);
-        match allowed.concrete() {
+        match allowed.and_then(Requirement::concrete) {
             Some(values) if !apart && values.len() != 1 => Vec::new(),
-            Some(values) => values.iter().cloned().map(Domain::Value).collect(),
+            Some(values) => values.iter().cloned().collect(),
             None => {
-                let possible: Vec<Domain> = self.within(allowed).cloned().collect();
+                let possible: Vec<LabelValue> = self.within(allowed).map(|(value, _)| value.clone()).collect();
                 if apart || possible.len() == 1 { possible } else { Vec::new() }
             }
         }
@@ -177,15 +205,17 @@ impl Group {
 
     /// Pods in `domain`.
     pub(crate) fn count(&self, domain: &Domain) -> u32 {
-        self.counts.get(domain).map_or(0, |tally| tally.pods)
+        match domain {
+            Domain::Value(value) => self.values.get(value).map_or(0, |tally| tally.pods),
+            Domain::Bin(number) => self.place(*number).map_or(0, |place| self.bins[place].1),
+        }
     }
 
-    /// Known domains that `allowed` allows.
-    fn within<'g>(&'g self, allowed: &'g Requirement) -> impl Iterator<Item = &'g Domain> {
-        self.counts.keys().filter(|domain| match domain {
-            Domain::Value(value) => allowed.allows(value.as_str()),
-            Domain::Bin(_) => true,
-        })
+    /// Known values that `allowed` allows, or all, with their pods.
+    fn within<'g>(&'g self, allowed: Option<&'g Requirement>) -> impl Iterator<Item = (&'g LabelValue, u32)> {
+        let within = move |value: &LabelValue| allowed.is_none_or(|allowed| allowed.allows(value.as_str()));
+        let values = self.values.iter().filter(move |(value, _)| within(value));
+        values.map(|(value, tally)| (value, tally.pods))
     }
 
     /// Whether one more pod may go to `domain`. `own` says that the pod counts itself, `strict` is what the
@@ -193,17 +223,16 @@ impl Group {
     pub(crate) fn admits(&self, key: &GroupKey, domain: &Domain, own: bool, strict: &Requirements) -> bool {
         match &key.kind {
             Kind::Spread { max_skew, .. } => {
-                let known = key.is_host() || self.counts.contains_key(domain);
-                known && self.skew(key, domain, own, strict) <= i64::from(*max_skew)
+                let known = match domain {
+                    Domain::Value(value) => key.is_host() || self.values.contains_key(value),
+                    Domain::Bin(_) => true,
+                };
+                let most = i64::from(self.minimum(key, strict)) + i64::from(*max_skew);
+                known && i64::from(self.count(domain)) + i64::from(own) <= most
             }
             Kind::Affinity => self.count(domain) > 0 || (own && self.is_first(key, strict)),
             Kind::AntiAffinity | Kind::Inverse => self.count(domain) == 0,
         }
-    }
-
-    /// How far `domain` would be above the minimum with one more pod.
-    fn skew(&self, key: &GroupKey, domain: &Domain, own: bool, strict: &Requirements) -> i64 {
-        i64::from(self.count(domain)) + i64::from(own) - i64::from(self.minimum(key, strict))
     }
 
     /// Pods in the emptiest domain the pod may use. A new host is always possible, so hosts start at zero.
@@ -211,8 +240,7 @@ impl Group {
         if key.is_host() {
             return 0;
         }
-        let allowed = strict.value_of(&key.topology_key);
-        let eligible = || self.within(&allowed).map(|domain| self.count(domain));
+        let eligible = || self.within(strict.get(key.topology_key.as_str())).map(|(_, pods)| pods);
         let few = match &key.kind {
             Kind::Spread { min_domains: Some(wanted), .. } => {
                 u32::try_from(eligible().count()).unwrap_or(u32::MAX) < *wanted
@@ -227,75 +255,65 @@ impl Group {
         self.occupied
     }
 
-    /// Those domains.
-    pub(crate) fn inhabited(&self) -> impl Iterator<Item = &Domain> {
-        self.counts.iter().filter(|(_, tally)| tally.pods > 0).map(|(domain, _)| domain)
+    /// Those of them that are label values.
+    pub(crate) fn inhabited(&self) -> impl Iterator<Item = &LabelValue> {
+        self.values.iter().filter(|(_, tally)| tally.pods > 0).map(|(value, _)| value)
+    }
+
+    /// Those of them that are bins.
+    pub(crate) fn inhabited_bins(&self) -> impl Iterator<Item = usize> {
+        self.bins.iter().map(|(number, _)| *number)
     }
 
     /// Whether nobody the pod wants to be with is anywhere it may go, so that it may be the first.
     pub(crate) fn is_first(&self, key: &GroupKey, strict: &Requirements) -> bool {
-        if self.occupied == 0 || !strict.contains(key.topology_key.as_str()) {
+        let Some(allowed) = strict.get(key.topology_key.as_str()).filter(|_| self.occupied > 0) else {
             return self.occupied == 0;
-        }
-        let allowed = strict.value_of(&key.topology_key);
-        self.within(&allowed).all(|domain| self.count(domain) == 0)
+        };
+        self.bins.is_empty() && self.within(Some(allowed)).all(|(_, pods)| pods == 0)
     }
 
-    /// Ways to narrow `allowed` so that the rule holds, best first; `None` when it holds anyway.
+    /// Ways to narrow `allowed` so that the rule holds, best first; `None` when it holds anyway. Hosts are
+    /// another question.
     pub(crate) fn alternatives(
         &self,
         key: &GroupKey,
-        allowed: &Requirement,
+        allowed: Option<&Requirement>,
         own: bool,
         strict: &Requirements,
     ) -> Option<Vec<Requirement>> {
-        let values = |domains: &mut dyn Iterator<Item = &Domain>| -> Vec<LabelValue> {
-            let value = |domain: &Domain| match domain {
-                Domain::Value(value) => Some(value.clone()),
-                Domain::Bin(_) => None,
-            };
-            domains.filter_map(value).collect()
+        let each = |values: &mut dyn Iterator<Item = &LabelValue>| {
+            Some(values.map(|value| exactly(&key.topology_key, value)).collect())
         };
-        let each =
-            |values: Vec<LabelValue>| values.iter().map(|value| exactly(&key.topology_key, value)).collect();
+        let any = |values: &mut dyn Iterator<Item = &LabelValue>| {
+            let anywhere = Requirement::one_of(key.topology_key.clone(), values.cloned());
+            Some(if anywhere.is_empty() { Vec::new() } else { vec![anywhere] })
+        };
+        let free = || self.within(allowed).filter(|(_, pods)| *pods == 0).map(|(value, _)| value);
         match &key.kind {
-            Kind::Spread { .. } => {
-                let mut fine: Vec<&Domain> =
-                    self.within(allowed).filter(|domain| self.admits(key, domain, own, strict)).collect();
-                fine.sort_by_key(|domain| (self.count(domain), *domain));
-                Some(each(values(&mut fine.into_iter())))
+            Kind::Spread { max_skew, .. } => {
+                let most = i64::from(self.minimum(key, strict)) + i64::from(*max_skew) - i64::from(own);
+                let within = self.within(allowed).filter(|(_, pods)| i64::from(*pods) <= most);
+                let mut fine: Vec<(u32, &LabelValue)> = within.map(|(value, pods)| (pods, value)).collect();
+                fine.sort_unstable();
+                each(&mut fine.into_iter().map(|(_, value)| value))
             }
             Kind::Affinity => {
-                let joined = values(&mut self.within(allowed).filter(|domain| self.count(domain) > 0));
-                if joined.is_empty() && own && self.is_first(key, strict) {
-                    return Some(each(values(&mut self.within(allowed))));
+                let joined = || self.within(allowed).filter(|(_, pods)| *pods > 0).map(|(value, _)| value);
+                if own && joined().next().is_none() && self.is_first(key, strict) {
+                    return each(&mut self.within(allowed).map(|(value, _)| value));
                 }
-                let anywhere = Requirement::one_of(key.topology_key.clone(), joined);
-                Some(if anywhere.is_empty() { Vec::new() } else { vec![anywhere] })
+                any(&mut joined())
             }
-            Kind::AntiAffinity => {
-                Some(each(values(&mut self.within(allowed).filter(|d| self.count(d) == 0))))
-            }
-            Kind::Inverse => {
-                if self.occupied == 0 {
-                    return None;
-                }
-                let free = values(&mut self.within(allowed).filter(|domain| self.count(domain) == 0));
-                let anywhere = Requirement::one_of(key.topology_key.clone(), free);
-                Some(if anywhere.is_empty() { Vec::new() } else { vec![anywhere] })
-            }
+            Kind::AntiAffinity => each(&mut free()),
+            Kind::Inverse if self.occupied == 0 => None,
+            Kind::Inverse => any(&mut free()),
         }
     }
 
     /// Stays out of every domain that has a pod; `None` when there is none.
     pub(crate) fn exclusion(&self, key: &GroupKey, registry: &LabelRegistry) -> Option<Requirement> {
-        let occupied = self.counts.iter().filter(|(_, tally)| tally.pods > 0);
-        let values: Vec<LabelValue> = occupied
-            .filter_map(|(domain, _)| match domain {
-                Domain::Value(value) => Some(value.clone()),
-                Domain::Bin(_) => None,
-            })
-            .collect();
+        let values = self.inhabited().cloned().collect();
         let key = key.topology_key.clone();
         let expression = Expression { key, operator: Operator::NotIn, values, min_values: None };
         (!expression.values.is_empty()).then(|| Requirement::new(registry, &expression))
@@ -303,10 +321,9 @@ impl Group {
 
     /// Counts of the known domains, for messages.
     pub(crate) fn summary(&self) -> String {
-        let shown = self.counts.iter().take(SHOWN_DOMAINS).map(|(domain, tally)| match domain {
-            Domain::Value(value) => format!("{value}={}", tally.pods),
-            Domain::Bin(number) => format!("new-{number}={}", tally.pods),
-        });
+        let values = self.values.iter().map(|(value, tally)| format!("{value}={}", tally.pods));
+        let bins = self.bins.iter().map(|(number, pods)| format!("new-{number}={pods}"));
+        let shown = values.chain(bins).take(SHOWN_DOMAINS);
         let shown: Vec<String> = shown.collect();
         if shown.is_empty() {
             "no known domain".to_owned()

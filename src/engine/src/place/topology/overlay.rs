@@ -2,7 +2,7 @@
 
 use karpenter_model::{LabelRegistry, Node, label};
 
-use super::{Change, ChangeKind, ProfileId, Topology, domain_of};
+use super::{Change, ChangeKind, Domain, ProfileId, Topology, domain_of};
 
 impl Topology {
     /// Keeps a journal from now on.
@@ -23,7 +23,11 @@ impl Topology {
             match kind {
                 ChangeKind::Added => group.remove(&domain),
                 ChangeKind::Removed => group.add(domain),
-                ChangeKind::Unknown => group.know(domain, 1),
+                ChangeKind::Unknown => {
+                    if let Domain::Value(value) = domain {
+                        group.know(value, 1);
+                    }
+                }
             }
         }
         self.journal = Some(journal);
@@ -48,6 +52,7 @@ impl Topology {
             if let (Some(domain), true) =
                 (domain_of(node, &key.topology_key), key.counts_node(node, registry))
             {
+                let domain = Domain::Value(domain);
                 group.remove(&domain);
                 let change = Change { group: index, domain, kind: ChangeKind::Removed };
                 self.journal.iter_mut().for_each(|journal| journal.push(change.clone()));
@@ -63,7 +68,7 @@ impl Topology {
             }
             if let Some(domain) = domain_of(node, &key.topology_key) {
                 group.unknow(&domain);
-                let change = Change { group: index, domain, kind: ChangeKind::Unknown };
+                let change = Change { group: index, domain: Domain::Value(domain), kind: ChangeKind::Unknown };
                 self.journal.iter_mut().for_each(|journal| journal.push(change.clone()));
             }
         }
