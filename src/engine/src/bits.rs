@@ -47,6 +47,17 @@ impl Bits {
         range.into_iter().any(|index| self.contains(index))
     }
 
+    /// Drops everything.
+    pub(crate) fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Becomes what is in both `a` and `b`.
+    pub(crate) fn become_both(&mut self, a: &Self, b: &Self) {
+        self.words.clear();
+        self.words.extend(a.words.iter().zip(&b.words).map(|(a, b)| a & b));
+    }
+
     /// Keeps what is in `other` too.
     pub(crate) fn intersect(&mut self, other: &Self) {
         let common = self.words.len().min(other.words.len());
@@ -71,12 +82,11 @@ impl Bits {
         None
     }
 
-    /// The least index of the set from `from` on that is in none of `sets`.
-    pub(crate) fn next_without(&self, sets: &[&Self], from: usize) -> Option<usize> {
+    /// The least index of the set from `from` on that is not in `other`.
+    pub(crate) fn next_without(&self, other: &Self, from: usize) -> Option<usize> {
         let mut ahead = u64::MAX << (from % 64);
         for (word, own) in self.words.iter().enumerate().skip(from / 64) {
-            let out = sets.iter().fold(0, |out, set| out | set.words.get(word).copied().unwrap_or(0));
-            let left = own & !out & ahead;
+            let left = own & ahead & !other.words.get(word).copied().unwrap_or(0);
             if left != 0 {
                 return Some(word * 64 + left.trailing_zeros() as usize);
             }
@@ -150,6 +160,11 @@ mod tests {
         union.unite(&b);
         assert_eq!(union.iter().collect::<Vec<_>>(), [0, 63, 64, 128, 129]);
         assert!(a.meets(&b) && !a.meets(&of(&[1])));
+        let mut both = of(&[7]);
+        both.become_both(&a, &b);
+        assert_eq!(both, a.and(&b));
+        both.clear();
+        assert!(both.is_empty());
         assert!(a.any_in(64..66) && !a.any_in(65..129));
         let mut less = a;
         less.remove(64);
@@ -170,13 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn the_next_member_skips_every_set() {
+    fn the_next_member_skips_the_other_set() {
         let members = of(&[0, 5, 63, 64, 129]);
-        let sets = [&of(&[5]), &of(&[64])];
+        let other = of(&[5, 64]);
         let table =
             [(0, Some(0)), (1, Some(63)), (64, Some(129)), (129, Some(129)), (130, None), (900, None)];
         for (from, expected) in table {
-            assert_eq!(members.next_without(&sets, from), expected, "from {from}");
+            assert_eq!(members.next_without(&other, from), expected, "from {from}");
         }
     }
 

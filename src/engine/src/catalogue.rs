@@ -50,6 +50,15 @@ pub(crate) struct Mask {
     matching: Bits,
 }
 
+/// A shape that a requirement set leaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Ranked<'a> {
+    /// Which one it is.
+    pub(crate) shape: usize,
+    /// The cheapest offering that is left of it.
+    pub(crate) cheapest: &'a Offering,
+}
+
 /// The instance types of one pool.
 #[derive(Debug, Clone)]
 pub(crate) struct Catalogue<'a> {
@@ -64,8 +73,8 @@ pub(crate) struct Catalogue<'a> {
     shape_rules: BTreeMap<RuleId, Bits>,
     offering_rules: BTreeMap<RuleId, Bits>,
     masks: InternedMap<RuleSetId, Arc<Mask>>,
-    /// Per set: the shapes it leaves with their least price, cheapest first.
-    ranked: InternedMap<RuleSetId, Vec<(Price, usize)>>,
+    /// Per set: the shapes it leaves, cheapest first.
+    ranked: InternedMap<RuleSetId, Arc<[Ranked<'a>]>>,
 }
 
 impl<'a> Catalogue<'a> {
@@ -159,9 +168,9 @@ impl<'a> Catalogue<'a> {
         self.fit.fitting(request)
     }
 
-    /// Shapes of `among` that can hold `request` and `overhead` together.
-    pub(crate) fn fitting_among(&self, request: &Amounts, overhead: &Amounts, among: Bits) -> Bits {
-        self.fit.fitting_among(request, overhead, among)
+    /// Keeps those shapes in `among` that can hold `request` and `overhead` together.
+    pub(crate) fn keep_fitting(&self, request: &Amounts, overhead: &Amounts, among: &mut Bits) {
+        self.fit.keep_fitting(request, overhead, among);
     }
 
     /// What `set` leaves; computed once per set.
@@ -209,16 +218,38 @@ impl<'a> Catalogue<'a> {
 
     /// The least price of any of `shapes` through an offering that `set` leaves.
     pub(crate) fn least_price(&mut self, set: RuleSetId, shapes: &Bits, rules: &Rules<'_>) -> Option<Price> {
-        if !self.ranked.contains_key(&set) {
-            let mask = self.mask(set, rules);
-            let price = |shape| self.offerings_of(shape, &mask).map(|offering| offering.price).min();
-            let mut ranked: Vec<(Price, usize)> =
-                mask.both.iter().filter_map(|shape| Some((price(shape)?, shape))).collect();
-            ranked.sort_unstable();
-            self.ranked.insert(set, ranked);
+        let ranked = self.ranked(set, rules);
+        ranked.iter().find(|one| shapes.contains(one.shape)).map(|one| one.cheapest.price)
+    }
+
+    /// The shapes `set` leaves, cheapest first, equal prices by name; computed once per set.
+    pub(crate) fn ranked(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Arc<[Ranked<'a>]> {
+        if let Some(known) = self.ranked.get(&set) {
+            return Arc::clone(known);
         }
-        let ranked = self.ranked.get(&set)?;
-        ranked.iter().find(|(_, shape)| shapes.contains(*shape)).map(|(price, _)| *price)
+        let mask = self.mask(set, rules);
+        // Cheaper first, then the preferred capacity type, then by zone.
+        let rank = |offering: &&'a Offering| (offering.price, offering.capacity_type, &offering.zone);
+        let cheapest = |shape| self.offerings_of(shape, &mask).min_by_key(rank);
+        let mut ranked: Vec<Ranked<'a>> =
+            mask.both.iter().filter_map(|shape| Some(Ranked { shape, cheapest: cheapest(shape)? })).collect();
+        let name = |one: &Ranked<'a>| &self.shapes[one.shape].instance_type.name;
+        ranked.sort_by(|a, b| {
+            let by_type = (a.cheapest.price, name(a)).cmp(&(b.cheapest.price, name(b)));
+            by_type.then_with(|| rank(&a.cheapest).cmp(&rank(&b.cheapest)))
+        });
+        let ranked: Arc<[Ranked<'a>]> = ranked.into();
+        self.ranked.insert(set, Arc::clone(&ranked));
+        ranked
+    }
+
+    /// Whether its type has no other shape than this one.
+    pub(crate) fn is_only_shape(&self, index: usize) -> bool {
+        // Shapes of one type follow each other.
+        let neighbours = [index.checked_sub(1), Some(index + 1)].into_iter().flatten();
+        let mut neighbours = neighbours.filter_map(|place| self.shapes.get(place));
+        let instance_type = self.shapes[index].instance_type;
+        neighbours.all(|other| !std::ptr::eq(other.instance_type, instance_type))
     }
 
     /// The available offerings of shape `index` that `mask` leaves.

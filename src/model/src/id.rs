@@ -161,6 +161,12 @@ impl From<NodeName> for NodeId {
     }
 }
 
+impl From<InstanceTypeName> for LabelValue {
+    fn from(name: InstanceTypeName) -> Self {
+        Self(name.0)
+    }
+}
+
 /// Number of a bin (a node the planner fills) inside one plan; shown as `bin-1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -26,11 +26,13 @@ impl FitTables {
 
     /// Shapes that can hold `request`.
     pub(crate) fn fitting(&self, request: &Amounts) -> Bits {
-        self.fitting_among(request, &Amounts::default(), self.sound.clone())
+        let mut fitting = self.sound.clone();
+        self.keep_fitting(request, &Amounts::default(), &mut fitting);
+        fitting
     }
 
-    /// Shapes of `among` that can hold `request` and `overhead` together.
-    pub(crate) fn fitting_among(&self, request: &Amounts, overhead: &Amounts, mut among: Bits) -> Bits {
+    /// Keeps those shapes in `among` that can hold `request` and `overhead` together.
+    pub(crate) fn keep_fitting(&self, request: &Amounts, overhead: &Amounts, among: &mut Bits) {
         among.intersect(&self.sound);
         for resource in 0..request.len().max(overhead.len()) {
             let amount = request.at(resource).saturating_add(overhead.at(resource));
@@ -43,10 +45,9 @@ impl FitTables {
             });
             match enough {
                 Some((_, shapes)) => among.intersect(shapes),
-                None => return Bits::none(0),
+                None => return among.clear(),
             }
         }
-        among
     }
 }
 

@@ -132,14 +132,15 @@ pub(crate) fn fitting(
     space: &PoolSpace<'_>,
     catalogue: &Catalogue<'_>,
 ) -> Bits {
-    let mut fitting = Bits::none(catalogue.len());
+    let (mut fitting, mut candidates) = (Bits::none(catalogue.len()), Bits::default());
     for group in &space.daemons {
         if ports.iter().any(|port| group.ports.iter().any(|held| held.conflicts_with(port))) {
             continue;
         }
-        let candidates = allowed.and(&group.shapes);
+        candidates.become_both(allowed, &group.shapes);
         if !candidates.is_empty() {
-            fitting.unite(&catalogue.fitting_among(total, &group.overhead, candidates));
+            catalogue.keep_fitting(total, &group.overhead, &mut candidates);
+            fitting.unite(&candidates);
         }
     }
     fitting

@@ -209,10 +209,13 @@ impl<'a> Existing<'a> {
         loop {
             let refusing = [&refusals.unsuitable, &refusals.nodes, &memory.nodes, &self.gone, &not_now];
             let index = match &only {
-                Some(only) => only.next_without(&refusing, from)?,
+                Some(only) => only.next_without(&Bits::default(), from)?,
                 None => Bits::next_outside(&refusing, from, self.slots.len())?,
             };
             from = index + 1;
+            if refusing.iter().any(|machines| machines.contains(index)) {
+                continue;
+            }
             if !self.suits(index, ask, &mut refusals.kinds, &mut refusals.unsuitable, rules) {
                 continue;
             }

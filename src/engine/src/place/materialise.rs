@@ -7,13 +7,13 @@ use karpenter_model::plan::MAX_INSTANCE_TYPES;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::{MinValuesPolicy, ReservationPolicy};
 use karpenter_model::{
-    Annotations, BinId, CapacityType, Expression, InstanceTypeName, LabelRegistry, Labels, Launch, Offering,
-    OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, ReservationId, Resources, Settings,
-    Zone, label,
+    Annotations, BinId, CapacityType, Expression, InstanceTypeName, LabelRegistry, LabelValue, Labels, Launch,
+    Offering, OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, ReservationId, Resources, Settings,
+    label,
 };
 
 use crate::bits::Bits;
-use crate::catalogue::{Catalogue, Mask};
+use crate::catalogue::{Catalogue, Mask, Ranked};
 use crate::place::bin::{Bin, State};
 use crate::place::constraint::min_values;
 use crate::place::pool::PoolSpace;
@@ -123,9 +123,11 @@ fn claim<'a>(
     };
     let shapes = || candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
     let offerings = |shape| catalogue.offerings_of(shape, &mask);
-    let capacity_types: BTreeSet<_> =
-        shapes().flat_map(offerings).map(|offering| offering.capacity_type.as_str()).collect();
-    let only_reserved = capacity_types.iter().eq([&CapacityType::Reserved.as_str()]);
+    let mut capacity_types = BTreeSet::new();
+    for offering in shapes().flat_map(offerings) {
+        capacity_types.insert(offering.capacity_type);
+    }
+    let only_reserved = capacity_types.iter().eq([&CapacityType::Reserved]);
     if settings.gates.reserved_capacity && only_reserved && !promised {
         // With the reservations it holds alone, `minValues` would not be met.
         return Err(Reason::bare(ReasonCode::Reservation));
@@ -180,8 +182,7 @@ fn cut<'a>(
     rules: &mut Rules<'a>,
 ) -> Result<Cut<'a>, Reason> {
     let mask = catalogue.mask(set, rules);
-    let shapes = bin.state.shapes.and(&mask.both);
-    let mut candidates = candidates(&shapes, catalogue, |shape| catalogue.offerings_of(shape, &mask));
+    let mut candidates = candidates(&catalogue.ranked(set, rules), &bin.state.shapes, catalogue);
     candidates.truncate(MAX_INSTANCE_TYPES);
     let shapes = candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
     let short = min_values::shortfalls(set, shapes, catalogue, rules);
@@ -218,34 +219,18 @@ fn with_reservations(bin: &Bin, settings: &Settings, rules: &mut Rules<'_>) -> O
     rules.meet(bin.state.rules, only)
 }
 
-/// The types of `shapes`, cheapest first; equal prices by name.
-fn candidates<'a, I: Iterator<Item = &'a Offering>>(
-    shapes: &Bits,
-    catalogue: &Catalogue<'a>,
-    offerings: impl Fn(usize) -> I,
-) -> Vec<Candidate<'a>> {
-    let mut candidates: Vec<Candidate<'a>> = Vec::new();
-    for shape in shapes.iter() {
-        let name = &catalogue.shape(shape).instance_type.name;
-        let Some(cheapest) = offerings(shape).min_by(|a, b| rank(a).cmp(&rank(b))) else { continue };
-        // Shapes of one type follow each other.
-        match candidates.last_mut().filter(|last| last.name == name) {
-            Some(last) => {
-                last.shapes.push(shape);
-                if rank(cheapest) < rank(last.cheapest) {
-                    last.cheapest = cheapest;
-                }
-            }
-            None => candidates.push(Candidate { name, cheapest, shapes: vec![shape] }),
+/// The types of those of `ranked` that are in `shapes`, in the same order.
+fn candidates<'a>(ranked: &[Ranked<'a>], shapes: &Bits, catalogue: &Catalogue<'a>) -> Vec<Candidate<'a>> {
+    let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(shapes.len());
+    for Ranked { shape, cheapest } in ranked.iter().filter(|one| shapes.contains(one.shape)) {
+        let name = &catalogue.shape(*shape).instance_type.name;
+        let known = candidates.iter_mut().find(|known| !catalogue.is_only_shape(*shape) && known.name == name);
+        match known {
+            Some(known) => known.shapes.push(*shape),
+            None => candidates.push(Candidate { name, cheapest, shapes: vec![*shape] }),
         }
     }
-    candidates.sort_by(|a, b| (a.cheapest.price, a.name).cmp(&(b.cheapest.price, b.name)));
     candidates
-}
-
-/// Cheaper first, then the preferred capacity type, then by zone.
-fn rank(offering: &Offering) -> (Price, CapacityType, &Zone) {
-    (offering.price, offering.capacity_type, &offering.zone)
 }
 
 /// What `candidate` may cost.
@@ -264,16 +249,15 @@ fn quote(candidate: &Candidate<'_>, catalogue: &Catalogue<'_>, mask: &Mask) -> Q
 fn narrowed(
     mut requirements: Requirements,
     names: &[InstanceTypeName],
-    capacity_types: &BTreeSet<&'static str>,
+    capacity_types: &BTreeSet<CapacityType>,
 ) -> Requirements {
     requirements.remove(label::HOSTNAME);
-    let mut only = |key: &str, values: Vec<&str>| {
+    let mut only = |key: &str, values: &mut dyn Iterator<Item = LabelValue>| {
         let min_values = requirements.get(key).and_then(Requirement::min_values);
-        let values = values.into_iter().map(karpenter_model::LabelValue::from);
         requirements.replace(Requirement::one_of(key.into(), values).with_min_values(min_values));
     };
-    only(label::INSTANCE_TYPE, names.iter().map(InstanceTypeName::as_str).collect());
-    only(label::CAPACITY_TYPE, capacity_types.iter().copied().collect());
+    only(label::INSTANCE_TYPE, &mut names.iter().cloned().map(LabelValue::from));
+    only(label::CAPACITY_TYPE, &mut capacity_types.iter().map(|one| one.as_str().into()));
     requirements
 }
 

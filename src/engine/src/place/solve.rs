@@ -17,7 +17,6 @@ use karpenter_model::{
 };
 
 use crate::amounts::ResourceIndex;
-use crate::bits::Bits;
 use crate::interning::InternedMap;
 use crate::place::Placement;
 use crate::place::ask::{Known, WantId, Wants};
@@ -188,13 +187,13 @@ impl Solver<'_> {
             Some(bins) => self.open.only(bins, |number| self.bins[number].pods.len()),
             None => Walk::default(),
         };
-        // Bins whose requirements leave no domain that is fine as things are.
-        let mut not_now = Bits::default();
+        // Bins that refuse for good, and those that cannot take it as things are.
+        let mut refused = refusals.bins.clone();
+        refused.unite(&memory.bins);
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
         let mut joiner = Joiner::new(rules, others, &self.reservations, ask, MinValuesPolicy::Strict);
         let (number, state) = loop {
-            let refusing = [&refusals.bins, &memory.bins, &not_now];
-            let Some(number) = self.open.next(&mut candidates, &refusing) else { return false };
+            let Some(number) = self.open.next(&mut candidates, &refused) else { return false };
             let bin = &self.bins[number];
             let space = &self.pools.spaces[bin.pool];
             let catalogue = &mut self.pools.catalogues[space.catalogue];
@@ -207,9 +206,12 @@ impl Solver<'_> {
             match joiner.join(&bin.state, number, space, catalogue) {
                 Joined::As(state) => break (number, state),
                 Joined::Never => refusals.bins.insert(number),
-                Joined::Clash => self.open.add_alike(bin.state.rules, &mut refusals.bins),
+                Joined::Clash => {
+                    self.open.add_alike(bin.state.rules, &mut refusals.bins);
+                    refused.unite(&refusals.bins);
+                }
                 Joined::KeptOut => memory.bins.insert(number),
-                Joined::NoDomain => self.open.add_alike(bin.state.rules, &mut not_now),
+                Joined::NoDomain => self.open.add_alike(bin.state.rules, &mut refused),
                 Joined::NotNow => {}
                 Joined::UsedUp => *used_up = true,
             }

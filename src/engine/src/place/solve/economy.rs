@@ -16,6 +16,7 @@ use karpenter_model::{HostPorts, Price};
 
 use super::Solver;
 use crate::amounts::Amounts;
+use crate::bits::Bits;
 use crate::place::bin::{self, Bin, State};
 use crate::place::class::Class;
 use crate::place::topology::HostRules;
@@ -86,12 +87,13 @@ impl Solver<'_> {
         // The queue has the large ones first.
         pods.sort_unstable();
         let like = bins[0];
+        let allowed = self.allowed(like);
         let full = (1usize << pods.len()) - 1;
         *left = left.saturating_sub(full);
         let parts: Vec<Option<Part>> = (0..=full)
             .map(|set| {
                 let members = (0..pods.len()).filter(|place| set >> place & 1 == 1).map(|place| pods[place]);
-                self.part(like, members.collect())
+                self.part(like, &allowed, members.collect())
             })
             .collect();
         // Per set of pods the least price, and the machine of its first pod in that deal.
@@ -133,11 +135,12 @@ impl Solver<'_> {
         }
         let mut pods = bin.pods.clone();
         pods.sort_unstable();
+        let allowed = self.allowed(number);
         let mut best: Option<(i64, Vec<Part>)> = None;
         for place in cuts(pods.len()) {
             *left = left.saturating_sub(2);
             let (staying, leaving) = pods.split_at(place);
-            let parts = [self.part(number, staying.to_vec()), self.part(number, leaving.to_vec())];
+            let parts = [staying, leaving].map(|pods| self.part(number, &allowed, pods.to_vec()));
             let parts: Vec<Part> = parts.into_iter().flatten().collect();
             let price = price(&parts);
             if parts.len() == 2 && best.as_ref().is_none_or(|(least, _)| price < *least) {
@@ -150,7 +153,10 @@ impl Solver<'_> {
     /// Puts `parts` in place of `bins` if that saves enough; whether it does.
     fn replace(&mut self, bins: &[usize], parts: Vec<Part>) -> bool {
         let pool = self.bins[bins[0]].pool;
-        let now = bins.iter().filter_map(|bin| self.part(*bin, self.bins[*bin].pods.clone()));
+        let now = bins.iter().filter_map(|bin| {
+            let allowed = self.allowed(*bin);
+            self.part(*bin, &allowed, self.bins[*bin].pods.clone())
+        });
         let before = price(&now.collect::<Vec<_>>());
         let saving = before - price(&parts);
         let enough = if parts.len() > bins.len() { before / 100 * LEAST_SAVING } else { 1 };
@@ -191,8 +197,16 @@ impl Solver<'_> {
         profiles.map(|id| self.topology.host_rules(id)).max().unwrap_or_default()
     }
 
-    /// A machine like bin `like` for `pods`; `None` when no instance type would do.
-    fn part(&mut self, like: usize, pods: Vec<usize>) -> Option<Part> {
+    /// The shapes a machine like bin `like` may be, whatever its pods request.
+    fn allowed(&mut self, like: usize) -> Bits {
+        let bin = &self.bins[like];
+        let space = &self.pools.spaces[bin.pool];
+        let catalogue = &mut self.pools.catalogues[space.catalogue];
+        space.base.and(&catalogue.mask(bin.state.rules, &self.rules).both)
+    }
+
+    /// A machine like bin `like`, which may be any of `allowed`, for `pods`; `None` when no instance type would do.
+    fn part(&mut self, like: usize, allowed: &Bits, pods: Vec<usize>) -> Option<Part> {
         let mut total = Amounts::default();
         for index in &pods {
             if let Class::Wants(wants) = &self.classes[self.queue[*index].1] {
@@ -202,8 +216,7 @@ impl Solver<'_> {
         let bin = &self.bins[like];
         let space = &self.pools.spaces[bin.pool];
         let catalogue = &mut self.pools.catalogues[space.catalogue];
-        let allowed = space.base.and(&catalogue.mask(bin.state.rules, &self.rules).both);
-        let shapes = bin::fitting(&total, &allowed, &[], space, catalogue);
+        let shapes = bin::fitting(&total, allowed, &[], space, catalogue);
         let price = catalogue.least_price(bin.state.rules, &shapes, &self.rules)?;
         let (attached, reserved) = Default::default();
         Some(Part { state: State { rules: bin.state.rules, total, shapes, attached, reserved }, pods, price })
