@@ -1,9 +1,13 @@
 //! Amounts of several resources and their arithmetic (spec core-scheduling 9).
+//!
+//! A list in name order: a pod has three entries and a node ten, so a list is read in one go where a tree would be
+//! three jumps. The names everybody uses are shared, because there is one list or more for every pod of a cluster.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::LazyLock;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::ResourceName;
 use crate::quantity::Quantity;
@@ -21,15 +25,20 @@ pub const NODES: &str = "nodes";
 /// Prefix of huge page resources.
 pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
+/// The names that are shared.
+static COMMON: LazyLock<[ResourceName; 4]> =
+    LazyLock::new(|| [CPU, MEMORY, EPHEMERAL_STORAGE, PODS].map(ResourceName::from));
+
 /// Resource amounts by name. A missing entry and a zero entry differ only for [`Resources::min`].
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Resources(BTreeMap<ResourceName, Quantity>);
+///
+/// Entries are in name order, one per name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Resources(Vec<(ResourceName, Quantity)>);
 
 impl Resources {
     /// No resources.
     pub const fn new() -> Self {
-        Self(BTreeMap::new())
+        Self(Vec::new())
     }
 
     /// One pod slot, which every pod takes.
@@ -39,7 +48,7 @@ impl Resources {
 
     /// The amount of `name`, if there is an entry.
     pub fn get(&self, name: &str) -> Option<Quantity> {
-        self.0.get(name).copied()
+        self.0.iter().find(|(known, _)| known == name).map(|(_, quantity)| *quantity)
     }
 
     /// The amount of `name`, zero when there is no entry.
@@ -49,7 +58,15 @@ impl Resources {
 
     /// Sets the amount of `name`.
     pub fn set(&mut self, name: &str, quantity: Quantity) {
-        self.0.insert(name.into(), quantity);
+        match self.place(name) {
+            Ok(place) => self.0[place].1 = quantity,
+            Err(place) => self.0.insert(place, (common(name).unwrap_or_else(|| name.into()), quantity)),
+        }
+    }
+
+    /// Where the entry of `name` is, or would be.
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| known.as_str().cmp(name))
     }
 
     /// The same resources with `name` set to `quantity`.
@@ -61,12 +78,12 @@ impl Resources {
 
     /// Drops the entry of `name`.
     pub fn remove(&mut self, name: &str) {
-        self.0.remove(name);
+        self.0.retain(|(known, _)| known != name);
     }
 
     /// Entries in name order.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceName, &Quantity)> {
-        self.0.iter()
+        self.0.iter().map(|(name, quantity)| (name, quantity))
     }
 
     /// Number of entries.
@@ -81,7 +98,7 @@ impl Resources {
 
     /// Whether every amount is zero.
     pub fn is_zero(&self) -> bool {
-        self.0.values().all(|quantity| quantity.is_zero())
+        self.0.iter().all(|(_, quantity)| quantity.is_zero())
     }
 
     /// Sum over the union of the names.
@@ -95,11 +112,9 @@ impl Resources {
     /// Adds `other` in place.
     pub fn add(&mut self, other: &Self) {
         for (name, quantity) in &other.0 {
-            match self.0.get_mut(name) {
-                Some(entry) => *entry = entry.saturating_add(*quantity),
-                None => {
-                    self.0.insert(name.clone(), *quantity);
-                }
+            match self.place(name.as_str()) {
+                Ok(place) => self.0[place].1 = self.0[place].1.saturating_add(*quantity),
+                Err(place) => self.0.insert(place, (name.clone(), *quantity)),
             }
         }
     }
@@ -107,10 +122,11 @@ impl Resources {
     /// Difference that keeps the names of `self` only.
     #[must_use]
     pub fn subtract(&self, other: &Self) -> Self {
-        let left = |(name, quantity): (&ResourceName, &Quantity)| {
-            (name.clone(), quantity.saturating_sub(other.amount(name.as_str())))
-        };
-        self.0.iter().map(left).collect()
+        let mut left = self.clone();
+        for (name, quantity) in &mut left.0 {
+            *quantity = quantity.saturating_sub(other.amount(name.as_str()));
+        }
+        left
     }
 
     /// Element-wise minimum over the names *all* lists have; empty for no lists.
@@ -122,7 +138,7 @@ impl Resources {
                 let other = next.get(name.as_str())?;
                 Some((name, quantity.min(other)))
             });
-            both.collect()
+            Self(both.collect())
         })
     }
 
@@ -131,8 +147,10 @@ impl Resources {
         let mut most = Self::new();
         for list in lists {
             for (name, quantity) in &list.0 {
-                let entry = most.0.entry(name.clone()).or_insert(*quantity);
-                *entry = (*entry).max(*quantity);
+                match most.place(name.as_str()) {
+                    Ok(place) => most.0[place].1 = most.0[place].1.max(*quantity),
+                    Err(place) => most.0.insert(place, (name.clone(), *quantity)),
+                }
             }
         }
         most
@@ -142,27 +160,59 @@ impl Resources {
     #[must_use]
     pub fn replaced_by(&self, overrides: &Self) -> Self {
         let mut result = self.clone();
-        result.0.extend(overrides.0.iter().map(|(name, quantity)| (name.clone(), *quantity)));
+        for (name, quantity) in &overrides.0 {
+            result.set(name.as_str(), *quantity);
+        }
         result
     }
 
     /// Whether a request of `self` fits into `available`. Nothing fits where any available amount is
     /// negative, even one that is not asked for; asking for zero of something unknown fits.
     pub fn fits(&self, available: &Self) -> bool {
-        !available.0.values().any(|quantity| quantity.is_negative())
+        !available.0.iter().any(|(_, quantity)| quantity.is_negative())
             && self.0.iter().all(|(name, quantity)| *quantity <= available.amount(name.as_str()))
     }
 
     /// Raises negative amounts to zero.
     #[must_use]
-    pub fn floor_zero(self) -> Self {
-        self.0.into_iter().map(|(name, quantity)| (name, quantity.max(Quantity::ZERO))).collect()
+    pub fn floor_zero(mut self) -> Self {
+        for (_, quantity) in &mut self.0 {
+            *quantity = (*quantity).max(Quantity::ZERO);
+        }
+        self
     }
 }
 
 impl FromIterator<(ResourceName, Quantity)> for Resources {
     fn from_iter<I: IntoIterator<Item = (ResourceName, Quantity)>>(entries: I) -> Self {
-        Self(entries.into_iter().collect())
+        let mut resources = Self::new();
+        for (name, quantity) in entries {
+            match resources.place(name.as_str()) {
+                Ok(place) => resources.0[place].1 = quantity,
+                Err(place) => {
+                    resources.0.insert(place, (common(name.as_str()).unwrap_or(name), quantity));
+                }
+            }
+        }
+        resources
+    }
+}
+
+/// The shared form of `name`, if it is one of the names everybody uses.
+fn common(name: &str) -> Option<ResourceName> {
+    COMMON.iter().find(|known| *known == name).cloned()
+}
+
+impl Serialize for Resources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Resources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let entries = BTreeMap::<ResourceName, Quantity>::deserialize(deserializer)?;
+        Ok(entries.into_iter().collect())
     }
 }
 
@@ -179,7 +229,7 @@ impl fmt::Display for Resources {
     /// Compact JSON: `{"cpu":"1","memory":"2Gi"}`, the form error messages use.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
-        for (index, (name, quantity)) in self.0.iter().enumerate() {
+        for (index, (name, quantity)) in self.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
             write!(f, "{comma}\"{name}\":\"{quantity}\"")?;
         }
@@ -230,6 +280,21 @@ mod tests {
         for (request, available, expected) in table {
             assert_eq!(request.fits(&available), expected, "{request} in {available}");
         }
+    }
+
+    #[test]
+    fn entries_are_in_name_order_and_the_last_of_a_name_counts() {
+        let entries = [("pods", "1"), ("cpu", "1"), ("gpu", "1"), ("cpu", "2")];
+        let mut listed = resources(&entries);
+        listed.set("memory", Quantity::ONE);
+        listed.set("gpu", Quantity::ZERO);
+        let names: Vec<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["cpu", "gpu", "memory", "pods"]);
+        assert_eq!(listed.amount("cpu"), "2".parse().unwrap());
+        listed.remove("gpu");
+        assert_eq!(listed.get("gpu"), None);
+        let text = serde_json::to_string(&listed).unwrap();
+        assert_eq!(serde_json::from_str::<Resources>(&text).unwrap(), listed, "{text}");
     }
 
     #[test]

@@ -10,8 +10,8 @@ pub(crate) enum Bar {
     None,
     /// So many milliseconds.
     Milliseconds(u32),
-    /// So many times the first case of the table.
-    Times(u32),
+    /// So many percent of what the first case of the table takes.
+    Percent(u32),
 }
 
 /// One snapshot to plan.
@@ -28,8 +28,9 @@ pub(crate) struct Case {
 pub(crate) fn tables() -> Vec<(&'static str, Vec<Case>)> {
     vec![
         ("mixes", mixes()),
-        ("sizes", sizes()),
+        ("matrix", matrix()),
         ("nodes", nodes()),
+        ("pods", pods()),
         ("pools", pools()),
         ("classes", classes()),
     ]
@@ -48,22 +49,27 @@ fn mixes() -> Vec<Case> {
     mixes.into_iter().map(case).collect()
 }
 
-/// More pods and more types, on an empty cluster.
-fn sizes() -> Vec<Case> {
-    let sizes = [400, 1_000]
-        .into_iter()
-        .flat_map(|types| [1, 100, 1_000, 10_000, 50_000].into_iter().map(move |pods| (pods, types)));
-    let case = |(pods, types)| {
-        case(format!("{pods} x {types}"), Bar::None, move || world::pending(pods, types, Mix::Mixed, 1))
-    };
-    sizes.map(case).collect()
+/// Every shape at once, in every size: few and many pods, types and machines that exist.
+fn matrix() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for nodes in [0, 1_000, 10_000] {
+        for types in [400, 1_000] {
+            for pods in [1, 50, 100, 500, 1_000, 5_000, 10_000, 20_000, 50_000] {
+                let bar = if (pods, types, nodes) == (10_000, 400, 0) { 100 } else { 2_000 };
+                let name = format!("{pods} x {types} on {nodes}");
+                cases.push(case(name, Bar::Milliseconds(bar), move || {
+                    world::busy(nodes, 5, pods, types, Mix::Diverse, 1)
+                }));
+            }
+        }
+    }
+    cases
 }
 
-/// The same on machines that exist.
+/// Other shapes on machines that exist.
 fn nodes() -> Vec<Case> {
     let sizes = [(1_000, 10_000), (10_000, 1), (10_000, 10_000), (10_000, 50_000)];
-    let cases =
-        [Mix::Mixed, Mix::Topology, Mix::Diverse].into_iter().flat_map(|mix| sizes.map(|size| (mix, size)));
+    let cases = [Mix::Mixed, Mix::Topology].into_iter().flat_map(|mix| sizes.map(|size| (mix, size)));
     let case = |(mix, (nodes, pods))| {
         case(format!("{pods} on {nodes} {mix:?}"), Bar::Milliseconds(2_000), move || {
             world::busy(nodes, 5, pods, 1_000, mix, 1)
@@ -74,15 +80,26 @@ fn nodes() -> Vec<Case> {
 
 /// One pool or many, for the same pods.
 fn pools() -> Vec<Case> {
-    let case =
-        |pools| case(format!("{pools} pools"), Bar::Times(2), move || world::pools(pools, 10_000, 400, 1));
+    let case = |pools| {
+        case(format!("{pools} pools"), Bar::Percent(200), move || world::pools(pools, 10_000, 400, 1))
+    };
     [1, 10, 200].map(case).into()
 }
 
-/// Few or many different pods.
+/// More pods of the same classes: no worse than n log n.
+fn pods() -> Vec<Case> {
+    let case =
+        |(pods, bar)| case(format!("{pods} pods"), bar, move || world::pending(pods, 400, Mix::Mixed, 1));
+    [(10_000, Bar::None), (20_000, Bar::Percent(215)), (50_000, Bar::Percent(587))].map(case).into()
+}
+
+/// More classes of the same number of pods: no worse than linear.
 fn classes() -> Vec<Case> {
-    let case = |classes| {
-        case(format!("{classes} classes"), Bar::None, move || world::classes(classes, 10_000, 400, 1))
+    let case = |classes: usize| {
+        let percent = u32::try_from(classes / 10).unwrap_or(u32::MAX);
+        case(format!("{classes} classes"), Bar::Percent(percent), move || {
+            world::classes(classes, 10_000, 400, 1)
+        })
     };
-    [10, 100, 1_000, 10_000].map(case).into()
+    [1_000, 2_000, 5_000, 10_000].map(case).into()
 }

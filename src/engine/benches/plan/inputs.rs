@@ -8,9 +8,13 @@ use karpenter_testkit::manifest;
 
 use crate::case::Case;
 
-/// Writes `case` of `table` into a folder of its own below `directory`.
+/// Writes `case` of `table` into a folder of its own below `directory`, unless it has machines: those are not
+/// written.
 pub(crate) fn write(directory: &Path, table: &str, case: &Case) -> io::Result<()> {
     let snapshot = (case.snapshot)();
+    if !snapshot.nodes.is_empty() {
+        return Ok(());
+    }
     let folder = directory.join(format!("{table}-{}", case.name.replace(' ', "-").to_lowercase()));
     fs::create_dir_all(&folder)?;
     let files = [

@@ -7,9 +7,9 @@ use karpenter_model::plan::MAX_INSTANCE_TYPES;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::{MinValuesPolicy, ReservationPolicy};
 use karpenter_model::{
-    Annotations, BinId, CapacityType, Expression, InstanceTypeName, LabelRegistry, LabelValue, Labels, Launch,
-    Offering, OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, ReservationId, Resources, Settings,
-    label,
+    Annotations, BinId, CapacityType, Expression, InstanceTypeName, LabelRegistry, LabelValue, Labels,
+    Launch, Offering, OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, ReservationId,
+    Resources, Settings, label,
 };
 
 use crate::bits::Bits;
@@ -224,7 +224,8 @@ fn candidates<'a>(ranked: &[Ranked<'a>], shapes: &Bits, catalogue: &Catalogue<'a
     let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(shapes.len());
     for Ranked { shape, cheapest } in ranked.iter().filter(|one| shapes.contains(one.shape)) {
         let name = &catalogue.shape(*shape).instance_type.name;
-        let known = candidates.iter_mut().find(|known| !catalogue.is_only_shape(*shape) && known.name == name);
+        let known =
+            candidates.iter_mut().find(|known| !catalogue.is_only_shape(*shape) && known.name == name);
         match known {
             Some(known) => known.shapes.push(*shape),
             None => candidates.push(Candidate { name, cheapest, shapes: vec![*shape] }),

@@ -246,7 +246,9 @@ impl Solver<'_> {
             let state = match joiner.join(&empty, number, space, catalogue) {
                 Joined::As(state) => state,
                 Joined::UsedUp => return Tried::UsedUp(position),
-                Joined::NotNow | Joined::NoDomain | Joined::KeptOut | Joined::Clash | Joined::Never => continue,
+                Joined::NotNow | Joined::NoDomain | Joined::KeptOut | Joined::Clash | Joined::Never => {
+                    continue;
+                }
             };
             space.limits.charge(catalogue, &state.shapes);
             self.reservations.hold(&empty.reserved, &state.reserved);
@@ -310,7 +312,8 @@ impl Solver<'_> {
             self.outcomes.extend(self.bins[number].pods.iter().map(|pod| (*pod, outcome.clone())));
         }
         // In the order of the snapshot, which is mostly that of the keys already.
-        let outcome = |index: &usize| Some((self.queue[*index].0.key.clone(), self.outcomes.get(index)?.clone()));
+        let outcome =
+            |index: &usize| Some((self.queue[*index].0.key.clone(), self.outcomes.get(index)?.clone()));
         self.placement.pods = self.arrivals.iter().filter_map(outcome).collect();
         self.placement.pools = std::mem::take(&mut self.pools.outcomes);
         for (pool, launches) in launches_of {

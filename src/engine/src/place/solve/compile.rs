@@ -70,7 +70,8 @@ impl<'a> Solver<'a> {
                 vacant.insert(match reject::rejection(pod, need, snapshot) {
                     Some(outcome) => Class::Refused(outcome),
                     None => {
-                        let bare = &*demand.get_or_insert_with(|| bare(pod, *moves, need, &mut rules, &mut resources));
+                        let bare = &*demand
+                            .get_or_insert_with(|| bare(pod, *moves, need, &mut rules, &mut resources));
                         let parts = role.get_or_insert_with(|| compiler.parts(pod, &mut rules));
                         compiler.class(numbers.0, bare, parts)
                     }
@@ -219,13 +220,7 @@ impl<'a> Compiler<'a> {
 }
 
 /// What `pod`, whose volumes are `need`, asks of its machine, whatever its requirements and tolerations.
-fn bare(
-    pod: &Pod,
-    moves: bool,
-    need: &Need,
-    rules: &mut Rules<'_>,
-    resources: &mut ResourceIndex,
-) -> Ask {
+fn bare(pod: &Pod, moves: bool, need: &Need, rules: &mut Rules<'_>, resources: &mut ResourceIndex) -> Ask {
     Ask {
         rules: None,
         requests: pod.requests.clone(),

@@ -190,7 +190,8 @@ impl Group {
             Some(values) if !apart && values.len() != 1 => Vec::new(),
             Some(values) => values.iter().cloned().collect(),
             None => {
-                let possible: Vec<LabelValue> = self.within(allowed).map(|(value, _)| value.clone()).collect();
+                let possible: Vec<LabelValue> =
+                    self.within(allowed).map(|(value, _)| value.clone()).collect();
                 if apart || possible.len() == 1 { possible } else { Vec::new() }
             }
         }

@@ -68,7 +68,8 @@ impl Topology {
             }
             if let Some(domain) = domain_of(node, &key.topology_key) {
                 group.unknow(&domain);
-                let change = Change { group: index, domain: Domain::Value(domain), kind: ChangeKind::Unknown };
+                let change =
+                    Change { group: index, domain: Domain::Value(domain), kind: ChangeKind::Unknown };
                 self.journal.iter_mut().for_each(|journal| journal.push(change.clone()));
             }
         }
