@@ -17,10 +17,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// A pass makes and drops many small things.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Node autoscaler for Kubernetes on AWS: right-sized instances for pods that do not fit, and fewer of them
 /// when they are not needed.
 #[derive(Parser)]

@@ -1,8 +1,9 @@
 //! How long a plan takes: `cargo bench -p karpenter-engine` prints the tables of docs/performance.md and whether
 //! each bar holds.
 //!
-//! Not a statistics tool: each case runs a few times, and the median counts. Words after `--` select the cases
-//! whose table and name contain them: `-- mixes diverse`.
+//! Not a statistics tool: each case runs a few times. A pass does the same work every time and other work on the
+//! machine only ever adds to it, so the least time is what counts; the median tells how quiet the machine was.
+//! Words after `--` select the cases whose table and name contain them: `-- mixes diverse`.
 //! With `BENCH_INPUTS=folder` the inputs are written there instead, as JSON for other schedulers.
 
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
@@ -18,10 +19,6 @@ use case::{Bar, Case};
 use clock::Clock;
 use karpenter_model::Snapshot;
 use karpenter_testkit::world::{self, Mix};
-
-/// What the binary uses.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const RUNS: usize = 5;
 /// Most MiB a large cluster may need.
@@ -58,21 +55,21 @@ fn selected(table: &str, case: &Case, wanted: &str) -> bool {
 /// Measures `cases`; how many of them miss their bar.
 fn measure_all(table: &str, cases: &[Case]) -> usize {
     println!(
-        "\n{table}\n{:<28} {:>10} {:>10} {:>8} {:>8}  bar",
-        "case", "median", "per pod", "launches", "unplaced"
+        "\n{table}\n{:<28} {:>10} {:>10} {:>10} {:>8} {:>8}  bar",
+        "case", "least", "median", "per pod", "launches", "unplaced"
     );
     let (mut first, mut missed) = (None, 0);
     for case in cases {
-        let (median, line) = measure(&(case.snapshot)());
-        let base = *first.get_or_insert(median);
-        let bar = limit(case.bar, base).map(|(limit, text)| held(&text, median <= limit));
+        let (least, line) = measure(&(case.snapshot)());
+        let base = *first.get_or_insert(least);
+        let bar = limit(case.bar, base).map(|(limit, text)| held(&text, least <= limit));
         println!("{:<28} {line}  {}", case.name, bar.as_ref().map_or("", |(text, _)| text));
         missed += usize::from(bar.is_some_and(|(_, holds)| !holds));
     }
     missed
 }
 
-/// The median time to plan `snapshot`, and the columns of the table.
+/// The least time it takes to plan `snapshot`, and the columns of the table.
 fn measure(snapshot: &Snapshot) -> (Duration, String) {
     let mut times = Vec::with_capacity(RUNS);
     let mut counts = (0, 0);
@@ -84,9 +81,9 @@ fn measure(snapshot: &Snapshot) -> (Duration, String) {
         counts = (plan.launches.len(), unplaced);
     }
     times.sort();
-    let median = times[RUNS / 2];
-    let each = median / u32::try_from(snapshot.pending.len()).unwrap_or(u32::MAX).max(1);
-    (median, format!("{median:>10.1?} {each:>10.1?} {:>8} {:>8}", counts.0, counts.1))
+    let (least, median) = (times[0], times[RUNS / 2]);
+    let each = least / u32::try_from(snapshot.pending.len()).unwrap_or(u32::MAX).max(1);
+    (least, format!("{least:>10.1?} {median:>10.1?} {each:>10.1?} {:>8} {:>8}", counts.0, counts.1))
 }
 
 /// The most `bar` allows, and what it says; `base` is the first case of the table.

@@ -199,9 +199,10 @@ impl Group {
 
     /// Domains that are not empty, with their pods.
     #[cfg(test)]
-    pub(crate) fn counted(&self) -> Vec<(&Domain, u32)> {
-        let counts = self.counts.iter().map(|(domain, tally)| (domain, tally.pods));
-        counts.filter(|(_, pods)| *pods > 0).collect()
+    pub(crate) fn counted(&self) -> Vec<(Domain, u32)> {
+        let values = self.within(None).map(|(value, pods)| (Domain::Value(value.clone()), pods));
+        let bins = self.bins.iter().map(|(number, pods)| (Domain::Bin(*number), *pods));
+        values.chain(bins).filter(|(_, pods)| *pods > 0).collect()
     }
 
     /// Pods in `domain`.
