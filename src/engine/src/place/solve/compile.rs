@@ -52,32 +52,7 @@ impl<'a> Solver<'a> {
         let volumes = Volumes::new(snapshot, &pods);
         let pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
         let mut compiler = Compiler::new(snapshot, volumes, &pools, audience);
-        let mut classes: InternedMap<(usize, usize), Class> = InternedMap::default();
-        let mut demands: InternedMap<Demand<'a>, Option<Ask>> = InternedMap::default();
-        let mut roles: InternedMap<Role<'a>, Option<Vec<Part>>> = InternedMap::default();
-        let mut queue = Vec::with_capacity(pods.len());
-        let identity_matters = compiler.social || !compiler.bound.is_empty();
-        for (pod, moves) in &audience.pods {
-            let need = compiler.volumes.need(pod);
-            let demand = demands.entry(Demand::of(pod, need, *moves));
-            let role = roles.entry(Role::of(pod, &settings, identity_matters));
-            let numbers = (demand.index(), role.index());
-            let (demand, role) = (demand.or_default(), role.or_default());
-            let entry = classes.entry(numbers);
-            queue.push((*pod, entry.index()));
-            if let Entry::Vacant(vacant) = entry {
-                let need = compiler.volumes.get(need);
-                vacant.insert(match reject::rejection(pod, need, snapshot) {
-                    Some(outcome) => Class::Refused(outcome),
-                    None => {
-                        let bare = &*demand
-                            .get_or_insert_with(|| bare(pod, *moves, need, &mut rules, &mut resources));
-                        let parts = role.get_or_insert_with(|| compiler.parts(pod, &mut rules));
-                        compiler.class(numbers.0, bare, parts)
-                    }
-                });
-            }
-        }
+        let (queue, classes) = compiler.classes(audience, &settings, &mut rules, &mut resources);
         let Compiler { volumes, wants, mut topology, .. } = compiler;
         let staying: Vec<&Pod> =
             audience.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
@@ -103,7 +78,7 @@ impl<'a> Solver<'a> {
             reservations,
             resources,
             wants,
-            classes: classes.into_values().collect(),
+            classes,
             queue,
             arrivals: Vec::new(),
             outcomes: InternedMap::default(),
@@ -165,6 +140,40 @@ impl<'a> Compiler<'a> {
             wants: Wants::default(),
             topology,
         }
+    }
+
+    /// The pods of `audience` with their classes, by number, and these.
+    fn classes(
+        &mut self,
+        audience: &Audience<'a>,
+        settings: &Settings,
+        rules: &mut Rules<'a>,
+        resources: &mut ResourceIndex,
+    ) -> (Vec<(&'a Pod, usize)>, Vec<Class>) {
+        let mut classes: InternedMap<(usize, usize), Class> = InternedMap::default();
+        let mut by_demand: InternedMap<Demand<'a>, Option<Ask>> = InternedMap::default();
+        let mut by_role: InternedMap<Role<'a>, Option<Vec<Part>>> = InternedMap::default();
+        let mut queue = Vec::with_capacity(audience.pods.len());
+        let identity_matters = self.social || !self.bound.is_empty();
+        for (pod, moves) in &audience.pods {
+            let need = self.volumes.need(pod);
+            let demand = by_demand.entry(Demand::of(pod, need, *moves));
+            let role = by_role.entry(Role::of(pod, settings, identity_matters));
+            let numbers = (demand.index(), role.index());
+            let (demand, role) = (demand.or_default(), role.or_default());
+            let entry = classes.entry(numbers);
+            queue.push((*pod, entry.index()));
+            let Entry::Vacant(vacant) = entry else { continue };
+            let need = self.volumes.get(need);
+            if let Some(outcome) = reject::rejection(pod, need, self.snapshot) {
+                vacant.insert(Class::Refused(outcome));
+                continue;
+            }
+            let bare = &*demand.get_or_insert_with(|| bare(pod, *moves, need, rules, resources));
+            let parts = role.get_or_insert_with(|| self.parts(pod, rules));
+            vacant.insert(self.class(numbers.0, bare, parts));
+        }
+        (queue, classes.into_values().collect())
     }
 
     /// What a pod that takes what `bare` takes, number `demand`, and has the role of `parts` asks for.
