@@ -15,12 +15,12 @@ use karpenter_lifecycle::step::PodRef;
 use karpenter_model::{ConditionType, NodeName};
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use crate::error::ApiFailure;
 use crate::queue::{Done, Queue, Spec, Work};
+use crate::reconciler::Reconciler;
 use crate::report::publish;
-use crate::{Context, Error};
+use crate::{Context, Error, Settings};
 
 /// The pods being evicted, and the queue that times the tries.
 #[derive(Clone)]
@@ -55,51 +55,6 @@ impl Evictions {
         }
     }
 
-    /// Evicts until `shutdown`.
-    pub(crate) async fn run(self, work: Work<Key>, context: Context, shutdown: CancellationToken) {
-        let spec = Spec {
-            name: "eviction-queue",
-            concurrency: context.settings.concurrency(100, 5000),
-            backoff_min: eviction::BACKOFF_MIN,
-            backoff_max: eviction::BACKOFF_MAX,
-        };
-        let metrics = Arc::clone(&context.metrics);
-        work.run(spec, metrics, shutdown, move |key| self.clone().evict(context.clone(), key)).await;
-    }
-
-    async fn evict(self, context: Context, Key(pod, node): Key) -> Result<Done, Error> {
-        // A pod of the same name with another uid is another pod: the precondition below refuses it.
-        if !self.lock().contains(&pod) {
-            return Ok(Done::idle());
-        }
-        let result = ask(&context, &pod).await;
-        let (answer, code) = match &result {
-            Ok(_) => (Answer::Accepted, Some(200)),
-            Err(kube::Error::Api(status)) => {
-                (Answer::Refused { code: status.code, message: &status.message }, Some(status.code))
-            }
-            Err(_) => (Answer::Lost, None),
-        };
-        if let Some(code) = code {
-            context.metrics.pods.eviction_requests_total.inc([&code.to_string()]);
-        }
-        let meaning = eviction::classify(answer);
-        let reason = drain_reason(&context, &node);
-        if meaning == Meaning::Evicted {
-            self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(pod.clone());
-            context.metrics.pods.drained_total.inc([reason.as_ref().map_or("", DrainReason::as_str)]);
-        }
-        let reason = reason.unwrap_or_else(|| DrainReason::of(None));
-        let events = self.lock().answered(&pod, meaning, &reason, context.now());
-        publish(&context, events);
-        match (meaning, result) {
-            (Meaning::Failed, Err(source)) => Err(failed("evict", &pod, source)),
-            (Meaning::Evicted, _) => Ok(Done::applied()),
-            (Meaning::Gone, _) => Ok(Done::idle()),
-            _ => Ok(Done::idle().backoff()),
-        }
-    }
-
     /// True for a pod that is on its way out already. Pods that have gone are forgotten.
     fn was_accepted(&self, context: &Context, pod: &PodRef) -> bool {
         let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,6 +67,49 @@ impl Evictions {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, eviction::Queue> {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reconciler for Evictions {
+    type Key = Key;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        let spec = Spec::new("eviction-queue", settings.concurrency(100, 5000));
+        spec.backing_off(eviction::BACKOFF_MIN, eviction::BACKOFF_MAX)
+    }
+
+    async fn pass(&self, context: &Context, Key(pod, node): &Key) -> Result<Done, Error> {
+        // A pod of the same name with another uid is another pod: the precondition below refuses it.
+        if !self.lock().contains(pod) {
+            return Ok(Done::idle());
+        }
+        let result = ask(context, pod).await;
+        let (answer, code) = match &result {
+            Ok(_) => (Answer::Accepted, Some(200)),
+            Err(kube::Error::Api(status)) => {
+                (Answer::Refused { code: status.code, message: &status.message }, Some(status.code))
+            }
+            Err(_) => (Answer::Lost, None),
+        };
+        if let Some(code) = code {
+            context.metrics.pods.eviction_requests_total.inc([&code.to_string()]);
+        }
+        let meaning = eviction::classify(answer);
+        let reason = drain_reason(context, node);
+        if meaning == Meaning::Evicted {
+            self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(pod.clone());
+            context.metrics.pods.drained_total.inc([reason.as_ref().map_or("", DrainReason::as_str)]);
+        }
+        let reason = reason.unwrap_or_else(|| DrainReason::of(None));
+        let events = self.lock().answered(pod, meaning, &reason, context.now());
+        publish(context, events);
+        match (meaning, result) {
+            (Meaning::Failed, Err(source)) => Err(failed("evict", pod, source)),
+            (Meaning::Evicted, _) => Ok(Done::applied()),
+            (Meaning::Gone, _) => Ok(Done::idle()),
+            _ => Ok(Done::idle().backoff()),
+        }
     }
 }
 

@@ -30,6 +30,7 @@ mod provisioner;
 pub mod queue;
 mod rbac;
 mod read;
+mod reconciler;
 mod repair;
 mod report;
 mod run;

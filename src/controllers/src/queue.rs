@@ -67,6 +67,19 @@ pub struct Spec {
     pub backoff_max: Duration,
 }
 
+impl Spec {
+    /// A queue whose failing keys wait from a second to a minute.
+    pub const fn new(name: &'static str, concurrency: usize) -> Self {
+        Self { name, concurrency, backoff_min: Duration::from_secs(1), backoff_max: Duration::from_mins(1) }
+    }
+
+    /// The same with other waits.
+    #[must_use]
+    pub const fn backing_off(self, backoff_min: Duration, backoff_max: Duration) -> Self {
+        Self { backoff_min, backoff_max, ..self }
+    }
+}
+
 /// The adding end of a queue. Cheap to clone; adding never blocks and never fails.
 pub struct Queue<K> {
     keys: mpsc::UnboundedSender<(K, Duration)>,

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use karpenter_lifecycle::repair::{self, Policy};
 use karpenter_model::{ConditionStatus, NodeName, NodeObject, PoolName, label};
-use tokio_util::sync::CancellationToken;
 
-use crate::claim::lifecycle::settled;
 use crate::evict::Evictions;
 use crate::pass::Pass;
-use crate::queue::{Done, Spec, Work};
-use crate::{Context, Error};
+use crate::queue::{Done, Spec};
+use crate::reconciler::Reconciler;
+use crate::{Context, Error, Settings};
 
 const NAME: &str = "node.health";
 
@@ -20,25 +19,30 @@ pub(crate) fn enabled(context: &Context) -> bool {
     context.settings.decisions.gates.node_repair && !context.provider.repair_policies().is_empty()
 }
 
-/// Runs until `shutdown`.
-pub(crate) async fn run(
-    work: Work<NodeName>,
-    context: Context,
+/// The reconciler.
+pub(crate) struct Health {
+    policies: Vec<Policy>,
     evictions: Evictions,
-    shutdown: CancellationToken,
-) {
-    let spec = Spec {
-        name: NAME,
-        concurrency: context.settings.concurrency(10, 1000),
-        backoff_min: Duration::from_millis(100),
-        backoff_max: Duration::from_mins(1),
-    };
-    let (metrics, policies) = (Arc::clone(&context.metrics), Arc::new(policies(&context)));
-    let pass = move |name| {
-        let (context, evictions, policies) = (context.clone(), evictions.clone(), Arc::clone(&policies));
-        async move { settled(reconcile(&context, &evictions, &policies, &name).await) }
-    };
-    work.run(spec, metrics, shutdown, pass).await;
+}
+
+impl Health {
+    pub(crate) fn new(context: &Context, evictions: Evictions) -> Self {
+        Self { policies: policies(context), evictions }
+    }
+}
+
+impl Reconciler for Health {
+    type Key = NodeName;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        let spec = Spec::new(NAME, settings.concurrency(10, 1000));
+        spec.backing_off(Duration::from_millis(100), Duration::from_mins(1))
+    }
+
+    async fn pass(&self, context: &Context, name: &NodeName) -> Result<Done, Error> {
+        reconcile(context, &self.evictions, &self.policies, name).await
+    }
 }
 
 async fn reconcile(

@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
-use karpenter_lifecycle::podevents;
+use karpenter_lifecycle::podevents::Seen;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::claim::{expiration, lifecycle, podevents::PodEvents, upkeep};
+use crate::claim::expiration::Expiration;
+use crate::claim::lifecycle::Lifecycle;
+use crate::claim::podevents::{self, PodEvents};
+use crate::claim::upkeep::Upkeep;
 use crate::evict::Evictions;
+use crate::hydration::Hydration;
 use crate::provisioner::{Memory, Triggers};
-use crate::queue::Queue;
+use crate::reconciler::{run as run_queue, start};
+use crate::repair::Health;
 use crate::server::Readiness;
+use crate::termination::Termination;
 use crate::view::PodSeen;
 use crate::watching::Watching;
-use crate::{
-    Context, disruption, garbage, hydration, nodes, pool, provisioner, repair, static_capacity, status,
-    termination,
-};
+use crate::{Context, disruption, garbage, nodes, pool, provisioner, repair, static_capacity, status};
 
 /// A part of the controllers ended although nobody had asked for it.
 #[derive(Debug, thiserror::Error)]
@@ -92,44 +95,10 @@ async fn complete(context: &Context, shutdown: &CancellationToken) -> bool {
 fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) -> Triggers {
     let subscribers = context.view.subscribers();
     let (evictions, evicting) = Evictions::new();
-    tasks.spawn(evictions.clone().run(evicting, context.clone(), shutdown.clone()));
-
-    let (queue, work) = Queue::new();
-    subscribers.claims(queue);
-    tasks.spawn(lifecycle::run(work, context.clone(), evictions.clone(), shutdown.clone()));
-    let (queue, work) = Queue::new();
-    subscribers.claims(queue);
-    tasks.spawn(expiration::run(work, context.clone(), evictions.clone(), shutdown.clone()));
-    let (queue, work) = Queue::new();
-    subscribers.claims(queue);
-    tasks.spawn(upkeep::run(work, context.clone(), evictions.clone(), shutdown.clone()));
-
-    let (queue, work) = Queue::new();
-    subscribers.nodes(queue);
-    tasks.spawn(termination::run(work, context.clone(), evictions.clone(), shutdown.clone()));
-    let (queue, work) = Queue::new();
-    subscribers.nodes(queue);
-    tasks.spawn(hydration::run(work, context.clone(), evictions.clone(), shutdown.clone()));
-
-    if repair::enabled(context) {
-        let (queue, work) = Queue::new();
-        subscribers.nodes(queue);
-        tasks.spawn(repair::run(work, context.clone(), evictions.clone(), shutdown.clone()));
-    }
-
-    let (queue, work) = Queue::new();
-    subscribers.pools(queue);
-    tasks.spawn(pool::hash::run(work, context.clone(), shutdown.clone()));
-    let (queue, work) = Queue::new();
-    subscribers.pools(queue);
-    tasks.spawn(pool::conditions::run(work, context.clone(), shutdown.clone()));
-    tasks.spawn(nodes::run(context.clone(), shutdown.clone()));
-    tasks.spawn(pool::counter::run(context.clone(), shutdown.clone()));
-
-    let (events, work) = PodEvents::new();
-    let (noting, noted) = (events.clone(), context.clone());
-    subscribers.pods(move |seen| noting.note(&noted, told(seen)));
-    tasks.spawn(events.run(work, context.clone(), evictions, shutdown.clone()));
+    tasks.spawn(run_queue(evictions.clone(), evicting, context.clone(), shutdown.clone()));
+    spawn_for_claims(tasks, context, &evictions, shutdown);
+    spawn_for_nodes(tasks, context, &evictions, shutdown);
+    spawn_for_pools(tasks, context, shutdown);
 
     if context.settings.cluster_state_observability {
         let told = context.clone();
@@ -149,17 +118,63 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     subscribers.pods(move |seen| of_pods.pod(seen));
     subscribers.statuses(move |seen| of_pools.pool(seen));
     tasks.spawn(provisioner::run(triggered, memory, context.clone(), shutdown.clone()));
-    static_capacity::spawn(tasks, context, shutdown);
     tasks.spawn(disruption::run(context.clone(), shutdown.clone()));
     tasks.spawn(garbage::run(context.clone(), shutdown.clone()));
     triggers
 }
 
-fn told(seen: &PodSeen) -> podevents::Seen<'_> {
+fn spawn_for_claims(
+    tasks: &mut JoinSet<()>,
+    context: &Context,
+    evictions: &Evictions,
+    shutdown: &CancellationToken,
+) {
+    let subscribers = context.view.subscribers();
+    let lifecycle = Lifecycle { evictions: evictions.clone() };
+    tasks.spawn(start(lifecycle, context, shutdown, |queue| subscribers.claims(queue)));
+    let expiration = Expiration { evictions: evictions.clone() };
+    tasks.spawn(start(expiration, context, shutdown, |queue| subscribers.claims(queue)));
+    let upkeep = Upkeep::new(evictions.clone());
+    tasks.spawn(start(upkeep, context, shutdown, |queue| subscribers.claims(queue)));
+
+    let (events, work) = PodEvents::new();
+    let (noting, noted) = (events.clone(), context.clone());
+    subscribers.pods(move |seen| noting.note(&noted, told(seen)));
+    let writer = podevents::Writer { events, evictions: evictions.clone() };
+    tasks.spawn(run_queue(writer, work, context.clone(), shutdown.clone()));
+}
+
+fn spawn_for_nodes(
+    tasks: &mut JoinSet<()>,
+    context: &Context,
+    evictions: &Evictions,
+    shutdown: &CancellationToken,
+) {
+    let subscribers = context.view.subscribers();
+    let termination = Termination { evictions: evictions.clone() };
+    tasks.spawn(start(termination, context, shutdown, |queue| subscribers.nodes(queue)));
+    let hydration = Hydration { evictions: evictions.clone() };
+    tasks.spawn(start(hydration, context, shutdown, |queue| subscribers.nodes(queue)));
+    if repair::enabled(context) {
+        let health = Health::new(context, evictions.clone());
+        tasks.spawn(start(health, context, shutdown, |queue| subscribers.nodes(queue)));
+    }
+    tasks.spawn(nodes::run(context.clone(), shutdown.clone()));
+}
+
+fn spawn_for_pools(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {
+    let subscribers = context.view.subscribers();
+    tasks.spawn(start(pool::hash::Hash, context, shutdown, |queue| subscribers.pools(queue)));
+    tasks.spawn(start(pool::conditions::Readiness, context, shutdown, |queue| subscribers.pools(queue)));
+    tasks.spawn(pool::counter::run(context.clone(), shutdown.clone()));
+    static_capacity::spawn(tasks, context, shutdown);
+}
+
+fn told(seen: &PodSeen) -> Seen<'_> {
     match seen {
-        PodSeen::Listed(pod) => podevents::Seen::Listed(pod),
-        PodSeen::Created(pod) => podevents::Seen::Created(pod),
-        PodSeen::Updated { old, new } => podevents::Seen::Updated { old, new },
-        PodSeen::Deleted(pod) => podevents::Seen::Deleted(pod),
+        PodSeen::Listed(pod) => Seen::Listed(pod),
+        PodSeen::Created(pod) => Seen::Created(pod),
+        PodSeen::Updated { old, new } => Seen::Updated { old, new },
+        PodSeen::Deleted(pod) => Seen::Deleted(pod),
     }
 }

@@ -6,7 +6,6 @@
 mod deprovision;
 mod provision;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_model::{PoolName, Snapshot};
@@ -14,9 +13,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::create::CreateError;
-use crate::queue::{Done, Queue, Spec, Work};
+use crate::queue::{Done, Spec};
+use crate::reconciler::{Failure, Reconciler, start};
 use crate::view::KnownPool;
-use crate::{Context, Error};
+use crate::{Context, Error, Settings};
 
 /// Creations or deletions of one pool at a time: bounds the burst on the API server.
 const FAN_OUT: usize = 50;
@@ -27,9 +27,7 @@ pub(crate) fn spawn(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Cance
         return;
     }
     for controller in [Controller::Provisioning, Controller::Deprovisioning] {
-        let (queue, work) = Queue::new();
-        context.view.subscribers().pools(queue);
-        tasks.spawn(run(controller, work, context.clone(), shutdown.clone()));
+        tasks.spawn(start(controller, context, shutdown, |queue| context.view.subscribers().pools(queue)));
     }
 }
 
@@ -48,23 +46,30 @@ enum StaticError {
     Write(#[from] Error),
 }
 
-async fn run(controller: Controller, work: Work<PoolName>, context: Context, shutdown: CancellationToken) {
-    let name = match controller {
-        Controller::Provisioning => provision::NAME,
-        Controller::Deprovisioning => deprovision::NAME,
-    };
-    let spec = Spec {
-        name,
-        concurrency: 10,
-        backoff_min: Duration::from_secs(1),
-        backoff_max: Duration::from_mins(1),
-    };
-    let metrics = Arc::clone(&context.metrics);
-    let pass = move |pool| {
-        let context = context.clone();
-        async move { reconcile(controller, &context, &pool).await }
-    };
-    work.run(spec, metrics, shutdown, pass).await;
+impl Failure for StaticError {
+    fn is_conflict(&self) -> bool {
+        match self {
+            Self::Create(CreateError::Write(error)) | Self::Write(error) => error.is_conflict(),
+            Self::Create(CreateError::NoPool(_) | CreateError::Limits { .. }) => false,
+        }
+    }
+}
+
+impl Reconciler for Controller {
+    type Key = PoolName;
+    type Error = StaticError;
+
+    fn spec(&self, _settings: &Settings) -> Spec {
+        let name = match self {
+            Self::Provisioning => provision::NAME,
+            Self::Deprovisioning => deprovision::NAME,
+        };
+        Spec::new(name, 10)
+    }
+
+    async fn pass(&self, context: &Context, name: &PoolName) -> Result<Done, StaticError> {
+        reconcile(*self, context, name).await
+    }
 }
 
 async fn reconcile(controller: Controller, context: &Context, name: &PoolName) -> Result<Done, StaticError> {

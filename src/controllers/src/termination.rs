@@ -6,35 +6,32 @@ use std::time::Duration;
 use karpenter_cloud::Read;
 use karpenter_lifecycle::termination::{self, Facts, Presence};
 use karpenter_model::{LabelKey, NodeName, NodeObject, Pod};
-use tokio_util::sync::CancellationToken;
 
-use crate::claim::lifecycle::settled;
 use crate::evict::Evictions;
 use crate::pass::Pass;
-use crate::queue::{Done, Spec, Work};
-use crate::{Context, Error, cloud};
+use crate::queue::{Done, Spec};
+use crate::reconciler::Reconciler;
+use crate::{Context, Error, Settings, cloud};
 
 const NAME: &str = "node.termination";
 
-/// Runs until `shutdown`.
-pub(crate) async fn run(
-    work: Work<NodeName>,
-    context: Context,
-    evictions: Evictions,
-    shutdown: CancellationToken,
-) {
-    let spec = Spec {
-        name: NAME,
-        concurrency: context.settings.concurrency(100, 5000),
-        backoff_min: Duration::from_millis(100),
-        backoff_max: Duration::from_secs(10),
-    };
-    let metrics = Arc::clone(&context.metrics);
-    let pass = move |name| {
-        let (context, evictions) = (context.clone(), evictions.clone());
-        async move { settled(reconcile(&context, &evictions, &name).await) }
-    };
-    work.run(spec, metrics, shutdown, pass).await;
+/// The reconciler.
+pub(crate) struct Termination {
+    pub(crate) evictions: Evictions,
+}
+
+impl Reconciler for Termination {
+    type Key = NodeName;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        let spec = Spec::new(NAME, settings.concurrency(100, 5000));
+        spec.backing_off(Duration::from_millis(100), Duration::from_secs(10))
+    }
+
+    async fn pass(&self, context: &Context, name: &NodeName) -> Result<Done, Error> {
+        reconcile(context, &self.evictions, name).await
+    }
 }
 
 async fn reconcile(context: &Context, evictions: &Evictions, name: &NodeName) -> Result<Done, Error> {

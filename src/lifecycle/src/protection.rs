@@ -12,13 +12,12 @@ pub fn event(pod: &Pod, now: Timestamp) -> Option<Event> {
     let about = About::Pod(PodRef { key: pod.key.clone(), uid: pod.uid.clone() });
     match &pod.do_not_disrupt {
         DoNotDisrupt::No | DoNotDisrupt::Always => None,
-        DoNotDisrupt::Invalid(text) => Some(Event::warning(
-            about,
-            "InvalidDoNotDisruptAnnotation",
-            format!(
+        DoNotDisrupt::Invalid(text) => {
+            let message = format!(
                 "invalid do-not-disrupt value \"{text}\": use \"true\" or a positive duration such as \"30m\""
-            ),
-        )),
+            );
+            Some(Event::warning(about, "InvalidDoNotDisruptAnnotation", message.clone()).on(message))
+        }
         DoNotDisrupt::For(duration) => {
             // Until the pod has started there is no end to tell.
             let end = pod.started_at? + *duration;
@@ -28,6 +27,7 @@ pub fn event(pod: &Pod, now: Timestamp) -> Option<Event> {
                     "DoNotDisruptUntil",
                     format!("pod is protected from disruption until {end}"),
                 )
+                .on(end.to_string())
             } else {
                 Event::normal(
                     about,

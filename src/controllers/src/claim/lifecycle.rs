@@ -4,7 +4,6 @@
 //! later ones from running, so a claim whose launch keeps failing is still given up in time.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use karpenter_cloud::RegistrationHook;
 use karpenter_lifecycle::entry::{self, Way};
@@ -13,41 +12,30 @@ use karpenter_lifecycle::step::Step;
 use karpenter_lifecycle::{finalize, hydration, initialization, launch, liveness, registration};
 use karpenter_model::{Claim, ClaimName, NodeObject};
 use karpenter_telemetry::observe::step;
-use tokio_util::sync::CancellationToken;
 
 use crate::evict::Evictions;
 use crate::pass::Pass;
-use crate::queue::{Done, Spec, Work};
-use crate::{Context, Error};
+use crate::queue::{Done, Spec};
+use crate::reconciler::Reconciler;
+use crate::{Context, Error, Settings};
 
 const NAME: &str = "nodeclaim.lifecycle";
 
-/// Runs until `shutdown`.
-pub(crate) async fn run(
-    work: Work<ClaimName>,
-    context: Context,
-    evictions: Evictions,
-    shutdown: CancellationToken,
-) {
-    let spec = Spec {
-        name: NAME,
-        concurrency: context.settings.concurrency(1000, 5000),
-        backoff_min: Duration::from_secs(1),
-        backoff_max: Duration::from_mins(1),
-    };
-    let metrics = Arc::clone(&context.metrics);
-    let pass = move |name| {
-        let (context, evictions) = (context.clone(), evictions.clone());
-        async move { settled(reconcile(&context, &evictions, &name).await) }
-    };
-    work.run(spec, metrics, shutdown, pass).await;
+/// The reconciler.
+pub(crate) struct Lifecycle {
+    pub(crate) evictions: Evictions,
 }
 
-/// Somebody else having changed the object is no failure: the next pass looks again.
-pub(crate) fn settled(result: Result<Done, Error>) -> Result<Done, Error> {
-    match result {
-        Err(error) if error.is_conflict() => Ok(Done::idle().backoff()),
-        other => other,
+impl Reconciler for Lifecycle {
+    type Key = ClaimName;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        Spec::new(NAME, settings.concurrency(1000, 5000))
+    }
+
+    async fn pass(&self, context: &Context, name: &ClaimName) -> Result<Done, Error> {
+        reconcile(context, &self.evictions, name).await
     }
 }
 

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use karpenter_lifecycle::podevents::{self, Seen};
 use karpenter_lifecycle::step::Step;
 use karpenter_model::{ClaimName, Pod};
-use tokio_util::sync::CancellationToken;
 
-use crate::claim::lifecycle::settled;
 use crate::evict::Evictions;
 use crate::pass::Pass;
 use crate::queue::{Done, Queue, Spec, Work};
-use crate::{Context, Error};
+use crate::reconciler::Reconciler;
+use crate::{Context, Error, Settings};
 
 const NAME: &str = "nodeclaim.podevents";
 
@@ -44,47 +42,41 @@ impl PodEvents {
         }
     }
 
-    /// Writes until `shutdown`.
-    pub(crate) async fn run(
-        self,
-        work: Work<ClaimName>,
-        context: Context,
-        evictions: Evictions,
-        shutdown: CancellationToken,
-    ) {
-        let spec = Spec {
-            name: NAME,
-            concurrency: context.settings.concurrency(10, 1000),
-            backoff_min: Duration::from_secs(1),
-            backoff_max: Duration::from_mins(1),
-        };
-        let metrics = Arc::clone(&context.metrics);
-        let pass = move |name| {
-            let (events, context, evictions) = (self.clone(), context.clone(), evictions.clone());
-            async move { settled(events.write(&context, &evictions, &name).await) }
-        };
-        work.run(spec, metrics, shutdown, pass).await;
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ClaimName, Step>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The reconciler: writes what was noted.
+pub(crate) struct Writer {
+    pub(crate) events: PodEvents,
+    pub(crate) evictions: Evictions,
+}
+
+impl Reconciler for Writer {
+    type Key = ClaimName;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        Spec::new(NAME, settings.concurrency(10, 1000))
     }
 
-    async fn write(&self, context: &Context, evictions: &Evictions, name: &ClaimName) -> Result<Done, Error> {
-        let Some(step) = self.lock().get(name).cloned() else { return Ok(Done::idle()) };
+    async fn pass(&self, context: &Context, name: &ClaimName) -> Result<Done, Error> {
+        let events = &self.events;
+        let Some(step) = events.lock().get(name).cloned() else { return Ok(Done::idle()) };
         let Some(known) = context.view.claim(name) else {
-            self.lock().remove(name);
+            events.lock().remove(name);
             return Ok(Done::idle());
         };
-        let mut pass = Pass::over_claim(context, NAME, evictions, Arc::clone(&known.object));
+        let mut pass = Pass::over_claim(context, NAME, &self.evictions, Arc::clone(&known.object));
         pass.carry_out(step.clone()).await?;
         let done = pass.finish().await?;
         // What came in meanwhile stays for the next pass.
-        let mut pending = self.lock();
+        let mut pending = events.lock();
         if pending.get(name) == Some(&step) {
             pending.remove(name);
         }
         Ok(done)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ClaimName, Step>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,40 +2,42 @@
 //! drifted, whether it may be consolidated, and whether its node is what was bought.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use karpenter_lifecycle::{consistency, consolidatable};
 use karpenter_model::{Claim, ClaimName, ConditionType};
-use tokio_util::sync::CancellationToken;
 
 use crate::claim::drift::{self, TypesFound};
-use crate::claim::lifecycle::settled;
 use crate::evict::Evictions;
 use crate::pass::Pass;
-use crate::queue::{Done, Spec, Work};
-use crate::{Context, Error};
+use crate::queue::{Done, Spec};
+use crate::reconciler::Reconciler;
+use crate::{Context, Error, Settings};
 
 const NAME: &str = "nodeclaim.disruption";
 
-/// Runs until `shutdown`.
-pub(crate) async fn run(
-    work: Work<ClaimName>,
-    context: Context,
+/// The reconciler.
+pub(crate) struct Upkeep {
     evictions: Evictions,
-    shutdown: CancellationToken,
-) {
-    let spec = Spec {
-        name: NAME,
-        concurrency: context.settings.concurrency(10, 1000),
-        backoff_min: Duration::from_secs(1),
-        backoff_max: Duration::from_mins(1),
-    };
-    let (metrics, found) = (Arc::clone(&context.metrics), TypesFound::default());
-    let pass = move |name| {
-        let (context, evictions, found) = (context.clone(), evictions.clone(), found.clone());
-        async move { settled(reconcile(&context, &evictions, &found, &name).await) }
-    };
-    work.run(spec, metrics, shutdown, pass).await;
+    found: TypesFound,
+}
+
+impl Upkeep {
+    pub(crate) fn new(evictions: Evictions) -> Self {
+        Self { evictions, found: TypesFound::default() }
+    }
+}
+
+impl Reconciler for Upkeep {
+    type Key = ClaimName;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        Spec::new(NAME, settings.concurrency(10, 1000))
+    }
+
+    async fn pass(&self, context: &Context, name: &ClaimName) -> Result<Done, Error> {
+        reconcile(context, &self.evictions, &self.found, name).await
+    }
 }
 
 async fn reconcile(

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{Evictions, Key};
 use crate::fixture::World;
+use crate::reconciler::Reconciler;
 
 async fn evicted(of_uid: impl FnOnce(&str) -> String) -> (World, bool) {
     let world = World::new();
@@ -23,7 +24,7 @@ async fn evicted(of_uid: impl FnOnce(&str) -> String) -> (World, bool) {
     let (evictions, _work) = Evictions::new();
     let node: NodeName = "n".into();
     evictions.add(&world.context, &pod, &node);
-    evictions.clone().evict(world.context.clone(), Key(pod.clone(), node)).await.unwrap();
+    evictions.pass(&world.context, &Key(pod.clone(), node)).await.unwrap();
     assert!(!evictions.lock().contains(&pod), "done with it either way");
     let left =
         pods.get_opt("web").await.unwrap().is_some_and(|pod| pod.metadata.deletion_timestamp.is_none());

@@ -1,7 +1,6 @@
 //! `nodepool.readiness`: whether a pool is valid and its node class ready, which together make it ready; and the
 //! return of its registration health to unknown when pool or class have changed.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::conditions::{Conditions, nodepool};
@@ -11,30 +10,29 @@ use karpenter_lifecycle::nodepool::readiness::{NodeClass, verdict};
 use karpenter_lifecycle::step::Verdict;
 use karpenter_model::PoolName;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
-use crate::claim::lifecycle::settled;
-use crate::queue::{Done, Spec, Work};
+use crate::queue::{Done, Spec};
+use crate::reconciler::Reconciler;
 use crate::view::KnownPool;
 use crate::write::{self, locked};
-use crate::{Context, Error};
+use crate::{Context, Error, Settings};
 
 const NAME: &str = "nodepool.readiness";
 
-/// Runs until `shutdown`.
-pub(crate) async fn run(work: Work<PoolName>, context: Context, shutdown: CancellationToken) {
-    let spec = Spec {
-        name: NAME,
-        concurrency: context.settings.concurrency(10, 1000),
-        backoff_min: Duration::from_secs(1),
-        backoff_max: Duration::from_mins(1),
-    };
-    let metrics = Arc::clone(&context.metrics);
-    let pass = move |name| {
-        let context = context.clone();
-        async move { settled(reconcile(&context, &name).await) }
-    };
-    work.run(spec, metrics, shutdown, pass).await;
+/// The reconciler.
+pub(crate) struct Readiness;
+
+impl Reconciler for Readiness {
+    type Key = PoolName;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        Spec::new(NAME, settings.concurrency(10, 1000))
+    }
+
+    async fn pass(&self, context: &Context, name: &PoolName) -> Result<Done, Error> {
+        reconcile(context, name).await
+    }
 }
 
 async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {

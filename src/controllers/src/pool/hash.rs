@@ -1,36 +1,32 @@
 //! `nodepool.hash`: stamps pools with the hash of their template, and claims when the algorithm changed.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_lifecycle::nodepool::hash;
 use karpenter_model::{Annotations, PoolName};
 use kube::Resource;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
-use crate::claim::lifecycle::settled;
-use crate::queue::{Done, Spec, Work};
+use crate::queue::{Done, Spec};
+use crate::reconciler::Reconciler;
 use crate::write::{self, locked};
-use crate::{Context, Error};
+use crate::{Context, Error, Settings};
 
 const NAME: &str = "nodepool.hash";
 
-/// Runs until `shutdown`.
-pub(crate) async fn run(work: Work<PoolName>, context: Context, shutdown: CancellationToken) {
-    let spec = Spec {
-        name: NAME,
-        concurrency: context.settings.concurrency(10, 1000),
-        backoff_min: Duration::from_secs(1),
-        backoff_max: Duration::from_mins(1),
-    };
-    let metrics = Arc::clone(&context.metrics);
-    let pass = move |name| {
-        let context = context.clone();
-        async move { settled(reconcile(&context, &name).await) }
-    };
-    work.run(spec, metrics, shutdown, pass).await;
+/// The reconciler.
+pub(crate) struct Hash;
+
+impl Reconciler for Hash {
+    type Key = PoolName;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        Spec::new(NAME, settings.concurrency(10, 1000))
+    }
+
+    async fn pass(&self, context: &Context, name: &PoolName) -> Result<Done, Error> {
+        reconcile(context, name).await
+    }
 }
 
 async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {

@@ -68,8 +68,8 @@ async fn gone_after(world: &World, nodes: &[String], limit: Duration) -> Duratio
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_nodes_drain_side_by_side() {
-    let (world, process) = fixed(100, &json!({})).await;
+async fn five_hundred_nodes_drain_side_by_side() {
+    let (world, process) = fixed(500, &json!({})).await;
     for (number, node) in world.nodes().await.iter().enumerate() {
         place(&world, &format!("web-{number}"), &node.name_any(), &json!({}));
     }
@@ -79,7 +79,7 @@ async fn a_hundred_nodes_drain_side_by_side() {
     // One node takes the 30 s of its pod and the 30 s of its machine.
     let elapsed = gone_after(&world, &nodes, 10 * MINUTE).await;
     assert!(elapsed < 2 * MINUTE, "{elapsed:?}");
-    assert_eq!(process.metrics.pods.eviction_requests_total.value(["200"]), 100);
+    assert_eq!(process.metrics.pods.eviction_requests_total.value(["200"]), 500);
     world.all_gone().await;
     process.stop().await;
 }

@@ -24,6 +24,7 @@ use karpenter_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
+use kube::ResourceExt;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
 };
@@ -79,10 +80,7 @@ impl World {
             async move { kube_system::run(&system, kube_system::Options::default(), stopped).await },
         );
         let world = Self { server, client, account, agent, clock, catalogue, stop };
-        world.load(&json!({
-            "apiVersion": "karpenter.memory/v1", "kind": "MemoryNodeClass", "metadata": {"name": "default"},
-            "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]},
-        }));
+        world.class("default");
         world
     }
 
@@ -200,9 +198,23 @@ impl World {
         pools.patch(name, &PatchParams::default(), &change).await.unwrap();
     }
 
-    /// Asks for the deletion of the one node class.
-    pub(crate) async fn delete_class(&self) {
-        let _gone = self.classes().delete("default", &DeleteParams::default()).await;
+    /// A node class that is ready.
+    pub(crate) fn class(&self, name: &str) {
+        self.load(&json!({
+            "apiVersion": "karpenter.memory/v1", "kind": "MemoryNodeClass", "metadata": {"name": name},
+            "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]},
+        }));
+    }
+
+    /// Asks for the deletion of a node class.
+    pub(crate) async fn delete_class(&self, name: &str) {
+        let _gone = self.classes().delete(name, &DeleteParams::default()).await;
+    }
+
+    /// The node classes there are.
+    pub(crate) async fn class_names(&self) -> Vec<String> {
+        let classes = self.classes().list(&ListParams::default()).await.unwrap();
+        classes.items.iter().map(ResourceExt::name_any).collect()
     }
 
     fn classes(&self) -> Api<DynamicObject> {
@@ -210,7 +222,7 @@ impl World {
         Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind))
     }
 
-    /// Merges `change` into the one node class.
+    /// Merges `change` into the node class `default`.
     pub(crate) async fn change_class(&self, change: &Value) {
         self.classes().patch("default", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
     }
@@ -252,7 +264,7 @@ impl World {
     }
 
     /// Lists until the API server answers: tests inject faults into it.
-    async fn list<K>(&self) -> Vec<K>
+    pub(crate) async fn list<K>(&self) -> Vec<K>
     where
         K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {

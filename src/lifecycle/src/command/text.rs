@@ -73,7 +73,7 @@ fn cents(price: Price) -> String {
 /// A replacement is on its way.
 pub fn launching(replacement: &ClaimName, reason: DisruptionReason) -> Event {
     let message = format!("Launching NodeClaim: {reason}");
-    Event::normal(About::Claim(replacement.clone()), "DisruptionLaunching", message)
+    Event::normal(About::Claim(replacement.clone()), "DisruptionLaunching", message).on(reason.to_string())
 }
 
 /// A replacement cannot take pods yet.
@@ -84,8 +84,10 @@ pub fn waiting_for_readiness(replacement: &ClaimName) -> Event {
 
 /// The deletion of a candidate was accepted.
 pub fn terminating(candidate: &Candidate, reason: DisruptionReason) -> [Event; 2] {
-    let event =
-        |about, kind| Event::normal(about, "DisruptionTerminating", format!("Disrupting {kind}: {reason}"));
+    let event = |about, kind| {
+        let message = format!("Disrupting {kind}: {reason}");
+        Event::normal(about, "DisruptionTerminating", message).on(reason.to_string())
+    };
     [
         event(About::Node(candidate.target.node.clone()), "Node"),
         event(About::Claim(candidate.target.claim.clone()), "NodeClaim"),

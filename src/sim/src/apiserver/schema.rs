@@ -1,14 +1,17 @@
 //! Structural schemas of custom kinds: prune, default, validate, then the CEL rules - in kube-apiserver's order.
+//!
+//! Like kube-apiserver, which ratchets, rules are not evaluated again on a `spec` that a write leaves as it is: status
+//! writes are the most frequent ones, and rules the most expensive part of them.
 
 mod cel;
 mod defaults;
 mod prune;
 mod structure;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use kube_cel::{CompiledSchema, compile_schema};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     object,
@@ -20,6 +23,8 @@ use super::{
 pub struct Schema {
     root: Value,
     rules: Mutex<CompiledSchema>,
+    /// Those outside `spec`.
+    rules_outside_spec: Mutex<CompiledSchema>,
 }
 
 impl std::fmt::Debug for Schema {
@@ -31,7 +36,15 @@ impl std::fmt::Debug for Schema {
 impl Schema {
     /// Compiles an `openAPIV3Schema`.
     pub fn compile(root: &Value) -> Self {
-        Self { root: root.clone(), rules: Mutex::new(compile_schema(root)) }
+        let mut outside = root.clone();
+        if let Some(spec) = outside.pointer_mut("/properties/spec") {
+            *spec = json!({"type": "object"});
+        }
+        Self {
+            root: root.clone(),
+            rules: Mutex::new(compile_schema(root)),
+            rules_outside_spec: Mutex::new(compile_schema(&outside)),
+        }
     }
 
     /// The schema as it was given.
@@ -65,7 +78,8 @@ impl Schema {
         if !causes.is_empty() {
             return causes;
         }
-        let rules = self.rules.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        cel::check(&rules, object, old)
+        let same_spec = old.is_some_and(|old| old.get("spec") == object.get("spec"));
+        let rules = if same_spec { &self.rules_outside_spec } else { &self.rules };
+        cel::check(&rules.lock().unwrap_or_else(PoisonError::into_inner), object, old)
     }
 }

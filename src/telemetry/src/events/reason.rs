@@ -33,15 +33,25 @@ pub struct Reason {
     severity: Severity,
     period: Duration,
     rate: Option<Rate>,
+    about: &'static [&'static str],
+    told_apart_by: &'static [&'static str],
 }
 
 impl Reason {
     const fn normal(name: &'static str) -> Self {
-        Self { name, severity: Severity::Normal, period: PERIOD, rate: None }
+        Self::unlisted(name, Severity::Normal)
     }
 
     const fn warning(name: &'static str) -> Self {
-        Self { name, severity: Severity::Warning, period: PERIOD, rate: None }
+        Self::unlisted(name, Severity::Warning)
+    }
+
+    const fn about(self, kinds: &'static [&'static str]) -> Self {
+        Self { about: kinds, ..self }
+    }
+
+    const fn told_apart_by(self, values: &'static [&'static str]) -> Self {
+        Self { told_apart_by: values, ..self }
     }
 
     const fn every(self, period: Duration) -> Self {
@@ -54,12 +64,12 @@ impl Reason {
 
     /// The reason of a status-condition transition, which is the condition's type; never suppressed.
     pub const fn condition(condition_type: &'static str) -> Self {
-        Self { name: condition_type, severity: Severity::Normal, period: Duration::ZERO, rate: None }
+        Self::unlisted(condition_type, Severity::Normal).every(Duration::ZERO)
     }
 
     /// A reason that is not in the table, suppressed as most are.
     pub const fn unlisted(name: &'static str, severity: Severity) -> Self {
-        Self { name, severity, period: PERIOD, rate: None }
+        Self { name, severity, period: PERIOD, rate: None, about: &[], told_apart_by: &[] }
     }
 
     /// The value of the event's `reason` field.
@@ -75,6 +85,16 @@ impl Reason {
     /// How long an equal event is suppressed.
     pub fn period(&self) -> Duration {
         self.period
+    }
+
+    /// Kinds of the objects such an event is about; empty when there may be any.
+    pub fn kinds(&self) -> &'static [&'static str] {
+        self.about
+    }
+
+    /// What tells two events about one object apart. An event may leave out the last of them.
+    pub fn distinctions(&self) -> &'static [&'static str] {
+        self.told_apart_by
     }
 
     /// The limit over all objects, if there is one.
@@ -104,57 +124,57 @@ macro_rules! reasons {
 
 reasons! {
     /// A node or NodeClaim may not be disrupted now, or a budget of the NodePool is used up.
-    DISRUPTION_BLOCKED = Reason::normal("DisruptionBlocked");
+    DISRUPTION_BLOCKED = Reason::normal("DisruptionBlocked").about(&["Node", "NodeClaim"]).told_apart_by(&["message"]);
     /// A budget of the NodePool lets no node go.
-    DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal("DisruptionBlocked").every(Duration::from_mins(1));
+    DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal("DisruptionBlocked").every(Duration::from_mins(1)).about(&["NodePool"]).told_apart_by(&["reason"]);
     /// A replacement is being launched.
-    DISRUPTION_LAUNCHING = Reason::normal("DisruptionLaunching");
+    DISRUPTION_LAUNCHING = Reason::normal("DisruptionLaunching").about(&["NodeClaim"]).told_apart_by(&["reason"]);
     /// A replacement is not ready yet.
-    DISRUPTION_WAITING_READINESS = Reason::normal("DisruptionWaitingReadiness");
+    DISRUPTION_WAITING_READINESS = Reason::normal("DisruptionWaitingReadiness").about(&["NodeClaim"]);
     /// The node is being removed.
-    DISRUPTION_TERMINATING = Reason::normal("DisruptionTerminating");
+    DISRUPTION_TERMINATING = Reason::normal("DisruptionTerminating").about(&["Node", "NodeClaim"]).told_apart_by(&["reason"]);
     /// Consolidation leaves the node alone.
-    UNCONSOLIDATABLE = Reason::normal("Unconsolidatable").every(Duration::from_mins(15));
+    UNCONSOLIDATABLE = Reason::normal("Unconsolidatable").every(Duration::from_mins(15)).about(&["Node", "NodeClaim"]);
     /// A cheaper replacement was found and is being checked.
-    CONSOLIDATION_CANDIDATE = Reason::normal("ConsolidationCandidate");
+    CONSOLIDATION_CANDIDATE = Reason::normal("ConsolidationCandidate").about(&["Node", "NodeClaim"]).told_apart_by(&["command"]);
     /// The second look dropped a replacement.
-    CONSOLIDATION_REJECTED = Reason::normal("ConsolidationRejected");
+    CONSOLIDATION_REJECTED = Reason::normal("ConsolidationRejected").about(&["Node", "NodeClaim"]).told_apart_by(&["command", "reason"]);
     /// The Balanced policy approved a move.
-    CONSOLIDATION_APPROVED = Reason::normal("ConsolidationApproved");
+    CONSOLIDATION_APPROVED = Reason::normal("ConsolidationApproved").about(&["Node", "NodeClaim", "NodePool"]);
     /// A brake holds the disruption of a node or NodePool back; not in the reference.
-    DISRUPTION_HELD = Reason::warning("DisruptionHeld").every(Duration::from_mins(15));
+    DISRUPTION_HELD = Reason::warning("DisruptionHeld").every(Duration::from_mins(15)).about(&["Node", "NodeClaim", "NodePool"]);
     /// No NodePool can take the pod.
-    FAILED_SCHEDULING = Reason::warning("FailedScheduling").every(Duration::from_mins(5));
+    FAILED_SCHEDULING = Reason::warning("FailedScheduling").every(Duration::from_mins(5)).about(&["Pod"]).told_apart_by(&["gist"]);
     /// The requirements of the NodePool leave no instance type.
-    NO_COMPATIBLE_INSTANCE_TYPES = Reason::warning("NoCompatibleInstanceTypes").every(Duration::from_mins(1));
+    NO_COMPATIBLE_INSTANCE_TYPES = Reason::warning("NoCompatibleInstanceTypes").every(Duration::from_mins(1)).about(&["NodePool"]);
     /// The pod is expected on a node or NodeClaim.
-    NOMINATED = Reason::normal("Nominated").limited(Rate { per_second: 5, burst: 10 });
+    NOMINATED = Reason::normal("Nominated").limited(Rate { per_second: 5, burst: 10 }).about(&["Pod"]);
     /// Too many nodes are unhealthy for repair to be safe.
-    NODE_REPAIR_BLOCKED = Reason::warning("NodeRepairBlocked").every(Duration::from_mins(15));
+    NODE_REPAIR_BLOCKED = Reason::warning("NodeRepairBlocked").every(Duration::from_mins(15)).about(&["Node", "NodeClaim", "NodePool"]);
     /// The pod is deleted because its node reached its termination deadline.
-    DISRUPTED = Reason::normal("Disrupted");
+    DISRUPTED = Reason::normal("Disrupted").about(&["Pod"]);
     /// The pod was evicted from a node that is being removed.
-    EVICTED = Reason::normal("Evicted");
+    EVICTED = Reason::normal("Evicted").about(&["Pod"]);
     /// Pods still keep the node from being removed.
-    FAILED_DRAINING = Reason::warning("FailedDraining");
+    FAILED_DRAINING = Reason::warning("FailedDraining").about(&["Node"]).told_apart_by(&["pod"]);
     /// The node will be removed at its deadline whatever its pods ask for.
-    TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning("TerminationGracePeriodExpiring");
+    TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning("TerminationGracePeriodExpiring").about(&["Node", "NodeClaim"]);
     /// Volumes are still attached to the node that is being removed.
-    AWAITING_VOLUME_DETACHMENT = Reason::normal("AwaitingVolumeDetachment");
+    AWAITING_VOLUME_DETACHMENT = Reason::normal("AwaitingVolumeDetachment").about(&["Node"]);
     /// The node does not have what its NodeClaim promised.
-    FAILED_CONSISTENCY_CHECK = Reason::warning("FailedConsistencyCheck");
+    FAILED_CONSISTENCY_CHECK = Reason::warning("FailedConsistencyCheck").about(&["NodeClaim"]).told_apart_by(&["message"]);
     /// The cloud had no capacity for the NodeClaim.
-    INSUFFICIENT_CAPACITY = Reason::warning("InsufficientCapacityError");
+    INSUFFICIENT_CAPACITY = Reason::warning("InsufficientCapacityError").about(&["NodeClaim"]);
     /// The node class of the NodeClaim is not ready.
     NODE_CLASS_NOT_READY = Reason::warning("NodeClassNotReady");
     /// The node joined without the taint that keeps pods away until it is registered.
-    UNREGISTERED_TAINT_MISSING = Reason::warning("UnregisteredTaintMissing");
+    UNREGISTERED_TAINT_MISSING = Reason::warning("UnregisteredTaintMissing").about(&["NodeClaim"]);
     /// The do-not-disrupt annotation of the pod is neither `true` nor a positive duration.
-    INVALID_DO_NOT_DISRUPT = Reason::warning("InvalidDoNotDisruptAnnotation");
+    INVALID_DO_NOT_DISRUPT = Reason::warning("InvalidDoNotDisruptAnnotation").about(&["Pod"]).told_apart_by(&["message"]);
     /// The pod is protected until the given time.
-    DO_NOT_DISRUPT_UNTIL = Reason::normal("DoNotDisruptUntil");
+    DO_NOT_DISRUPT_UNTIL = Reason::normal("DoNotDisruptUntil").about(&["Pod"]).told_apart_by(&["end"]);
     /// The protection of the pod has ended.
-    DO_NOT_DISRUPT_ELAPSED = Reason::normal("DoNotDisruptGracePeriodElapsed");
+    DO_NOT_DISRUPT_ELAPSED = Reason::normal("DoNotDisruptGracePeriodElapsed").about(&["Pod"]);
     /// The finalizer is gone.
     FINALIZED = Reason::normal("Finalized").every(Duration::ZERO);
     /// Nodes came up for pods like this one and the scheduler did not use them; not in the reference.
