@@ -96,7 +96,7 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
             Seen::Complete(keys) => store.synced(&keys.into_iter().map(|(_, name)| name).collect()),
         }
     };
-    watch::follow("EC2NodeClass", api, shutdown, listener).await;
+    watch::follow("EC2NodeClass", api, context.common.view.troubles(), shutdown, listener).await;
 }
 
 fn forget(context: &AwsContext, name: &str) {

@@ -69,6 +69,7 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
     };
 
     let readiness = Readiness::default();
+    readiness.waits_for(&common.view);
     // Probes and metrics are served until the very end, also while the workers finish.
     let (serving, stopped) = (CancellationToken::new(), shutdown.clone());
     let servers =

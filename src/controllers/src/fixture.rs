@@ -10,7 +10,9 @@ use karpenter_sim::VirtualClock;
 use karpenter_sim::apiserver::ApiServer;
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
+use kube::api::ListParams;
 
+use crate::write::Object;
 use crate::{Context, Settings, View};
 
 /// A context and what is behind it.
@@ -42,5 +44,19 @@ impl World {
             explanations: crate::Explanations::default(),
         };
         Self { context, server, events }
+    }
+
+    /// The same with the definitions of our kinds.
+    pub(crate) fn with_definitions() -> Self {
+        let world = Self::new();
+        for definition in karpenter_api::crd::crd_values() {
+            world.server.load(&definition).unwrap();
+        }
+        world
+    }
+
+    /// Every object of one kind, as the API server has it.
+    pub(crate) async fn list<K: Object>(&self) -> Vec<K> {
+        self.context.all::<K>().list(&ListParams::default()).await.unwrap().items
     }
 }

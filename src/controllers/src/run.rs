@@ -22,6 +22,12 @@ use crate::view::PodSeen;
 use crate::watching::Watching;
 use crate::{Context, disruption, garbage, nodes, pool, provisioner, repair, static_capacity, status};
 
+/// How long the first lists may take before somebody is told.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it is told again.
+const REMINDER: Duration = Duration::from_secs(10);
+
 /// A part of the controllers ended although nobody had asked for it.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -48,6 +54,7 @@ pub async fn lead(
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let Watching { context, classes, states, mut tasks, stop } = watching;
+    readiness.waits_for(&context.view);
     // A Node whose claim or pods are not known yet would be taken for one that nobody needs.
     if complete(&context, &shutdown).await {
         let triggers = spawn_controllers(&mut tasks, &context, &shutdown);
@@ -79,8 +86,16 @@ pub async fn lead(
 /// Waits until everything has been listed once and says so in metrics; false when told to stop before.
 async fn complete(context: &Context, shutdown: &CancellationToken) -> bool {
     let (metrics, started) = (&context.metrics.cluster_state, Instant::now());
+    let mut tell_at = started + PATIENCE;
     while !context.view.unlisted().is_empty() {
         metrics.unsynced_time_seconds.set([], started.elapsed().as_secs_f64());
+        if Instant::now() >= tell_at {
+            tracing::error!(
+                awaited = context.view.awaited(),
+                "the view of the cluster is not complete, nothing is decided"
+            );
+            tell_at += REMINDER;
+        }
         tokio::select! {
             () = shutdown.cancelled() => return false,
             () = sleep(Duration::from_millis(100)) => {}

@@ -1,9 +1,10 @@
 //! The two HTTP endpoints of the process: metrics and explanations, and health probes.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::State;
@@ -14,22 +15,35 @@ use karpenter_telemetry::metrics::Metrics;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Explanations, Settings, explain};
+use crate::{Explanations, Settings, View, explain};
 
 /// Whether the process can do its work; shared by whoever knows and the readiness probe.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<Checks>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Checks {
     views: AtomicBool,
     definitions: AtomicBool,
+    /// Says what the views still wait for.
+    view: OnceLock<Arc<View>>,
+}
+
+impl fmt::Debug for Checks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checks").field("views", &self.views).field("definitions", &self.definitions).finish()
+    }
 }
 
 impl Readiness {
     /// Says that the views of the cluster are complete, or that this replica waits to lead and needs none.
     pub fn set(&self, ready: bool) {
         self.0.views.store(ready, Ordering::Relaxed);
+    }
+
+    /// Says whose completeness is waited for, so that the probe can tell what is missing.
+    pub fn waits_for(&self, view: &Arc<View>) {
+        let _first = self.0.view.set(Arc::clone(view));
     }
 
     /// Says that the API server serves our kinds.
@@ -43,13 +57,20 @@ impl Readiness {
     }
 
     /// What is not there yet, as the probe answers.
-    fn missing(&self) -> Option<&'static str> {
+    fn missing(&self) -> Option<String> {
         if !self.0.definitions.load(Ordering::Relaxed) {
-            return Some(
-                "nodepools and nodeclaims are not served by the API server; install the karpenter-crd chart",
-            );
+            let text =
+                "nodepools and nodeclaims are not served by the API server; install the karpenter-crd chart";
+            return Some(text.to_owned());
         }
-        (!self.0.views.load(Ordering::Relaxed)).then_some("the view of the cluster is not complete yet")
+        if self.0.views.load(Ordering::Relaxed) {
+            return None;
+        }
+        let awaited = self.0.view.get().map(|view| view.awaited()).filter(|awaited| !awaited.is_empty());
+        Some(awaited.map_or_else(
+            || "the view of the cluster is not complete yet".to_owned(),
+            |awaited| format!("the view of the cluster is not complete yet: {awaited}"),
+        ))
     }
 }
 
@@ -155,7 +176,7 @@ mod tests {
         let readiness = Readiness::default();
         assert!(readiness.missing().unwrap().contains("karpenter-crd"));
         readiness.set_definitions(true);
-        assert_eq!(readiness.missing(), Some("the view of the cluster is not complete yet"));
+        assert_eq!(readiness.missing().unwrap(), "the view of the cluster is not complete yet");
         readiness.set(true);
         assert!(readiness.get());
     }

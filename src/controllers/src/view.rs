@@ -33,6 +33,7 @@ pub(crate) use feed::version;
 pub use wake::{Conditioned, PodSeen, StatusSeen, Subscribers};
 
 use crate::store::{Known, Store};
+use crate::watch::Troubles;
 
 /// A NodeClaim as shown and as read.
 pub type KnownClaim = Known<NodeClaim, Claim>;
@@ -47,6 +48,7 @@ pub struct View {
     registry: Arc<LabelRegistry>,
     inner: Mutex<Inner>,
     subscribers: Subscribers,
+    troubles: Troubles,
 }
 
 struct Inner {
@@ -103,6 +105,7 @@ impl View {
             registry,
             inner: Mutex::new(inner),
             subscribers: Subscribers::default(),
+            troubles: Troubles::default(),
         }
     }
 
@@ -175,6 +178,21 @@ impl View {
     /// The kinds that have never been listed; empty once plans can be made.
     pub fn unlisted(&self) -> Vec<&'static str> {
         self.lock().unlisted()
+    }
+
+    /// The kinds that have never been listed, each with what is wrong with its watch; empty once everything was.
+    pub fn awaited(&self) -> String {
+        let kinds = self.unlisted();
+        let told = kinds.into_iter().map(|kind| match self.troubles.of(kind) {
+            Some(trouble) => format!("{kind} ({trouble})"),
+            None => kind.to_owned(),
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What is wrong with the watches.
+    pub fn troubles(&self) -> &Troubles {
+        &self.troubles
     }
 
     /// Reads or changes the cluster index: marks, nominations, promises, usage. `work` must not block.

@@ -3,11 +3,13 @@
 //! A watch that had to list again is turned into a difference: what the new list lacks has been deleted. Objects
 //! are reduced to what the view keeps before anything else happens, so memory is bounded by the view.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
+use karpenter_telemetry::observe::Chain;
 use kube::api::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -37,17 +39,50 @@ pub enum Seen<K> {
     Complete(BTreeSet<Key>),
 }
 
+/// What was last wrong with the watch of each kind. Cheap to clone, shared.
+#[derive(Clone, Debug, Default)]
+pub struct Troubles(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Troubles {
+    /// Why the watch of `kind` does not work, if it does not.
+    pub fn of(&self, kind: &str) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(kind).cloned()
+    }
+
+    fn note(&self, kind: &str, error: &watcher::Error) {
+        let text = Chain(error).to_string();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned(), text);
+    }
+
+    fn end(&self, kind: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(kind);
+    }
+}
+
 /// How long a watch waits that is not allowed: roles change rarely.
 const FORBIDDEN: Duration = Duration::from_mins(5);
 
-/// Follows every object behind `api` until `shutdown`. Broken watches start again by themselves, with back-off.
-pub async fn follow<K>(kind: &str, api: Api<K>, shutdown: CancellationToken, listener: impl FnMut(Seen<K>))
-where
+/// Follows every object behind `api` until `shutdown`. Broken watches start again by themselves, with back-off; what
+/// is wrong with them is kept in `troubles`.
+pub async fn follow<K>(
+    kind: &str,
+    api: Api<K>,
+    troubles: &Troubles,
+    shutdown: CancellationToken,
+    mut listener: impl FnMut(Seen<K>),
+) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let broken = |error: &watcher::Error| {
         tracing::warn!(kind, %error, "watch broke, starting it again");
+        troubles.note(kind, error);
         Duration::ZERO
+    };
+    let listener = |seen: Seen<K>| {
+        if matches!(seen, Seen::Complete(_)) {
+            troubles.end(kind);
+        }
+        listener(seen);
     };
     pursue(api, shutdown, broken, listener).await;
 }

@@ -73,7 +73,8 @@ fn spawn_watches(
                 (Api::<$kind>::all(client.clone()), Arc::clone(&context.view), Feed::default());
             let stopped = shutdown.clone();
             tasks.spawn(async move {
-                follow(stringify!($kind), api, stopped, |seen| feed.$feed(&view, seen)).await;
+                follow(stringify!($kind), api, view.troubles(), stopped, |seen| feed.$feed(&view, seen))
+                    .await;
             });
         }};
     }
@@ -89,7 +90,7 @@ fn spawn_watches(
             let (api, view) = (Api::<$kind>::all(client.clone()), Arc::clone(&context.view));
             let stopped = shutdown.clone();
             tasks.spawn(async move {
-                follow(stringify!($kind), api, stopped, |seen| view.$seen(seen)).await;
+                follow(stringify!($kind), api, view.troubles(), stopped, |seen| view.$seen(seen)).await;
             });
         }};
     }
@@ -116,7 +117,7 @@ fn spawn_watches(
                 }
                 context.view.class_seen(kind, seen);
             };
-            follow(kind, api, stopped, listener).await;
+            follow(kind, api, context.view.troubles(), stopped, listener).await;
         });
     }
 }

@@ -70,8 +70,10 @@ mod tests {
         let removed = Step::idle().and_condition(Change::removed(ConditionType::Consolidatable));
         assert_eq!(step(&set(initialized(0)), Some(&quiet_after(None)), at(9)), removed);
         assert_eq!(step(&set(claim()), Some(&quiet_after(Some(0))), at(9)), removed);
-        let unknown = with_condition(claim(), ConditionType::Initialized, ConditionStatus::Unknown, 0);
-        assert_eq!(step(&set(unknown), Some(&quiet_after(Some(0))), at(9)), removed);
+        for status in [ConditionStatus::Unknown, ConditionStatus::False] {
+            let not_yet = with_condition(claim(), ConditionType::Initialized, status, 0);
+            assert_eq!(step(&set(not_yet), Some(&quiet_after(Some(0))), at(9)), removed, "{status:?}");
+        }
         let busy = Claim { last_pod_event: Some(at(5)), ..set(initialized(0)) };
         let expected = removed.and_wake(Wake::After(Duration::from_secs(26)));
         assert_eq!(step(&busy, Some(&quiet_after(Some(30))), at(9)), expected);

@@ -10,7 +10,8 @@ use crate::machine;
 use crate::store::{Change, Epoch, Store, Version};
 
 /// Kinds that must have been listed once before a plan means anything.
-const NEEDED: [&str; 7] = ["pods", "nodes", "claims", "pools", "daemons", "budgets", "namespaces"];
+const NEEDED: [&str; 7] =
+    ["Pod", "Node", "NodeClaim", "NodePool", "DaemonSet", "PodDisruptionBudget", "Namespace"];
 
 impl Cluster {
     /// Takes in one event; true when it changed something visible. Late, repeated and reordered events are
@@ -60,43 +61,47 @@ impl Cluster {
     pub fn finish_list(&mut self, listed: &Listed, began: Epoch) {
         match listed {
             Listed::Pods(keys) => {
-                self.drop_missing("pods", |cluster| cluster.facts.pods.missing(keys, began), Event::Pod);
+                self.drop_missing("Pod", |cluster| cluster.facts.pods.missing(keys, began), Event::Pod);
             }
             Listed::Nodes(keys) => {
-                self.drop_missing("nodes", |cluster| cluster.facts.nodes.missing(keys, began), Event::Node);
+                self.drop_missing("Node", |cluster| cluster.facts.nodes.missing(keys, began), Event::Node);
             }
             Listed::Claims(keys) => {
                 self.drop_missing(
-                    "claims",
+                    "NodeClaim",
                     |cluster| cluster.facts.claims.missing(keys, began),
                     Event::Claim,
                 );
             }
             Listed::Pools(keys) => {
-                self.drop_missing("pools", |cluster| cluster.facts.pools.missing(keys, began), Event::Pool);
+                self.drop_missing(
+                    "NodePool",
+                    |cluster| cluster.facts.pools.missing(keys, began),
+                    Event::Pool,
+                );
             }
             Listed::Daemons(keys) => {
                 self.drop_missing(
-                    "daemons",
+                    "DaemonSet",
                     |cluster| cluster.facts.daemons.missing(keys, began),
                     Event::Daemon,
                 );
             }
             Listed::Budgets(keys) => {
                 self.drop_missing(
-                    "budgets",
+                    "PodDisruptionBudget",
                     |cluster| cluster.facts.budgets.missing(keys, began),
                     Event::Budget,
                 );
             }
             Listed::Namespaces(keys) => self.drop_missing(
-                "namespaces",
+                "Namespace",
                 |cluster| cluster.facts.namespaces.missing(keys, began),
                 Event::Namespace,
             ),
             Listed::Volumes(keys) => {
                 self.drop_missing(
-                    "volumes",
+                    "PersistentVolumeClaim",
                     |cluster| cluster.facts.volumes.missing(keys, began),
                     Event::Volume,
                 );

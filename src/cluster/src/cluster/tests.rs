@@ -385,7 +385,7 @@ fn a_list_drops_what_it_lacks_and_keeps_what_we_created_meanwhile() {
 #[test]
 fn the_index_is_primed_when_every_needed_kind_was_listed() {
     let mut cluster = cluster();
-    let needed = ["pods", "nodes", "claims", "pools", "daemons", "budgets", "namespaces"];
+    let needed = ["Pod", "Node", "NodeClaim", "NodePool", "DaemonSet", "PodDisruptionBudget", "Namespace"];
     assert_eq!(cluster.unlisted(), needed);
     let began = cluster.begin_list();
     for listed in [

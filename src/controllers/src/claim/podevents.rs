@@ -88,3 +88,25 @@ fn claim_of(context: &Context, pod: &Pod) -> Option<ClaimName> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use karpenter_model::PodKey;
+
+    use super::*;
+    use crate::fixture::World;
+
+    #[tokio::test(start_paused = true)]
+    async fn pods_of_unknown_nodes_and_unbound_ones_are_no_news() {
+        let (world, (events, _work)) = (World::new(), PodEvents::new());
+        let unbound = Pod::pending(PodKey::new("ns", "web"), "uid", Timestamp::UNIX_EPOCH);
+        let bound = Pod { node_name: Some("unknown".into()), ..unbound.clone() };
+        for pod in [&unbound, &bound] {
+            for seen in [Seen::Created(pod), Seen::Deleted(pod), Seen::Listed(pod)] {
+                events.note(&world.context, seen);
+            }
+        }
+        assert!(events.lock().is_empty());
+    }
+}

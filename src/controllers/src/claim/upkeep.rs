@@ -85,3 +85,6 @@ fn tell(before: &Claim, after: Option<&Claim>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

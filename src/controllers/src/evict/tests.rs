@@ -43,5 +43,20 @@ async fn a_pod_created_anew_under_the_same_name_stays() {
 async fn the_pod_that_was_meant_goes() {
     let (world, gone) = evicted(ToOwned::to_owned).await;
     assert!(gone);
+    let drained = &world.context.metrics.pods.drained_total;
+    assert_eq!(drained.value([""]), 1, "nobody knows the node, so nobody knows why");
     assert_eq!(world.context.metrics.pods.eviction_requests_total.value(["200"]), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_gone_already_is_no_failure_and_tells_nothing() {
+    let world = World::new();
+    let pod = PodRef { key: PodKey::new("default", "web"), uid: "uid".into() };
+    let (evictions, _work) = Evictions::new();
+    let node: NodeName = "n".into();
+    evictions.add(&world.context, &pod, &node);
+    evictions.pass(&world.context, &Key(pod.clone(), node)).await.unwrap();
+    assert!(!evictions.lock().contains(&pod));
+    assert_eq!(world.context.metrics.pods.eviction_requests_total.value(["404"]), 1);
+    assert!(world.events.events().is_empty());
 }

@@ -55,3 +55,6 @@ fn status_of(pool: &KnownPool) -> Option<karpenter_model::ConditionStatus> {
         ConditionStatus::Unknown => karpenter_model::ConditionStatus::Unknown,
     })
 }
+
+#[cfg(test)]
+mod tests;

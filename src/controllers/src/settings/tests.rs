@@ -186,6 +186,13 @@ fn workers_grow_linearly_with_cores() {
     };
     assert_eq!((workers(500), workers(1000), workers(60_000), workers(90_000)), (1000, 1000, 5000, 5000));
     assert_eq!(workers(2000), 1067);
+    // The table of the reference's tests.
+    for (millicores, expected) in
+        [(500, 10), (1000, 10), (1500, 26), (15_000, 244), (60_000, 1000), (100_000, 1000)]
+    {
+        let settings = Settings { cpu_requests_millicores: millicores, ..Settings::default() };
+        assert_eq!(settings.concurrency(10, 1000), expected, "{millicores}");
+    }
 }
 
 #[test]

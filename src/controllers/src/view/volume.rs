@@ -33,7 +33,7 @@ pub(super) struct Volumes {
 }
 
 /// Kinds without which pods with volumes would be told that something does not exist.
-const NEEDED: [&str; 3] = ["volume claims", "volumes", "storage classes"];
+const NEEDED: [&str; 3] = ["PersistentVolumeClaim", "PersistentVolume", "StorageClass"];
 
 impl Volumes {
     /// The needed kinds that have never been listed.
@@ -125,7 +125,7 @@ impl View {
                 inner.derive_volume(&key(&claim));
             }
             Seen::Complete(keys) => {
-                inner.volumes.listed.insert("volume claims");
+                inner.volumes.listed.insert("PersistentVolumeClaim");
                 let known = inner.volumes.claims.keys();
                 for gone in known.filter(|claim| !keys.contains(*claim)).cloned().collect::<Vec<_>>() {
                     inner.volumes.claims.remove(&gone);
@@ -150,7 +150,7 @@ impl View {
             }
             Seen::Deleted(object) => vec![object.name_any()],
             Seen::Complete(keys) => {
-                inner.volumes.listed.insert("volumes");
+                inner.volumes.listed.insert("PersistentVolume");
                 missing(inner.volumes.volumes.keys(), &keys)
             }
         };
@@ -174,7 +174,7 @@ impl View {
             }
             Seen::Deleted(object) => vec![object.name_any()],
             Seen::Complete(keys) => {
-                inner.volumes.listed.insert("storage classes");
+                inner.volumes.listed.insert("StorageClass");
                 missing(inner.volumes.classes.keys(), &keys)
             }
         };

@@ -9,8 +9,8 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_sim::apiserver::{Fault, Rule};
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
-use serde_json::json;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
 
 use crate::world::{Process, World};
 
@@ -74,6 +74,45 @@ async fn deleting_one_part_is_enough() {
         world.all_gone().await;
         process.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_others_stay() {
+    let (world, process) = running().await;
+    let others = ["of-nobody", "of-another-machine"];
+    for (name, machine) in others.into_iter().zip([Value::Null, json!("memory:///another")]) {
+        world.load(&json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"providerID": machine},
+        }));
+    }
+    take(&world, Part::Claim).await;
+    world
+        .until("the claim and its node are gone", Duration::from_mins(10), || async {
+            world.claims().await.is_empty() && world.nodes().await.len() == others.len()
+        })
+        .await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_two_claims_still_goes() {
+    let (world, process) = running().await;
+    process.kill();
+    let mut twin = json!(world.claims().await.remove(0));
+    twin["metadata"] = json!({
+        "name": "twin", "labels": twin["metadata"]["labels"], "finalizers": twin["metadata"]["finalizers"],
+    });
+    world.load(&twin);
+    // The status is a resource of its own.
+    let (claims, status) = (Api::<NodeClaim>::all(world.client.clone()), json!({"status": twin["status"]}));
+    claims.patch_status("twin", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let process = world.start();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    take(&world, Part::Node).await;
+    let gone = || async { world.nodes().await.is_empty() };
+    world.until("the node is gone", Duration::from_mins(5), gone).await;
+    assert_eq!(process.events.messages("Evicted").len(), 1, "it was drained");
+    process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -146,6 +146,7 @@ async fn a_machine_that_is_too_large_is_replaced_before_it_goes() {
     assert_eq!(metrics.disruption.decisions_total.value(["replace", "underutilized", "single"]), 1);
     assert_eq!(metrics.nodeclaims.created_total.value(["underutilized", "default", "false"]), 1);
     assert_eq!(metrics.nodeclaims.disrupted_total.value(["underutilized", "default", "on-demand"]), 1);
+    assert_eq!(metrics.pods.drained_total.value(["Underutilized"]), 1);
     assert_eq!(process.events.messages("DisruptionLaunching"), ["Launching NodeClaim: Underutilized"]);
     assert_eq!(process.events.messages("DisruptionWaitingReadiness").len(), 1);
     let terminating = process.events.messages("DisruptionTerminating");
@@ -274,6 +275,29 @@ async fn a_replacement_that_never_joins_is_given_up_and_the_old_machine_stays() 
         .await;
     assert!(world.claims().await.iter().any(|claim| old.contains(&claim.name_any())));
     assert!(running(&world, 1).await, "nobody was evicted");
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_command_leaves_over_is_used_by_the_next() {
+    let world = World::new().await;
+    world.pool("default", &pool(&["large"], &drift_only("1")));
+    set(&world, "web", 2, "1500m", &json!({}));
+    let process = world.start();
+    settled(&world, 2, 1).await;
+    let old = claim_names(&world).await;
+    // Of two replacements one cannot be created; the other comes up although nobody needs it yet.
+    world.server.faults().inject(Rule::on("create").resource("nodeclaims").times(1), ApiFault::InternalError);
+    world.change_pool("default", &pool(&["small"], &drift_only("1"))).await;
+    world
+        .until("two new machines run everything", Duration::from_mins(30), || async {
+            claim_names(&world).await.is_disjoint(&old)
+                && initialized(&world, 2).await
+                && running(&world, 2).await
+        })
+        .await;
+    assert_eq!(world.claims().await.len(), 2, "nothing is left over");
+    assert_eq!(process.metrics.nodeclaims.created_total.value(["drifted", "default", "false"]), 2);
     process.stop().await;
 }
 

@@ -3,11 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use axum::body::Body;
+
+use http::{Request, StatusCode};
 use karpenter_cloud::memory::NODE_CLASS;
+use karpenter_controllers::server::probe_routes;
 use karpenter_controllers::{optional_rbac, rbac};
 use karpenter_sim::apiserver::{Fault, Refusal, Rule};
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
+use tower::ServiceExt;
 
 use crate::world::World;
 
@@ -40,6 +45,44 @@ fn needed(method: &str, path: &str) -> Permission {
     (group.to_owned(), resource, verb.to_owned())
 }
 
+fn forbid(world: &World, resource: &str) {
+    let refusal = Refusal {
+        code: 403,
+        reason: "Forbidden",
+        message: format!("{resource} is forbidden"),
+        subject: None,
+        causes: Vec::new(),
+        retry_after_seconds: None,
+    };
+    world.server.faults().inject(Rule::any().resource(resource), Fault::Refuse(Box::new(refusal)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_missing_is_named_by_the_probe_and_granting_it_is_enough() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.pod("web", "1");
+    forbid(&world, "storageclasses");
+    let process = world.start();
+    let probe = || async {
+        let request = Request::get("/readyz").body(Body::empty()).unwrap();
+        let answer = probe_routes(process.readiness.clone()).oneshot(request).await.unwrap();
+        let (status, body) =
+            (answer.status(), axum::body::to_bytes(answer.into_body(), 1 << 16).await.unwrap());
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    };
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let (status, text) = probe().await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(text.starts_with("the view of the cluster is not complete yet: StorageClass ("), "{text}");
+    assert!(text.contains("storageclasses is forbidden"), "{text}");
+    assert!(world.claims().await.is_empty(), "nothing is decided on half a view");
+    world.server.faults().clear();
+    world.all_running().await;
+    assert_eq!(probe().await, (StatusCode::OK, "ok".to_owned()));
+    process.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn rights_the_reference_does_not_ask_for_can_be_done_without() {
     let world = World::new().await;
@@ -47,15 +90,7 @@ async fn rights_the_reference_does_not_ask_for_can_be_done_without() {
     world.pod("web", "1");
     for rule in optional_rbac() {
         for resource in rule.resources.unwrap() {
-            let refusal = Refusal {
-                code: 403,
-                reason: "Forbidden",
-                message: format!("{resource} is forbidden"),
-                subject: None,
-                causes: Vec::new(),
-                retry_after_seconds: None,
-            };
-            world.server.faults().inject(Rule::any().resource(&resource), Fault::Refuse(Box::new(refusal)));
+            forbid(&world, &resource);
         }
     }
     let process = world.start();

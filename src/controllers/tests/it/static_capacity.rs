@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use karpenter_api::NodeClaim;
 use karpenter_model::settings::FeatureGates;
+use karpenter_sim::apiserver::{Fault, Rule};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
@@ -53,6 +54,18 @@ async fn the_number_is_kept_whatever_happens_to_single_nodes() {
     tokio::time::sleep(MINUTE).await;
     settled(&world, 3).await;
     assert!(!world.claims().await.iter().any(|one| one.name_any() == claim));
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_fails_is_an_error_and_tried_again() {
+    let world = world(&json!({"replicas": 2})).await;
+    let process = start(&world, Crash::Never);
+    settles(&world, 2).await;
+    world.server.faults().inject(Rule::on("delete").resource("nodeclaims").times(1), Fault::InternalError);
+    world.change_pool("fixed", &json!({"replicas": 1})).await;
+    settled(&world, 1).await;
+    assert_eq!(process.metrics.runtime.reconcile_errors_total.value(["static.deprovisioning"]), 1);
     process.stop().await;
 }
 

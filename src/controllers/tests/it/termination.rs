@@ -79,8 +79,19 @@ async fn five_hundred_nodes_drain_side_by_side() {
     // One node takes the 30 s of its pod and the 30 s of its machine.
     let elapsed = gone_after(&world, &nodes, 10 * MINUTE).await;
     assert!(elapsed < 2 * MINUTE, "{elapsed:?}");
-    assert_eq!(process.metrics.pods.eviction_requests_total.value(["200"]), 500);
+    let metrics = &process.metrics;
+    assert_eq!(metrics.pods.eviction_requests_total.value(["200"]), 500);
+    assert_eq!(metrics.pods.drained_total.value(["Forceful Termination"]), 500);
     world.all_gone().await;
+    // Each end is counted once.
+    let counted = [
+        metrics.nodes.drained_total.value(["fixed"]),
+        metrics.nodes.termination_duration_seconds.count(["fixed"]),
+        metrics.nodes.lifetime_duration_seconds.count(["fixed"]),
+        metrics.nodeclaims.termination_duration_seconds.count(["fixed"]),
+        metrics.nodeclaims.instance_termination_duration_seconds.count(["fixed"]),
+    ];
+    assert_eq!(counted, [500; 5]);
     process.stop().await;
 }
 

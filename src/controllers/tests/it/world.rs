@@ -21,7 +21,7 @@ use karpenter_model::settings::FeatureGates;
 use karpenter_sim::apiserver::ApiServer;
 use karpenter_sim::kubelet::Agent;
 use karpenter_sim::{VirtualClock, kube_system, kubelet};
-use karpenter_telemetry::events::{MemorySink, Recorder};
+use karpenter_telemetry::events::{Event, MemorySink, Recorder};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
 use kube::ResourceExt;
@@ -50,6 +50,7 @@ pub(crate) struct Process {
     pub(crate) events: MemorySink,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) explanations: Explanations,
+    pub(crate) readiness: Readiness,
     pub(crate) calls: Calls,
     shutdown: CancellationToken,
     task: JoinHandle<()>,
@@ -108,8 +109,8 @@ impl World {
     }
 
     fn start_crashing(&self, crash: Crash, decisions: karpenter_model::Settings) -> Process {
-        self.start_as(crash, decisions, |context, shutdown| {
-            karpenter_controllers::run(context, Readiness::default(), shutdown)
+        self.start_as(crash, decisions, |context, readiness, shutdown| {
+            karpenter_controllers::run(context, readiness, shutdown)
         })
     }
 
@@ -126,11 +127,11 @@ impl World {
         self.start_as(
             Crash::Never,
             karpenter_model::Settings::default(),
-            move |context, shutdown| async move {
+            move |context, readiness, shutdown| async move {
                 let watching = Watching::start(&context, &shutdown);
                 watching.synced().await;
                 tokio::time::sleep(later).await;
-                karpenter_controllers::lead(watching, Readiness::default(), shutdown).await
+                karpenter_controllers::lead(watching, readiness, shutdown).await
             },
         )
     }
@@ -139,7 +140,7 @@ impl World {
         &self,
         crash: Crash,
         decisions: karpenter_model::Settings,
-        run: impl FnOnce(Context, CancellationToken) -> F,
+        run: impl FnOnce(Context, Readiness, CancellationToken) -> F,
     ) -> Process {
         let settings = Arc::new(Settings { decisions: Arc::new(decisions), ..Settings::default() });
         let provider: Arc<dyn Provider> =
@@ -165,9 +166,11 @@ impl World {
             explanations: explanations.clone(),
         };
         let shutdown = CancellationToken::new();
-        let running = run(context, shutdown.clone());
+        let readiness = Readiness::default();
+        readiness.set_definitions(true);
+        let running = run(context, readiness.clone(), shutdown.clone());
         let task = tokio::spawn(async move { running.await.unwrap() });
-        Process { events, metrics, explanations, calls, shutdown, task }
+        Process { events, metrics, explanations, readiness, calls, shutdown, task }
     }
 
     /// Loads any object.
@@ -370,7 +373,16 @@ impl Process {
     pub(crate) async fn stop(self) {
         self.shutdown.cancel();
         self.task.await.unwrap();
+        self.events.events().iter().for_each(is_in_the_table);
     }
+}
+
+/// Every event is about a kind of object its reason is declared for, and is told apart by no more than is declared.
+fn is_in_the_table(event: &Event) {
+    let (kinds, distinctions) = (event.reason.kinds(), event.reason.distinctions());
+    assert!(kinds.is_empty() || kinds.contains(&event.object.kind.as_str()), "{event:?}");
+    let values = event.dedupe.len() - 1;
+    assert!(kinds.is_empty() || values <= distinctions.len(), "{event:?}");
 }
 
 pub(crate) fn is_running(pod: &Pod) -> bool {

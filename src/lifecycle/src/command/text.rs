@@ -142,6 +142,37 @@ mod tests {
     }
 
     #[test]
+    fn events_say_what_happens_to_whom_and_why() {
+        let told = |event: Event| (event.reason, event.message, event.topic);
+        let replacement: ClaimName = "new-0".into();
+        let underutilized = || Some("Underutilized".to_owned());
+        assert_eq!(
+            told(launching(&replacement, DisruptionReason::Underutilized)),
+            ("DisruptionLaunching", "Launching NodeClaim: Underutilized".to_owned(), underutilized())
+        );
+        let text = "Waiting on readiness to continue disruption";
+        assert_eq!(
+            told(waiting_for_readiness(&replacement)),
+            ("DisruptionWaitingReadiness", text.to_owned(), None)
+        );
+        let one = command(1, 0);
+        assert_eq!(
+            terminating(&one.candidates[0], DisruptionReason::Underutilized).map(told),
+            ["Node", "NodeClaim"].map(|kind| {
+                let message = format!("Disrupting {kind}: Underutilized");
+                ("DisruptionTerminating", message, underutilized())
+            })
+        );
+        let pod = Pod::pending(karpenter_model::PodKey::new("ns", "web"), "uid", Timestamp::UNIX_EPOCH);
+        for (target, place) in
+            [(Target::Node("n".into()), "node/n"), (Target::Claim("c".into()), "nodeclaim/c")]
+        {
+            let message = format!("Pod should schedule on: {place}");
+            assert_eq!(told(nominated(&pod, &target)), ("Nominated", message, None));
+        }
+    }
+
+    #[test]
     fn savings_have_two_decimals_and_losses_a_sign() {
         let table = [
             ("0", "$0.00"),

@@ -147,7 +147,12 @@ fn a_deleted_pod_is_told_and_not_evicted_too() {
     let drain = drain([&pod], Some(at(300)), at(290));
     let [Effect::DeletePod(_, 10), Effect::Event(event)] = &drain.effects[..] else { panic!("{drain:?}") };
     assert_eq!((event.reason, event.warning), ("Disrupted", false));
-    assert!(event.message.contains("10 seconds") && event.message.contains("30"), "{}", event.message);
+    assert_eq!(
+        event.message,
+        "Deleting the pod to accommodate the terminationTime 1970-01-01T00:05:00Z of the node. The pod was granted 10 \
+         seconds of grace-period of its 30 terminationGracePeriodSeconds. This bypasses the PDB of the pod and the \
+         do-not-disrupt annotation."
+    );
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use karpenter_model::{Expression, NodeClassRef, Offering, Operator, Overhead, Price, Resources};
+use karpenter_model::{
+    ConditionStatus, Expression, NodeClassRef, Offering, Operator, Overhead, Price, Resources,
+};
 
 use super::*;
-use crate::fixture::{at, claim, holding, pool};
+use crate::fixture::{at, claim, holding, pool, with_condition};
 
 fn stamped(hash: &str, version: &str) -> Annotations {
     Annotations::from([
@@ -190,6 +192,10 @@ fn a_reserved_machine_may_fall_back_to_on_demand_but_not_to_spot() {
 #[test]
 fn a_claim_without_machine_loses_the_condition() {
     let unlaunched = holding(claim(), &[ConditionType::Drifted]);
+    for status in [ConditionStatus::Unknown, ConditionStatus::False] {
+        let failed = with_condition(unlaunched.clone(), ConditionType::Launched, status, 0);
+        assert_eq!(judge(&failed, &pool(), &stamped("2", "v3")), Local::NotLaunched, "{status:?}");
+    }
     assert_eq!(judge(&unlaunched, &pool(), &stamped("2", "v3")), Local::NotLaunched);
     let step = step(&unlaunched, Local::NotLaunched, Provider::Same);
     assert_eq!(step.conditions, [Change::removed(ConditionType::Drifted)]);

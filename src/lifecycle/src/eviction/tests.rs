@@ -82,14 +82,16 @@ fn budgets_are_told_on_the_node_and_other_failures_are_not() {
         queue.add(pod("1"), &"node".into(), at(0));
         queue.answered(&pod("1"), meaning, &reason(), at(0))
     };
-    for meaning in [Meaning::BudgetExhausted, Meaning::SeveralBudgets] {
-        let effects = about(meaning);
-        assert!(
-            matches!(&effects[..], [Effect::Event(event)]
-                if event.about == About::Node("node".into()) && event.warning && event.reason == "FailedDraining"),
-            "{effects:?}"
-        );
+    let texts = [
+        (Meaning::BudgetExhausted, "evicting pod ns/web violates a PDB"),
+        (Meaning::SeveralBudgets, "evicting pod ns/web is covered by multiple PDBs, which are not supported"),
+    ];
+    for (meaning, text) in texts {
+        let event = Event::warning(About::Node("node".into()), "FailedDraining", text).on("ns/web");
+        assert_eq!(about(meaning), [Effect::Event(event)]);
     }
+    let evicted = Event::normal(About::Pod(pod("1")), "Evicted", "Evicted pod: Underutilized");
+    assert_eq!(about(Meaning::Evicted), [Effect::Event(evicted)]);
     assert_eq!(about(Meaning::Failed), []);
 }
 

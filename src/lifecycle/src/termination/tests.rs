@@ -174,7 +174,9 @@ fn waits_for_volumes_until_the_deadline() {
     let terminates = |step: &Step| step.effects.iter().any(|effect| matches!(effect, Effect::Terminate(_)));
     let waiting = attached(drained()).step(1_000_000);
     assert!(!terminates(&waiting), "for ever without a deadline");
-    assert!(event(&waiting, "AwaitingVolumeDetachment").is_some_and(|event| !event.warning));
+    let awaiting = event(&waiting, "AwaitingVolumeDetachment").expect("an event");
+    assert_eq!(awaiting.message, "Awaiting deletion of bound volumeattachments (a)");
+    assert!(!awaiting.warning);
     let kind = ConditionType::VolumesDetached;
     let reason = "AwaitingVolumeDetachment";
     assert_eq!(waiting.conditions, [Change::unknown(kind, reason, reason)]);
@@ -232,7 +234,10 @@ fn without_a_claim_drains_and_goes_with_no_minimum_and_no_provider() {
 #[test]
 fn a_deadline_is_told_and_a_bad_one_is_an_error() {
     let world = World::new(Some(with_deadline(ending(), 300)));
-    assert!(event(&world.step(101), "TerminationGracePeriodExpiring").is_some_and(|event| event.warning));
+    let step = world.step(101);
+    let expiring = event(&step, "TerminationGracePeriodExpiring").expect("an event");
+    assert_eq!(expiring.message, "All pods will be deleted by 1970-01-01T00:05:00Z");
+    assert!(expiring.warning);
     let mut bad = ending();
     bad.annotations.insert(label::TERMINATION_TIMESTAMP.to_owned(), "soon".to_owned());
     let error = deadline(Some(&bad)).expect_err("not a time");
