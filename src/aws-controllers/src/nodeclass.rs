@@ -80,7 +80,7 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
 
 /// Keeps the provider's store like the API server and asks for a pass over everything that changes.
 async fn follow(context: AwsContext, queue: Queue<String>, shutdown: CancellationToken) {
-    let api = context.common.all::<EC2NodeClass>();
+    let (api, troubles) = (context.common.all::<EC2NodeClass>(), context.common.view.troubles().clone());
     let listener = move |seen: Seen<EC2NodeClass>| {
         let store: &NodeClassStore = &context.aws.classes;
         match seen {
@@ -96,7 +96,7 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
             Seen::Complete(keys) => store.synced(&keys.into_iter().map(|(_, name)| name).collect()),
         }
     };
-    watch::follow("EC2NodeClass", api, context.common.view.troubles(), shutdown, listener).await;
+    watch::follow("EC2NodeClass", api, &troubles, shutdown, listener).await;
 }
 
 fn forget(context: &AwsContext, name: &str) {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -20,6 +20,7 @@ use crate::error::ApiFailure;
 use crate::queue::{Done, Queue, Spec, Work};
 use crate::reconciler::Reconciler;
 use crate::report::publish;
+use crate::view::PodSeen;
 use crate::{Context, Error, Settings};
 
 /// The pods being evicted, and the queue that times the tries.
@@ -50,22 +51,31 @@ impl Evictions {
 
     /// Queues a pod of `node`; adding it again changes nothing.
     pub(crate) fn add(&self, context: &Context, pod: &PodRef, node: &NodeName) {
-        if !self.was_accepted(context, pod) && self.lock().add(pod.clone(), node, context.now()) {
+        if !self.accepted().contains(pod) && self.lock().add(pod.clone(), node, context.now()) {
             self.queue.add(Key(pod.clone(), node.clone()));
         }
     }
 
-    /// True for a pod that is on its way out already. Pods that have gone are forgotten.
-    fn was_accepted(&self, context: &Context, pod: &PodRef) -> bool {
-        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        if !accepted.contains(pod) {
-            return false;
+    /// Takes note of what the watch says: a pod that is gone is forgotten.
+    pub(crate) fn seen(&self, seen: &PodSeen) {
+        if let PodSeen::Deleted(pod) = seen {
+            self.accepted().remove(&PodRef { key: pod.key.clone(), uid: pod.uid.clone() });
         }
-        accepted.retain(|one| context.view.pod(&one.key).is_some_and(|known| known.uid == one.uid));
-        accepted.contains(pod)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, eviction::Queue> {
+    /// Notes that a pod is on its way out, unless the watch has said already that it is gone.
+    fn accept(&self, context: &Context, pod: &PodRef) {
+        let mut accepted = self.accepted();
+        if context.view.pod(&pod.key).is_some_and(|known| known.uid == pod.uid) {
+            accepted.insert(pod.clone());
+        }
+    }
+
+    fn accepted(&self) -> MutexGuard<'_, BTreeSet<PodRef>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, eviction::Queue> {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -98,7 +108,7 @@ impl Reconciler for Evictions {
         let meaning = eviction::classify(answer);
         let reason = drain_reason(context, node);
         if meaning == Meaning::Evicted {
-            self.accepted.lock().unwrap_or_else(PoisonError::into_inner).insert(pod.clone());
+            self.accept(context, pod);
             context.metrics.pods.drained_total.inc([reason.as_ref().map_or("", DrainReason::as_str)]);
         }
         let reason = reason.unwrap_or_else(|| DrainReason::of(None));

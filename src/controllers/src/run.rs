@@ -110,6 +110,8 @@ async fn complete(context: &Context, shutdown: &CancellationToken) -> bool {
 fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) -> Triggers {
     let subscribers = context.view.subscribers();
     let (evictions, evicting) = Evictions::new();
+    let forgetting = evictions.clone();
+    subscribers.pods(move |seen| forgetting.seen(seen));
     tasks.spawn(run_queue(evictions.clone(), evicting, context.clone(), shutdown.clone()));
     spawn_for_claims(tasks, context, &evictions, shutdown);
     spawn_for_nodes(tasks, context, &evictions, shutdown);

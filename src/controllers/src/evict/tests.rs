@@ -1,5 +1,7 @@
 //! Nobody is evicted in place of somebody else.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_lifecycle::step::PodRef;
 use karpenter_model::{NodeName, PodKey};
@@ -10,6 +12,7 @@ use serde_json::json;
 use super::{Evictions, Key};
 use crate::fixture::World;
 use crate::reconciler::Reconciler;
+use crate::view::PodSeen;
 
 async fn evicted(of_uid: impl FnOnce(&str) -> String) -> (World, bool) {
     let world = World::new();
@@ -59,4 +62,25 @@ async fn a_pod_that_is_gone_already_is_no_failure_and_tells_nothing() {
     assert!(!evictions.lock().contains(&pod));
     assert_eq!(world.context.metrics.pods.eviction_requests_total.value(["404"]), 1);
     assert!(world.events.events().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_on_its_way_out_is_not_asked_again_and_forgotten_when_it_is_gone() {
+    let world = World::new();
+    let (evictions, _work) = Evictions::new();
+    let known = Arc::new(karpenter_model::Pod {
+        node_name: Some("n".into()),
+        ..karpenter_model::Pod::pending(PodKey::new("default", "web"), "uid", jiff::Timestamp::UNIX_EPOCH)
+    });
+    let pod = PodRef { key: known.key.clone(), uid: known.uid.clone() };
+    evictions.accept(&world.context, &pod);
+    assert!(evictions.accepted().is_empty(), "the watch was faster: it is gone already");
+    world.context.view.with_cluster(|cluster| {
+        cluster.apply(karpenter_cluster::Event::pod(karpenter_cluster::Version(1), (*known).clone()))
+    });
+    evictions.accept(&world.context, &pod);
+    evictions.add(&world.context, &pod, &"n".into());
+    assert!(!evictions.lock().contains(&pod));
+    evictions.seen(&PodSeen::Deleted(known));
+    assert!(evictions.accepted().is_empty());
 }

@@ -149,7 +149,7 @@ fn a_deleted_pod_is_told_and_not_evicted_too() {
     assert_eq!((event.reason, event.warning), ("Disrupted", false));
     assert_eq!(
         event.message,
-        "Deleting the pod to accommodate the terminationTime 1970-01-01T00:05:00Z of the node. The pod was granted 10 \
+        "Deleting the pod to accommodate the terminationTime 2027-01-15T08:05:00Z of the node. The pod was granted 10 \
          seconds of grace-period of its 30 terminationGracePeriodSeconds. This bypasses the PDB of the pod and the \
          do-not-disrupt annotation."
     );

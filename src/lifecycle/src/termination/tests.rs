@@ -236,7 +236,7 @@ fn a_deadline_is_told_and_a_bad_one_is_an_error() {
     let world = World::new(Some(with_deadline(ending(), 300)));
     let step = world.step(101);
     let expiring = event(&step, "TerminationGracePeriodExpiring").expect("an event");
-    assert_eq!(expiring.message, "All pods will be deleted by 1970-01-01T00:05:00Z");
+    assert_eq!(expiring.message, "All pods will be deleted by 2027-01-15T08:05:00Z");
     assert!(expiring.warning);
     let mut bad = ending();
     bad.annotations.insert(label::TERMINATION_TIMESTAMP.to_owned(), "soon".to_owned());

@@ -124,33 +124,58 @@ macro_rules! reasons {
 
 reasons! {
     /// A node or NodeClaim may not be disrupted now, or a budget of the NodePool is used up.
-    DISRUPTION_BLOCKED = Reason::normal("DisruptionBlocked").about(&["Node", "NodeClaim"]).told_apart_by(&["message"]);
+    DISRUPTION_BLOCKED = Reason::normal("DisruptionBlocked")
+        .about(&["Node", "NodeClaim"])
+        .told_apart_by(&["message"]);
     /// A budget of the NodePool lets no node go.
-    DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal("DisruptionBlocked").every(Duration::from_mins(1)).about(&["NodePool"]).told_apart_by(&["reason"]);
+    DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal("DisruptionBlocked")
+        .every(Duration::from_mins(1))
+        .about(&["NodePool"])
+        .told_apart_by(&["reason"]);
     /// A replacement is being launched.
-    DISRUPTION_LAUNCHING = Reason::normal("DisruptionLaunching").about(&["NodeClaim"]).told_apart_by(&["reason"]);
+    DISRUPTION_LAUNCHING = Reason::normal("DisruptionLaunching")
+        .about(&["NodeClaim"])
+        .told_apart_by(&["reason"]);
     /// A replacement is not ready yet.
     DISRUPTION_WAITING_READINESS = Reason::normal("DisruptionWaitingReadiness").about(&["NodeClaim"]);
     /// The node is being removed.
-    DISRUPTION_TERMINATING = Reason::normal("DisruptionTerminating").about(&["Node", "NodeClaim"]).told_apart_by(&["reason"]);
+    DISRUPTION_TERMINATING = Reason::normal("DisruptionTerminating")
+        .about(&["Node", "NodeClaim"])
+        .told_apart_by(&["reason"]);
     /// Consolidation leaves the node alone.
-    UNCONSOLIDATABLE = Reason::normal("Unconsolidatable").every(Duration::from_mins(15)).about(&["Node", "NodeClaim"]);
+    UNCONSOLIDATABLE = Reason::normal("Unconsolidatable")
+        .every(Duration::from_mins(15))
+        .about(&["Node", "NodeClaim"]);
     /// A cheaper replacement was found and is being checked.
-    CONSOLIDATION_CANDIDATE = Reason::normal("ConsolidationCandidate").about(&["Node", "NodeClaim"]).told_apart_by(&["command"]);
+    CONSOLIDATION_CANDIDATE = Reason::normal("ConsolidationCandidate")
+        .about(&["Node", "NodeClaim"])
+        .told_apart_by(&["command"]);
     /// The second look dropped a replacement.
-    CONSOLIDATION_REJECTED = Reason::normal("ConsolidationRejected").about(&["Node", "NodeClaim"]).told_apart_by(&["command", "reason"]);
+    CONSOLIDATION_REJECTED = Reason::normal("ConsolidationRejected")
+        .about(&["Node", "NodeClaim"])
+        .told_apart_by(&["command", "reason"]);
     /// The Balanced policy approved a move.
-    CONSOLIDATION_APPROVED = Reason::normal("ConsolidationApproved").about(&["Node", "NodeClaim", "NodePool"]);
+    CONSOLIDATION_APPROVED = Reason::normal("ConsolidationApproved")
+        .about(&["Node", "NodeClaim", "NodePool"]);
     /// A brake holds the disruption of a node or NodePool back; not in the reference.
-    DISRUPTION_HELD = Reason::warning("DisruptionHeld").every(Duration::from_mins(15)).about(&["Node", "NodeClaim", "NodePool"]);
+    DISRUPTION_HELD = Reason::warning("DisruptionHeld")
+        .every(Duration::from_mins(15))
+        .about(&["Node", "NodeClaim", "NodePool"]);
     /// No NodePool can take the pod.
-    FAILED_SCHEDULING = Reason::warning("FailedScheduling").every(Duration::from_mins(5)).about(&["Pod"]).told_apart_by(&["gist"]);
+    FAILED_SCHEDULING = Reason::warning("FailedScheduling")
+        .every(Duration::from_mins(5))
+        .about(&["Pod"])
+        .told_apart_by(&["gist"]);
     /// The requirements of the NodePool leave no instance type.
-    NO_COMPATIBLE_INSTANCE_TYPES = Reason::warning("NoCompatibleInstanceTypes").every(Duration::from_mins(1)).about(&["NodePool"]);
+    NO_COMPATIBLE_INSTANCE_TYPES = Reason::warning("NoCompatibleInstanceTypes")
+        .every(Duration::from_mins(1))
+        .about(&["NodePool"]);
     /// The pod is expected on a node or NodeClaim.
     NOMINATED = Reason::normal("Nominated").limited(Rate { per_second: 5, burst: 10 }).about(&["Pod"]);
     /// Too many nodes are unhealthy for repair to be safe.
-    NODE_REPAIR_BLOCKED = Reason::warning("NodeRepairBlocked").every(Duration::from_mins(15)).about(&["Node", "NodeClaim", "NodePool"]);
+    NODE_REPAIR_BLOCKED = Reason::warning("NodeRepairBlocked")
+        .every(Duration::from_mins(15))
+        .about(&["Node", "NodeClaim", "NodePool"]);
     /// The pod is deleted because its node reached its termination deadline.
     DISRUPTED = Reason::normal("Disrupted").about(&["Pod"]);
     /// The pod was evicted from a node that is being removed.
@@ -158,11 +183,14 @@ reasons! {
     /// Pods still keep the node from being removed.
     FAILED_DRAINING = Reason::warning("FailedDraining").about(&["Node"]).told_apart_by(&["pod"]);
     /// The node will be removed at its deadline whatever its pods ask for.
-    TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning("TerminationGracePeriodExpiring").about(&["Node", "NodeClaim"]);
+    TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning("TerminationGracePeriodExpiring")
+        .about(&["Node", "NodeClaim"]);
     /// Volumes are still attached to the node that is being removed.
     AWAITING_VOLUME_DETACHMENT = Reason::normal("AwaitingVolumeDetachment").about(&["Node"]);
     /// The node does not have what its NodeClaim promised.
-    FAILED_CONSISTENCY_CHECK = Reason::warning("FailedConsistencyCheck").about(&["NodeClaim"]).told_apart_by(&["message"]);
+    FAILED_CONSISTENCY_CHECK = Reason::warning("FailedConsistencyCheck")
+        .about(&["NodeClaim"])
+        .told_apart_by(&["message"]);
     /// The cloud had no capacity for the NodeClaim.
     INSUFFICIENT_CAPACITY = Reason::warning("InsufficientCapacityError").about(&["NodeClaim"]);
     /// The node class of the NodeClaim is not ready.
@@ -170,7 +198,9 @@ reasons! {
     /// The node joined without the taint that keeps pods away until it is registered.
     UNREGISTERED_TAINT_MISSING = Reason::warning("UnregisteredTaintMissing").about(&["NodeClaim"]);
     /// The do-not-disrupt annotation of the pod is neither `true` nor a positive duration.
-    INVALID_DO_NOT_DISRUPT = Reason::warning("InvalidDoNotDisruptAnnotation").about(&["Pod"]).told_apart_by(&["message"]);
+    INVALID_DO_NOT_DISRUPT = Reason::warning("InvalidDoNotDisruptAnnotation")
+        .about(&["Pod"])
+        .told_apart_by(&["message"]);
     /// The pod is protected until the given time.
     DO_NOT_DISRUPT_UNTIL = Reason::normal("DoNotDisruptUntil").about(&["Pod"]).told_apart_by(&["end"]);
     /// The protection of the pod has ended.

@@ -47,7 +47,7 @@ fn claim(name: &str, pool: &str, holding: &[&str]) -> Value {
     })
 }
 
-const RUNNING: [&str; 3] = ["Launched", "Registered", "Initialized"];
+const RUNNING: [&str; 4] = ["Launched", "Registered", "Initialized", "Ready"];
 
 async fn world(pools: &[Value], claims: &[Value]) -> World {
     let world = World::with_definitions();
