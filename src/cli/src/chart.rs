@@ -7,8 +7,7 @@ use clap::CommandFactory;
 use crate::Cli;
 
 /// Variables for somebody else in the process, or accepted and ignored for the reference's sake.
-const NOT_FLAGS: &[&str] =
-    &["AWS_REGION", "KUBERNETES_MIN_VERSION", "ENABLE_ZONAL_SHIFT", "INTERRUPTION_QUEUE"];
+const NOT_FLAGS: &[&str] = &["AWS_REGION", "KUBERNETES_MIN_VERSION"];
 
 /// Variables of the template, those behind `- name:` and those behind `(list "`.
 fn chart() -> BTreeSet<String> {
