@@ -82,7 +82,7 @@ async fn five_hundred_nodes_drain_side_by_side() {
     let nodes: Vec<String> = world.nodes().await.iter().map(ResourceExt::name_any).collect();
     // One node takes the 5 s of its pod and the 30 s of its machine.
     let elapsed = gone_after(&world, &nodes, 10 * MINUTE).await;
-    assert!(elapsed < MINUTE, "{elapsed:?}");
+    assert!(elapsed < 2 * MINUTE, "{elapsed:?}");
     let metrics = &process.metrics;
     assert_eq!(metrics.pods.eviction_requests_total.value(["200"]), 500);
     assert_eq!(metrics.pods.drained_total.value(["Forceful Termination"]), 500);
