@@ -3,7 +3,7 @@
 //! A capacity block ends with its instances, so they are left in time. An ordinary reservation that ends leaves its
 //! instances running on-demand, and claim and Node say so from then on; they are never called reserved afterwards.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
@@ -13,6 +13,7 @@ use karpenter_aws::NODE_CLASS_KIND;
 use karpenter_aws::instance_view::capacity_type_of;
 use karpenter_aws::provider_id::instance_of;
 use karpenter_aws::reservations::status::is_expiring;
+use karpenter_aws_client::ec2::InstanceState;
 use karpenter_controllers::view::KnownClaim;
 use karpenter_controllers::write;
 use karpenter_model::label::Labels;
@@ -67,15 +68,18 @@ pub(crate) async fn demote(context: &AwsContext) -> Result<(), Error> {
         return Ok(());
     }
     let instances = context.aws.instances.list().await?;
-    let on_demand: BTreeMap<&str, CapacityType> = instances
+    let gate = context.aws.settings.reserved_capacity;
+    // One that is still being launched may not show its reservation yet, and nothing is ever called reserved again.
+    let on_demand: BTreeSet<&str> = instances
         .iter()
-        .map(|one| (one.id.as_str(), capacity_type_of(one, context.aws.settings.reserved_capacity)))
+        .filter(|one| one.state == InstanceState::Running)
+        .filter(|one| capacity_type_of(one, gate) == CapacityType::OnDemand)
+        .map(|one| one.id.as_str())
         .collect();
     let mut errors = Vec::new();
     for (known, nodes) in reserved {
         let instance = known.model.provider_id.as_ref().and_then(instance_of);
-        let actual = instance.as_ref().and_then(|id| on_demand.get(id.as_str()));
-        if actual == Some(&CapacityType::OnDemand) {
+        if instance.is_some_and(|id| on_demand.contains(id.as_str())) {
             errors.extend(demote_one(context, &known, &nodes).await.err());
         }
     }
