@@ -1,12 +1,12 @@
-//! The world once every command of a plan has been carried out: its machines are gone, and their pods wait for the
-//! places the commands promise them. Rules about places are checked against that.
+//! The world once every command of a plan has been started: its machines are on their way out, and their pods wait for
+//! the places the commands promise them. Rules about places are checked against that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_model::{BinId, Method, Node, NodeId, Plan, Pod, Snapshot};
 
-/// The snapshot without the machines, and what commands promise as a plan for it.
+/// The snapshot with the machines on their way out, and what commands promise as a plan for it.
 pub(crate) struct Afterwards {
     pub(crate) snapshot: Snapshot,
     pub(crate) plan: Plan,
@@ -21,6 +21,7 @@ impl Afterwards {
             plan.commands.iter().flat_map(karpenter_model::Command::nodes).collect();
         let (leaving, staying): (Vec<_>, Vec<_>) =
             snapshot.nodes.iter().cloned().partition(|node| gone.contains(&node.id));
+        let ending = leaving.iter().map(|node| Arc::new(ending(snapshot, node)));
         let mut after = Plan { revision: plan.revision, ..Plan::default() };
         // Replacements of static machines are for no pod in particular; they are checked by themselves.
         let commands = plan.commands.iter().filter(|command| command.method != Method::StaticDrift);
@@ -31,17 +32,25 @@ impl Afterwards {
         for (number, launch) in (1..).zip(&mut after.launches) {
             launch.bin = BinId(number);
         }
-        let mut world = Snapshot { nodes: staying, ..snapshot.clone() };
+        let nodes = staying.iter().cloned().chain(ending).collect();
+        let mut world = Snapshot { nodes, ..snapshot.clone() };
         let homeless = leaving.iter().flat_map(|node: &Arc<Node>| &node.pods);
         let homeless = homeless.filter(|pod| snapshot.currently_reschedulable(pod));
         world.pending.extend(homeless.map(|pod| Arc::new(unbound(pod))));
         let launched = after.launches.iter().flat_map(|launch| &launch.pods);
         let placed: BTreeSet<_> =
             launched.chain(after.nominations.iter().map(|nomination| &nomination.pod)).collect();
-        let elsewhere = world.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
+        let elsewhere = staying.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
         let others_wait = world.pending.iter().chain(elsewhere).any(|pod| !placed.contains(&pod.key));
         Self { snapshot: world, others_wait, plan: after }
     }
+}
+
+/// `node` when its pods look for another place: what ends with it, such as daemons, is still there and counts in
+/// rules about other pods, as it does for the scheduler at that moment.
+fn ending(snapshot: &Snapshot, node: &Node) -> Node {
+    let pods = node.pods.iter().filter(|pod| !snapshot.currently_reschedulable(pod)).cloned().collect();
+    Node { pods, marked_for_deletion: true, ..node.clone() }
 }
 
 /// `pod` once it has left its machine.

@@ -31,7 +31,6 @@ use crate::place::relax::Wish;
 pub(crate) use group::Domain;
 use group::{Group, GroupKey, Kind};
 use lookup::Lookup;
-pub(crate) use overlay::Bystanders;
 pub(crate) use scope::Scope;
 pub(crate) use stance::Stance;
 use stance::term_key;

@@ -17,7 +17,7 @@ use crate::place::class::Class;
 use crate::place::constraint::limits::Limits;
 use crate::place::materialise::Quoted;
 use crate::place::reservations::Reservations;
-use crate::place::topology::{Bystanders, ProfileId};
+use crate::place::topology::ProfileId;
 use crate::place::{Placement, queue};
 
 /// Where pods and machines are.
@@ -29,8 +29,6 @@ pub(crate) struct Ground {
     movers: BTreeMap<NodeId, Vec<usize>>,
     /// Machines by key: pods that are on their way there, by position in the queue.
     guests: BTreeMap<NodeId, Vec<usize>>,
-    /// Machines by key: what their pods count for that end with them instead of moving, such as daemons.
-    bystanders: Bystanders,
     /// Machines that are coming up, by key, as messages name them.
     coming: BTreeMap<NodeId, String>,
 }
@@ -98,14 +96,7 @@ impl<'a> Solver<'a> {
         solver.explains = false;
         solver.existing.keep_journal(busy);
         solver.topology.keep_journal();
-        let staying = movable.iter().filter(|node| !node.is_leaving());
-        let ending = staying.flat_map(|node| {
-            let pods =
-                node.pods.iter().filter(|pod| pod.is_active() && !snapshot.currently_reschedulable(pod));
-            pods.map(|pod| (&node.id, &**pod))
-        });
-        let bystanders = solver.topology.bystanders(ending);
-        let mut ground = Ground { positions: solver.existing.positions(), bystanders, ..Ground::default() };
+        let mut ground = Ground { positions: solver.existing.positions(), ..Ground::default() };
         for node in snapshot.nodes.iter().filter(|node| !node.initialized()) {
             ground.coming.insert(node.id.clone(), coming(node));
         }
@@ -195,7 +186,6 @@ impl<'a> Solver<'a> {
     fn evacuate(&mut self, node: &Node, ground: &Ground, homeless: &mut Vec<usize>) {
         let registry = self.rules.registry();
         self.topology.forget_node(node, registry);
-        self.topology.forget_bystanders(&ground.bystanders, node, registry);
         let movers = ground.movers.get(&node.id).into_iter().flatten();
         for index in movers {
             let (pod, _) = self.queue[*index];
