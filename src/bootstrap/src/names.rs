@@ -36,7 +36,12 @@ pub fn bounded(prefix: &str, cluster: &str, suffix: &str, max: usize) -> String 
 }
 
 fn short_hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(HASH_LENGTH / 2).map(|byte| format!("{byte:02x}")).collect()
+    hash(text, HASH_LENGTH)
+}
+
+/// The first `length` hexadecimal digits, at most 64, of a digest of `text`. `length` is even.
+pub(crate) fn hash(text: &str, length: usize) -> String {
+    Sha256::digest(text.as_bytes()).iter().take(length / 2).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -21,16 +21,16 @@ mod situation;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use karpenter_aws_client::cloudformation::{ChangeSetSpec, Stack, TEMPLATE_BODY_MAX};
 use karpenter_aws_client::error::optional;
 use karpenter_aws_client::{Clients, Tags};
-use sha2::{Digest, Sha256};
 
 pub use self::situation::Situation;
 use crate::Error;
 use crate::desired::CLUSTER_TAG;
-use crate::names::{STACK_NAME_MAX, bounded};
+use crate::names::{STACK_NAME_MAX, bounded, hash};
 use crate::render::cloudformation::{self, EXTRA_LINUX_ROLES, EXTRA_WINDOWS_ROLES};
 use crate::settings::{Platform, Settings};
 
@@ -46,8 +46,7 @@ pub fn name(settings: &Settings) -> String {
         return bounded("Karpenter-", &cluster, "", STACK_NAME_MAX);
     }
     // `a_b` and `a-b` are two clusters.
-    let digest = Sha256::digest(settings.cluster.as_bytes());
-    bounded("Karpenter-", &cluster, &format!("-{}", hex(&digest, 4)), STACK_NAME_MAX)
+    bounded("Karpenter-", &cluster, &format!("-{}", hash(&settings.cluster, 8)), STACK_NAME_MAX)
 }
 
 /// Reads the stack. Another cluster's is an error: two clusters must not share one.
@@ -104,16 +103,9 @@ fn change_set(
 
 /// The same for the same content, so that one left behind by a killed run is found and replaced.
 fn change_set_name(template: &str, parameters: &Tags, tags: &BTreeMap<String, String>) -> String {
-    let mut digest = Sha256::new();
-    digest.update(template);
-    for (key, value) in parameters.iter().chain(tags) {
-        digest.update(format!("\n{key}={value}"));
-    }
-    format!("karpenter-{}", hex(&digest.finalize(), 6))
-}
-
-fn hex(bytes: &[u8], count: usize) -> String {
-    bytes.iter().take(count).map(|byte| format!("{byte:02x}")).collect()
+    let entries = parameters.iter().chain(tags).map(|(key, value)| format!("\n{key}={value}"));
+    let content: String = iter::once(template.to_owned()).chain(entries).collect();
+    format!("karpenter-{}", hash(&content, 12))
 }
 
 fn check_size(template: &str) -> Result<(), Error> {
