@@ -1,15 +1,16 @@
 //! Test doubles shared by the unit tests of this crate.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, Subnet};
 use karpenter_aws_client::ec2::{Architecture, InstanceTypeInfo, NetworkCard, UsageClass};
-use karpenter_model::{Claim, Clock, Requirements, Resources};
+use karpenter_model::{Claim, Clock, InstanceType, Offering, Overhead, Requirements, Resources};
 
 use crate::cache::later;
+use crate::launch::filter::Candidate;
 
 /// A clock that moves only when told to.
 #[derive(Debug)]
@@ -111,4 +112,16 @@ pub(crate) fn claim(image: Option<&str>) -> Claim {
         conditions: Default::default(),
         last_pod_event: None,
     }
+}
+
+/// A type of which nothing matters but its offerings.
+pub(crate) fn candidate(name: &str, offerings: Vec<Offering>) -> Candidate {
+    let instance_type = Arc::new(InstanceType {
+        name: name.into(),
+        requirements: Requirements::new(),
+        capacity: Resources::new(),
+        overhead: Overhead::default(),
+        offerings: offerings.clone(),
+    });
+    Candidate { instance_type, offerings }
 }

@@ -58,15 +58,12 @@ pub fn place(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use karpenter_aws_client::ec2::PlacementStrategy;
-    use karpenter_model::{
-        CapacityType, Expression, InstanceType, Offering, Operator, Overhead, Price, Requirement, Resources,
-    };
+    use karpenter_model::{CapacityType, Expression, Offering, Operator, Price, Requirement, Resources};
 
     use super::*;
     use crate::registry::label_registry;
+    use crate::testing;
 
     fn candidate(name: &str, partitions: &[&str]) -> Candidate {
         let offering = |partition: &&str| Offering {
@@ -81,15 +78,7 @@ mod tests {
             capacity_override: Resources::new(),
             overhead_override: Resources::new(),
         };
-        let offerings: Vec<Offering> = partitions.iter().map(offering).collect();
-        let instance_type = Arc::new(InstanceType {
-            name: name.into(),
-            requirements: Requirements::new(),
-            capacity: Resources::new(),
-            overhead: Overhead::default(),
-            offerings: offerings.clone(),
-        });
-        Candidate { instance_type, offerings }
+        testing::candidate(name, partitions.iter().map(offering).collect())
     }
 
     fn group() -> Group {

@@ -136,14 +136,11 @@ fn keep(candidates: Vec<Candidate>, wanted: impl Fn(&InstanceTypeName, &Offering
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use ReservedKind::{CapacityBlock, Default, Interruptible};
-    use karpenter_model::{
-        CapacityType, InstanceType, Overhead, Requirement, Requirements, Reservation, Resources,
-    };
+    use karpenter_model::{CapacityType, Requirement, Requirements, Reservation, Resources};
 
     use super::*;
+    use crate::testing::candidate;
 
     fn is(key: &'static str, value: &str) -> Requirement {
         Requirement::one_of(key.into(), [value.into()])
@@ -169,17 +166,6 @@ mod tests {
             capacity_override: Resources::new(),
             overhead_override: Resources::new(),
         }
-    }
-
-    fn candidate(name: &str, offerings: Vec<Offering>) -> Candidate {
-        let instance_type = Arc::new(InstanceType {
-            name: name.into(),
-            requirements: Requirements::new(),
-            capacity: Resources::new(),
-            overhead: Overhead::default(),
-            offerings: offerings.clone(),
-        });
-        Candidate { instance_type, offerings }
     }
 
     /// `type zone reservation` of everything left.
