@@ -103,6 +103,13 @@ fn drift_only(nodes: &str) -> Value {
     json!({"consolidateAfter": "Never", "budgets": [{"nodes": nodes}]})
 }
 
+/// Machines launched from now on do not join; the first one stays as it is.
+fn replacements_never_join(world: &World) {
+    world.agent.behave_all(Behaviour::NeverJoins);
+    let machine = world.account.machines().remove(0);
+    world.agent.behave(machine.instance_id.as_str(), Behaviour::Healthy);
+}
+
 fn drift_all(world: &World) {
     for machine in world.account.machines() {
         world.account.drift(&machine.provider_id, DriftReason::new("ImageDrift"));
@@ -263,9 +270,7 @@ async fn a_replacement_that_cannot_be_launched_is_taken_back_and_tried_again() {
 async fn a_replacement_that_never_joins_is_given_up_and_the_old_machine_stays() {
     let (world, process) = about_to_drift(&drift_only("100%")).await;
     let old = claim_names(&world).await;
-    world.agent.behave_all(Behaviour::NeverJoins);
-    let machine = world.account.machines().remove(0);
-    world.agent.behave(machine.instance_id.as_str(), Behaviour::Healthy);
+    replacements_never_join(&world);
     drift_all(&world);
     let failures = &process.metrics.disruption.queue_failures_total;
     world

@@ -11,7 +11,10 @@ use kube::ResourceExt;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{MINUTE, claim_names, drift_all, drift_only, initialized, pool, running, set, settled};
+use super::{
+    MINUTE, claim_names, drift_all, drift_only, initialized, pool, replacements_never_join, running, set,
+    settled,
+};
 use crate::world::{Process, World};
 
 fn braking(brakes: Brakes) -> Settings {
@@ -103,9 +106,7 @@ async fn no_replacement_joins(brakes: Brakes) -> (World, Process, BTreeSet<Strin
     let process = world.start_deciding(braking(brakes));
     settled(&world, 1, 1).await;
     let old = claim_names(&world).await;
-    world.agent.behave_all(Behaviour::NeverJoins);
-    let machine = world.account.machines().remove(0);
-    world.agent.behave(machine.instance_id.as_str(), Behaviour::Healthy);
+    replacements_never_join(&world);
     drift_all(&world);
     let failures = &process.metrics.disruption.queue_failures_total;
     world
