@@ -30,6 +30,19 @@ where
     }
 }
 
+/// Looks again until `look` finds nothing wrong: for what follows a moment later from what was waited for, and then
+/// stays. Fails with what was wrong last.
+pub async fn settles<T, F>(what: &str, within: Duration, mut look: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<T>>,
+{
+    until(what, within, || {
+        let looked = look();
+        async { Ok(looked.await.map_err(|error| format!("{error:#}"))) }
+    })
+    .await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +57,19 @@ mod tests {
         .await;
         let text = outcome.unwrap_err().to_string();
         assert!(text.starts_with("waited 1s for rain; last seen: sun "), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_wrong_only_for_a_moment_is_no_failure() {
+        let mut asked = 0;
+        let mut look = || {
+            asked += 1;
+            let dry = asked > 2;
+            async move { if dry { Ok(asked) } else { bail!("rain") } }
+        };
+        assert_eq!(settles("the sky to clear", Duration::from_secs(1), &mut look).await.unwrap(), 3);
+        let outcome: Result<()> = settles("snow", Duration::from_secs(1), || async { bail!("rain") }).await;
+        assert_eq!(outcome.unwrap_err().to_string(), "waited 1s for snow; last seen: rain");
     }
 
     #[tokio::test(start_paused = true)]

@@ -98,25 +98,26 @@ impl<'a> Corner<'a> {
         manifests::apply_json(&self.world.client, deployment).await
     }
 
-    /// Waits until exactly `count` pods of `app` exist and run; returns the Node of each.
+    /// Waits until exactly `count` pods of `app` exist and run, all of them on nodes of this corner; returns the Node
+    /// of each.
     pub(super) async fn running(&self, app: &str, count: usize) -> Result<Vec<Node>> {
-        let pods = wait::until(&format!("{count} running pods of `{app}`"), WITHIN, || async {
-            let pods = self.pods_of(app).await?;
-            let running = pods.iter().filter(|pod| facts::phase(pod) == "Running").count();
-            let seen = format!("{running} of {} pods run", pods.len());
-            Ok(if running == count && pods.len() == count { Ok(pods) } else { Err(seen) })
-        })
-        .await?;
+        let what = format!("{count} running pods of `{app}`");
+        wait::settles(&what, WITHIN, || self.nodes_of_running(app, count)).await
+    }
+
+    /// The Node of each pod of `app`, if there are `count` and all of them run.
+    async fn nodes_of_running(&self, app: &str, count: usize) -> Result<Vec<Node>> {
+        let pods = self.pods_of(app).await?;
+        let running = pods.iter().filter(|pod| facts::phase(pod) == "Running").count();
+        ensure!(running == count && pods.len() == count, "{running} of {} pods run", pods.len());
         let nodes: BTreeMap<String, Node> =
-            facts::nodes(self.world).await?.into_iter().map(|node| (node.name_any(), node)).collect();
+            self.nodes().await?.into_iter().map(|node| (node.name_any(), node)).collect();
         pods.iter()
             .map(|pod| {
                 let name = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
-                let node =
-                    nodes.get(name).with_context(|| format!("`{}` runs on no node", pod.name_any()))?;
-                let corner = facts::label(node, CORNER);
-                ensure!(corner == self.name, "`{}` runs on `{name}` of corner `{corner}`", pod.name_any());
-                Ok(node.clone())
+                nodes.get(name).cloned().with_context(|| {
+                    format!("`{}` runs on `{name}`, which is no node of corner `{}`", pod.name_any(), self.name)
+                })
             })
             .collect()
     }

@@ -1,7 +1,7 @@
 //! Pods become instances, nodes and running pods, and everything goes away again.
 //!
 //! 1. bootstrap, controller, NodePool and EC2NodeClass as in the README;
-//! 2. `inflate` at 1, then at 10: every pod runs, on nodes that are exactly what the specification says;
+//! 2. `inflate` at 1, then at 10: every pod runs, on nodes that become exactly what the specification says;
 //! 3. `inflate` at 0: no claim, node, finalizer or instance is left.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use kube::ResourceExt;
 
 use super::facts::{all_running, claims, instances, label, nodes, nothing_left, scale};
 use crate::manifests;
+use crate::wait;
 use crate::world::World;
 
 /// Everything happens within seconds; the rest is for slow machines.
@@ -47,7 +48,8 @@ pub async fn play(world: &World) -> Result<()> {
     all_running(world, 1, WITHIN).await?;
     scale(world, 10).await?;
     let pods = all_running(world, 10, WITHIN).await?;
-    check_machines(world).await?;
+    // A pod may run on a node before the controller has seen that the node is complete.
+    wait::settles("machines as specified", WITHIN, || check_machines(world)).await?;
     let names: Vec<String> = nodes(world).await?.iter().map(ResourceExt::name_any).collect();
     for pod in &pods {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();

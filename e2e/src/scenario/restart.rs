@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::facts::{all_running, claims, instances, nothing_left, scale};
 use crate::manifests;
+use crate::wait;
 use crate::world::World;
 
 const CRASHES: i32 = 5;
@@ -35,7 +36,8 @@ pub async fn run(world: &mut World, seed: u64) -> Result<()> {
         world.start_controller().await?;
     }
     all_running(world, usize::try_from(CRASHES * PODS_PER_STEP)?, WITHIN).await?;
-    one_instance_per_claim(world).await?;
+    // A claim no pod waits for any more may still be on its way to its instance.
+    wait::settles("one instance per claim", WITHIN, || one_instance_per_claim(world)).await?;
 
     scale(world, 0).await?;
     nothing_left(world, WITHIN).await
