@@ -13,6 +13,7 @@ use serde_json::Value;
 /// A crate and the workspace crates it may use in production code.
 const INTERNAL: &[(&str, &[&str])] = &[
     ("model", &[]),
+    ("iam", &[]),
     ("engine", &["model"]),
     ("lifecycle", &["model"]),
     ("audit", &["model"]),
@@ -33,7 +34,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that decide and therefore may not reach the outside world.
-const PURE: &[&str] = &["model", "engine", "lifecycle", "audit", "cluster"];
+const PURE: &[&str] = &["model", "engine", "lifecycle", "audit", "cluster", "iam"];
 
 /// What a pure crate may use from outside the workspace.
 const PURE_EXTERNAL: &[&str] = &["foldhash", "indexmap", "jiff", "serde", "serde_json", "thiserror"];
