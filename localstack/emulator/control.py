@@ -6,6 +6,8 @@
 | POST reset | | an empty account: resources, rules, prices, settings, call log |
 | POST seed | `{cluster, region, kubernetes}` | furnishes the account, answers with the ids |
 | GET, DELETE calls | | the call log |
+| GET questions | `?caller=` | what AWS would have asked IAM about the calls so far, see `authorization` |
+| GET pod-identity | `?cluster=&region=`, `Authorization`: a service account's token | credentials of its role |
 | GET, POST, DELETE capacity | a rule of `capacity` | pools without capacity |
 | GET, POST, DELETE faults | a rule of `faults` | errors on demand |
 | POST prices | `{on_demand: {type: usd}, spot: [{instance_type, zone, price}]}` | sets prices |
@@ -24,6 +26,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from . import calls, capacity, errors, faults, lifecycle, notices, prices, settings
+from .authorization import journal, principals
 from .patches import fleets, images, instances
 from .services import eks, zonal_shift
 from .services.eks_refusals import Refusal
@@ -51,6 +54,8 @@ def reset(_body: dict[str, Any]) -> dict[str, Any]:
         eks,
         zonal_shift,
         stacks,
+        journal,
+        principals,
     ):
         module.reset()
     BackendDict.reset()
@@ -145,6 +150,8 @@ _GET: dict[str, Callable[[Request], Any]] = {
     "faults": lambda _request: {"rules": faults.listing()},
     "settings": lambda _request: settings.update({}),
     "instances": _machines,
+    "questions": lambda request: journal.report(next(iter(request.query.get("caller", [])), None)),
+    "pod-identity": principals.pod_credentials,
 }
 _DELETE: dict[str, Callable[[], None]] = {"calls": calls.reset, "capacity": capacity.reset, "faults": faults.reset}
 

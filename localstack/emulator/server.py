@@ -15,7 +15,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from . import calls, control, errors, faults, lifecycle, patches, seed
+from . import authorization, calls, control, errors, faults, lifecycle, patches, seed
 from .patches import unimplemented
 from .services import ec2_empty, eks, pricing, request, zonal_shift
 from .stacks import api as stacks
@@ -69,6 +69,9 @@ class Account:
             return control.answer(asked)
 
     def _aws(self, asked: request.Request, environ: dict[str, Any], body: bytes) -> errors.Reply:
+        with self._lock:
+            lifecycle.advance()
+            authorization.note(asked)
         if (fault := faults.strike(asked.service, asked.action)) is not None:
             return fault
         if asked.service == "cloudformation":

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .. import errors
+from .. import ACCOUNT, errors
 from . import eks_addons as addons
 from . import eks_clusters as clusters
 from .eks_refusals import Refusal, in_use, invalid, missing
@@ -230,6 +230,39 @@ def untag(request: Request, arn: str) -> Json:
 
 def list_tags(_request: Request, arn: str) -> Json:
     return {"tags": _tagged(arn)}
+
+
+def associated_role(region: str, name: str, namespace: str, account: str) -> str | None:
+    """The role that pods of a service account get, by Pod Identity."""
+    for (owner_region, owner, _), row in _associations.items():
+        if (owner_region, owner, row["namespace"], row["serviceAccount"]) == (region, name, namespace, account):
+            return str(row["roleArn"])
+    return None
+
+
+def subject(request: Request) -> tuple[str, Json]:
+    """The ARN of what a request is about, as IAM sees it, and its tags; a pattern for what does not exist."""
+    if (route := _route(request)) is None:
+        raise ValueError(f"{request.method} {request.path}")
+    action, _, arguments = route
+    if action in ("CreateCluster", "ListClusters"):
+        return f"arn:aws:eks:{request.region}:{ACCOUNT}:cluster/*", {}
+    if request.path.startswith("/tags/"):
+        return arguments[0], {}
+    name, *rest = arguments
+    if rest and "AccessEntry" in action or "AccessPolic" in action:
+        entry = _entries.get((request.region, name, rest[0]))
+        fallback = f"arn:aws:eks:{request.region}:{ACCOUNT}:access-entry/{name}/*"
+        return (entry["accessEntryArn"], entry["tags"]) if entry else (fallback, {})
+    if rest and "Association" in action:
+        row = _associations.get((request.region, name, rest[0]))
+        fallback = f"arn:aws:eks:{request.region}:{ACCOUNT}:podidentityassociation/{name}/{rest[0]}"
+        return (row["associationArn"], row["tags"]) if row else (fallback, {})
+    if rest and "Addon" in action:
+        return f"arn:aws:eks:{request.region}:{ACCOUNT}:addon/{name}/{rest[0]}/any", {}
+    owner = _clusters.get((request.region, name))
+    fallback = f"arn:aws:eks:{request.region}:{ACCOUNT}:cluster/{name}"
+    return (owner["arn"], owner.get("tags") or {}) if owner else (fallback, {})
 
 
 _ONE = r"/clusters/([^/]+)"

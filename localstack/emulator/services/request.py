@@ -20,6 +20,8 @@ class Request:
     query: dict[str, list[str]]
     body: bytes
     action: str
+    # The `Authorization` header: a signature, or a token.
+    authorization: str = ""
 
     def json(self) -> dict[str, Any]:
         return json.loads(self.body or b"{}")
@@ -30,7 +32,8 @@ class Request:
 
 
 def read(environ: dict[str, Any], body: bytes) -> Request:
-    scope = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    authorization = environ.get("HTTP_AUTHORIZATION", "")
+    scope = _SCOPE.search(authorization)
     region, service = scope.groups() if scope else ("us-east-1", "")
     target = environ.get("HTTP_X_AMZ_TARGET") or ""
     method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
@@ -40,4 +43,4 @@ def read(environ: dict[str, Any], body: bytes) -> Request:
         action = found.group(1).decode() if found else f"{method} {path}"
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     service = service or _UNSIGNED.get(action, "unknown")
-    return Request(service, region, method, unquote(path), query, body, action)
+    return Request(service, region, method, unquote(path), query, body, action, authorization)
