@@ -152,7 +152,7 @@ async fn version(context: &AwsContext) -> Result<(), Error> {
             verb: "read version of",
             kind: "API server".to_owned(),
             name: context.aws.settings.cluster_endpoint.clone(),
-            source: karpenter_controllers::ApiFailure(source),
+            source: source.into(),
         })?;
         cluster.set_version(&format!("{}.{}", found.major, found.minor))
     };

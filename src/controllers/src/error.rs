@@ -7,11 +7,27 @@ use karpenter_telemetry::observe::Chain;
 
 /// An answer of the API server other than success, or the lack of one, told without its internals.
 #[derive(Debug)]
-pub struct ApiFailure(pub kube::Error);
+pub struct ApiFailure(Box<kube::Error>);
+
+impl ApiFailure {
+    /// The HTTP status the API server answered with, if it answered.
+    fn code(&self) -> Option<u16> {
+        match self.0.as_ref() {
+            kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        }
+    }
+}
+
+impl From<kube::Error> for ApiFailure {
+    fn from(error: kube::Error) -> Self {
+        Self(Box::new(error))
+    }
+}
 
 impl fmt::Display for ApiFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
+        match self.0.as_ref() {
             kube::Error::Api(status) => write!(f, "{} ({})", status.message, status.code),
             other => write!(f, "{}", Chain(other)),
         }
@@ -45,12 +61,12 @@ pub enum Error {
 impl Error {
     /// The API server refused a write because the object had changed: look again, nobody needs to know.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Kube { source: ApiFailure(kube::Error::Api(status)), .. } if status.code == 409)
+        matches!(self, Self::Kube { source, .. } if source.code() == Some(409))
     }
 
     /// The object is not there.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Kube { source: ApiFailure(kube::Error::Api(status)), .. } if status.code == 404)
+        matches!(self, Self::Kube { source, .. } if source.code() == Some(404))
     }
 
     /// No error, the only one, or all of them.

@@ -16,7 +16,6 @@ use karpenter_model::{ConditionType, NodeName};
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use serde_json::Value;
 
-use crate::error::ApiFailure;
 use crate::queue::{Done, Queue, Spec, Work};
 use crate::reconciler::Reconciler;
 use crate::report::publish;
@@ -96,7 +95,7 @@ impl Reconciler for Evictions {
         }
         let result = ask(context, pod).await;
         let (answer, code) = match &result {
-            Ok(_) => (Answer::Accepted, Some(200)),
+            Ok(()) => (Answer::Accepted, Some(200)),
             Err(kube::Error::Api(status)) => {
                 (Answer::Refused { code: status.code, message: &status.message }, Some(status.code))
             }
@@ -171,7 +170,7 @@ pub(crate) async fn delete_pod(context: &Context, pod: &PodRef, grace: Duration)
 }
 
 fn failed(verb: &'static str, pod: &PodRef, source: kube::Error) -> Error {
-    Error::Kube { verb, kind: "Pod".to_owned(), name: pod.key.to_string(), source: ApiFailure(source) }
+    Error::Kube { verb, kind: "Pod".to_owned(), name: pod.key.to_string(), source: source.into() }
 }
 
 #[cfg(test)]

@@ -213,10 +213,10 @@ impl Election {
         match timeout(self.candidate.retry, released).await {
             Ok(Ok(())) => tracing::info!(lease = self.candidate.name, "released lease"),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "cannot release lease; a successor waits for it to run out")
+                tracing::warn!(%error, "cannot release lease; a successor waits for it to run out");
             }
             Err(_elapsed) => {
-                tracing::warn!("releasing the lease takes too long; a successor waits for it to run out")
+                tracing::warn!("releasing the lease takes too long; a successor waits for it to run out");
             }
         }
     }

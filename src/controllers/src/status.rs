@@ -28,10 +28,12 @@ use subject::{State, Subject};
 /// How often the gauges are published.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// The node classes as last seen, by kind and name: the view keeps only what decisions read.
+type ByKindAndName = BTreeMap<(String, String), Arc<DynamicObject>>;
+
+/// The node classes as last seen: the view keeps only what decisions read.
 #[derive(Clone, Default)]
 pub(crate) struct Classes {
-    objects: Arc<Mutex<BTreeMap<(String, String), Arc<DynamicObject>>>>,
+    objects: Arc<Mutex<ByKindAndName>>,
     /// Whether changes are told: only by the replica that leads.
     telling: Arc<AtomicBool>,
 }

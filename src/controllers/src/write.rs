@@ -14,7 +14,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::error::ApiFailure;
 
 /// An object of the API server that passes may write.
 pub trait Object: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {}
@@ -101,7 +100,7 @@ fn found<K: Object>(
 }
 
 fn failed<K: Object>(verb: &'static str, name: &str, source: kube::Error) -> Error {
-    Error::Kube { verb, kind: K::kind(&()).into_owned(), name: name.to_owned(), source: ApiFailure(source) }
+    Error::Kube { verb, kind: K::kind(&()).into_owned(), name: name.to_owned(), source: source.into() }
 }
 
 #[cfg(test)]

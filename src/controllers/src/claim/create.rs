@@ -5,7 +5,7 @@
 //! anything else happens, so the next plan already counts on it.
 
 use karpenter_api::NodeClaim;
-use karpenter_model::{Launch, PoolName, Resources, label};
+use karpenter_model::{InstanceTypeName, Launch, PoolName, Resources, label};
 use kube::ResourceExt;
 
 use crate::claim::object::object;
@@ -38,7 +38,7 @@ pub async fn create(context: &Context, launch: &Launch, reason: &str) -> Result<
     let created = created?;
     let relaxed = created.annotations().get(label::MIN_VALUES_RELAXED).map_or("false", String::as_str);
     context.metrics.nodeclaims.created_total.inc([reason, label_of(&created, label::NODE_POOL), relaxed]);
-    let types: Vec<&str> = launch.instance_types.iter().take(5).map(|name| name.as_str()).collect();
+    let types: Vec<&str> = launch.instance_types.iter().take(5).map(InstanceTypeName::as_str).collect();
     tracing::info!(
         nodeclaim = created.name_any(),
         nodepool = %launch.pool,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use karpenter_lifecycle::step::About;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{PodOutcome, PoolOutcome, PoolRefusal, Reason, Report, Snapshot};
+use karpenter_model::{PodOutcome, PoolName, PoolOutcome, PoolRefusal, Reason, Report, Snapshot};
 use karpenter_telemetry::events::{Event, reason};
 
 use super::apply::{about, pods};
@@ -85,7 +85,7 @@ fn closest(refusals: &[PoolRefusal]) -> Option<Told> {
     }
     let mut pools: BTreeMap<&Reason, Vec<&str>> = BTreeMap::new();
     for refusal in refusals.iter().filter(|refusal| refusal.reason.code == code) {
-        pools.entry(&refusal.reason).or_default().extend(refusal.pool.as_ref().map(|pool| pool.as_str()));
+        pools.entry(&refusal.reason).or_default().extend(refusal.pool.as_ref().map(PoolName::as_str));
     }
     let mut parts: Vec<String> = pools
         .iter()

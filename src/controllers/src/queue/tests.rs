@@ -81,7 +81,7 @@ async fn a_key_added_during_its_pass_gets_another_and_never_runs_twice_at_once()
     tokio::time::sleep(Duration::from_secs(5)).await;
     queue.add("a");
     queue.add("a");
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     shutdown.cancel();
     worker.await.unwrap();
     assert_eq!(log.of("a"), [0, 10]);
@@ -110,7 +110,7 @@ async fn a_slow_key_delays_others_only_when_all_workers_are_taken() {
     queue.add("slow-2");
     tokio::time::sleep(Duration::from_secs(1)).await;
     queue.add("late");
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     shutdown.cancel();
     worker.await.unwrap();
     assert_eq!((log.of("quick"), log.of("late")), (vec![0], vec![30]));

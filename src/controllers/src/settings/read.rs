@@ -184,7 +184,7 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {
-    karpenter_api::parse_go_duration(text).ok().and_then(|span| Duration::try_from(span).ok())
+    karpenter_api::parse_go_duration(text).ok()
 }
 
 /// How a spread is written: the key may hold colons no more than a label key may.

@@ -28,7 +28,7 @@ const KNOWN: [&str; 8] = [
 
 /// The condition called `kind`, if it is one that people are told about; event reasons are fixed texts.
 pub(super) fn known(kind: &str) -> Option<&'static str> {
-    let of_claims = ConditionType::parse(kind).map(|kind| kind.as_str());
+    let of_claims = ConditionType::parse(kind).map(ConditionType::as_str);
     of_claims.or_else(|| KNOWN.into_iter().find(|known| *known == kind))
 }
 

@@ -31,7 +31,7 @@ impl Feed {
                 view.put_claim(claim);
             }
             Seen::Deleted(claim) => {
-                view.remove_claim(&claim.name_any(), claim.uid().as_deref(), version(&claim))
+                view.remove_claim(&claim.name_any(), claim.uid().as_deref(), version(&claim));
             }
             Seen::Complete(keys) => {
                 let names: BTreeSet<ClaimName> = names(&keys);
@@ -348,7 +348,9 @@ impl View {
         self.nodes().iter().for_each(|known| self.subscribers.wake_node(&known.model.name));
         self.pools().iter().for_each(|known| self.subscribers.wake_pool(&known.model.name));
         let pods: Vec<_> = self.lock().cluster.pods().cloned().collect();
-        pods.into_iter().for_each(|pod| self.subscribers.tell_pod(&PodSeen::Listed(pod)));
+        for pod in pods {
+            self.subscribers.tell_pod(&PodSeen::Listed(pod));
+        }
     }
 
     fn tell(&self, seen: &PodSeen) {

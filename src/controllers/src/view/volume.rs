@@ -23,6 +23,7 @@ use crate::watch::{Key, Seen, key};
 
 /// Everything about volumes, reduced to what is read.
 #[derive(Default)]
+#[expect(clippy::struct_field_names, reason = "`volumes` are the objects of kind PersistentVolume")]
 pub(super) struct Volumes {
     attachments: BTreeMap<String, (NodeName, Attachment)>,
     claims: BTreeMap<Key, ClaimFacts>,

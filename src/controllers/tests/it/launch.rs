@@ -30,7 +30,9 @@ async fn without_capacity_for_one_type_the_claim_goes_and_another_type_is_bought
     ]}}, "weight": 10});
     world.pool("first", &only_small);
     world.pool("second", &json!({}));
-    offerings("small").into_iter().for_each(|offering| world.account.exhaust(offering));
+    for offering in offerings("small") {
+        world.account.exhaust(offering);
+    }
     world.pod("web", "1");
     let process = world.start();
     world.all_running().await;

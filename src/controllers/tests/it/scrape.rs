@@ -21,7 +21,7 @@ fn parse(text: &str) -> BTreeMap<String, Exported> {
     for line in text.lines() {
         if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
             name.clone_into(&mut current);
-            families.entry(current.clone()).or_default().kind = kind.to_owned();
+            kind.clone_into(&mut families.entry(current.clone()).or_default().kind);
         } else if !line.starts_with('#') {
             let inside = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
             let family = families.get_mut(&current).expect("a type before the samples");

@@ -58,6 +58,7 @@ pub(crate) struct Process {
 
 impl World {
     /// A cluster with one ready node class and nothing else.
+    #[expect(clippy::unused_async, reason = "it spawns tasks, so it must be called on a runtime")]
     pub(crate) async fn new() -> Self {
         log();
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();

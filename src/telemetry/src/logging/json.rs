@@ -12,7 +12,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::Lines;
 use super::sampling::Sampler;
@@ -76,7 +76,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Json {
         let spans = context
             .event_scope(event)
             .into_iter()
-            .flat_map(|scope| scope.from_root())
+            .flat_map(Scope::from_root)
             .filter_map(|span| span.extensions().get::<Fields>().cloned())
             .collect();
         let line = self.object(event, spans, now);

@@ -26,17 +26,12 @@ impl Sampler {
         if second.number != number {
             *second = Second { number, seen: BTreeMap::new() };
         }
-        let count = match second.seen.get_mut(message) {
-            Some(count) => {
-                *count += 1;
-                *count
-            }
-            None => {
-                second.seen.insert(message.to_owned(), 1);
-                1
-            }
+        let Some(count) = second.seen.get_mut(message) else {
+            second.seen.insert(message.to_owned(), 1);
+            return true;
         };
-        count <= FIRST || (count - FIRST).is_multiple_of(THEREAFTER)
+        *count += 1;
+        *count <= FIRST || (*count - FIRST).is_multiple_of(THEREAFTER)
     }
 }
 
