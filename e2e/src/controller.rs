@@ -125,8 +125,8 @@ impl Controller {
         self.process.stop(STOP_WITHIN).await
     }
 
-    /// Ends it at once, wherever it is, as a crash would.
-    pub fn kill(self) {
-        drop(self.process);
+    /// Ends it at once, wherever it is, as a crash would; its successor can bind the same port.
+    pub async fn kill(self) -> Result<()> {
+        self.process.kill().await
     }
 }

@@ -1,9 +1,12 @@
 //! YAML documents applied as `kubectl apply --server-side` would.
 
 use anyhow::{Context, Result};
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::discovery::{Scope, pinned_kind};
 use kube::{Client, ResourceExt};
+
+use crate::wait;
 
 const FIELD_MANAGER: &str = "karpenter-e2e";
 
@@ -27,13 +30,40 @@ pub async fn apply_json(client: &Client, object: serde_json::Value) -> Result<()
     apply_one(client, serde_json::from_value(object).context("read the object as a Kubernetes object")?).await
 }
 
+/// Applies custom resource definitions; returns when the API server serves every version of each. It says that a
+/// definition is established a moment before all of its parts know.
+pub async fn apply_definitions(client: &Client, yaml: &str) -> Result<()> {
+    apply(client, yaml).await.context("apply the custom resource definitions")?;
+    for definition in serde_saphyr::from_multiple::<CustomResourceDefinition>(yaml)? {
+        served(client, &definition).await?;
+    }
+    Ok(())
+}
+
+/// Waits until objects of every version of a definition can be discovered and listed.
+pub async fn served(client: &Client, definition: &CustomResourceDefinition) -> Result<()> {
+    let names = &definition.spec.names;
+    for version in definition.spec.versions.iter().filter(|version| version.served) {
+        let kind = GroupVersionKind::gvk(&definition.spec.group, &version.name, &names.kind);
+        wait::settles(&format!("{} of {} to be served", names.plural, kind.api_version()), || async {
+            let (resource, _) = pinned_kind(client, &kind).await?;
+            let objects: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+            Ok(objects.list(&ListParams::default().limit(1)).await.map(drop)?)
+        })
+        .await?;
+    }
+    Ok(())
+}
+
 async fn apply_one(client: &Client, object: DynamicObject) -> Result<()> {
     let name = object.name_any();
     let types = object.types.clone().with_context(|| format!("`{name}` has no apiVersion and kind"))?;
-    let kind = kube::core::GroupVersionKind::try_from(&types).with_context(|| format!("kind of `{name}`"))?;
-    let (resource, capabilities): (_, ApiCapabilities) = pinned_kind(client, &kind)
-        .await
-        .with_context(|| format!("the API server knows no {}", types.kind))?;
+    let kind = GroupVersionKind::try_from(&types).with_context(|| format!("kind of `{name}`"))?;
+    let unknown = || format!("the API server knows no {}", types.kind);
+    let (resource, capabilities) = wait::answered("what the API server knows", || async {
+        pinned_kind(client, &kind).await.with_context(unknown)
+    })
+    .await?;
     let api: Api<DynamicObject> = match capabilities.scope {
         Scope::Cluster => Api::all_with(client.clone(), &resource),
         Scope::Namespaced => Api::namespaced_with(
@@ -43,18 +73,17 @@ async fn apply_one(client: &Client, object: DynamicObject) -> Result<()> {
         ),
     };
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
-    api.patch(&name, &parameters, &Patch::Apply(&object))
-        .await
-        .map_err(refusal)
-        .with_context(|| format!("apply {} `{name}`", types.kind))?;
-    Ok(())
+    let what = format!("apply {} `{name}`", types.kind);
+    let patched =
+        wait::answered(&what, || async { Ok(api.patch(&name, &parameters, &Patch::Apply(&object)).await?) });
+    patched.await.map(drop).map_err(refusal).context(what)
 }
 
 /// What the API server said, without the status object around it.
-fn refusal(error: kube::Error) -> anyhow::Error {
-    match error {
-        kube::Error::Api(status) => anyhow::anyhow!("{}", status.message),
-        other => other.into(),
+fn refusal(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<kube::Error>() {
+        Some(kube::Error::Api(status)) => anyhow::anyhow!("{}", status.message),
+        _ => error,
     }
 }
 

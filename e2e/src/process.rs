@@ -11,7 +11,8 @@ mod ports;
 
 pub use guard::Guard;
 pub use log::tail;
-pub use ports::{free_ports, says_port_is_taken};
+pub use ports::free_ports;
+use ports::says_port_is_taken;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -96,6 +97,11 @@ impl Process {
         format!("last lines of {} (`{}`):\n{}", self.name, self.log.display(), tail(&self.log, 15))
     }
 
+    /// Whether the log tells of a port somebody else had bound.
+    pub fn found_its_port_taken(&self) -> bool {
+        says_port_is_taken(&tail(&self.log, 500))
+    }
+
     /// Asks the process to end, waits up to `grace`, then kills its whole group.
     pub async fn stop(mut self, grace: Duration) -> Result<()> {
         if self.ended()?.is_none() {
@@ -107,6 +113,14 @@ impl Process {
             }
             self.reaped = true;
         }
+        Ok(())
+    }
+
+    /// Kills the whole group and returns when the process is gone, and what it had bound with it.
+    pub async fn kill(mut self) -> Result<()> {
+        self.signal(Signal::SIGKILL);
+        self.child.wait().await.with_context(|| format!("wait for {} to end", self.name))?;
+        self.reaped = true;
         Ok(())
     }
 

@@ -11,5 +11,6 @@ pub mod launch;
 pub mod restart;
 pub mod scheduling;
 mod scraped;
+mod watch;
 
 pub use behaviour::Only;

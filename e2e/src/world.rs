@@ -110,7 +110,7 @@ impl World {
         ensure!(code == 0, "`karpenter bootstrap apply` ended with {code}:\n{text}");
         let (code, crds) = self.karpenter(&["crds"]).await?;
         ensure!(code == 0, "`karpenter crds` ended with {code}:\n{crds}");
-        manifests::apply(&self.client, &crds).await.context("apply the custom resource definitions")?;
+        manifests::apply_definitions(&self.client, &crds).await?;
         manifests::apply(&self.client, manifests::RBAC).await.context("apply the chart's roles")?;
         self.start_controller().await
     }
@@ -177,9 +177,11 @@ impl World {
     }
 
     /// Ends the controller without warning.
-    pub fn kill_controller(&self) {
-        if let Some(controller) = self.controller().take() {
-            controller.kill();
+    pub async fn kill_controller(&self) -> Result<()> {
+        let controller = self.controller().take();
+        match controller {
+            Some(controller) => controller.kill().await,
+            None => Ok(()),
         }
     }
 

@@ -1,7 +1,5 @@
 //! JSON over plain HTTP to a server on this machine.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use http::{Method, Request};
@@ -12,8 +10,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Emptying and seeding an account takes seconds on a busy machine.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+use crate::wait::PATIENCE;
 
 /// A client of one server.
 #[derive(Clone, Debug)]
@@ -56,7 +53,7 @@ impl Http {
             let status = answer.status();
             anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
         };
-        let (status, bytes) = tokio::time::timeout(ANSWER_WITHIN, exchange)
+        let (status, bytes) = tokio::time::timeout(PATIENCE, exchange)
             .await
             .with_context(|| format!("wait for the answer to {what}"))?
             .with_context(|| format!("send {what}"))?;

@@ -11,11 +11,11 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::http::Http;
+use crate::wait::PATIENCE;
 
 /// The last release that runs without an account token; `localstack/compose.yaml` names the same.
 pub const IMAGE: &str = "localstack/localstack:4.14.0";
 
-const READY_WITHIN: Duration = Duration::from_secs(120);
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// A running container; removed by [`LocalStackAccount::stop`] and, should that not happen, on drop.
@@ -98,7 +98,7 @@ async fn wait_ready(endpoint: &str) -> Result<()> {
             }
         }
     };
-    tokio::time::timeout(READY_WITHIN, wait)
+    tokio::time::timeout(PATIENCE, wait)
         .await
-        .with_context(|| format!("LocalStack at `{endpoint}` was not ready after {READY_WITHIN:?}"))
+        .with_context(|| format!("LocalStack at `{endpoint}` was not ready after {PATIENCE:?}"))
 }

@@ -14,9 +14,8 @@ use super::Control;
 use super::control::Seeded;
 use crate::prepare;
 use crate::process::{Guard, Process, Program};
+use crate::wait::PATIENCE;
 
-/// Importing moto and seeding take two or three seconds on an idle core.
-const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
 /// How to start the account.
@@ -131,9 +130,9 @@ fn program(python: PathBuf, options: &Options) -> Program {
 
 async fn first_line(stdout: &mut BufReader<ChildStdout>) -> Result<Ready> {
     let mut line = String::new();
-    tokio::time::timeout(READY_WITHIN, stdout.read_line(&mut line))
+    tokio::time::timeout(PATIENCE, stdout.read_line(&mut line))
         .await
-        .with_context(|| format!("the emulated AWS account was not ready after {READY_WITHIN:?}"))?
+        .with_context(|| format!("the emulated AWS account was not ready after {PATIENCE:?}"))?
         .context("read from the emulated AWS account")?;
     if line.is_empty() {
         bail!("the emulated AWS account ended before it was ready");

@@ -27,7 +27,7 @@ impl KindCluster {
         if created {
             run(
                 "kind",
-                &["create", "cluster", "--name", name, "--wait", "120s", "--kubeconfig", path(&kubeconfig)?],
+                &["create", "cluster", "--name", name, "--wait", "600s", "--kubeconfig", path(&kubeconfig)?],
             )
             .await?;
         } else {

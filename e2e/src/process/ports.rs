@@ -1,20 +1,38 @@
 //! Loopback ports for programs that cannot choose one themselves.
 //!
-//! The kernel hands out free ports; they are given back just before the program binds them, so another
-//! process may be faster. Callers therefore start again with new ports when a log
-//! [says that a port is taken](says_port_is_taken).
+//! They come from below the range the kernel takes the near ends of connections from: a port of that range that is
+//! free now may be one of thousands of passing connections a moment later. Somebody may still bind the port before the
+//! program does, so callers start again with new ports when a log [says that a port is taken](says_port_is_taken).
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+
+/// Below the ephemeral ports of Linux (from 32768) and of the IANA (from 49152).
+const PORTS: Range<u16> = 20_000..32_000;
+
+/// How many ports may be found taken; a machine that has none of so many has none.
+const ATTEMPTS: usize = 1_000;
 
 /// `N` different ports that were free on 127.0.0.1 a moment ago.
 pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    // All listeners live until the end, so the kernel cannot hand out one port twice.
-    let listeners = (0..N)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-        .collect::<std::io::Result<Vec<_>>>()
-        .context("find a free port on 127.0.0.1")?;
+    // All listeners live until the end, so no port is found twice.
+    let mut listeners = Vec::with_capacity(N);
+    for _ in 0..ATTEMPTS {
+        if listeners.len() == N {
+            break;
+        }
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, fastrand::u16(PORTS))) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) if matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied) => {}
+            Err(error) => return Err(error).context("look for a free port on 127.0.0.1"),
+        }
+    }
+    if listeners.len() < N {
+        bail!("127.0.0.1 has no {N} free ports in {PORTS:?}; close programs that listen there");
+    }
     let mut ports = [0; N];
     for (port, listener) in ports.iter_mut().zip(&listeners) {
         *port = listener.local_addr().context("read the port of a listener")?.port();
@@ -23,7 +41,7 @@ pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
 }
 
 /// Whether the log of a program that ended tells of a port somebody else had bound.
-pub fn says_port_is_taken(log: &str) -> bool {
+pub(super) fn says_port_is_taken(log: &str) -> bool {
     log.to_lowercase().contains("address already in use")
 }
 
@@ -33,10 +51,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn ports_are_distinct_and_can_be_bound() {
+    fn ports_are_distinct_and_never_those_of_passing_connections() {
         let ports = free_ports::<8>().unwrap();
         assert_eq!(ports.iter().collect::<BTreeSet<_>>().len(), 8);
-        TcpListener::bind((Ipv4Addr::LOCALHOST, ports[0])).unwrap();
+        assert!(ports.iter().all(|port| PORTS.contains(port)), "{ports:?}");
     }
 
     #[test]

@@ -6,39 +6,60 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use futures::future::{LocalBoxFuture, join_all};
 use karpenter_api::{EC2NodeClass, NodePool};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
 
-use super::corner::{WITHIN, scale_all_down};
+use super::corner::scale_all_down;
 use super::facts::nothing_left;
 use crate::wait;
 use crate::world::World;
 
-/// What a behaviour is called and what proves it.
-pub(super) type Behaviour<'a> = (&'static str, LocalBoxFuture<'a, Result<()>>);
+/// One thing that users count on.
+pub(super) struct Behaviour {
+    /// What it is called, in a sentence.
+    pub(super) name: &'static str,
+    /// What proves it.
+    pub(super) proof: Proof,
+}
+
+/// Proves a behaviour in a world that others use at the same time.
+pub(super) type Proof = for<'a> fn(&'a World) -> LocalBoxFuture<'a, Result<()>>;
 
 /// Which behaviours of a suite to prove: those whose name contains the text; all without one.
 #[derive(Clone, Debug, Default)]
 pub struct Only(pub Option<String>);
 
 impl Only {
+    /// Fails, naming what there is, when none of `names` would be taken.
+    pub fn check(&self, names: &[&str]) -> Result<()> {
+        let Some(text) = &self.0 else { return Ok(()) };
+        ensure!(!names.is_empty(), "this suite is proven as a whole; leave out `--only`");
+        let list = names.join("\n  ");
+        ensure!(
+            names.iter().any(|name| self.takes(name)),
+            "no behaviour has `{text}` in its name; there are:\n  {list}"
+        );
+        Ok(())
+    }
+
     fn takes(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|text| name.contains(text))
     }
 }
 
+/// The names of behaviours, in the order of their table.
+pub(super) fn names(behaviours: &[Behaviour]) -> Vec<&'static str> {
+    behaviours.iter().map(|behaviour| behaviour.name).collect()
+}
+
 /// Runs the chosen behaviours at once; fails with everything that went wrong, and when none was chosen.
-pub(super) async fn prove(mut behaviours: Vec<Behaviour<'_>>, only: &Only) -> Result<()> {
-    behaviours.retain(|(name, _)| only.takes(name));
-    ensure!(
-        !behaviours.is_empty(),
-        "no behaviour has `{}` in its name",
-        only.0.as_deref().unwrap_or_default()
-    );
-    let failures: Vec<String> = join_all(behaviours.into_iter().map(timed)).await.concat();
+pub(super) async fn prove(world: &World, behaviours: &[Behaviour], only: &Only) -> Result<()> {
+    only.check(&names(behaviours))?;
+    let chosen = behaviours.iter().filter(|behaviour| only.takes(behaviour.name));
+    let failures: Vec<String> = join_all(chosen.map(|behaviour| timed(world, behaviour))).await.concat();
     ensure!(failures.is_empty(), "{} behaviours failed:\n{}", failures.len(), failures.join("\n"));
     Ok(())
 }
@@ -46,14 +67,14 @@ pub(super) async fn prove(mut behaviours: Vec<Behaviour<'_>>, only: &Only) -> Re
 /// Scales everything down and deletes pools and classes; nothing may be left of any of it.
 pub(super) async fn clear_away(world: &World) -> Result<()> {
     scale_all_down(world).await?;
-    nothing_left(world, WITHIN).await?;
+    nothing_left(world).await?;
     nothing_of_ours_left(world).await
 }
 
 /// Runs one behaviour to its end; its failure as text, if it failed.
-async fn timed((name, behaviour): Behaviour<'_>) -> Vec<String> {
+async fn timed(world: &World, Behaviour { name, proof }: &Behaviour) -> Vec<String> {
     let start = Instant::now();
-    let outcome = behaviour.await;
+    let outcome = proof(world).await;
     let seconds = start.elapsed().as_secs_f32();
     match outcome {
         Ok(()) => {
@@ -79,16 +100,37 @@ async fn nothing_of_ours_left(world: &World) -> Result<()> {
         .delete_collection(&DeleteParams::default(), &ListParams::default())
         .await
         .context("delete the classes")?;
-    wait::until("no pool and no class", WITHIN, || async {
+    wait::until("no pool and no class", || async {
         let mut left: Vec<String> =
             pools.list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();
         left.extend(classes.list(&ListParams::default()).await?.iter().map(ResourceExt::name_any));
         Ok(if left.is_empty() { Ok(()) } else { Err(left.join(", ")) })
     })
     .await?;
-    let profiles = world.aws.iam.list_instance_profiles("/karpenter/").await?;
-    if let Some(profile) = profiles.first() {
-        bail!("instance profile `{}` outlived its class", profile.name);
+    wait::until("no instance profile of a class", || async {
+        let profiles = world.aws.iam.list_instance_profiles("/karpenter/").await?;
+        Ok(profiles.first().map_or(Ok(()), |profile| Err(format!("`{}` outlived its class", profile.name))))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_no_behaviour_has_in_its_name_is_refused_with_the_names_there_are() {
+        let names = ["pods spread", "nodes expire"];
+        for text in ["pods", "expire", ""] {
+            Only(Some(text.to_owned())).check(&names).unwrap();
+        }
+        Only(None).check(&[]).unwrap();
+        let refused = Only(Some("volcano".to_owned())).check(&names).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "no behaviour has `volcano` in its name; there are:\n  pods spread\n  nodes expire"
+        );
+        let refused = Only(Some("pods".to_owned())).check(&[]).unwrap_err().to_string();
+        assert!(refused.contains("as a whole"), "{refused}");
     }
-    Ok(())
 }

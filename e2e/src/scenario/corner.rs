@@ -2,7 +2,6 @@
 //! and only its pods ask for.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -17,10 +16,6 @@ use crate::manifests::{self, merged};
 use crate::scenario::facts;
 use crate::wait;
 use crate::world::World;
-
-/// How long each step of a behaviour may take. Everything happens within seconds; the rest is for slow machines, on
-/// which a controller that keeps being killed gets little done until it is left alone.
-pub(super) const WITHIN: Duration = Duration::from_secs(300);
 
 /// The label that keeps corners apart.
 const CORNER: &str = "example.com/corner";
@@ -98,11 +93,24 @@ impl<'a> Corner<'a> {
         manifests::apply_json(&self.world.client, deployment).await
     }
 
+    /// The same before there is a pool for them; returns when the scheduler has found no node for any of them. The
+    /// pool that is applied next meets all of them at once, however slowly they were made.
+    pub(super) async fn pods_without_pool(&self, app: &str, replicas: usize, change: Value) -> Result<()> {
+        self.pods(app, replicas, change).await?;
+        wait::until(&format!("{replicas} pods of `{app}` to be found unschedulable"), || async {
+            let pods = self.pods_of(app).await?;
+            let waiting = pods.iter().filter(|pod| facts::is_unschedulable(pod)).count();
+            let seen = format!("{waiting} of {}", pods.len());
+            Ok(if waiting == replicas && pods.len() == replicas { Ok(()) } else { Err(seen) })
+        })
+        .await
+    }
+
     /// Waits until exactly `count` pods of `app` exist and run, all of them on nodes of this corner; returns the Node
     /// of each.
     pub(super) async fn running(&self, app: &str, count: usize) -> Result<Vec<Node>> {
         let what = format!("{count} running pods of `{app}`");
-        wait::settles(&what, WITHIN, || self.nodes_of_running(app, count)).await
+        wait::settles(&what, || self.nodes_of_running(app, count)).await
     }
 
     /// The Node of each pod of `app`, if there are `count` and all of them run.
@@ -116,7 +124,11 @@ impl<'a> Corner<'a> {
             .map(|pod| {
                 let name = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
                 nodes.get(name).cloned().with_context(|| {
-                    format!("`{}` runs on `{name}`, which is no node of corner `{}`", pod.name_any(), self.name)
+                    format!(
+                        "`{}` runs on `{name}`, which is no node of corner `{}`",
+                        pod.name_any(),
+                        self.name
+                    )
                 })
             })
             .collect()
@@ -142,14 +154,31 @@ impl<'a> Corner<'a> {
     /// The claims of this corner.
     pub(super) async fn claims(&self) -> Result<Vec<NodeClaim>> {
         let api: Api<NodeClaim> = Api::all(self.world.client.clone());
-        let ours = ListParams::default().labels(&format!("{CORNER}={}", self.name));
+        let ours = ListParams::default().labels(&self.selector());
         Ok(api.list(&ours).await.context("list NodeClaims")?.items)
+    }
+
+    /// The claim of a Node of this corner.
+    pub(super) async fn claim_of(&self, node: &Node) -> Result<NodeClaim> {
+        let name = node.name_any();
+        let owns = |claim: &NodeClaim| {
+            claim.status.as_ref().is_some_and(|status| status.node_name.as_deref() == Some(&name))
+        };
+        wait::until(&format!("the claim of node `{name}`"), || async {
+            Ok(self.claims().await?.into_iter().find(owns).ok_or_else(|| "no claim names it".to_owned()))
+        })
+        .await
+    }
+
+    /// What selects nodes and claims of this corner.
+    pub(super) fn selector(&self) -> String {
+        format!("{CORNER}={}", self.name)
     }
 
     /// The Nodes of this corner.
     pub(super) async fn nodes(&self) -> Result<Vec<Node>> {
         let api: Api<Node> = Api::all(self.world.client.clone());
-        let ours = ListParams::default().labels(&format!("{CORNER}={}", self.name));
+        let ours = ListParams::default().labels(&self.selector());
         Ok(api.list(&ours).await.context("list nodes")?.items)
     }
 
@@ -165,16 +194,10 @@ impl<'a> Corner<'a> {
 
     /// Waits until exactly `count` pods of `app` run, the corner has one Node of each of these instance types
     /// and no other, and none of them is on its way out.
-    pub(super) async fn settled_on(
-        &self,
-        app: &str,
-        count: usize,
-        within: Duration,
-        types: &[&str],
-    ) -> Result<()> {
+    pub(super) async fn settled_on(&self, app: &str, count: usize, types: &[&str]) -> Result<()> {
         let mut expected: Vec<String> = types.iter().map(|name| (*name).to_owned()).collect();
         expected.sort();
-        wait::until(&format!("{count} pods of `{app}` on {expected:?}"), within, || async {
+        wait::until(&format!("{count} pods of `{app}` on {expected:?}"), || async {
             let pods = self.pods_of(app).await?;
             let running = pods.iter().filter(|pod| facts::phase(pod) == "Running").count();
             let nodes = self.nodes().await?;
@@ -191,14 +214,8 @@ impl<'a> Corner<'a> {
 
     /// Waits until exactly `count` pods of `app` run on nodes that have at most `cpus` CPUs together, and no node is
     /// on its way out or on its way in.
-    pub(super) async fn settled_within(
-        &self,
-        app: &str,
-        count: usize,
-        within: Duration,
-        cpus: u32,
-    ) -> Result<()> {
-        wait::until(&format!("{count} pods of `{app}` on {cpus} CPUs"), within, || async {
+    pub(super) async fn settled_within(&self, app: &str, count: usize, cpus: u32) -> Result<()> {
+        wait::until(&format!("{count} pods of `{app}` on {cpus} CPUs"), || async {
             let pods = self.pods_of(app).await?;
             let running = pods.iter().filter(|pod| facts::phase(pod) == "Running").count();
             let (nodes, claims) = (self.nodes().await?, self.claims().await?.len());
@@ -228,7 +245,7 @@ impl<'a> Corner<'a> {
 pub(super) async fn told(world: &World, namespace: &str, name: &str, reason: &str, text: &str) -> Result<()> {
     let api: Api<Event> = Api::namespaced(world.client.clone(), namespace);
     let fields = ListParams::default().fields(&format!("reason={reason}"));
-    wait::until(&format!("event {reason} about `{name}` with `{text}`"), WITHIN, || async {
+    wait::until(&format!("event {reason} about `{name}` with `{text}`"), || async {
         let events = api.list(&fields).await.context("list events")?.items;
         let ours = events.into_iter().filter(|event| {
             let object = event.involved_object.name.as_deref().unwrap_or_default();
@@ -282,7 +299,7 @@ async fn condition<F>(
 where
     F: Future<Output = Result<Vec<Condition>>>,
 {
-    wait::until(&format!("{kind}={status} ({reason}) of {what}"), WITHIN, || async {
+    wait::until(&format!("{kind}={status} ({reason}) of {what}"), || async {
         let found = conditions().await?.into_iter().find(|condition| condition.kind == kind);
         Ok(match found {
             Some(found) if found.status.as_str() == status && found.reason == reason => Ok(()),

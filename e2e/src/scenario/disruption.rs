@@ -1,7 +1,8 @@
 //! Every way a node leaves, proven in one world: side by side as in `scheduling`, once in peace and once while the
 //! controller is killed again and again.
 //!
-//! What must hold at every moment is looked at all the time, not only at the end: see [`watch`].
+//! What must hold at every moment is looked at all the time, not only at the end: see
+//! [`watch`](super::watch).
 
 mod balanced;
 mod blocked;
@@ -14,9 +15,6 @@ mod interruption;
 mod repair;
 mod spot;
 mod statics;
-mod watch;
-
-use std::time::Duration;
 
 use anyhow::Result;
 use futures::future::FutureExt;
@@ -26,18 +24,19 @@ use super::behaviour::{self, Behaviour, Only};
 use super::scraped;
 use crate::world::World;
 
-/// How long a step may take in which a node is replaced: quiet time, second look, boot, drain; and all of it again
-/// when the controller dies in between.
-const WITHIN: Duration = Duration::from_secs(300);
-
 /// What these behaviours need beyond the defaults.
 const GATES: &str = "SpotToSpotConsolidation=true,NodeRepair=true,StaticCapacity=true";
+
+/// The names of the behaviours.
+pub fn behaviours() -> Vec<&'static str> {
+    behaviour::names(BEHAVIOURS)
+}
 
 /// Runs all behaviours in a world in which nothing of ours is installed yet, and looks at what the controller has to
 /// show for it.
 pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     install(world).await?;
-    let proven = behaviour::prove(behaviours(world), only).await;
+    let proven = behaviour::prove(world, BEHAVIOURS, only).await;
     world.check_controller()?;
     proven?;
     if only.0.is_none() {
@@ -49,7 +48,7 @@ pub async fn run(world: &mut World, only: &Only) -> Result<()> {
 /// The same; `seed` decides when the controller dies and is printed, so that a failure can be repeated.
 pub async fn run_with_crashes(world: &mut World, seed: u64, only: &Only) -> Result<()> {
     install(world).await?;
-    let proven = crashes::during(world, seed, behaviour::prove(behaviours(world), only)).await;
+    let proven = crashes::during(world, seed, behaviour::prove(world, BEHAVIOURS, only)).await;
     world.check_controller()?;
     proven?;
     behaviour::clear_away(world).await
@@ -63,23 +62,54 @@ async fn install(world: &mut World) -> Result<()> {
     world.install_class().await
 }
 
-fn behaviours(world: &World) -> Vec<Behaviour<'_>> {
-    vec![
-        ("fewer pods, fewer and smaller nodes", demo::run(world).boxed_local()),
-        ("a new image replaces one node at a time", drift::image(world).boxed_local()),
-        ("nodes that no longer satisfy their pool are replaced", drift::requirements(world).boxed_local()),
-        ("an expired node goes, however its pods resist", expiry::run(world).boxed_local()),
-        ("a pod that must not be disrupted keeps its node", blocked::by_annotation(world).boxed_local()),
-        ("a disruption budget of pods keeps their node", blocked::by_pod_budget(world).boxed_local()),
-        ("a node deleted by hand is drained and replaced", deletion::of_a_node(world).boxed_local()),
-        ("the nodes of a deleted pool move to another one", deletion::of_a_pool(world).boxed_local()),
-        ("a spot node gives way to a cheaper spot node", spot::run(world).boxed_local()),
-        ("a spot node that is taken back is drained and replaced", interruption::run(world).boxed_local()),
-        ("a balanced pool leaves a small saving alone", balanced::run(world).boxed_local()),
-        ("an unhealthy node is replaced", repair::run(world).boxed_local()),
-        ("a pool of fixed size has that many nodes", statics::run(world).boxed_local()),
-    ]
-}
+const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour { name: "fewer pods, fewer and smaller nodes", proof: |world| demo::run(world).boxed_local() },
+    Behaviour {
+        name: "a new image replaces one node at a time",
+        proof: |world| drift::image(world).boxed_local(),
+    },
+    Behaviour {
+        name: "nodes that no longer satisfy their pool are replaced",
+        proof: |world| drift::requirements(world).boxed_local(),
+    },
+    Behaviour {
+        name: "an expired node goes, however its pods resist",
+        proof: |world| expiry::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a pod that must not be disrupted keeps its node",
+        proof: |world| blocked::by_annotation(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a disruption budget of pods keeps their node",
+        proof: |world| blocked::by_pod_budget(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a node deleted by hand is drained and replaced",
+        proof: |world| deletion::of_a_node(world).boxed_local(),
+    },
+    Behaviour {
+        name: "the nodes of a deleted pool move to another one",
+        proof: |world| deletion::of_a_pool(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a spot node gives way to a cheaper spot node",
+        proof: |world| spot::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a spot node that is taken back is drained and replaced",
+        proof: |world| interruption::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a balanced pool leaves a small saving alone",
+        proof: |world| balanced::run(world).boxed_local(),
+    },
+    Behaviour { name: "an unhealthy node is replaced", proof: |world| repair::run(world).boxed_local() },
+    Behaviour {
+        name: "a pool of fixed size has that many nodes",
+        proof: |world| statics::run(world).boxed_local(),
+    },
+];
 
 /// A patch that lets a pool consolidate by this policy, five seconds after the last pod came or went.
 fn consolidating(policy: &str) -> Value {

@@ -1,18 +1,13 @@
 //! What `karpenter explain` answers, asked as a user asks: by the built binary, of the controller that runs.
 
-use std::time::Duration;
-
 use anyhow::Result;
 
 use crate::wait;
 use crate::world::World;
 
-/// A controller that has just started must have looked at everything once.
-const WITHIN: Duration = Duration::from_secs(60);
-
 /// Waits until the answer to `question`, written as `node/NAME` and the like, contains every one of `texts`.
 pub(super) async fn explained(world: &World, question: &str, texts: &[&str]) -> Result<()> {
-    wait::until(&format!("`karpenter explain {question}` to say {texts:?}"), WITHIN, || async {
+    wait::until(&format!("`karpenter explain {question}` to say {texts:?}"), || async {
         let endpoint = world.metrics_endpoint()?;
         let (code, said) = world.karpenter(&["explain", question, "--endpoint", &endpoint]).await?;
         let complete = code == 0 && texts.iter().all(|text| said.contains(text));

@@ -1,7 +1,5 @@
 //! What scenarios ask of a world, and what they change in it.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -28,10 +26,10 @@ pub(super) async fn scale(world: &World, replicas: i32) -> Result<()> {
 }
 
 /// Waits until exactly `count` pods of the Deployment exist and all of them run.
-pub(super) async fn all_running(world: &World, count: usize, within: Duration) -> Result<Vec<Pod>> {
+pub(super) async fn all_running(world: &World, count: usize) -> Result<Vec<Pod>> {
     world.check_controller()?;
     let world = &*world;
-    wait::until(&format!("{count} running pods"), within, || async {
+    wait::until(&format!("{count} running pods"), || async {
         let pods = pods(world).await?;
         let running = pods.iter().filter(|pod| phase(pod) == "Running").count();
         Ok(if running == count && pods.len() == count {
@@ -44,10 +42,10 @@ pub(super) async fn all_running(world: &World, count: usize, within: Duration) -
 }
 
 /// Waits until there is no claim, no Node, and no live instance left.
-pub(super) async fn nothing_left(world: &World, within: Duration) -> Result<()> {
+pub(super) async fn nothing_left(world: &World) -> Result<()> {
     world.check_controller()?;
     let world = &*world;
-    wait::until("no claim, node or instance", within, || async {
+    wait::until("no claim, node or instance", || async {
         let (claims, nodes, instances) = (claims(world).await?, nodes(world).await?, instances(world).await?);
         Ok(if claims.is_empty() && nodes.is_empty() && instances.is_empty() {
             Ok(())
@@ -87,6 +85,14 @@ pub(super) async fn instances(world: &World) -> Result<Vec<Instance>> {
 /// The phase of a pod, or the empty text.
 pub(super) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+/// Whether the scheduler has looked for a node for this pod and found none.
+pub(super) fn is_unschedulable(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| {
+        condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
+    })
 }
 
 /// A label of anything, or the empty text.

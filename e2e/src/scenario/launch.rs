@@ -5,7 +5,6 @@
 //! 3. `inflate` at 0: no claim, node, finalizer or instance is left.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -13,13 +12,10 @@ use karpenter_api::{NodeClaim, labels};
 use karpenter_aws_client::ec2::Instance;
 use kube::ResourceExt;
 
-use super::facts::{all_running, claims, instances, label, nodes, nothing_left, scale};
+use super::facts::{all_running, claims, instances, label, nodes, nothing_left, pods, scale};
 use crate::manifests;
 use crate::wait;
 use crate::world::World;
-
-/// Everything happens within seconds; the rest is for slow machines.
-const WITHIN: Duration = Duration::from_secs(120);
 
 /// Labels of the provider that every instance type of the example's families has (spec aws-provider 1.9).
 const PROVIDER_LABELS: &[&str] = &[
@@ -45,19 +41,14 @@ pub async fn play(world: &World) -> Result<()> {
     manifests::apply(&world.client, manifests::INFLATE).await?;
 
     scale(world, 1).await?;
-    all_running(world, 1, WITHIN).await?;
+    all_running(world, 1).await?;
     scale(world, 10).await?;
-    let pods = all_running(world, 10, WITHIN).await?;
-    // A pod may run on a node before the controller has seen that the node is complete.
-    wait::settles("machines as specified", WITHIN, || check_machines(world)).await?;
-    let names: Vec<String> = nodes(world).await?.iter().map(ResourceExt::name_any).collect();
-    for pod in &pods {
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
-        ensure!(names.contains(&node), "pod `{}` runs on `{node}`, which is no node of ours", pod.name_any());
-    }
+    all_running(world, 10).await?;
+    // A pod may run on a node before the controller has seen that the node is complete, and may move once more.
+    wait::settles("machines as specified", || check_machines(world)).await?;
 
     scale(world, 0).await?;
-    nothing_left(world, WITHIN).await
+    nothing_left(world).await
 }
 
 /// Every claim has one node and one instance that are what the specification says, and there are no others.
@@ -83,6 +74,11 @@ async fn check_machines(world: &World) -> Result<()> {
         let instance = by_id.get(id).with_context(|| format!("claim `{name}` names instance `{id}`"))?;
         check_node(claim, node, instance)?;
         check_tags(world, claim, node, instance)?;
+    }
+    for pod in pods(world).await? {
+        let name = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+        let ours = nodes.iter().any(|node| node.name_any() == name);
+        ensure!(ours, "pod `{}` runs on `{name}`, which is no node of ours", pod.name_any());
     }
     Ok(())
 }

@@ -15,7 +15,6 @@ const CRASHES: i32 = 5;
 const PODS_PER_STEP: i32 = 10;
 /// A crash comes at a random moment of this span after each step, so that over runs every call is hit.
 const CRASH_WITHIN_MS: u64 = 6_000;
-const WITHIN: Duration = Duration::from_secs(180);
 
 /// Runs the scenario; `seed` decides when the crashes come and is printed, so that a failure can be repeated.
 pub async fn run(world: &mut World, seed: u64) -> Result<()> {
@@ -31,16 +30,16 @@ pub async fn run(world: &mut World, seed: u64) -> Result<()> {
         let after = Duration::from_millis(random.u64(0..CRASH_WITHIN_MS));
         tokio::time::sleep(after).await;
         world.check_controller()?;
-        world.kill_controller();
+        world.kill_controller().await?;
         tracing::info!(crash, ?after, "killed the controller");
         world.start_controller().await?;
     }
-    all_running(world, usize::try_from(CRASHES * PODS_PER_STEP)?, WITHIN).await?;
+    all_running(world, usize::try_from(CRASHES * PODS_PER_STEP)?).await?;
     // A claim no pod waits for any more may still be on its way to its instance.
-    wait::settles("one instance per claim", WITHIN, || one_instance_per_claim(world)).await?;
+    wait::settles("one instance per claim", || one_instance_per_claim(world)).await?;
 
     scale(world, 0).await?;
-    nothing_left(world, WITHIN).await
+    nothing_left(world).await
 }
 
 async fn one_instance_per_claim(world: &World) -> Result<()> {

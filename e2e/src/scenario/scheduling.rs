@@ -23,35 +23,83 @@ use futures::future::FutureExt;
 use super::behaviour::{self, Behaviour, Only};
 use crate::world::World;
 
-/// Runs all behaviours in a world in which nothing of ours is installed yet.
-pub async fn run(world: &World, only: &Only) -> Result<()> {
+/// What these behaviours need beyond the defaults.
+const GATES: &str = "ReservedCapacity=true";
+
+/// The names of the behaviours.
+pub fn behaviours() -> Vec<&'static str> {
+    behaviour::names(BEHAVIOURS)
+}
+
+/// Runs all behaviours in a world in which nothing of ours is installed yet. Without election: who leads is proven
+/// elsewhere, and a machine busy with a dozen behaviours may renew too late.
+pub async fn run(world: &mut World, only: &Only) -> Result<()> {
+    world.without_election();
+    world.with_feature_gates(GATES);
     world.install().await?;
     world.install_class().await?;
-    let failures = behaviour::prove(behaviours(world), only).await;
+    let failures = behaviour::prove(world, BEHAVIOURS, only).await;
     world.check_controller()?;
     failures?;
     behaviour::clear_away(world).await
 }
 
-fn behaviours(world: &World) -> Vec<Behaviour<'_>> {
-    vec![
-        ("pods spread evenly over three zones", zones::run(world).boxed_local()),
-        ("pods that avoid each other get a node each", hostnames::run(world).boxed_local()),
-        ("one pool serves both architectures", architectures::run(world).boxed_local()),
-        ("a pod that needs a GPU gets one, behind the pool's taint", accelerators::run(world).boxed_local()),
-        ("a full pool overflows into the next one", limits::run(world).boxed_local()),
-        ("pods with the same host port get a node each", ports::run(world).boxed_local()),
-        ("a preference nothing can meet is given up", preferences::run(world).boxed_local()),
-        ("a pod that fits nowhere is told why", impossible::run(world).boxed_local()),
-        ("a missing node class is told and forgiven", readiness::missing_class(world).boxed_local()),
-        (
-            "a class without subnets is told and forgiven",
-            readiness::class_without_subnets(world).boxed_local(),
-        ),
-        ("malformed pools are refused by field", refusals::run(world).boxed_local()),
-        ("a type without capacity is passed over", capacity::dry_type(world).boxed_local()),
-        ("a pool without capacity yields to the next one", capacity::dry_pool(world).boxed_local()),
-        ("a pod follows the volume of its claim", volumes::bound_claim(world).boxed_local()),
-        ("a late claim is provisioned where its class allows", volumes::late_claim(world).boxed_local()),
-    ]
-}
+const BEHAVIOURS: &[Behaviour] = &[
+    Behaviour { name: "pods spread evenly over three zones", proof: |world| zones::run(world).boxed_local() },
+    Behaviour {
+        name: "pods that avoid each other get a node each",
+        proof: |world| hostnames::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "one pool serves both architectures",
+        proof: |world| architectures::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a pod that needs a GPU gets one, behind the pool's taint",
+        proof: |world| accelerators::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a full pool overflows into the next one",
+        proof: |world| limits::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "pods with the same host port get a node each",
+        proof: |world| ports::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a preference nothing can meet is given up",
+        proof: |world| preferences::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a pod that fits nowhere is told why",
+        proof: |world| impossible::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a missing node class is told and forgiven",
+        proof: |world| readiness::missing_class(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a class without subnets is told and forgiven",
+        proof: |world| readiness::class_without_subnets(world).boxed_local(),
+    },
+    Behaviour {
+        name: "malformed pools are refused by field",
+        proof: |world| refusals::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a type without capacity is passed over",
+        proof: |world| capacity::dry_type(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a pool without capacity yields to the next one",
+        proof: |world| capacity::dry_pool(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a pod follows the volume of its claim",
+        proof: |world| volumes::bound_claim(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a late claim is provisioned where its class allows",
+        proof: |world| volumes::late_claim(world).boxed_local(),
+    },
+];

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use karpenter_telemetry::metrics::{Descriptor, Kind, reference};
 use kube::Client;
 
+use crate::wait;
 use crate::world::World;
 
 /// What a controller that has launched, replaced and removed nodes cannot but show.
@@ -32,8 +33,12 @@ const SHOWN: &[&str] = &[
     "operator_nodeclaim_status_condition_count",
 ];
 
-/// Scrapes once.
+/// Scrapes until everything is there: some families are counted again only from time to time.
 pub(super) async fn as_declared(world: &World) -> Result<()> {
+    wait::settles("every family of metrics as declared", || scrape(world)).await
+}
+
+async fn scrape(world: &World) -> Result<()> {
     let families = families(&text(world).await?)?;
     let declared: BTreeMap<&str, &Descriptor> =
         reference().into_iter().flat_map(|(_, rows)| rows).map(|row| (row.name, row)).collect();

@@ -209,7 +209,7 @@ async fn a_real_api_server_accepts_every_case() {
     let cluster = LocalCluster::start(Options::default()).await.expect("the control plane starts");
     let client = cluster.client();
     let definitions = render("karpenter-crd", None, &[]);
-    manifests::apply(&client, &definitions).await.expect("the definitions are accepted");
+    manifests::apply_definitions(&client, &definitions).await.expect("the definitions are accepted");
     for name in ["karpenter", "leases"] {
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
         Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();

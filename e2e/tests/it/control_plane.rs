@@ -1,19 +1,17 @@
 //! The local control plane: each of its programs does its work, and none of them outlives it.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, ServiceAccount};
 use karpenter_e2e::cluster::Access;
 use karpenter_e2e::cluster::local::{LocalCluster, Options};
+use karpenter_e2e::wait::PATIENCE;
 use kube::api::{Api, DeleteParams, PostParams, WatchParams};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-
-const WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn schedules_reconciles_authorises_and_goes_away() {
@@ -120,5 +118,5 @@ where
             }
         }
     };
-    tokio::time::timeout(WITHIN, wait).await.unwrap_or_else(|_| panic!("not within {WITHIN:?}: {what}"));
+    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("not within {PATIENCE:?}: {what}"));
 }

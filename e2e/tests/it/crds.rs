@@ -1,17 +1,13 @@
 //! The custom resource definitions on a real kube-apiserver: it installs them, keeps what it should keep, and
 //! gives every case of the tables its verdict.
 
-use std::time::Duration;
-
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::cases::{self, Case, Step, Verdict};
 use karpenter_e2e::cluster::local::{LocalCluster, Options};
+use karpenter_e2e::manifests;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
-use kube::runtime::wait::{await_condition, conditions::is_crd_established};
 use kube::{Client, ResourceExt};
 use serde_json::Value;
-
-const WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_case_gets_its_verdict_from_a_real_api_server() {
@@ -37,8 +33,7 @@ async fn install(client: &Client) {
         if let Err(error) = definitions.create(&PostParams::default(), &definition).await {
             panic!("the API server refuses `{name}`: {error}");
         }
-        let established = await_condition(definitions.clone(), &name, is_crd_established());
-        tokio::time::timeout(WITHIN, established).await.expect("in time").expect("established");
+        manifests::served(client, &definition).await.expect("it is served");
         let installed = definitions.get(&name).await.unwrap();
         let conditions = installed.status.and_then(|status| status.conditions).unwrap_or_default();
         let structural = conditions.iter().all(|c| c.type_ != "NonStructuralSchema" || c.status != "True");

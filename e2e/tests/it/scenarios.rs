@@ -79,8 +79,8 @@ async fn a_controller_that_dies_five_times_loses_and_doubles_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_get_what_they_ask_of_nodes() {
     alone(async {
-        let world = world("scheduling").await;
-        let outcome = scenario::scheduling::run(&world, &Only::default()).await;
+        let mut world = world("scheduling").await;
+        let outcome = scenario::scheduling::run(&mut world, &Only::default()).await;
         judge(world, outcome).await;
     })
     .await;
@@ -105,4 +105,25 @@ async fn nodes_leave_as_they_should_although_the_controller_keeps_dying() {
         judge(world, outcome).await;
     })
     .await;
+}
+
+/// What the command line says to these arguments, without a cluster.
+fn harness(arguments: &[&str]) -> (bool, String, String) {
+    let output =
+        std::process::Command::new(env!("CARGO_BIN_EXE_karpenter-e2e")).args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_suite_lists_its_behaviours_and_refuses_an_unknown_one_before_anything_starts() {
+    let (ok, list, _) = harness(&["run", "scheduling", "--list"]);
+    assert!(ok && list.lines().any(|name| name == "pods spread evenly over three zones"), "{list}");
+    let folder = folder("refused");
+    let arguments =
+        ["run", "disruption", "--only", "volcano", "--folder", folder.to_str().expect("a UTF-8 path")];
+    let (ok, _, said) = harness(&arguments);
+    assert!(!ok && said.contains("no behaviour has `volcano` in its name"), "{said}");
+    assert!(said.contains("an expired node goes, however its pods resist"), "{said}");
+    assert!(!folder.exists(), "nothing was started");
 }

@@ -328,7 +328,10 @@ async fn notices_reach_the_queue_through_the_rules() {
     let id = launched.instance_ids().next().unwrap().to_string();
     account.control().notify(Notice::SpotInterruption, "us-west-2", &id, Some(Duration::ZERO)).await.unwrap();
     let options = ReceiveOptions { wait: Duration::from_secs(5), ..ReceiveOptions::default() };
-    let messages = aws.sqs.receive_messages(&queue, options).await.unwrap();
+    let mut messages = Vec::new();
+    while messages.is_empty() {
+        messages = aws.sqs.receive_messages(&queue, options.clone()).await.unwrap();
+    }
     let body: serde_json::Value = serde_json::from_str(&messages[0].body).unwrap();
     assert_eq!((messages.len(), body["detail"]["instance-id"].as_str()), (1, Some(id.as_str())));
     assert_eq!(

@@ -15,12 +15,11 @@ use tracing::subscriber::NoSubscriber;
 
 use super::arguments::{self, Addresses};
 use crate::prepare::Binaries;
-use crate::process::{Guard, Process, Program, says_port_is_taken};
+use crate::process::{Guard, Process, Program};
+use crate::wait::PATIENCE;
 
-/// Generous: two cores shared with a build still get there in a fraction of it.
-const READY_WITHIN: Duration = Duration::from_secs(90);
 const ASK_EVERY: Duration = Duration::from_millis(50);
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// Why a start failed: worth another try with other ports, or not.
@@ -116,11 +115,11 @@ impl Health {
                 }
             }
         };
-        match tokio::time::timeout(READY_WITHIN, wait).await {
+        match tokio::time::timeout(PATIENCE, wait).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 let words = process.last_words();
-                Err(anyhow!("{} was not ready after {READY_WITHIN:?}; {words}", process.name()).into())
+                Err(anyhow!("{} was not ready after {PATIENCE:?}; {words}", process.name()).into())
             }
         }
     }
@@ -129,7 +128,7 @@ impl Health {
 fn early_end(process: &Process, status: std::process::ExitStatus) -> StartError {
     let words = process.last_words();
     let error = anyhow!("{} ended with {status} before it was ready; {words}", process.name());
-    if says_port_is_taken(&words) { StartError::PortTaken(error) } else { StartError::Other(error) }
+    if process.found_its_port_taken() { StartError::PortTaken(error) } else { StartError::Other(error) }
 }
 
 /// etcd answers JSON, the others `ok`; all answer an error status while they are not ready, which is expected

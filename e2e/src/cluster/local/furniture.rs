@@ -1,17 +1,15 @@
 //! What every EKS cluster has from the start and a bare control plane has not.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 
+use crate::wait;
+
 /// The tenth address of the service range, by EKS's convention; kubelets are configured with it.
 const KUBE_DNS_ADDRESS: &str = "10.100.0.10";
-const ACCOUNT_WITHIN: Duration = Duration::from_secs(30);
-const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// Creates the `kube-dns` service and waits for `default/default`, without which no pod can be created.
 pub(super) async fn install(client: &Client) -> Result<()> {
@@ -27,26 +25,23 @@ pub(super) async fn install(client: &Client) -> Result<()> {
         },
     }))
     .context("read the kube-dns service")?;
-    Api::<Service>::namespaced(client.clone(), "kube-system")
-        .create(&PostParams::default(), &service)
-        .await
-        .context("create service `kube-system/kube-dns`")?;
+    // A server that says it is ready may not have made its own namespaces and address ranges yet.
+    let services: Api<Service> = Api::namespaced(client.clone(), "kube-system");
+    wait::settles("service `kube-system/kube-dns`", || async {
+        match services.create(&PostParams::default(), &service).await {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            outcome => outcome.map(drop).context("create service `kube-system/kube-dns`"),
+        }
+    })
+    .await?;
     default_account(client).await
 }
 
 async fn default_account(client: &Client) -> Result<()> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
-    let mut ticks = tokio::time::interval(ASK_EVERY);
-    let wait = async {
-        loop {
-            ticks.tick().await;
-            if accounts.get_opt("default").await.context("read service account `default/default`")?.is_some()
-            {
-                return Ok(());
-            }
-        }
-    };
-    tokio::time::timeout(ACCOUNT_WITHIN, wait)
-        .await
-        .context("wait for the controller manager to create service account `default/default`")?
+    wait::until("the controller manager to create service account `default/default`", || async {
+        let found = accounts.get_opt("default").await.context("read service account `default/default`")?;
+        Ok(found.map(drop).ok_or_else(|| "there is none".to_owned()))
+    })
+    .await
 }

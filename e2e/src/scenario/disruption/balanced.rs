@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::{WITHIN, consolidating};
+use super::consolidating;
 use crate::manifests::merged;
 use crate::scenario::corner::{Corner, by_label, container, needs, requiring};
 use crate::world::World;
@@ -16,7 +16,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     balanced.scale("worker", 2).await?;
     eager.scale("worker", 2).await?;
 
-    eager.settled_on("worker", 2, WITHIN, &["r5.xlarge"]).await?;
+    eager.settled_on("worker", 2, &["r5.xlarge"]).await?;
     let types = by_label(&balanced.running("worker", 2).await?, labels::INSTANCE_TYPE);
     ensure!(types.keys().eq(["m5.2xlarge"]), "the balanced pool moved its pods: {types:?}");
     Ok(())
@@ -29,10 +29,10 @@ async fn oversized<'a>(world: &'a World, name: &'static str, policy: &str) -> Re
         needs(labels::INSTANCE_TYPE, &["m5.2xlarge", "r5.xlarge"]),
         needs(labels::CAPACITY_TYPE, &["on-demand"]),
     ]));
-    corner.ready_pool(name, merged(types, consolidating(policy))).await?;
     let worker =
         json!({"spec": {"containers": [container(json!({"requests": {"cpu": "1500m", "memory": "1Gi"}}))]}});
-    corner.pods("worker", 4, worker).await?;
-    corner.settled_on("worker", 4, WITHIN, &["m5.2xlarge"]).await?;
+    corner.pods_without_pool("worker", 4, worker).await?;
+    corner.ready_pool(name, merged(types, consolidating(policy))).await?;
+    corner.settled_on("worker", 4, &["m5.2xlarge"]).await?;
     Ok(corner)
 }

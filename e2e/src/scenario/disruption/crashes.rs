@@ -21,7 +21,7 @@ pub(super) async fn during(world: &World, seed: u64, proof: impl Future<Output =
             let lived = Duration::from_secs(random.u64(LIVES));
             tokio::time::sleep(lived).await;
             world.check_controller()?;
-            world.kill_controller();
+            world.kill_controller().await?;
             tracing::info!(crash, ?lived, "killed the controller");
             world.start_controller().await?;
         }

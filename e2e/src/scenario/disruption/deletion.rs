@@ -7,7 +7,6 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
 
-use super::WITHIN;
 use crate::scenario::corner::{Corner, by_label};
 use crate::scenario::facts;
 use crate::wait;
@@ -24,7 +23,7 @@ pub(super) async fn of_a_node(world: &World) -> Result<()> {
     let nodes: Api<Node> = Api::all(world.client.clone());
     nodes.delete(&name, &DeleteParams::default()).await.with_context(|| format!("delete node `{name}`"))?;
 
-    wait::until("node and instance to be gone", WITHIN, || async {
+    wait::until("node and instance to be gone", || async {
         let there = nodes.get_opt(&name).await.context("read the node")?;
         // By uid: the next node may get the address, and so the name, of the one before.
         let node = there.is_some_and(|there| there.uid() == node.uid());
@@ -49,7 +48,7 @@ pub(super) async fn of_a_pool(world: &World) -> Result<()> {
 
     let api: Api<NodePool> = Api::all(world.client.clone());
     api.delete("pool-deletion-first", &DeleteParams::foreground()).await.context("delete the pool")?;
-    wait::until("the pool and its nodes to be gone", WITHIN, || async {
+    wait::until("the pool and its nodes to be gone", || async {
         let pool = api.get_opt("pool-deletion-first").await.context("read the pool")?.is_some();
         let pools = by_label(&corner.nodes().await?, labels::NODEPOOL);
         let left = pool || pools.contains_key("pool-deletion-first");

@@ -5,7 +5,7 @@ use anyhow::Result;
 use karpenter_api::labels;
 use serde_json::json;
 
-use super::{WITHIN, consolidating};
+use super::consolidating;
 use crate::manifests::merged;
 use crate::scenario::corner::{Corner, needs, requiring};
 use crate::world::World;
@@ -17,22 +17,22 @@ pub(super) async fn run(world: &World) -> Result<()> {
         needs(labels::INSTANCE_TYPE, &["m5.2xlarge", "m5.xlarge", "m5.large"]),
         needs(labels::CAPACITY_TYPE, &["on-demand"]),
     ]));
-    corner.ready_pool("demo", merged(types, consolidating("WhenEmptyOrUnderutilized"))).await?;
     let worker = json!({"spec": {"containers": [crate::scenario::corner::container(
         json!({"requests": {"cpu": "900m", "memory": "256Mi"}})
     )]}});
     // Two Deployments, so that it is certain which pods go: the two of the small node first.
-    corner.pods("worker", 8, worker.clone()).await?;
+    corner.pods_without_pool("worker", 8, worker.clone()).await?;
+    corner.ready_pool("demo", merged(types, consolidating("WhenEmptyOrUnderutilized"))).await?;
     corner.running("worker", 8).await?;
     corner.pods("extra", 2, worker).await?;
     corner.running("extra", 2).await?;
-    corner.settled_on("worker", 8, WITHIN, &["m5.2xlarge", "m5.large"]).await?;
+    corner.settled_on("worker", 8, &["m5.2xlarge", "m5.large"]).await?;
 
     corner.scale("extra", 0).await?;
     corner.scale("worker", 6).await?;
     // Eight CPUs, or the six of a smaller node beside the small one, which is cheaper still.
-    corner.settled_within("worker", 6, WITHIN, 8).await?;
+    corner.settled_within("worker", 6, 8).await?;
 
     corner.scale("worker", 3).await?;
-    corner.settled_within("worker", 3, WITHIN, 4).await
+    corner.settled_within("worker", 3, 4).await
 }

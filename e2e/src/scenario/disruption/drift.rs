@@ -6,11 +6,11 @@ use anyhow::{Result, ensure};
 use karpenter_api::{NodeClaim, labels};
 use serde_json::{Value, json};
 
-use super::{WITHIN, watch};
 use crate::manifests::{self, merged};
 use crate::scenario::corner::{
     Corner, class_like_default, class_says, distinct, needs, refers_to, requiring,
 };
+use crate::scenario::watch;
 use crate::wait;
 use crate::world::World;
 
@@ -35,7 +35,7 @@ pub(super) async fn image(world: &World) -> Result<()> {
 
     watch::at_most_leaving(&corner, 1, async {
         manifests::apply_json(&world.client, class(NEW).await?).await?;
-        wait::until("three nodes of another image", WITHIN, || async {
+        wait::until("three nodes of another image", || async {
             let claims = corner.claims().await?;
             let now = images(&claims);
             let done = claims.len() == 3 && now.len() == 1 && now.is_disjoint(&before) && !now.contains("");
@@ -57,7 +57,7 @@ pub(super) async fn requirements(world: &World) -> Result<()> {
 
     watch::at_most_leaving(&corner, 1, async {
         corner.pool("requirement-drift", merged(only("r5.large"), one_at_a_time())).await?;
-        corner.settled_on("worker", 2, WITHIN, &["r5.large", "r5.large"]).await
+        corner.settled_on("worker", 2, &["r5.large", "r5.large"]).await
     })
     .await
 }

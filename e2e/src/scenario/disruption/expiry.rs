@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::WITHIN;
 use crate::scenario::corner::Corner;
 use crate::wait;
 use crate::world::World;
@@ -22,7 +21,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let first: BTreeSet<Option<String>> =
         corner.running("worker", 1).await?.iter().map(ResourceExt::uid).collect();
 
-    wait::until("another node than the one that expired", WITHIN, || async {
+    wait::until("another node than the one that expired", || async {
         let now: BTreeSet<Option<String>> = corner.nodes().await?.iter().map(ResourceExt::uid).collect();
         let gone = now.is_disjoint(&first) && !now.is_empty();
         Ok(if gone { Ok(()) } else { Err(format!("first {first:?}, now {now:?}")) })

@@ -2,19 +2,14 @@
 //! `karpenter bootstrap apply`; the node is tainted and drained, another one takes its pod, and its instance ends,
 //! although the account would leave it running for ever.
 
-use std::cell::Cell;
-
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Node;
 use karpenter_api::labels;
 use kube::ResourceExt;
-use kube::api::Api;
 use serde_json::json;
 
-use super::{WITHIN, watch};
 use crate::account::control::Notice;
 use crate::scenario::corner::{Corner, needs, requiring, told_once};
-use crate::scenario::facts;
+use crate::scenario::{facts, watch};
 use crate::wait;
 use crate::world::World;
 
@@ -32,25 +27,15 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
     let id = id.context("the node has no provider id")?;
     let instance = id.rsplit('/').next().unwrap_or_default();
+    let farewell = watch::Farewell::begin(world, &node).await?;
     world.control()?.notify(Notice::SpotInterruption, &world.environment.region, instance, None).await?;
 
-    let tainted = Cell::new(false);
-    let nodes: Api<Node> = Api::all(world.client.clone());
-    wait::until("the interrupted node and its instance to be gone", WITHIN, || async {
-        // By uid: the next node may get the address, and so the name, of the one before.
-        let there = nodes.get_opt(&name).await.context("read the node")?;
-        let there = there.filter(|there| there.uid() == node.uid());
-        tainted.set(tainted.get() || there.as_ref().is_some_and(watch::is_tainted));
+    ensure!(farewell.was_tainted().await?, "pods could have come to the node until it was gone");
+    wait::until("the interrupted instance to be gone", || async {
         let left = facts::instances(world).await?.iter().any(|other| other.id.as_str() == instance);
-        let gone = there.is_none() && !left;
-        Ok(if gone {
-            Ok(())
-        } else {
-            Err(format!("node there: {}, instance there: {left}", there.is_some()))
-        })
+        Ok(if left { Err("it is there".to_owned()) } else { Ok(()) })
     })
     .await?;
-    ensure!(tainted.get(), "pods could have come to the node until it was gone");
     told_once(world, "default", &name, "SpotInterrupted", "Spot interruption warning").await?;
     told_once(world, "interruption", "worker-", "Evicted", "").await?;
     let now = corner.running("worker", 1).await?;

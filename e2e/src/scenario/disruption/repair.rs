@@ -7,7 +7,6 @@ use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use super::WITHIN;
 use crate::scenario::corner::Corner;
 use crate::wait;
 use crate::world::World;
@@ -33,7 +32,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         .await
         .with_context(|| format!("report broken hardware of node `{sick}`"))?;
 
-    wait::until("the sick node to be gone", WITHIN, || async {
+    wait::until("the sick node to be gone", || async {
         // By uid: the next node may get the address, and so the name, of the one before.
         let there = nodes.get_opt(&sick).await.context("read the node")?.filter(|there| there.uid() == uid);
         Ok(there

@@ -1,12 +1,12 @@
 //! With the gate open a spot node that is too large is replaced by a cheaper spot node, offered with at least the
 //! fifteen types that keep such steps rare.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use karpenter_api::labels;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{WITHIN, consolidating};
+use super::consolidating;
 use crate::manifests::merged;
 use crate::scenario::corner::{Corner, needs, requiring, told_once};
 use crate::scenario::facts::label;
@@ -29,7 +29,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
 
     // What the pool allows besides is no drift: the node is as good as before, it only costs too much now.
     corner.pool("spot", with_cpus(1)).await?;
-    let small = wait::until("another node with fewer CPUs", WITHIN, || async {
+    let small = wait::until("another node with fewer CPUs", || async {
         let nodes = corner.nodes().await?;
         let fewer = |node: &k8s_openapi::api::core::v1::Node| {
             label(node, CPUS).parse::<u32>().is_ok_and(|cpus| cpus < TOO_MANY)
@@ -46,7 +46,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         ensure!(capacity_type == "spot", "`{}` is {capacity_type}", node.name_any());
     }
     told_once(world, "default", &large.name_any(), "DisruptionTerminating", "Underutilized").await?;
-    let claim = corner.claims().await?.into_iter().next().context("no claim is left")?;
+    let claim = corner.claim_of(&small).await?;
     let types = claim.spec.requirements.iter().find(|requirement| requirement.key == labels::INSTANCE_TYPE);
     let offered = types.map_or(0, |requirement| requirement.values.iter().flatten().count());
     ensure!(

@@ -5,7 +5,6 @@ use karpenter_api::NodePool;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use super::WITHIN;
 use crate::scenario::corner::Corner;
 use crate::wait;
 use crate::world::World;
@@ -28,7 +27,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
 }
 
 async fn has_nodes(corner: &Corner<'_>, count: usize) -> Result<()> {
-    wait::until(&format!("{count} nodes of the static pool"), WITHIN, || async {
+    wait::until(&format!("{count} nodes of the static pool"), || async {
         let (claims, nodes) = (corner.claims().await?.len(), corner.nodes().await?.len());
         let reached = claims == count && nodes == count;
         Ok(if reached { Ok(()) } else { Err(format!("{claims} claims, {nodes} nodes")) })

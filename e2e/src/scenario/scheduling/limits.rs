@@ -2,14 +2,14 @@
 //! either pool, and at no moment does the heavier pool have more claims than its limit allows.
 
 use anyhow::{Context, Result, ensure};
-use karpenter_api::{NodePool, labels};
+use karpenter_api::{NodeClaim, NodePool, labels};
 use kube::api::Api;
+use kube::runtime::watcher::Config;
 use serde_json::json;
 
 use crate::manifests::merged;
-use crate::scenario::corner::WITHIN;
 use crate::scenario::corner::{Corner, by_label, container, needs, requiring};
-use crate::scenario::facts::label;
+use crate::scenario::watch;
 use crate::wait;
 use crate::world::World;
 
@@ -32,16 +32,17 @@ pub(super) async fn run(world: &World) -> Result<()> {
     corner.ready_pool(HEAVIER, merged(machines.clone(), first)).await?;
     corner.ready_pool(LIGHTER, merged(machines, json!({"spec": {"weight": 10}}))).await?;
     let filling = container(json!({"requests": {"cpu": "1500m"}}));
-    corner.pods("filler", PODS, json!({"spec": {"containers": [filling]}})).await?;
-
-    within_limit_until_running(&corner).await?;
-    let pools = by_label(&corner.running("filler", PODS).await?, labels::NODEPOOL);
+    let running = async {
+        corner.pods("filler", PODS, json!({"spec": {"containers": [filling]}})).await?;
+        corner.running("filler", PODS).await
+    };
+    let pools = by_label(&within_limit(world, running).await?, labels::NODEPOOL);
     let expected = [(HEAVIER, MACHINES_WITHIN_LIMIT), (LIGHTER, PODS - MACHINES_WITHIN_LIMIT)];
     let expected = expected.map(|(pool, count)| (pool.to_owned(), count)).into();
     ensure!(pools == expected, "pods by pool: {pools:?}");
 
     let api: Api<NodePool> = Api::all(world.client.clone());
-    wait::until(&format!("cpu {LIMIT} in the status of `{HEAVIER}`"), WITHIN, || async {
+    wait::until(&format!("cpu {LIMIT} in the status of `{HEAVIER}`"), || async {
         let status = api.get(HEAVIER).await.context("read the pool")?.status.unwrap_or_default();
         let resources = serde_json::to_value(&status.resources)?;
         Ok(if resources["cpu"] == LIMIT { Ok(()) } else { Err(resources.to_string()) })
@@ -49,23 +50,17 @@ pub(super) async fn run(world: &World) -> Result<()> {
     .await
 }
 
-/// Looks at the heavier pool's claims all the time until every pod runs.
-async fn within_limit_until_running(corner: &Corner<'_>) -> Result<()> {
-    wait::until("pods in both pools", WITHIN, || async {
-        let claims = corner.claims().await?;
-        let heavier = claims.iter().filter(|claim| label(*claim, labels::NODEPOOL) == HEAVIER).count();
+/// Runs `behaviour`; fails as soon as the heavier pool has more claims than its limit allows.
+async fn within_limit<T>(world: &World, behaviour: impl Future<Output = Result<T>>) -> Result<T> {
+    let claims: Api<NodeClaim> = Api::all(world.client.clone());
+    let heavier = Config::default().labels(&format!("{}={HEAVIER}", labels::NODEPOOL));
+    let rule = |claims: &std::collections::BTreeMap<String, NodeClaim>| {
+        let machines = claims.len();
         ensure!(
-            heavier <= MACHINES_WITHIN_LIMIT,
-            "`{HEAVIER}` has {heavier} machines, its limit is {LIMIT} CPUs"
+            machines <= MACHINES_WITHIN_LIMIT,
+            "`{HEAVIER}` has {machines} machines, its limit is {LIMIT} CPUs"
         );
-        let bound = corner.pods_of("filler").await?;
-        let bound =
-            bound.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count();
-        Ok(if bound == PODS {
-            Ok(())
-        } else {
-            Err(format!("{bound} pods have a node, {} claims", claims.len()))
-        })
-    })
-    .await
+        Ok(())
+    };
+    watch::throughout(claims, heavier, rule, behaviour).await
 }

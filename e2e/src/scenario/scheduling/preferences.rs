@@ -9,11 +9,11 @@ use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "preferences").await?;
-    corner.ready_pool("preferences", json!({})).await?;
     let nowhere =
         json!({"weight": 100, "preference": {"matchExpressions": [needs(labels::ZONE, &["us-west-2z"])]}});
     let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [nowhere]}});
-    corner.pods("dreamer", 2, json!({"spec": {"affinity": affinity}})).await?;
+    corner.pods_without_pool("dreamer", 2, json!({"spec": {"affinity": affinity}})).await?;
+    corner.ready_pool("preferences", json!({})).await?;
 
     let nodes = distinct(&corner.running("dreamer", 2).await?);
     ensure!(nodes == 1, "two small pods are on {nodes} nodes");

@@ -10,7 +10,6 @@ use kube::api::Api;
 use serde_json::{Value, json};
 
 use crate::manifests::apply_json;
-use crate::scenario::corner::WITHIN;
 use crate::scenario::corner::{Corner, by_label, needs};
 use crate::scenario::facts::label;
 use crate::wait;
@@ -61,7 +60,7 @@ async fn in_zone(corner: &Corner<'_>, app: &str, zone: &str) -> Result<()> {
 
 async fn selected_node(world: &World, claim: &str) -> Result<String> {
     let api: Api<PersistentVolumeClaim> = Api::namespaced(world.client.clone(), NAMESPACE);
-    wait::until(&format!("a node for claim `{claim}`"), WITHIN, || async {
+    wait::until(&format!("a node for claim `{claim}`"), || async {
         let found = api.get(claim).await.context("read the claim")?;
         let node = found.metadata.annotations.and_then(|mut all| all.remove(SELECTED_NODE));
         Ok(node.ok_or_else(|| "the scheduler has selected none".to_owned()))
