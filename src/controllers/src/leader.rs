@@ -16,6 +16,7 @@ use karpenter_telemetry::metrics::Metrics;
 use kube::api::{Api, PostParams};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use record::Holder;
 
@@ -68,7 +69,8 @@ pub enum LeaderError {
 /// Waits to be elected, then runs `lead` until it returns or the lease is lost.
 ///
 /// `lead` gets a token that is cancelled when `shutdown` is; it should drain and return, while the lease is still
-/// being renewed, and the lease is given back afterwards. When the lease is lost `lead` is dropped at once.
+/// being renewed, and the lease is given back afterwards. When the lease is lost `lead` is dropped at once. Renewing
+/// is a task of its own: whatever keeps the leader busy, a lease is not lost for want of a turn.
 pub async fn run<F: Future<Output = ()>>(
     client: kube::Client,
     candidate: Candidate,
@@ -88,11 +90,13 @@ pub async fn run<F: Future<Output = ()>>(
         () = shutdown.cancelled() => return Ok(()),
         () = election.acquire() => {}
     }
-    let leading = lead(shutdown.child_token());
+    let mut renewing = election.clone();
+    let mut keeping = AbortOnDropHandle::new(tokio::spawn(async move { renewing.keep().await }));
     let ended = tokio::select! {
-        () = leading => Ok(()),
-        after = election.keep() => Err(after),
+        () = lead(shutdown.child_token()) => Ok(()),
+        after = &mut keeping => Err(after.expect("invariant: nothing in renewing panics, nobody else aborts it")),
     };
+    drop(keeping);
     election.metrics.operator.leader.set([&election.candidate.name], 0.0);
     match ended {
         Ok(()) => {
@@ -107,6 +111,7 @@ pub async fn run<F: Future<Output = ()>>(
     }
 }
 
+#[derive(Clone)]
 struct Election {
     leases: Api<Lease>,
     candidate: Candidate,

@@ -116,3 +116,31 @@ async fn a_leader_that_cannot_renew_stops_before_another_may_act() {
     assert!(cut_off.elapsed() <= Duration::from_secs(12), "{:?}", cut_off.elapsed());
     assert_eq!(leading.load(Ordering::SeqCst), 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_busy_renews_all_the_same() {
+    let world = World::new().await;
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "default");
+    let candidate = Candidate {
+        retry: Duration::from_millis(1),
+        ..Candidate::new("default", "karpenter-leader-election", "busy")
+    };
+    let (renewed, renewals) = std::sync::mpsc::channel();
+    let clock: Arc<dyn Clock> = world.clock.clone();
+    let looks = tokio::spawn(async move {
+        let mut versions = std::collections::BTreeSet::new();
+        while versions.len() < 5 {
+            let lease = leases.get_opt("karpenter-leader-election").await.unwrap();
+            versions.extend(lease.and_then(|lease| lease.metadata.resource_version));
+            tokio::task::yield_now().await;
+        }
+        renewed.send(()).unwrap();
+    });
+    // The leader does not give its thread back until its lease was renewed four times.
+    let busy = |_| async move { renewals.recv_timeout(Duration::from_mins(10)).expect("it is renewed") };
+    let metrics = Arc::new(Metrics::new());
+    leader::run(world.client.clone(), candidate, clock, metrics, CancellationToken::new(), busy)
+        .await
+        .unwrap();
+    looks.await.unwrap();
+}
