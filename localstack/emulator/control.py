@@ -17,6 +17,8 @@
 | POST zonal-shift | `{cluster_arn, zone_id, seconds}` | |
 | POST images | `{minor, date: YYYY-MM-DD, bottlerocket}` | publishes a release of every image family |
 | POST cluster | `{name, region, endpoint?, certificateAuthority?, version?}` | changes what DescribeCluster says |
+| POST reservations | `{region, instance_type, zone, count, tags?, match_criteria?, overstated?}` | buys reserved capacity, answers with its `id` |
+| POST placement-groups | `{region, name, strategy, partitions?}` | makes a group, answers with its `id` |
 | GET instances | `?region=` | every instance with its user data, for whoever plays the machines |
 """
 
@@ -28,7 +30,7 @@ from typing import Any
 from . import calls, capacity, errors, faults, lifecycle, notices, prices, settings
 from .authorization import journal, principals
 from .patches import fleets, images, instances
-from .services import eks, zonal_shift
+from .services import ec2_wire, eks, placement_groups, reservations, zonal_shift
 from .services.eks_refusals import Refusal
 from .services.request import Request
 from .stacks import api as stacks
@@ -53,6 +55,8 @@ def reset(_body: dict[str, Any]) -> dict[str, Any]:
         fleets,
         eks,
         zonal_shift,
+        reservations,
+        placement_groups,
         stacks,
         journal,
         principals,
@@ -101,6 +105,14 @@ def _change_cluster(body: dict[str, Any]) -> dict[str, Any]:
     return {"cluster": cluster}
 
 
+def _reserve(body: dict[str, Any]) -> dict[str, Any]:
+    return {"id": reservations.make(body.pop("region", DEFAULT_REGION), **body).id}
+
+
+def _group(body: dict[str, Any]) -> dict[str, Any]:
+    return {"id": placement_groups.make(body.pop("region", DEFAULT_REGION), **body).id}
+
+
 def _machines(request: Request) -> dict[str, Any]:
     region = request.query.get("region", [DEFAULT_REGION])[0]
     return {"instances": [_machine(instance) for instance in lifecycle.all_instances(region)]}
@@ -142,6 +154,8 @@ _POST: dict[str, Callable[[dict[str, Any]], Any]] = {
     "zonal-shift": _shift,
     "images": _publish_images,
     "cluster": _change_cluster,
+    "reservations": _reserve,
+    "placement-groups": _group,
 }
 _GET: dict[str, Callable[[Request], Any]] = {
     "health": lambda _request: {"status": "ok"},
@@ -169,7 +183,7 @@ def answer(request: Request) -> errors.Reply | None:
         if request.method == "DELETE" and name in _DELETE:
             _DELETE[name]()
             return errors.json_reply({})
-    except (ValueError, KeyError, TypeError, json.JSONDecodeError, Refusal) as error:
+    except (ValueError, KeyError, TypeError, json.JSONDecodeError, Refusal, ec2_wire.Refusal) as error:
         return errors.json_reply({"error": f"{request.method} {request.path}: {error!r}"}, status=400)
     known = sorted({*_POST, *_GET, *_DELETE, "seed"})
     return errors.json_reply({"error": f"no {request.method} {request.path}; there are {known}"}, status=404)

@@ -15,6 +15,7 @@ from moto.ec2 import ec2_backends
 from moto.ec2.models.instances import Instance, InstanceState
 
 from . import ACCOUNT, notices, settings
+from .services import reservations
 
 _due: list[tuple[float, int, Callable[[], None]]] = []
 _order = itertools.count()
@@ -61,6 +62,7 @@ def terminating(instance: Instance) -> None:
 
 def _terminate(instance: Instance) -> None:
     Instance.terminate(instance)
+    reservations.give_back(instance.ec2_backend.region_name, instance.id)
     _publish(instance)
     _later(settings.current.terminated_seconds, lambda: _forget(instance))
 

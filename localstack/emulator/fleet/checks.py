@@ -8,6 +8,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYP
 from .. import capacity, settings
 from ..patches import iam
 from ..patches.spot_prices import sold_as_spot
+from ..services import ec2_wire, placement_groups, reservations
 from .request import Candidate
 
 Refusal = tuple[str, str]
@@ -16,11 +17,10 @@ USER_DATA_BYTES = 16384
 
 def possible(backend: Any, candidate: Candidate, wanted: int) -> tuple[int, Refusal | None]:
     """How many of `wanted` instances can start, and what stops the others."""
-    for check in (_type, _image, _profile, _security_groups, _user_data, _spot_role):
+    for check in (_type, _image, _profile, _security_groups, _user_data, _spot_role, _placement_group):
         if refusal := check(backend, candidate):
             return 0, refusal
-    count, code, message = capacity.available(candidate.instance_type, candidate.zone, candidate.capacity_type, wanted)
-    refusal = (code, message) if count < wanted else None
+    count, refusal = _room(backend, candidate, wanted)
     if count == 0:
         return 0, refusal
     free = candidate.subnet.available_ip_address_count
@@ -31,6 +31,23 @@ def possible(backend: Any, candidate: Candidate, wanted: int) -> tuple[int, Refu
         )
         count, refusal = free, ("InsufficientFreeAddressesInSubnet", message)
     return count, refusal
+
+
+def _room(backend: Any, candidate: Candidate, wanted: int) -> tuple[int, Refusal | None]:
+    """Capacity of the reservation the launch names, or of everybody."""
+    name, zone = candidate.instance_type, candidate.zone
+    if (reservation := reservations.targeted(candidate.data)) is not None:
+        return reservations.room(backend.region_name, reservation, name, zone, wanted)
+    count, code, message = capacity.available(name, zone, candidate.capacity_type, wanted)
+    return count, (code, message) if count < wanted else None
+
+
+def _placement_group(backend: Any, candidate: Candidate) -> Refusal | None:
+    try:
+        placement_groups.place(backend.region_name, candidate.data.get("Placement") or {})
+    except ec2_wire.Refusal as refusal:
+        return refusal.code, refusal.message
+    return None
 
 
 def _type(backend: Any, candidate: Candidate) -> Refusal | None:

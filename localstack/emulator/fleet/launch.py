@@ -7,6 +7,7 @@ from moto.ec2.models.instances import MetadataOptions
 from moto.ec2.utils import random_spot_request_id
 
 from .. import capacity, lifecycle
+from ..services import placement_groups, reservations
 from .checks import security_group_ids
 from .request import Candidate, Fleet, tags_of
 
@@ -34,7 +35,8 @@ def instances(backend: Any, fleet: Fleet, candidate: Candidate, fleet_id: str, c
         metadata_options=data.get("MetadataOptions") or {},
         block_device_mappings=devices,
     )
-    capacity.take(candidate.instance_type, candidate.zone, candidate.capacity_type, count)
+    if reservations.targeted(data) is None:
+        capacity.take(candidate.instance_type, candidate.zone, candidate.capacity_type, count)
     tags = _tags(fleet, candidate, fleet_id)
     for index, instance in enumerate(reservation.instances, start=first):
         _finish(backend, instance, candidate, groups, devices)
@@ -105,14 +107,19 @@ def _finish(
     placement = data.get("Placement") or {}
     instance.placement.availability_zone_id = candidate.subnet.availability_zone_id
     instance.placement.tenancy = placement.get("Tenancy") or "default"
-    instance.placement.group_id = placement.get("GroupId")
-    instance.placement.partition_number = placement.get("PartitionNumber")
+    group, partition = placement_groups.place(backend.region_name, placement)
+    instance.placement.group_id = group.id if group else None
+    instance.placement.group_name = group.name if group else None
+    instance.placement.partition_number = partition
     instance.metadata_options = MetadataOptions(data.get("MetadataOptions") or {})
     instance.enclave_options = {"Enabled": bool((data.get("EnclaveOptions") or {}).get("Enabled"))}
-    reservations = data.get("CapacityReservationSpecification") or {}
+    wanted = data.get("CapacityReservationSpecification") or {}
     instance.capacity_reservation_specification = {
-        "CapacityReservationPreference": reservations.get("CapacityReservationPreference") or "open"
+        "CapacityReservationPreference": wanted.get("CapacityReservationPreference") or "open"
     }
+    instance.capacity_reservation_id = reservations.targeted(data)
+    if instance.capacity_reservation_id is not None:
+        reservations.take(backend.region_name, instance.capacity_reservation_id, instance.id)
     if groups:
         instance.security_groups = [backend.get_security_group_from_id(group) for group in groups]
     profile = data.get("IamInstanceProfile") or {}
