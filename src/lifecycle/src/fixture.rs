@@ -1,11 +1,9 @@
 //! Starting points of the tests in this crate.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use karpenter_model::{
-    Annotations, Claim, Condition, ConditionStatus, ConditionType, Disruption, Labels, NodeClassRef,
-    NodeCondition, NodeObject, Pool, Requirements, Resources, Template, label,
+    Claim, Condition, ConditionStatus, ConditionType, Labels, NodeClassRef, NodeCondition, NodeObject, Pool,
+    label,
 };
 
 /// Seconds after an arbitrary epoch.
@@ -16,8 +14,6 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 /// A claim of pool `web` created at 0, with the finalizer and nothing else.
 pub(crate) fn claim() -> Claim {
     Claim {
-        name: "web-1".into(),
-        uid: "uid-1".into(),
         pool: Some("web".into()),
         node_class: NodeClassRef {
             group: "karpenter.k8s.aws".into(),
@@ -25,23 +21,9 @@ pub(crate) fn claim() -> Claim {
             name: "default".into(),
         },
         labels: Labels::from([(label::NODE_POOL.into(), "web".into())]),
-        annotations: Annotations::new(),
-        requirements: Requirements::default(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        requests: Resources::new(),
-        expire_after: None,
-        termination_grace_period: None,
-        created_at: at(0),
-        deletion: None,
         finalizers: vec![label::TERMINATION_FINALIZER.to_owned()],
         provider_id: Some("cloud:///i-1".into()),
-        node_name: None,
-        image_id: None,
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
-        conditions: BTreeMap::new(),
-        last_pod_event: None,
+        ..Claim::bare("web-1", at(0))
     }
 }
 
@@ -86,17 +68,5 @@ pub(crate) fn ready(mut node: NodeObject, ready: bool) -> NodeObject {
 
 /// A dynamic pool named `web`.
 pub(crate) fn pool() -> Pool {
-    Pool {
-        name: "web".into(),
-        uid: "uid-web".into(),
-        weight: 0,
-        limits: None,
-        replicas: None,
-        template: Template::default(),
-        disruption: Disruption::default(),
-        hash: "1".to_owned(),
-        ready: true,
-        registration_healthy: None,
-        deleting: false,
-    }
+    Pool { hash: "1".to_owned(), ..Pool::bare("web") }
 }

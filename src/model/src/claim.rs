@@ -65,6 +65,34 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// A bare claim of this name, just created: the starting point of builders and tests. Its uid is `uid-<name>`.
+    pub fn bare(name: &str, created_at: Timestamp) -> Self {
+        Self {
+            name: name.into(),
+            uid: format!("uid-{name}").into(),
+            pool: None,
+            node_class: NodeClassRef::default(),
+            labels: Labels::new(),
+            annotations: Annotations::new(),
+            requirements: Requirements::new(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            requests: Resources::new(),
+            expire_after: None,
+            termination_grace_period: None,
+            created_at,
+            deletion: None,
+            finalizers: Vec::new(),
+            provider_id: None,
+            node_name: None,
+            image_id: None,
+            capacity: Resources::new(),
+            allocatable: Resources::new(),
+            conditions: BTreeMap::new(),
+            last_pod_event: None,
+        }
+    }
+
     /// Whether condition `kind` is present and `True`.
     pub fn is_true(&self, kind: ConditionType) -> bool {
         self.status(kind) == Some(ConditionStatus::True)

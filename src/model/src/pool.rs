@@ -39,6 +39,25 @@ pub struct Pool {
     pub deleting: bool,
 }
 
+impl Pool {
+    /// A bare pool of this name, dynamic and ready: the starting point of builders and tests. Its uid is `uid-<name>`.
+    pub fn bare(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            uid: format!("uid-{name}").into(),
+            weight: 0,
+            limits: None,
+            replicas: None,
+            template: Template::default(),
+            disruption: Disruption::default(),
+            hash: String::new(),
+            ready: true,
+            registration_healthy: None,
+            deleting: false,
+        }
+    }
+}
+
 /// The part of a pool that its claims copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Template {

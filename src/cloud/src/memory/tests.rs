@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use karpenter_model::{
-    CapacityType, Disruption, NodeClassRef, NodeName, Pool, Requirements, Resources, Template,
-};
+use karpenter_model::{CapacityType, NodeClassRef, NodeName, Pool, Requirements, Resources};
 
 use super::*;
 use crate::conformance::{self, Backend, World};
@@ -66,19 +64,7 @@ impl World for Memory {
     }
 
     fn pool(&self) -> Pool {
-        Pool {
-            name: "web".into(),
-            uid: "uid-web".into(),
-            weight: 0,
-            limits: None,
-            replicas: None,
-            template: Template::default(),
-            disruption: Disruption::default(),
-            hash: String::new(),
-            ready: true,
-            registration_healthy: None,
-            deleting: false,
-        }
+        Pool::bare("web")
     }
 
     async fn exhaust(&self, offering: &OfferingKey) {

@@ -3,12 +3,10 @@
 mod orders;
 mod promises;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use karpenter_model::{
-    Annotations, Condition, ConditionStatus, ConditionType, Disruption, Labels, NodeClassRef, PodPhase,
-    Quantity, Requirements, Target, Template, label,
+    Condition, ConditionStatus, ConditionType, Labels, PodPhase, Quantity, Requirements, Target, label,
 };
 
 use super::*;
@@ -36,28 +34,13 @@ fn pod(name: &str, node: Option<&str>) -> Pod {
 /// A launched claim of pool `web`, promising 4 cpu; its provider id ends like its name.
 fn claim(name: &str) -> Claim {
     Claim {
-        name: name.into(),
-        uid: format!("uid-{name}").into(),
         pool: Some("web".into()),
-        node_class: NodeClassRef::default(),
         labels: Labels::from([(label::NODE_POOL.into(), "web".into())]),
-        annotations: Annotations::new(),
-        requirements: Requirements::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
         requests: cpu(1),
-        expire_after: None,
-        termination_grace_period: None,
-        created_at: at(0),
-        deletion: None,
-        finalizers: Vec::new(),
         provider_id: Some(format!("cloud:///{name}").into()),
-        node_name: None,
-        image_id: None,
         capacity: cpu(4),
         allocatable: cpu(4),
-        conditions: BTreeMap::new(),
-        last_pod_event: None,
+        ..Claim::bare(name, at(0))
     }
 }
 
@@ -97,19 +80,7 @@ fn unmanaged(name: &str) -> NodeObject {
 }
 
 fn pool() -> Pool {
-    Pool {
-        name: "web".into(),
-        uid: "uid-web".into(),
-        weight: 0,
-        limits: None,
-        replicas: None,
-        template: Template::default(),
-        disruption: Disruption::default(),
-        hash: String::new(),
-        ready: true,
-        registration_healthy: None,
-        deleting: false,
-    }
+    Pool::bare("web")
 }
 
 fn tell(cluster: &mut Cluster, events: impl IntoIterator<Item = Event>) {

@@ -54,7 +54,7 @@ fn registers_in_one_pass() {
     let step = step(&tainted_claim(), &[&node], &[]);
     let patch = patch(&step);
     assert!(patch.add_finalizer);
-    assert_eq!(patch.add_owner, Some(("web-1".into(), "uid-1".into())));
+    assert_eq!(patch.add_owner, Some(("web-1".into(), "uid-web-1".into())));
     assert_eq!(patch.labels.get(label::REGISTERED).map(karpenter_model::LabelValue::as_str), Some("true"));
     assert_eq!(patch.labels.get(label::NODE_POOL).map(karpenter_model::LabelValue::as_str), Some("web"));
     let added: Vec<String> = patch.add_taints.iter().map(ToString::to_string).collect();
@@ -74,7 +74,7 @@ fn claim_wins_over_node_and_nothing_is_removed() {
     let mut node = joining();
     node.labels.insert("team".into(), "b".into());
     node.labels.insert("extra".into(), "kept".into());
-    node.owners.insert("uid-1".into());
+    node.owners.insert("uid-web-1".into());
     node.finalizers = vec![label::TERMINATION_FINALIZER.to_owned()];
     let step = step(&claim, &[&node], &[]);
     let patch = patch(&step);

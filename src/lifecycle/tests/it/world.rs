@@ -3,16 +3,14 @@
 //! Effects are done one at a time; what changes the claim is collected and written at the end of the pass, metadata
 //! first, then status. Every single write can be the last one before a crash: the rest of the pass is then lost.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use karpenter_lifecycle::finalize::Answer;
 use karpenter_lifecycle::step::{Change, Effect, Step};
 use karpenter_lifecycle::termination::{self, EXCLUDE_FROM_LOAD_BALANCERS, Facts, Presence};
 use karpenter_lifecycle::{entry, finalize, garbage, initialization, launch, liveness, registration};
 use karpenter_model::{
-    Annotations, Claim, Condition, ConditionType, Labels, NodeClassRef, NodeCondition, NodeObject, Pod,
-    PodKey, Requirements, Resources, Taint, label,
+    Annotations, Claim, Condition, ConditionType, Labels, NodeCondition, NodeObject, Pod, PodKey, Resources,
+    Taint, label,
 };
 
 const CLASS_LABEL: &str = "karpenter.k8s.aws/ec2nodeclass";
@@ -348,30 +346,7 @@ impl Draft {
 
 /// A claim as it is created: nothing but a wish.
 fn claim() -> Claim {
-    Claim {
-        name: "web-1".into(),
-        uid: "uid-1".into(),
-        pool: None,
-        node_class: NodeClassRef::default(),
-        labels: Labels::new(),
-        annotations: Annotations::new(),
-        requirements: Requirements::default(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        requests: Resources::new(),
-        expire_after: None,
-        termination_grace_period: None,
-        created_at: at(0),
-        deletion: None,
-        finalizers: Vec::new(),
-        provider_id: None,
-        node_name: None,
-        image_id: None,
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
-        conditions: BTreeMap::new(),
-        last_pod_event: None,
-    }
+    Claim::bare("web-1", at(0))
 }
 
 impl World {

@@ -1,11 +1,7 @@
 //! The merged views at every stage of a machine.
 
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::condition::{Condition, ConditionStatus};
-use crate::id::NodeClassRef;
-use crate::requirement_set::Requirements;
 use crate::taint::Effect;
 
 fn at(seconds: i64) -> Timestamp {
@@ -18,28 +14,14 @@ fn resources(entries: &[(&str, &str)]) -> Resources {
 
 fn claim() -> Claim {
     Claim {
-        name: "web-abc".into(),
-        uid: "uid".into(),
         pool: Some("web".into()),
-        node_class: NodeClassRef::default(),
         labels: [(label::NODE_POOL.into(), "web".into()), (label::ZONE.into(), "a".into())].into(),
-        annotations: Annotations::new(),
-        requirements: Requirements::new(),
         taints: vec![Taint::new("team", "a", Effect::NoSchedule)],
         startup_taints: vec![Taint::new("cilium", "", Effect::NoExecute)],
-        requests: Resources::new(),
-        expire_after: None,
-        termination_grace_period: None,
-        created_at: at(0),
-        deletion: None,
-        finalizers: Vec::new(),
         provider_id: Some("aws:///a/i-1".into()),
-        node_name: None,
-        image_id: None,
         capacity: resources(&[("cpu", "4"), ("nvidia.com/gpu", "2")]),
         allocatable: resources(&[("cpu", "3900m"), ("nvidia.com/gpu", "2")]),
-        conditions: BTreeMap::new(),
-        last_pod_event: None,
+        ..Claim::bare("web-abc", at(0))
     }
 }
 

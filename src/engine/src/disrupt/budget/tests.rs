@@ -3,24 +3,12 @@
 use std::time::Duration;
 
 use karpenter_model::pool::BudgetWindow;
-use karpenter_model::{BudgetNodes, Disruption, Template};
+use karpenter_model::{BudgetNodes, Disruption};
 
 use super::*;
 
 fn pool(budgets: Vec<Budget>) -> Pool {
-    Pool {
-        name: "web".into(),
-        uid: "uid".into(),
-        weight: 0,
-        limits: None,
-        replicas: None,
-        template: Template::default(),
-        disruption: Disruption { budgets, ..Disruption::default() },
-        hash: String::new(),
-        ready: true,
-        registration_healthy: None,
-        deleting: false,
-    }
+    Pool { disruption: Disruption { budgets, ..Disruption::default() }, ..Pool::bare("web") }
 }
 
 fn budget(nodes: &str) -> Budget {
