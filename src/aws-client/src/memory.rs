@@ -18,6 +18,7 @@ mod controls;
 mod ec2;
 mod eks;
 mod events;
+pub mod examples;
 mod faults;
 mod filters;
 mod iam;

@@ -59,8 +59,8 @@ impl Default for Config {
             credentials: Credentials::DefaultChain,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             retries: Retries::Standard { max_attempts: 5 },
-            attempt_timeout: Duration::from_secs(60),
-            call_timeout: Duration::from_secs(240),
+            attempt_timeout: Duration::from_mins(1),
+            call_timeout: Duration::from_mins(4),
         }
     }
 }

@@ -10,7 +10,7 @@ use karpenter_api::labels::{self, aws};
 use karpenter_aws_client::ec2::{
     CapacityReservationPreference, Instance, InstanceState, InterfaceKind, Lifecycle, Tenancy,
 };
-use karpenter_aws_client::id::ReservationId;
+use karpenter_aws_client::id::{PlacementGroupId, ReservationId};
 use karpenter_cloud::Instance as CloudInstance;
 use karpenter_cloud::InstanceState as CloudState;
 use karpenter_model::label::Labels;
@@ -51,11 +51,11 @@ pub fn of_described(
         .any(|nic| matches!(nic.kind, Some(InterfaceKind::Efa | InterfaceKind::EfaOnly)));
     let mut labels = labels_of(instance_type, &place, instance.tags.get(labels::NODEPOOL));
     if capacity_type == CapacityType::Reserved {
-        let id = instance.reservation.as_ref().map(|id| id.as_str());
+        let id = instance.reservation.as_ref().map(ReservationId::as_str);
         reservation_labels(&mut labels, id, reserved_kind(instance));
     }
     let partition = instance.partition.map(|partition| partition.to_string());
-    placement_labels(&mut labels, instance.placement_group.as_ref().map(|id| id.as_str()), partition);
+    placement_labels(&mut labels, instance.placement_group.as_ref().map(PlacementGroupId::as_str), partition);
     CloudInstance {
         provider_id: provider_id(instance.zone.as_str(), instance.id.as_str()),
         instance_id: instance.id.as_str().into(),

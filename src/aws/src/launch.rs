@@ -140,7 +140,7 @@ impl Launcher {
     ) -> Result<Launched, Error> {
         self.learn_service_cidr(request, class).await?;
         let prepared = self.prepare(request, class, types).await?;
-        let fleet = self.fleet_request(request, class, &prepared)?;
+        let fleet = fleet_request(request, class, &prepared)?;
         let charges = self.charge(&prepared);
         let mut answer = self.clients.ec2.create_fleet(&fleet).await;
         if lost_template(&answer) {
@@ -156,7 +156,7 @@ impl Launcher {
             launch_error(OPERATION, request.claim.as_str(), &error).with_token_spent(spent)
         })?;
         self.learn(&result, &fleet, &prepared);
-        self.launched(&result, &prepared).ok_or_else(|| self.failure(request, &result, &prepared))
+        self.launched(&result, &prepared).ok_or_else(|| learning::failure(request, &result, &prepared))
     }
 
     /// nodeadm must be told the service range. Validation reads it, but a process that has just started may be
@@ -285,33 +285,6 @@ impl Launcher {
         Ok(groups)
     }
 
-    fn fleet_request(
-        &self,
-        request: &LaunchRequest,
-        class: &EC2NodeClass,
-        prepared: &Prepared,
-    ) -> Result<FleetRequest, Error> {
-        let relaxed = request.annotations.get(annotations::MIN_VALUES_RELAXED).is_some_and(|v| v == "true");
-        let overlaid =
-            request.annotations.get(annotations::PRICE_OVERLAY_APPLIED).is_some_and(|v| v == "true");
-        let mut tags = prepared.tags.clone();
-        // The name is on the instance from its first moment: whoever comes later finds it by this tag.
-        tags.insert(tags::NODE_CLAIM.to_owned(), request.claim.to_string());
-        let inputs = fleet::Inputs {
-            groups: &prepared.groups,
-            subnets: &prepared.subnets,
-            capacity_type: prepared.way.capacity_type,
-            prioritized: overlaid,
-            tags,
-            context: class.spec.context.clone().filter(|_| !relaxed),
-            token: Some(request.token().to_string()),
-        };
-        fleet::request(inputs).ok_or_else(|| {
-            let message = "none of the available offerings is in a zone the node class has a subnet in";
-            Error::new(Kind::NoCapacity, OPERATION, request.claim.as_str(), message)
-        })
-    }
-
     fn charge(&self, prepared: &Prepared) -> Vec<Charge> {
         fleet::addresses_per_zone(&prepared.groups, &prepared.subnets, prepared.way.capacity_type)
             .into_iter()
@@ -330,6 +303,31 @@ impl Launcher {
             }
         }
     }
+}
+
+fn fleet_request(
+    request: &LaunchRequest,
+    class: &EC2NodeClass,
+    prepared: &Prepared,
+) -> Result<FleetRequest, Error> {
+    let relaxed = request.annotations.get(annotations::MIN_VALUES_RELAXED).is_some_and(|v| v == "true");
+    let overlaid = request.annotations.get(annotations::PRICE_OVERLAY_APPLIED).is_some_and(|v| v == "true");
+    let mut tags = prepared.tags.clone();
+    // The name is on the instance from its first moment: whoever comes later finds it by this tag.
+    tags.insert(tags::NODE_CLAIM.to_owned(), request.claim.to_string());
+    let inputs = fleet::Inputs {
+        groups: &prepared.groups,
+        subnets: &prepared.subnets,
+        capacity_type: prepared.way.capacity_type,
+        prioritized: overlaid,
+        tags,
+        context: class.spec.context.clone().filter(|_| !relaxed),
+        token: Some(request.token().to_string()),
+    };
+    fleet::request(inputs).ok_or_else(|| {
+        let message = "none of the available offerings is in a zone the node class has a subnet in";
+        Error::new(Kind::NoCapacity, OPERATION, request.claim.as_str(), message)
+    })
 }
 
 /// The types the request names, in its order; all of them when it names none.

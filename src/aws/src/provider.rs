@@ -92,6 +92,7 @@ impl std::fmt::Debug for AwsProvider {
 
 impl AwsProvider {
     /// Puts the parts together. Nothing is called yet; see [`AwsProvider::hydrate`].
+    #[expect(clippy::needless_pass_by_value, reason = "every part gets a handle of its own")]
     pub fn new(
         clients: Clients,
         settings: Settings,

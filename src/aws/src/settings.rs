@@ -2,6 +2,7 @@
 
 /// Settings that do not change while the process runs.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "one switch per flag, named as users write them")]
 pub struct Settings {
     /// EKS cluster name; part of every tag and template.
     pub cluster_name: String,

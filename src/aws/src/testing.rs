@@ -89,28 +89,9 @@ pub(crate) fn class(family: AmiFamily) -> EC2NodeClass {
 /// A claim that runs this image.
 pub(crate) fn claim(image: Option<&str>) -> Claim {
     Claim {
-        name: "web-1".into(),
-        uid: "uid".into(),
         pool: Some("web".into()),
-        node_class: Default::default(),
-        labels: Default::default(),
-        annotations: Default::default(),
-        requirements: Requirements::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        requests: Resources::new(),
-        expire_after: None,
-        termination_grace_period: None,
-        created_at: Timestamp::UNIX_EPOCH,
-        deletion: None,
-        finalizers: Vec::new(),
-        provider_id: None,
-        node_name: None,
         image_id: image.map(Into::into),
-        capacity: Resources::new(),
-        allocatable: Resources::new(),
-        conditions: Default::default(),
-        last_pod_event: None,
+        ..Claim::bare("web-1", Timestamp::UNIX_EPOCH)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Every step may be repeated: a run that dies or fails half-way is continued by planning again.
 
+use std::slice;
 use std::time::Duration;
 
 use karpenter_aws_client::eks::{AccessEntrySpec, PodIdentitySpec};
@@ -72,7 +73,7 @@ async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), 
         | Step::UpdatePodIdentity { .. }
         | Step::DeletePodIdentity { .. } => membership(clients, cluster, step).await,
         Step::Tag { object, tags } => tag(clients, object, tags).await,
-        Step::UntagResource { id, keys, .. } => clients.ec2.delete_tags(&[id.clone()], keys).await,
+        Step::UntagResource { id, keys, .. } => clients.ec2.delete_tags(slice::from_ref(id), keys).await,
     }
 }
 
@@ -88,7 +89,9 @@ async fn tag(clients: &Clients, object: &Tagged, tags: &Tags) -> Result<(), AwsE
         Tagged::AccessEntry(_, arn) | Tagged::PodIdentity(_, arn) => {
             clients.eks.tag_resource(arn, tags).await
         }
-        Tagged::Subnet(id) | Tagged::SecurityGroup(id) => clients.ec2.create_tags(&[id.clone()], tags).await,
+        Tagged::Subnet(id) | Tagged::SecurityGroup(id) => {
+            clients.ec2.create_tags(slice::from_ref(id), tags).await
+        }
     }
 }
 

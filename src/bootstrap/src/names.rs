@@ -41,7 +41,8 @@ fn short_hash(text: &str) -> String {
 
 /// The first `length` hexadecimal digits, at most 64, of a digest of `text`. `length` is even.
 pub(crate) fn hash(text: &str, length: usize) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(length / 2).map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(length / 2).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
 #[cfg(test)]

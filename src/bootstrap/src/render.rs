@@ -17,4 +17,4 @@ mod symbols;
 pub mod terraform;
 mod yaml;
 
-pub(crate) use symbols::{Documents, Symbols};
+pub(crate) use symbols::{Documents, Symbols, node_policies};

@@ -29,10 +29,22 @@ use karpenter_aws_client::{Clients, Tags};
 
 pub use self::situation::Situation;
 use crate::Error;
-use crate::desired::CLUSTER_TAG;
+use crate::desired::{CLUSTER_TAG, Desired};
 use crate::names::{STACK_NAME_MAX, bounded, hash};
+use crate::observe::Observed;
 use crate::render::cloudformation::{self, EXTRA_LINUX_ROLES, EXTRA_WINDOWS_ROLES};
 use crate::settings::{Platform, Settings};
+
+/// The stack of a cluster: what it is to hold, and what there is already.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    pub clients: &'a Clients,
+    pub settings: &'a Settings,
+    pub desired: &'a Desired,
+    pub observed: &'a Observed,
+    /// What the stack is called: [`name`] unless the operator says otherwise.
+    pub name: &'a str,
+}
 
 /// The parameter that says which cluster a stack is for.
 const CLUSTER_PARAMETER: &str = "ClusterName";

@@ -232,6 +232,7 @@ pub struct Line {
 
 impl Step {
     /// The step in one line.
+    #[expect(clippy::too_many_lines, reason = "a table with an entry for each kind of step")]
     pub fn line(&self) -> Line {
         use Effect::{Change, Create, Delete};
         let line = |effect, object, name: &str, detail: String| Line {

@@ -9,7 +9,7 @@ use crate::sqs::{Attributes, ReceiveOptions};
 
 /// Receive what is there, do not wait.
 pub(super) const AT_ONCE: ReceiveOptions =
-    ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: Duration::from_secs(60) };
+    ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: Duration::from_mins(1) };
 
 /// Attributes by pairs.
 pub(super) fn attributes(pairs: &[(&str, &str)]) -> Attributes {

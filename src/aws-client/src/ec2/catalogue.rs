@@ -16,6 +16,7 @@ pub struct InstanceTypeQuery {
 
 /// One instance type, as far as scheduling and launching need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "facts about a type, named and answered so by EC2")]
 pub struct InstanceTypeInfo {
     /// `m5.large`
     pub name: InstanceType,

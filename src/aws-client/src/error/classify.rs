@@ -23,84 +23,118 @@ pub fn kind_of(code: &str, message: &str) -> Kind {
 }
 
 fn exact(code: &str) -> Option<Kind> {
-    Some(match code {
-        "DryRunOperation" => Kind::DryRun,
-        "RequestLimitExceeded"
-        | "Throttling"
-        | "ThrottlingException"
-        | "ThrottledException"
-        | "TooManyRequestsException"
-        | "RequestThrottled"
-        | "RequestThrottledException"
-        | "SlowDown"
-        | "BandwidthLimitExceeded"
-        | "RequestThrottled.Client"
-        | "EC2ThrottledException" => Kind::Throttled,
-        "UnauthorizedOperation"
-        | "AccessDenied"
-        | "AccessDeniedException"
-        | "UnrecognizedClientException"
-        | "InvalidClientTokenId"
-        | "ExpiredToken"
-        | "ExpiredTokenException"
-        | "MissingAuthenticationToken"
-        | "OptInRequired"
-        | "PendingVerification"
-        | "NotAuthorized" => Kind::Denied,
-        "NoSuchEntity"
-        | "NoSuchResourceException"
-        | "ParameterNotFound"
-        | "QueueDoesNotExist"
-        | "ResourceNotFoundException"
-        | "ChangeSetNotFound"
-        | "ChangeSetNotFoundException" => Kind::NotFound,
-        "EntityAlreadyExists"
-        | "QueueNameExists"
-        | "QueueAlreadyExists"
-        | "ResourceAlreadyExistsException" => Kind::AlreadyExists,
-        "DeleteConflict"
-        | "DependencyViolation"
-        | "ConcurrentModification"
-        | "ConcurrentModificationException"
-        | "EntityTemporarilyUnmodifiable"
-        | "IncorrectInstanceState"
-        | "IncorrectState"
-        | "ResourceInUseException"
-        | "ResourceInUse"
-        | "IdempotentParameterMismatch"
-        | "OperationNotPermitted"
-        | "AWS.SimpleQueueService.QueueDeletedRecently"
-        | "QueueDeletedRecently"
-        | "InvalidChangeSetStatus"
-        | "InvalidChangeSetStatusException"
-        | "OperationInProgressException"
-        | "ManagedRuleException" => Kind::Conflict,
-        "MaxSpotInstanceCountExceeded" | "VcpuLimitExceeded" | "MaxFleetCountExceeded" => Kind::LimitExceeded,
-        "LimitExceeded"
-        | "LimitExceededException"
-        | "ResourceLimitExceeded"
-        | "ResourceLimitExceededException"
-        | "InstanceLimitExceeded"
-        | "OverLimit"
-        | "TagLimitExceeded" => Kind::LimitExceeded,
-        "InternalError"
-        | "InternalFailure"
-        | "InternalServiceError"
-        | "InternalServerError"
-        | "InternalException"
-        | "ServerException"
-        | "ServiceFailure"
-        | "ServiceFailureException"
-        | "ServiceUnavailable"
-        | "ServiceUnavailableException"
-        | "Unavailable"
-        | "RequestTimeout"
-        | "RequestTimeoutException"
-        | "RequestExpired" => Kind::Transient,
-        code if is_unfulfillable(code) => Kind::NoCapacity,
-        _ => return None,
-    })
+    let known = CODES.iter().find(|(_, codes)| codes.contains(&code)).map(|(kind, _)| *kind);
+    known.or_else(|| is_unfulfillable(code).then_some(Kind::NoCapacity))
 }
+
+/// Codes whose shape does not say what they mean.
+const CODES: &[(Kind, &[&str])] = &[
+    (Kind::DryRun, &["DryRunOperation"]),
+    (
+        Kind::Throttled,
+        &[
+            "RequestLimitExceeded",
+            "Throttling",
+            "ThrottlingException",
+            "ThrottledException",
+            "TooManyRequestsException",
+            "RequestThrottled",
+            "RequestThrottledException",
+            "SlowDown",
+            "BandwidthLimitExceeded",
+            "RequestThrottled.Client",
+            "EC2ThrottledException",
+        ],
+    ),
+    (
+        Kind::Denied,
+        &[
+            "UnauthorizedOperation",
+            "AccessDenied",
+            "AccessDeniedException",
+            "UnrecognizedClientException",
+            "InvalidClientTokenId",
+            "ExpiredToken",
+            "ExpiredTokenException",
+            "MissingAuthenticationToken",
+            "OptInRequired",
+            "PendingVerification",
+            "NotAuthorized",
+        ],
+    ),
+    (
+        Kind::NotFound,
+        &[
+            "NoSuchEntity",
+            "NoSuchResourceException",
+            "ParameterNotFound",
+            "QueueDoesNotExist",
+            "ResourceNotFoundException",
+            "ChangeSetNotFound",
+            "ChangeSetNotFoundException",
+        ],
+    ),
+    (
+        Kind::AlreadyExists,
+        &["EntityAlreadyExists", "QueueNameExists", "QueueAlreadyExists", "ResourceAlreadyExistsException"],
+    ),
+    (
+        Kind::Conflict,
+        &[
+            "DeleteConflict",
+            "DependencyViolation",
+            "ConcurrentModification",
+            "ConcurrentModificationException",
+            "EntityTemporarilyUnmodifiable",
+            "IncorrectInstanceState",
+            "IncorrectState",
+            "ResourceInUseException",
+            "ResourceInUse",
+            "IdempotentParameterMismatch",
+            "OperationNotPermitted",
+            "AWS.SimpleQueueService.QueueDeletedRecently",
+            "QueueDeletedRecently",
+            "InvalidChangeSetStatus",
+            "InvalidChangeSetStatusException",
+            "OperationInProgressException",
+            "ManagedRuleException",
+        ],
+    ),
+    (
+        Kind::LimitExceeded,
+        &[
+            "MaxSpotInstanceCountExceeded",
+            "VcpuLimitExceeded",
+            "MaxFleetCountExceeded",
+            "LimitExceeded",
+            "LimitExceededException",
+            "ResourceLimitExceeded",
+            "ResourceLimitExceededException",
+            "InstanceLimitExceeded",
+            "OverLimit",
+            "TagLimitExceeded",
+        ],
+    ),
+    (
+        Kind::Transient,
+        &[
+            "InternalError",
+            "InternalFailure",
+            "InternalServiceError",
+            "InternalServerError",
+            "InternalException",
+            "ServerException",
+            "ServiceFailure",
+            "ServiceFailureException",
+            "ServiceUnavailable",
+            "ServiceUnavailableException",
+            "Unavailable",
+            "RequestTimeout",
+            "RequestTimeoutException",
+            "RequestExpired",
+        ],
+    ),
+];
 
 /// EC2 builds its codes from parts: `InvalidInstanceID.NotFound`, `...AlreadyExistsException`.
 fn by_shape(code: &str) -> Kind {

@@ -26,7 +26,7 @@ const STACK: &str = "AWS::CloudFormation::Stack";
 /// Stacks of the account, deleted ones too, and change sets that were not executed.
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
-    stacks: BTreeMap<StackId, StackEntry>,
+    by_id: BTreeMap<StackId, StackEntry>,
     change_sets: BTreeMap<ChangeSetId, ChangeSetEntry>,
     /// Why the next change of a stack is refused.
     pub(super) refusal: Option<String>,
@@ -51,7 +51,7 @@ struct ChangeSetEntry {
 impl Stacks {
     /// A stack by name, among those that are not deleted, or by id.
     fn find(&mut self, operation: &'static str, name: &str) -> Result<&mut StackEntry> {
-        let found = self.stacks.values_mut().find(|entry| {
+        let found = self.by_id.values_mut().find(|entry| {
             entry.stack.id.as_str() == name
                 || (entry.stack.name == name && entry.stack.status != "DELETE_COMPLETE")
         });
@@ -70,7 +70,7 @@ impl Stacks {
 
     fn put(&mut self, stack: Stack) {
         let entry = StackEntry { stack, becomes: None, template: None, events: Vec::new() };
-        self.stacks.insert(entry.stack.id.clone(), entry);
+        self.by_id.insert(entry.stack.id.clone(), entry);
     }
 }
 
@@ -156,6 +156,22 @@ fn parse(spec: &ChangeSetSpec) -> Result<Value> {
     Ok(template)
 }
 
+/// Puts a stack that holds nothing yet and exists for its first change set.
+fn put_reviewed(state: &mut State, name: &str) -> StackId {
+    let unique = state.ids.next("stack");
+    let id = StackId::from(state.arn("cloudformation", &format!("stack/{name}/{unique}")));
+    state.stacks.put(Stack {
+        id: id.clone(),
+        name: name.to_owned(),
+        status: "REVIEW_IN_PROGRESS".to_owned(),
+        reason: None,
+        parameters: BTreeMap::new(),
+        outputs: BTreeMap::new(),
+        tags: BTreeMap::new(),
+    });
+    id
+}
+
 fn create_change_set(state: &mut State, spec: &ChangeSetSpec) -> Result<ChangeSetId> {
     let refuse = |code: &str, text: String| Err(Error::answered("CreateChangeSet", &spec.stack, code, text));
     let template = parse(spec)?;
@@ -175,20 +191,7 @@ fn create_change_set(state: &mut State, spec: &ChangeSetSpec) -> Result<ChangeSe
         }
         _ => {}
     }
-    let stack_id = found.map(|stack| stack.id).unwrap_or_else(|| {
-        let unique = state.ids.next("stack");
-        let id = StackId::from(state.arn("cloudformation", &format!("stack/{}/{unique}", spec.stack)));
-        state.stacks.put(Stack {
-            id: id.clone(),
-            name: spec.stack.clone(),
-            status: "REVIEW_IN_PROGRESS".to_owned(),
-            reason: None,
-            parameters: BTreeMap::new(),
-            outputs: BTreeMap::new(),
-            tags: BTreeMap::new(),
-        });
-        id
-    });
+    let stack_id = found.map_or_else(|| put_reviewed(state, &spec.stack), |stack| stack.id);
     let taken = state.stacks.change_sets.values();
     if taken.into_iter().any(|other| other.change_set.stack == stack_id && other.spec.name == spec.name) {
         let text =
@@ -293,7 +296,8 @@ impl CloudFormation for Account {
             let seen = entry.change_set.clone();
             let found = &mut entry.change_set;
             let empty = found.changes.is_empty();
-            found.status = if empty { "FAILED" } else { "CREATE_COMPLETE" }.to_owned();
+            let status = if empty { "FAILED" } else { "CREATE_COMPLETE" };
+            status.clone_into(&mut found.status);
             found.reason = empty.then(|| NOTHING.to_owned());
             Ok(seen)
         })

@@ -54,13 +54,12 @@ impl Bus {
             description: Some(spec.description.clone()).filter(|text| !text.is_empty()),
             enabled: true,
         };
-        match self.rules.get_mut(&spec.name) {
+        if let Some(entry) = self.rules.get_mut(&spec.name) {
             // Replacing keeps targets and tags.
-            Some(entry) => entry.rule = rule,
-            None => {
-                let entry = RuleEntry { rule, tags: spec.tags.clone(), targets: BTreeMap::new() };
-                self.rules.insert(spec.name.clone(), entry);
-            }
+            entry.rule = rule;
+        } else {
+            let entry = RuleEntry { rule, tags: spec.tags.clone(), targets: BTreeMap::new() };
+            self.rules.insert(spec.name.clone(), entry);
         }
         Ok(arn)
     }

@@ -38,9 +38,9 @@ impl Account {
     /// Everything tagged as owned by a cluster: `kubernetes.io/cluster/<name>` = `owned`, or
     /// `eks:eks-cluster-name` = `<name>`.
     pub fn remains_of(&self, cluster: &str) -> Remains {
-        let owner = format!("kubernetes.io/cluster/{cluster}");
+        let cluster_tag = format!("kubernetes.io/cluster/{cluster}");
         let owned = |tags: &Tags| {
-            tags.get(&owner).is_some_and(|value| value == "owned")
+            tags.get(&cluster_tag).is_some_and(|value| value == "owned")
                 || tags.get("eks:eks-cluster-name").is_some_and(|value| value == cluster)
         };
         self.truth(|state, _| {
@@ -62,7 +62,9 @@ impl Account {
                 policies: names(state.directory.policies.values(), |entry| {
                     owned(&entry.policy.tags).then(|| entry.policy.name.clone())
                 }),
-                queues: names(&state.queues.queues, |(name, queue)| owned(&queue.tags).then(|| name.clone())),
+                queues: names(&state.queues.by_name, |(name, queue)| {
+                    owned(&queue.tags).then(|| name.clone())
+                }),
                 rules: names(&state.bus.rules, |(name, rule)| owned(&rule.tags).then(|| name.clone())),
                 access_entries: names(clusters().flat_map(|entry| entry.entries.values()), |entry| {
                     owned(&entry.tags).then(|| entry.principal.to_string())

@@ -48,7 +48,7 @@ impl Default for Options {
             shutdown_delay: Duration::from_secs(30),
             invisible_for: Duration::ZERO,
             profile_propagation: Duration::ZERO,
-            spot_notice: Duration::from_secs(120),
+            spot_notice: Duration::from_mins(2),
             spot_service_linked_role: true,
             check_instance_profiles: true,
             quotas: Quotas::default(),

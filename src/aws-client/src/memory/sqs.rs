@@ -14,12 +14,12 @@ use crate::sqs::{Attributes, Message, ReceiveOptions, Sqs};
 use crate::{Error, Result, Tags};
 
 /// How long AWS refuses to create a queue with the name of a deleted one.
-const NAME_COOL_DOWN: Duration = Duration::from_secs(60);
+const NAME_COOL_DOWN: Duration = Duration::from_mins(1);
 
 /// Queues of the account by name.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
-    pub(super) queues: BTreeMap<String, Queue>,
+    pub(super) by_name: BTreeMap<String, Queue>,
     deleted: BTreeMap<String, Timestamp>,
     /// Messages arrived since somebody looked.
     pub(super) delivered: bool,
@@ -83,7 +83,7 @@ impl Queue {
 impl Queues {
     /// Drops messages older than their queue's retention.
     pub(super) fn expire(&mut self, now: Timestamp) {
-        for queue in self.queues.values_mut() {
+        for queue in self.by_name.values_mut() {
             let retention = attributes::retention(&queue.attributes);
             queue
                 .messages
@@ -92,14 +92,14 @@ impl Queues {
     }
 
     pub(super) fn by_arn(&self, arn: &str) -> Option<&Queue> {
-        self.queues.values().find(|queue| queue.arn == arn)
+        self.by_name.values().find(|queue| queue.arn == arn)
     }
 
     /// Puts a message into the queue with this name.
     pub(super) fn send(&mut self, name: &str, body: &str, at: Timestamp) {
         self.serial += 1;
         let id = format!("message-{}", self.serial);
-        if let Some(queue) = self.queues.get_mut(name) {
+        if let Some(queue) = self.by_name.get_mut(name) {
             let held =
                 Held { id, body: body.to_owned(), sent_at: at, visible_at: at, receipt: String::new() };
             queue.messages.push(held);
@@ -115,7 +115,7 @@ impl Queues {
             let text = "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length";
             return refuse("InvalidParameterValue", text.to_owned());
         }
-        if let Some(queue) = self.queues.get(name) {
+        if let Some(queue) = self.by_name.get(name) {
             let present = queue.describe();
             if let Some((key, _)) = wanted.iter().find(|(key, value)| present.get(*key) != Some(value)) {
                 let text = format!(
@@ -132,12 +132,12 @@ impl Queues {
             return refuse("AWS.SimpleQueueService.QueueDeletedRecently", text.to_owned());
         }
         let url = new.url.clone();
-        self.queues.insert(name.to_owned(), new);
+        self.by_name.insert(name.to_owned(), new);
         Ok(url)
     }
 
     fn find(&mut self, operation: &'static str, url: &QueueUrl) -> Result<&mut Queue> {
-        self.queues
+        self.by_name
             .values_mut()
             .find(|queue| queue.url == *url)
             .ok_or_else(|| missing(operation, url.as_str()))
@@ -168,7 +168,7 @@ impl Sqs for Account {
 
     async fn get_queue_url(&self, name: &str) -> Result<QueueUrl> {
         self.call("GetQueueUrl", name, |state, _| {
-            let queue = state.queues.queues.get(name).ok_or_else(|| missing("GetQueueUrl", name))?;
+            let queue = state.queues.by_name.get(name).ok_or_else(|| missing("GetQueueUrl", name))?;
             Ok(queue.url.clone())
         })
         .await
@@ -217,7 +217,7 @@ impl Sqs for Account {
         self.call("DeleteQueue", queue.as_str(), |state, now| {
             state.queues.find("DeleteQueue", queue)?;
             let name = queue.as_str().rsplit('/').next().unwrap_or_default().to_owned();
-            state.queues.queues.remove(&name);
+            state.queues.by_name.remove(&name);
             state.queues.deleted.insert(name, now);
             Ok(())
         })

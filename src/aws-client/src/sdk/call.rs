@@ -21,6 +21,7 @@ impl Call {
     }
 
     /// The call failed: AWS said why, or no answer arrived.
+    #[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
     pub(super) fn failed<E>(&self, failure: SdkError<E, HttpResponse>) -> Error
     where
         E: StdError + ProvideErrorMetadata + Send + Sync + 'static,

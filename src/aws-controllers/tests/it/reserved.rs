@@ -8,6 +8,7 @@ use karpenter_api::ec2nodeclass::ReservationState;
 use karpenter_api::labels::{self, aws};
 use karpenter_aws_client::ec2::CapacityReservation;
 use karpenter_aws_client::memory::Fault;
+use karpenter_aws_client::memory::examples::capacity_reservation;
 use kube::ResourceExt;
 use kube::api::Api;
 use serde_json::json;
@@ -16,20 +17,7 @@ use crate::workload;
 use crate::world::World;
 
 fn reservation() -> CapacityReservation {
-    CapacityReservation {
-        id: "cr-1".into(),
-        owner: "123456789012".to_owned(),
-        instance_type: "m5.large".into(),
-        zone: "us-west-2a".into(),
-        match_criteria: "targeted".to_owned(),
-        kind: None,
-        state: "active".to_owned(),
-        total: 2,
-        available: 2,
-        ends_at: None,
-        interruptible: None,
-        tags: Default::default(),
-    }
+    capacity_reservation("cr-1")
 }
 
 fn an_hour_after_the_start() -> jiff::Timestamp {

@@ -14,18 +14,13 @@ use super::{Launched, Launcher, Prepared, outcome};
 use crate::observer::LaunchFailed;
 use crate::unavailable::Subject;
 
-impl Launcher {
-    /// The error of a fleet that launched nothing.
-    pub(super) fn failure(
-        &self,
-        request: &LaunchRequest,
-        result: &FleetResult,
-        prepared: &Prepared,
-    ) -> Error {
-        let placed = prepared.way.placed.as_ref();
-        outcome::failure(request.claim.as_str(), &result.errors, placed).with_token_spent(true)
-    }
+/// The error of a fleet that launched nothing.
+pub(super) fn failure(request: &LaunchRequest, result: &FleetResult, prepared: &Prepared) -> Error {
+    let placed = prepared.way.placed.as_ref();
+    outcome::failure(request.claim.as_str(), &result.errors, placed).with_token_spent(true)
+}
 
+impl Launcher {
     /// Remembers what EC2 did not have.
     pub(super) fn learn(&self, result: &FleetResult, fleet: &FleetRequest, prepared: &Prepared) {
         let capacity_type = prepared.way.capacity_type;

@@ -38,6 +38,7 @@ const NO_METADATA_IPV6: [&str; 6] = [
 
 /// What a template is made from.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of a launch template")]
 pub struct Inputs<'a> {
     /// The `NodeClass`'s spec.
     pub spec: &'a Ec2NodeClassSpec,

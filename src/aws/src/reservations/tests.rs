@@ -1,27 +1,11 @@
 //! Which reservations are selected, and the form they have in the status.
 
 use karpenter_api::ec2nodeclass::{ReservationState, ReservationType};
+use karpenter_aws_client::memory::examples::capacity_reservation as reservation;
 use karpenter_aws_client::memory::{Account, Fault, ManualClock as AccountClock, Options};
 
 use super::*;
 use crate::testing::ManualClock;
-
-fn reservation(id: &str) -> CapacityReservation {
-    CapacityReservation {
-        id: id.into(),
-        owner: "123456789012".to_owned(),
-        instance_type: "m5.large".into(),
-        zone: "us-west-2a".into(),
-        match_criteria: "targeted".to_owned(),
-        kind: None,
-        state: "active".to_owned(),
-        total: 2,
-        available: 2,
-        ends_at: None,
-        interruptible: None,
-        tags: Default::default(),
-    }
-}
 
 fn tagged(id: &str, criteria: &str, owner: &str) -> CapacityReservation {
     CapacityReservation {

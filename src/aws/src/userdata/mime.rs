@@ -10,11 +10,14 @@ const BOUNDARY: &str = "//";
 /// Content type of a shell script part.
 pub const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
 
+/// Name and value of each header, in order.
+type Headers = Vec<(String, String)>;
+
 /// One part: its header lines as written, and its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Header name and value, in order.
-    pub headers: Vec<(String, String)>,
+    /// What stands before the blank line.
+    pub headers: Headers,
     /// Everything after the blank line.
     pub body: String,
 }
@@ -117,8 +120,8 @@ fn part_of(text: &str) -> Result<Part, Error> {
 }
 
 /// Header lines up to the first blank line, folded lines joined, and the rest.
-fn split_headers(text: &str) -> Result<(Vec<(String, String)>, &str), Error> {
-    let mut headers: Vec<(String, String)> = Vec::new();
+fn split_headers(text: &str) -> Result<(Headers, &str), Error> {
+    let mut headers = Headers::new();
     let mut rest = text;
     while let Some((line, after)) = rest.split_once('\n') {
         rest = after;

@@ -9,28 +9,17 @@ use karpenter_aws::drift;
 use karpenter_aws_client::ec2::{
     CapacityReservation, CapacityReservationPreference, Instance as Ec2Instance, Lifecycle,
 };
+use karpenter_aws_client::memory::examples::capacity_reservation;
 use karpenter_aws_client::memory::{Fault, Options};
 use karpenter_cloud::{Instance, Kind, LaunchRequest, Provider, Read, Termination};
 use karpenter_model::{CapacityType, InstanceType};
 
 use crate::world::{World, claim_of, one_of, pool, request, request_with};
 
-/// A reservation for one `m5.large` in the first zone.
+/// A reservation for `m5.large` in the first zone, as the node class selects it.
 fn reservation(id: &str, available: u32) -> CapacityReservation {
-    CapacityReservation {
-        id: id.into(),
-        owner: "123456789012".to_owned(),
-        instance_type: "m5.large".into(),
-        zone: "us-west-2a".into(),
-        match_criteria: "targeted".to_owned(),
-        kind: None,
-        state: "active".to_owned(),
-        total: 4,
-        available,
-        ends_at: None,
-        interruptible: None,
-        tags: [("team".to_owned(), "web".to_owned())].into(),
-    }
+    let tags = [("team".to_owned(), "web".to_owned())].into();
+    CapacityReservation { total: 4, available, tags, ..capacity_reservation(id) }
 }
 
 /// A world whose node class selects these reservations.

@@ -15,9 +15,7 @@ use karpenter_aws::{AwsProvider, NODE_CLASS_KIND, Settings};
 use karpenter_aws_client::iam::RoleSpec;
 use karpenter_aws_client::memory::{Account, ManualClock, Options};
 use karpenter_cloud::{Instance, LaunchRequest};
-use karpenter_model::{
-    Claim, Clock, Disruption, LabelKey, NodeClassRef, Pool, Requirement, Requirements, Resources, Template,
-};
+use karpenter_model::{Claim, Clock, LabelKey, NodeClassRef, Pool, Requirement, Resources, Template};
 
 /// The clock of account and provider.
 #[derive(Debug, Default)]
@@ -185,49 +183,21 @@ pub(crate) fn request_with(claim: &str, requirement: Requirement) -> LaunchReque
 }
 
 pub(crate) fn pool() -> Pool {
-    Pool {
-        name: "web".into(),
-        uid: "pool-uid".into(),
-        weight: 0,
-        limits: None,
-        replicas: None,
-        template: Template {
-            node_class: reference(),
-            requirements: Requirements::new(),
-            ..Default::default()
-        },
-        disruption: Disruption::default(),
-        hash: String::new(),
-        ready: true,
-        registration_healthy: None,
-        deleting: false,
-    }
+    Pool { template: Template { node_class: reference(), ..Template::default() }, ..Pool::bare("web") }
 }
 
 /// The claim an instance was launched for, as the controllers write it.
 pub(crate) fn claim_of(instance: &Instance) -> Claim {
+    let name = instance.claim.as_ref().expect("launched for a claim");
     Claim {
-        name: instance.claim.clone().expect("launched for a claim"),
-        uid: "uid".into(),
         pool: instance.pool.clone(),
         node_class: reference(),
         labels: instance.labels.clone(),
         annotations: instance.annotations.clone(),
-        requirements: Requirements::new(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        requests: Resources::new(),
-        expire_after: None,
-        termination_grace_period: None,
-        created_at: instance.launched_at,
-        deletion: None,
-        finalizers: Vec::new(),
         provider_id: Some(instance.provider_id.clone()),
-        node_name: None,
         image_id: instance.image_id.clone(),
         capacity: instance.capacity.clone(),
         allocatable: instance.allocatable.clone(),
-        conditions: Default::default(),
-        last_pod_event: None,
+        ..Claim::bare(name.as_str(), instance.launched_at)
     }
 }

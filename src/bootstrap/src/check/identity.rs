@@ -35,7 +35,7 @@ pub(super) fn nodes(settings: &Settings, desired: &Desired, observed: &Observed,
                 format!("delete the entry, then {fix}"),
             ),
             Some(entry) => {
-                findings.ready("access-entry", format!("{} may join as {}", wanted.principal, entry.kind))
+                findings.ready("access-entry", format!("{} may join as {}", wanted.principal, entry.kind));
             }
         }
     }
@@ -136,7 +136,7 @@ fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings:
     }
     match observed.pod_identity_agent.as_ref().map(|addon| addon.status.as_str()) {
         Some("ACTIVE") => {
-            findings.ready("pod-identity-agent", format!("add-on {POD_IDENTITY_AGENT} is ACTIVE"))
+            findings.ready("pod-identity-agent", format!("add-on {POD_IDENTITY_AGENT} is ACTIVE"));
         }
         Some(status) => findings.warn(
             "pod-identity-agent",

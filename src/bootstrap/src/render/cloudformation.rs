@@ -1,9 +1,10 @@
 //! The CloudFormation template: one for every cluster, told apart by parameters.
 //!
 //! Policy documents whose condition keys hold the cluster's name are JSON text inside `Fn::Sub`, because a
-//! template cannot compute keys (spec aws-operations 1.1); all other documents are plain objects. What CloudFormation cannot do is left out
-//! and listed in `docs/install.md`: it cannot tag subnets that exist, nor cut long names, which is why every name
-//! has a parameter.
+//! template cannot compute keys (spec aws-operations 1.1); all other documents are plain objects. What CloudFormation
+//! cannot do is left out and listed in `docs/install.md`: it cannot tag subnets that exist, nor cut long names, which
+//! is why every name has a parameter.
+#![allow(clippy::needless_pass_by_value, reason = "the pieces of a template become part of the larger piece")]
 
 mod inputs;
 mod intrinsic;

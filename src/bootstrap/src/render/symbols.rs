@@ -117,17 +117,14 @@ impl Symbols {
     }
 }
 
-impl Documents {
-    /// The node role's AWS-managed policies by name.
-    pub(crate) fn node_policies(&self, settings: &Settings) -> Vec<String> {
-        let mut settings = settings.clone();
-        settings.existing_node_role = None;
-        let roles = desired(&settings).roles;
-        let attached =
-            roles.into_iter().find(|role| role.purpose == Purpose::Nodes).map(|role| role.attached);
-        let name = |arn: String| arn.rsplit('/').next().unwrap_or_default().to_owned();
-        attached.unwrap_or_default().into_iter().map(name).collect()
-    }
+/// The node role's AWS-managed policies by name.
+pub(crate) fn node_policies(settings: &Settings) -> Vec<String> {
+    let mut settings = settings.clone();
+    settings.existing_node_role = None;
+    let roles = desired(&settings).roles;
+    let attached = roles.into_iter().find(|role| role.purpose == Purpose::Nodes).map(|role| role.attached);
+    let name = |arn: String| arn.rsplit('/').next().unwrap_or_default().to_owned();
+    attached.unwrap_or_default().into_iter().map(name).collect()
 }
 
 /// `${name}`

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Documents, Symbols};
+use super::{Documents, Symbols, node_policies};
 use crate::desired::{Purpose, RULE_TARGET_ID};
 use crate::policy::{Document, Statement};
 
@@ -72,7 +72,7 @@ fn facts(documents: &Documents) -> Value {
     let policies = policies.map(|(prefix, _)| json!({ "prefix": prefix, "template": template_name(prefix) }));
     json!({
         "controller_policies": policies.collect::<Value>(),
-        "node_policies": documents.node_policies(&settings),
+        "node_policies": node_policies(&settings),
         "queue_attributes": documents.rest.queue.attributes,
         "rules": rules.collect::<Value>(),
         "rule_target_id": RULE_TARGET_ID,

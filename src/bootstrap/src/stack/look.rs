@@ -6,12 +6,11 @@ use karpenter_aws_client::Clients;
 use karpenter_aws_client::cloudformation::{Change, ChangeSet, ChangeSetSpec, Stack, says_nothing_to_change};
 use karpenter_aws_client::id::ChangeSetId;
 
-use super::{Situation, beyond_the_template, change_set, find};
+use super::{Situation, Target, beyond_the_template, change_set, find};
 use crate::Error;
 use crate::desired::Desired;
 use crate::observe::Observed;
 use crate::plan::{self, surroundings};
-use crate::settings::Settings;
 use crate::step::{Effect, Line, Step};
 
 /// The pause between two looks at a status.
@@ -79,24 +78,19 @@ fn line(change: &Change) -> Line {
 }
 
 /// Asks for a change set, reads it and deletes it again; a stack that exists for nothing else goes with it.
-pub async fn plan(
-    clients: &Clients,
-    settings: &Settings,
-    desired: &Desired,
-    observed: &Observed,
-    stack: &str,
-) -> Result<Plan, Error> {
-    let existing = find(clients, settings, stack).await?;
+pub async fn plan(target: Target<'_>) -> Result<Plan, Error> {
+    let Target { clients, settings, observed, name, .. } = target;
+    let existing = find(clients, settings, name).await?;
     let situation = existing.as_ref().map_or(Situation::Absent, |found| Situation::of(&found.status));
-    let rest = preflight(settings, desired, observed, situation);
-    let mut planned = Plan { stack: stack.to_owned(), situation, changes: Vec::new(), rest };
+    let rest = preflight(target, situation);
+    let mut planned = Plan { stack: name.to_owned(), situation, changes: Vec::new(), rest };
     if situation.first().is_some() || !planned.rest.conflicts.is_empty() {
         return Ok(planned);
     }
-    let spec = change_set(settings, stack, existing.as_ref(), observed.spot_role)?;
+    let spec = change_set(settings, name, existing.as_ref(), observed.spot_role)?;
     let made = make(clients, &spec).await?;
     forget(clients, &spec, &made).await?;
-    planned.changes = match refusal(stack, &made)? {
+    planned.changes = match refusal(name, &made)? {
         Outcome::Changes => made.changes,
         Outcome::Nothing => Vec::new(),
     };
@@ -104,12 +98,8 @@ pub async fn plan(
 }
 
 /// Everything that does not depend on the stack itself.
-pub(super) fn preflight(
-    settings: &Settings,
-    desired: &Desired,
-    observed: &Observed,
-    situation: Situation,
-) -> plan::Plan {
+pub(super) fn preflight(target: Target<'_>, situation: Situation) -> plan::Plan {
+    let Target { settings, desired, observed, .. } = target;
     let mut rest = surroundings(settings, desired, observed);
     rest.conflicts.extend(beyond_the_template(settings));
     // After a creation that failed, some of what is there may be the stack's own.

@@ -4,14 +4,11 @@ use karpenter_aws_client::Clients;
 use karpenter_aws_client::cloudformation::{Stack, StackEvent};
 
 use super::look::{Outcome, PAUSE, again, forget, make, preflight, refusal};
-use super::{Situation, change_set, find};
+use super::{Situation, Target, change_set, find};
 use crate::Error;
 use crate::apply;
-use crate::desired::Desired;
 use crate::destroy::destroy as back;
-use crate::observe::Observed;
 use crate::plan::Plan;
-use crate::settings::Settings;
 use crate::step::Step;
 
 /// An hour: a stack of ours needs two or three minutes.
@@ -34,21 +31,15 @@ pub enum Progress<'a> {
 pub type Listener<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
 /// Creates or changes the stack, then tags the network. Returns whether there was anything to do.
-pub async fn apply(
-    clients: &Clients,
-    settings: &Settings,
-    desired: &Desired,
-    observed: &Observed,
-    name: &str,
-    tell: Listener<'_>,
-) -> Result<bool, Error> {
+pub async fn apply(target: Target<'_>, tell: Listener<'_>) -> Result<bool, Error> {
+    let Target { clients, settings, observed, name, .. } = target;
     let existing = find(clients, settings, name).await?;
     let situation = existing.as_ref().map_or(Situation::Absent, |stack| Situation::of(&stack.status));
-    let rest = preflight(settings, desired, observed, situation);
+    let rest = preflight(target, situation);
     if !rest.conflicts.is_empty() {
         return Err(Error::Conflicts(rest.conflicts));
     }
-    let existing = at_rest(clients, settings, name, tell).await?;
+    let existing = at_rest(target, tell).await?;
     let mut changed = situation.first().is_some();
 
     let spec = change_set(settings, name, existing.as_ref(), observed.spot_role)?;
@@ -79,14 +70,8 @@ pub async fn apply(
 }
 
 /// Deletes the stack, then takes our tags off the network. Returns whether there was anything to do.
-pub async fn destroy(
-    clients: &Clients,
-    settings: &Settings,
-    desired: &Desired,
-    observed: &Observed,
-    name: &str,
-    tell: Listener<'_>,
-) -> Result<bool, Error> {
+pub async fn destroy(target: Target<'_>, tell: Listener<'_>) -> Result<bool, Error> {
+    let Target { clients, settings, desired, observed, name } = target;
     let mut changed = false;
     if let Some(mut stack) = find(clients, settings, name).await? {
         changed = true;
@@ -104,12 +89,8 @@ pub async fn destroy(
 }
 
 /// Does whatever the stack needs before it can be changed; `None` when there is none, or none any more.
-async fn at_rest(
-    clients: &Clients,
-    settings: &Settings,
-    name: &str,
-    tell: Listener<'_>,
-) -> Result<Option<Stack>, Error> {
+async fn at_rest(target: Target<'_>, tell: Listener<'_>) -> Result<Option<Stack>, Error> {
+    let Target { clients, settings, name, .. } = target;
     for _ in 0..ROUNDS {
         let Some(stack) = find(clients, settings, name).await? else { return Ok(None) };
         let situation = Situation::of(&stack.status);

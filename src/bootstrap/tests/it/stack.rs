@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use karpenter_aws_client::cloudformation::{Stack, TEMPLATE_BODY_MAX};
 use karpenter_aws_client::memory::Fault;
-use karpenter_bootstrap::desired::desired;
-use karpenter_bootstrap::observe::observe;
+use karpenter_bootstrap::desired::{Desired, desired};
+use karpenter_bootstrap::observe::{Observed, observe};
 use karpenter_bootstrap::permissions::{Action, required_for_stack};
+use karpenter_bootstrap::stack::Target;
 use karpenter_bootstrap::stack::look::{self, Plan};
 use karpenter_bootstrap::stack::run::{self, Progress};
 use karpenter_bootstrap::{Error, show, stack};
@@ -17,10 +18,14 @@ use crate::account::Fixture;
 const NAME: &str = "Karpenter-demo";
 
 impl Fixture {
+    fn target<'a>(&'a self, desired: &'a Desired, observed: &'a Observed) -> Target<'a> {
+        Target { clients: &self.clients, settings: &self.settings, desired, observed, name: NAME }
+    }
+
     async fn plan_stack(&self) -> Result<Plan, Error> {
         let desired = desired(&self.settings);
         let observed = observe(&self.clients, &self.settings, &desired).await?;
-        look::plan(&self.clients, &self.settings, &desired, &observed, NAME).await
+        look::plan(self.target(&desired, &observed)).await
     }
 
     /// Applies; what was told, a line for each thing.
@@ -30,7 +35,7 @@ impl Fixture {
         let outcome = match observe(&self.clients, &self.settings, &desired).await {
             Ok(observed) => {
                 let mut tell = |progress: Progress<'_>| told.push(line(progress));
-                run::apply(&self.clients, &self.settings, &desired, &observed, NAME, &mut tell).await
+                run::apply(self.target(&desired, &observed), &mut tell).await
             }
             Err(error) => Err(error),
         };
@@ -40,7 +45,7 @@ impl Fixture {
     async fn destroy_stack(&self) -> Result<bool, Error> {
         let desired = desired(&self.settings);
         let observed = observe(&self.clients, &self.settings, &desired).await?;
-        run::destroy(&self.clients, &self.settings, &desired, &observed, NAME, &mut |_| {}).await
+        run::destroy(self.target(&desired, &observed), &mut |_| {}).await
     }
 
     async fn status(&self) -> Option<Stack> {

@@ -92,7 +92,7 @@ pub(super) fn spot_prices(
             zone: zone.clone(),
             price: spot_text(*price),
             product: PRODUCT.to_owned(),
-            since: now.saturating_sub(Duration::from_secs(3600)).unwrap_or(now),
+            since: now.saturating_sub(Duration::from_hours(1)).unwrap_or(now),
         })
         .collect();
     Listing::complete(prices)

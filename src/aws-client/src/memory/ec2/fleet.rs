@@ -117,12 +117,11 @@ impl Launch<'_> {
         let address = compute.network.reserve(&blueprint.subnet.id, blueprint.addresses)?;
         let (kind, vcpus) = (&candidate.offering.instance_type, blueprint.info.vcpus);
         let reserved = blueprint.data.capacity_reservation.as_ref().and_then(|target| target.id.clone());
-        let taken = match &reserved {
-            Some(id) => compute.take_reservation(id, kind, &candidate.zone).map(|()| (Vec::new(), 0)),
-            None => {
-                let limits = compute.capacity.take(kind, &candidate.zone, spot, vcpus);
-                limits.map(|limits| (limits, vcpus))
-            }
+        let taken = if let Some(id) = &reserved {
+            compute.take_reservation(id, kind, &candidate.zone).map(|()| (Vec::new(), 0))
+        } else {
+            let limits = compute.capacity.take(kind, &candidate.zone, spot, vcpus);
+            limits.map(|limits| (limits, vcpus))
         };
         let (limits, quota_vcpus) = match taken {
             Ok(taken) => taken,

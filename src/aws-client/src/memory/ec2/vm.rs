@@ -16,7 +16,7 @@ use crate::id::{
 use crate::{Secret, Tags};
 
 /// How long EC2 still shows a terminated instance.
-const REMEMBERED: Duration = Duration::from_secs(3600);
+const REMEMBERED: Duration = Duration::from_hours(1);
 
 /// One machine.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! Allocation strategies, capacity, quotas, addresses, reservations.
 
+use super::super::examples::capacity_reservation;
 use super::super::{OfferingSelector, Options, Quotas};
 use super::support::{ON_DEMAND, SPOT, World, codes, subnet, taken};
 use crate::ec2::{
@@ -113,20 +114,8 @@ async fn what_cannot_work_is_refused_per_offering() {
 #[tokio::test]
 async fn a_reservation_is_taken_and_given_back() {
     let world = World::new(Options::default()).await;
-    world.account.put_capacity_reservation(CapacityReservation {
-        id: "cr-1".into(),
-        owner: "123456789012".into(),
-        instance_type: "m5.large".into(),
-        zone: "us-west-2a".into(),
-        match_criteria: "targeted".into(),
-        kind: Some("default".into()),
-        state: "active".into(),
-        total: 1,
-        available: 1,
-        ends_at: None,
-        interruptible: None,
-        tags: Tags::new(),
-    });
+    let one = CapacityReservation { total: 1, available: 1, ..capacity_reservation("cr-1") };
+    world.account.put_capacity_reservation(one);
     let image = world.account.truth(|state, _| state.compute.templates["template"].data.image.clone());
     let target = CapacityReservationTarget {
         preference: CapacityReservationPreference::CapacityReservationsOnly,

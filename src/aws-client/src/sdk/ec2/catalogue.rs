@@ -104,7 +104,7 @@ fn instance_type(info: types::InstanceTypeInfo) -> std::result::Result<InstanceT
     let network_cards = network
         .network_cards
         .ok_or("networkCards")?
-        .into_iter()
+        .iter()
         .map(network_card)
         .collect::<std::result::Result<Vec<_>, _>>()?;
     Ok(InstanceTypeInfo {
@@ -163,7 +163,7 @@ fn thousandths(value: f64) -> Option<u32> {
     format!("{:.0}", value * 1000.0).parse().ok()
 }
 
-fn network_card(card: types::NetworkCardInfo) -> std::result::Result<NetworkCard, &'static str> {
+fn network_card(card: &types::NetworkCardInfo) -> std::result::Result<NetworkCard, &'static str> {
     Ok(NetworkCard {
         index: count(card.network_card_index).ok_or("networkCardIndex")?,
         maximum_network_interfaces: count(card.maximum_network_interfaces)

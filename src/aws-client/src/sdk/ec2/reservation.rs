@@ -9,6 +9,7 @@ use crate::Result;
 use crate::ec2::{
     CapacityReservation, CapacityReservationQuery, PlacementGroup, PlacementGroupQuery, PlacementStrategy,
 };
+use crate::id::PlacementGroupId;
 
 pub(super) async fn reservations(
     client: &Client,
@@ -53,8 +54,12 @@ pub(super) async fn placement_groups(
     client: &Client,
     query: &PlacementGroupQuery,
 ) -> Result<Vec<PlacementGroup>> {
-    let words: Vec<&str> =
-        query.names.iter().map(String::as_str).chain(query.ids.iter().map(|id| id.as_str())).collect();
+    let words: Vec<&str> = query
+        .names
+        .iter()
+        .map(String::as_str)
+        .chain(query.ids.iter().map(PlacementGroupId::as_str))
+        .collect();
     let call = Call::new("DescribePlacementGroups", describe(&words, &query.filters));
     let answer = client
         .describe_placement_groups()

@@ -71,8 +71,11 @@ pub(super) fn substituted(text: &str) -> Value {
     if values.is_empty() { json!({ "Fn::Sub": text }) } else { json!({ "Fn::Sub": [text, values] }) }
 }
 
+/// A placeholder and what stands for it.
+type Computed = (&'static str, fn() -> Value);
+
 /// Placeholders that are neither parameters nor pseudo parameters.
-fn computed() -> [(&'static str, fn() -> Value); 5] {
+fn computed() -> [Computed; 5] {
     [
         (SYMBOLS.node_role_arn, node_role_arn),
         (SYMBOLS.queue_name, queue_name),

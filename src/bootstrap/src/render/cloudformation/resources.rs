@@ -8,7 +8,7 @@ use super::intrinsic::{
 };
 use super::{EXTRA_LINUX_ROLES, EXTRA_WINDOWS_ROLES, SYMBOLS};
 use crate::desired::{CLUSTER_TAG, POLICY_DESCRIPTION, Purpose, RULE_TARGET_ID};
-use crate::render::Documents;
+use crate::render::{Documents, node_policies};
 use crate::settings::Platform;
 
 /// The `Resources` section.
@@ -126,8 +126,7 @@ fn policy(prefix: &str, document: Value) -> Value {
 }
 
 fn node_role(documents: &Documents, purpose: Purpose, condition: &str, name: Value) -> Value {
-    let policies: Vec<Value> = documents
-        .node_policies(&SYMBOLS.settings())
+    let policies: Vec<Value> = node_policies(&SYMBOLS.settings())
         .into_iter()
         .map(|name| substituted(&format!("arn:${{AWS::Partition}}:iam::aws:policy/{name}")))
         .collect();

@@ -4,8 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use karpenter_bootstrap::stack::look;
+use karpenter_bootstrap::desired::Desired;
+use karpenter_bootstrap::observe::Observed;
 use karpenter_bootstrap::stack::run::{self, Progress};
+use karpenter_bootstrap::stack::{Target, look};
 use karpenter_bootstrap::{Settings, show, stack};
 
 use super::account::Account;
@@ -42,12 +44,19 @@ impl Way {
     }
 }
 
+fn target<'a>(
+    account: &'a Account,
+    (desired, observed): &'a (Desired, Observed),
+    name: &'a str,
+) -> Target<'a> {
+    Target { clients: &account.clients, settings: &account.settings, desired, observed, name }
+}
+
 /// Shows what a change set would change.
 pub(super) async fn plan(flags: &BootstrapFlags, way: &Way, output: Output) -> Result<ExitCode> {
     let account = Account::open(flags).await?;
-    let (desired, observed) = account.look().await?;
-    let name = way.stack(&account.settings);
-    let plan = look::plan(&account.clients, &account.settings, &desired, &observed, &name).await?;
+    let seen = account.look().await?;
+    let plan = look::plan(target(&account, &seen, &way.stack(&account.settings))).await?;
     match output {
         Output::Text => print(&format!("{}{}", account.heading(), show::stack_text(&plan)))?,
         Output::Json => print(&format!("{}\n", show::stack_json(&plan)))?,
@@ -58,11 +67,9 @@ pub(super) async fn plan(flags: &BootstrapFlags, way: &Way, output: Output) -> R
 /// Creates or changes the stack with a line per event.
 pub(super) async fn apply(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode> {
     let account = Account::open(flags).await?;
-    let (desired, observed) = account.look().await?;
-    let name = way.stack(&account.settings);
+    let seen = account.look().await?;
     print(&account.heading())?;
-    let changed =
-        run::apply(&account.clients, &account.settings, &desired, &observed, &name, &mut tell).await?;
+    let changed = run::apply(target(&account, &seen, &way.stack(&account.settings)), &mut tell).await?;
     print(if changed {
         "done: the account is as it should be\n"
     } else {
@@ -74,11 +81,9 @@ pub(super) async fn apply(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode>
 /// Deletes the stack with a line per event.
 pub(super) async fn destroy(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode> {
     let account = Account::open(flags).await?;
-    let (desired, observed) = account.look().await?;
-    let name = way.stack(&account.settings);
+    let seen = account.look().await?;
     print(&account.heading())?;
-    let changed =
-        run::destroy(&account.clients, &account.settings, &desired, &observed, &name, &mut tell).await?;
+    let changed = run::destroy(target(&account, &seen, &way.stack(&account.settings)), &mut tell).await?;
     print(if changed { "done: the stack is gone\n" } else { "nothing to do: there is no such stack\n" })?;
     Ok(ExitCode::SUCCESS)
 }

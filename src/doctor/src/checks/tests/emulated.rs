@@ -13,6 +13,7 @@ use karpenter_aws_client::eks::{AccessEntrySpec, PodIdentitySpec};
 use karpenter_aws_client::events::{RuleSpec, Target};
 use karpenter_aws_client::iam::{PolicySpec, RoleSpec};
 use karpenter_aws_client::id::Arn;
+use karpenter_aws_client::memory::examples::capacity_reservation;
 use karpenter_aws_client::memory::{Account, Options};
 use karpenter_aws_client::survey::{VolumeEncryption, VpcEndpoint};
 use karpenter_aws_client::{Clients, Tags};
@@ -266,18 +267,9 @@ fn surround(account: &Account, facts: &Facts) {
     }
     for reservation in of.reservations.get().unwrap() {
         account.put_capacity_reservation(CapacityReservation {
-            id: reservation.id.as_str().into(),
-            owner: "123456789012".to_owned(),
-            instance_type: "m5.large".into(),
-            zone: "us-west-2a".into(),
             match_criteria: reservation.match_criteria.clone(),
-            kind: None,
             state: reservation.state.clone(),
-            total: 1,
-            available: 1,
-            ends_at: None,
-            interruptible: None,
-            tags: Tags::new(),
+            ..capacity_reservation(&reservation.id)
         });
     }
 }
