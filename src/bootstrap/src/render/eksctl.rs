@@ -206,7 +206,7 @@ mod tests {
     fn assert_known(value: &Value, path: &str) {
         match value {
             Value::Array(elements) => elements.iter().for_each(|element| assert_known(element, path)),
-            Value::Object(fields) if !path.ends_with(".tags") => {
+            Value::Object(fields) if path.rsplit('.').next() != Some("tags") => {
                 let known = SCHEMA.iter().find(|(object, _)| *object == path);
                 let (_, known) =
                     known.unwrap_or_else(|| panic!("an object where the schema has none: {path}"));

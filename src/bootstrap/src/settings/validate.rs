@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn each_bad_value_is_named_with_what_is_allowed() {
-        let cases: [(&str, fn(&mut Settings)); 10] = [
+        type Spoil = fn(&mut Settings);
+        let cases: [(&str, Spoil); 10] = [
             ("cluster-name", |s| s.cluster = String::new()),
             ("cluster-name", |s| s.cluster = "c".repeat(101)),
             ("cluster-name", |s| s.cluster = "-prod".to_owned()),

@@ -1,4 +1,10 @@
 //! The doctor against an account and an API server in memory: what it asks, what it cannot ask, what it repairs.
+#![allow(
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a helper that meets the unexpected says so and fails its test"
+)]
 
 use std::sync::Arc;
 

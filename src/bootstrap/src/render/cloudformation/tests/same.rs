@@ -121,6 +121,7 @@ fn role(name: &str, platform: Platform) -> ExtraNodeRole {
 }
 
 /// The tables of the acceptance, and what else can be set.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn cases() -> Vec<(&'static str, Settings)> {
     let with = |change: fn(&mut Settings)| {
         let mut settings = settings();
