@@ -90,6 +90,37 @@ impl Fault {
     }
 }
 
+/// Capacity to be bought ahead.
+#[derive(Clone, Debug, Serialize)]
+pub struct NewReservation {
+    /// E.g. `m5.large`.
+    pub instance_type: String,
+    /// E.g. `us-west-2a`.
+    pub zone: String,
+    /// How many instances.
+    pub count: u32,
+    /// `open` or `targeted`.
+    pub match_criteria: String,
+    /// How many instances more than it has EC2 says are left.
+    pub overstated: u32,
+    /// Tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+impl NewReservation {
+    /// Capacity for launches that ask for it by id, and counted right.
+    pub fn of(instance_type: &str, zone: &str, count: u32) -> Self {
+        Self {
+            instance_type: instance_type.to_owned(),
+            zone: zone.to_owned(),
+            count,
+            match_criteria: "targeted".to_owned(),
+            overstated: 0,
+            tags: BTreeMap::new(),
+        }
+    }
+}
+
 /// How the account behaves; empty fields stay as they are.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Settings {
@@ -218,6 +249,17 @@ impl Control {
         self.delete("capacity").await
     }
 
+    /// Buys capacity ahead; the id of the reservation.
+    pub async fn reserve(&self, wanted: &NewReservation) -> Result<String> {
+        self.make("reservations", wanted).await
+    }
+
+    /// Makes a placement group of so many partitions; its id.
+    pub async fn partition_group(&self, name: &str, partitions: u32) -> Result<String> {
+        let wanted = json!({ "name": name, "strategy": "partition", "partitions": partitions });
+        self.make("placement-groups", &wanted).await
+    }
+
     /// Makes the next calls of an action fail.
     pub async fn fail(&self, fault: &Fault) -> Result<()> {
         self.post("faults", fault).await
@@ -311,6 +353,15 @@ impl Control {
             instances: Vec<Machine>,
         }
         Ok(self.get::<Machines>(&format!("instances?region={region}")).await?.instances)
+    }
+
+    async fn make(&self, name: &str, body: &(impl Serialize + Sync)) -> Result<String> {
+        #[derive(Deserialize)]
+        struct Made {
+            id: String,
+        }
+        let made: Made = self.0.send(Method::POST, &format!("/_karpenter/{name}"), Some(body)).await?;
+        Ok(made.id)
     }
 
     async fn get<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T> {

@@ -31,6 +31,21 @@ pub(super) fn run(command: &mut Command) -> Result<String> {
     bail!("`{program}` ended with {}:\n  {last}", output.status)
 }
 
+/// How often something that is fetched is asked for.
+const ATTEMPTS: usize = 4;
+
+/// Runs a command that fetches something, again when that fails: networks and registries have bad moments. What was
+/// fetched before is not fetched twice.
+pub(super) fn fetch(command: &mut Command) -> Result<String> {
+    for _ in 1..ATTEMPTS {
+        match run(command) {
+            Ok(said) => return Ok(said),
+            Err(error) => tracing::warn!("{error:#}; trying again"),
+        }
+    }
+    run(command)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,6 +54,16 @@ mod tests {
     fn finds_programs_on_the_path_only() {
         assert!(find_on_path("sh").is_some_and(|path| is_executable(&path)));
         assert_eq!(find_on_path("no-such-program-here"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_fetched_at_first_is_asked_for_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "echo x >> asked; test $(wc -l < asked) -ge 3 && echo there";
+        let mut third = Command::new("sh");
+        third.args(["-c", script]).current_dir(folder.path());
+        assert_eq!(fetch(&mut third).unwrap(), "there\n");
+        assert!(fetch(Command::new("false").current_dir(folder.path())).is_err());
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn build() -> Result<PathBuf> {
              a folder with kube-apiserver, kube-scheduler and kube-controller-manager",
         )?;
         tracing::info!(version = version.full, "building the control plane; about four minutes, once");
-        command::run(
+        command::fetch(
             Command::new(go)
                 .current_dir(&module)
                 .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags, "-o"])

@@ -30,7 +30,7 @@ pub fn etcd() -> Result<PathBuf> {
 
 fn unpack(apt: &Path, dpkg: &Path, folder: &Path) -> Result<()> {
     tracing::info!("fetching Debian's package `etcd-server` (no installation)");
-    let download = || command::run(Command::new(apt).args(["download", "etcd-server"]).current_dir(folder));
+    let download = || command::fetch(Command::new(apt).args(["download", "etcd-server"]).current_dir(folder));
     if let Err(error) = download() {
         // A fresh container has no package lists; fetching them is for root, others keep the first error.
         if command::run(Command::new(apt).arg("update")).is_err() {

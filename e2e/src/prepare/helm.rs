@@ -25,7 +25,7 @@ pub fn helm() -> Result<PathBuf> {
         let go = command::find_on_path("go")
             .context("`go` is not on PATH; install Go 1.25 or newer (https://go.dev/dl)")?;
         tracing::info!("building helm; about two minutes, once");
-        command::run(
+        command::fetch(
             Command::new(go)
                 .current_dir(&module)
                 .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o"])

@@ -27,7 +27,7 @@ pub fn python() -> Result<PathBuf> {
     let folder = cache::entry("python", &key, |folder| {
         tracing::info!(version, "installing the pinned Python packages of localstack/; about a minute, once");
         command::run(Command::new(&interpreter).args(["-m", "venv"]).arg(folder)).context(HINT)?;
-        command::run(
+        command::fetch(
             Command::new(folder.join("bin/python"))
                 .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"])
                 .args(["--require-hashes", "--only-binary=:all:", "--requirement"])

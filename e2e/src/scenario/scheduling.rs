@@ -10,10 +10,12 @@ mod capacity;
 mod hostnames;
 mod impossible;
 mod limits;
+mod partitions;
 mod ports;
 mod preferences;
 mod readiness;
 mod refusals;
+mod reserved;
 mod volumes;
 mod zones;
 
@@ -93,6 +95,18 @@ const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
         name: "a pool without capacity yields to the next one",
         proof: |world| capacity::dry_pool(world).boxed_local(),
+    },
+    Behaviour {
+        name: "reserved capacity is used first, and what it lacks is bought",
+        proof: |world| reserved::first(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a reservation that has less than it says keeps nobody waiting",
+        proof: |world| reserved::overstated(world).boxed_local(),
+    },
+    Behaviour {
+        name: "nodes of a placement group say their partition",
+        proof: |world| partitions::run(world).boxed_local(),
     },
     Behaviour {
         name: "a pod follows the volume of its claim",

@@ -9,6 +9,7 @@ mod events;
 mod identity;
 mod launch;
 mod nodes;
+mod placement;
 mod queue;
 mod stacks;
 mod survey;
@@ -16,7 +17,7 @@ mod survey;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::id::{ImageId, InstanceType, SecurityGroupId, SubnetId};
+use crate::id::{ImageId, InstanceType, ReservationId, SecurityGroupId, SubnetId};
 use crate::{Clients, Error, Kind, Result};
 
 /// The account under test, and what is known to exist in it.
@@ -35,8 +36,19 @@ pub struct Subject {
     pub types: [InstanceType; 2],
     /// A cluster that accepts access entries; `None` leaves the EKS checks out.
     pub cluster: Option<String>,
+    /// What no check can make by itself; `None` leaves the checks of it out.
+    pub reserved: Option<Reserved>,
     /// Lets a few seconds pass for the account: advances its clock, or sleeps.
     pub pass_time: Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>,
+}
+
+/// Capacity that was bought ahead, and a group to be placed in.
+#[derive(Clone, Debug)]
+pub struct Reserved {
+    /// A targeted reservation for one instance of the first type in the subnet's zone.
+    pub reservation: ReservationId,
+    /// The name of an empty placement group of three partitions.
+    pub placement_group: String,
 }
 
 /// What a check found wrong.
@@ -106,6 +118,9 @@ checks! {
     launch::the_same_token_launches_once,
     launch::lowest_price_takes_the_cheaper_type,
     launch::a_missing_template_is_not_found,
+    placement::reservations_are_found,
+    placement::a_reservation_is_used_up_and_given_back,
+    placement::partitions_are_chosen_or_named,
     stacks::stacks_live_and_die,
     survey::volumes_have_a_key,
     survey::a_vpc_has_a_main_route_table,

@@ -3,11 +3,13 @@
 
 use anyhow::{Result, ensure};
 use karpenter_api::labels;
+use kube::ResourceExt;
 use serde_json::json;
 
 use super::consolidating;
 use crate::manifests::merged;
 use crate::scenario::corner::{Corner, by_label, container, needs, requiring};
+use crate::scenario::explained::explained;
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
@@ -17,6 +19,9 @@ pub(super) async fn run(world: &World) -> Result<()> {
     eager.scale("worker", 2).await?;
 
     eager.settled_on("worker", 2, &["r5.xlarge"]).await?;
+    // Both were weighed; that nothing has happened yet would prove little.
+    let node = balanced.running("worker", 2).await?.remove(0).name_any();
+    explained(world, &format!("node/{node}"), &["stays", "(Score)"]).await?;
     let types = by_label(&balanced.running("worker", 2).await?, labels::INSTANCE_TYPE);
     ensure!(types.keys().eq(["m5.2xlarge"]), "the balanced pool moved its pods: {types:?}");
     Ok(())

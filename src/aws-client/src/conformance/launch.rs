@@ -14,6 +14,11 @@ const USER_DATA: &str = "#!/bin/bash\necho hello \u{e9}\n";
 const PATIENCE: u32 = 40;
 
 async fn template(subject: &Subject, name: &str) -> Result<(), Violation> {
+    template_with(subject, name, LaunchTemplateData::default()).await
+}
+
+/// Creates a template that launches wherever and however `data` says.
+pub(super) async fn template_with(subject: &Subject, name: &str, data: LaunchTemplateData) -> Outcome {
     let interface = NetworkInterface {
         device: 0,
         security_groups: vec![subject.security_group.clone()],
@@ -27,14 +32,14 @@ async fn template(subject: &Subject, name: &str) -> Result<(), Violation> {
             image: Some(subject.image.clone()),
             user_data: Some(Secret::from(USER_DATA)),
             network_interfaces: vec![interface],
-            ..LaunchTemplateData::default()
+            ..data
         },
     };
     subject.clients.ec2.create_launch_template(&spec).await?;
     Ok(())
 }
 
-fn request(subject: &Subject, template: &str, types: &[usize]) -> FleetRequest {
+pub(super) fn request(subject: &Subject, template: &str, types: &[usize]) -> FleetRequest {
     let overrides = types
         .iter()
         .map(|index| FleetOverride {
@@ -58,7 +63,7 @@ fn request(subject: &Subject, template: &str, types: &[usize]) -> FleetRequest {
     }
 }
 
-async fn launch_one(subject: &Subject, request: &FleetRequest) -> Result<InstanceId, Violation> {
+pub(super) async fn launch_one(subject: &Subject, request: &FleetRequest) -> Result<InstanceId, Violation> {
     let fleet = subject.clients.ec2.create_fleet(request).await?;
     let mut ids: Vec<InstanceId> = fleet.instance_ids().cloned().collect();
     same(&ids.len(), &1, "instances launched")?;
@@ -66,7 +71,7 @@ async fn launch_one(subject: &Subject, request: &FleetRequest) -> Result<Instanc
 }
 
 /// Lets time pass until the instance is in one of the states; terminated instances may be forgotten.
-async fn reaches(subject: &Subject, id: &InstanceId, wanted: &[InstanceState]) -> Outcome {
+pub(super) async fn reaches(subject: &Subject, id: &InstanceId, wanted: &[InstanceState]) -> Outcome {
     let query = InstanceQuery { ids: vec![id.clone()], filters: Vec::new() };
     let mut seen = None;
     for _ in 0..PATIENCE {
@@ -83,7 +88,7 @@ async fn reaches(subject: &Subject, id: &InstanceId, wanted: &[InstanceState]) -
     ensure(false, || format!("`{id}` stayed {seen:?}, {wanted:?} expected"))
 }
 
-async fn clean_up(subject: &Subject, template: &str, ids: &[InstanceId]) -> Outcome {
+pub(super) async fn clean_up(subject: &Subject, template: &str, ids: &[InstanceId]) -> Outcome {
     if !ids.is_empty() {
         subject.clients.ec2.terminate_instances(ids).await?;
     }

@@ -8,8 +8,10 @@ mod support;
 
 use std::sync::Arc;
 
-use super::{Account, Clock, Fault, ManualClock, Options};
-use crate::conformance::{self, Subject};
+use super::{Account, Clock, Fault, ManualClock, Options, examples};
+use crate::Tags;
+use crate::conformance::{self, Reserved, Subject};
+use crate::ec2::{CapacityReservation, PlacementGroup, PlacementStrategy};
 
 /// A fresh account; of the two types the first is said to be the cheaper one.
 async fn subject(types: [&str; 2]) -> (Account, Subject) {
@@ -29,6 +31,7 @@ async fn subject(types: [&str; 2]) -> (Account, Subject) {
         image: image.into(),
         types: types.map(Into::into),
         cluster: Some("demo".to_owned()),
+        reserved: Some(reserved(&account, types[0])),
         clients,
         prefix: "conformance".to_owned(),
         pass_time: Box::new(move || {
@@ -37,6 +40,26 @@ async fn subject(types: [&str; 2]) -> (Account, Subject) {
         }),
     };
     (account, subject)
+}
+
+/// One instance of `instance_type` in the first zone, and a group of three partitions.
+fn reserved(account: &Account, instance_type: &str) -> Reserved {
+    let reservation = CapacityReservation {
+        instance_type: instance_type.into(),
+        total: 1,
+        available: 1,
+        ..examples::capacity_reservation("cr-1")
+    };
+    account.put_capacity_reservation(reservation);
+    account.put_placement_group(PlacementGroup {
+        id: "pg-1".into(),
+        name: "rack".to_owned(),
+        strategy: PlacementStrategy::Partition,
+        state: "available".to_owned(),
+        partitions: Some(3),
+        tags: Tags::new(),
+    });
+    Reserved { reservation: "cr-1".into(), placement_group: "rack".to_owned() }
 }
 
 #[tokio::test]

@@ -1,0 +1,43 @@
+//! A class that places its machines in a group of three partitions: every node says in which it is, once EC2 has
+//! chosen, and a pod that wants a certain one gets it.
+
+use anyhow::{Context, Result, ensure};
+use karpenter_api::labels::aws;
+use serde_json::json;
+
+use crate::manifests;
+use crate::scenario::corner::{Corner, class_like_default, class_says, refers_to};
+use crate::scenario::facts::{self, label};
+use crate::world::World;
+
+pub(super) async fn run(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "partitions").await?;
+    let group = world.control()?.partition_group("rack", 3).await?;
+    let selector = json!({"placementGroupSelector": {"name": "rack"}});
+    manifests::apply_json(&world.client, class_like_default(world, "partitions", selector).await?).await?;
+    class_says(world, "partitions", ("Ready", "True", "Ready")).await?;
+    corner.ready_pool("partitions", refers_to("partitions")).await?;
+    corner.pods("anywhere", 1, json!({})).await?;
+    let second = json!({"spec": {"nodeSelector": {(aws::PLACEMENT_GROUP_PARTITION): "2"}}});
+    corner.pods("second", 1, second).await?;
+
+    let mut nodes = corner.running("anywhere", 1).await?;
+    let second = corner.running("second", 1).await?.remove(0);
+    let partition = label(&second, aws::PLACEMENT_GROUP_PARTITION);
+    ensure!(partition == "2", "a pod that wants the second partition is in {partition}");
+    nodes.push(second);
+    let instances = facts::instances(world).await?;
+    for node in &nodes {
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
+        let instance = instances.iter().find(|instance| id.ends_with(instance.id.as_str()));
+        let instance = instance.with_context(|| format!("there is no instance `{id}`"))?;
+        let found = label(node, aws::PLACEMENT_GROUP_ID);
+        ensure!(found == group, "the node of `{id}` has group {found}, expected {group}");
+        let placed = instance.placement_group.as_ref().map(|id| id.as_str());
+        ensure!(placed == Some(group.as_str()), "`{id}` is in group {placed:?}, expected {group}");
+        let chosen = instance.partition.map(|number| number.to_string()).unwrap_or_default();
+        let said = label(node, aws::PLACEMENT_GROUP_PARTITION);
+        ensure!(!said.is_empty() && said == chosen, "`{id}` is in partition {chosen}, its node says {said}");
+    }
+    Ok(())
+}
