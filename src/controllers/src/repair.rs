@@ -41,30 +41,21 @@ impl Reconciler for Health {
     }
 
     async fn pass(&self, context: &Context, name: &NodeName) -> Result<Done, Error> {
-        reconcile(context, &self.evictions, &self.policies, name).await
+        if !context.view.unlisted().is_empty() {
+            // A share of the nodes that happen to be known is no share.
+            return Ok(Done::idle().after(Duration::from_secs(1)));
+        }
+        let Some(node) = context.view.node(name).map(|known| known.model) else { return Ok(Done::idle()) };
+        let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
+        let [claim] = claims.as_slice() else { return Ok(Done::idle()) };
+        let asks_peers = repair::asks_peers(&node, &self.policies, context.now());
+        let peers = if asks_peers { peers(context, claim.model.pool.as_ref()) } else { Vec::new() };
+        let peers: Vec<&NodeObject> = peers.iter().map(AsRef::as_ref).collect();
+        let object = Some(Arc::clone(&claim.object));
+        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(&node), object);
+        pass.carry_out(repair::step(&claim.model, &node, &peers, &self.policies, context.now())).await?;
+        pass.finish().await
     }
-}
-
-async fn reconcile(
-    context: &Context,
-    evictions: &Evictions,
-    policies: &[Policy],
-    name: &NodeName,
-) -> Result<Done, Error> {
-    if !context.view.unlisted().is_empty() {
-        // A share of the nodes that happen to be known is no share.
-        return Ok(Done::idle().after(Duration::from_secs(1)));
-    }
-    let Some(node) = context.view.node(name).map(|known| known.model) else { return Ok(Done::idle()) };
-    let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
-    let [claim] = claims.as_slice() else { return Ok(Done::idle()) };
-    let asks_peers = repair::asks_peers(&node, policies, context.now());
-    let peers = if asks_peers { peers(context, claim.model.pool.as_ref()) } else { Vec::new() };
-    let peers: Vec<&NodeObject> = peers.iter().map(AsRef::as_ref).collect();
-    let mut pass =
-        Pass::over_node(context, NAME, evictions, Arc::clone(&node), Some(Arc::clone(&claim.object)));
-    pass.carry_out(repair::step(&claim.model, &node, &peers, policies, context.now())).await?;
-    pass.finish().await
 }
 
 /// Every Node of the pool, or of the cluster for a claim without one.

@@ -68,20 +68,16 @@ impl Reconciler for Controller {
     }
 
     async fn pass(&self, context: &Context, name: &PoolName) -> Result<Done, StaticError> {
-        reconcile(*self, context, name).await
-    }
-}
-
-async fn reconcile(controller: Controller, context: &Context, name: &PoolName) -> Result<Done, StaticError> {
-    let Some(pool) = fixed(context, name) else { return Ok(Done::idle()) };
-    let Some(snapshot) = context.view.snapshot(context.now()) else {
-        // Counting part of the machines would buy the others twice.
-        return Ok(Done::idle().after(Duration::from_secs(1)));
-    };
-    let snapshot: &Snapshot = &snapshot;
-    match controller {
-        Controller::Provisioning => provision::pass(context, &pool, snapshot).await,
-        Controller::Deprovisioning => deprovision::pass(context, &pool, snapshot).await,
+        let Some(pool) = fixed(context, name) else { return Ok(Done::idle()) };
+        let Some(snapshot) = context.view.snapshot(context.now()) else {
+            // Counting part of the machines would buy the others twice.
+            return Ok(Done::idle().after(Duration::from_secs(1)));
+        };
+        let snapshot: &Snapshot = &snapshot;
+        match self {
+            Controller::Provisioning => provision::pass(context, &pool, snapshot).await,
+            Controller::Deprovisioning => deprovision::pass(context, &pool, snapshot).await,
+        }
     }
 }
 

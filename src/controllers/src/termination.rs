@@ -30,40 +30,36 @@ impl Reconciler for Termination {
     }
 
     async fn pass(&self, context: &Context, name: &NodeName) -> Result<Done, Error> {
-        reconcile(context, &self.evictions, name).await
+        let Some(known) = context.view.node(name).filter(|known| known.model.deletion.is_some()) else {
+            return Ok(Done::idle());
+        };
+        let node = &known.model;
+        let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
+        // With more than one claim nobody knows whose machine it is.
+        let claim = match claims.as_slice() {
+            [claim] => Some(claim),
+            _ => None,
+        };
+        let presence = presence(context, node).await?;
+        let pods = context.view.pods_on(name);
+        let pods: Vec<&Pod> = pods.iter().map(AsRef::as_ref).collect();
+        let attachments = context.view.blocking_attachments(name, pods.iter().copied(), context.now());
+        let class_labels: Vec<LabelKey> =
+            context.provider.node_class_kinds().iter().map(|kind| kind.label_key().as_str().into()).collect();
+        let step = termination::step(Facts {
+            node,
+            claim: claim.map(|claim| &*claim.model),
+            class_labels: &class_labels,
+            pods: &pods,
+            presence,
+            attachments: &attachments,
+            now: context.now(),
+        })?;
+        let object = claim.map(|claim| Arc::clone(&claim.object));
+        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(node), object);
+        pass.carry_out(step).await?;
+        pass.finish().await
     }
-}
-
-async fn reconcile(context: &Context, evictions: &Evictions, name: &NodeName) -> Result<Done, Error> {
-    let Some(known) = context.view.node(name).filter(|known| known.model.deletion.is_some()) else {
-        return Ok(Done::idle());
-    };
-    let node = &known.model;
-    let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
-    // With more than one claim nobody knows whose machine it is.
-    let claim = match claims.as_slice() {
-        [claim] => Some(claim),
-        _ => None,
-    };
-    let presence = presence(context, node).await?;
-    let pods = context.view.pods_on(name);
-    let pods: Vec<&Pod> = pods.iter().map(AsRef::as_ref).collect();
-    let attachments = context.view.blocking_attachments(name, pods.iter().copied(), context.now());
-    let class_labels: Vec<LabelKey> =
-        context.provider.node_class_kinds().iter().map(|kind| kind.label_key().as_str().into()).collect();
-    let step = termination::step(Facts {
-        node,
-        claim: claim.map(|claim| &*claim.model),
-        class_labels: &class_labels,
-        pods: &pods,
-        presence,
-        attachments: &attachments,
-        now: context.now(),
-    })?;
-    let object = claim.map(|claim| Arc::clone(&claim.object));
-    let mut pass = Pass::over_node(context, NAME, evictions, Arc::clone(node), object);
-    pass.carry_out(step).await?;
-    pass.finish().await
 }
 
 /// Whether the machine still exists, asked only when the step needs to know.

@@ -35,36 +35,32 @@ impl Reconciler for Lifecycle {
     }
 
     async fn pass(&self, context: &Context, name: &ClaimName) -> Result<Done, Error> {
-        reconcile(context, &self.evictions, name).await
-    }
-}
-
-async fn reconcile(context: &Context, evictions: &Evictions, name: &ClaimName) -> Result<Done, Error> {
-    let Some(known) = context.view.claim(name) else { return Ok(Done::idle()) };
-    let way = entry::way(&known.model, |class| context.manages(class));
-    if way == Way::Ignored {
-        return Ok(Done::idle());
-    }
-    let mut pass = Pass::over_claim(context, NAME, evictions, Arc::clone(&known.object));
-    let mut errors = Vec::new();
-    match way {
-        Way::Ignored => {}
-        Way::Finalize => {
-            let claim = pass.claim().unwrap_or_else(|| (*known.model).clone());
-            let nodes = nodes_of(context, &claim);
-            step("finalize", pass.carry_out(finalize::step(&claim, &borrowed(&nodes), context.now())))
-                .await?;
+        let Some(known) = context.view.claim(name) else { return Ok(Done::idle()) };
+        let way = entry::way(&known.model, |class| context.manages(class));
+        if way == Way::Ignored {
+            return Ok(Done::idle());
         }
-        // The stored finalizer comes back as an event.
-        Way::Prepare(wanted) => step("finalizer", pass.carry_out(wanted)).await?,
-        Way::Live => {
-            pass.open_conditions();
-            errors = stages(context, &mut pass).await;
+        let mut pass = Pass::over_claim(context, NAME, &self.evictions, Arc::clone(&known.object));
+        let mut errors = Vec::new();
+        match way {
+            Way::Ignored => {}
+            Way::Finalize => {
+                let claim = pass.claim().unwrap_or_else(|| (*known.model).clone());
+                let nodes = nodes_of(context, &claim);
+                step("finalize", pass.carry_out(finalize::step(&claim, &borrowed(&nodes), context.now())))
+                    .await?;
+            }
+            // The stored finalizer comes back as an event.
+            Way::Prepare(wanted) => step("finalizer", pass.carry_out(wanted)).await?,
+            Way::Live => {
+                pass.open_conditions();
+                errors = stages(context, &mut pass).await;
+            }
         }
-    }
-    match pass.finish().await {
-        Ok(done) => Error::combined(errors).map(|()| done),
-        Err(error) => Error::combined(errors.into_iter().chain([error]).collect()).map(|()| Done::idle()),
+        match pass.finish().await {
+            Ok(done) => Error::combined(errors).map(|()| done),
+            Err(error) => Error::combined(errors.into_iter().chain([error]).collect()).map(|()| Done::idle()),
+        }
     }
 }
 

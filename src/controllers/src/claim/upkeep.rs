@@ -36,41 +36,32 @@ impl Reconciler for Upkeep {
     }
 
     async fn pass(&self, context: &Context, name: &ClaimName) -> Result<Done, Error> {
-        reconcile(context, &self.evictions, &self.found, name).await
+        let Some(known) = context.view.claim(name).filter(|known| context.manages(&known.model.node_class))
+        else {
+            self.found.forget(name);
+            return Ok(Done::idle());
+        };
+        if known.model.deletion.is_some() {
+            return Ok(Done::idle());
+        }
+        let claim = &known.model;
+        let pool = claim.pool.as_ref().and_then(|name| context.view.pool(name));
+        let mut pass = Pass::over_claim(context, NAME, &self.evictions, Arc::clone(&known.object));
+        // Without a pool there is nothing to compare with, and what the claim says stays.
+        if let Some(pool) = &pool {
+            pass.carry_out(drift::step(context, NAME, &self.found, claim, pool).await).await?;
+        }
+        pass.carry_out(consolidatable::step(claim, pool.as_ref().map(|pool| &*pool.model), context.now()))
+            .await?;
+        let nodes = claim.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.nodes_of(id));
+        if let [node] = nodes.as_slice() {
+            pass.carry_out(consistency::step(claim, node)).await?;
+        }
+        let after = pass.claim();
+        let done = pass.finish().await?;
+        tell(claim, after.as_ref());
+        Ok(done)
     }
-}
-
-async fn reconcile(
-    context: &Context,
-    evictions: &Evictions,
-    found: &TypesFound,
-    name: &ClaimName,
-) -> Result<Done, Error> {
-    let Some(known) = context.view.claim(name).filter(|known| context.manages(&known.model.node_class))
-    else {
-        found.forget(name);
-        return Ok(Done::idle());
-    };
-    if known.model.deletion.is_some() {
-        return Ok(Done::idle());
-    }
-    let claim = &known.model;
-    let pool = claim.pool.as_ref().and_then(|name| context.view.pool(name));
-    let mut pass = Pass::over_claim(context, NAME, evictions, Arc::clone(&known.object));
-    // Without a pool there is nothing to compare with, and what the claim says stays.
-    if let Some(pool) = &pool {
-        pass.carry_out(drift::step(context, NAME, found, claim, pool).await).await?;
-    }
-    pass.carry_out(consolidatable::step(claim, pool.as_ref().map(|pool| &*pool.model), context.now()))
-        .await?;
-    let nodes = claim.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.nodes_of(id));
-    if let [node] = nodes.as_slice() {
-        pass.carry_out(consistency::step(claim, node)).await?;
-    }
-    let after = pass.claim();
-    let done = pass.finish().await?;
-    tell(claim, after.as_ref());
-    Ok(done)
 }
 
 /// Logs the conditions that came and went; a drift whose reason changes is silent.

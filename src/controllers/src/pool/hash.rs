@@ -25,33 +25,29 @@ impl Reconciler for Hash {
     }
 
     async fn pass(&self, context: &Context, name: &PoolName) -> Result<Done, Error> {
-        reconcile(context, name).await
-    }
-}
-
-async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {
-    let Some(pool) = context.view.pool(name) else { return Ok(Done::idle()) };
-    let claims = context.view.claims();
-    let owned = claims.iter().filter(|known| known.model.pool.as_ref() == Some(name));
-    let stored = pool.object.metadata.annotations.clone().unwrap_or_default();
-    let stamps = hash::stamps(&stored, &pool.model.hash, owned.clone().map(|known| &*known.model));
-    if stamps == hash::Stamps::default() {
-        return Ok(Done::idle());
-    }
-    for (claim, annotations) in &stamps.claims {
-        let Some(known) = owned.clone().find(|known| known.model.name == *claim) else { continue };
-        let patch = stamp(&*known.object, annotations);
-        if let Some(claim) = write::merge(&context.all::<NodeClaim>(), claim.as_str(), &patch).await? {
-            context.view.put_claim(claim);
+        let Some(pool) = context.view.pool(name) else { return Ok(Done::idle()) };
+        let claims = context.view.claims();
+        let owned = claims.iter().filter(|known| known.model.pool.as_ref() == Some(name));
+        let stored = pool.object.metadata.annotations.clone().unwrap_or_default();
+        let stamps = hash::stamps(&stored, &pool.model.hash, owned.clone().map(|known| &*known.model));
+        if stamps == hash::Stamps::default() {
+            return Ok(Done::idle());
         }
-    }
-    if !stamps.pool.is_empty() {
-        let patch = stamp(&*pool.object, &stamps.pool);
-        if let Some(pool) = write::merge(&context.all::<NodePool>(), name.as_str(), &patch).await? {
-            context.view.put_pool(pool);
+        for (claim, annotations) in &stamps.claims {
+            let Some(known) = owned.clone().find(|known| known.model.name == *claim) else { continue };
+            let patch = stamp(&*known.object, annotations);
+            if let Some(claim) = write::merge(&context.all::<NodeClaim>(), claim.as_str(), &patch).await? {
+                context.view.put_claim(claim);
+            }
         }
+        if !stamps.pool.is_empty() {
+            let patch = stamp(&*pool.object, &stamps.pool);
+            if let Some(pool) = write::merge(&context.all::<NodePool>(), name.as_str(), &patch).await? {
+                context.view.put_pool(pool);
+            }
+        }
+        Ok(Done::applied())
     }
-    Ok(Done::applied())
 }
 
 /// Locked: the stamp belongs to the version of the object it was computed from.
