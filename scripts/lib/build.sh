@@ -1,0 +1,14 @@
+# Sourced by the scripts beside this folder.
+#
+# Clippy's driver is the compiler with more lints. As the wrapper of our own crates it makes one build serve for running,
+# testing and linting: `cargo clippy` would check everything again, the AWS SDK included. Nobody else's crate notices.
+
+# A toolchain without clippy builds as well; only scripts/test insists on it.
+driver=$(rustc --print sysroot)/bin/clippy-driver
+[ ! -x "$driver" ] || export RUSTC_WORKSPACE_WRAPPER="$driver"
+
+# build [OPTION...]: builds the whole workspace. The selection of packages is the same everywhere, because features are
+# resolved for the selection: another one would compile the AWS SDK a second time.
+build() {
+    cargo build --workspace "$@"
+}
