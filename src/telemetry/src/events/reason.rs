@@ -87,7 +87,7 @@ impl Reason {
         self.period
     }
 
-    /// Kinds of the objects such an event is about; empty when there may be any.
+    /// Kinds of the objects such an event is about; empty for a reason that is not in the table.
     pub fn kinds(&self) -> &'static [&'static str] {
         self.about
     }
@@ -102,6 +102,9 @@ impl Reason {
         self.rate
     }
 }
+
+/// An event about a machine is told on both of its objects.
+const MACHINE: &[&str] = &["Node", "NodeClaim"];
 
 /// How long equal events are suppressed unless their reason says otherwise.
 pub const PERIOD: Duration = Duration::from_mins(2);
@@ -125,7 +128,7 @@ macro_rules! reasons {
 reasons! {
     /// A node or NodeClaim may not be disrupted now, or a budget of the NodePool is used up.
     DISRUPTION_BLOCKED = Reason::normal("DisruptionBlocked")
-        .about(&["Node", "NodeClaim"])
+        .about(MACHINE)
         .told_apart_by(&["message"]);
     /// A budget of the NodePool lets no node go.
     DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal("DisruptionBlocked")
@@ -140,19 +143,19 @@ reasons! {
     DISRUPTION_WAITING_READINESS = Reason::normal("DisruptionWaitingReadiness").about(&["NodeClaim"]);
     /// The node is being removed.
     DISRUPTION_TERMINATING = Reason::normal("DisruptionTerminating")
-        .about(&["Node", "NodeClaim"])
+        .about(MACHINE)
         .told_apart_by(&["reason"]);
     /// Consolidation leaves the node alone.
     UNCONSOLIDATABLE = Reason::normal("Unconsolidatable")
         .every(Duration::from_mins(15))
-        .about(&["Node", "NodeClaim"]);
+        .about(MACHINE);
     /// A cheaper replacement was found and is being checked.
     CONSOLIDATION_CANDIDATE = Reason::normal("ConsolidationCandidate")
-        .about(&["Node", "NodeClaim"])
+        .about(MACHINE)
         .told_apart_by(&["command"]);
     /// The second look dropped a replacement.
     CONSOLIDATION_REJECTED = Reason::normal("ConsolidationRejected")
-        .about(&["Node", "NodeClaim"])
+        .about(MACHINE)
         .told_apart_by(&["command", "reason"]);
     /// The Balanced policy approved a move.
     CONSOLIDATION_APPROVED = Reason::normal("ConsolidationApproved")
@@ -184,7 +187,7 @@ reasons! {
     FAILED_DRAINING = Reason::warning("FailedDraining").about(&["Node"]).told_apart_by(&["pod"]);
     /// The node will be removed at its deadline whatever its pods ask for.
     TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning("TerminationGracePeriodExpiring")
-        .about(&["Node", "NodeClaim"]);
+        .about(MACHINE);
     /// Volumes are still attached to the node that is being removed.
     AWAITING_VOLUME_DETACHMENT = Reason::normal("AwaitingVolumeDetachment").about(&["Node"]);
     /// The node does not have what its NodeClaim promised.
@@ -193,8 +196,6 @@ reasons! {
         .told_apart_by(&["message"]);
     /// The cloud had no capacity for the NodeClaim.
     INSUFFICIENT_CAPACITY = Reason::warning("InsufficientCapacityError").about(&["NodeClaim"]);
-    /// The node class of the NodeClaim is not ready.
-    NODE_CLASS_NOT_READY = Reason::warning("NodeClassNotReady");
     /// The node joined without the taint that keeps pods away until it is registered.
     UNREGISTERED_TAINT_MISSING = Reason::warning("UnregisteredTaintMissing").about(&["NodeClaim"]);
     /// The do-not-disrupt annotation of the pod is neither `true` nor a positive duration.
@@ -206,25 +207,27 @@ reasons! {
     /// The protection of the pod has ended.
     DO_NOT_DISRUPT_ELAPSED = Reason::normal("DoNotDisruptGracePeriodElapsed").about(&["Pod"]);
     /// The finalizer is gone.
-    FINALIZED = Reason::normal("Finalized").every(Duration::ZERO);
+    FINALIZED = Reason::normal("Finalized").every(Duration::ZERO).about(MACHINE);
     /// Nodes came up for pods like this one and the scheduler did not use them; not in the reference.
-    PROMISED_NODE_NOT_USED = Reason::warning("PromisedNodeNotUsed").every(Duration::from_mins(5));
+    PROMISED_NODE_NOT_USED = Reason::warning("PromisedNodeNotUsed")
+        .every(Duration::from_mins(5))
+        .about(&["Pod"]);
     /// A plan broke a rule and was not applied; not in the reference.
-    PLAN_REFUSED = Reason::warning("PlanRefused").every(Duration::from_mins(5));
+    PLAN_REFUSED = Reason::warning("PlanRefused").every(Duration::from_mins(5)).about(&["NodePool"]);
     /// The cloud takes a spot instance back.
-    SPOT_INTERRUPTED = Reason::warning("SpotInterrupted");
+    SPOT_INTERRUPTED = Reason::warning("SpotInterrupted").about(MACHINE);
     /// The cloud takes a reserved instance back.
-    CAPACITY_RESERVATION_INTERRUPTED = Reason::warning("CapacityReservationInstanceInterrupted");
+    CAPACITY_RESERVATION_INTERRUPTED = Reason::warning("CapacityReservationInstanceInterrupted").about(MACHINE);
     /// The cloud advises to move off a spot instance.
-    SPOT_REBALANCE = Reason::normal("SpotRebalanceRecommendation");
+    SPOT_REBALANCE = Reason::normal("SpotRebalanceRecommendation").about(MACHINE);
     /// The instance is stopping.
-    INSTANCE_STOPPING = Reason::warning("InstanceStopping");
+    INSTANCE_STOPPING = Reason::warning("InstanceStopping").about(MACHINE);
     /// The instance is terminating.
-    INSTANCE_TERMINATING = Reason::warning("InstanceTerminating");
+    INSTANCE_TERMINATING = Reason::warning("InstanceTerminating").about(MACHINE);
     /// The instance is impaired or has maintenance ahead.
-    INSTANCE_UNHEALTHY = Reason::warning("InstanceUnhealthy");
+    INSTANCE_UNHEALTHY = Reason::warning("InstanceUnhealthy").about(MACHINE);
     /// The NodeClaim is deleted because its instance is going away.
-    TERMINATING_ON_INTERRUPTION = Reason::warning("TerminatingOnInterruption");
+    TERMINATING_ON_INTERRUPTION = Reason::warning("TerminatingOnInterruption").about(MACHINE);
     /// NodeClaims still use the node class that is being deleted.
-    WAITING_ON_NODE_CLAIM_TERMINATION = Reason::normal("WaitingOnNodeClaimTermination");
+    WAITING_ON_NODE_CLAIM_TERMINATION = Reason::normal("WaitingOnNodeClaimTermination").about(&["EC2NodeClass"]);
 }

@@ -89,6 +89,7 @@ fn every_reason_is_documented() {
     for (reason, meaning) in reason::reference() {
         assert!(meaning.ends_with('.') && !meaning.starts_with(' '), "{}: `{meaning}`", reason.name());
         assert!(reason.name().chars().all(char::is_alphanumeric), "{}", reason.name());
+        assert!(!reason.kinds().is_empty(), "{} does not say what it is about", reason.name());
     }
 }
 
@@ -126,7 +127,7 @@ fn the_table_is_that_of_the_reference() {
         ("InvalidDoNotDisruptAnnotation", WARNING, &["Pod"], &["message"], 120),
         ("DoNotDisruptUntil", NORMAL, &["Pod"], &["end"], 120),
         ("DoNotDisruptGracePeriodElapsed", NORMAL, &["Pod"], &[], 120),
-        ("Finalized", NORMAL, &[], &[], 0),
+        ("Finalized", NORMAL, MACHINE, &[], 0),
     ];
     let declared: Vec<_> = reason::reference()
         .into_iter()

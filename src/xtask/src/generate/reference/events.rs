@@ -14,12 +14,13 @@ pub(super) fn body() -> String {
         let repeated = format!("{}{}", period(&reason), rate.unwrap_or_default());
         vec![
             format!("`{}`", reason.name()),
+            reason.kinds().join(", "),
             reason.severity().as_str().to_owned(),
             repeated,
             meaning.to_owned(),
         ]
     });
-    format!("{INTRODUCTION}{}", table(&["reason", "type", "suppressed for", "meaning"], rows))
+    format!("{INTRODUCTION}{}", table(&["reason", "about", "type", "suppressed for", "meaning"], rows))
 }
 
 fn period(reason: &Reason) -> String {
