@@ -211,7 +211,8 @@ reasons! {
     /// Nodes came up for pods like this one and the scheduler did not use them; not in the reference.
     PROMISED_NODE_NOT_USED = Reason::warning("PromisedNodeNotUsed")
         .every(Duration::from_mins(5))
-        .about(&["Pod"]);
+        .about(&["Pod"])
+        .told_apart_by(&["until"]);
     /// A plan broke a rule and was not applied; not in the reference.
     PLAN_REFUSED = Reason::warning("PlanRefused").every(Duration::from_mins(5)).about(&["NodePool"]);
     /// The cloud takes a spot instance back.
