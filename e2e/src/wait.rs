@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// How long anything may take. On an idle machine every wait of this crate ends within seconds, and it ends as soon
 /// as what it waits for holds; the rest is for machines that have other things to do.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+pub const PATIENCE: Duration = Duration::from_mins(10);
 
 /// How often the question is asked.
 const ASK_EVERY: Duration = Duration::from_millis(250);

@@ -128,6 +128,7 @@ const LOWEST: CapacityKind = CapacityKind::OnDemand(OnDemandAllocation::LowestPr
 const SPOT: CapacityKind = CapacityKind::Spot(SpotAllocation::PriceCapacityOptimized);
 
 #[tokio::test]
+#[allow(clippy::too_many_lines, reason = "one call after the other")]
 async fn what_a_controller_reads_before_it_launches() {
     let (account, aws, seeded) = account().await;
     aws.ec2.dry_run_describe_instance_types().await.unwrap();

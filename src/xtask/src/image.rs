@@ -1,6 +1,7 @@
 //! The image against the chart and the workspace: what one says about user, ports, program and versions, the others
 //! must say too.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,7 +77,7 @@ fn sent() -> Vec<String> {
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the workspace") {
         let path = entry.expect("an entry").path();
-        match path.extension().and_then(|extension| extension.to_str()) {
+        match path.extension().and_then(OsStr::to_str) {
             _ if path.is_dir() && path.file_name().is_some_and(|name| name != "target") => {
                 sources(&path, found);
             }

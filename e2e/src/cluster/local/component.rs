@@ -115,12 +115,11 @@ impl Health {
                 }
             }
         };
-        match tokio::time::timeout(PATIENCE, wait).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let words = process.last_words();
-                Err(anyhow!("{} was not ready after {PATIENCE:?}; {words}", process.name()).into())
-            }
+        if let Ok(outcome) = tokio::time::timeout(PATIENCE, wait).await {
+            outcome
+        } else {
+            let words = process.last_words();
+            Err(anyhow!("{} was not ready after {PATIENCE:?}; {words}", process.name()).into())
         }
     }
 }

@@ -36,7 +36,7 @@ const CLUSTER: &str = "demo";
 /// The example waits longer before it removes an empty node; nobody wants to watch that.
 const CONSOLIDATE_AFTER: &str = "10s";
 /// How long any step may take before the demo calls itself broken.
-const STEP_WITHIN: Duration = Duration::from_secs(60);
+const STEP_WITHIN: Duration = Duration::from_mins(1);
 
 /// Arguments of `karpenter demo`.
 #[derive(Args)]

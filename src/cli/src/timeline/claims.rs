@@ -16,6 +16,7 @@ pub(crate) struct Claims {
 }
 
 #[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each line of a claim's story is told once, in any order")]
 struct Told {
     asked: bool,
     launched: bool,
@@ -77,7 +78,7 @@ impl Claims {
 fn asked(claim: &NodeClaim) -> Line {
     let requests = claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     let room = requests.map_or_else(String::new, |requests| {
-        let parts: Vec<_> = requests.iter().map(|(name, quantity)| format!("{} {name}", quantity)).collect();
+        let parts: Vec<_> = requests.iter().map(|(name, quantity)| format!("{quantity} {name}")).collect();
         parts.join(", ")
     });
     let types = claim

@@ -28,7 +28,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// What EventBridge does with a queue's key.
+/// What `EventBridge` does with a queue's key.
 const BY_EVENTS: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
 /// What EC2 does with a volume's key.
 const BY_LAUNCHES: [&str; 2] = ["kms:CreateGrant", "kms:Decrypt"];

@@ -1,5 +1,6 @@
 //! Facts as a folder of JSON files: one for each answer, so that people can read and redact them.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +60,7 @@ pub fn import(folder: &Path) -> Result<Facts, FilesError> {
     let mut parts = PARTS.map(|part| (part, Map::new()));
     for entry in listing {
         let path = entry.map_err(|source| FilesError::Read { path: folder.to_owned(), source })?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         for (part, answers) in &mut parts {
             let field = name.strip_prefix(&format!("{part}-")).and_then(|rest| rest.strip_suffix(".json"));
             if let Some(field) = field {

@@ -50,13 +50,11 @@ async fn controller_role(
         })?;
         label(own.metadata.annotations.as_ref(), "eks.amazonaws.com/role-arn").map(str::to_owned)
     });
-    match by_annotation {
-        Some(role) => Ok(Some(role)),
-        None => {
-            let made_by_us = clients.iam.get_role(&format!("{cluster_name}-karpenter")).await;
-            Ok(optional(made_by_us)?.map(|role| role.arn.to_string()))
-        }
+    if by_annotation.is_some() {
+        return Ok(by_annotation);
     }
+    let made_by_us = clients.iam.get_role(&format!("{cluster_name}-karpenter")).await;
+    Ok(optional(made_by_us)?.map(|role| role.arn.to_string()))
 }
 
 /// Asks for everything; nothing when the controller has no role yet.

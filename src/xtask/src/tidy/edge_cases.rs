@@ -6,6 +6,7 @@
 //! clear.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
 fn pages(docs: &Path) -> Result<Vec<PathBuf>> {
     let pages = super::files::with_extension(docs, "md")?;
     let is_page = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("edge-cases"))
+        path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("edge-cases"))
     };
     Ok(pages.into_iter().filter(is_page).collect())
 }
@@ -67,7 +68,7 @@ fn broken(
     let mut found = Vec::new();
     let mut file: Vec<&PathBuf> = Vec::new();
     for pin in pins {
-        match Path::new(pin).extension().and_then(|extension| extension.to_str()) {
+        match Path::new(pin).extension().and_then(OsStr::to_str) {
             Some("scn") => {
                 let mut candidates = scenarios.iter().filter(|path| path.ends_with(pin));
                 match (candidates.next(), candidates.next()) {

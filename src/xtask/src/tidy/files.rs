@@ -1,6 +1,7 @@
 //! Rules about source files: documented, declared, and short enough to read.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +57,7 @@ fn text_violations(name: &str, text: &str) -> Vec<String> {
 /// Files that cargo finds by itself: crate roots, binaries, benches and the one integration test.
 fn is_root(krate: &Path, file: &Path) -> bool {
     let Ok(relative) = file.strip_prefix(krate) else { return false };
-    let parts: Vec<_> = relative.iter().filter_map(|part| part.to_str()).collect();
+    let parts: Vec<_> = relative.iter().filter_map(OsStr::to_str).collect();
     matches!(
         parts.as_slice(),
         ["src", "lib.rs" | "main.rs"]
@@ -84,7 +85,7 @@ fn declared_files(files: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
 /// Where the submodules of `file` live.
 fn module_folder(file: &Path) -> PathBuf {
     let parent = file.parent().unwrap_or(Path::new(""));
-    match file.file_stem().and_then(|stem| stem.to_str()) {
+    match file.file_stem().and_then(OsStr::to_str) {
         Some("lib" | "main") | None => parent.to_owned(),
         Some(_) if is_standalone(file) => parent.to_owned(),
         Some(stem) => parent.join(stem),
@@ -93,7 +94,7 @@ fn module_folder(file: &Path) -> PathBuf {
 
 /// Benches and binaries are roots whatever their name.
 fn is_standalone(file: &Path) -> bool {
-    let parent = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let parent = file.parent().and_then(Path::file_name).and_then(OsStr::to_str);
     matches!(parent, Some("benches" | "examples" | "bin"))
 }
 

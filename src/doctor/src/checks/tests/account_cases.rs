@@ -29,7 +29,9 @@ pub(super) const CASES: &[Case] = &[
     ("P-6", |facts| role(facts).trust = trust("lambda.amazonaws.com")),
     ("P-4", |facts| {
         let rights = facts.account.rights.as_mut().unwrap();
-        rights.iter_mut().for_each(|right| (right.allowed, right.by_boundary) = (false, Some(false)));
+        for right in rights.iter_mut() {
+            (right.allowed, right.by_boundary) = (false, Some(false));
+        }
     }),
     ("P-7", |facts| {
         queue(facts).kms_key = Some(KEY.to_owned());

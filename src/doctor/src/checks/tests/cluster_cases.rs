@@ -98,7 +98,9 @@ pub(super) const CASES: &[Case] = &[
     ("D-19", |facts| facts.cluster.config_maps = Answer::Seen(Vec::new())),
     ("D-21", |facts| {
         let entries = facts.account.access_entries.as_mut().unwrap();
-        entries.iter_mut().for_each(|entry| entry.kind = "EC2_LINUX".to_owned());
+        for entry in entries.iter_mut() {
+            "EC2_LINUX".clone_into(&mut entry.kind);
+        }
     }),
     ("D-26", |facts| {
         push(&mut facts.cluster.budgets, budget("web", 0, 3, 3));

@@ -100,6 +100,7 @@ fn deployment() -> Value {
     })
 }
 
+#[allow(clippy::too_many_lines, reason = "a whole cluster in one place")]
 fn cluster() -> Value {
     let seen = |value: Value| json!({"seen": value});
     let controller_pod = json!({
