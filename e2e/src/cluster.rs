@@ -62,6 +62,14 @@ impl Cluster {
         }
     }
 
+    /// Where the API server writes down what the controller asks of it, if this cluster lets us say so.
+    pub fn audit_log(&self) -> Option<PathBuf> {
+        match self {
+            Self::Local(cluster) => Some(cluster.audit_log()),
+            Self::Kind(_) | Self::Kubeconfig(_) => None,
+        }
+    }
+
     /// Ends what [`Cluster::start`] began; a cluster that was there before stays.
     pub async fn stop(self) -> Result<()> {
         match self {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{Guard, Process, Program};
+use crate::rights::operators;
 
 /// How long an orderly stop may take: workers drain, the Lease is released.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
@@ -27,11 +28,22 @@ pub struct AwsEnvironment {
 impl AwsEnvironment {
     /// Variables for the SDK. The credentials mean nothing to an emulator, which still wants to see some.
     pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        self.variables_as("test")
+    }
+
+    /// The same for somebody whose calls are to be told from those of others, by access key.
+    fn variables_as(&self, access_key: &str) -> Vec<(&'static str, OsString)> {
+        let mut variables = self.location();
+        variables
+            .extend([("AWS_ACCESS_KEY_ID", access_key.into()), ("AWS_SECRET_ACCESS_KEY", "test".into())]);
+        variables
+    }
+
+    /// Where the account is, without credentials.
+    fn location(&self) -> Vec<(&'static str, OsString)> {
         vec![
             ("AWS_ENDPOINT_URL", self.endpoint.clone().into()),
             ("AWS_REGION", self.region.clone().into()),
-            ("AWS_ACCESS_KEY_ID", "test".into()),
-            ("AWS_SECRET_ACCESS_KEY", "test".into()),
             ("AWS_EC2_METADATA_DISABLED", "true".into()),
             ("CLUSTER_NAME", self.cluster.clone().into()),
         ]
@@ -54,7 +66,7 @@ pub fn binary() -> Result<PathBuf> {
 pub async fn run(aws: &AwsEnvironment, arguments: &[&str]) -> Result<(i32, String)> {
     let output = tokio::process::Command::new(binary()?)
         .args(arguments)
-        .envs(aws.variables())
+        .envs(aws.variables_as(&operators::caller(arguments)))
         .kill_on_drop(true)
         .output()
         .await
@@ -73,6 +85,17 @@ pub struct Settings {
     pub feature_gates: String,
     /// Where it serves metrics and explanations.
     pub metrics_port: u16,
+    /// How it comes to its role; `None`: as anybody.
+    pub identity: Option<PodIdentity>,
+}
+
+/// What EKS Pod Identity puts into a pod's environment.
+#[derive(Clone, Debug)]
+pub struct PodIdentity {
+    /// Where the credentials are.
+    pub credentials: String,
+    /// The token to ask for them with.
+    pub token: PathBuf,
 }
 
 /// A running controller.
@@ -89,7 +112,17 @@ impl Controller {
         folder: &Path,
         guard: &Arc<Guard>,
     ) -> Result<Self> {
-        let mut environment = aws.variables();
+        let mut environment = match &settings.identity {
+            None => aws.variables(),
+            Some(identity) => {
+                let mut environment = aws.location();
+                environment.extend([
+                    ("AWS_CONTAINER_CREDENTIALS_FULL_URI", identity.credentials.clone().into()),
+                    ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", identity.token.clone().into()),
+                ]);
+                environment
+            }
+        };
         environment.extend([
             ("KUBECONFIG", kubeconfig.as_os_str().to_owned()),
             ("SYSTEM_NAMESPACE", "kube-system".into()),

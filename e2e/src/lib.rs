@@ -15,6 +15,7 @@ pub mod machines;
 pub mod manifests;
 pub mod prepare;
 pub mod process;
+pub mod rights;
 pub mod scenario;
 pub mod wait;
 pub mod world;

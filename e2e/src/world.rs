@@ -24,6 +24,7 @@ use crate::controller::{self, AwsEnvironment, Controller};
 use crate::machines;
 use crate::manifests;
 use crate::process::{Guard, free_ports};
+use crate::rights::{self, Rights};
 
 /// The name of the EKS cluster in the account.
 const CLUSTER_NAME: &str = "karpenter-e2e";
@@ -32,6 +33,9 @@ const REGION: &str = "us-west-2";
 /// The namespace and the service account the chart installs the controller under.
 const NAMESPACE: &str = "kube-system";
 const SERVICE_ACCOUNT: &str = "karpenter";
+
+/// Whom the token is for that the controller gets its role with.
+const PODS: &str = "pods.eks.amazonaws.com";
 
 /// What to put the world together from.
 pub struct Options {
@@ -155,10 +159,37 @@ impl World {
             election: self.election,
             feature_gates: self.gates.clone(),
             metrics_port: self.metrics_port()?,
+            identity: self.pod_identity().await?,
         };
         let controller = Controller::start(&kubeconfig, &self.environment, &settings, &folder, &self.guard)?;
         *self.controller() = Some(controller);
         Ok(())
+    }
+
+    /// The controller's way to its role; `None` where the emulator has no EKS to give it one.
+    async fn pod_identity(&self) -> Result<Option<controller::PodIdentity>> {
+        let Some(control) = self.account.control() else { return Ok(None) };
+        let access = self.cluster.access();
+        let token = access.service_account_token_file(NAMESPACE, SERVICE_ACCOUNT, PODS).await?;
+        Ok(Some(controller::PodIdentity { credentials: control.pod_identity(REGION, CLUSTER_NAME), token }))
+    }
+
+    /// Holds what the controller has done so far against its rights in the account and in the cluster, as far as the
+    /// two can tell; writes what it has used of them to `rights.txt`. Nothing, when it was never started.
+    pub async fn check_rights(&self) -> Result<Rights> {
+        let mut found = Rights::default();
+        if self.controller_starts() == 0 {
+            return Ok(found);
+        }
+        if let Some(control) = self.account.control() {
+            let role = format!("{CLUSTER_NAME}-karpenter");
+            found.absorb(rights::aws::check(control, &self.aws, &role, CLUSTER_NAME).await?);
+        }
+        if let Some(log) = self.cluster.audit_log() {
+            found.absorb(rights::cluster::check(&log)?);
+        }
+        self.write("rights.txt", &found.report());
+        Ok(found)
     }
 
     /// How many controllers have been started so far.

@@ -214,6 +214,39 @@ pub struct Machine {
     pub tags: BTreeMap<String, String>,
 }
 
+/// One question AWS would have asked IAM about calls that were made: see `localstack/emulator/authorization`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Question {
+    /// The call that raised it first, as `service:Operation`.
+    pub call: String,
+    /// What IAM is asked to allow, e.g. `ec2:RunInstances`.
+    pub action: String,
+    /// On which resource: an ARN, or `*`.
+    pub resource: String,
+    /// Condition keys.
+    context: BTreeMap<String, OneOrMany>,
+    /// How often.
+    pub count: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Question {
+    /// As the evaluator wants it.
+    pub fn request(&self) -> karpenter_iam::Request {
+        let request = karpenter_iam::Request::new(&self.action, &self.resource);
+        self.context.iter().fold(request, |request, (key, value)| match value {
+            OneOrMany::One(value) => request.with(key, value),
+            OneOrMany::Many(values) => request.with_all(key, values.iter().cloned()),
+        })
+    }
+}
+
 impl Control {
     /// Speaks to the launcher at `endpoint`.
     pub fn new(endpoint: &str) -> Self {
@@ -339,6 +372,27 @@ impl Control {
     /// The call log.
     pub async fn calls(&self) -> Result<Calls> {
         self.get("calls").await
+    }
+
+    /// What AWS would have asked IAM about the calls of `caller`: the ARN of a role, or an access key.
+    pub async fn questions(&self, caller: &str) -> Result<Vec<Question>> {
+        #[derive(Deserialize)]
+        struct Answer {
+            questions: Vec<Question>,
+            lost: u64,
+        }
+        let answer: Answer = self.get(&format!("questions?caller={caller}")).await?;
+        anyhow::ensure!(
+            answer.lost == 0,
+            "the account has lost {} questions; the list is incomplete",
+            answer.lost
+        );
+        Ok(answer.questions)
+    }
+
+    /// Where pods of a cluster get the credentials of their role, as from the agent of EKS Pod Identity.
+    pub fn pod_identity(&self, region: &str, cluster: &str) -> String {
+        format!("{}/_karpenter/pod-identity?cluster={cluster}&region={region}", self.endpoint())
     }
 
     /// Empties the call log.

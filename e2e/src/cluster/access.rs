@@ -73,9 +73,39 @@ impl Access {
 
     /// Writes a kubeconfig that speaks as a service account, which must exist; its token lasts a day.
     pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let token = self.service_account_token(namespace, name, &[]).await?;
+        let path = self.folder.join(format!("{namespace}-{name}.kubeconfig"));
+        write_kubeconfig(&path, &self.cluster, namespace, &Identity::Token(&token))?;
+        Ok(path)
+    }
+
+    /// Writes a service account's token for `audience`, as a projected volume holds it.
+    pub async fn service_account_token_file(
+        &self,
+        namespace: &str,
+        name: &str,
+        audience: &str,
+    ) -> Result<PathBuf> {
+        let token = self.service_account_token(namespace, name, &[audience.to_owned()]).await?;
+        let path = self.folder.join(format!("{namespace}-{name}.{audience}.token"));
+        write_private(&path, &token)?;
+        Ok(path)
+    }
+
+    /// A token of a service account for some audiences; none means the API server.
+    async fn service_account_token(
+        &self,
+        namespace: &str,
+        name: &str,
+        audiences: &[String],
+    ) -> Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
         let request = TokenRequest {
-            spec: TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() },
+            spec: TokenRequestSpec {
+                audiences: audiences.to_vec(),
+                expiration_seconds: Some(TOKEN_SECONDS),
+                ..TokenRequestSpec::default()
+            },
             ..TokenRequest::default()
         };
         let answer = accounts
@@ -88,9 +118,7 @@ impl Access {
                 format!("the token request for service account `{namespace}/{name}` has no token")
             })?
             .token;
-        let path = self.folder.join(format!("{namespace}-{name}.kubeconfig"));
-        write_kubeconfig(&path, &self.cluster, namespace, &Identity::Token(&token))?;
-        Ok(path)
+        Ok(token)
     }
 
     /// Writes a kubeconfig for any identity under `<name>.kubeconfig`.

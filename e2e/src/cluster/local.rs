@@ -19,6 +19,7 @@ use tempfile::TempDir;
 
 use crate::prepare::{self, Binaries};
 use crate::process::Guard;
+use crate::rights;
 
 use super::access::{self, Access, Identity};
 use arguments::Addresses;
@@ -75,6 +76,7 @@ impl LocalCluster {
     async fn start_in(binaries: &Binaries, folder: &Path) -> Result<(Components, Certificates, Access)> {
         let certificates = Certificates::generate().context("make certificates")?;
         certificates.write(folder)?;
+        start_auditing(folder)?;
         let guard = Arc::new(Guard::start()?);
         let mut attempt = 1;
         let (components, addresses) = loop {
@@ -108,6 +110,11 @@ impl LocalCluster {
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         self.access.kubeconfig()
+    }
+
+    /// What the API server has written down about the controller's requests, one JSON object a line.
+    pub fn audit_log(&self) -> PathBuf {
+        self.folder.join(arguments::AUDIT_LOG)
     }
 
     /// Logs, certificates and kubeconfigs of this run.
@@ -161,6 +168,18 @@ fn run_folder(wanted: Option<PathBuf>) -> Result<(PathBuf, Option<TempDir>)> {
         .tempdir()
         .context("create a temporary run folder")?;
     Ok((temporary.path().to_owned(), Some(temporary)))
+}
+
+/// Writes the audit policy; a log that an earlier run has left is not ours.
+fn start_auditing(folder: &Path) -> Result<()> {
+    match std::fs::remove_file(folder.join(arguments::AUDIT_LOG)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).context("remove an old audit log");
+        }
+        _ => {}
+    }
+    std::fs::write(folder.join(arguments::AUDIT_POLICY_FILE), rights::cluster::AUDIT_POLICY)
+        .context("write the audit policy")
 }
 
 /// One kubeconfig for each of the three clients a control plane has of its own.

@@ -85,6 +85,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
             scenario::disruption::run_with_crashes(&mut world, seed, &only).await
         }
     };
+    let outcome = match outcome {
+        Ok(()) => world.check_rights().await.map(drop),
+        failed => failed,
+    };
     if outcome.is_err() {
         world.dump().await;
     }

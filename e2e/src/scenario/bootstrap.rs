@@ -1,4 +1,4 @@
-//! `karpenter bootstrap`: applied twice, damaged by hand, repaired, removed.
+//! `karpenter bootstrap`: applied twice, damaged by hand, repaired, removed, and all that with the rights it asks for.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,14 @@ use anyhow::{Context, Result, ensure};
 use karpenter_aws_client::error::optional;
 use karpenter_aws_client::id::Arn;
 
+use crate::rights::operators;
 use crate::world::World;
 
 const NOTHING_TO_DO: &str = "nothing to do";
 /// Exit code of `plan` when there is something to do.
 const DIFFERENCES: i32 = 2;
+/// Exit code of a `doctor` that could not do its work.
+const FAILED: i32 = 1;
 
 /// Runs the scenario in a world in which nothing of ours is installed yet.
 pub async fn run(world: &World) -> Result<()> {
@@ -21,6 +24,9 @@ pub async fn run(world: &World) -> Result<()> {
     expect(world, "apply", 0, "to create").await?;
     expect(world, "apply", 0, NOTHING_TO_DO).await?;
     expect(world, "plan", 0, NOTHING_TO_DO).await?;
+    expect(world, "check", 0, "").await?;
+    let (code, text) = world.karpenter(&["doctor", "--account-only"]).await?;
+    ensure!(code != FAILED, "`karpenter doctor` ended with {code}:\n{text}");
 
     damage(world, cluster).await?;
     let text = expect(world, "plan", DIFFERENCES, "to change").await?;
@@ -43,6 +49,11 @@ pub async fn run(world: &World) -> Result<()> {
     expect(world, "destroy", 0, "to delete").await?;
     world.aws.iam.get_role(&foreign.name).await.context("destroy removed a role that was not ours")?;
     world.aws.iam.delete_role(&foreign.name).await?;
+
+    for action in ["plan", "check", "apply", "destroy"] {
+        operators::bootstrap(world, action).await?;
+    }
+    operators::doctor(world).await?;
 
     let after = inventory(world).await?;
     ensure!(before == after, "the account is not as it was.\nbefore: {before:#?}\nafter: {after:#?}");

@@ -1,11 +1,14 @@
 //! The scenarios, each in a world of its own: real control plane, emulated account, the built controller.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::Result;
 use karpenter_e2e::cluster::{self, local};
+use karpenter_e2e::rights::{Rights, idle};
 use karpenter_e2e::scenario::{self, Only};
 use karpenter_e2e::world::{self, Options, World};
 
@@ -28,14 +31,42 @@ async fn world(name: &str) -> World {
     World::start(options).await.expect("the world starts")
 }
 
-/// Ends the world; panics with what went wrong after keeping what was there.
+/// Ends the world; panics with what went wrong after keeping what was there. Nothing went wrong only if the controller
+/// had every right it needed.
 async fn judge(world: World, outcome: Result<()>) {
-    if let Err(error) = &outcome {
-        world.dump().await;
-        let folder = world.folder().display().to_string();
-        panic!("{error:#}\nwhat was there is in {folder}");
-    }
+    let suite = world.folder().file_name().expect("a world has a folder").to_string_lossy().into_owned();
+    let outcome = match outcome {
+        Ok(()) => world.check_rights().await,
+        Err(error) => Err(error),
+    };
+    let rights = match outcome {
+        Ok(rights) => rights,
+        Err(error) => {
+            world.dump().await;
+            let folder = world.folder().display().to_string();
+            panic!("{error:#}\nwhat was there is in {folder}");
+        }
+    };
     world.stop().await.expect("everything ends");
+    hand_in(suite, rights);
+}
+
+/// Every suite. Together they make use of every right; the last one to end says which they do not.
+const SUITES: [&str; 6] =
+    ["bootstrap", "launch", "restart", "scheduling", "disruption", "disruption-with-crashes"];
+
+static RIGHTS: Mutex<BTreeMap<String, Rights>> = Mutex::new(BTreeMap::new());
+
+fn hand_in(suite: String, rights: Rights) {
+    assert!(SUITES.contains(&suite.as_str()), "`{suite}` is missing in the list of suites");
+    let mut handed_in = RIGHTS.lock().expect("no suite panicked while it handed in");
+    handed_in.insert(suite, rights);
+    if SUITES.iter().all(|suite| handed_in.contains_key(*suite)) {
+        let mut all = Rights::default();
+        handed_in.values().for_each(|rights| all.absorb(rights.clone()));
+        std::fs::write(folder("rights.txt"), all.report()).expect("the report can be written");
+        idle::check(&all).unwrap_or_else(|error| panic!("{error}"));
+    }
 }
 
 /// Scenarios share two cores with each other; one at a time keeps their waits short and their logs readable.

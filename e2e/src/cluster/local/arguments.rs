@@ -5,6 +5,11 @@ use anyhow::Result;
 use super::SERVICE_CIDR;
 use crate::process::free_ports;
 
+/// What the API server is told to write down.
+pub(super) const AUDIT_POLICY_FILE: &str = "audit-policy.yaml";
+/// Where it does.
+pub(super) const AUDIT_LOG: &str = "audit.log";
+
 /// The loopback ports of one attempt to start.
 pub(super) struct Addresses {
     pub(super) etcd: u16,
@@ -59,6 +64,10 @@ pub(super) fn apiserver(addresses: &Addresses) -> Vec<String> {
         "--endpoint-reconciler-type=none".to_owned(),
         "--client-ca-file=ca.crt".to_owned(),
         "--authorization-mode=Node,RBAC".to_owned(),
+        format!("--audit-policy-file={AUDIT_POLICY_FILE}"),
+        format!("--audit-log-path={AUDIT_LOG}"),
+        // Megabytes; a log that is rotated away could not be read as a whole.
+        "--audit-log-maxsize=1000".to_owned(),
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         "--allow-privileged=true".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),

@@ -1,4 +1,10 @@
 //! Bootstrap against the in-memory account: repeated, damaged, interrupted, refused, undone.
+#![allow(
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a helper that meets the unexpected says so and fails its test"
+)]
 
 mod account;
 mod destroy;
@@ -8,6 +14,7 @@ mod permissions;
 mod ready;
 mod refused;
 mod repeated;
+mod rights;
 mod stack;
 mod tags;
 mod variants;

@@ -1,0 +1,61 @@
+//! The calls of `karpenter bootstrap` and `karpenter doctor`, held against what each says that it needs.
+//!
+//! Every command of the harness signs with a key of its own, see [`caller`]. The documents are asked of the program, as
+//! a user would; those of `doctor` stand in docs/doctor.md, which is generated.
+
+use anyhow::{Context, Result, ensure};
+use karpenter_iam::{Policies, Policy};
+use serde_json::json;
+
+use super::aws::evaluate;
+use super::{Right, Rights};
+use crate::world::World;
+
+/// Asks everybody may ask; documented so that nobody wonders.
+const FREE: &[&str] = &["sts:GetCallerIdentity"];
+
+/// The access key a command signs with: the command without its flags, e.g. `bootstrap-apply`.
+pub fn caller(arguments: &[&str]) -> String {
+    let words: Vec<&str> = arguments.iter().copied().take_while(|word| !word.starts_with('-')).collect();
+    if words.is_empty() { "karpenter".to_owned() } else { words.join("-") }
+}
+
+/// Every call of `karpenter bootstrap <action>` is one that `--print-required-permissions` asks for. Tells what was used.
+pub async fn bootstrap(world: &World, action: &str) -> Result<Rights> {
+    // `check` looks as `plan` does and prints nothing of its own.
+    let documented = if action == "check" { "plan" } else { action };
+    let (code, text) = world.karpenter(&["bootstrap", documented, "--print-required-permissions"]).await?;
+    ensure!(code == 0, "`bootstrap {documented} --print-required-permissions` ended with {code}:\n{text}");
+    let policy = Policy::of_identity(&text).with_context(|| format!("read what {action} needs: {text}"))?;
+    check(world, &caller(&["bootstrap", action]), policy).await
+}
+
+/// Every call of `karpenter doctor` is one that docs/doctor.md lists, and every one it lists was made.
+pub async fn doctor(world: &World) -> Result<()> {
+    let page = include_str!("../../../docs/doctor.md");
+    let listed = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
+    let actions: Vec<&str> = listed.context("docs/doctor.md lists the actions")?.lines().collect();
+    let document = json!({
+        "Version": "2012-10-17",
+        "Statement": [{"Sid": "Doctor", "Effect": "Allow", "Action": actions, "Resource": "*"}],
+    });
+    let rights = check(world, &caller(&["doctor"]), Policy::of_identity(&document.to_string())?).await?;
+    let idle: Vec<&Right> = rights
+        .unused()
+        .filter(|right| !FREE.contains(&right.what.as_str()) && !SELDOM.contains(&right.what.as_str()))
+        .collect();
+    ensure!(idle.is_empty(), "docs/doctor.md asks for what doctor does not do: {idle:?}");
+    Ok(())
+}
+
+/// What doctor asks only of accounts that are otherwise than the emulated one.
+const SELDOM: &[&str] = &[
+    // Of queues and volumes that a key of the customer's encrypts.
+    "kms:GetKeyPolicy",
+];
+
+async fn check(world: &World, caller: &str, policy: Policy) -> Result<Rights> {
+    let questions = world.control()?.questions(caller).await?;
+    ensure!(!questions.is_empty(), "no call was made by `{caller}`");
+    evaluate(&Policies::of(vec![policy]), &questions).with_context(|| format!("the calls of `{caller}`"))
+}
