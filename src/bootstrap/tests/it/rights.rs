@@ -2,7 +2,7 @@
 //! that would turn it against the account.
 //!
 //! Every table runs for every kind of account: plain, with a path, with a permissions boundary, with the longest
-//! name, with everything optional, in China and in GovCloud. Reads of the tables: spec aws-operations 1.2 (statements
+//! name, with everything optional, in China and in `GovCloud`. Sources: spec aws-operations 1.2 (statements
 //! and threat model), 1.3 (trust), 1.4 (queue), 1.10 (profiles), 1.14 P-4 to P-6.
 
 mod needed;
@@ -57,7 +57,7 @@ impl Account {
         limited.policies.boundary = Some(Policy::of_identity(BOUNDARY).unwrap());
         vec![
             Self::new("plain", plain()),
-            Self::new("path", with(|settings| settings.iam_path = "/platform/karpenter/".to_owned())),
+            Self::new("path", with(|settings| "/platform/karpenter/".clone_into(&mut settings.iam_path))),
             limited,
             Self::new("longest name", Settings::new(&"c".repeat(100), "eu-west-1", ACCOUNT, Partition::Aws)),
             Self::new(
