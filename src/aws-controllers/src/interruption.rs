@@ -29,9 +29,8 @@ const BACKOFF_MAX: Duration = Duration::from_mins(1);
 /// Label of messages that concern nobody.
 const NO_KIND: &str = "no_op";
 
-/// Follows the queue until `shutdown`, if there is one.
-pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
-    let Some(name) = context.aws.settings.interruption_queue.clone() else { return };
+/// Follows the queue of this name until `shutdown`.
+pub(crate) async fn run(name: String, context: AwsContext, shutdown: CancellationToken) {
     let metrics = Arc::clone(&context.common.metrics);
     let mut reader = Reader { context, name, url: None };
     let mut wait = Duration::ZERO;

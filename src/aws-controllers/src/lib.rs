@@ -17,6 +17,7 @@ mod reservations;
 pub mod settings;
 mod tagging;
 
+use karpenter_controllers::{RunError, joined};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -26,15 +27,20 @@ pub use observer::MetricsObserver;
 pub use rbac::{dns_rbac, rbac};
 
 /// Runs every reconciler until `shutdown`, then lets running passes finish.
-pub async fn run(context: AwsContext, shutdown: CancellationToken) {
+///
+/// # Errors
+/// One that ended although nobody had asked for it; the others were told to stop.
+pub async fn run(context: AwsContext, shutdown: CancellationToken) -> Result<(), RunError> {
     let mut tasks = JoinSet::new();
     tasks.spawn(nodeclass::run(context.clone(), shutdown.clone()));
     tasks.spawn(tagging::run(context.clone(), shutdown.clone()));
     tasks.spawn(capacity::run(context.clone(), shutdown.clone()));
-    tasks.spawn(interruption::run(context.clone(), shutdown.clone()));
+    if let Some(queue) = context.aws.settings.interruption_queue.clone() {
+        tasks.spawn(interruption::run(queue, context.clone(), shutdown.clone()));
+    }
     tasks.spawn(interruption::health::run(context.clone(), shutdown.clone()));
     for task in refresh::Task::ALL {
         tasks.spawn(refresh::run(task, context.clone(), shutdown.clone()));
     }
-    while tasks.join_next().await.is_some() {}
+    joined(tasks, &shutdown, || {}).await
 }

@@ -81,7 +81,9 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
 /// Keeps the provider's store like the API server and asks for a pass over everything that changes.
 async fn follow(context: AwsContext, queue: Queue<String>, shutdown: CancellationToken) {
     let (api, troubles) = (context.common.all::<EC2NodeClass>(), context.common.view.troubles().clone());
+    let progress = context.common.metrics.progress.clone();
     let listener = move |seen: Seen<EC2NodeClass>| {
+        let _applying = progress.begin("watch", "EC2NodeClass");
         let store: &NodeClassStore = &context.aws.classes;
         match seen {
             Seen::Listing => {}

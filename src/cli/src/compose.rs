@@ -13,7 +13,7 @@ use karpenter_aws_controllers::{AwsContext, MetricsObserver};
 use karpenter_cloud::Provider;
 use karpenter_controllers::leader::{self, Candidate};
 use karpenter_controllers::server::{self, Readiness};
-use karpenter_controllers::{Context, Explanations, Settings, View, Watching, definitions, memory};
+use karpenter_controllers::{Context, Explanations, Settings, View, Watching, definitions, memory, watchdog};
 use karpenter_model::Clock;
 use karpenter_telemetry::events::{KubeSink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
@@ -50,7 +50,7 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
         Arc::new(AwsProvider::new(parts.aws, parts.aws_settings, Arc::clone(&parts.clock), observer));
     provider.refresh_catalogue().await.context("cannot read the instance types that EC2 offers")?;
 
-    let (sink, writer) = KubeSink::new(parts.kubernetes.clone());
+    let (sink, writer) = KubeSink::new(&parts.kubernetes, &metrics.progress);
     let events = tokio::spawn(writer.run());
     let now = Arc::clone(&parts.clock);
     let settings = Arc::new(parts.settings);
@@ -77,6 +77,7 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
     let definitions = definitions::await_served(parts.kubernetes, readiness.clone(), serving.clone());
     tokio::spawn(definitions);
     tokio::spawn(memory::watch(settings.memory_limit_bytes, serving.clone()));
+    tokio::spawn(watchdog::run(Arc::clone(&metrics), serving.clone()));
     let candidate = Candidate::new(parts.lease_namespace, settings.leader_election.name.as_str(), identity());
     let control = async {
         if !settings.leader_election.enabled {
@@ -122,11 +123,12 @@ async fn lead(
 ) -> Result<()> {
     let aws = AwsContext { common: common.clone(), aws: provider };
     let watching = watching.unwrap_or_else(|| Watching::start(&common, &shutdown));
-    let (common, ()) = tokio::join!(
+    let (common, aws) = tokio::join!(
         karpenter_controllers::lead(watching, readiness, shutdown.clone()),
         karpenter_aws_controllers::run(aws, shutdown),
     );
-    Ok(common?)
+    common?;
+    Ok(aws?)
 }
 
 /// Unique to this process: the host name, which is the pod's name in a cluster, and a random part.

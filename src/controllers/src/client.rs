@@ -1,4 +1,4 @@
-//! The way to the API server: limited in rate, and measured.
+//! The way to the API server: limited in rate, bounded in time, and measured.
 //!
 //! The limit protects the API server from us, not us from it: it is a bucket over all requests, as in the reference
 //! (spec core-disruption 5.1). Renewals of the lease do not go through it, so that load cannot cost us the leadership.
@@ -9,18 +9,28 @@ mod request;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use karpenter_telemetry::metrics::Metrics;
+use karpenter_telemetry::progress;
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
-use tokio::time::{Instant, Sleep, sleep};
-use tower::{Layer, Service};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+use tower::{BoxError, Layer, Service};
 
 use bucket::Bucket;
 use request::About;
+
+/// How long an answer may take to begin: somewhat longer than the minute after which API servers give up themselves.
+const ANSWER: Duration = Duration::from_secs(70);
+
+/// The API server, or something on the way to it, did not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer from the API server for {ANSWER:?}")]
+struct NoAnswer;
 
 /// How many requests may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,18 +75,18 @@ impl<S, B> Service<Request<Body>> for Gated<S>
 where
     S: Service<Request<Body>, Response = Response<B>>,
     S::Future: Send + 'static,
-    S::Error: 'static,
+    S::Error: Into<BoxError>,
 {
     type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         if let Some(pause) = &mut self.pause {
             ready!(pause.as_mut().poll(context));
             self.pause = None;
         }
-        self.inner.poll_ready(context)
+        self.inner.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
@@ -86,7 +96,11 @@ where
         let about = About::of(request.uri().path());
         let answer = self.inner.call(request);
         async move {
-            let answer = answer.await;
+            let answer = match timeout(ANSWER, answer).await {
+                Ok(answer) => answer.map_err(Into::into),
+                Err(_elapsed) => Err(NoAnswer.into()),
+            };
+            progress::advanced();
             // What never got an answer is counted the way client-go counts it.
             let code =
                 answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_u16().to_string());
@@ -103,7 +117,6 @@ where
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::time::Duration;
 
     use tower::ServiceExt;
 
@@ -125,6 +138,26 @@ mod tests {
         assert_eq!(waits, [0, 0, 0, 100, 200]);
         assert_eq!(metrics.kube.request_total.value(["200", "GET"]), 5);
         assert_eq!(metrics.kube.request_duration_seconds.count(["GET", "", "v1", "pods", "eviction"]), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_answer_ends_and_whoever_tries_again_is_not_stuck() {
+        let metrics = Arc::new(Metrics::new());
+        let gate = Gate { limits: Limits { per_second: 0, burst: 0 }, metrics: Arc::clone(&metrics) };
+        let silence = |_: Request<Body>| std::future::pending::<Result<Response<()>, Infallible>>();
+        let mut service = gate.layer(tower::service_fn(silence));
+        let started = Instant::now();
+        let trying = metrics.progress.during("test", "", async {
+            for _ in 0..20 {
+                let request = Request::patch("/api/v1/nodes/a").body(Body::empty()).unwrap();
+                let error = service.ready().await.unwrap().call(request).await.unwrap_err();
+                assert_eq!(error.to_string(), "no answer from the API server for 70s");
+                assert!(metrics.progress.stuck().is_empty());
+            }
+        });
+        trying.await;
+        assert_eq!(started.elapsed(), 20 * ANSWER);
+        assert_eq!(metrics.kube.request_total.value(["<error>", "PATCH"]), 20);
     }
 
     #[tokio::test(start_paused = true)]

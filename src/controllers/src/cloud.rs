@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use karpenter_cloud::{Error, Kind};
+use karpenter_telemetry::progress;
 use tokio::time::Instant;
 
 use crate::Context;
@@ -25,6 +26,7 @@ pub(crate) async fn call<T>(
             Err(Error::new(Kind::Transient, "await provider for", method, format!("no answer for {LIMIT:?}")))
         }
     };
+    progress::advanced();
     metrics.duration_seconds.observe([controller, method, provider], started.elapsed());
     if let Err(error) = &result {
         metrics.errors_total.inc([controller, method, provider, error.kind.as_str()]);

@@ -42,6 +42,7 @@ mod store;
 mod termination;
 pub mod view;
 pub mod watch;
+pub mod watchdog;
 mod watching;
 pub mod write;
 
@@ -49,7 +50,7 @@ pub use context::Context;
 pub use error::{ApiFailure, Error};
 pub use explain::Explanations;
 pub use rbac::{lease_rbac, optional_rbac, rbac};
-pub use run::{RunError, lead, run};
+pub use run::{RunError, joined, lead, run};
 pub use settings::Settings;
 pub use store::Known;
 pub use view::View;

@@ -68,6 +68,16 @@ pub async fn lead(
         readiness.set(true);
         triggers.view_complete();
     }
+    joined(tasks, &shutdown, || stop.cancel()).await
+}
+
+/// Waits until all `tasks` have ended. One that does so before `shutdown` makes the others `stop` as well: a process
+/// in which something no longer runs is to be started anew.
+pub async fn joined(
+    mut tasks: JoinSet<()>,
+    shutdown: &CancellationToken,
+    stop: impl Fn(),
+) -> Result<(), RunError> {
     let mut result = Ok(());
     while let Some(ended) = tasks.join_next().await {
         let early = match ended {
@@ -76,9 +86,9 @@ pub async fn lead(
             Ok(()) => RunError::Ended,
         };
         result = result.and(Err(early));
-        // The others finish what they are doing; the process is to be started anew.
+        // They finish what they are doing.
         shutdown.cancel();
-        stop.cancel();
+        stop();
     }
     result
 }
@@ -193,5 +203,33 @@ fn told(seen: &PodSeen) -> Seen<'_> {
         PodSeen::Created(pod) => Seen::Created(pod),
         PodSeen::Updated { old, new } => Seen::Updated { old, new },
         PodSeen::Deleted(pod) => Seen::Deleted(pod),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_ends_early_or_panics_stops_the_others_and_is_the_error() {
+        for panics in [false, true] {
+            let (mut tasks, shutdown) = (JoinSet::new(), CancellationToken::new());
+            let stopped = shutdown.clone();
+            tasks.spawn(async move { stopped.cancelled().await });
+            tasks.spawn(async move { assert!(!panics, "meant to fail") });
+            match joined(tasks, &shutdown, || {}).await {
+                Err(RunError::Panicked(_)) => assert!(panics),
+                Err(RunError::Ended) => assert!(!panics),
+                Ok(()) => panic!("it ended early"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn tasks_that_end_when_told_to_are_no_error() {
+        let (mut tasks, shutdown) = (JoinSet::new(), CancellationToken::new());
+        shutdown.cancel();
+        tasks.spawn(async {});
+        joined(tasks, &shutdown, || {}).await.unwrap();
     }
 }

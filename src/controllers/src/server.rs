@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
 use axum::routing::get;
 use karpenter_telemetry::metrics::Metrics;
+use karpenter_telemetry::progress::Progress;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +31,10 @@ struct Checks {
 
 impl fmt::Debug for Checks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Checks").field("views", &self.views).field("definitions", &self.definitions).finish()
+        f.debug_struct("Checks")
+            .field("views", &self.views)
+            .field("definitions", &self.definitions)
+            .finish_non_exhaustive()
     }
 }
 
@@ -106,9 +109,10 @@ pub async fn run(
         bind("metrics", settings.bind_address, settings.metrics_port, "metrics-port").await?;
     let probe_listener =
         bind("health probes", settings.bind_address, settings.health_probe_port, "health-probe-port").await?;
+    let probes = probe_routes(readiness, metrics.progress.clone());
     let routes = metrics_routes(metrics).merge(explain::routes(explanations));
     let metrics = serve("metrics", metrics_listener, routes, shutdown.clone());
-    let probes = serve("health probes", probe_listener, probe_routes(readiness), shutdown);
+    let probes = serve("health probes", probe_listener, probes, shutdown);
     tokio::try_join!(metrics, probes).map(|((), ())| ())
 }
 
@@ -120,15 +124,24 @@ pub fn metrics_routes(metrics: Arc<Metrics>) -> Router {
     Router::new().route("/metrics", get(render)).with_state(metrics)
 }
 
-/// `/healthz`, which answers while the process lives, and `/readyz`, which answers once it can do its work.
-pub fn probe_routes(readiness: Readiness) -> Router {
+/// `/healthz`, which fails while work is stuck that only a restart can free, and `/readyz`, which answers once the
+/// process can do its work.
+pub fn probe_routes(readiness: Readiness, progress: Progress) -> Router {
+    let live = |State(progress): State<Progress>| async move {
+        let stuck: Vec<String> = progress.stuck().iter().map(ToString::to_string).collect();
+        if stuck.is_empty() {
+            return (StatusCode::OK, "ok".to_owned());
+        }
+        (StatusCode::INTERNAL_SERVER_ERROR, stuck.join("\n"))
+    };
     let ready = |State(readiness): State<Readiness>| async move {
         match readiness.missing() {
-            None => (StatusCode::OK, "ok").into_response(),
-            Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, missing).into_response(),
+            None => (StatusCode::OK, "ok".to_owned()),
+            Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, missing),
         }
     };
-    Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(ready)).with_state(readiness)
+    let live = Router::new().route("/healthz", get(live)).with_state(progress);
+    live.merge(Router::new().route("/readyz", get(ready)).with_state(readiness))
 }
 
 async fn bind(

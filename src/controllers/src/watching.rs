@@ -20,6 +20,9 @@ use crate::status::Classes;
 use crate::view::Feed;
 use crate::watch::{follow, follow_if_allowed};
 
+/// Name of the watches where work under way is listed.
+const NAME: &str = "watch";
+
 /// Running watches, and what they keep besides the view.
 pub struct Watching {
     pub(crate) context: Context,
@@ -71,10 +74,13 @@ fn spawn_watches(
         ($kind:ident, $feed:ident) => {{
             let (api, view, mut feed) =
                 (Api::<$kind>::all(client.clone()), Arc::clone(&context.view), Feed::default());
-            let stopped = shutdown.clone();
+            let (stopped, progress) = (shutdown.clone(), context.metrics.progress.clone());
             tasks.spawn(async move {
-                follow(stringify!($kind), api, view.troubles(), stopped, |seen| feed.$feed(&view, seen))
-                    .await;
+                let listener = |seen| {
+                    let _applying = progress.begin(NAME, stringify!($kind));
+                    feed.$feed(&view, seen);
+                };
+                follow(stringify!($kind), api, view.troubles(), stopped, listener).await;
             });
         }};
     }
@@ -88,9 +94,13 @@ fn spawn_watches(
     macro_rules! watch_volumes {
         ($kind:ident, $seen:ident) => {{
             let (api, view) = (Api::<$kind>::all(client.clone()), Arc::clone(&context.view));
-            let stopped = shutdown.clone();
+            let (stopped, progress) = (shutdown.clone(), context.metrics.progress.clone());
             tasks.spawn(async move {
-                follow(stringify!($kind), api, view.troubles(), stopped, |seen| view.$seen(seen)).await;
+                let listener = |seen| {
+                    let _applying = progress.begin(NAME, stringify!($kind));
+                    view.$seen(seen);
+                };
+                follow(stringify!($kind), api, view.troubles(), stopped, listener).await;
             });
         }};
     }
@@ -112,6 +122,7 @@ fn spawn_watches(
             (context.clone(), classes.clone(), shutdown.clone(), kind.kind);
         tasks.spawn(async move {
             let listener = |seen| {
+                let _applying = context.metrics.progress.begin(NAME, kind);
                 if context.settings.cluster_state_observability {
                     classes.note(&context, kind, &seen);
                 }

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::{Claim, ClaimName, ConditionType, Pod, PodKey, PodUid};
+use karpenter_model::{Claim, ClaimName, ConditionType, Node, Pod, PodKey, PodUid, Taint};
 
 use crate::elapsed::since;
 
@@ -27,6 +27,8 @@ pub const HOLD_MIN: Duration = Duration::from_mins(5);
 pub const HOLD_MAX: Duration = Duration::from_hours(1);
 /// Disagreements closer together than this are one: they come from one plan.
 const ONE_STRIKE: Duration = Duration::from_secs(30);
+/// What a person puts on a node that is to take no more pods.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// After this long without another disagreement a class is forgotten.
 const MEMORY: Duration = Duration::from_hours(4);
 
@@ -128,6 +130,28 @@ impl Contradictions {
             .filter(|class| !settled.contains(class))
             .filter(|class| self.strike(class, now))
             .count()
+    }
+
+    /// Whether the scheduler may still use what `pod` was promised before: a machine that has come up so recently that
+    /// a taint nobody announced may yet go away. Another machine would get the same.
+    pub fn is_expected<'a>(
+        &self,
+        pod: &Pod,
+        machine_of: impl Fn(&ClaimName) -> Option<&'a Node>,
+        now: Timestamp,
+    ) -> bool {
+        let Some(promise) = self.open.get(&pod.key).filter(|promise| promise.uid == pod.uid) else {
+            return false;
+        };
+        let Some(machine) = machine_of(&promise.claim).filter(|machine| !machine.is_leaving()) else {
+            return false;
+        };
+        let Some(claim) = &machine.claim else { return false };
+        let unannounced = |taint: &Taint| taint.key != UNSCHEDULABLE && !claim.taints.contains(taint);
+        let steps =
+            [ConditionType::Registered, ConditionType::Initialized].map(|kind| claim.true_since(kind));
+        machine.effective_taints().iter().any(unannounced)
+            && steps.into_iter().flatten().max().is_some_and(|up| since(up, now) < promise.patience)
     }
 
     /// Until when `pod` is not to be planned for, if its class is held at `now`.

@@ -8,3 +8,4 @@ pub mod events;
 pub mod logging;
 pub mod metrics;
 pub mod observe;
+pub mod progress;

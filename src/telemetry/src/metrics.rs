@@ -6,6 +6,8 @@
 
 use std::sync::OnceLock;
 
+use crate::progress::Progress;
+
 mod area;
 mod buckets;
 mod cloud;
@@ -44,6 +46,8 @@ pub struct Metrics {
     registry: prometheus::Registry,
     node_families: OnceLock<NodeFamilies>,
     statuses: OnceLock<Statuses>,
+    /// The work under way, which some of the gauges are read off.
+    pub progress: Progress,
     pub nodeclaims: NodeClaims,
     pub nodes: Nodes,
     pub nodepools: NodePools,
@@ -78,6 +82,7 @@ impl Metrics {
             registry,
             node_families: OnceLock::new(),
             statuses: OnceLock::new(),
+            progress: Progress::default(),
         };
         metrics.operator.build_info.set(build(), 1.0);
         for consolidation in ["multi", "single"] {

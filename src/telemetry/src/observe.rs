@@ -62,6 +62,7 @@ pub async fn pass<T, E: Error + 'static>(
 ) -> Result<T, E> {
     let span = tracing::info_span!("pass", controller, name = subject);
     let mut report = Report::start(metrics, controller);
+    let work = metrics.progress.during(controller, subject.to_owned(), work);
     async {
         let result = work.await;
         match &result {

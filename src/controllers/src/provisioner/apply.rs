@@ -18,7 +18,8 @@ use crate::claim::create::create;
 /// Claims created at once: bounds the burst on the API server, not the plan.
 const CREATES: usize = 50;
 
-/// Creates the claims of `plan` and promises pods their places. A claim that cannot be created concerns nobody else.
+/// Creates the claims of `plan` and promises pods their places. A claim that cannot be created concerns nobody else;
+/// one for pods whose machines have just come up is not created yet.
 pub(super) async fn apply(context: &Context, lessons: &Lessons, snapshot: &Snapshot, plan: &Plan) -> Outcome {
     let now = context.now();
     let pods: BTreeMap<&PodKey, &Pod> = pods(snapshot);
@@ -32,8 +33,12 @@ pub(super) async fn apply(context: &Context, lessons: &Lessons, snapshot: &Snaps
         }
     }
     lessons.nominated(context, snapshot, plan);
+    let wanted = plan.launches.iter().filter(|launch| {
+        let of: Vec<&Pod> = launch.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
+        !lessons.are_expected(snapshot, &of)
+    });
     let creations: Vec<_> =
-        plan.launches.iter().map(|launch| launched(context, lessons, snapshot, launch, &pods)).collect();
+        wanted.map(|launch| launched(context, lessons, snapshot, launch, &pods)).collect();
     let created = stream::iter(creations)
         .buffer_unordered(CREATES)
         .filter(|created| std::future::ready(*created))

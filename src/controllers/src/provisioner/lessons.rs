@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use karpenter_lifecycle::contradiction::Contradictions;
-use karpenter_model::{Claim, ClaimName, Plan, Pod, PodKey, Snapshot, Target};
+use karpenter_model::{Claim, ClaimName, Node, Plan, Pod, PodKey, Snapshot, Target};
 use karpenter_telemetry::events::{Event, reason};
 
 use super::apply::about;
@@ -54,6 +54,16 @@ impl Lessons {
             false
         });
         metrics.held_pods_count.set_count([], before - snapshot.pending.len());
+    }
+
+    /// Whether all pods of a launch were promised machines that have only just come up, and may yet be used.
+    pub(super) fn are_expected(&self, snapshot: &Snapshot, pods: &[&Pod]) -> bool {
+        let machine_of = |name: &ClaimName| {
+            let mut nodes = snapshot.nodes.iter().map(AsRef::as_ref);
+            nodes.find(|node: &&Node| node.claim.as_ref().is_some_and(|claim| claim.name == *name))
+        };
+        let lessons = self.lock();
+        !pods.is_empty() && pods.iter().all(|pod| lessons.is_expected(pod, machine_of, snapshot.now))
     }
 
     /// Takes note of the places a plan counts on for pods that wait.

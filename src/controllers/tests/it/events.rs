@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event as KubeEvent;
 use karpenter_sim::apiserver::{Fault, Rule};
 use karpenter_telemetry::events::{Event, KubeSink, ObjectRef, Sink, reason};
+use karpenter_telemetry::progress::Progress;
 use kube::api::{Api, ListParams};
 
 use crate::world::World;
@@ -38,7 +39,7 @@ async fn a_write_that_hangs_holds_up_the_later_events_of_its_object_and_few_othe
     let world = World::new().await;
     let slow = Rule::on("create").resource("events").times(1);
     world.server.faults().inject(slow, Fault::Delay(Duration::from_mins(1)));
-    let (sink, writer) = KubeSink::new(world.client.clone());
+    let (sink, writer) = KubeSink::new(&world.client, &Progress::default());
     let writer = tokio::spawn(writer.run());
     let begin: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
     sink.emit(event("slow", "first"), begin);

@@ -66,7 +66,10 @@ async fn a_right_that_is_missing_is_named_by_the_probe_and_granting_it_is_enough
     let process = world.start();
     let probe = || async {
         let request = Request::get("/readyz").body(Body::empty()).unwrap();
-        let answer = probe_routes(process.readiness.clone()).oneshot(request).await.unwrap();
+        let answer = probe_routes(process.readiness.clone(), process.metrics.progress.clone())
+            .oneshot(request)
+            .await
+            .unwrap();
         let (status, body) =
             (answer.status(), axum::body::to_bytes(answer.into_body(), 1 << 16).await.unwrap());
         (status, String::from_utf8(body.to_vec()).unwrap())

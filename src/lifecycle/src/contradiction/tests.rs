@@ -1,6 +1,6 @@
 //! A node that is not used three times is not bought a fourth time at once.
 
-use karpenter_model::{ConditionStatus, VolumeClaim};
+use karpenter_model::{ConditionStatus, Effect, VolumeClaim};
 
 use super::*;
 use crate::fixture::{at, claim, with_condition};
@@ -47,6 +47,41 @@ fn after_three_disagreements_the_class_is_held_and_let_go_again() {
     state.promised(&"web-2".into(), &web, at(980));
     assert_eq!(judge(&mut state, Some(&up(990)), Some(&web), 1050), 1);
     assert_eq!(state.held(&web, at(1050)), Some(at(1650)), "twice as long");
+}
+
+/// A machine of this claim with a taint.
+fn machine(claim: Claim, key: &str) -> Node {
+    let taint = Taint { key: key.to_owned(), value: String::new(), effect: Effect::NoSchedule };
+    let labels = [("karpenter.sh/registered".into(), "true".into())].into();
+    let node = Node::new("web-1".into(), at(0));
+    Node { name: Some("n".into()), claim: Some(claim.into()), labels, taints: vec![taint], ..node }
+}
+
+#[test]
+fn a_young_machine_with_a_taint_nobody_announced_is_still_expected_to_be_used() {
+    let (mut state, web) = (Contradictions::default(), pod("web"));
+    let expected = |state: &Contradictions, machine: Option<&Node>, second| {
+        state.is_expected(&web, |_| machine, at(second))
+    };
+    let tainted = |claim| machine(claim, "agent-not-ready");
+    assert!(!expected(&state, Some(&tainted(up(0))), 1), "nothing was promised");
+    state.promised(&"web-1".into(), &web, at(0));
+    assert!(!expected(&state, Some(&tainted(claim())), 1), "it is not up");
+    assert!(expected(&state, Some(&tainted(up(10))), 69));
+    assert!(!expected(&state, Some(&tainted(up(10))), 70));
+    let registered = with_condition(claim(), ConditionType::Registered, ConditionStatus::True, 10);
+    assert!(expected(&state, Some(&tainted(registered.clone())), 69));
+    assert!(!expected(&state, Some(&tainted(registered)), 70), "it may never be initialized");
+    assert!(!expected(&state, None, 20), "it is gone");
+    let leaving = Node { marked_for_deletion: true, ..tainted(up(10)) };
+    assert!(!expected(&state, Some(&leaving), 20));
+    assert!(!expected(&state, Some(&machine(up(10), "node.kubernetes.io/unschedulable")), 20), "cordoned");
+    let announced = Claim { taints: tainted(up(10)).taints, ..up(10) };
+    assert!(!expected(&state, Some(&tainted(announced)), 20), "it is there to stay");
+    let bare = Node { taints: Vec::new(), ..tainted(up(10)) };
+    assert!(!expected(&state, Some(&bare), 20), "what keeps the pod away is no taint");
+    let anew = Pod { uid: "another".into(), ..pod("web") };
+    assert!(!state.is_expected(&anew, |_| None, at(20)));
 }
 
 #[test]

@@ -16,10 +16,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::{Event, ObjectRef, Sink};
+use crate::progress::Progress;
 
 /// The component every event names.
 pub const COMPONENT: &str = "karpenter";
 
+/// Name of the writers in metrics.
+const NAME: &str = "events";
 /// Writes that may be under way at once.
 const LANES: usize = 8;
 /// Events that wait, of each lane.
@@ -35,12 +38,13 @@ pub struct KubeSink {
 
 impl KubeSink {
     /// The sink, and the writer to be spawned with [`KubeWriter::run`].
-    pub fn new(client: kube::Client) -> (Self, KubeWriter) {
+    pub fn new(client: &kube::Client, progress: &Progress) -> (Self, KubeWriter) {
         let (mut lanes, mut writers) = (Vec::new(), Vec::new());
         for _ in 0..LANES {
             let (queue, events) = mpsc::channel(QUEUE_MAX);
             lanes.push(queue);
-            writers.push(Lane { client: client.clone(), events, written: Written::default() });
+            let (client, progress) = (client.clone(), progress.clone());
+            writers.push(Lane { client, progress, events, written: Written::default() });
         }
         (Self { lanes }, KubeWriter { lanes: writers })
     }
@@ -78,6 +82,7 @@ impl KubeWriter {
 /// Writes the events of some objects, one after the other.
 struct Lane {
     client: kube::Client,
+    progress: Progress,
     events: mpsc::Receiver<(Event, Timestamp)>,
     written: Written,
 }
@@ -85,7 +90,8 @@ struct Lane {
 impl Lane {
     async fn run(mut self) {
         while let Some((event, at)) = self.events.recv().await {
-            if let Err(error) = self.write(&event, at).await {
+            let (progress, subject) = (self.progress.clone(), event.object.to_string());
+            if let Err(error) = progress.during(NAME, subject, self.write(&event, at)).await {
                 tracing::debug!(object = %event.object, reason = event.reason.name(), %error, "event not written");
             }
         }

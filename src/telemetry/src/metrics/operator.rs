@@ -40,6 +40,10 @@ area! {
             Stable, "Duration of passes", buckets::QUEUE;
         queue_retries_total: Counter = "workqueue_retries_total" ["name", "controller"]
             Stable, "Objects queued again after a failure";
+        longest_running_processor_seconds: Gauge = "workqueue_longest_running_processor_seconds" ["name", "controller"]
+            Stable, "Age of the oldest running pass";
+        stuck_work: Gauge = "karpenter_stuck_work" ["controller"]
+            Alpha, "Pieces of work of which nothing has come for ten minutes; the liveness probe fails while there is one";
     }
 }
 

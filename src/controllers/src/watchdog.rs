@@ -1,0 +1,73 @@
+//! Ties liveness to progress: says when a piece of work is stuck, before the liveness probe has the process restarted.
+//!
+//! What is stuck is decided in [`karpenter_telemetry::progress`]; the probe asks there by itself, so it answers even
+//! if nobody runs this.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_telemetry::metrics::{Gauge, Metrics};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+/// How often to look.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Looks until `shutdown`: publishes how long work is under way, and says once of each piece that it is stuck.
+pub async fn run(metrics: Arc<Metrics>, shutdown: CancellationToken) {
+    let mut watchdog = Watchdog::default();
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = ticks.tick() => watchdog.look(&metrics),
+        }
+    }
+}
+
+/// What was told and published last.
+#[derive(Default)]
+struct Watchdog {
+    told: BTreeSet<u64>,
+    working: BTreeSet<&'static str>,
+    stuck: BTreeSet<&'static str>,
+}
+
+impl Watchdog {
+    fn look(&mut self, metrics: &Metrics) {
+        let stuck = metrics.progress.stuck();
+        for work in stuck.iter().filter(|work| !self.told.contains(&work.id)) {
+            tracing::error!(
+                controller = work.controller,
+                name = %work.subject,
+                waiting = ?work.waiting,
+                "work is stuck, the liveness probe fails until it ends"
+            );
+        }
+        let mut counts: BTreeMap<&'static str, f64> = BTreeMap::new();
+        for work in &stuck {
+            *counts.entry(work.controller).or_default() += 1.0;
+        }
+        self.told = stuck.iter().map(|work| work.id).collect();
+        let longest = metrics.progress.longest().into_iter();
+        let longest: BTreeMap<_, _> = longest.map(|(name, age)| (name, age.as_secs_f64())).collect();
+        let oldest = &metrics.runtime.longest_running_processor_seconds;
+        publish(&mut self.working, &longest, |name, age| oldest.set([name, name], age));
+        let stuck: &Gauge<1> = &metrics.runtime.stuck_work;
+        publish(&mut self.stuck, &counts, |name, count| stuck.set([name], count));
+    }
+}
+
+/// Sets what there is, and to zero what was there the last time.
+fn publish(
+    published: &mut BTreeSet<&'static str>,
+    present: &BTreeMap<&'static str, f64>,
+    set: impl Fn(&'static str, f64),
+) {
+    published.extend(present.keys());
+    for name in published.iter() {
+        set(name, present.get(name).copied().unwrap_or_default());
+    }
+}

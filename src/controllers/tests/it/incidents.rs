@@ -1,0 +1,233 @@
+//! What has brought other autoscalers down, replayed against this one (`docs/edge-cases-incidents.md`).
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_cloud::memory::{Fault, Operation};
+use karpenter_cloud::{Kind, OfferingKey};
+use karpenter_model::CapacityType;
+use karpenter_sim::kubelet::Behaviour;
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::disruption::set;
+use crate::world::{Process, World, is_running, merge};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The spec of a pool that nothing is consolidated in, changed by `template`.
+fn pool(template: &Value) -> Value {
+    let mut spec = json!({"disruption": {"consolidateAfter": "Never"}});
+    merge(&mut spec["template"]["spec"], template);
+    spec
+}
+
+/// Pods that come back when they go, each of which needs a node to itself.
+fn one_per_node(world: &World, name: &str, replicas: usize, more: &Value) {
+    let mut set = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 5,
+                    "containers": [{
+                        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
+                        "ports": [{"containerPort": 80, "hostPort": 80}],
+                    }],
+                },
+            },
+        },
+    });
+    merge(&mut set["spec"]["template"]["spec"], more);
+    world.load(&set);
+}
+
+async fn pods_of(world: &World, app: &str) -> Vec<Pod> {
+    let mut pods = world.pods().await;
+    pods.retain(|pod| pod.labels().get("app").is_some_and(|of| of == app));
+    pods
+}
+
+async fn running(world: &World, app: &str) -> usize {
+    pods_of(world, app).await.iter().filter(|pod| is_running(pod)).count()
+}
+
+async fn until_running(world: &World, app: &str, count: usize, limit: Duration) {
+    let what = format!("{count} pods of {app} run");
+    world.until(&what, limit, || async { running(world, app).await == count }).await;
+}
+
+fn created(process: &Process, pool: &str) -> u64 {
+    process.metrics.nodeclaims.created_total.value(["provisioned", pool, "false"])
+}
+
+/// Calls `look` again and again for so long.
+async fn every(step: Duration, span: Duration, look: impl AsyncFn()) {
+    let until = tokio::time::Instant::now() + span;
+    while tokio::time::Instant::now() < until {
+        tokio::time::sleep(step).await;
+        look().await;
+    }
+}
+
+fn offerings_of(instance_type: &str) -> Vec<OfferingKey> {
+    let mut offerings = Vec::new();
+    for zone in ["zone-a", "zone-b"] {
+        for capacity_type in [CapacityType::Spot, CapacityType::OnDemand] {
+            let (instance_type, zone) = (instance_type.into(), zone.into());
+            offerings.push(OfferingKey { instance_type, zone, capacity_type });
+        }
+    }
+    offerings
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_pools_nothing() {
+    let world = World::new().await;
+    let only = |name: &str| {
+        json!({"requirements": [
+            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]},
+        ]})
+    };
+    world.pool("sold-out", &pool(&only("small")));
+    world.pool("fine", &pool(&only("medium")));
+    for offering in offerings_of("small") {
+        world.account.exhaust(offering);
+    }
+    let of = |pool: &str| json!({"nodeSelector": {"karpenter.sh/nodepool": pool}});
+    let process = world.start();
+    one_per_node(&world, "storm", 10, &of("sold-out"));
+    let mut web = 0;
+    for _ in 0..6 {
+        let app = format!("web-{web}");
+        one_per_node(&world, &app, 1, &of("fine"));
+        until_running(&world, &app, 1, 2 * MINUTE).await;
+        web += 1;
+        tokio::time::sleep(9 * MINUTE).await;
+    }
+    let launches = || {
+        let calls = world.account.calls();
+        calls.iter().filter(|call| call.operation == Operation::Launch).count()
+    };
+    // Lack of capacity is believed for three minutes here: twenty rounds of ten pods.
+    let (claims, calls) = (created(&process, "sold-out"), launches());
+    assert!((10..=200).contains(&claims), "{claims} claims in an hour");
+    assert!(calls <= 210, "{calls} launches in an hour");
+    assert!(world.claims().await.len() <= 16, "none is left over");
+    for offering in offerings_of("small") {
+        world.account.restock(&offering);
+    }
+    until_running(&world, "storm", 10, 6 * MINUTE).await;
+    world.one_machine_per_claim().await;
+    process.stop().await;
+}
+
+/// Puts a taint nobody announced on every node that has none of it, or takes it off all of them.
+async fn taint(world: &World, on: bool) {
+    const KEY: &str = "example.com/agent-not-ready";
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    for node in world.nodes().await {
+        let mut taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
+        if taints.iter().any(|taint| taint.key == KEY) == on {
+            continue;
+        }
+        taints.retain(|taint| taint.key != KEY);
+        let mut taints = json!(taints);
+        if on {
+            taints.as_array_mut().unwrap().push(json!({"key": KEY, "effect": "NoSchedule"}));
+        }
+        let change = Patch::Merge(json!({
+            "metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints},
+        }));
+        let _conflict = nodes.patch(&node.name_any(), &PatchParams::default(), &change).await;
+    }
+}
+
+/// One pod whose nodes get a taint as soon as they are there and keep it for so long; how many nodes were bought.
+async fn bought_while_tainted(span: Duration) -> u64 {
+    let world = World::new().await;
+    world.pool("default", &pool(&json!({})));
+    one_per_node(&world, "web", 1, &json!({}));
+    let process = world.start();
+    world.until("a node is there", 5 * MINUTE, || async { !world.nodes().await.is_empty() }).await;
+    assert_eq!(running(&world, "web").await, 0, "nodes take some seconds to be ready");
+    let until = tokio::time::Instant::now() + span;
+    while tokio::time::Instant::now() < until {
+        taint(&world, true).await;
+        tokio::time::sleep(SECOND).await;
+    }
+    assert_eq!(running(&world, "web").await, 0, "the taint keeps the pod away");
+    taint(&world, false).await;
+    until_running(&world, "web", 1, MINUTE).await;
+    let bought = created(&process, "default");
+    process.stop().await;
+    bought
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_nobody_announced_on_a_young_node_buys_no_second_one() {
+    assert_eq!(bought_while_tainted(50 * SECOND).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_that_binds_late_gets_no_second_node() {
+    let world = World::new().await;
+    world.pool("default", &pool(&json!({})));
+    // Nobody plays this scheduler, so the pod is bound when the test does it.
+    world.pod_with("web", "1", &json!({"schedulerName": "late"}));
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
+    let status = json!({"status": {"conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
+    ]}});
+    pods.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let process = world.start();
+    let initialized = || async {
+        let nodes = world.nodes().await;
+        nodes.iter().any(|node| node.labels().contains_key("karpenter.sh/initialized"))
+    };
+    world.until("the node is up", 5 * MINUTE, initialized).await;
+    tokio::time::sleep(50 * SECOND).await;
+    assert_eq!(created(&process, "default"), 1);
+    assert_eq!(world.nodes().await.len(), 1);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn creations_side_by_side_do_not_overrun_a_limit() {
+    let world = World::new().await;
+    let mut limited = pool(&json!({}));
+    limited["limits"] = json!({"nodes": "5"});
+    world.pool("default", &limited);
+    world.agent.behave_all(Behaviour::NeverJoins);
+    let process = world.start();
+    for batch in 0..4 {
+        one_per_node(&world, &format!("web-{batch}"), 10, &json!({}));
+        every(SECOND, MINUTE / 4, async || {
+            let claims = world.claims().await.len();
+            assert!(claims <= 5, "{claims} claims under a limit of 5");
+        })
+        .await;
+    }
+    assert_eq!(world.claims().await.len(), 5, "and all of it is used");
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_promised_to_a_claim_that_fails_are_planned_for_again_at_once() {
+    let world = World::new().await;
+    world.pool("default", &pool(&json!({})));
+    set(&world, "web", 3, "1", &json!({}));
+    // The claim that all three are promised to is refused; other offerings have capacity.
+    world.account.fail(Operation::Launch, Fault::Refused(Kind::NoCapacity));
+    let process = world.start();
+    let started = tokio::time::Instant::now();
+    until_running(&world, "web", 3, 5 * MINUTE).await;
+    assert!(started.elapsed() < 2 * MINUTE, "{:?}", started.elapsed());
+    assert_eq!(process.metrics.nodeclaims.disrupted_total.value(["insufficient_capacity", "default", ""]), 1);
+    world.one_machine_per_claim().await;
+    process.stop().await;
+}
