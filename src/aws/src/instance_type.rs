@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use karpenter_aws_client::ec2::InstanceTypeInfo;
 use karpenter_aws_client::id::Zone;
-use karpenter_model::{InstanceType, LabelRegistry, Quantity, resources};
+use karpenter_model::{InstanceType, LabelRegistry, Overlaid, Quantity, resources};
 
 use crate::class_view::ClassView;
 use crate::density;
@@ -57,6 +57,7 @@ pub fn build(
         capacity,
         overhead,
         offerings: Vec::new(),
+        overlaid: Overlaid::default(),
     }
 }
 

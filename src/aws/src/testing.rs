@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, Subnet};
 use karpenter_aws_client::ec2::{Architecture, InstanceTypeInfo, NetworkCard, UsageClass};
-use karpenter_model::{Claim, Clock, InstanceType, Offering, Overhead, Requirements, Resources};
+use karpenter_model::{Claim, Clock, InstanceType, Offering, Overhead, Overlaid, Requirements, Resources};
 
 use crate::cache::later;
 use crate::launch::filter::Candidate;
@@ -103,6 +103,7 @@ pub(crate) fn candidate(name: &str, offerings: Vec<Offering>) -> Candidate {
         capacity: Resources::new(),
         overhead: Overhead::default(),
         offerings: offerings.clone(),
+        overlaid: Overlaid::default(),
     });
     Candidate { instance_type, offerings }
 }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use karpenter_model::{
-    ClaimName, ClaimUid, InstanceTypeName, LabelKey, LabelValue, NodeClassRef, PoolName, Requirements,
-    Resources, Taint,
+    ClaimName, ClaimUid, InstanceTypeName, LabelKey, LabelRegistry, LabelValue, NodeClassRef, PoolName,
+    Requirements, Resources, Taint,
 };
+
+use crate::overlay::{List, PoolOverlays};
 
 /// One machine wanted, for one claim.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,12 +41,22 @@ pub struct LaunchRequest {
     pub startup_taints: Vec<Taint>,
     /// Types in price order, cheapest first; empty means "whatever the requirements allow".
     pub instance_types: Vec<InstanceTypeName>,
+    /// What the types are to be seen through; `None` when there are no overlays.
+    pub overlays: Option<PoolOverlays>,
 }
 
 impl LaunchRequest {
     /// The client token of this request.
     pub fn token(&self) -> LaunchToken {
         LaunchToken { uid: self.uid.clone(), attempt: self.attempt }
+    }
+
+    /// `types` as the claim's pool sees them.
+    pub fn seen(&self, types: &List, registry: &LabelRegistry) -> List {
+        match &self.overlays {
+            Some(overlays) => overlays.lay_over(types, registry),
+            None => Arc::clone(types),
+        }
     }
 }
 

@@ -9,6 +9,8 @@
 //! - a list is complete or it is an error, never a part;
 //! - lack of capacity excludes only the offering that lacks it.
 //!
+//! [`overlay`] is what users lay over the answers: other prices, more resources.
+//!
 //! [`memory`] is a cloud held in memory, with faults, on an explicit clock.
 
 pub mod conformance;
@@ -18,6 +20,7 @@ mod instance;
 mod launch;
 pub mod memory;
 mod notice;
+pub mod overlay;
 mod provider;
 
 pub use error::{Error, Kind, Retry};

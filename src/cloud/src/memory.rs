@@ -88,7 +88,7 @@ impl MemoryProvider {
     /// Starts a machine from the cheapest offering that has capacity, remembering those that had none.
     fn create(&self, request: &LaunchRequest) -> Result<Instance> {
         for (instance_type, offering) in self.catalogue.candidates(request) {
-            let key = offering_key(instance_type, offering);
+            let key = offering_key(&instance_type, &offering);
             if self.left_alone(&key) {
                 continue;
             }
@@ -97,7 +97,7 @@ impl MemoryProvider {
                 self.exhausted().insert(key, until);
                 continue;
             }
-            return Ok(self.start(request, instance_type, &key));
+            return Ok(self.start(request, &instance_type, &key));
         }
         let verb = Operation::Launch.verb();
         Err(Error::new(

@@ -99,6 +99,8 @@ names! {
     PoolName;
     /// Uid of a `NodePool`.
     PoolUid;
+    /// Name of a `NodeOverlay`.
+    OverlayName;
     /// Name of a `NodeClaim`.
     ClaimName;
     /// Uid of a `NodeClaim`; launch idempotency tokens derive from it.

@@ -20,6 +20,17 @@ pub struct InstanceType {
     pub overhead: Overhead,
     /// Where and how it is sold, available or not.
     pub offerings: Vec<Offering>,
+    /// What of it users have overlaid.
+    pub overlaid: Overlaid,
+}
+
+/// What of an instance type is not as the cloud says but as a `NodeOverlay` does (spec core-scheduling 24).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overlaid {
+    /// The price of at least one offering.
+    pub price: bool,
+    /// The amount of at least one resource.
+    pub capacity: bool,
 }
 
 /// Resources pods cannot have.

@@ -49,6 +49,10 @@ pub const POOL_HASH_VERSION_CURRENT: &str = "v3";
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 /// Annotation: whether `minValues` were lowered for this claim.
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
+/// Annotation of claims: `true` when a type it may become has an overlaid price.
+pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
+/// Annotation of claims: `true` when a type it may become has an overlaid amount of a resource.
+pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
 /// Finalizer on claims and their Nodes.
 pub const TERMINATION_FINALIZER: &str = "karpenter.sh/termination";
 

@@ -20,6 +20,7 @@ pub mod money;
 pub mod node;
 pub mod node_object;
 pub mod notice;
+pub mod overlay;
 pub mod plan;
 pub mod pod;
 pub mod pool;
@@ -44,15 +45,16 @@ pub use condition::{Condition, ConditionStatus, ConditionType};
 pub use host_port::{HostPort, HostPorts, Protocol};
 pub use id::{
     BinId, CapacityType, ClaimName, ClaimUid, DaemonSetName, DriverName, ImageId, InstanceTypeName, LabelKey,
-    LabelValue, Namespace, NodeClassRef, NodeId, NodeName, PlanId, PodKey, PodName, PodUid, PoolName,
-    PoolUid, ProviderId, Region, ReservationId, ResourceName, VolumeClaimName, Zone,
+    LabelValue, Namespace, NodeClassRef, NodeId, NodeName, OverlayName, PlanId, PodKey, PodName, PodUid,
+    PoolName, PoolUid, ProviderId, Region, ReservationId, ResourceName, VolumeClaimName, Zone,
 };
-pub use instance_type::{InstanceType, Offering, Overhead, Reservation};
+pub use instance_type::{InstanceType, Offering, Overhead, Overlaid, Reservation};
 pub use label::{Annotations, LabelRegistry, Labels};
 pub use money::Price;
 pub use node::Node;
 pub use node_object::{NodeCondition, NodeObject};
 pub use notice::NoticeKind;
+pub use overlay::{Overlay, PriceChange};
 pub use plan::{Launch, Nomination, OfferingRef, Plan, RemovalTarget, Target};
 pub use pod::{DoNotDisrupt, NodeTerm, Pod, PodOwner, PodPhase};
 pub use pool::{Budget, BudgetNodes, ConsolidationPolicy, Disruption, DisruptionReason, Pool, Template};

@@ -15,6 +15,7 @@ pub(crate) fn check(world: &World<'_>, launch: &Launch, findings: &mut Vec<Findi
         find(Rule::Unusable, format!("pool `{}` takes no new machines", launch.pool));
     }
     let template = &pool.template;
+    let types = world.types_of(launch);
     let copied = [
         ("hash", launch.pool_hash == pool.hash),
         ("taints", launch.taints == template.taints),
@@ -28,6 +29,18 @@ pub(crate) fn check(world: &World<'_>, launch: &Launch, findings: &mut Vec<Findi
     for (part, same) in copied {
         if !same {
             find(Rule::Template, format!("{part} differs from pool `{}`", pool.name));
+        }
+    }
+    for (key, applied) in [
+        (label::PRICE_OVERLAY_APPLIED, types.iter().any(|known| known.overlaid.price)),
+        (label::CAPACITY_OVERLAY_APPLIED, types.iter().any(|known| known.overlaid.capacity)),
+    ] {
+        let written = template.annotations.get(key).map(String::as_str);
+        if launch.annotations.get(key).map(String::as_str) != if applied { Some("true") } else { written } {
+            find(
+                Rule::Template,
+                format!("annotation `{key}` does not say whether overlays applied: {applied}"),
+            );
         }
     }
     for key in [label::HOSTNAME, label::REGISTERED, label::INITIALIZED] {

@@ -38,6 +38,7 @@ fn of_arch(arch: &str) -> InstanceType {
         capacity: Resources::new(),
         overhead: Default::default(),
         offerings: Vec::new(),
+        overlaid: Default::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_aws_client::ec2::PlacementStrategy;
-use karpenter_model::Overhead;
+use karpenter_model::{Overhead, Overlaid};
 
 use super::*;
 use crate::reservations::availability::Availability;
@@ -33,6 +33,7 @@ fn listed(view: &ClassView<'_>) -> Arc<InstanceType> {
         capacity: Resources::new(),
         overhead: Overhead::default(),
         offerings,
+        overlaid: Overlaid::default(),
     })
 }
 

@@ -172,6 +172,7 @@ pub(crate) fn request(claim: &str) -> LaunchRequest {
         taints: Vec::new(),
         startup_taints: Vec::new(),
         instance_types: TYPES.map(Into::into).to_vec(),
+        overlays: None,
     }
 }
 

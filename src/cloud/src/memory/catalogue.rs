@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use karpenter_model::{
-    CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Price, Quantity, Requirement,
+    CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Overlaid, Price, Quantity, Requirement,
     Requirements, Resources, Zone, label,
 };
 
+use crate::overlay::List;
 use crate::{LaunchRequest, NodeClassKind, OfferingKey};
 
 /// The node class kind of the in-memory cloud.
@@ -22,14 +23,14 @@ const NANO_DOLLARS: i64 = 1_000_000_000;
 /// The instance types of one account.
 #[derive(Debug)]
 pub struct Catalogue {
-    types: Vec<InstanceType>,
+    types: List,
     registry: Arc<LabelRegistry>,
 }
 
 impl Catalogue {
     /// A catalogue of these types.
     pub fn new(types: Vec<InstanceType>, registry: Arc<LabelRegistry>) -> Self {
-        Self { types, registry }
+        Self { types: types.into_iter().map(Arc::new).collect(), registry }
     }
 
     /// Three sizes (`small` 2 cpu 4 GiB, `medium` 4 cpu 16 GiB, `large` 16 cpu 64 GiB) in these zones, as spot
@@ -48,14 +49,14 @@ impl Catalogue {
     }
 
     /// Every offering that can serve the request, cheapest first; ties by type, zone and capacity type.
-    pub(super) fn candidates<'a>(&'a self, request: &LaunchRequest) -> Vec<(&'a InstanceType, &'a Offering)> {
-        let mut candidates: Vec<_> = self
-            .types
+    pub(super) fn candidates(&self, request: &LaunchRequest) -> Vec<(Arc<InstanceType>, Offering)> {
+        let types = request.seen(&self.types, &self.registry);
+        let mut candidates: Vec<_> = types
             .iter()
             .filter(|one| request.instance_types.is_empty() || request.instance_types.contains(&one.name))
             .filter(|one| request.requirements.intersects(&one.requirements).is_ok())
             .filter(|one| request.requests.fits(&one.allocatable()))
-            .flat_map(|one| one.offerings.iter().map(move |offering| (one, offering)))
+            .flat_map(|one| one.offerings.iter().map(|offering| (Arc::clone(one), offering.clone())))
             .filter(|(_, offering)| offering.is_compatible(&request.requirements, &self.registry))
             .collect();
         candidates.sort_by(|(left_type, left), (right_type, right)| {
@@ -66,14 +67,11 @@ impl Catalogue {
     }
 
     /// Every type, its offerings available as far as the given test says.
-    pub(super) fn with_availability(
-        &self,
-        available: impl Fn(&OfferingKey) -> bool,
-    ) -> Arc<[Arc<InstanceType>]> {
+    pub(super) fn with_availability(&self, available: impl Fn(&OfferingKey) -> bool) -> List {
         self.types
             .iter()
             .map(|instance_type| {
-                let mut seen = instance_type.clone();
+                let mut seen = InstanceType::clone(instance_type);
                 for offering in &mut seen.offerings {
                     offering.available = available(&super::offering_key(instance_type, offering));
                 }
@@ -107,6 +105,7 @@ fn sized(name: &str, cpu: i64, gib: i64, zones: &[&str]) -> InstanceType {
         capacity,
         overhead: Overhead { kube_reserved, ..Overhead::default() },
         offerings: offerings(cpu, zones),
+        overlaid: Overlaid::default(),
     }
 }
 

@@ -60,6 +60,7 @@ impl World for Memory {
             taints: Vec::new(),
             startup_taints: Vec::new(),
             instance_types: vec!["small".into(), "medium".into()],
+            overlays: None,
         }
     }
 

@@ -7,9 +7,9 @@ use karpenter_model::plan::MAX_INSTANCE_TYPES;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::{MinValuesPolicy, ReservationPolicy};
 use karpenter_model::{
-    Annotations, BinId, CapacityType, Expression, InstanceTypeName, LabelRegistry, LabelValue, Labels,
-    Launch, Offering, OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements, ReservationId,
-    Resources, Settings, label,
+    Annotations, BinId, CapacityType, Expression, InstanceType, InstanceTypeName, LabelRegistry, LabelValue,
+    Labels, Launch, Offering, OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements,
+    ReservationId, Resources, Settings, Template, label,
 };
 
 use crate::bits::Bits;
@@ -143,7 +143,7 @@ fn claim<'a>(
         pool: space.pool.name.clone(),
         pool_hash: space.pool.hash.clone(),
         labels: labels(space, &requirements, &candidates, catalogue, rules.registry()),
-        annotations: annotations(space, relaxed),
+        annotations: annotations(space, relaxed, &candidates, catalogue),
         requirements,
         taints: template.taints.clone(),
         startup_taints: template.startup_taints.clone(),
@@ -286,12 +286,40 @@ fn labels(
     labels
 }
 
-fn annotations(space: &PoolSpace<'_>, relaxed: bool) -> Annotations {
+fn annotations(
+    space: &PoolSpace<'_>,
+    relaxed: bool,
+    types: &[Candidate<'_>],
+    catalogue: &Catalogue<'_>,
+) -> Annotations {
     let mut annotations = space.pool.template.annotations.clone();
     annotations.insert(label::POOL_HASH.into(), space.pool.hash.clone());
     annotations.insert(label::POOL_HASH_VERSION.into(), label::POOL_HASH_VERSION_CURRENT.into());
     annotations.insert(label::MIN_VALUES_RELAXED.into(), relaxed.to_string());
+    let shapes = types.iter().flat_map(|candidate| &candidate.shapes);
+    let types = shapes.map(|shape| catalogue.shape(*shape).instance_type);
+    note_overlays(&mut annotations, &space.pool.template, types);
     annotations
+}
+
+/// Says on a claim whether a type it may become has an overlaid price or amount (spec core-scheduling 2); the
+/// template has the last word where none has.
+pub(crate) fn note_overlays<'t>(
+    annotations: &mut Annotations,
+    template: &Template,
+    types: impl Iterator<Item = &'t InstanceType> + Clone,
+) {
+    let noted = [
+        (label::PRICE_OVERLAY_APPLIED, types.clone().any(|one| one.overlaid.price)),
+        (label::CAPACITY_OVERLAY_APPLIED, types.clone().any(|one| one.overlaid.capacity)),
+    ];
+    for (key, applied) in noted {
+        let written = template.annotations.get(key).cloned();
+        match if applied { Some(true.to_string()) } else { written } {
+            Some(value) => annotations.insert(key.to_owned(), value),
+            None => annotations.remove(key),
+        };
+    }
 }
 
 /// The least the daemons of any remaining type will take.

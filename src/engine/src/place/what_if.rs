@@ -12,7 +12,7 @@ use karpenter_model::{ConditionType, Node, Snapshot};
 use crate::place::solve::Solver;
 use crate::place::solve::overlay::Ground;
 
-pub(crate) use crate::place::materialise::{Quote, Quoted};
+pub(crate) use crate::place::materialise::{Quote, Quoted, note_overlays};
 pub(crate) use crate::place::solve::overlay::{Moved as Simulated, Patience};
 
 /// Which machines may take the pods that would have to move.

@@ -37,9 +37,10 @@ fn crowd_text(seed: u64) -> String {
     for (index, cpu) in [1, 2, 4, 8, 16].into_iter().enumerate() {
         let price = 45 * cpu + rng.u32(0..15);
         let gone = ["", "", " gone=a/spot", " gone=b/od"][rng.usize(0..4)];
+        let overlaid = ["", " overlaid=price", "", " overlaid=capacity", ""][index];
         let _ = writeln!(
             text,
-            "type t{index} cpu={cpu} mem={}Gi pods={} zones=a,b od=0.{price:03} spot=0.{:03}{gone}",
+            "type t{index} cpu={cpu} mem={}Gi pods={} zones=a,b od=0.{price:03} spot=0.{:03}{gone}{overlaid}",
             cpu * 2,
             cpu * 4 + 2,
             price / 3

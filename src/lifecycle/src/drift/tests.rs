@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use karpenter_model::{
-    ConditionStatus, Expression, NodeClassRef, Offering, Operator, Overhead, Price, Resources,
+    ConditionStatus, Expression, NodeClassRef, Offering, Operator, Overhead, Overlaid, Price, Resources,
 };
 
 use super::*;
@@ -122,6 +122,7 @@ fn selling(name: &str, capacity_types: &[CapacityType]) -> Arc<InstanceType> {
         capacity: Resources::new(),
         overhead: Overhead::default(),
         offerings: offerings.collect(),
+        overlaid: Overlaid::default(),
     })
 }
 

@@ -46,7 +46,7 @@ fn price(node: &Node, types: &[impl AsRef<InstanceType>]) -> Option<Price> {
 mod tests {
     use std::sync::Arc;
 
-    use karpenter_model::instance_type::Overhead;
+    use karpenter_model::instance_type::{Overhead, Overlaid};
     use karpenter_model::{CapacityType, Claim, Offering, Requirements, Resources, label};
 
     use super::*;
@@ -81,6 +81,7 @@ mod tests {
             capacity: Resources::new(),
             overhead: Overhead::default(),
             offerings: vec![offering("a", 3), offering("b", 5)],
+            overlaid: Overlaid::default(),
         })]
     }
 

@@ -36,6 +36,7 @@ fn instance_type(offerings: Vec<Offering>) -> InstanceType {
             eviction: resources(&[("memory", "100Mi")]),
         },
         offerings,
+        overlaid: Overlaid::default(),
     }
 }
 

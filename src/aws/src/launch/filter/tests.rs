@@ -1,6 +1,6 @@
 //! Which types a launch asks for, on a small made-up catalogue.
 
-use karpenter_model::{Expression, Operator, Overhead, Requirement};
+use karpenter_model::{Expression, Operator, Overhead, Overlaid, Requirement};
 
 use super::*;
 use crate::registry::label_registry;
@@ -29,6 +29,7 @@ fn kind(name: &str, offerings: &[(CapacityType, i64)]) -> Arc<InstanceType> {
             .with(capacity::NVIDIA_GPU, karpenter_model::Quantity::from_units(gpus)),
         overhead: Overhead::default(),
         offerings: offerings.iter().map(offering).collect(),
+        overlaid: Overlaid::default(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Claims before their launch: what they count as, whom they serve, and that nobody waits for them.
 
-use karpenter_model::{CapacityType, LabelRegistry, Offering, Overhead, Price, Requirement};
+use karpenter_model::{CapacityType, LabelRegistry, Offering, Overhead, Overlaid, Price, Requirement};
 
 use super::*;
 
@@ -28,6 +28,7 @@ fn instance_type(name: &str, units: i64) -> Arc<InstanceType> {
             capacity_override: Resources::new(),
             overhead_override: Resources::new(),
         }],
+        overlaid: Overlaid::default(),
     })
 }
 

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     CapacityType, InstanceType, InstanceTypeName, LabelKey, LabelRegistry, LabelValue, Launch, OfferingRef,
-    Price, Requirement, Requirements, Snapshot, label,
+    Pool, Price, Requirement, Requirements, Snapshot, label,
 };
 
 use super::refusal::Refusal;
-use crate::place::what_if::{Quote, Quoted};
+use crate::place::what_if::{Quote, Quoted, note_overlays};
 
 /// Fewest cheaper types a spot machine needs to be replaced by a spot machine, and how many are kept: fewer would
 /// be taken back by the cloud soon, more would be replaced again and again, each time one step down.
@@ -37,6 +37,7 @@ pub(crate) struct Narrowing<'a> {
     launch: Launch,
     /// What is left of its instance types, cheapest first.
     options: Vec<(InstanceTypeName, Quote)>,
+    pool: Option<&'a Pool>,
     types: &'a [Arc<InstanceType>],
     registry: &'a LabelRegistry,
 }
@@ -46,8 +47,9 @@ impl<'a> Narrowing<'a> {
     pub(crate) fn new(quoted: Quoted, snapshot: &'a Snapshot) -> Self {
         let Quoted { launch, quotes } = quoted;
         let types = snapshot.instance_types.get(&launch.pool).map_or(&[][..], |types| types);
+        let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool).map(AsRef::as_ref);
         let options = launch.instance_types.iter().cloned().zip(quotes).collect();
-        Self { launch, options, types, registry: &snapshot.registry }
+        Self { launch, options, pool, types, registry: &snapshot.registry }
     }
 
     /// Leaves what is cheaper than what goes, as the rules for spot say.
@@ -154,7 +156,7 @@ impl<'a> Narrowing<'a> {
 
     /// The claim for what is left.
     pub(crate) fn finish(self) -> Launch {
-        let Self { mut launch, options, types, registry } = self;
+        let Self { mut launch, options, pool, types, registry } = self;
         let capacity_types: BTreeSet<CapacityType> =
             options.iter().flat_map(|(_, quote)| quote.by_capacity_type.keys().copied()).collect();
         launch.instance_types = options.into_iter().map(|(name, _)| name).collect();
@@ -165,6 +167,11 @@ impl<'a> Narrowing<'a> {
         let first = launch.instance_types.first();
         let known = first.and_then(|name| types.iter().find(|known| known.name == *name));
         launch.cheapest = known.and_then(|known| cheapest(known, &launch.requirements, registry));
+        if let Some(pool) = pool {
+            let left: BTreeSet<_> = launch.instance_types.iter().collect();
+            let left = types.iter().map(AsRef::as_ref).filter(|known| left.contains(&known.name));
+            note_overlays(&mut launch.annotations, &pool.template, left);
+        }
         launch
     }
 }
