@@ -16,6 +16,7 @@ use crate::condition::{Condition, ConditionStatus};
 
 pub mod ec2nodeclass;
 pub mod nodeclaim;
+pub mod nodeoverlay;
 pub mod nodepool;
 
 #[cfg(test)]

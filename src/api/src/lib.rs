@@ -22,6 +22,7 @@ pub mod crd;
 pub mod ec2nodeclass;
 pub mod labels;
 pub mod nodeclaim;
+pub mod nodeoverlay;
 pub mod nodepool;
 pub mod taints;
 
@@ -31,6 +32,7 @@ pub use duration::{Duration, InvalidDuration, NillableDuration, parse_go_duratio
 pub use ec2nodeclass::{EC2NodeClass, Ec2NodeClassSpec, Ec2NodeClassStatus};
 pub use karpenter_model::Operator;
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
+pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};
 pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
 pub use quantity::{RawQuantity, ResourceMap};
 pub use requirement::{NodeClassReference, Requirement};

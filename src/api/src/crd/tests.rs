@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cases::{self, Step, Verdict};
-use crate::{EC2NodeClass, NodeClaim, NodePool};
+use crate::{EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 
 mod check;
 mod full;
@@ -137,7 +137,7 @@ fn messages(value: &Value) -> BTreeSet<String> {
 
 #[test]
 fn types_and_schemas_have_the_same_fields() {
-    for object in [full::node_pool(), full::node_claim(), full::ec2_node_class()] {
+    for object in [full::node_pool(), full::node_claim(), full::node_overlay(), full::ec2_node_class()] {
         let kind = object["kind"].as_str().unwrap().to_owned();
         let mut in_object = check::leaves(&object);
         in_object.retain(|path| path.starts_with("spec.") || path.starts_with("status."));
@@ -153,10 +153,13 @@ fn accepted_objects_survive_the_rust_types_unchanged() {
         let again = match stored["kind"].as_str().unwrap() {
             "NodePool" => serde_json::to_value(serde_json::from_value::<NodePool>(stored.clone()).unwrap()),
             "NodeClaim" => serde_json::to_value(serde_json::from_value::<NodeClaim>(stored.clone()).unwrap()),
+            "NodeOverlay" => {
+                serde_json::to_value(serde_json::from_value::<NodeOverlay>(stored.clone()).unwrap())
+            }
             "EC2NodeClass" => {
                 serde_json::to_value(serde_json::from_value::<EC2NodeClass>(stored.clone()).unwrap())
             }
-            // The alpha kinds have schemas but no types yet.
+            // Buffers have a schema but no type yet.
             _ => continue,
         };
         let mut again = again.unwrap();

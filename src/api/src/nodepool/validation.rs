@@ -1,4 +1,5 @@
-//! What the schema of NodePool cannot check and the controller must (spec core-scheduling 3.2).
+//! What the schema of NodePool cannot check and the controller must (spec core-scheduling 3.2), and what can be wrong
+//! with a field of the objects users write.
 //!
 //! The result feeds the condition `ValidationSucceeded`: every problem at once, each with its field, so that
 //! a user corrects the object in one go.
@@ -7,13 +8,15 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Taint;
 use karpenter_model::label_syntax::{self, ExpressionError, is_label_value, is_qualified_name};
+use karpenter_model::overlay::PriceChangeError;
+use karpenter_model::quantity::QuantityError;
 use karpenter_model::{Effect, Expression, LabelRegistry};
 
 use super::NodePool;
 use crate::duration::InvalidDuration;
 use crate::labels;
 
-/// One thing that is wrong with a NodePool.
+/// One thing that is wrong with an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{field}`: {problem}")]
 pub struct Invalid {
@@ -47,6 +50,12 @@ pub enum Problem {
     Requirement(ExpressionError),
     #[error(transparent)]
     Duration(InvalidDuration),
+    #[error(transparent)]
+    Price(PriceChangeError),
+    #[error("resource `{0}` is the cloud's to say; name an extended resource")]
+    KnownResource(String),
+    #[error(transparent)]
+    Quantity(QuantityError),
 }
 
 impl NodePool {

@@ -107,6 +107,18 @@ pub(super) fn node_claim() -> Value {
     serde_json::to_value(NodeClaim { status: Some(status), ..NodeClaim::new("x", spec) }).unwrap()
 }
 
+pub(super) fn node_overlay() -> Value {
+    let spec = NodeOverlaySpec {
+        requirements: vec![Requirement::new("k", Operator::In, ["v"])],
+        price_adjustment: text(),
+        price: text(),
+        capacity: map("1".into()),
+        weight: Some(1),
+    };
+    let status = NodeOverlayStatus { conditions: conditions() };
+    serde_json::to_value(NodeOverlay { status: Some(status), ..NodeOverlay::new("x", spec) }).unwrap()
+}
+
 pub(super) fn ec2_node_class() -> Value {
     let class = EC2NodeClass { status: Some(ec2_status()), ..EC2NodeClass::new("x", ec2_spec()) };
     serde_json::to_value(class).unwrap()
