@@ -1,13 +1,15 @@
 //! The port itself.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use karpenter_model::{
-    Claim, ClaimName, InstanceType, LabelRegistry, NodeClassRef, NodeName, Pool, ProviderId,
+    Claim, ClaimName, InstanceType, InstanceTypeName, LabelRegistry, NodeClassRef, NodeName, Pool, Price,
+    ProviderId,
 };
 
 use crate::{Instance, LaunchRequest, Read, RegistrationHook, Result, Termination};
@@ -46,6 +48,9 @@ pub trait Provider: Send + Sync {
     /// Every type a pool could use, including those that cannot be had at the moment (their offerings say so): a
     /// type missing here reads as "does not exist any more".
     async fn instance_types(&self, pool: &Pool) -> Result<Arc<[Arc<InstanceType>]>>;
+
+    /// Prices of users for types the cloud names none for, so that they can be planned with; replaces those told before.
+    fn preview_prices(&self, _prices: BTreeMap<InstanceTypeName, Price>) {}
 
     /// Why the machine of this claim no longer matches its node class, if so. `None` when it matches or when there is
     /// nothing to compare with (no pool, no class, no machine); an error when it cannot be told, which is no answer.

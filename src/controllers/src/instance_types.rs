@@ -2,6 +2,7 @@
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use karpenter_cloud::overlay::List;
 
 use crate::view::KnownPool;
 use crate::{Context, cloud};
@@ -17,7 +18,8 @@ pub(crate) async fn refresh(context: &Context, controller: &'static str) {
     while let Some((pool, types)) = asked.next().await {
         let name = &pool.model.name;
         let problem = types.as_ref().err().map(ToString::to_string);
-        context.view.with_cluster(|cluster| cluster.set_instance_types(name, types.ok()));
+        let types = types.ok().and_then(|types| overlaid(context, &pool, types));
+        context.view.with_cluster(|cluster| cluster.set_instance_types(name, types));
         // Plans are made every few seconds; people are told once, and again when it is something else.
         if !context.view.types_problem(name, problem.as_deref()) {
             continue;
@@ -31,4 +33,15 @@ pub(crate) async fn refresh(context: &Context, controller: &'static str) {
             Some(error) => tracing::warn!(nodepool = %name, error, "skipped pool, instance types unknown"),
         }
     }
+}
+
+/// The types as seen through the overlays of the pool. As long as those are not known the pool is left alone.
+fn overlaid(context: &Context, pool: &KnownPool, types: List) -> Option<List> {
+    let overlaid = context.view.overlaid(&pool.model, types);
+    if let Err(error) = &overlaid {
+        tracing::debug!(nodepool = %pool.model.name, %error, "skipped pool");
+        // Its types may not have been there when overlays were evaluated; now they are.
+        context.view.subscribers().tell_specs();
+    }
+    overlaid.ok()
 }

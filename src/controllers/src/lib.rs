@@ -23,6 +23,7 @@ pub mod interruption;
 pub mod leader;
 pub mod memory;
 mod nodes;
+mod overlays;
 mod pass;
 mod pods;
 mod pool;

@@ -43,6 +43,9 @@ const VIEW: &str = "view";
 /// What asks for a plan when the last one left pods out.
 const BACKLOG: &str = "backlog";
 
+/// What asks for a plan when other overlays are in force: pods may have waited for them.
+const OVERLAYS: &str = "overlays";
+
 /// The triggering end.
 #[derive(Clone)]
 pub(crate) struct Triggers(mpsc::UnboundedSender<Trigger>);
@@ -75,6 +78,11 @@ impl Triggers {
     /// Takes note that the view is complete, so that plans can be made.
     pub(crate) fn view_complete(&self) {
         self.send(VIEW);
+    }
+
+    /// Takes note that other overlays are in force.
+    pub(crate) fn overlays(&self) {
+        self.send(OVERLAYS);
     }
 
     fn send(&self, uid: &str) {

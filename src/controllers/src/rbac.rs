@@ -14,6 +14,8 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
         rule("karpenter.sh", &["nodeclaims", "nodeclaims/status"], &["get", "list", "watch"]),
         rule("karpenter.sh", &["nodeclaims"], &["create", "delete", "patch"]),
         rule("karpenter.sh", &["nodeclaims/status"], &["patch"]),
+        rule("karpenter.sh", &["nodeoverlays"], &["get", "list", "watch"]),
+        rule("karpenter.sh", &["nodeoverlays/status"], &["patch"]),
         rule("", &["nodes", "pods", "namespaces"], &["get", "list", "watch"]),
         rule("", &["persistentvolumes", "persistentvolumeclaims"], &["get", "list", "watch"]),
         rule("policy", &["poddisruptionbudgets"], &["get", "list", "watch"]),

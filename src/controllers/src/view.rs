@@ -11,6 +11,7 @@ mod daemon;
 mod feed;
 mod limit_range;
 mod limits;
+mod overlay;
 mod types;
 mod volume;
 mod wake;
@@ -30,6 +31,7 @@ use karpenter_model::{
 pub use class::Class;
 pub use feed::Feed;
 pub(crate) use feed::version;
+pub(crate) use overlay::Unevaluated;
 pub use wake::{Conditioned, PodSeen, StatusSeen, Subscribers};
 
 use crate::store::{Known, Store};
@@ -62,6 +64,8 @@ struct Inner {
     volumes: volume::Volumes,
     daemons: daemon::Daemons,
     limit_ranges: limit_range::LimitRanges,
+    /// `None` with the gate closed.
+    overlays: Option<overlay::Known>,
     types_problems: BTreeMap<PoolName, String>,
     derivations: u64,
 }
@@ -86,6 +90,7 @@ impl View {
         registry: Arc<LabelRegistry>,
         classes: &[NodeClassKind],
     ) -> Self {
+        let overlays = settings.gates.node_overlay.then(overlay::Known::new);
         let inner = Inner {
             claims: Store::new(|claim: &Claim| claim.provider_id.clone()),
             nodes: Store::new(|node: &NodeObject| node.provider_id.clone()),
@@ -97,6 +102,7 @@ impl View {
             volumes: volume::Volumes::default(),
             daemons: daemon::Daemons::default(),
             limit_ranges: limit_range::LimitRanges::default(),
+            overlays,
             types_problems: BTreeMap::new(),
             derivations: 0,
         };

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
-use karpenter_api::{NodeClaim, NodePool};
+use karpenter_api::{NodeClaim, NodeOverlay, NodePool};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -91,7 +91,7 @@ fn spawn_watches(
     watch!(DaemonSet, daemon);
     watch!(PodDisruptionBudget, budget);
     watch!(Namespace, namespace);
-    macro_rules! watch_volumes {
+    macro_rules! watch_by_view {
         ($kind:ident, $seen:ident) => {{
             let (api, view) = (Api::<$kind>::all(client.clone()), Arc::clone(&context.view));
             let (stopped, progress) = (shutdown.clone(), context.metrics.progress.clone());
@@ -104,17 +104,20 @@ fn spawn_watches(
             });
         }};
     }
-    watch_volumes!(VolumeAttachment, attachment_seen);
-    watch_volumes!(PersistentVolumeClaim, volume_claim_seen);
-    watch_volumes!(PersistentVolume, volume_seen);
-    watch_volumes!(StorageClass, storage_class_seen);
-    watch_volumes!(CSINode, csi_node_seen);
+    watch_by_view!(VolumeAttachment, attachment_seen);
+    watch_by_view!(PersistentVolumeClaim, volume_claim_seen);
+    watch_by_view!(PersistentVolume, volume_seen);
+    watch_by_view!(StorageClass, storage_class_seen);
+    watch_by_view!(CSINode, csi_node_seen);
     let (api, view, stopped) =
         (Api::<LimitRange>::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
     tasks.spawn(async move {
         let without = "daemon sets without pods are taken at what their templates say";
         follow_if_allowed("LimitRange", without, api, stopped, |seen| view.limit_range_seen(seen)).await;
     });
+    if context.settings.decisions.gates.node_overlay {
+        watch_by_view!(NodeOverlay, overlay_seen);
+    }
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);

@@ -5,17 +5,19 @@
 //! that turns out to be spent costs one more try.
 
 use karpenter_api::{NodeClaim, Operator};
+use karpenter_cloud::overlay::PoolOverlays;
 use karpenter_cloud::{Kind, LaunchRequest};
 use karpenter_lifecycle::launch::{Answer, Machine};
-use karpenter_model::{InstanceTypeName, label};
+use karpenter_model::{Claim, InstanceTypeName, label};
 
+use crate::view::Unevaluated;
 use crate::{Context, cloud, read};
 
 /// Launches, or finds the machine of an earlier try: the request is the same for every try of one claim.
 pub(crate) async fn ask(context: &Context, controller: &'static str, object: &NodeClaim) -> Answer {
-    let Some(request) = request(context, object) else {
-        let message = "the claim cannot be read, see the log".to_owned();
-        return Answer::Failed { reason: None, message };
+    let request = match request(context, object) {
+        Ok(request) => request,
+        Err(message) => return Answer::Failed { reason: None, message },
     };
     match cloud::call(context, controller, "Create", context.provider.launch(&request)).await {
         Ok(instance) => Answer::Launched(Box::new(Machine {
@@ -49,10 +51,12 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
     }
 }
 
-/// The request for the machine of this claim.
-fn request(context: &Context, object: &NodeClaim) -> Option<LaunchRequest> {
-    let claim = read::claim(object, context.view.registry())?;
-    Some(LaunchRequest {
+/// The request for the machine of this claim, or why there is none yet.
+fn request(context: &Context, object: &NodeClaim) -> Result<LaunchRequest, String> {
+    let read = read::claim(object, context.view.registry());
+    let claim = read.ok_or("the claim cannot be read, see the log")?;
+    let overlays = overlays(context, &claim).map_err(|error| error.to_string())?;
+    Ok(LaunchRequest {
         attempt: context.view.launch_attempt(&claim.uid),
         claim: claim.name,
         uid: claim.uid,
@@ -66,7 +70,19 @@ fn request(context: &Context, object: &NodeClaim) -> Option<LaunchRequest> {
         taints: claim.taints,
         startup_taints: claim.startup_taints,
         instance_types: instance_types(object),
+        overlays,
     })
+}
+
+/// What the types are seen through; nothing for a claim without pool. As long as it is not known which overlays apply
+/// nothing is launched: without an amount they name no type might do, and the claim would be given up.
+fn overlays(context: &Context, claim: &Claim) -> Result<Option<PoolOverlays>, Unevaluated> {
+    if !context.settings.decisions.gates.node_overlay {
+        return Ok(None);
+    }
+    let Some(name) = &claim.pool else { return Ok(None) };
+    let pool = context.view.pool(name).ok_or(Unevaluated)?;
+    context.view.through(&pool.model)
 }
 
 /// The types the claim allows, in the order written, which is by price.

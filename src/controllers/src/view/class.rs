@@ -66,6 +66,7 @@ impl View {
                 for pool in self.pools() {
                     self.subscribers.wake_pool(&pool.model.name);
                 }
+                self.subscribers.tell_specs();
             }
         }
     }
@@ -80,6 +81,7 @@ impl View {
         for claim in self.claims().into_iter().filter(|claim| of_class(&claim.model.node_class)) {
             self.subscribers.wake_claim(&claim.model.name);
         }
+        self.subscribers.tell_specs();
     }
 
     /// Notes how a registration went, and says what the pool's condition becomes, if it changes.

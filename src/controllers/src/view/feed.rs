@@ -285,6 +285,10 @@ impl View {
                 self.subscribers.tell_status(&StatusSeen::Changed { old, new });
             }
             self.subscribers.wake_pool(&model.name);
+            let generation = |pool: &NodePool| pool.metadata.generation;
+            if before.as_ref().is_none_or(|before| generation(&before.object) != generation(&object)) {
+                self.subscribers.tell_specs();
+            }
             // Drift is judged by the stored hash, which is written after the template has changed.
             if before.is_some_and(|before| {
                 before.model != model || before.object.annotations() != object.annotations()
@@ -303,6 +307,7 @@ impl View {
             drop(inner);
             self.subscribers.tell_status(&StatusSeen::Gone(Conditioned::Pool(known.object)));
             self.subscribers.wake_pool(&name.as_str().into());
+            self.subscribers.tell_specs();
         }
     }
 
@@ -386,6 +391,7 @@ impl View {
         }
         for known in pools {
             self.subscribers.wake_pool(&known.model.name);
+            self.subscribers.tell_specs();
         }
     }
 

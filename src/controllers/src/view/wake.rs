@@ -61,6 +61,9 @@ pub enum StatusSeen {
 /// Something that wants to know about status conditions.
 type StatusListener = Box<dyn Fn(&StatusSeen) + Send + Sync>;
 
+/// Something that wants to know when users ask for something else.
+type SpecListener = Box<dyn Fn() + Send + Sync>;
+
 /// The queues and listeners that follow changes.
 #[derive(Default)]
 pub struct Subscribers {
@@ -70,6 +73,7 @@ pub struct Subscribers {
     pods: Mutex<Vec<PodListener>>,
     raw_pods: Mutex<Vec<RawPodListener>>,
     statuses: Mutex<Vec<StatusListener>>,
+    specs: Mutex<Vec<SpecListener>>,
 }
 
 impl Subscribers {
@@ -113,6 +117,18 @@ impl Subscribers {
     pub(super) fn tell_status(&self, seen: &StatusSeen) {
         for listener in self.statuses.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             listener(seen);
+        }
+    }
+
+    /// Calls `listener`, which must not block, when a pool or an overlay appears, goes or asks for something else, and
+    /// when a node class changes.
+    pub fn specs(&self, listener: impl Fn() + Send + Sync + 'static) {
+        self.specs.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+    }
+
+    pub(crate) fn tell_specs(&self) {
+        for listener in self.specs.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            listener();
         }
     }
 

@@ -18,6 +18,7 @@ mod events;
 mod faults;
 mod incidents;
 mod launch;
+mod overlays;
 mod permissions;
 mod pools;
 mod registration;

@@ -9,12 +9,13 @@ use http::{Request, StatusCode};
 use karpenter_cloud::memory::NODE_CLASS;
 use karpenter_controllers::server::probe_routes;
 use karpenter_controllers::{optional_rbac, rbac};
+use karpenter_model::settings::FeatureGates;
 use karpenter_sim::apiserver::{Fault, Refusal, Rule};
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
 use tower::ServiceExt;
 
-use crate::world::World;
+use crate::world::{Crash, World};
 
 /// Group, resource with subresource, verb.
 type Permission = (String, String, String);
@@ -45,7 +46,7 @@ fn needed(method: &str, path: &str) -> Permission {
     (group.to_owned(), resource, verb.to_owned())
 }
 
-fn forbid(world: &World, resource: &str) {
+pub(crate) fn forbid(world: &World, resource: &str) {
     let refusal = Refusal {
         code: 403,
         reason: "Forbidden",
@@ -111,8 +112,13 @@ async fn rights_the_reference_does_not_ask_for_can_be_done_without() {
 async fn every_call_is_allowed_and_every_permission_to_write_is_used() {
     let world = World::new().await;
     world.pool("default", &json!({}));
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "none"},
+        "spec": {"requirements": []},
+    }));
     world.pod("web", "1");
-    let process = world.start();
+    let gates = FeatureGates { node_overlay: true, ..FeatureGates::default() };
+    let process = world.start_gated(Crash::Never, gates);
     world.all_running().await;
     // Gone because it is idle.
     world.delete_pod("web").await;

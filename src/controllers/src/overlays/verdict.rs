@@ -1,0 +1,73 @@
+//! What became of each overlay, as its conditions say it.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_api::conditions::{Conditions, nodeoverlay};
+use karpenter_api::nodeoverlay::NodeOverlayStatus;
+use karpenter_api::{NodeOverlay, convert};
+use karpenter_cloud::overlay::Conflict;
+use karpenter_model::{LabelRegistry, Overlay, OverlayName};
+
+/// Reasons and messages of the overlays that do not apply.
+pub(super) struct Verdicts(BTreeMap<OverlayName, (&'static str, String)>);
+
+impl Verdicts {
+    /// Sorts out overlays that are wrong by themselves; the others are to be judged together.
+    pub(super) fn of(objects: &[Arc<NodeOverlay>], registry: &LabelRegistry) -> (Self, Vec<Arc<Overlay>>) {
+        let (mut refused, mut valid) = (BTreeMap::new(), Vec::new());
+        // One that is on its way out is in nobody's way any more.
+        for object in objects.iter().filter(|object| object.metadata.deletion_timestamp.is_none()) {
+            match read(object, registry) {
+                Ok(overlay) => valid.push(Arc::new(overlay)),
+                Err(message) => {
+                    refused.insert(name(object), (nodeoverlay::REASON_RUNTIME_VALIDATION, message));
+                }
+            }
+        }
+        (Self(refused), valid)
+    }
+
+    /// The same with what was found when the valid ones were judged together.
+    pub(super) fn joined_by(mut self, conflicts: &BTreeMap<OverlayName, Conflict>) -> Self {
+        let told = conflicts
+            .iter()
+            .map(|(name, conflict)| (name.clone(), (nodeoverlay::REASON_CONFLICT, conflict.to_string())));
+        self.0.extend(told);
+        self
+    }
+
+    /// The status of `object` once it says what became of it.
+    pub(super) fn written(&self, object: &NodeOverlay, now: Timestamp) -> NodeOverlayStatus {
+        let mut status = object.status.clone().unwrap_or_default();
+        let mut conditions =
+            Conditions::open(nodeoverlay::DEPENDENTS, &mut status.conditions, &object.metadata, now);
+        match self.0.get(&name(object)) {
+            Some((reason, message)) => {
+                conditions.set_false(nodeoverlay::VALIDATION_SUCCEEDED, reason, message);
+            }
+            None => {
+                conditions.set_true(nodeoverlay::VALIDATION_SUCCEEDED);
+            }
+        }
+        status
+    }
+}
+
+fn read(object: &NodeOverlay, registry: &LabelRegistry) -> Result<Overlay, String> {
+    let problems = object.problems(registry);
+    if problems.is_empty() {
+        return convert::overlay(object, registry).map_err(|error| error.to_string());
+    }
+    Err(joined(&problems))
+}
+
+fn joined(problems: &[impl Display]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn name(object: &NodeOverlay) -> OverlayName {
+    object.metadata.name.as_deref().unwrap_or_default().into()
+}

@@ -1,0 +1,133 @@
+//! Overlays: as the API server shows them, those in force, and the types of pools as seen through them (spec
+//! core-scheduling 24). With the gate closed nothing is known of them and everything is as the provider says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use karpenter_api::NodeOverlay;
+use karpenter_cloud::overlay::{List, Overlays, PoolOverlays};
+use karpenter_model::{Pool, PoolName};
+use kube::ResourceExt;
+
+use super::View;
+use crate::store::{Replaced, Store};
+use crate::watch::Seen;
+
+/// What is known of overlays while the gate is open.
+pub(super) struct Known {
+    objects: Store<NodeOverlay, ()>,
+    listed: bool,
+    in_force: Overlays,
+    laid: BTreeMap<PoolName, Laid>,
+}
+
+/// The types of one pool, and what they were made from.
+#[derive(Clone)]
+struct Laid {
+    from: List,
+    through: PoolOverlays,
+    types: List,
+}
+
+/// It is not known yet which overlays apply to a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the node overlays of the pool have not been evaluated yet")]
+pub(crate) struct Unevaluated;
+
+impl Known {
+    /// Nothing known yet.
+    pub(super) fn new() -> Self {
+        Self {
+            objects: Store::new(|()| None),
+            listed: false,
+            in_force: Overlays::default(),
+            laid: BTreeMap::new(),
+        }
+    }
+}
+
+impl View {
+    /// Takes in what the watch of overlays said.
+    pub(crate) fn overlay_seen(&self, seen: Seen<NodeOverlay>) {
+        match seen {
+            Seen::Listing => {}
+            Seen::Listed(object) | Seen::Applied(object) => self.put_overlay(object),
+            Seen::Deleted(object) => self.remove_overlay(&object.name_any(), object.uid().as_deref()),
+            Seen::Complete(keys) => {
+                if let Some(known) = &mut self.lock().overlays {
+                    let gone = known.objects.iter().map(|known| known.object.name_any());
+                    let gone = gone.filter(|name| !keys.contains(&(String::new(), name.clone())));
+                    for name in gone.collect::<Vec<_>>() {
+                        known.objects.remove(&name, None);
+                    }
+                    known.listed = true;
+                }
+                self.subscribers.tell_specs();
+            }
+        }
+    }
+
+    /// Takes in an overlay, from a watch or in answer to a write.
+    pub(crate) fn put_overlay(&self, object: NodeOverlay) {
+        let generation = object.metadata.generation;
+        let mut inner = self.lock();
+        let Some(known) = &mut inner.overlays else { return };
+        let Some(Replaced(before)) = known.objects.put(Arc::new(object), Arc::new(())) else { return };
+        drop(inner);
+        if before.is_none_or(|before| before.object.metadata.generation != generation) {
+            self.subscribers.tell_specs();
+        }
+    }
+
+    /// Forgets an overlay that is gone.
+    pub(crate) fn remove_overlay(&self, name: &str, uid: Option<&str>) {
+        if let Some(known) = &mut self.lock().overlays {
+            known.objects.remove(name, uid);
+        }
+        self.subscribers.tell_specs();
+    }
+
+    /// Every overlay, in name order; `None` until they have been listed.
+    pub(crate) fn overlays(&self) -> Option<Vec<Arc<NodeOverlay>>> {
+        let inner = self.lock();
+        let known = inner.overlays.as_ref().filter(|known| known.listed)?;
+        Some(known.objects.iter().map(|known| Arc::clone(&known.object)).collect())
+    }
+
+    /// From now on these overlays are in force; whether that is something new.
+    pub(crate) fn put_in_force(&self, overlays: Overlays) -> bool {
+        let mut inner = self.lock();
+        let Some(known) = &mut inner.overlays else { return false };
+        if known.in_force == overlays {
+            return false;
+        }
+        known.in_force = overlays;
+        known.laid.clear();
+        true
+    }
+
+    /// What the types of `pool` are seen through; `None` with the gate closed.
+    pub(crate) fn through(&self, pool: &Pool) -> Result<Option<PoolOverlays>, Unevaluated> {
+        match &self.lock().overlays {
+            Some(known) => known.in_force.of(pool, &self.registry).map(Some).ok_or(Unevaluated),
+            None => Ok(None),
+        }
+    }
+
+    /// `types` of `pool` as seen through its overlays; remembered as long as both stay the same.
+    pub(crate) fn overlaid(&self, pool: &Pool, types: List) -> Result<List, Unevaluated> {
+        let Some(through) = self.through(pool)? else { return Ok(types) };
+        let remembered = self.lock().overlays.as_ref().and_then(|known| known.laid.get(&pool.name).cloned());
+        if let Some(laid) =
+            remembered.filter(|laid| Arc::ptr_eq(&laid.from, &types) && laid.through == through)
+        {
+            return Ok(laid.types);
+        }
+        let laid = through.lay_over(&types, &self.registry);
+        if let Some(known) = &mut self.lock().overlays {
+            let laid = Laid { from: types, through, types: Arc::clone(&laid) };
+            known.laid.insert(pool.name.clone(), laid);
+        }
+        Ok(laid)
+    }
+}

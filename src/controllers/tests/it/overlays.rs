@@ -1,0 +1,218 @@
+//! Node overlays: what they make of launches, and what is said about them (spec core-scheduling 24, 32.14).
+
+use std::time::Duration;
+
+use karpenter_api::annotations::{CAPACITY_OVERLAY_APPLIED, PRICE_OVERLAY_APPLIED};
+use karpenter_api::{NodeClaim, NodeOverlay};
+use karpenter_model::settings::FeatureGates;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
+use serde_json::{Value, json};
+
+use crate::disruption::set;
+use crate::permissions::forbid;
+use crate::world::{Crash, Process, World, condition, is_running};
+
+impl World {
+    fn overlay(&self, name: &str, spec: &Value) {
+        self.load(&json!({
+            "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": name},
+            "spec": spec,
+        }));
+    }
+
+    fn start_overlaying(&self) -> Process {
+        let gates = FeatureGates { node_overlay: true, ..FeatureGates::default() };
+        self.start_gated(Crash::Never, gates)
+    }
+
+    async fn delete_overlay(&self, name: &str) {
+        let overlays: Api<NodeOverlay> = Api::all(self.client.clone());
+        overlays.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Waits until the overlay says `Ready` with this status and `ValidationSucceeded` with this reason.
+    async fn overlay_says(&self, name: &str, ready: &str, reason: &str) {
+        self.until(&format!("{name} is {ready} for {reason}"), Duration::from_mins(1), || async {
+            let overlays: Vec<NodeOverlay> = self.list().await;
+            let overlay = overlays.into_iter().find(|one| one.name_any() == name).unwrap();
+            let conditions = overlay.status.unwrap_or_default().conditions;
+            let find = |kind: &str| conditions.iter().find(|one| one.kind == kind);
+            find("Ready").is_some_and(|one| one.status.as_str() == ready)
+                && find("ValidationSucceeded").is_some_and(|one| one.reason == reason)
+        })
+        .await;
+    }
+
+    /// Types of the machines there are.
+    fn types(&self) -> Vec<String> {
+        self.account.machines().iter().map(|machine| machine.instance_type.to_string()).collect()
+    }
+}
+
+fn of_types(types: &[&str]) -> Value {
+    json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}])
+}
+
+fn says(claim: &NodeClaim, annotation: &str) -> bool {
+    claim.annotations().get(annotation).is_some_and(|value| value == "true")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_price_decides_which_type_is_launched() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.overlay("large", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
+    world.pod("web", "1");
+    let process = world.start_overlaying();
+    world.all_running().await;
+    assert_eq!(world.types(), ["large"]);
+    let claim = world.claims().await.remove(0);
+    assert!(says(&claim, PRICE_OVERLAY_APPLIED) && !says(&claim, CAPACITY_OVERLAY_APPLIED), "{claim:?}");
+    world.overlay_says("large", "True", "ValidationSucceeded").await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_amount_makes_pods_fit_that_ask_for_an_extended_resource() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    let device = json!({"smarter-devices/fuse": "1"});
+    let resources = json!({"requests": device, "limits": device});
+    world.pod_with(
+        "fuse",
+        "1",
+        &json!({"containers": [{"name": "c", "image": "i", "resources": resources}]}),
+    );
+    let process = world.start_overlaying();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(world.claims().await.is_empty(), "no type has such a resource");
+    // Plans are made as soon as the overlay is in force.
+    let overlay = json!({"requirements": of_types(&["medium"]), "capacity": {"smarter-devices/fuse": "2"}});
+    world.overlay("fuse", &overlay);
+    world.all_running().await;
+    assert_eq!(world.types(), ["medium"]);
+    let claim = world.claims().await.remove(0);
+    assert!(says(&claim, CAPACITY_OVERLAY_APPLIED) && !says(&claim, PRICE_OVERLAY_APPLIED), "{claim:?}");
+    let capacity = claim.status.clone().unwrap().capacity.unwrap();
+    assert_eq!(capacity["smarter-devices/fuse"].to_string(), "2");
+    world
+        .until("the device counts as registered", Duration::from_mins(2), || async {
+            condition(&world.claims().await[0], "Initialized") == "True"
+        })
+        .await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_move_to_the_type_an_overlay_makes_cheaper() {
+    let world = World::new().await;
+    // A spot machine is replaced by a cheaper spot machine only where many types are.
+    let on_demand = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]);
+    world.pool("default", &json!({"template": {"spec": {"requirements": on_demand}}}));
+    set(&world, "web", 1, "1", &json!({}));
+    let process = world.start_overlaying();
+    world
+        .until("the pod runs", Duration::from_mins(5), || async {
+            let pods = world.pods().await;
+            pods.len() == 1 && is_running(&pods[0])
+        })
+        .await;
+    assert_eq!(world.types(), ["small"]);
+    world.overlay(
+        "cheap",
+        &json!({"requirements": of_types(&["medium"]), "priceAdjustment": "-99%", "weight": 3}),
+    );
+    world
+        .until("the replacement is there alone", Duration::from_mins(20), || async {
+            world.types() == ["medium"]
+        })
+        .await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_in_conflict_the_alphabetically_last_applies_and_once_it_is_gone_the_other() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.overlay("a", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
+    world.overlay("b", &json!({"requirements": of_types(&["large"]), "price": "9.9"}));
+    let process = world.start_overlaying();
+    world.overlay_says("a", "False", "Conflict").await;
+    world.overlay_says("b", "True", "ValidationSucceeded").await;
+    world.pod("one", "1");
+    world.all_running().await;
+    assert_eq!(world.types(), ["small"]);
+    world.delete_overlay("b").await;
+    world.overlay_says("a", "True", "ValidationSucceeded").await;
+    world.pod("two", "1500m");
+    world.all_running().await;
+    assert!(world.types().contains(&"large".to_owned()), "{:?}", world.types());
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overlay_that_is_wrong_by_itself_says_why_and_stops_nobody() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    let unknown = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["free"]}]);
+    world.overlay("wrong", &json!({"requirements": unknown, "price": "0"}));
+    world.overlay("right", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
+    world.pod("web", "1");
+    let process = world.start_overlaying();
+    world.overlay_says("wrong", "False", "RuntimeValidation").await;
+    world.overlay_says("right", "True", "ValidationSucceeded").await;
+    world.all_running().await;
+    assert_eq!(world.types(), ["large"]);
+    process.stop().await;
+}
+
+/// Planning without them could buy the wrong thing; planning goes on by itself once they are there.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_planned_until_overlays_are_known() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.overlay("large", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
+    world.pod("web", "1");
+    forbid(&world, "nodeoverlays");
+    let process = world.start_overlaying();
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert!(world.claims().await.is_empty());
+    world.server.faults().clear();
+    world.all_running().await;
+    assert_eq!(world.types(), ["large"]);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_comes_later_is_evaluated_too() {
+    let world = World::new().await;
+    let process = world.start_overlaying();
+    let of_pool = json!([
+        {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["late"]},
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["large"]},
+    ]);
+    world.overlay("large", &json!({"requirements": of_pool, "price": "0.0001"}));
+    world.pod("web", "1");
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.pool("late", &json!({}));
+    world.all_running().await;
+    assert_eq!(world.types(), ["large"]);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_the_gate_closed_overlays_are_not_even_read() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.overlay("large", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
+    world.pod("web", "1");
+    let process = world.start();
+    world.all_running().await;
+    assert_eq!(world.types(), ["small"]);
+    let asked = |(_, path): &(String, String)| path.contains("nodeoverlays");
+    assert!(!process.calls.seen().iter().any(asked));
+    let overlays: Vec<NodeOverlay> = world.list().await;
+    assert_eq!(overlays[0].status, None);
+    process.stop().await;
+}
