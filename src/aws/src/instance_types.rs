@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use karpenter_api::EC2NodeClass;
-use karpenter_model::{InstanceType, LabelRegistry};
+use karpenter_model::{InstanceType, InstanceTypeName, LabelRegistry, Price};
 
 use crate::catalogue::Catalogue;
 use crate::class_view::ClassView;
@@ -20,8 +20,7 @@ use crate::settings::Settings;
 use crate::unavailable::Unavailable;
 use crate::{instance_type, offerings};
 
-/// A shared list of types.
-pub type List = Arc<[Arc<InstanceType>]>;
+pub use karpenter_cloud::overlay::List;
 
 /// Why there is no list. Never an empty list instead: that would read as "all types have gone".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +60,14 @@ pub struct InstanceTypes {
     region: String,
     registry: Arc<LabelRegistry>,
     joined: Mutex<BTreeMap<String, Joined>>,
+    previews: Mutex<Previews>,
+}
+
+/// What users say types cost that EC2 names no price for, and how often that has changed.
+#[derive(Clone, Default)]
+struct Previews {
+    prices: Arc<BTreeMap<InstanceTypeName, Price>>,
+    revision: u64,
 }
 
 /// One remembered join.
@@ -85,6 +92,7 @@ struct Revisions {
     catalogue: u64,
     prices: u64,
     discovered: u64,
+    previews: u64,
 }
 
 impl InstanceTypes {
@@ -95,9 +103,8 @@ impl InstanceTypes {
         region: &str,
         registry: Arc<LabelRegistry>,
     ) -> Self {
-        let joined = Mutex::default();
         let region = region.to_owned();
-        Self { sources, settings, region, registry, joined }
+        Self { sources, settings, region, registry, joined: Mutex::default(), previews: Mutex::default() }
     }
 
     /// Every type for a `NodeClass`, by name.
@@ -110,6 +117,7 @@ impl InstanceTypes {
             catalogue: sources.catalogue.contents().revision,
             prices: sources.prices.book().revision,
             discovered: sources.discovered.revision(),
+            previews: self.previews().revision,
         };
         let placement = sources.placement_groups.last_known(class);
         if is_wanted(class) && placement.is_none() {
@@ -141,6 +149,18 @@ impl InstanceTypes {
         Ok(answer)
     }
 
+    /// From now on types that EC2 names no price for cost this, and can be had.
+    pub fn preview(&self, prices: BTreeMap<InstanceTypeName, Price>) {
+        let mut previews = self.previews.lock().unwrap_or_else(PoisonError::into_inner);
+        if *previews.prices != prices {
+            *previews = Previews { prices: Arc::new(prices), revision: previews.revision + 1 };
+        }
+    }
+
+    fn previews(&self) -> Previews {
+        self.previews.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Forgets a `NodeClass` that is gone.
     pub fn forget(&self, class: &str) {
         self.joined.lock().unwrap_or_else(PoisonError::into_inner).remove(class);
@@ -164,7 +184,9 @@ impl InstanceTypes {
         };
         let region_zones = contents.all_zones();
         let none = std::collections::BTreeSet::new();
-        let sale = offerings::Context { view, region_zones: &region_zones, prices: &prices };
+        let previews = self.previews().prices;
+        let sale =
+            offerings::Context { view, region_zones: &region_zones, prices: &prices, previews: &previews };
         let types = contents.types.values().map(|info| {
             let zones = contents.zones.get(&info.name).unwrap_or(&none);
             let memory = self.sources.discovered.get(info.name.as_str(), amis);

@@ -3,7 +3,7 @@
 //! Every combination of zone and capacity type is listed, also those that cannot be had: absence would read as
 //! "no longer sold", unavailability just steers launches elsewhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_api::ec2nodeclass::{CapacityReservation, ReservationState};
@@ -12,8 +12,8 @@ use karpenter_aws_client::ec2::InstanceTypeInfo;
 use karpenter_aws_client::id::Zone as AwsZone;
 use karpenter_cloud::OfferingKey;
 use karpenter_model::{
-    CapacityType, InstanceType, LabelKey, Offering, Price, Requirement, Requirements, Reservation, Resources,
-    Zone,
+    CapacityType, InstanceType, InstanceTypeName, LabelKey, Offering, Price, Requirement, Requirements,
+    Reservation, Resources, Zone,
 };
 
 use crate::class_view::ClassView;
@@ -33,12 +33,15 @@ pub struct Context<'a> {
     pub region_zones: &'a BTreeSet<&'a AwsZone>,
     /// Prices.
     pub prices: &'a Book,
+    /// What users say types cost that have no price.
+    pub previews: &'a BTreeMap<InstanceTypeName, Price>,
 }
 
 /// Every offering of a type.
 pub fn offerings(info: &InstanceTypeInfo, zones: &BTreeSet<AwsZone>, context: Context<'_>) -> Vec<Offering> {
     let compatible = mismatch(info, context.view).is_none();
     let mut offerings = Vec::new();
+    let preview = context.previews.get(info.name.as_str()).copied();
     let ways = capacity_types(info, context.view);
     for zone in context.region_zones {
         let sold = compatible && zones.contains(*zone);
@@ -46,11 +49,11 @@ pub fn offerings(info: &InstanceTypeInfo, zones: &BTreeSet<AwsZone>, context: Co
             let offering = match CapacityType::from_label(way) {
                 Some(CapacityType::OnDemand) => {
                     let price = context.prices.on_demand(info.name.as_str());
-                    base(zone, CapacityType::OnDemand, price, sold, context)
+                    base(zone, CapacityType::OnDemand, price.or(preview), sold, context)
                 }
                 Some(CapacityType::Spot) => {
                     let price = context.prices.spot(info.name.as_str(), zone.as_str());
-                    base(zone, CapacityType::Spot, price, sold, context)
+                    base(zone, CapacityType::Spot, price.or(preview), sold, context)
                 }
                 Some(CapacityType::Reserved) | None => continue,
             };

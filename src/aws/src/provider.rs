@@ -2,6 +2,7 @@
 
 mod drifted;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +11,14 @@ use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws_client::Clients;
 use karpenter_aws_client::ec2::Instance as Ec2Instance;
 use karpenter_aws_client::id::InstanceId;
+use karpenter_cloud::overlay::PoolOverlays;
 use karpenter_cloud::{
     DriftReason, Error, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RegistrationHook,
     RepairPolicy, Result, Termination,
 };
 use karpenter_model::{
-    Claim, ClaimName, Clock, InstanceType, LabelRegistry, NodeClassRef, NodeName, Pool, ProviderId,
+    Claim, ClaimName, Clock, InstanceType, InstanceTypeName, LabelRegistry, NodeClassRef, NodeName, Pool,
+    Price, ProviderId,
 };
 
 use crate::catalogue::Catalogue;
@@ -249,13 +252,17 @@ impl AwsProvider {
         }
     }
 
-    fn view(&self, instance: &Ec2Instance) -> Instance {
+    /// An instance and what its type has, seen through `overlays`.
+    fn view(&self, instance: &Ec2Instance, overlays: Option<&PoolOverlays>) -> Instance {
         let name = instance.tags.get(karpenter_api::labels::aws::EC2_NODE_CLASS);
         let class = name.and_then(|name| match self.classes.get(name) {
             Lookup::Found(class) => Some(class),
             Lookup::Absent | Lookup::NotSynced => None,
         });
         let types = class.as_ref().and_then(|class| self.types.list(class).ok());
+        let seen =
+            |types| overlays.map(|overlays| overlays.lay_over(&types, &self.registry)).unwrap_or(types);
+        let types = types.map(seen);
         let of_type = types.as_ref().and_then(|types| named(types, instance.instance_type.as_str()));
         instance_view::of_described(
             instance,
@@ -290,10 +297,10 @@ impl Provider for AwsProvider {
         let found = found.map_err(|error| cloud_error("find instance of claim", claim, &error))?;
         if let Some(instance) = found {
             tracing::info!(claim, instance = %instance.id, "adopted instance launched before");
-            return Ok(self.view(&instance));
+            return Ok(self.view(&instance, request.overlays.as_ref()));
         }
         self.placement_group(OPERATION, claim, &class).await?;
-        let types = self.list(OPERATION, &class)?;
+        let types = request.seen(&self.list(OPERATION, &class)?, &self.registry);
         let mut launched = self.launcher.launch(request, &class, &types).await?;
         let id = InstanceId::from(launched.instance.as_str());
         self.instances.launched(&id);
@@ -321,7 +328,7 @@ impl Provider for AwsProvider {
         let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
         let found = self.instances.get(&instance, read).await;
         let found = found.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
-        found.map(|instance| self.view(&instance)).ok_or_else(|| {
+        found.map(|instance| self.view(&instance, None)).ok_or_else(|| {
             Error::new(
                 Kind::NotFound,
                 OPERATION,
@@ -335,13 +342,17 @@ impl Provider for AwsProvider {
         let listed = self.instances.list().await;
         let listed =
             listed.map_err(|error| cloud_error("list instances of", &self.settings.cluster_name, &error))?;
-        Ok(listed.iter().map(|instance| self.view(instance)).collect())
+        Ok(listed.iter().map(|instance| self.view(instance, None)).collect())
     }
 
     async fn instance_types(&self, pool: &Pool) -> Result<Arc<[Arc<InstanceType>]>> {
         const OPERATION: &str = "list instance types for node class";
         let class = self.class(OPERATION, &pool.template.node_class)?;
         self.list(OPERATION, &class)
+    }
+
+    fn preview_prices(&self, prices: BTreeMap<InstanceTypeName, Price>) {
+        self.types.preview(prices);
     }
 
     async fn drift(&self, claim: &Claim) -> Result<Option<DriftReason>> {

@@ -21,12 +21,17 @@ fn reserving(state: &str) -> EC2NodeClass {
 }
 
 fn listed(view: &ClassView<'_>) -> Arc<InstanceType> {
+    previewed(view, &BTreeMap::new())
+}
+
+fn previewed(view: &ClassView<'_>, previews: &BTreeMap<InstanceTypeName, Price>) -> Arc<InstanceType> {
     let mut info = machine("m5.large", 2, 8, 3, 10);
     info.placement_strategies = vec!["partition".to_owned()];
     let zones: BTreeSet<AwsZone> = ["a".into(), "b".into()].into();
     let region_zones: BTreeSet<&AwsZone> = zones.iter().collect();
     let prices = Book::empty();
-    let offerings = offerings(&info, &zones, Context { view, region_zones: &region_zones, prices: &prices });
+    let context = Context { view, region_zones: &region_zones, prices: &prices, previews };
+    let offerings = offerings(&info, &zones, context);
     Arc::new(InstanceType {
         name: "m5.large".into(),
         requirements: Requirements::new(),
@@ -119,4 +124,20 @@ fn partitions_multiply_offerings_and_each_has_its_own_memory_of_failures() {
         .map(|one| (one.zone.to_string(), one.capacity_type, partition_of(one)))
         .collect();
     assert_eq!(out, [("a".to_owned(), CapacityType::OnDemand, Some(2))]);
+}
+
+/// Book without prices: EC2 names none.
+#[test]
+fn a_type_without_price_can_be_had_for_what_an_overlay_says_it_costs() {
+    let class = class(AmiFamily::Custom);
+    let view = ClassView::new(&class);
+    let seen = |previews: &[(&str, i64)]| {
+        let price = |(name, nanos): &(&str, i64)| ((*name).into(), Price::from_nanos(*nanos));
+        let listed = previewed(&view, &previews.iter().map(price).collect());
+        let offerings = listed.offerings.iter();
+        offerings.map(|offering| (offering.price.nanos(), offering.available)).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(seen(&[]), [(0, false)].into());
+    assert_eq!(seen(&[("m5.xlarge", 7)]), [(0, false)].into());
+    assert_eq!(seen(&[("m5.large", 7)]), [(7, true)].into());
 }

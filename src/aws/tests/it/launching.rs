@@ -5,10 +5,16 @@ use std::time::Duration;
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_api::{annotations, labels};
 use karpenter_aws_client::memory::{Fault, OfferingSelector, Options, Quotas};
+use karpenter_cloud::overlay::{PoolOverlays, Sight, judge, labels_of};
 use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
-use karpenter_model::CapacityType;
+use karpenter_model::{CapacityType, Overlay, PriceChange, Quantity, Resources};
 
 use crate::world::{World, one_of, pool, request, request_with};
+
+/// The dearer of the two types.
+const DEARER: &str = "m5.large";
+/// A resource no type has by itself.
+const DEVICE: &str = "smarter-devices/fuse";
 
 fn on_demand(claim: &str) -> LaunchRequest {
     request_with(claim, one_of(labels::CAPACITY_TYPE, &["on-demand"]))
@@ -268,4 +274,48 @@ async fn a_refused_launch_needs_another_attempt_and_a_lost_answer_does_not() {
             .count()
     };
     assert_eq!((named("web-1"), named("web-2")), (1, 1));
+}
+
+/// What user-made overlays say of the dearer type: next to free, and with a device.
+fn overlays(world: &World) -> PoolOverlays {
+    let registry = world.provider.label_registry();
+    let device = Resources::new().with(DEVICE, Quantity::from_units(2));
+    let overlay = Overlay {
+        name: "devices".into(),
+        weight: 0,
+        requirements: [one_of(labels::INSTANCE_TYPE, &[DEARER])].into_iter().collect(),
+        price: Some(PriceChange::price("0.0001").expect("a price")),
+        capacity: device,
+    };
+    let sight = Sight { pool: "web".into(), labels: labels_of(&pool(), &registry), types: [].into() };
+    let judged = judge(vec![overlay.into()], &[sight], &registry);
+    judged.overlays.of(&pool(), &registry).expect("the pool was looked at")
+}
+
+#[tokio::test]
+async fn overlays_decide_which_type_is_launched_and_what_it_counts_as_having() {
+    let world = World::new().await;
+    let mut request = on_demand("web-1");
+    let plain = world.provider.launch(&on_demand("web-0")).await.expect("launches");
+    assert_ne!(plain.instance_type, DEARER, "EC2 takes the cheapest");
+    request.overlays = Some(overlays(&world));
+    request.annotations.insert(annotations::PRICE_OVERLAY_APPLIED.to_owned(), "true".to_owned());
+    let launched = world.provider.launch(&request).await.expect("launches");
+    assert_eq!(launched.instance_type, DEARER);
+    assert_eq!(launched.capacity.amount(DEVICE), Quantity::from_units(2));
+    // A process that takes over finds the same.
+    let adopted = world.provider.launch(&request).await.expect("adopts");
+    assert_eq!((adopted.provider_id, adopted.capacity), (launched.provider_id, launched.capacity));
+}
+
+#[tokio::test]
+async fn pods_that_ask_for_a_device_are_launched_for_only_with_the_overlay_that_names_it() {
+    let world = World::new().await;
+    let mut request = on_demand("web-1");
+    request.requests.set(DEVICE, Quantity::ONE);
+    let failed = world.provider.launch(&request).await.expect_err("no type has it");
+    assert_eq!(failed.kind, Kind::NoCapacity);
+    request.overlays = Some(overlays(&world));
+    let launched = world.provider.launch(&request).await.expect("launches");
+    assert_eq!(launched.instance_type, DEARER);
 }

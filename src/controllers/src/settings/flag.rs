@@ -263,7 +263,7 @@ pub const GATES: &[Gate] = &[
         name: "NodeOverlay",
         default: false,
         help: "Change prices and capacities with NodeOverlay objects",
-        without_effect: Some("NodeOverlay objects are not read yet"),
+        without_effect: None,
         place: |gates| &mut gates.node_overlay,
     },
     Gate {
