@@ -104,6 +104,22 @@ fn every_case_gets_its_verdict() {
 }
 
 #[test]
+fn the_overlays_of_the_documentation_are_accepted_and_right() {
+    let text = include_str!("../../../../docs/examples/nodeoverlays.yaml");
+    let objects: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    assert_eq!(objects.len(), 3);
+    for object in objects {
+        let stored = Server::new().admit(&object, None).unwrap();
+        let overlay: NodeOverlay = serde_json::from_value(stored).unwrap();
+        let mut registry = karpenter_model::LabelRegistry::core();
+        registry.well_known.extend(crate::labels::aws::WELL_KNOWN.map(Into::into));
+        assert_eq!(overlay.problems(&registry), [], "{object}");
+        let read = crate::convert::overlay(&overlay, &registry).unwrap();
+        assert!(read.price.is_some() || !read.capacity.is_empty(), "{object}");
+    }
+}
+
+#[test]
 fn cases_are_named_once_and_objects_too() {
     let cases = cases::all();
     let names: BTreeSet<&str> = cases.iter().map(|c| c.name.as_str()).collect();
