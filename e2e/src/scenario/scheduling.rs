@@ -10,6 +10,7 @@ mod capacity;
 mod hostnames;
 mod impossible;
 mod limits;
+mod overlays;
 mod partitions;
 mod ports;
 mod preferences;
@@ -26,7 +27,7 @@ use super::behaviour::{self, Behaviour, Only};
 use crate::world::World;
 
 /// What these behaviours need beyond the defaults.
-const GATES: &str = "ReservedCapacity=true";
+const GATES: &str = "ReservedCapacity=true,NodeOverlay=true";
 
 /// The names of the behaviours.
 pub fn behaviours() -> Vec<&'static str> {
@@ -63,6 +64,14 @@ const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
         name: "a full pool overflows into the next one",
         proof: |world| limits::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "an overlaid price decides which type is bought",
+        proof: |world| overlays::price(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a device of an overlay can be asked for",
+        proof: |world| overlays::device(world).boxed_local(),
     },
     Behaviour {
         name: "pods with the same host port get a node each",

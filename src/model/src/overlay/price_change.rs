@@ -51,15 +51,12 @@ impl PriceChange {
             Some(("-", rest)) => (-1, rest),
             _ => return Err(refused()),
         };
-        match unsigned.strip_suffix('%') {
-            Some(percent) => {
-                let percent = sign * billionths(percent).ok_or_else(refused)?;
-                if percent < -100 * UNIT { Err(refused()) } else { Ok(Self::ByPercent(percent)) }
-            }
-            None => {
-                let nanos = billionths(unsigned).ok_or_else(refused)?;
-                Ok(Self::By(Price::from_nanos(sign * nanos)))
-            }
+        if let Some(percent) = unsigned.strip_suffix('%') {
+            let percent = sign * billionths(percent).ok_or_else(refused)?;
+            if percent < -100 * UNIT { Err(refused()) } else { Ok(Self::ByPercent(percent)) }
+        } else {
+            let nanos = billionths(unsigned).ok_or_else(refused)?;
+            Ok(Self::By(Price::from_nanos(sign * nanos)))
         }
     }
 
