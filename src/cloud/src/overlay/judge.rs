@@ -63,15 +63,13 @@ pub fn judge(mut overlays: Vec<Arc<Overlay>>, sights: &[Sight], registry: &Label
         let clashes = clashes(equals, sights, registry);
         let mut standing: Vec<usize> = Vec::new();
         for (index, overlay) in equals.iter().enumerate() {
-            match standing.iter().find_map(|earlier| clashes.get(&(*earlier, index))) {
-                Some(conflict) => {
-                    conflicts.insert(overlay.name.clone(), conflict.clone());
-                }
-                None => {
-                    standing.push(index);
-                    accepted.push(Arc::clone(overlay));
-                }
+            let conflict = standing.iter().find_map(|earlier| clashes.get(&(*earlier, index)));
+            if let Some(conflict) = conflict {
+                conflicts.insert(overlay.name.clone(), conflict.clone());
+                continue;
             }
+            standing.push(index);
+            accepted.push(Arc::clone(overlay));
         }
     }
     let pools = sights.iter().map(|sight| sight.pool.clone()).collect();

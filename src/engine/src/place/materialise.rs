@@ -8,7 +8,7 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::{MinValuesPolicy, ReservationPolicy};
 use karpenter_model::{
     Annotations, BinId, CapacityType, Expression, InstanceType, InstanceTypeName, LabelRegistry, LabelValue,
-    Labels, Launch, Offering, OfferingRef, Operator, Pod, Price, Reason, Requirement, Requirements,
+    Labels, Launch, Offering, OfferingRef, Operator, Overlaid, Pod, Price, Reason, Requirement, Requirements,
     ReservationId, Resources, Settings, Template, label,
 };
 
@@ -307,13 +307,15 @@ fn annotations(
 pub(crate) fn note_overlays<'t>(
     annotations: &mut Annotations,
     template: &Template,
-    types: impl Iterator<Item = &'t InstanceType> + Clone,
+    types: impl Iterator<Item = &'t InstanceType>,
 ) {
-    let noted = [
-        (label::PRICE_OVERLAY_APPLIED, types.clone().any(|one| one.overlaid.price)),
-        (label::CAPACITY_OVERLAY_APPLIED, types.clone().any(|one| one.overlaid.capacity)),
-    ];
-    for (key, applied) in noted {
+    let overlaid = types.fold(Overlaid::default(), |all, one| Overlaid {
+        price: all.price || one.overlaid.price,
+        capacity: all.capacity || one.overlaid.capacity,
+    });
+    for (key, applied) in
+        [(label::PRICE_OVERLAY_APPLIED, overlaid.price), (label::CAPACITY_OVERLAY_APPLIED, overlaid.capacity)]
+    {
         let written = template.annotations.get(key).cloned();
         match if applied { Some(true.to_string()) } else { written } {
             Some(value) => annotations.insert(key.to_owned(), value),
