@@ -91,7 +91,7 @@ fn spawn_watches(
     watch!(DaemonSet, daemon);
     watch!(PodDisruptionBudget, budget);
     watch!(Namespace, namespace);
-    macro_rules! watch_by_view {
+    macro_rules! watch_volumes {
         ($kind:ident, $seen:ident) => {{
             let (api, view) = (Api::<$kind>::all(client.clone()), Arc::clone(&context.view));
             let (stopped, progress) = (shutdown.clone(), context.metrics.progress.clone());
@@ -104,11 +104,11 @@ fn spawn_watches(
             });
         }};
     }
-    watch_by_view!(VolumeAttachment, attachment_seen);
-    watch_by_view!(PersistentVolumeClaim, volume_claim_seen);
-    watch_by_view!(PersistentVolume, volume_seen);
-    watch_by_view!(StorageClass, storage_class_seen);
-    watch_by_view!(CSINode, csi_node_seen);
+    watch_volumes!(VolumeAttachment, attachment_seen);
+    watch_volumes!(PersistentVolumeClaim, volume_claim_seen);
+    watch_volumes!(PersistentVolume, volume_seen);
+    watch_volumes!(StorageClass, storage_class_seen);
+    watch_volumes!(CSINode, csi_node_seen);
     let (api, view, stopped) =
         (Api::<LimitRange>::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
     tasks.spawn(async move {
@@ -116,7 +116,7 @@ fn spawn_watches(
         follow_if_allowed("LimitRange", without, api, stopped, |seen| view.limit_range_seen(seen)).await;
     });
     if context.settings.decisions.gates.node_overlay {
-        watch_by_view!(NodeOverlay, overlay_seen);
+        watch_volumes!(NodeOverlay, overlay_seen);
     }
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
