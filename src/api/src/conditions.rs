@@ -1,9 +1,10 @@
 //! The rules by which status conditions change (spec core-scheduling 1, core-disruption 0.2,
 //! aws-provider 1.7). Pure: the clock is an argument.
 //!
-//! Every kind has a root condition, always `Ready`, that follows from its *dependents*; any other condition
-//! stands alone. Invariants kept by [`Conditions`]:
-//! - root and dependents always exist;
+//! Every kind of ours has a root condition, always `Ready`, that follows from its *dependents*; any other condition
+//! stands alone. Kinds shared with others have no root ([`Conditions::without_root`]). Invariants kept by
+//! [`Conditions`]:
+//! - root and dependents, where there are any, always exist;
 //! - `lastTransitionTime` moves only with `status`;
 //! - what is set is stamped with the current generation, and a dependent stamped with an older one does not
 //!   count as healthy;
@@ -14,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use crate::condition::{Condition, ConditionStatus};
 
+pub mod capacitybuffer;
 pub mod ec2nodeclass;
 pub mod nodeclaim;
 pub mod nodeoverlay;
@@ -40,7 +42,8 @@ pub struct Dependents(pub &'static [&'static str]);
 /// The conditions of one object while they are being changed.
 #[derive(Debug)]
 pub struct Conditions<'a> {
-    dependents: Dependents,
+    /// What the root follows from; without them there is no root.
+    dependents: Option<Dependents>,
     list: &'a mut Vec<Condition>,
     generation: i64,
     now: Time,
@@ -70,7 +73,7 @@ impl<'a> Conditions<'a> {
         let now = to_the_second(now);
         let generation = metadata.generation.unwrap_or_default();
         let created = metadata.creation_timestamp.clone().unwrap_or_else(|| now.clone());
-        let mut conditions = Self { dependents, list, generation, now, changed: false };
+        let mut conditions = Self { dependents: Some(dependents), list, generation, now, changed: false };
         for kind in dependents.0 {
             conditions.create(kind, created.clone());
         }
@@ -79,6 +82,12 @@ impl<'a> Conditions<'a> {
             conditions.restamp();
         }
         conditions
+    }
+
+    /// Opens the conditions of an object whose kind has no root: all of them stand alone.
+    pub fn without_root(list: &'a mut Vec<Condition>, metadata: &ObjectMeta, now: Timestamp) -> Self {
+        let generation = metadata.generation.unwrap_or_default();
+        Self { dependents: None, list, generation, now: to_the_second(now), changed: false }
     }
 
     /// The condition of this type.
@@ -123,7 +132,7 @@ impl<'a> Conditions<'a> {
 
     /// Removes a condition that stands alone. Returns whether it was there.
     pub fn clear(&mut self, kind: &str) -> Result<bool, NotClearable> {
-        if kind == READY || self.dependents.0.contains(&kind) {
+        if kind == READY || self.dependents.is_some_and(|dependents| dependents.0.contains(&kind)) {
             return Err(NotClearable { kind: kind.to_owned() });
         }
         let before = self.list.len();
@@ -182,9 +191,9 @@ impl<'a> Conditions<'a> {
     /// The root is True when every dependent is True at the current generation, False when one is False at
     /// it, else Unknown.
     fn recompute_root(&mut self) {
+        let Some(dependents) = self.dependents else { return };
         let generation = Some(self.generation);
-        let mut unhealthy: Vec<&Condition> = self
-            .dependents
+        let mut unhealthy: Vec<&Condition> = dependents
             .0
             .iter()
             .filter_map(|kind| self.get(kind))

@@ -14,6 +14,7 @@ use crate::quantity::RawQuantity;
 
 mod affinity;
 mod budget;
+mod buffer;
 mod claim;
 mod daemon;
 mod launch;
@@ -29,6 +30,7 @@ mod taint;
 mod volume;
 
 pub use budget::budget;
+pub use buffer::{buffer, template_pod};
 pub use claim::claim;
 pub use daemon::daemon;
 pub use launch::node_claim;

@@ -15,6 +15,7 @@ mod requirement;
 mod resource;
 
 pub mod annotations;
+pub mod capacitybuffer;
 pub mod cases;
 pub mod conditions;
 pub mod convert;
@@ -26,6 +27,7 @@ pub mod nodeoverlay;
 pub mod nodepool;
 pub mod taints;
 
+pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use condition::{Condition, ConditionStatus};
 pub use crd::{crd_values, crds, crds_yaml};
 pub use duration::{Duration, InvalidDuration, NillableDuration, parse_go_duration};

@@ -21,12 +21,26 @@ pub(crate) fn check_type<R: Resource>(api_version: Option<&str>, kind: Option<&s
     ))
 }
 
-/// Declares the object struct of a cluster-scoped custom resource with `metadata`, `spec` and `status`.
+/// Declares the object struct of a custom resource with `metadata`, `spec` and `status`; cluster-scoped unless it says
+/// `scope: Namespaced`.
 macro_rules! custom_resource {
     (
         $(#[$doc:meta])*
         $name:ident { spec: $spec:ty, status: $status:ty }
         group: $group:literal, version: $version:literal, plural: $plural:literal
+    ) => {
+        crate::resource::custom_resource! {
+            $(#[$doc])*
+            $name { spec: $spec, status: $status }
+            group: $group, version: $version, plural: $plural, scope: Cluster
+        }
+    };
+    (@scope Cluster) => { k8s_openapi::ClusterResourceScope };
+    (@scope Namespaced) => { k8s_openapi::NamespaceResourceScope };
+    (
+        $(#[$doc:meta])*
+        $name:ident { spec: $spec:ty, status: $status:ty }
+        group: $group:literal, version: $version:literal, plural: $plural:literal, scope: $scope:ident
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +67,7 @@ macro_rules! custom_resource {
             const KIND: &'static str = stringify!($name);
             const VERSION: &'static str = $version;
             const URL_PATH_SEGMENT: &'static str = $plural;
-            type Scope = k8s_openapi::ClusterResourceScope;
+            type Scope = crate::resource::custom_resource!(@scope $scope);
         }
 
         impl k8s_openapi::Metadata for $name {
@@ -112,7 +126,7 @@ pub(crate) use custom_resource;
 mod tests {
     use kube::Resource;
 
-    use crate::{EC2NodeClass, NodeClaim, NodePool};
+    use crate::{CapacityBuffer, EC2NodeClass, NodeClaim, NodePool};
 
     fn path<R: Resource<DynamicType = ()>>() -> String {
         format!("{}/{} {}", R::group(&()), R::version(&()), R::plural(&()))
@@ -123,5 +137,6 @@ mod tests {
         assert_eq!(path::<NodePool>(), "karpenter.sh/v1 nodepools");
         assert_eq!(path::<NodeClaim>(), "karpenter.sh/v1 nodeclaims");
         assert_eq!(path::<EC2NodeClass>(), "karpenter.k8s.aws/v1 ec2nodeclasses");
+        assert_eq!(path::<CapacityBuffer>(), "autoscaling.x-k8s.io/v1beta1 capacitybuffers");
     }
 }

@@ -5,6 +5,7 @@
 //! (marks, nominations, promises) are kept beside the facts and die with the objects they are about.
 
 mod apply;
+mod buffer;
 mod nominate;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,7 @@ use jiff::Timestamp;
 use karpenter_model::{
     Claim, ClaimName, Daemon, DaemonSetName, DriverName, InstanceType, LabelRegistry, Namespace, Node,
     NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName, Resources, Settings,
-    Snapshot, VolumeClaimName,
+    Snapshot, Target, VolumeClaimName,
 };
 
 use crate::event::{Event, NamespaceObject, VolumeObject};
@@ -76,6 +77,8 @@ struct Own {
     /// Since when a waiting pod has been expected on a machine that could have taken it.
     expected: BTreeMap<PodKey, nominate::Expected>,
     promises: Promises,
+    /// What capacity buffers hold.
+    room: buffer::Room,
 }
 
 impl Cluster {
@@ -97,7 +100,9 @@ impl Cluster {
     /// Takes in a claim we have just created, before any watch tells of it, together with the pods it is for.
     pub fn created(&mut self, version: Version, claim: Claim, pods: impl IntoIterator<Item = PodKey>) {
         let name = claim.name.clone();
+        let pods: Vec<PodKey> = pods.into_iter().collect();
         self.apply(Event::claim(version, claim));
+        self.count_buffer_pods(&Target::Claim(name.clone()), &pods);
         if !self.derived.unlaunched.contains(&name) {
             return;
         }
@@ -170,6 +175,7 @@ impl Cluster {
         self.expire_nominations(now);
         self.refresh();
         let pending = self.derived.pending.iter().filter(|key| !self.has_promise(key));
+        let pending = pending.filter_map(|key| self.facts.pods.get(key)).chain(self.waiting_virtual_pods());
         let volumes = self.facts.volumes.iter();
         Snapshot {
             revision: self.revision,
@@ -179,7 +185,7 @@ impl Cluster {
             pools: self.facts.pools.iter().map(|(_, pool)| Arc::clone(pool)).collect(),
             instance_types: self.instance_types.clone(),
             nodes: self.derived.machines.values().cloned().collect(),
-            pending: pending.filter_map(|key| self.facts.pods.get(key).cloned()).collect(),
+            pending: pending.cloned().collect(),
             daemons: self.facts.daemons.iter().map(|(_, daemon)| Arc::clone(daemon)).collect(),
             volumes: volumes.map(|(key, object)| (key.clone(), Arc::clone(&object.volume))).collect(),
             namespaces: self
@@ -269,6 +275,11 @@ impl Cluster {
         self.own.promises.claim_of(pod).is_some_and(|claim| self.derived.unlaunched.contains(claim))
     }
 
+    /// The pod with this key, if it waits for a place.
+    fn waiting(&self, key: &PodKey) -> Option<&Arc<Pod>> {
+        if self.derived.pending.contains(key) { self.facts.pods.get(key) } else { self.virtual_pod(key) }
+    }
+
     fn touch_claim(&mut self, name: &ClaimName) {
         if let Some(claim) = self.facts.claims.get(name) {
             self.derived.dirty.insert(machine::id_of_claim(claim));
@@ -305,8 +316,7 @@ impl Cluster {
         let mut claim = claim.cloned();
         if let Some(unlaunched) = claim.as_ref().filter(|claim| claim.provider_id.is_none()) {
             let promised = self.own.promises.pods_of(&unlaunched.name);
-            let waiting = promised.filter(|key| self.derived.pending.contains(*key));
-            pods.extend(waiting.filter_map(|key| self.facts.pods.get(key).cloned()));
+            pods.extend(promised.filter_map(|key| self.waiting(key)).cloned());
             let types = unlaunched.pool.as_ref().and_then(|pool| self.instance_types.get(pool));
             let types = types.map_or(&[][..], |types| types);
             claim = Some(Arc::new(promise::as_promised(unlaunched, types, &self.registry)));
@@ -316,6 +326,7 @@ impl Cluster {
         let nominated_until = self.own.nominated.get(id).copied();
         let attach_limits = node.and_then(|node| self.facts.attach_limits.get(&node.name).cloned());
         let parts = Parts {
+            buffer_pods: self.buffer_pods_on(members),
             claim,
             node: node.map(Arc::as_ref),
             pods,

@@ -55,19 +55,26 @@ pub(crate) struct Parts<'a> {
     /// Of the Node's `CSINode`.
     pub(crate) attach_limits: BTreeMap<DriverName, u32>,
     pub(crate) marked: bool,
+    pub(crate) buffer_pods: usize,
     pub(crate) nominated_until: Option<Timestamp>,
 }
 
 /// The merged view; `None` when no object is left.
 pub(crate) fn assemble(id: &NodeId, parts: Parts<'_>) -> Option<Node> {
-    let Parts { claim, node, pods, attach_limits, marked, nominated_until } = parts;
+    let Parts { claim, node, pods, attach_limits, marked, buffer_pods, nominated_until } = parts;
     let created_at = match (node, &claim) {
         (Some(node), _) => node.created_at,
         (None, Some(claim)) => claim.created_at,
         (None, None) => return None,
     };
-    let mut machine =
-        Node { claim, pods, attach_limits, nominated_until, ..Node::new(id.clone(), created_at) };
+    let mut machine = Node {
+        claim,
+        pods,
+        attach_limits,
+        nominated_until,
+        buffer_pods,
+        ..Node::new(id.clone(), created_at)
+    };
     machine.marked_for_deletion = marked;
     if let Some(node) = node {
         machine.name = Some(node.name.clone());

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::provisioner::audited;
 use crate::report::publish_event;
-use crate::{Context, Error, Settings, instance_types};
+use crate::{Context, Error, Settings, buffers, instance_types};
 use execute::Execution;
 use proposals::Proposals;
 use underway::{News, Underway};
@@ -97,6 +97,10 @@ impl Disruption {
     }
 
     async fn pass(&mut self) -> Result<Outcome, Error> {
+        if buffers::enabled(&self.context) && !self.context.view.knows_buffers() {
+            // A machine whose room a buffer counts on would be taken for an empty one.
+            return Ok(Outcome::Waiting);
+        }
         instance_types::refresh(&self.context, NAME).await;
         let Some(snapshot) = self.context.view.snapshot(self.context.now()) else {
             return Ok(Outcome::Waiting);

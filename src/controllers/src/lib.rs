@@ -5,6 +5,7 @@
 //! prices or nodes belongs in a pure crate. Each works object by object on its own [`queue`], so what goes wrong
 //! with one object delays no other.
 
+mod buffers;
 pub mod claim;
 pub mod client;
 mod cloud;

@@ -16,7 +16,7 @@ use karpenter_api::conditions::READY;
 use karpenter_api::{ConditionStatus, NodePool};
 use karpenter_engine::backlog::Backlog;
 use karpenter_lifecycle::batch::Batcher;
-use karpenter_model::{Plan, PodOutcome, Report, Snapshot, Taint};
+use karpenter_model::{BufferKey, Plan, Pod, PodOutcome, Report, Snapshot, Taint};
 use karpenter_telemetry::observe::{self, Outcome};
 use kube::ResourceExt;
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pods::Waiting;
 use crate::view::{Conditioned, PodSeen, StatusSeen};
-use crate::{Context, Error, instance_types};
+use crate::{Context, Error, buffers, instance_types};
 use gauges::{Running, Zones};
 use lessons::Lessons;
 
@@ -34,7 +34,7 @@ const NAME: &str = "provisioner";
 /// How long a pod or a node that is leaving waits until it triggers again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Uid of a pod, Node or pool that asks for a plan.
+/// Uid of a pod, Node or pool that asks for a plan, or what else tells one reason from another.
 type Trigger = String;
 
 /// What asks for a plan when the view has become complete: pods that came before it was were not planned for.
@@ -73,6 +73,11 @@ impl Triggers {
         {
             self.send(&new.uid().unwrap_or_default());
         }
+    }
+
+    /// Takes note that a capacity buffer was looked at.
+    pub(crate) fn buffer(&self, key: &BufferKey) {
+        self.send(&format!("buffer {key}"));
     }
 
     /// Takes note that the view is complete, so that plans can be made.
@@ -126,11 +131,16 @@ impl Memory {
         left_out
     }
 
-    /// Takes note of what became of the admitted pods.
-    fn planned(&self, report: &Report, left_out: bool) {
+    /// Takes note of what became of the admitted pods. Virtual pods have their place in every pass; that is no reason
+    /// for another one.
+    fn planned(&self, snapshot: &Snapshot, report: &Report, left_out: bool) {
         let mut slices = self.slices();
         slices.backlog.planned(report);
-        slices.go_on = left_out && report.pods.values().any(PodOutcome::is_placed);
+        let placed = report.pods.values().filter(|outcome| outcome.is_placed()).count();
+        let of_buffers = snapshot.pending.iter().filter(|pod| pod.is_virtual());
+        let of_buffers =
+            of_buffers.filter(|pod| report.pods.get(&pod.key).is_some_and(PodOutcome::is_placed));
+        slices.go_on = left_out && placed > of_buffers.count();
     }
 
     fn slices(&self) -> MutexGuard<'_, Slices> {
@@ -186,7 +196,8 @@ pub(crate) async fn run(
 /// Pods that still wait, and nodes whose pods will need a place soon.
 fn again_for(context: &Context) -> Vec<Trigger> {
     let Some(snapshot) = context.view.snapshot(context.now()) else { return Vec::new() };
-    let pods = snapshot.pending.iter().map(|pod| pod.uid.to_string());
+    // Buffers come again by themselves.
+    let pods = snapshot.pending.iter().filter(|pod| !pod.is_virtual()).map(|pod| pod.uid.to_string());
     let disrupted = Taint::disrupted();
     let leaving =
         snapshot.nodes.iter().filter(|node| node.taints.iter().any(|taint| taint.matches(&disrupted)));
@@ -196,9 +207,14 @@ fn again_for(context: &Context) -> Vec<Trigger> {
 async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outcome, Error> {
     instance_types::refresh(context, NAME).await;
     let Some(mut snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
+    // Virtual pods are never bound, so nothing is learned from them, and they wait behind nobody.
+    let (of_buffers, waiting) = snapshot.pending.into_iter().partition(|pod| pod.is_virtual());
+    snapshot.pending = waiting;
     memory.lessons.hold(context, &mut snapshot);
     zones.publish(&snapshot);
     let left_out = memory.admit(&mut snapshot);
+    let of_buffers: Vec<Arc<Pod>> = of_buffers;
+    snapshot.pending.extend(of_buffers);
     let snapshot = Arc::new(snapshot);
     let started = Instant::now();
     let planned = Arc::clone(&snapshot);
@@ -210,12 +226,19 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], started.elapsed());
     tell::tell(context, &snapshot, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
-    memory.planned(&report, left_out);
-    context.explanations.planned(snapshot.now, report);
+    memory.planned(&snapshot, &report, left_out);
+    context.explanations.planned(snapshot.now, report.clone());
+    if buffers::enabled(context) {
+        buffers::counted(context, &snapshot, &report);
+    }
     if !audited(context, &snapshot, &plan) {
         return Ok(Outcome::Skipped);
     }
-    Ok(apply::apply(context, &memory.lessons, &snapshot, &plan).await)
+    let outcome = apply::apply(context, &memory.lessons, &snapshot, &plan).await;
+    if buffers::enabled(context) {
+        buffers::provisioned(context, &snapshot, &report).await;
+    }
+    Ok(outcome)
 }
 
 /// The second opinion: true when the plan breaks no rule.

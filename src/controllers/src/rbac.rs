@@ -29,6 +29,11 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
         rule("", &["pods/eviction"], &["create"]),
         rule("", &["events"], &["create", "patch"]),
         rule("apps", &["daemonsets"], &["get", "list", "watch"]),
+        // For capacity buffers: they, and what they name.
+        rule("autoscaling.x-k8s.io", &["capacitybuffers"], &["get", "list", "watch"]),
+        rule("autoscaling.x-k8s.io", &["capacitybuffers/status"], &["patch"]),
+        rule("", &["podtemplates"], &["get", "list", "watch"]),
+        rule("apps", &["deployments", "replicasets", "statefulsets"], &["get"]),
     ];
     rules.extend(optional_rbac());
     for class in classes {

@@ -21,7 +21,8 @@ use crate::termination::Termination;
 use crate::view::PodSeen;
 use crate::watching::Watching;
 use crate::{
-    Context, disruption, garbage, nodes, overlays, pool, provisioner, repair, static_capacity, status,
+    Context, buffers, disruption, garbage, nodes, overlays, pool, provisioner, repair, static_capacity,
+    status,
 };
 
 /// How long the first lists may take before somebody is told.
@@ -146,6 +147,7 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     let (of_pods, of_pools) = (triggers.clone(), triggers.clone());
     subscribers.pods(move |seen| of_pods.pod(seen));
     subscribers.statuses(move |seen| of_pools.pool(seen));
+    buffers::spawn(tasks, &triggers, context, shutdown);
     overlays::spawn(tasks, context, triggers.clone(), shutdown);
     tasks.spawn(provisioner::run(triggered, memory, context.clone(), shutdown.clone()));
     tasks.spawn(disruption::run(context.clone(), shutdown.clone()));

@@ -145,6 +145,7 @@ fn publish(context: &Context, classes: &Classes) {
     view.pools().into_iter().for_each(|known| add(&Conditioned::Pool(known.object)));
     view.nodes().into_iter().for_each(|known| add(&Conditioned::Node(known.object)));
     classes.lock().values().for_each(|object| add(&Conditioned::Class(Arc::clone(object))));
+    view.buffers().into_iter().for_each(|known| add(&Conditioned::Buffer(known.object)));
     for kind in Watched::ALL {
         let subjects = all.get(&kind).map(Vec::as_slice).unwrap_or_default();
         let further = |subject: &Subject| subject.further.clone();

@@ -27,7 +27,7 @@ impl<K, M> Clone for Known<K, M> {
     }
 }
 
-/// The newest known version of every object of one cluster-scoped kind.
+/// The newest known version of every object of one kind, by name; of namespaced kinds by `namespace/name`.
 #[derive(Debug)]
 pub(crate) struct Store<K, M> {
     objects: BTreeMap<String, Known<K, M>>,
@@ -69,7 +69,10 @@ impl<K: ResourceExt, M> Store<K, M> {
         if object.uid().is_some_and(|uid| self.gone.contains(&uid)) {
             return None;
         }
-        let name = object.name_any();
+        let name = match object.namespace() {
+            Some(namespace) => format!("{namespace}/{}", object.name_any()),
+            None => object.name_any(),
+        };
         if let Some(known) = self.objects.get(&name)
             && known.object.uid() == object.uid()
             && version(&*known.object) >= version(&*object)

@@ -6,6 +6,7 @@
 //! a write sees it. Objects of foreign node classes are not let in.
 
 mod attempts;
+mod buffer;
 mod class;
 mod daemon;
 mod feed;
@@ -28,6 +29,7 @@ use karpenter_model::{
     Claim, ClaimName, LabelRegistry, NodeName, NodeObject, Pod, PodKey, Pool, PoolName, ProviderId, Snapshot,
 };
 
+pub(crate) use buffer::{KnownBuffer, key_of};
 pub use class::Class;
 pub use feed::Feed;
 pub(crate) use feed::version;
@@ -66,6 +68,7 @@ struct Inner {
     limit_ranges: limit_range::LimitRanges,
     /// `None` with the gate closed.
     overlays: Option<overlay::Known>,
+    buffers: buffer::Buffers,
     types_problems: BTreeMap<PoolName, String>,
     derivations: u64,
 }
@@ -103,6 +106,7 @@ impl View {
             daemons: daemon::Daemons::default(),
             limit_ranges: limit_range::LimitRanges::default(),
             overlays,
+            buffers: buffer::Buffers::default(),
             types_problems: BTreeMap::new(),
             derivations: 0,
         };

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{
+    LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
-use karpenter_api::{NodeClaim, NodeOverlay, NodePool};
+use karpenter_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::Context;
 use crate::pods::state::States;
 use crate::status::Classes;
 use crate::view::Feed;
 use crate::watch::{follow, follow_if_allowed};
+use crate::{Context, buffers};
 
 /// Name of the watches where work under way is listed.
 const NAME: &str = "watch";
@@ -118,6 +120,9 @@ fn spawn_watches(
     if context.settings.decisions.gates.node_overlay {
         watch_volumes!(NodeOverlay, overlay_seen);
     }
+    if buffers::enabled(context) {
+        spawn_buffer_watches(tasks, context, shutdown);
+    }
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -134,4 +139,19 @@ fn spawn_watches(
             follow(kind, api, context.view.troubles(), stopped, listener).await;
         });
     }
+}
+
+/// Nothing waits for these lists: without buffers there is less to do, and nodes stay until they are known.
+fn spawn_buffer_watches(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {
+    let client = &context.client;
+    let (api, view, stopped) =
+        (Api::<CapacityBuffer>::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
+    tasks.spawn(async move {
+        follow("CapacityBuffer", api, view.troubles(), stopped, |seen| view.buffer_seen(seen)).await;
+    });
+    let (api, view, stopped) =
+        (Api::<PodTemplate>::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
+    tasks.spawn(async move {
+        follow("PodTemplate", api, view.troubles(), stopped, |seen| view.pod_template_seen(&seen)).await;
+    });
 }

@@ -11,6 +11,7 @@
 //! machines that go together, and what takes their place, are a [`command`].
 
 pub mod batch;
+pub mod buffer;
 pub mod command;
 pub mod consistency;
 pub mod consolidatable;

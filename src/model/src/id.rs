@@ -142,6 +142,8 @@ names! {
     VolumeClaimName;
     /// Name of a CSI driver.
     DriverName;
+    /// Name of a `CapacityBuffer` inside its namespace.
+    BufferName;
 }
 
 impl LabelValue {
@@ -205,6 +207,28 @@ impl fmt::Display for PodKey {
 impl Serialize for PodKey {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// Namespace and name of a capacity buffer, shown as `namespace/name`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct BufferKey {
+    /// The namespace.
+    pub namespace: Namespace,
+    /// The name inside the namespace.
+    pub name: BufferName,
+}
+
+impl BufferKey {
+    /// The key of buffer `name` in `namespace`.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for BufferKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 

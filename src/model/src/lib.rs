@@ -6,6 +6,7 @@
 //! Collections that reach an output are ordered, so the same input gives the same bytes.
 
 pub mod affinity;
+pub mod buffer;
 pub mod claim;
 pub mod clock;
 pub mod command;
@@ -38,15 +39,17 @@ pub mod volume;
 pub use affinity::{
     AffinityTerm, NodeInclusion, PodAffinity, SpreadConstraint, WeightedAffinityTerm, WhenUnsatisfiable,
 };
+pub use buffer::{Buffer, Like};
 pub use claim::Claim;
 pub use clock::Clock;
 pub use command::{Command, CommandDecision, Method};
 pub use condition::{Condition, ConditionStatus, ConditionType};
 pub use host_port::{HostPort, HostPorts, Protocol};
 pub use id::{
-    BinId, CapacityType, ClaimName, ClaimUid, DaemonSetName, DriverName, ImageId, InstanceTypeName, LabelKey,
-    LabelValue, Namespace, NodeClassRef, NodeId, NodeName, OverlayName, PlanId, PodKey, PodName, PodUid,
-    PoolName, PoolUid, ProviderId, Region, ReservationId, ResourceName, VolumeClaimName, Zone,
+    BinId, BufferKey, BufferName, CapacityType, ClaimName, ClaimUid, DaemonSetName, DriverName, ImageId,
+    InstanceTypeName, LabelKey, LabelValue, Namespace, NodeClassRef, NodeId, NodeName, OverlayName, PlanId,
+    PodKey, PodName, PodUid, PoolName, PoolUid, ProviderId, Region, ReservationId, ResourceName,
+    VolumeClaimName, Zone,
 };
 pub use instance_type::{InstanceType, Offering, Overhead, Overlaid, Reservation};
 pub use label::{Annotations, LabelRegistry, Labels};

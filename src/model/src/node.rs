@@ -54,6 +54,8 @@ pub struct Node {
     pub attach_limits: BTreeMap<DriverName, u32>,
     /// Pods bound to it, terminal ones left out, in key order.
     pub pods: Vec<Arc<Pod>>,
+    /// Virtual pods of capacity buffers that the last provisioning pass placed here (spec core-scheduling 23).
+    pub buffer_pods: usize,
 }
 
 impl Node {
@@ -76,6 +78,7 @@ impl Node {
             nominated_until: None,
             attach_limits: BTreeMap::new(),
             pods: Vec::new(),
+            buffer_pods: 0,
         }
     }
 

@@ -2,13 +2,14 @@
 
 pub mod predicate;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::affinity::{PodAffinity, SpreadConstraint};
 use crate::host_port::HostPort;
-use crate::id::{NodeName, PodKey, PodUid};
+use crate::id::{BufferKey, NodeName, PodKey, PodUid};
 use crate::label::Labels;
 use crate::requirement::Expression;
 use crate::resources::Resources;
@@ -78,6 +79,9 @@ pub struct Pod {
     pub scheduler_name: String,
     /// The pod or a container uses resource claims.
     pub has_resource_claims: bool,
+    /// The capacity buffer whose room it stands for; such a pod is virtual: no API server knows it and it is never
+    /// bound (spec core-scheduling 23).
+    pub buffer: Option<Arc<BufferKey>>,
 }
 
 /// A conjunction of expressions about a node's labels.
@@ -174,6 +178,7 @@ impl Pod {
             ready: None,
             scheduler_name: "default-scheduler".into(),
             has_resource_claims: false,
+            buffer: None,
         }
     }
 }

@@ -172,6 +172,8 @@ reason_codes! {
     ConsolidateAfter: "node has not been quiet long enough";
     /// The node has pods that would have to move.
     NotEmpty: "node has pods that would have to move";
+    /// A capacity buffer counts on its room.
+    BufferPods: "node holds the room of a capacity buffer";
     /// The budget of the pool is used up.
     Budget: "disruption budget of the pool is used up";
     /// The budget of the pool cannot be evaluated.

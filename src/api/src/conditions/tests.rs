@@ -227,3 +227,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_kind_without_root_has_only_what_was_set() {
+    let mut list = Vec::new();
+    let metadata = ObjectMeta { generation: Some(3), ..ObjectMeta::default() };
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let mut conditions = Conditions::without_root(&mut list, &metadata, at(5));
+    assert!(!conditions.changed());
+    assert!(conditions.set_false("Provisioning", "BufferEmpty", "none"));
+    assert!(conditions.set_false("Provisioning", "RequiresNewCapacity", "some"));
+    assert!(!conditions.set_false("Provisioning", "RequiresNewCapacity", "some"));
+    let mut later = Conditions::without_root(&mut list, &metadata, at(9));
+    assert!(later.set_true("Provisioning"));
+    assert_eq!(list.len(), 1);
+    assert_eq!(list[0].last_transition_time.0, at(9));
+    assert_eq!(list[0].observed_generation, Some(3));
+}

@@ -72,6 +72,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
         ready: condition(status, "Ready").map(|ready| ready.status == "True"),
         scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
         has_resource_claims: has_resource_claims(spec),
+        buffer: None,
         key,
     })
 }

@@ -100,6 +100,7 @@ fn by_method(world: &World<'_>, node: &Node, pool: &Pool, method: Method) -> Vec
         Method::Emptiness => vec![
             ("is of a pool with a fixed number of nodes", fixed),
             ("has pods that would have to move", costly),
+            ("holds the room of a capacity buffer", node.buffer_pods > 0),
             busy,
         ],
         Method::StaticDrift => vec![("is not of a static pool", !fixed), ("has not drifted", !drifted)],

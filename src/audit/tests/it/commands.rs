@@ -296,3 +296,16 @@ pod   q cpu=1500m on=c
         [Rule::Budget]
     );
 }
+
+#[test]
+fn a_machine_that_holds_the_room_of_a_capacity_buffer_is_not_empty() {
+    let text = "
+pool  web types=* budget=100%
+node  a pool=web type=small zone=a capacity=spot
+";
+    let (plan, mut snapshot) = (plan(text), world(text));
+    assert_eq!(audit(&snapshot, &plan), []);
+    std::sync::Arc::make_mut(&mut snapshot.nodes[0]).buffer_pods = 1;
+    let rules: Vec<Rule> = audit(&snapshot, &plan).into_iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, [Rule::Removal]);
+}

@@ -1,5 +1,6 @@
 //! The index told in every order, and each rule of the merged views.
 
+mod buffers;
 mod orders;
 mod promises;
 

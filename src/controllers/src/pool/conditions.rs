@@ -91,7 +91,7 @@ pub(super) fn open<'a>(list: &'a mut Vec<Condition>, pool: &NodePool, context: &
 }
 
 /// Writes a verdict into a condition.
-pub(super) fn set(conditions: &mut Conditions<'_>, kind: &str, verdict: &Verdict) {
+pub(crate) fn set(conditions: &mut Conditions<'_>, kind: &str, verdict: &Verdict) {
     let status = match verdict.status {
         karpenter_model::ConditionStatus::True => ConditionStatus::True,
         karpenter_model::ConditionStatus::False => ConditionStatus::False,

@@ -24,7 +24,8 @@ pub(super) async fn apply(context: &Context, lessons: &Lessons, snapshot: &Snaps
     let now = context.now();
     let pods: BTreeMap<&PodKey, &Pod> = pods(snapshot);
     for nomination in &plan.nominations {
-        if let Some(pod) = pods.get(&nomination.pod) {
+        // Virtual pods are on their way nowhere.
+        if let Some(pod) = pods.get(&nomination.pod).filter(|pod| !pod.is_virtual()) {
             let patience = patience(pod);
             context.view.with_cluster(|cluster| {
                 cluster.nominate_for(&nomination.pod, patience, &nomination.target, now)
@@ -58,7 +59,8 @@ async fn launched(
     match create(context, launch, "provisioned").await {
         Ok(claim) => {
             let name = ClaimName::from(claim.name_any().as_str());
-            let promised: Vec<&Pod> = launch.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
+            let promised = launch.pods.iter().filter_map(|key| pods.get(key).copied());
+            let promised: Vec<&Pod> = promised.filter(|pod| !pod.is_virtual()).collect();
             lessons.launched(&name, promised.iter().copied(), snapshot);
             for pod in promised {
                 nominated(context, pod, &Target::Claim(name.clone()));

@@ -68,8 +68,8 @@ impl Lessons {
 
     /// Takes note of the places a plan counts on for pods that wait.
     pub(super) fn nominated(&self, context: &Context, snapshot: &Snapshot, plan: &Plan) {
-        let pending: BTreeMap<&PodKey, &Pod> =
-            snapshot.pending.iter().map(|pod| (&pod.key, &**pod)).collect();
+        let waiting = snapshot.pending.iter().filter(|pod| !pod.is_virtual());
+        let pending: BTreeMap<&PodKey, &Pod> = waiting.map(|pod| (&pod.key, &**pod)).collect();
         for nomination in &plan.nominations {
             if let Some(pod) = pending.get(&nomination.pod)
                 && let Some(claim) = claim_of(context, &nomination.target)

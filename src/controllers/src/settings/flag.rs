@@ -277,7 +277,7 @@ pub const GATES: &[Gate] = &[
         name: "CapacityBuffer",
         default: false,
         help: "Keep room free with CapacityBuffer objects",
-        without_effect: Some("CapacityBuffer objects are not read yet"),
+        without_effect: None,
         place: |gates| &mut gates.capacity_buffer,
     },
 ];

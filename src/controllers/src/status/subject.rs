@@ -14,12 +14,14 @@ use serde_json::Value;
 use crate::Context;
 use crate::view::Conditioned;
 
-/// Conditions that claims do not have: those of pools and of the kubelet.
-const KNOWN: [&str; 8] = [
+/// Conditions that claims do not have: those of pools, of buffers and of the kubelet.
+const KNOWN: [&str; 10] = [
     conditions::READY,
     conditions::nodepool::VALIDATION_SUCCEEDED,
     conditions::nodepool::NODE_CLASS_READY,
     conditions::nodepool::NODE_REGISTRATION_HEALTHY,
+    conditions::capacitybuffer::READY_FOR_PROVISIONING,
+    conditions::capacitybuffer::PROVISIONING,
     "MemoryPressure",
     "DiskPressure",
     "PIDPressure",
@@ -79,6 +81,11 @@ impl Subject {
                 let conditions = pool.status.iter().flat_map(|status| &status.conditions).map(State::of);
                 let kind = (Watched::NodePool, "karpenter.sh/v1", "NodePool");
                 Self::new(kind, &pool.metadata, conditions.collect(), classes)
+            }
+            Conditioned::Buffer(buffer) => {
+                let conditions = buffer.status.iter().flat_map(|status| &status.conditions).map(State::of);
+                let kind = (Watched::CapacityBuffer, "autoscaling.x-k8s.io/v1beta1", "CapacityBuffer");
+                Self::new(kind, &buffer.metadata, conditions.collect(), classes)
             }
             Conditioned::Node(node) => {
                 let subject =

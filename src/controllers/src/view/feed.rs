@@ -352,6 +352,7 @@ impl View {
         self.claims().iter().for_each(|known| self.subscribers.wake_claim(&known.model.name));
         self.nodes().iter().for_each(|known| self.subscribers.wake_node(&known.model.name));
         self.pools().iter().for_each(|known| self.subscribers.wake_pool(&known.model.name));
+        self.buffers().iter().for_each(|known| self.subscribers.wake_buffer(&super::key_of(&known.object)));
         let pods: Vec<_> = self.lock().cluster.pods().cloned().collect();
         for pod in pods {
             self.subscribers.tell_pod(&PodSeen::Listed(pod));

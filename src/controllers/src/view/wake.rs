@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{self, Node};
-use karpenter_api::{NodeClaim, NodePool};
-use karpenter_model::{ClaimName, NodeName, Pod, PoolName};
+use karpenter_api::{CapacityBuffer, NodeClaim, NodePool};
+use karpenter_model::{BufferKey, ClaimName, NodeName, Pod, PoolName};
 use kube::api::DynamicObject;
 
 use crate::queue::Queue;
@@ -47,6 +47,7 @@ pub enum Conditioned {
     Node(Arc<Node>),
     /// A node class of the provider.
     Class(Arc<DynamicObject>),
+    Buffer(Arc<CapacityBuffer>),
 }
 
 /// What happened to an object with status conditions, for those who tell people about it.
@@ -70,6 +71,7 @@ pub struct Subscribers {
     claims: Mutex<Vec<Queue<ClaimName>>>,
     nodes: Mutex<Vec<Queue<NodeName>>>,
     pools: Mutex<Vec<Queue<PoolName>>>,
+    buffers: Mutex<Vec<Queue<BufferKey>>>,
     pods: Mutex<Vec<PodListener>>,
     raw_pods: Mutex<Vec<RawPodListener>>,
     statuses: Mutex<Vec<StatusListener>>,
@@ -90,6 +92,11 @@ impl Subscribers {
     /// Asks for a pass over every pool that changes, or whose claims come and go.
     pub fn pools(&self, queue: Queue<PoolName>) {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+    }
+
+    /// Asks for a pass over every capacity buffer that changes or goes, or whose pod template does.
+    pub fn buffers(&self, queue: Queue<BufferKey>) {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
 
     /// Calls `listener`, which must not block, about every pod.
@@ -147,6 +154,12 @@ impl Subscribers {
     pub(super) fn wake_pool(&self, name: &PoolName) {
         for queue in self.pools.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             queue.add(name.clone());
+        }
+    }
+
+    pub(super) fn wake_buffer(&self, key: &BufferKey) {
+        for queue in self.buffers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            queue.add(key.clone());
         }
     }
 

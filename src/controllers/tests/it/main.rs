@@ -7,6 +7,7 @@
     reason = "a helper that meets the unexpected says so and fails its test"
 )]
 
+mod buffers;
 mod coldstart;
 mod contradiction;
 mod crash;

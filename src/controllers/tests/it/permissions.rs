@@ -117,7 +117,12 @@ async fn every_call_is_allowed_and_every_permission_to_write_is_used() {
         "spec": {"requirements": []},
     }));
     world.pod("web", "1");
-    let gates = FeatureGates { node_overlay: true, ..FeatureGates::default() };
+    // Every status that may be written is.
+    world.load(&json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+        "metadata": {"name": "spare", "namespace": "default"}, "spec": {},
+    }));
+    let gates = FeatureGates { capacity_buffer: true, node_overlay: true, ..FeatureGates::default() };
     let process = world.start_gated(Crash::Never, gates);
     world.all_running().await;
     // Gone because it is idle.

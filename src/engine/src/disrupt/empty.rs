@@ -1,5 +1,6 @@
 //! Emptiness: machines nothing would have to leave (spec core-disruption 3.6). All of them go in one command, as far
-//! as budgets allow, those that save most first; nothing takes their place and nothing is simulated.
+//! as budgets allow, those that save most first; nothing takes their place and nothing is simulated. A machine that
+//! has no pods but the room of a capacity buffer stays (spec core-scheduling 23).
 
 use std::time::Duration;
 
@@ -52,6 +53,10 @@ fn refuse(pass: &mut Pass<'_>, candidate: &Candidate<'_>, reason: Reason) {
         let text = format!("NodePool {:?} has consolidation disabled", candidate.pool.name.as_str());
         pass.note(Note::machine(&candidate.node.id, NoteKind::Unconsolidatable, text));
     }
+    if reason.code == ReasonCode::BufferPods {
+        let text = format!("Node has buffer pods, {}", reason.detail);
+        pass.note(Note::machine(&candidate.node.id, NoteKind::Unconsolidatable, text));
+    }
     if !candidate.is_drifted() && reason.code != ReasonCode::NotEmpty {
         pass.keep(&candidate.node.id, reason);
     }
@@ -67,6 +72,10 @@ pub(crate) fn ready(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<()
     };
     if !candidate.is_empty() {
         return Err(Reason::new(ReasonCode::NotEmpty, format_args!("{} pods", candidate.missed)));
+    }
+    if candidate.node.buffer_pods > 0 {
+        let places = format_args!("{} virtual pods", candidate.node.buffer_pods);
+        return Err(Reason::new(ReasonCode::BufferPods, places));
     }
     quiet_for(candidate.node, candidate.pool, quiet, snapshot)
 }

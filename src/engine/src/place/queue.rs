@@ -7,7 +7,8 @@ use karpenter_model::{Pod, PodKey, Snapshot, resources};
 use crate::interning::InternedMap;
 
 /// Pods to place: those that wait for capacity, and those that will lose their machine. Large ones first,
-/// then old ones, then by uid (spec core-scheduling 12). Each comes with its place among them in the snapshot.
+/// then old ones, then by uid (spec core-scheduling 12); virtual pods of capacity buffers after all others, because
+/// whoever exists takes room from those who do not. Each comes with its place among them in the snapshot.
 pub(crate) fn pods(snapshot: &Snapshot) -> Vec<(usize, &Pod)> {
     let waiting = snapshot.pending.iter().filter(|pod| pod.is_provisionable());
     let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
@@ -22,7 +23,8 @@ pub(crate) fn sorted<'a, T>(mut things: Vec<T>, pod: impl Fn(&T) -> &'a Pod) -> 
     things.sort_by_cached_key(|thing| {
         let pod = pod(thing);
         let amount = |name| Reverse(pod.requests.amount(name).nanos());
-        (amount(resources::CPU), amount(resources::MEMORY), pod.created_at, &pod.uid, &pod.key)
+        let large_and_old = (amount(resources::CPU), amount(resources::MEMORY), pod.created_at);
+        (pod.is_virtual(), large_and_old, &pod.uid, &pod.key)
     });
     things
 }

@@ -2,6 +2,7 @@
 
 mod brakes;
 mod budgets;
+mod buffers;
 mod convergence;
 mod history;
 mod properties;

@@ -45,6 +45,11 @@ impl Pod {
         returns && !self.is_daemon() && !self.is_mirror()
     }
 
+    /// Stands for room that a capacity buffer keeps free, and exists nowhere else.
+    pub fn is_virtual(&self) -> bool {
+        self.buffer.is_some()
+    }
+
     /// Waits for capacity: the scheduler gave up on it and nobody has promised it a node.
     pub fn is_provisionable(&self) -> bool {
         self.unschedulable

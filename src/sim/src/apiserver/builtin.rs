@@ -20,7 +20,7 @@ const ROWS: &[Row] = &[
     ("", "v1", "PersistentVolume", "persistentvolumes", &["pv"], "s"),
     ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", &["pvc"], "ns"),
     ("", "v1", "Pod", "pods", &["po"], "nsga"),
-    ("", "v1", "PodTemplate", "podtemplates", &[], "n"),
+    ("", "v1", "PodTemplate", "podtemplates", &[], "ng"),
     ("", "v1", "ReplicationController", "replicationcontrollers", &["rc"], "nsgxa"),
     ("", "v1", "ResourceQuota", "resourcequotas", &["quota"], "ns"),
     ("", "v1", "Secret", "secrets", &[], "n"),

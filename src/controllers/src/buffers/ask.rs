@@ -1,0 +1,104 @@
+//! Follows the reference of a buffer.
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{PodTemplate, PodTemplateSpec};
+use karpenter_api::convert;
+use karpenter_lifecycle::buffer::{self, Pattern, Source, Unresolved};
+use karpenter_model::{Buffer, BufferKey, Pod};
+use kube::Resource;
+use kube::api::Api;
+
+use crate::view::KnownBuffer;
+use crate::write::{self, Object};
+use crate::{Context, Error};
+
+/// What came of a reference.
+pub(super) struct Found {
+    /// The virtual pods of the buffer.
+    pub(super) pods: Vec<Pod>,
+    /// Generation of the pod template, if the reference is to one.
+    pub(super) template_generation: Option<i64>,
+}
+
+/// The object a reference is to.
+struct Referent {
+    template: Option<PodTemplateSpec>,
+    /// Absent for pod templates; one where the author did not say.
+    replicas: Option<i32>,
+    generation: Option<i64>,
+}
+
+/// The pods of `known`, or why nobody knows them; an error when the API server did not say.
+pub(super) async fn resolve(
+    context: &Context,
+    key: &BufferKey,
+    known: &KnownBuffer,
+) -> Result<Result<Found, Unresolved>, Error> {
+    let buffer = match &*known.model {
+        Ok(buffer) => buffer,
+        Err(error) => return Ok(Err(Unresolved::Unreadable(error.to_string()))),
+    };
+    let source = match buffer::source(buffer) {
+        Ok(source) => source,
+        Err(unresolved) => return Ok(Err(unresolved)),
+    };
+    let Some(referent) = fetch(context, key.namespace.as_str(), source).await? else {
+        return Ok(Err(source.missing()));
+    };
+    Ok(found(context, buffer, source, &referent))
+}
+
+async fn fetch(context: &Context, namespace: &str, source: Source<'_>) -> Result<Option<Referent>, Error> {
+    Ok(match source {
+        Source::PodTemplate(name) => get::<PodTemplate>(context, namespace, name).await?.map(|object| {
+            Referent { template: object.template, replicas: None, generation: object.metadata.generation }
+        }),
+        Source::Deployment(name) => get::<Deployment>(context, namespace, name).await?.map(|object| {
+            let spec = object.spec.unwrap_or_default();
+            workload(Some(spec.template), spec.replicas)
+        }),
+        Source::StatefulSet(name) => get::<StatefulSet>(context, namespace, name).await?.map(|object| {
+            let spec = object.spec.unwrap_or_default();
+            workload(Some(spec.template), spec.replicas)
+        }),
+        Source::ReplicaSet(name) => get::<ReplicaSet>(context, namespace, name).await?.map(|object| {
+            let spec = object.spec.unwrap_or_default();
+            workload(spec.template, spec.replicas)
+        }),
+    })
+}
+
+fn workload(template: Option<PodTemplateSpec>, replicas: Option<i32>) -> Referent {
+    Referent { template, replicas: Some(replicas.unwrap_or(1)), generation: None }
+}
+
+async fn get<K>(context: &Context, namespace: &str, name: &str) -> Result<Option<K>, Error>
+where
+    K: Object + Resource<Scope = NamespaceResourceScope>,
+{
+    write::read(&Api::namespaced(context.client.clone(), namespace), name).await
+}
+
+fn found(
+    context: &Context,
+    buffer: &Buffer,
+    source: Source<'_>,
+    referent: &Referent,
+) -> Result<Found, Unresolved> {
+    let (kind, name) = match source {
+        Source::PodTemplate(name) => ("PodTemplate", name),
+        Source::Deployment(name) => ("Deployment", name),
+        Source::StatefulSet(name) => ("StatefulSet", name),
+        Source::ReplicaSet(name) => ("ReplicaSet", name),
+    };
+    let namespace = buffer.key.namespace.as_str();
+    let defaults = context.view.container_defaults(namespace);
+    let pod = convert::template_pod(kind, (namespace, name), referent.template.as_ref(), &defaults)
+        .map_err(|error| Unresolved::Unreadable(error.to_string()))?;
+    let replicas = referent.replicas.map(|replicas| u32::try_from(replicas).unwrap_or_default());
+    let pattern = Pattern { pod, replicas };
+    let count = buffer::replicas(buffer, &pattern);
+    let pods = buffer::pods(buffer, &pattern.pod, count, context.now());
+    Ok(Found { pods, template_generation: referent.generation })
+}

@@ -1,0 +1,68 @@
+//! What a plan says about buffers: how many virtual pods each machine would take, and whether the room is there.
+
+use std::collections::BTreeMap;
+
+use karpenter_api::conditions::capacitybuffer::PROVISIONING;
+use karpenter_lifecycle::buffer::{Tally, provisioning};
+use karpenter_model::{BufferKey, Pod, PodOutcome, Report, Snapshot, Target};
+use karpenter_telemetry::observe::Chain;
+
+use super::{is_ready, set, store};
+use crate::Context;
+use crate::view::key_of;
+
+/// Counts the virtual pods of a plan by the machine that would take them. Those on their way to a claim that is being
+/// launched are none of the plan's business and stay counted there.
+pub(crate) fn counted(context: &Context, snapshot: &Snapshot, report: &Report) {
+    let planned = virtual_pods(snapshot, report).filter_map(|(_, outcome)| target(outcome));
+    let launching = snapshot.nodes.iter().filter_map(|node| Some((node.unlaunched()?, node)));
+    let launching = launching.flat_map(|(claim, node)| {
+        let held = node.pods.iter().filter(|pod| pod.is_virtual());
+        held.map(|_| Target::Claim(claim.name.clone()))
+    });
+    let mut counts = BTreeMap::new();
+    for target in planned.chain(launching) {
+        *counts.entry(target).or_default() += 1;
+    }
+    context.view.buffer_pods_counted(counts);
+}
+
+/// Writes the condition `Provisioning` of every buffer about which the plan says something new. A status that cannot
+/// be written now is written after another plan.
+pub(crate) async fn provisioned(context: &Context, snapshot: &Snapshot, report: &Report) {
+    let mut tallies = BTreeMap::<BufferKey, Tally>::new();
+    for (pod, outcome) in virtual_pods(snapshot, report) {
+        if let Some(buffer) = &pod.buffer {
+            tallies.entry((**buffer).clone()).or_default().count(outcome);
+        }
+    }
+    for known in context.view.buffers() {
+        let object = &*known.object;
+        let Some(mut status) = object.status.clone() else { continue };
+        let tally = tallies.get(&key_of(object)).copied().unwrap_or_default();
+        let replicas = status.replicas.and_then(|replicas| u32::try_from(replicas).ok()).unwrap_or_default();
+        let Some(verdict) = provisioning(is_ready(&status), replicas, tally) else { continue };
+        set(context, object, &mut status, PROVISIONING, &verdict);
+        if let Err(error) = store(context, object, &status).await {
+            tracing::warn!(buffer = %key_of(object), error = %Chain(&error), "cannot write the status of a buffer");
+        }
+    }
+}
+
+/// The virtual pods of the plan, with what became of them.
+fn virtual_pods<'a>(
+    snapshot: &'a Snapshot,
+    report: &'a Report,
+) -> impl Iterator<Item = (&'a Pod, &'a PodOutcome)> {
+    let pods = snapshot.pending.iter().filter(|pod| pod.is_virtual());
+    pods.filter_map(|pod| Some((&**pod, report.pods.get(&pod.key)?)))
+}
+
+/// The machine that would take a pod, if there is one already.
+fn target(outcome: &PodOutcome) -> Option<Target> {
+    match outcome {
+        PodOutcome::Existing(name) => Some(Target::Node(name.clone())),
+        PodOutcome::InFlight(name) => Some(Target::Claim(name.clone())),
+        PodOutcome::New(_) | PodOutcome::Ignored(_) | PodOutcome::Unschedulable(_) => None,
+    }
+}

@@ -1,0 +1,329 @@
+//! Capacity buffers: room is launched for pods that do not exist, kept, given away and taken back.
+
+mod conditions;
+mod stability;
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, PodTemplate};
+use karpenter_api::{CapacityBuffer, CapacityBufferStatus, NodeClaim};
+use karpenter_model::settings::FeatureGates;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::world::{Crash, Process, World, is_running, merge};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn start(world: &World) -> Process {
+    start_with(world, Crash::Never)
+}
+
+fn start_with(world: &World, crash: Crash) -> Process {
+    world.start_gated(crash, FeatureGates { capacity_buffer: true, ..FeatureGates::default() })
+}
+
+/// A pod template whose pods want this much CPU and have the label `app: <name>`, changed by `spec`.
+fn template(world: &World, name: &str, cpu: &str, spec: &Value) {
+    let mut template = json!({
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
+    });
+    merge(&mut template["spec"], spec);
+    world.load(&json!({
+        "apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name, "namespace": "default"},
+        "template": template,
+    }));
+}
+
+/// Changes what the pods of a template want.
+async fn template_takes(world: &World, name: &str, cpu: &str) {
+    let containers = json!([{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]);
+    let change = Patch::Merge(json!({"template": {"spec": {"containers": containers}}}));
+    let api: Api<PodTemplate> = Api::namespaced(world.client.clone(), "default");
+    api.patch(name, &PatchParams::default(), &change).await.unwrap();
+}
+
+fn buffer(world: &World, name: &str, spec: &Value) {
+    world.load(&json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": spec,
+    }));
+}
+
+/// A buffer called `spare` of so many pods that want this much CPU each.
+fn spare(world: &World, replicas: u32, cpu: &str) {
+    template(world, "spare", cpu, &json!({}));
+    buffer(world, "spare", &json!({"podTemplateRef": {"name": "spare"}, "replicas": replicas}));
+}
+
+fn buffers(world: &World) -> Api<CapacityBuffer> {
+    Api::namespaced(world.client.clone(), "default")
+}
+
+async fn status(world: &World, name: &str) -> CapacityBufferStatus {
+    let buffers = world.list::<CapacityBuffer>().await;
+    let found = buffers.into_iter().find(|buffer| buffer.name_any() == name);
+    found.and_then(|buffer| buffer.status).unwrap_or_default()
+}
+
+/// The reason of a condition, empty while there is none.
+async fn reason(world: &World, name: &str, kind: &str) -> String {
+    let conditions = status(world, name).await.conditions;
+    conditions.into_iter().find(|one| one.kind == kind).map(|one| one.reason).unwrap_or_default()
+}
+
+/// Waits until a condition has this reason.
+async fn says(world: &World, name: &str, kind: &str, wanted: &str, limit: Duration) {
+    let what = format!("{kind} of {name} says {wanted}");
+    world.until(&what, limit, || async { reason(world, name, kind).await == wanted }).await;
+}
+
+/// Waits until every node is initialized and the room of the buffer is there.
+async fn has_room(world: &World, name: &str) {
+    says(world, name, "Provisioning", "FitsExistingCapacity", 5 * MINUTE).await;
+    world
+        .until("every node is initialized", 5 * MINUTE, || async {
+            let nodes = world.nodes().await;
+            nodes.len() == world.claims().await.len()
+                && nodes.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
+        })
+        .await;
+}
+
+async fn claim_names(world: &World) -> Vec<String> {
+    world.claims().await.iter().map(ResourceExt::name_any).collect()
+}
+
+async fn change(world: &World, name: &str, spec: &Value) {
+    buffers(world).patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await.unwrap();
+}
+
+async fn delete(world: &World, name: &str) {
+    buffers(world).delete(name, &DeleteParams::default()).await.unwrap();
+}
+
+fn launched(process: &Process) -> u64 {
+    process.metrics.nodeclaims.created_total.value(["provisioned", "default", "false"])
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_is_launched_for_pods_that_do_not_exist_and_nobody_is_sent_there() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    spare(&world, 3, "1500m");
+    let process = start(&world);
+    says(&world, "spare", "Provisioning", "RequiresNewCapacity", MINUTE).await;
+    has_room(&world, "spare").await;
+    let status = status(&world, "spare").await;
+    assert_eq!(status.replicas, Some(3));
+    assert_eq!(status.pod_template_ref.unwrap().name, "spare");
+    assert_eq!(status.pod_template_generation, Some(1));
+    assert_eq!(status.provisioning_strategy.as_deref(), Some("buffer.x-k8s.io/active-capacity"));
+    assert!(status.conditions.iter().all(|one| one.kind != "Ready"), "the kind has no root condition");
+    assert!(world.pods().await.is_empty(), "virtual pods exist nowhere");
+    assert!(process.events.messages("Nominated").is_empty());
+    assert!(process.events.messages("FailedScheduling").is_empty());
+    let cpu: u64 = world.nodes().await.iter().map(cores).sum();
+    assert!(cpu >= 5, "three times 1.5 cores fit: {cpu}");
+    process.stop().await;
+}
+
+fn cores(node: &Node) -> u64 {
+    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let cpu = allocatable.and_then(|allocatable| allocatable.get("cpu")).map(|cpu| cpu.0.clone());
+    let cpu: karpenter_model::Quantity = cpu.unwrap_or_default().parse().unwrap();
+    u64::try_from(cpu.as_units_ceil()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_that_is_there_is_not_launched() {
+    let world = World::new().await;
+    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
+    world.pod("web", "3");
+    let process = start(&world);
+    world.all_running().await;
+    let before = claim_names(&world).await;
+    spare(&world, 2, "100m");
+    says(&world, "spare", "Provisioning", "FitsExistingCapacity", MINUTE).await;
+    assert_eq!(claim_names(&world).await, before);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_exist_take_the_room_and_it_is_bought_again() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    spare(&world, 1, "1500m");
+    let process = start(&world);
+    has_room(&world, "spare").await;
+    let first = claim_names(&world).await;
+    assert_eq!(first.len(), 1);
+    world.pod("web", "1500m");
+    world
+        .until("the pod runs at once", Duration::from_secs(10), || async {
+            world.pods().await.iter().all(is_running)
+        })
+        .await;
+    world.until("another node holds the room", 2 * MINUTE, || async { world.nodes().await.len() == 2 }).await;
+    has_room(&world, "spare").await;
+    // What was taken is not needed twice once it is given back.
+    world.delete_pod("web").await;
+    world.until("one node is left", 5 * MINUTE, || async { world.claims().await.len() == 1 }).await;
+    tokio::time::sleep(10 * MINUTE).await;
+    assert_eq!(world.claims().await.len(), 1);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_exist_come_before_those_that_do_not() {
+    let world = World::new().await;
+    world.pool("default", &json!({"limits": {"nodes": "1"}}));
+    // Larger pods are placed first among their like, and there is one node for one of the zones.
+    let zone = |zone: &str| json!({"nodeSelector": {"topology.kubernetes.io/zone": zone}});
+    template(&world, "spare", "3500m", &zone("zone-a"));
+    buffer(&world, "spare", &json!({"podTemplateRef": {"name": "spare"}, "replicas": 1}));
+    world.pod_with("web", "500m", &zone("zone-b"));
+    let process = start(&world);
+    world.all_running().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_buffer_that_is_deleted_leaves_nothing() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    spare(&world, 3, "1500m");
+    let process = start(&world);
+    has_room(&world, "spare").await;
+    delete(&world, "spare").await;
+    let deleted = tokio::time::Instant::now();
+    world.all_gone().await;
+    assert!(deleted.elapsed() < 2 * MINUTE, "{:?}", deleted.elapsed());
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn buffers_that_come_and_go_leave_nothing() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    template(&world, "spare", "1500m", &json!({}));
+    let process = start(&world);
+    for round in 0..5 {
+        let name = format!("b{round}");
+        buffer(&world, &name, &json!({"podTemplateRef": {"name": "spare"}, "replicas": 2}));
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        delete(&world, &name).await;
+    }
+    world.all_gone().await;
+    world.one_machine_per_claim().await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_gate_nothing_is_watched_and_nothing_happens() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    spare(&world, 3, "1500m");
+    let closed = world.start();
+    tokio::time::sleep(5 * MINUTE).await;
+    let about_buffers = |process: &Process| {
+        let seen = process.calls.seen();
+        seen.iter()
+            .filter(|(_, path)| path.contains("capacitybuffers") || path.contains("podtemplates"))
+            .count()
+    };
+    assert_eq!(about_buffers(&closed), 0);
+    assert!(world.claims().await.is_empty());
+    assert_eq!(status(&world, "spare").await, CapacityBufferStatus::default());
+    closed.stop().await;
+    let open = start(&world);
+    has_room(&world, "spare").await;
+    assert!(about_buffers(&open) > 0);
+    open.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_buffers_have_room_each_and_pods_of_one_keep_their_distance() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    spare(&world, 1, "1500m");
+    let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "apart"}}},
+    ]}}});
+    template(&world, "apart", "100m", &apart);
+    buffer(&world, "apart", &json!({"podTemplateRef": {"name": "apart"}, "replicas": 3}));
+    let process = start(&world);
+    has_room(&world, "spare").await;
+    has_room(&world, "apart").await;
+    assert!(world.nodes().await.len() >= 3);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_is_where_the_template_wants_it() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    template(&world, "spare", "1", &json!({"nodeSelector": {"topology.kubernetes.io/zone": "zone-b"}}));
+    buffer(&world, "spare", &json!({"podTemplateRef": {"name": "spare"}, "replicas": 1}));
+    let process = start(&world);
+    has_room(&world, "spare").await;
+    for node in world.nodes().await {
+        assert_eq!(node.labels()["topology.kubernetes.io/zone"], "zone-b");
+    }
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_of_the_pool_hold_and_pods_without_room_are_told_and_counted() {
+    let world = World::new().await;
+    world.pool("default", &json!({"limits": {"cpu": "4"}}));
+    spare(&world, 10, "1500m");
+    let process = start(&world);
+    let unschedulable = || process.metrics.scheduler.unschedulable_pods_count.value(["provisioner"]);
+    world.until("some have no room", 2 * MINUTE, || async { unschedulable() > 0.0 }).await;
+    tokio::time::sleep(10 * MINUTE).await;
+    let cpu: u64 = world.nodes().await.iter().map(cores).sum();
+    assert!((1..=4).contains(&cpu), "{cpu} cores");
+    let failed = process.events.events();
+    let failed = failed.iter().find(|event| event.reason.name() == "FailedScheduling").unwrap();
+    assert!(failed.object.name.starts_with("capacity-buffer-spare-"), "{failed:?}");
+    assert_eq!(failed.object.namespace.as_deref(), Some("default"));
+    assert_eq!(reason(&world, "spare", "Provisioning").await, "RequiresNewCapacity");
+    assert!(
+        (process.metrics.scheduler.held_pods_count.value([])).abs() < f64::EPSILON,
+        "nothing was learned"
+    );
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_drifts_or_is_deleted_is_made_up_for() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    spare(&world, 1, "1500m");
+    let process = start(&world);
+    has_room(&world, "spare").await;
+    let first = claim_names(&world).await;
+    world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "a"}}}})).await;
+    world
+        .until("another node took its place", 10 * MINUTE, || async {
+            let now = claim_names(&world).await;
+            now.len() == 1 && now != first
+        })
+        .await;
+    has_room(&world, "spare").await;
+    let second = claim_names(&world).await;
+    let claims: Api<NodeClaim> = Api::all(world.client.clone());
+    claims.delete(&second[0], &DeleteParams::default()).await.unwrap();
+    world
+        .until("another node again", 10 * MINUTE, || async {
+            let now = claim_names(&world).await;
+            now.len() == 1 && now != second
+        })
+        .await;
+    has_room(&world, "spare").await;
+    process.stop().await;
+}

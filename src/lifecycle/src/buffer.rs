@@ -1,0 +1,176 @@
+//! Capacity buffers: how much room one asks for, the virtual pods that stand for it, and what its conditions say
+//! (spec core-scheduling 23).
+//!
+//! A buffer names a pod template or a workload; whoever calls fetches that object and hands in what it found. Virtual
+//! pods take part in plans like pods that wait, and exist nowhere else.
+
+mod provisioning;
+mod replicas;
+mod room;
+
+use std::time::Duration;
+
+use karpenter_model::{Buffer, ConditionStatus, Like, Pod};
+
+pub use provisioning::{Tally, provisioning};
+pub use replicas::{MOST_PODS, replicas};
+pub use room::pods;
+
+use crate::step::Verdict;
+
+/// How often a buffer is looked at without an event: its workload may have been scaled.
+pub const PERIOD: Duration = Duration::from_secs(30);
+/// How soon to look again after somebody else wrote its status.
+pub const CONFLICT_PERIOD: Duration = Duration::from_secs(1);
+
+/// Condition type: whether the buffer says what its pods are like and how many there are.
+pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
+/// Condition type: whether its room is there.
+pub const PROVISIONING: &str = "Provisioning";
+
+const RESOLUTION_FAILED: &str = "ResolutionFailed";
+
+/// The object that says what the pods of a buffer are like, in the namespace of the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// A `PodTemplate`.
+    PodTemplate(&'a str),
+    /// A `Deployment` of `apps`.
+    Deployment(&'a str),
+    /// A `StatefulSet` of `apps`.
+    StatefulSet(&'a str),
+    /// A `ReplicaSet` of `apps`.
+    ReplicaSet(&'a str),
+}
+
+/// What that object says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    /// A pod as it would make one.
+    pub pod: Pod,
+    /// How many it has; a pod template has no number.
+    pub replicas: Option<u32>,
+}
+
+/// Why nobody knows what the pods of a buffer are like.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unresolved {
+    #[error("neither `podTemplateRef` nor `scalableRef` is set; name one of them")]
+    NoReference,
+    #[error(
+        "`{kind}` of group `{group}` is not supported; name a Deployment, StatefulSet or ReplicaSet of `apps`"
+    )]
+    Unsupported { group: String, kind: String },
+    #[error("PodTemplate `{0}` does not exist in the namespace of the buffer")]
+    NoPodTemplate(String),
+    #[error("{0} does not exist in the namespace of the buffer")]
+    NoWorkload(String),
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl Unresolved {
+    /// What the condition [`READY_FOR_PROVISIONING`] says.
+    pub fn verdict(&self) -> Verdict {
+        let reason = match self {
+            Self::NoPodTemplate(_) => "PodTemplateNotFound",
+            Self::NoWorkload(_) => "ScalableRefNotFound",
+            Self::NoReference | Self::Unsupported { .. } | Self::Unreadable(_) => RESOLUTION_FAILED,
+        };
+        verdict(ConditionStatus::False, reason, self.to_string())
+    }
+
+    /// Whether it is tried again with a growing delay instead of every [`PERIOD`].
+    pub fn backs_off(&self) -> bool {
+        matches!(self, Self::Unsupported { .. } | Self::Unreadable(_))
+    }
+}
+
+/// Where to look for what the pods of `buffer` are like.
+pub fn source(buffer: &Buffer) -> Result<Source<'_>, Unresolved> {
+    let (group, kind, name) = match &buffer.like {
+        None => return Err(Unresolved::NoReference),
+        Some(Like::PodTemplate(name)) => return Ok(Source::PodTemplate(name)),
+        Some(Like::Workload { group, kind, name }) => (group.as_str(), kind.as_str(), name),
+    };
+    match (group, kind) {
+        ("" | "apps", "Deployment") => Ok(Source::Deployment(name)),
+        ("" | "apps", "StatefulSet") => Ok(Source::StatefulSet(name)),
+        ("" | "apps", "ReplicaSet") => Ok(Source::ReplicaSet(name)),
+        _ => Err(Unresolved::Unsupported { group: group.to_owned(), kind: kind.to_owned() }),
+    }
+}
+
+impl Source<'_> {
+    /// That there is no such object.
+    pub fn missing(&self) -> Unresolved {
+        match self {
+            Self::PodTemplate(name) => Unresolved::NoPodTemplate((*name).to_owned()),
+            Self::Deployment(name) => Unresolved::NoWorkload(format!("Deployment `{name}`")),
+            Self::StatefulSet(name) => Unresolved::NoWorkload(format!("StatefulSet `{name}`")),
+            Self::ReplicaSet(name) => Unresolved::NoWorkload(format!("ReplicaSet `{name}`")),
+        }
+    }
+}
+
+/// What the condition [`READY_FOR_PROVISIONING`] says about a buffer whose reference was followed.
+pub fn resolved() -> Verdict {
+    verdict(ConditionStatus::True, "Resolved", String::new())
+}
+
+fn verdict(status: ConditionStatus, reason: &str, message: String) -> Verdict {
+    Verdict { status, reason: reason.to_owned(), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::BufferKey;
+
+    use super::*;
+
+    fn buffer(like: Option<Like>) -> Buffer {
+        let key = BufferKey::new("shop", "spare");
+        Buffer { key, uid: "u".into(), like, replicas: None, percentage: None, limits: None }
+    }
+
+    fn workload(group: &str, kind: &str) -> Like {
+        Like::Workload { group: group.into(), kind: kind.into(), name: "web".into() }
+    }
+
+    #[test]
+    fn templates_and_three_workloads_of_apps_are_followed() {
+        let template = Like::PodTemplate("web".into());
+        let table = [
+            (template, Source::PodTemplate("web")),
+            (workload("", "Deployment"), Source::Deployment("web")),
+            (workload("apps", "Deployment"), Source::Deployment("web")),
+            (workload("apps", "StatefulSet"), Source::StatefulSet("web")),
+            (workload("", "ReplicaSet"), Source::ReplicaSet("web")),
+        ];
+        for (like, expected) in table {
+            assert_eq!(source(&buffer(Some(like))), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn every_situation_has_its_reason_and_its_pace() {
+        let unsupported = |group, kind| source(&buffer(Some(workload(group, kind)))).unwrap_err();
+        let table = [
+            (source(&buffer(None)).unwrap_err(), "ResolutionFailed", false),
+            (Source::PodTemplate("web").missing(), "PodTemplateNotFound", false),
+            (Source::Deployment("web").missing(), "ScalableRefNotFound", false),
+            (Source::StatefulSet("web").missing(), "ScalableRefNotFound", false),
+            (unsupported("batch", "Job"), "ResolutionFailed", true),
+            (unsupported("extensions", "Deployment"), "ResolutionFailed", true),
+            (unsupported("apps", "DaemonSet"), "ResolutionFailed", true),
+            (Unresolved::Unreadable("no".into()), "ResolutionFailed", true),
+        ];
+        for (unresolved, reason, backs_off) in table {
+            let verdict = unresolved.verdict();
+            assert_eq!((verdict.status, verdict.reason.as_str()), (ConditionStatus::False, reason));
+            assert!(!verdict.message.is_empty());
+            assert_eq!(unresolved.backs_off(), backs_off, "{unresolved}");
+        }
+        assert_eq!((resolved().status, resolved().reason.as_str()), (ConditionStatus::True, "Resolved"));
+    }
+}

@@ -1,0 +1,98 @@
+//! Whether the room of a buffer is there, as the last plan saw it.
+
+use karpenter_model::{ConditionStatus, PodOutcome};
+
+use super::verdict;
+use crate::step::Verdict;
+
+/// What became of the virtual pods of one buffer in a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// They fit on machines that are there or coming.
+    pub existing: u32,
+    /// They need machines the plan launches.
+    pub new: u32,
+    /// Nothing takes them.
+    pub failed: u32,
+}
+
+impl Tally {
+    /// Counts one pod.
+    pub fn count(&mut self, outcome: &PodOutcome) {
+        match outcome {
+            PodOutcome::Existing(_) | PodOutcome::InFlight(_) => self.existing += 1,
+            PodOutcome::New(_) => self.new += 1,
+            PodOutcome::Ignored(_) | PodOutcome::Unschedulable(_) => self.failed += 1,
+        }
+    }
+}
+
+/// What the condition [`PROVISIONING`](super::PROVISIONING) says about a buffer of `replicas` pods, `ready` or not;
+/// `None` when the plan tells too little, because it looked at none or at a part of them.
+pub fn provisioning(ready: bool, replicas: u32, tally: Tally) -> Option<Verdict> {
+    let Tally { existing, new, failed } = tally;
+    let fails = |reason, message| Some(verdict(ConditionStatus::False, reason, message));
+    if !ready {
+        return fails("NotReadyForProvisioning", "the buffer is not ready for provisioning".to_owned());
+    }
+    if replicas == 0 {
+        return fails("BufferEmpty", "the buffer asks for no pods".to_owned());
+    }
+    if new > 0 || failed > 0 {
+        let message =
+            format!("{new}/{replicas} buffer pods require new capacity, {failed} failed to schedule");
+        return fails("RequiresNewCapacity", message);
+    }
+    (existing >= replicas).then(|| {
+        let message = format!("all {replicas} buffer pods fit on existing capacity");
+        verdict(ConditionStatus::True, "FitsExistingCapacity", message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_condition_follows_from_what_became_of_the_pods() {
+        let some = |reason, status| Some((reason, status));
+        let (yes, no) = (ConditionStatus::True, ConditionStatus::False);
+        // Ready, replicas, existing, new, failed.
+        let table = [
+            ((false, 3, 3, 0, 0), some("NotReadyForProvisioning", no)),
+            ((true, 0, 0, 0, 0), some("BufferEmpty", no)),
+            ((true, 3, 3, 0, 0), some("FitsExistingCapacity", yes)),
+            ((true, 3, 2, 1, 0), some("RequiresNewCapacity", no)),
+            ((true, 3, 2, 0, 1), some("RequiresNewCapacity", no)),
+            ((true, 3, 0, 0, 0), None),
+            ((true, 3, 2, 0, 0), None),
+        ];
+        for ((ready, replicas, existing, new, failed), expected) in table {
+            let got = provisioning(ready, replicas, Tally { existing, new, failed });
+            let got = got.as_ref().map(|verdict| (verdict.reason.as_str(), verdict.status));
+            assert_eq!(got, expected, "{ready} {replicas} {existing} {new} {failed}");
+        }
+    }
+
+    #[test]
+    fn it_says_how_many_need_new_capacity_and_how_many_have_no_place() {
+        let verdict = provisioning(true, 5, Tally { existing: 1, new: 3, failed: 1 }).unwrap();
+        assert_eq!(verdict.message, "3/5 buffer pods require new capacity, 1 failed to schedule");
+    }
+
+    #[test]
+    fn every_outcome_counts_once() {
+        let mut tally = Tally::default();
+        let outcomes = [
+            PodOutcome::Existing("n".into()),
+            PodOutcome::InFlight("c".into()),
+            PodOutcome::New(karpenter_model::BinId(1)),
+            PodOutcome::Ignored(Vec::new()),
+            PodOutcome::Unschedulable(Vec::new()),
+        ];
+        for outcome in &outcomes {
+            tally.count(outcome);
+        }
+        assert_eq!(tally, Tally { existing: 2, new: 1, failed: 2 });
+    }
+}
