@@ -14,9 +14,11 @@ use crate::world::World;
 /// Asks everybody may ask; documented so that nobody wonders.
 const FREE: &[&str] = &["sts:GetCallerIdentity"];
 
-/// The access key a command signs with: the command without its flags, e.g. `bootstrap-apply`.
+/// The access key a command signs with: the command without flags and names, e.g. `bootstrap-apply`. A signature knows
+/// no slash in a key.
 pub fn caller(arguments: &[&str]) -> String {
-    let words: Vec<&str> = arguments.iter().copied().take_while(|word| !word.starts_with('-')).collect();
+    let is_word = |word: &&str| word.chars().all(|letter| letter.is_ascii_lowercase());
+    let words: Vec<&str> = arguments.iter().copied().take_while(is_word).collect();
     if words.is_empty() { "karpenter".to_owned() } else { words.join("-") }
 }
 
@@ -58,4 +60,20 @@ async fn check(world: &World, caller: &str, policy: Policy) -> Result<Rights> {
     let questions = world.control()?.questions(caller).await?;
     ensure!(!questions.is_empty(), "no call was made by `{caller}`");
     evaluate(&Policies::of(vec![policy]), &questions).with_context(|| format!("the calls of `{caller}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_apart_by_their_words() {
+        for (arguments, key) in [
+            (&["bootstrap", "apply", "--cluster-name", "x"][..], "bootstrap-apply"),
+            (&["explain", "pod/default/a"], "explain"),
+            (&["--version"], "karpenter"),
+        ] {
+            assert_eq!(caller(arguments), key);
+        }
+    }
 }
