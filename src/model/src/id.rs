@@ -140,8 +140,22 @@ names! {
     DaemonSetName;
     /// Name of a `PersistentVolumeClaim` inside its namespace.
     VolumeClaimName;
-    /// Name of a CSI driver.
+    /// Name of a CSI driver, or of a driver of devices.
     DriverName;
+    /// Name of a pool of devices of one driver.
+    DevicePoolName;
+    /// Name of a device inside its pool.
+    DeviceName;
+    /// Name of a `DeviceClass`.
+    DeviceClassName;
+    /// Name of a `ResourceClaim` inside its namespace.
+    ResourceClaimName;
+    /// Name of a request inside a `ResourceClaim`.
+    DeviceRequestName;
+    /// Name of an attribute or a capacity of a device, with its domain: `gpu.example.com/memory`.
+    QualifiedName;
+    /// Name of a counter set, or of a counter inside one.
+    CounterName;
     /// Name of a `CapacityBuffer` inside its namespace.
     BufferName;
 }

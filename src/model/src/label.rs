@@ -47,6 +47,8 @@ pub const POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
 pub const POOL_HASH_VERSION_CURRENT: &str = "v3";
 /// Annotation: hard termination deadline, RFC 3339.
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+/// Annotation of a claim: sorted, comma-separated drivers of devices it has to wait for.
+pub const REQUESTED_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
 /// Annotation: whether `minValues` were lowered for this claim.
 pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
 /// Annotation of claims: `true` when a type it may become has an overlaid price.

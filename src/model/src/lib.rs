@@ -11,6 +11,7 @@ pub mod claim;
 pub mod clock;
 pub mod command;
 pub mod condition;
+pub mod device;
 pub mod host_port;
 pub mod id;
 pub mod instance_type;
@@ -44,12 +45,14 @@ pub use claim::Claim;
 pub use clock::Clock;
 pub use command::{Command, CommandDecision, Method};
 pub use condition::{Condition, ConditionStatus, ConditionType};
+pub use device::{Devices, ResourceClaim, ResourceClaimKey, ResourceSlice};
 pub use host_port::{HostPort, HostPorts, Protocol};
 pub use id::{
-    BinId, BufferKey, BufferName, CapacityType, ClaimName, ClaimUid, DaemonSetName, DriverName, ImageId,
-    InstanceTypeName, LabelKey, LabelValue, Namespace, NodeClassRef, NodeId, NodeName, OverlayName, PlanId,
-    PodKey, PodName, PodUid, PoolName, PoolUid, ProviderId, Region, ReservationId, ResourceName,
-    VolumeClaimName, Zone,
+    BinId, BufferKey, BufferName, CapacityType, ClaimName, ClaimUid, CounterName, DaemonSetName,
+    DeviceClassName, DeviceName, DevicePoolName, DeviceRequestName, DriverName, ImageId, InstanceTypeName,
+    LabelKey, LabelValue, Namespace, NodeClassRef, NodeId, NodeName, OverlayName, PlanId, PodKey, PodName,
+    PodUid, PoolName, PoolUid, ProviderId, QualifiedName, Region, ReservationId, ResourceClaimName,
+    ResourceName, VolumeClaimName, Zone,
 };
 pub use instance_type::{InstanceType, Offering, Overhead, Overlaid, Reservation};
 pub use label::{Annotations, LabelRegistry, Labels};
@@ -58,7 +61,9 @@ pub use node::Node;
 pub use node_object::{NodeCondition, NodeObject};
 pub use notice::NoticeKind;
 pub use overlay::{Overlay, PriceChange};
-pub use plan::{Launch, Nomination, OfferingRef, Plan, RemovalTarget, Target};
+pub use plan::{
+    DeviceGrant, GrantPlace, GrantedDevice, Launch, Nomination, OfferingRef, Plan, RemovalTarget, Target,
+};
 pub use pod::{DoNotDisrupt, NodeTerm, Pod, PodOwner, PodPhase};
 pub use pool::{Budget, BudgetNodes, ConsolidationPolicy, Disruption, DisruptionReason, Pool, Template};
 pub use quantity::Quantity;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::command::Command;
+use crate::device::ResourceClaimKey;
 use crate::id::{
-    BinId, CapacityType, ClaimName, InstanceTypeName, NodeClassRef, NodeId, NodeName, PodKey, PoolName, Zone,
+    BinId, CapacityType, ClaimName, DeviceName, DevicePoolName, DriverName, InstanceTypeName, NodeClassRef,
+    NodeId, NodeName, PodKey, PoolName, Zone,
 };
 use crate::label::{self, Annotations, LabelRegistry, Labels};
 use crate::money::Price;
@@ -30,6 +32,42 @@ pub struct Plan {
     pub nominations: Vec<Nomination>,
     /// Machines to remove, and what takes their place. Launches of a command are its own, not among `launches`.
     pub commands: Vec<Command>,
+    /// Devices that claims will get, as planned; the Kubernetes scheduler allocates them. Not those of commands.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<DeviceGrant>,
+}
+
+/// Devices a claim will get on a machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct DeviceGrant {
+    /// Namespace and name of the claim.
+    pub claim: ResourceClaimKey,
+    /// The machine.
+    pub place: GrantPlace,
+    /// Its devices.
+    pub devices: Vec<GrantedDevice>,
+}
+
+/// The machine on which a claim is served.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum GrantPlace {
+    /// One that exists or is coming up.
+    Machine(NodeId),
+    /// One that will be launched, if it turns out to be of this type.
+    Launch(BinId, InstanceTypeName),
+}
+
+/// A device a claim will get.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct GrantedDevice {
+    /// Its driver.
+    pub driver: DriverName,
+    /// Its pool.
+    pub pool: DevicePoolName,
+    /// Its name.
+    pub device: DeviceName,
+    /// The machine brings it along; it is not published yet.
+    pub promised: bool,
 }
 
 /// One claim to create.

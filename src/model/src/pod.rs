@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::affinity::{PodAffinity, SpreadConstraint};
 use crate::host_port::HostPort;
-use crate::id::{BufferKey, NodeName, PodKey, PodUid};
+use crate::id::{BufferKey, NodeName, PodKey, PodUid, ResourceClaimName};
 use crate::label::Labels;
 use crate::requirement::Expression;
 use crate::resources::Resources;
@@ -79,6 +79,9 @@ pub struct Pod {
     pub scheduler_name: String,
     /// The pod or a container uses resource claims.
     pub has_resource_claims: bool,
+    /// The resource claims it uses, by name in its namespace, sorted and each once: those it names and those made
+    /// for it. One that is yet to be made for it is not here (spec core-scheduling 22.2).
+    pub resource_claims: Vec<ResourceClaimName>,
     /// The capacity buffer whose room it stands for; such a pod is virtual: no API server knows it and it is never
     /// bound (spec core-scheduling 23).
     pub buffer: Option<Arc<BufferKey>>,
@@ -178,6 +181,7 @@ impl Pod {
             ready: None,
             scheduler_name: "default-scheduler".into(),
             has_resource_claims: false,
+            resource_claims: Vec::new(),
             buffer: None,
         }
     }

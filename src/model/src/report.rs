@@ -116,6 +116,8 @@ reason_codes! {
     InvalidVolume: "pod has a persistent volume claim that cannot be used";
     /// The pod uses resource claims and those are switched off.
     ResourceClaims: "pod uses resource claims, which are not supported";
+    /// A resource claim of the pod is missing or asks for something that cannot be planned for.
+    InvalidClaim: "pod has a resource claim that cannot be served";
 
     /// No pool takes part.
     NoPools: "no pool is ready";
@@ -145,6 +147,8 @@ reason_codes! {
     Limits: "limits of the pool are exceeded";
     /// Too few distinct values are left.
     MinValues: "minValues requirement is not met";
+    /// No instance type of the pool has the devices.
+    Devices: "no instance type has the devices that resource claims ask for";
     /// A topology spread constraint, affinity or anti-affinity rule.
     Topology: "topology rule is not met";
     /// Compatible reservations exist but are used up in this pass.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::device::Devices;
 use crate::id::{DaemonSetName, Namespace, PoolName, VolumeClaimName};
 use crate::instance_type::InstanceType;
 use crate::label::{LabelRegistry, Labels};
@@ -42,6 +43,8 @@ pub struct Snapshot {
     pub namespaces: BTreeMap<Namespace, Labels>,
     /// Pod disruption budgets.
     pub budgets: Vec<Arc<PodDisruptionBudget>>,
+    /// Devices and who has them; empty while resource claims are ignored.
+    pub devices: Arc<Devices>,
 }
 
 /// A daemon set, as placement sees it.
@@ -105,6 +108,7 @@ impl Snapshot {
             volumes: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             budgets: Vec::new(),
+            devices: Arc::default(),
         }
     }
 

@@ -1,0 +1,388 @@
+//! The question asked of every candidate, and what is written down once one is taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::device::{Device, Devices, PlaceTerm};
+use karpenter_model::{
+    DevicePoolName, DriverName, InstanceTypeName, LabelRegistry, NodeName, Pod, PodUid, PoolName,
+    Requirement, Requirements, ResourceClaimKey, Undefined,
+};
+
+use crate::claim::{self, Claim, ClaimId};
+use crate::index::{DeviceId, Index};
+use crate::ledger::{Ledger, Served, Share, Spot};
+use crate::refusal::Refusal;
+use crate::search::{Choice, Found, Scene, Search};
+use crate::selector::Verdicts;
+
+/// Most steps of one search. A search over a whole machine of eight devices takes a few hundred.
+const MOST_STEPS: usize = 100_000;
+
+/// Most combinations of places that the devices of allocated claims can be used at.
+const MOST_WAYS: usize = 64;
+
+/// The devices of a pass and who has them.
+#[derive(Debug)]
+pub struct Allocator<'a> {
+    registry: &'a LabelRegistry,
+    index: Index,
+    verdicts: Verdicts,
+    claims: Vec<Claim>,
+    numbers: BTreeMap<ResourceClaimKey, ClaimId>,
+}
+
+/// Where claims could be served.
+pub struct Candidate<'c> {
+    /// The machine.
+    pub spot: Spot,
+    /// What it is.
+    pub place: Place<'c>,
+    /// Its possible types with their pool, in order of preference; `None` for a machine whose devices are published.
+    pub types: Vec<Option<(&'c PoolName, &'c InstanceTypeName)>>,
+}
+
+/// What a candidate is.
+pub enum Place<'c> {
+    /// A machine that exists or is coming up.
+    Machine {
+        /// Its Node, if it has one.
+        name: Option<&'c NodeName>,
+        /// Whether it satisfies a requirement, whatever becomes of it.
+        satisfies: &'c dyn Fn(&Requirement) -> bool,
+    },
+    /// A machine that is to be launched.
+    Launch {
+        /// Its requirements, those of the pod included.
+        requirements: &'c Requirements,
+        /// Whether the type at this position would do with these requirements, devices aside.
+        suits: &'c mut dyn FnMut(usize, &Requirements) -> bool,
+    },
+}
+
+/// A device with where it is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceRef<'a> {
+    /// Its driver.
+    pub driver: &'a DriverName,
+    /// Its pool.
+    pub pool: &'a DevicePoolName,
+    /// The device.
+    pub device: &'a Device,
+    /// The machine brings it along.
+    pub promised: bool,
+}
+
+/// How the claims of a pod would be served.
+#[derive(Debug, Clone)]
+pub struct Proposal {
+    /// The machine.
+    pub spot: Spot,
+    /// What its requirements must be; for one that is to be launched only.
+    pub requirements: Requirements,
+    /// Types it may have, in the order they were given, by position.
+    pub types: Vec<usize>,
+    taken: Vec<(Option<InstanceTypeName>, Share)>,
+    served: Vec<(ClaimId, Served)>,
+}
+
+impl<'a> Allocator<'a> {
+    /// The devices of a pass. Slices of a Node count when it is in `up`, the initialized Nodes
+    /// that stay.
+    pub fn new(devices: &Devices, up: &BTreeSet<NodeName>, registry: &'a LabelRegistry) -> Self {
+        let index = Index::new(devices, up);
+        let mut verdicts = Verdicts::default();
+        let (claims, numbers) = claim::compile(devices, &mut verdicts);
+        Self { registry, index, verdicts, claims, numbers }
+    }
+
+    /// Who has what before anything is decided. Claims that only pods use which are gone, or are `leaving`, are
+    /// released.
+    pub fn ledger(&self, leaving: impl IntoIterator<Item = PodUid>) -> Ledger {
+        let mut ledger = Ledger::default();
+        for claim in &self.claims {
+            for (meter, amount) in self.held(claim) {
+                let taken = ledger.allocated.entry(meter).or_insert(0);
+                *taken = taken.saturating_add(amount);
+            }
+        }
+        self.evacuate(&mut ledger, None, leaving);
+        ledger
+    }
+
+    /// `leaving` lose their machine, and with it the claims nobody else uses; `node` is gone.
+    pub fn evacuate(
+        &self,
+        ledger: &mut Ledger,
+        node: Option<&NodeName>,
+        leaving: impl IntoIterator<Item = PodUid>,
+    ) {
+        ledger.leaving.extend(leaving);
+        ledger.lost.extend(node.cloned());
+        for (number, claim) in self.claims.iter().enumerate() {
+            if claim.object.is_released_by(|pod| ledger.leaving.contains(pod)) {
+                ledger.release(ClaimId(number), &self.held(claim));
+            }
+        }
+    }
+
+    /// The claims of `pod`.
+    ///
+    /// # Errors
+    ///
+    /// One of them is missing, or asks for something that cannot be planned for.
+    pub fn claims_of(&self, pod: &Pod) -> Result<Vec<ClaimId>, Refusal> {
+        let key = |name: &karpenter_model::ResourceClaimName| ResourceClaimKey {
+            namespace: pod.key.namespace.clone(),
+            name: name.clone(),
+        };
+        let mut claims = Vec::with_capacity(pod.resource_claims.len());
+        for key in pod.resource_claims.iter().map(key) {
+            let Some(id) = self.numbers.get(&key) else { return Err(Refusal::NoClaim(key)) };
+            let claim = &self.claims[id.0];
+            if let (None, Err(refusal)) = (&claim.object.allocation, &claim.demand) {
+                return Err(refusal.clone());
+            }
+            claims.push(*id);
+        }
+        Ok(claims)
+    }
+
+    /// How `claims` would be served on `candidate`.
+    pub fn allocate(
+        &self,
+        ledger: &Ledger,
+        claims: &[ClaimId],
+        Candidate { spot, mut place, types }: Candidate<'_>,
+    ) -> Result<Proposal, Refusal> {
+        let (ways, fresh) = self.ways(ledger, claims, &spot, &place)?;
+        let culprit = fresh.first().or(claims.first());
+        let culprit = culprit.map(|claim| self.claims[claim.0].object.key.clone());
+        let mut demands = Vec::with_capacity(fresh.len());
+        for claim in &fresh {
+            demands.push((*claim, self.claims[claim.0].demand.as_ref().map_err(Clone::clone)?));
+        }
+        let mut steps = MOST_STEPS;
+        let mut refused = None;
+        for way in ways {
+            let mut requirements = way;
+            let mut survivors: Vec<(usize, Vec<Choice<'_>>)> = Vec::new();
+            for (number, kind) in types.iter().enumerate() {
+                let template =
+                    kind.and_then(|(pool, name)| self.index.templates.get(&(pool.clone(), name.clone())));
+                let (index, verdicts, registry) = (&self.index, &self.verdicts, self.registry);
+                let kind = kind.map(|(_, name)| name);
+                let scene = Scene { index, verdicts, registry, ledger, spot: &spot, kind, template };
+                let together = survivors.iter().map(|(number, _)| *number).chain([number]).collect();
+                match Search::run(scene, &demands, (&mut place, &requirements), together, &mut steps)? {
+                    Found::Yes(choices, narrowed) => {
+                        survivors.push((number, choices));
+                        requirements = narrowed;
+                    }
+                    Found::No(refusal) => refused = refusal.or(refused),
+                }
+                if steps == 0 {
+                    break;
+                }
+            }
+            if !survivors.is_empty() {
+                return Ok(self.proposal((&spot, &types), requirements, survivors, &fresh));
+            }
+        }
+        let culprit = culprit.unwrap_or_default();
+        match (steps, refused) {
+            (0, _) => Err(Refusal::TooIntricate(culprit)),
+            (_, Some(refusal)) => Err(refusal),
+            (_, None) => Err(Refusal::NoDevices(culprit)),
+        }
+    }
+
+    /// Takes what `proposal` says.
+    pub fn commit(&self, ledger: &mut Ledger, proposal: Proposal) {
+        if proposal.taken.iter().any(|(_, share)| !share.devices.is_empty()) || ledger.holds(&proposal.spot) {
+            ledger.take(&proposal.spot, proposal.taken);
+        }
+        for (claim, served) in proposal.served {
+            ledger.version += 1;
+            ledger.served.insert(claim, served);
+        }
+    }
+
+    /// Drivers of the devices that come with a machine, sorted; those it has to wait for.
+    pub fn drivers(&self, ledger: &Ledger, spot: &Spot) -> BTreeSet<String> {
+        let drivers = ledger.shares(spot).flat_map(|(_, share)| &share.drivers);
+        drivers.map(|driver| driver.as_str().to_owned()).collect()
+    }
+
+    /// What `claim` has in the cluster.
+    fn held(&self, claim: &Claim) -> Vec<(usize, i128)> {
+        let devices = claim.object.allocation.iter().flat_map(|allocation| &allocation.devices);
+        let held = devices.filter_map(|held| {
+            let name = (held.driver.clone(), held.pool.clone(), held.device.clone());
+            Some(self.index.entries[self.index.named(&name)?].held(&held.consumed))
+        });
+        held.flatten().collect()
+    }
+
+    /// What the requirements of `candidate` may be given where the devices of `claims` are that have some, best
+    /// first, and the claims that have none.
+    fn ways(
+        &self,
+        ledger: &Ledger,
+        claims: &[ClaimId],
+        spot: &Spot,
+        place: &Place<'_>,
+    ) -> Result<(Vec<Requirements>, Vec<ClaimId>), Refusal> {
+        let mut ways = vec![match place {
+            Place::Machine { .. } => Requirements::new(),
+            Place::Launch { requirements, .. } => (*requirements).clone(),
+        }];
+        let mut fresh = Vec::new();
+        for id in claims {
+            let claim = &self.claims[id.0].object;
+            if let Some(served) = ledger.served.get(id) {
+                if served.spot == *spot {
+                    continue;
+                }
+                if !served.local {
+                    let wanted: Vec<Requirement> = served.requirements.iter().cloned().collect();
+                    ways.retain_mut(|way| match place.meet(way, &wanted, self.registry) {
+                        Some(narrowed) => {
+                            *way = narrowed;
+                            true
+                        }
+                        None => false,
+                    });
+                }
+                if served.local || ways.is_empty() {
+                    return Err(Refusal::Elsewhere(claim.key.clone()));
+                }
+                continue;
+            }
+            let Some(allocation) = claim.allocation.as_ref().filter(|_| !ledger.released.contains(id)) else {
+                fresh.push(*id);
+                continue;
+            };
+            let Some(places) = &allocation.places else { continue };
+            let narrowed = ways
+                .iter()
+                .flat_map(|way| places.iter().filter_map(|term| place.narrow(way, term, self.registry)));
+            ways = narrowed.take(MOST_WAYS).collect();
+            if ways.is_empty() {
+                return Err(Refusal::Elsewhere(claim.key.clone()));
+            }
+        }
+        Ok((ways, fresh))
+    }
+
+    fn proposal(
+        &self,
+        (spot, kinds): (&Spot, &[Option<(&PoolName, &InstanceTypeName)>]),
+        requirements: Requirements,
+        survivors: Vec<(usize, Vec<Choice<'_>>)>,
+        fresh: &[ClaimId],
+    ) -> Proposal {
+        let mut served: BTreeMap<ClaimId, Served> = BTreeMap::new();
+        for claim in fresh {
+            let nothing = Served { spot: spot.clone(), local: false, requirements: Requirements::new() };
+            served.insert(*claim, nothing);
+        }
+        let types = survivors.iter().map(|(number, _)| *number).collect();
+        let mut taken = Vec::with_capacity(survivors.len());
+        for (number, choices) in survivors {
+            let mut share = Share::default();
+            for Choice { claim, device, uses, term, local, promised } in choices {
+                for (meter, amount) in uses {
+                    let total: &mut i128 = share.meters.entry(meter).or_insert(0);
+                    *total = total.saturating_add(amount);
+                }
+                share.devices.push((claim, device));
+                if promised {
+                    share.drivers.insert(self.index.entries[device].driver.clone());
+                }
+                if let Some(served) = served.get_mut(&claim) {
+                    served.local |= local;
+                    let narrowed = term.iter().flat_map(|term| &term.expressions);
+                    narrowed
+                        .for_each(|wanted| served.requirements.add(Requirement::new(self.registry, wanted)));
+                }
+            }
+            taken.push((kinds[number].map(|(_, name)| name.clone()), share));
+        }
+        Proposal { spot: spot.clone(), requirements, types, taken, served: served.into_iter().collect() }
+    }
+
+    /// What was taken on `spot`, by type: the claim and the device with the driver and pool it is from; `None` for a
+    /// machine whose devices are published.
+    pub fn taken<'s>(
+        &'s self,
+        ledger: &'s Ledger,
+        spot: &Spot,
+    ) -> impl Iterator<Item = (Option<&'s InstanceTypeName>, &'s ResourceClaimKey, DeviceRef<'s>)> {
+        ledger.shares(spot).flat_map(move |(kind, share)| {
+            share.devices.iter().map(move |(claim, device)| {
+                (kind.as_ref(), &self.claims[claim.0].object.key, self.device(*device))
+            })
+        })
+    }
+
+    fn device(&self, id: DeviceId) -> DeviceRef<'_> {
+        let entry = &self.index.entries[id];
+        DeviceRef {
+            driver: &entry.driver,
+            pool: &entry.pool,
+            device: &entry.device,
+            promised: entry.promised,
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Whether the type at position `number` would do with `requirements`, devices aside.
+    pub(crate) fn suits(&mut self, number: usize, requirements: &Requirements) -> bool {
+        match self {
+            Self::Machine { .. } => true,
+            Self::Launch { suits, .. } => suits(number, requirements),
+        }
+    }
+
+    /// What the requirements are at `term`, if they can be: `requirements` are those of a machine to be launched.
+    pub(crate) fn narrow(
+        &self,
+        requirements: &Requirements,
+        term: &PlaceTerm,
+        registry: &LabelRegistry,
+    ) -> Option<Requirements> {
+        let named = match (&term.names, self) {
+            (None, _) => true,
+            (Some(names), Self::Machine { name: Some(name), .. }) => names.contains(name),
+            (Some(_), _) => false,
+        };
+        if term.unsupported || !named {
+            return None;
+        }
+        let wanted: Vec<Requirement> =
+            term.expressions.iter().map(|expression| Requirement::new(registry, expression)).collect();
+        self.meet(requirements, &wanted, registry)
+    }
+
+    /// What the requirements are when `wanted` holds too, if it can.
+    fn meet(
+        &self,
+        requirements: &Requirements,
+        wanted: &[Requirement],
+        registry: &LabelRegistry,
+    ) -> Option<Requirements> {
+        let mut met = requirements.clone();
+        match self {
+            Self::Machine { satisfies, .. } => wanted.iter().all(satisfies).then_some(met),
+            Self::Launch { .. } => {
+                for requirement in wanted {
+                    let alone = Requirements::from_iter([requirement.clone()]);
+                    met.compatible(&alone, Undefined::WellKnown(registry)).ok()?;
+                    met.add(requirement.clone());
+                }
+                Some(met)
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Claims with their selectors compiled.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use karpenter_model::device::{
+    DeviceConstraint, DeviceCount, Devices, ExactRequest, MAX_DEVICES_PER_CLAIM, RequestKind,
+};
+use karpenter_model::{DeviceRequestName, QualifiedName, Quantity, ResourceClaim, ResourceClaimKey};
+
+use crate::refusal::Refusal;
+use crate::selector::{SelectorId, Verdicts};
+
+/// Number of a claim in a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimId(pub(crate) usize);
+
+/// A claim.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) object: Arc<ResourceClaim>,
+    /// What it asks for, or why that cannot be planned for.
+    pub(crate) demand: Result<Demand, Refusal>,
+}
+
+/// What a claim asks for.
+#[derive(Debug)]
+pub(crate) struct Demand {
+    pub(crate) key: ResourceClaimKey,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) matching: Vec<Matching>,
+}
+
+/// One request of a claim.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) name: DeviceRequestName,
+    /// All must match.
+    pub(crate) selectors: Vec<SelectorId>,
+    pub(crate) count: DeviceCount,
+    pub(crate) capacity: BTreeMap<String, Quantity>,
+}
+
+/// Devices that must have the same value of an attribute.
+#[derive(Debug)]
+pub(crate) struct Matching {
+    /// Requests it is about, by position.
+    pub(crate) requests: Vec<usize>,
+    pub(crate) attribute: QualifiedName,
+}
+
+/// The claims of `devices` by number, with the number of each.
+pub(crate) fn compile(
+    devices: &Devices,
+    verdicts: &mut Verdicts,
+) -> (Vec<Claim>, BTreeMap<ResourceClaimKey, ClaimId>) {
+    let (mut claims, mut numbers) = (Vec::new(), BTreeMap::new());
+    for (key, object) in &devices.claims {
+        numbers.insert(key.clone(), ClaimId(claims.len()));
+        let demand = demand(object, devices, verdicts);
+        claims.push(Claim { object: Arc::clone(object), demand });
+    }
+    (claims, numbers)
+}
+
+fn demand(claim: &ResourceClaim, devices: &Devices, verdicts: &mut Verdicts) -> Result<Demand, Refusal> {
+    let key = &claim.key;
+    let unsupported = |field: &str| Refusal::Unsupported { claim: key.clone(), field: field.to_owned() };
+    let mut requests = Vec::with_capacity(claim.requests.len());
+    for request in &claim.requests {
+        let exact = match &request.kind {
+            RequestKind::Exactly(exact) => exact,
+            RequestKind::Unsupported(field) => return Err(unsupported(field)),
+        };
+        requests.push(self::request(claim, request.name.clone(), exact, devices, verdicts)?);
+    }
+    let least = |request: &Request| match request.count {
+        DeviceCount::Exactly(count) => usize::try_from(count).unwrap_or(usize::MAX),
+        DeviceCount::All => 1,
+    };
+    let count = requests.iter().map(least).fold(0, usize::saturating_add);
+    if count > MAX_DEVICES_PER_CLAIM {
+        return Err(Refusal::TooMany { claim: key.clone(), count });
+    }
+    let mut matching = Vec::with_capacity(claim.constraints.len());
+    for constraint in &claim.constraints {
+        match constraint {
+            DeviceConstraint::MatchAttribute { requests: named, attribute } => {
+                let covered = |(position, request): (usize, &Request)| {
+                    (named.is_empty() || named.contains(&request.name)).then_some(position)
+                };
+                let requests = requests.iter().enumerate().filter_map(covered).collect();
+                matching.push(Matching { requests, attribute: attribute.clone() });
+            }
+            DeviceConstraint::Unsupported(field) => return Err(unsupported(field)),
+        }
+    }
+    Ok(Demand { key: key.clone(), requests, matching })
+}
+
+fn request(
+    claim: &ResourceClaim,
+    name: DeviceRequestName,
+    exact: &ExactRequest,
+    devices: &Devices,
+    verdicts: &mut Verdicts,
+) -> Result<Request, Refusal> {
+    let key = &claim.key;
+    let missing = || Refusal::NoClass { claim: key.clone(), class: exact.class.clone() };
+    let class = devices.classes.get(&exact.class).ok_or_else(missing)?;
+    let mut compiled = Vec::new();
+    for text in class.selectors.iter().chain(&exact.selectors) {
+        let id = verdicts.add(text);
+        let id = id.map_err(|message| {
+            let selector = text.clone();
+            Refusal::Selector { claim: key.clone(), selector, message }
+        });
+        compiled.push(id?);
+    }
+    Ok(Request { name, selectors: compiled, count: exact.count, capacity: exact.capacity.clone() })
+}

@@ -1,0 +1,79 @@
+//! Why the claims of a pod cannot be served.
+
+use karpenter_model::{DeviceClassName, DeviceRequestName, DriverName, ResourceClaimKey};
+
+/// Why the claims of a pod cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Refusal {
+    /// The claim is not there, or not yet.
+    #[error("resource claim `{0}` does not exist")]
+    NoClaim(ResourceClaimKey),
+    /// The class is not there, or not yet.
+    #[error("resource claim `{claim}` asks for device class `{class}`, which does not exist")]
+    NoClass {
+        /// The claim.
+        claim: ResourceClaimKey,
+        /// The class.
+        class: DeviceClassName,
+    },
+    /// The claim uses something that is not planned for.
+    #[error("resource claim `{claim}` uses `{field}`, which is not supported")]
+    Unsupported {
+        /// The claim.
+        claim: ResourceClaimKey,
+        /// The field.
+        field: String,
+    },
+    /// More devices than a claim may have.
+    #[error("resource claim `{claim}` asks for {count} devices, a claim may have 32")]
+    TooMany {
+        /// The claim.
+        claim: ResourceClaimKey,
+        /// What it asks for.
+        count: usize,
+    },
+    /// A selector is no CEL expression.
+    #[error("selector `{selector}` of resource claim `{claim}` cannot be compiled: {message}")]
+    Selector {
+        /// The claim.
+        claim: ResourceClaimKey,
+        /// The expression.
+        selector: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A selector of a request for all devices failed on one of them, so it is not known what all of them are.
+    #[error("selector of request `{request}` of resource claim `{claim}` failed: {message}")]
+    Evaluation {
+        /// The claim.
+        claim: ResourceClaimKey,
+        /// The request.
+        request: DeviceRequestName,
+        /// What happened.
+        message: String,
+    },
+    /// A request for all devices meets a pool that is being published or is contradictory.
+    #[error("request `{request}` of resource claim `{claim}` asks for all devices, but {problem}")]
+    Pool {
+        /// The claim.
+        claim: ResourceClaimKey,
+        /// The request.
+        request: DeviceRequestName,
+        /// What is wrong with the pool.
+        problem: String,
+    },
+    /// The claim has devices that cannot be used there.
+    #[error("devices of resource claim `{0}` cannot be used there")]
+    Elsewhere(ResourceClaimKey),
+    /// No candidate has the devices.
+    #[error("no devices are left for resource claim `{0}`")]
+    NoDevices(ResourceClaimKey),
+    /// The search was given up.
+    #[error("resource claim `{0}` asks for too intricate a combination of devices")]
+    TooIntricate(ResourceClaimKey),
+}
+
+/// How a pool of a driver is named in messages.
+pub(crate) fn pool(driver: &DriverName, pool: &str) -> String {
+    format!("pool `{pool}` of driver `{driver}`")
+}

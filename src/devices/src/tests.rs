@@ -1,0 +1,8 @@
+//! Tables over what the specification says, and a comparison with trying everything.
+
+mod brute_force;
+mod claims;
+mod pools;
+mod sharing;
+mod types;
+mod world;

@@ -1,0 +1,178 @@
+//! Claims for devices.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::id::{
+    DeviceClassName, DeviceName, DevicePoolName, DeviceRequestName, DriverName, Namespace, PodUid,
+    QualifiedName, ResourceClaimName,
+};
+use crate::quantity::Quantity;
+
+use super::PlaceTerm;
+
+/// Most devices one claim may have.
+pub const MAX_DEVICES_PER_CLAIM: usize = 32;
+
+/// Namespace and name of a claim.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ResourceClaimKey {
+    /// Its namespace.
+    pub namespace: Namespace,
+    /// Its name.
+    pub name: ResourceClaimName,
+}
+
+/// A `ResourceClaim`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceClaim {
+    /// Namespace and name.
+    pub key: ResourceClaimKey,
+    /// What it asks for.
+    pub requests: Vec<DeviceRequest>,
+    /// What must hold between its devices.
+    pub constraints: Vec<DeviceConstraint>,
+    /// What it has.
+    pub allocation: Option<Allocation>,
+    /// Who uses it.
+    pub reserved_for: Vec<Consumer>,
+}
+
+/// One request of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceRequest {
+    /// Its name, unique in the claim.
+    pub name: DeviceRequestName,
+    /// What it asks for.
+    pub kind: RequestKind,
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Devices of one class.
+    Exactly(ExactRequest),
+    /// Something that cannot be planned for, by the name of the field.
+    Unsupported(String),
+}
+
+/// Devices of one class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExactRequest {
+    /// The class.
+    pub class: DeviceClassName,
+    /// CEL expressions besides those of the class; all must hold.
+    pub selectors: Vec<String>,
+    /// How many.
+    pub count: DeviceCount,
+    /// What is taken of a shared device; names without a domain belong to the driver of the device.
+    pub capacity: BTreeMap<String, Quantity>,
+}
+
+/// How many devices a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviceCount {
+    /// Exactly so many.
+    Exactly(u32),
+    /// Every one that matches, at least one.
+    All,
+}
+
+/// What must hold between devices of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceConstraint {
+    /// The devices of `requests`, or of all requests if there are none, have the same value of `attribute`.
+    MatchAttribute {
+        /// Requests it is about.
+        requests: Vec<DeviceRequestName>,
+        /// The attribute.
+        attribute: QualifiedName,
+    },
+    /// Something that cannot be planned for, by the name of the field.
+    Unsupported(String),
+}
+
+/// What a claim has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Allocation {
+    /// Its devices.
+    pub devices: Vec<AllocatedDevice>,
+    /// Where they can be used; `None` is everywhere.
+    pub places: Option<Vec<PlaceTerm>>,
+}
+
+/// A device a claim has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllocatedDevice {
+    /// Its driver.
+    pub driver: DriverName,
+    /// Its pool.
+    pub pool: DevicePoolName,
+    /// Its name.
+    pub device: DeviceName,
+    /// What the claim takes of it, where it is shared.
+    pub consumed: BTreeMap<QualifiedName, Quantity>,
+}
+
+/// Who uses a claim.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Consumer {
+    /// A pod that exists.
+    Pod(PodUid),
+    /// A pod that is no more; the claim will be released.
+    Gone(PodUid),
+    /// Something else, of which nothing is known.
+    Other,
+}
+
+impl ResourceClaim {
+    /// Whether it has devices that it will give back once the pods `leaving` tells of have left: it is used by
+    /// pods only, by one at least, and each of them is gone or leaving.
+    pub fn is_released_by(&self, leaving: impl Fn(&PodUid) -> bool) -> bool {
+        let leaves = |consumer: &Consumer| match consumer {
+            Consumer::Pod(pod) => leaving(pod),
+            Consumer::Gone(_) => true,
+            Consumer::Other => false,
+        };
+        self.allocation.is_some() && !self.reserved_for.is_empty() && self.reserved_for.iter().all(leaves)
+    }
+}
+
+impl fmt::Display for ResourceClaimKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_given_back_when_every_pod_that_uses_them_leaves() {
+        let claim = |reserved_for: Vec<Consumer>| ResourceClaim {
+            key: ResourceClaimKey { namespace: "default".into(), name: "gpu".into() },
+            requests: Vec::new(),
+            constraints: Vec::new(),
+            allocation: Some(Allocation::default()),
+            reserved_for,
+        };
+        let leaving = |pod: &PodUid| *pod == "leaves";
+        let pod = |uid: &str| Consumer::Pod(uid.into());
+        for (reserved_for, released) in [
+            (vec![], false),
+            (vec![pod("leaves")], true),
+            (vec![pod("leaves"), pod("stays")], false),
+            (vec![Consumer::Gone("gone".into())], true),
+            (vec![Consumer::Gone("gone".into()), pod("leaves")], true),
+            (vec![pod("leaves"), Consumer::Other], false),
+        ] {
+            let claim = claim(reserved_for);
+            assert_eq!(claim.is_released_by(leaving), released, "{:?}", claim.reserved_for);
+        }
+        let unallocated = ResourceClaim { allocation: None, ..claim(vec![pod("leaves")]) };
+        assert!(!unallocated.is_released_by(leaving));
+    }
+}
