@@ -41,6 +41,8 @@ pub enum Rule {
     Volume,
     /// A reservation is promised more often than it has instances.
     Reservation,
+    /// A claim of a placed pod gets no devices, or a device is given twice.
+    Devices,
     /// A placed pod needs something plans do not provide yet.
     Unmodelled,
     /// A pool overruns its limits.

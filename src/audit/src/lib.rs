@@ -23,6 +23,7 @@ pub fn audit(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     let world = world::World::new(snapshot);
     let mut findings = Vec::new();
     rules::placement::check(&world, plan, &mut findings);
+    rules::devices::check(&world, plan, &mut findings);
     places_hold(&world, plan, Others::Waiting, &mut findings);
     if !plan.commands.is_empty() {
         rules::commands::check(&world, plan, &mut findings);

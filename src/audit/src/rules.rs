@@ -5,6 +5,7 @@ pub(crate) mod budgets;
 pub(crate) mod candidates;
 pub(crate) mod capacity;
 pub(crate) mod commands;
+pub(crate) mod devices;
 pub(crate) mod existing;
 pub(crate) mod homes;
 pub(crate) mod instance_types;

@@ -42,6 +42,11 @@ impl<'a> World<'a> {
         self.waiting.get(key).copied()
     }
 
+    /// Every waiting pod.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &'a Pod> {
+        self.waiting.values().copied()
+    }
+
     /// The waiting pods of `launch`.
     pub(crate) fn pods_of(&self, launch: &Launch) -> Vec<&'a Pod> {
         launch.pods.iter().filter_map(|key| self.pod(key)).collect()

@@ -195,6 +195,8 @@ impl Cluster {
                 .map(|(name, object)| (name.clone(), object.labels.clone()))
                 .collect(),
             budgets: self.facts.budgets.iter().map(|(_, budget)| Arc::clone(budget)).collect(),
+            // The index knows nothing of devices; whoever does adds them.
+            devices: Arc::default(),
         }
     }
 

@@ -30,6 +30,7 @@ pub fn plan(snapshot: &Snapshot) -> (Plan, Report) {
         launches: placement.launches,
         nominations: placement.nominations,
         commands: Vec::new(),
+        grants: placement.grants,
     };
     (plan, Report { pods: placement.pods, pools: placement.pools, nodes: std::collections::BTreeMap::new() })
 }

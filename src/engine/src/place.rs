@@ -7,6 +7,7 @@ pub(crate) mod class;
 mod conjunction;
 mod constraint;
 mod default_spread;
+mod devices;
 mod existing;
 mod materialise;
 mod open;
@@ -23,7 +24,9 @@ pub(crate) mod what_if;
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{Launch, NodeId, Nomination, PodKey, PodOutcome, PoolName, PoolOutcome, Snapshot};
+use karpenter_model::{
+    DeviceGrant, Launch, NodeId, Nomination, PodKey, PodOutcome, PoolName, PoolOutcome, Snapshot,
+};
 
 /// The outcome of placement.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +39,8 @@ pub(crate) struct Placement {
     pub(crate) pods: BTreeMap<PodKey, PodOutcome>,
     /// What became of each pool.
     pub(crate) pools: BTreeMap<PoolName, PoolOutcome>,
+    /// Devices that claims will get.
+    pub(crate) grants: Vec<DeviceGrant>,
     /// Machines that take pods.
     pub(crate) used_nodes: Vec<NodeId>,
 }

@@ -7,7 +7,7 @@
 //! pool   web types=m5.* weight=10 limit=cpu=10 require=zone:In:a,b taint=team=a:NoSchedule
 //! node   n1 pool=web type=m5.large zone=a capacity=spot age=2h
 //! daemon logs cpu=100m mem=100Mi
-//! pod    api-{1..3} cpu=500m on=n1 volume=data
+//! pod    api-{1..3} cpu=500m on=n1 volume=data claim=gpus
 //! volume data driver=ebs.csi.aws.com at=zone:In:a
 //! ```
 //!
@@ -15,6 +15,7 @@
 //! `pool` and `host` stand for the well-known ones. Quantities, durations and taints are written as Kubernetes
 //! writes them. Everything not said has a boring default.
 
+mod device;
 mod disruption;
 mod line;
 mod machine;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_model::settings::{MinValuesPolicy, PreferencePolicy, ReservationPolicy};
-use karpenter_model::{InstanceType, LabelRegistry, Node, Pod, Settings, Snapshot};
+use karpenter_model::{Devices, InstanceType, LabelRegistry, Node, Pod, Settings, Snapshot};
 
 pub use line::Line;
 
@@ -49,6 +50,7 @@ struct Builder {
     types: Vec<Arc<InstanceType>>,
     nodes: Vec<Node>,
     bound: BTreeMap<String, Vec<Arc<Pod>>>,
+    devices: Devices,
 }
 
 impl Default for Builder {
@@ -59,6 +61,7 @@ impl Default for Builder {
             types: Vec::new(),
             nodes: Vec::new(),
             bound: BTreeMap::new(),
+            devices: Devices::default(),
         }
     }
 }
@@ -100,6 +103,7 @@ impl Builder {
                 self.snapshot.namespaces.insert(line.name.as_str().into(), labels);
             }
             "pdb" => self.snapshot.budgets.push(Arc::new(workload::disruption_budget(line))),
+            _ if device::add(line, &mut self.devices, &self.snapshot.pools) => {}
             kind => panic!("unknown kind `{kind}` in `{line}`"),
         }
     }
@@ -125,6 +129,7 @@ impl Builder {
                 ("reservations", "off") => self.settings.gates.reserved_capacity = false,
                 ("spread", text) => self.settings.default_spread.push(workload::default_spread(text)),
                 ("revision", number) => self.snapshot.revision = number.parse().unwrap_or_default(),
+                ("devices", "on") => self.settings.ignore_dra_requests = false,
                 ("static", "on") => self.settings.gates.static_capacity = true,
                 ("spot-to-spot", "on") => self.settings.gates.spot_to_spot_consolidation = true,
                 (key, value) if disruption::set(&mut self.settings.disruption, key, value) => {}
@@ -164,6 +169,7 @@ impl Builder {
         }
         assert!(self.bound.is_empty(), "pods on unknown nodes: {:?}", self.bound.keys());
         self.snapshot.settings = Arc::new(self.settings);
+        self.snapshot.devices = Arc::new(self.devices);
         self.snapshot
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use karpenter_model::{
-    Command, Launch, NodeId, NodeOutcome, Nomination, Plan, PodOutcome, PoolOutcome, Report, Target, label,
+    Command, DeviceGrant, GrantPlace, Launch, NodeId, NodeOutcome, Nomination, Plan, PodOutcome, PoolOutcome,
+    Report, Target, label,
 };
 
 /// Most instance types a launch line lists.
@@ -25,6 +26,9 @@ pub fn render(plan: &Plan, report: &Report) -> String {
     }
     for command in &plan.commands {
         commanded(command).into_iter().for_each(&mut line);
+    }
+    for grant in &plan.grants {
+        line(granted(grant));
     }
     for (pod, outcome) in &report.pods {
         for fact in pod_outcome(outcome) {
@@ -86,6 +90,16 @@ fn nominated(nomination: &Nomination) -> String {
     format!("nominate {} to {target}", nomination.pod)
 }
 
+fn granted(grant: &DeviceGrant) -> String {
+    let place = match &grant.place {
+        GrantPlace::Machine(node) => format!("node {node}"),
+        GrantPlace::Launch(bin, kind) => format!("{bin} as {kind}"),
+    };
+    let devices: Vec<String> =
+        grant.devices.iter().map(|granted| format!("{}/{}", granted.pool, granted.device)).collect();
+    format!("grant {} on {place}: {}", grant.claim, devices.join(" "))
+}
+
 fn launched(launch: &Launch) -> Vec<String> {
     let mut first = format!("launch {} pool={}", launch.bin, launch.pool);
     if let Some(cheapest) = &launch.cheapest {
@@ -114,6 +128,9 @@ fn launched(launch: &Launch) -> Vec<String> {
     }
     if launch.annotations.get(label::MIN_VALUES_RELAXED).is_some_and(|relaxed| relaxed == "true") {
         lines.push("  minValues relaxed".to_owned());
+    }
+    if let Some(drivers) = launch.annotations.get(label::REQUESTED_DRIVERS) {
+        lines.push(format!("  waits for {drivers}"));
     }
     lines
 }

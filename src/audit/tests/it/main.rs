@@ -4,6 +4,7 @@
 //! it, and expects exactly the rule that guards against that.
 
 mod commands;
+mod devices;
 mod promises;
 
 use std::collections::BTreeSet;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_devices::ClaimId;
 use karpenter_model::{HostPort, Resources, Toleration};
 
 use crate::amounts::{Amounts, ResourceId};
@@ -31,6 +32,8 @@ pub(crate) struct Ask {
     pub(crate) places: Vec<RuleSetId>,
     /// Volumes other pods mount too: their number, and the resource each takes one of.
     pub(crate) shared: Vec<(usize, ResourceId)>,
+    /// Claims for devices it uses.
+    pub(crate) claims: Vec<ClaimId>,
     /// It has a machine and would have to leave it.
     pub(crate) moves: bool,
 }

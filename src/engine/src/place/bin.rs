@@ -41,6 +41,8 @@ pub(crate) struct Bin {
     pub(crate) ports: HostPorts,
     /// Its pods, by position in the queue.
     pub(crate) pods: Vec<usize>,
+    /// The number its devices are held under, if it holds any.
+    pub(crate) devices: Option<usize>,
 }
 
 impl State {

@@ -1,8 +1,8 @@
 //! Pods that ask for the same are one class: they are rejected, compiled and relaxed once.
 
 use karpenter_model::{
-    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, Resources, Settings,
-    SpreadConstraint, Toleration,
+    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, ResourceClaimName, Resources,
+    Settings, SpreadConstraint, Toleration,
 };
 
 use crate::place::ask::WantId;
@@ -16,6 +16,8 @@ pub(crate) struct Demand<'a> {
     host_ports: &'a [HostPort],
     volumes: NeedId,
     has_resource_claims: bool,
+    /// Claims it uses, with their namespace, where it uses any.
+    claims: Option<(&'a Namespace, &'a [ResourceClaimName])>,
     /// It has a machine and would have to leave it.
     moves: bool,
 }
@@ -40,7 +42,15 @@ impl<'a> Demand<'a> {
     /// The demand of `pod`, whose volumes ask for `volumes`; `moves` when it has a machine that may be taken away.
     pub(crate) fn of(pod: &'a Pod, volumes: NeedId, moves: bool) -> Self {
         let Pod { requests, host_ports, has_resource_claims, .. } = pod;
-        Self { requests, host_ports, volumes, has_resource_claims: *has_resource_claims, moves }
+        let claims = Some((&pod.key.namespace, pod.resource_claims.as_slice()));
+        Self {
+            requests,
+            host_ports,
+            volumes,
+            has_resource_claims: *has_resource_claims,
+            claims: claims.filter(|(_, claims)| !claims.is_empty()),
+            moves,
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::daemons;
 use crate::interning::InternedMap;
 use crate::place::ask::{Ask, Known};
 use crate::place::bin;
+use crate::place::devices::Holdings;
 use crate::place::topology::{Domain, ProfileId, Topology};
 use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
@@ -195,6 +196,7 @@ impl<'a> Existing<'a> {
         known: &mut Known<'_>,
         rules: &Rules<'_>,
         others: Option<(&Topology, ProfileId)>,
+        mut devices: Option<&mut Holdings<'_>>,
     ) -> Option<&'a Node> {
         if self.slots.is_empty() {
             return None;
@@ -237,6 +239,12 @@ impl<'a> Existing<'a> {
                         continue;
                     }
                 }
+            }
+            // Not remembered: devices come free again.
+            if !ask.claims.is_empty()
+                && !devices.as_mut().is_some_and(|held| held.join(node, &ask.claims, rules.registry()))
+            {
+                continue;
             }
             self.take(index, pod, ask);
             return Some(self.slots[index].node);
@@ -337,6 +345,11 @@ fn fact(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Fact {
     }
     let promised = node.unlaunched().and_then(|claim| claim.requirements.get(key.as_str()));
     promised.map_or(Fact::Absent, |requirement| Fact::Within(requirement.clone()))
+}
+
+/// Whether `node` satisfies `asked`, whatever it turns out to be.
+pub(crate) fn satisfies(node: &Node, asked: &Requirement, registry: &LabelRegistry) -> bool {
+    fact(node, asked.key(), registry).satisfies(asked)
 }
 
 /// What daemons will request on machines of `kind`.

@@ -20,6 +20,7 @@ use crate::daemons::DaemonGroup;
 use crate::place::ask::Ask;
 use crate::place::bin;
 use crate::place::constraint::min_values;
+use crate::place::devices::Holdings;
 use crate::place::pool::PoolSpace;
 use crate::place::topology::{ProfileId, Topology};
 use crate::rules::{RuleSetId, Rules};
@@ -28,6 +29,7 @@ use crate::rules::{RuleSetId, Rules};
 pub(crate) fn explain<'a>(
     ask: &Ask,
     others: Option<(&Topology, ProfileId)>,
+    devices: Option<&Holdings<'_>>,
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
@@ -61,6 +63,11 @@ pub(crate) fn explain<'a>(
     };
     let left = criteria.requirements.and(&criteria.fits).and(&criteria.offerings);
     if !left.is_empty() {
+        if let Some(reason) =
+            devices.and_then(|held| without_devices(ask, set, &left, space, catalogue, rules, held))
+        {
+            return reason;
+        }
         return beyond_types(others, set, &left, space, catalogue, rules);
     }
     let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(ask, space));
@@ -71,6 +78,27 @@ pub(crate) fn explain<'a>(
         detail.push_str(" (did you mean `m` instead of `M`?)");
     }
     Reason::new(ReasonCode::InstanceTypes, detail)
+}
+
+/// What is wrong with the devices of the types `left`, for a pod with claims.
+fn without_devices<'a>(
+    ask: &Ask,
+    set: RuleSetId,
+    left: &Bits,
+    space: &PoolSpace<'a>,
+    catalogue: &Catalogue<'a>,
+    rules: &mut Rules<'a>,
+    devices: &Holdings<'_>,
+) -> Option<Reason> {
+    if ask.claims.is_empty() {
+        return None;
+    }
+    let shapes = left.iter().map(|shape| &catalogue.shape(shape).instance_type.name);
+    let names: Vec<_> = shapes.collect::<BTreeSet<_>>().into_iter().collect();
+    let requirements = rules.whole(set);
+    // No bin has this number, so it holds nothing.
+    let types = (&space.pool.name, names.as_slice());
+    devices.propose(usize::MAX, &ask.claims, types, &requirements, &mut |_, _| true).err()
 }
 
 /// The reason where the types `left` would do if nothing but they mattered.

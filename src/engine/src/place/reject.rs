@@ -20,6 +20,11 @@ pub(crate) fn rejection(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Option<P
     (!refused.is_empty()).then(|| PodOutcome::Unschedulable(refused.into_iter().map(refusal).collect()))
 }
 
+/// What becomes of a pod with a resource claim that cannot be served, for `reason`.
+pub(crate) fn unserved_claim(reason: Reason) -> PodOutcome {
+    PodOutcome::Unschedulable(vec![PoolRefusal { pool: None, reason }])
+}
+
 /// All reasons to leave the pod alone.
 fn ignored(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
     let registry = &snapshot.registry;

@@ -8,12 +8,14 @@ pub(crate) mod overlay;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_devices::Proposal;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
-    BinId, HostPorts, NodeId, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Settings, Target,
+    BinId, HostPorts, NodeId, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Settings,
+    Target, label,
 };
 
 use crate::amounts::ResourceIndex;
@@ -22,6 +24,7 @@ use crate::place::Placement;
 use crate::place::ask::{Known, WantId, Wants};
 use crate::place::bin::{Bin, State};
 use crate::place::class::Class;
+use crate::place::devices::Holdings;
 use crate::place::existing::{self, Existing};
 use crate::place::materialise::{Made, Quoted, Terms};
 use crate::place::open::{OpenBins, Walk};
@@ -44,6 +47,8 @@ pub(crate) struct Solver<'a> {
     /// Those that may take more pods.
     open: OpenBins,
     reservations: Reservations,
+    /// Where pods have claims for devices.
+    devices: Option<Holdings<'a>>,
     resources: ResourceIndex,
     wants: Wants,
     classes: Vec<Class>,
@@ -124,7 +129,9 @@ impl Solver<'_> {
     fn try_want(&mut self, index: usize, want: WantId) -> Tried {
         let Known { ask, profile, memory, .. } = self.wants.known(want, self.pass);
         let bound = profile.filter(|id| self.topology.is_bound_to_others(*id));
-        let version = bound.map_or(0, |id| self.topology.version(id)) + self.reservations.releases();
+        let served = !ask.claims.is_empty();
+        let held = self.devices.as_ref().filter(|_| served).map_or(0, Holdings::version);
+        let version = bound.map_or(0, |id| self.topology.version(id)) + self.reservations.releases() + held;
         if memory.exhausted {
             return Tried::Refused;
         }
@@ -147,7 +154,7 @@ impl Solver<'_> {
             Tried::Refused => None,
         };
         used_up |= memory.used_up.is_some();
-        memory.stuck_at = (bound.is_some() || used_up).then_some(version);
+        memory.stuck_at = (bound.is_some() || used_up || served).then_some(version);
         memory.exhausted = memory.stuck_at.is_none();
         opened
     }
@@ -157,7 +164,10 @@ impl Solver<'_> {
         let (pod, _) = self.queue[index];
         let mut known = self.wants.known(want, self.pass);
         let others = bound.map(|id| (&self.topology, id));
-        let Some(node) = self.existing.place(pod, &mut known, &self.rules, others) else { return false };
+        let devices = self.devices.as_mut();
+        let Some(node) = self.existing.place(pod, &mut known, &self.rules, others, devices) else {
+            return false;
+        };
         if let Some(profile) = known.profile {
             self.topology.record_node(profile, node, self.rules.registry());
         }
@@ -191,7 +201,8 @@ impl Solver<'_> {
         let mut refused = refusals.bins.clone();
         refused.unite(&memory.bins);
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
-        let mut joiner = Joiner::new(rules, others, &self.reservations, ask, MinValuesPolicy::Strict);
+        let held = (&self.reservations, self.devices.as_ref());
+        let mut joiner = Joiner::new(rules, others, held, ask, MinValuesPolicy::Strict);
         let (number, state) = loop {
             let Some(number) = self.open.next(&mut candidates, &refused) else { return false };
             let bin = &self.bins[number];
@@ -216,6 +227,7 @@ impl Solver<'_> {
                 Joined::UsedUp => *used_up = true,
             }
         };
+        let proposal = joiner.proposal.take();
         let bin = &mut self.bins[number];
         self.reservations.hold(&bin.state.reserved, &state.reserved);
         self.open.narrowed(number, Some(bin.state.rules), state.rules);
@@ -223,6 +235,7 @@ impl Solver<'_> {
         bin.ports.add(&pod.key, &ask.host_ports);
         bin.pods.push(index);
         self.open.loaded(number, bin.pods.len());
+        self.equip(number, proposal);
         self.record(number, want);
         true
     }
@@ -234,7 +247,8 @@ impl Solver<'_> {
         let number = self.bins.len();
         let lower = self.settings.min_values_policy;
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
-        let mut joiner = Joiner::new(rules, others, &self.reservations, ask, lower);
+        let held = (&self.reservations, self.devices.as_ref());
+        let mut joiner = Joiner::new(rules, others, held, ask, lower);
         for (position, space) in self.pools.spaces.iter_mut().enumerate() {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
             let hosting = refusals.hosts.entry(position).or_insert_with(|| joiner.hosting(space, catalogue));
@@ -250,17 +264,36 @@ impl Solver<'_> {
                     continue;
                 }
             };
+            let proposal = joiner.proposal.take();
             space.limits.charge(catalogue, &state.shapes);
             self.reservations.hold(&empty.reserved, &state.reserved);
             let mut ports = HostPorts::default();
             ports.add(&pod.key, &ask.host_ports);
             self.open.narrowed(number, None, state.rules);
             self.open.loaded(number, 1);
-            self.bins.push(Bin { pool: position, state, ports, pods: vec![index] });
+            self.bins.push(Bin { pool: position, state, ports, pods: vec![index], devices: None });
+            self.equip(number, proposal);
             self.record(number, want);
             return Tried::Placed;
         }
         Tried::Refused
+    }
+
+    /// Gives bin `number` the devices of the pod that has just joined, and takes back those of types it cannot be
+    /// any more.
+    fn equip(&mut self, number: usize, proposal: Option<Proposal>) {
+        let Some(devices) = &mut self.devices else { return };
+        let bin = &mut self.bins[number];
+        if let Some(proposal) = proposal {
+            devices.commit(proposal);
+            bin.devices = Some(number);
+        }
+        if let Some(held) = bin.devices {
+            let catalogue = &self.pools.catalogues[self.pools.spaces[bin.pool].catalogue];
+            let shapes = bin.state.shapes.iter().map(|shape| &catalogue.shape(shape).instance_type.name);
+            let names: BTreeSet<_> = shapes.collect();
+            devices.narrowed(held, |name| names.contains(name));
+        }
     }
 
     /// Counts the pod that has just joined bin `number`.
@@ -285,7 +318,9 @@ impl Solver<'_> {
         for space in &self.pools.spaces {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
             let others = profile.map(|id| (&self.topology, id));
-            let reason = refusal::explain(ask, others, space, catalogue, &mut self.rules, &self.resources);
+            let held = self.devices.as_ref();
+            let reason =
+                refusal::explain(ask, others, held, space, catalogue, &mut self.rules, &self.resources);
             refusals.push(PoolRefusal { pool: Some(space.pool.name.clone()), reason });
         }
         if refusals.is_empty() {
@@ -303,6 +338,9 @@ impl Solver<'_> {
             let id = BinId(u32::try_from(self.placement.launches.len() + 1).unwrap_or(u32::MAX));
             let outcome = match self.launch(number, id) {
                 Ok(Quoted { launch, .. }) => {
+                    if let Some((devices, number)) = self.devices.as_ref().zip(self.bins[number].devices) {
+                        self.placement.grants.extend(devices.granted_by(number, id));
+                    }
                     *launches_of.entry(pool).or_insert(0) += 1;
                     self.placement.launches.push(launch);
                     PodOutcome::New(id)
@@ -320,6 +358,11 @@ impl Solver<'_> {
             self.placement.pools.insert(pool, PoolOutcome::Used { launches });
         }
         self.placement.nominations.sort();
+        if let Some(devices) = &self.devices {
+            let homes: BTreeSet<&NodeId> = self.homes.iter().map(|(_, node)| node).collect();
+            self.placement.grants.extend(homes.into_iter().flat_map(|node| devices.granted_on(node)));
+            self.placement.grants.sort();
+        }
         self.placement.used_nodes = self.homes.into_iter().map(|(_, node)| node).collect();
         self.placement
     }
@@ -330,7 +373,11 @@ impl Solver<'_> {
         let space = &self.pools.spaces[bin.pool];
         let catalogue = &mut self.pools.catalogues[space.catalogue];
         let terms = Terms { settings: &self.settings, quotes: !self.explains };
-        let claim = self.made.claim(bin, space, catalogue, &mut self.rules, terms)?;
+        let mut claim = self.made.claim(bin, space, catalogue, &mut self.rules, terms)?;
+        let held = self.devices.as_ref().zip(bin.devices);
+        if let Some(drivers) = held.and_then(|(devices, number)| devices.drivers(number)) {
+            claim.launch.annotations.insert(label::REQUESTED_DRIVERS.into(), drivers);
+        }
         Ok(claim.with_pods(id, bin.pods.iter().map(|pod| self.queue[*pod].0)))
     }
 }

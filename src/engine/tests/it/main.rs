@@ -5,6 +5,7 @@ mod claims;
 mod consolidation;
 mod consolidation_optimum;
 mod consolidation_passes;
+mod devices;
 mod disruption;
 mod optimum;
 mod overrides;

@@ -12,6 +12,7 @@ use crate::place::ask::{Ask, AskKey, Wants};
 use crate::place::class::{Class, Demand, Role};
 use crate::place::conjunction::conjunction;
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
+use crate::place::devices::Holdings;
 use crate::place::existing::Existing;
 use crate::place::materialise::Made;
 use crate::place::open::OpenBins;
@@ -51,8 +52,10 @@ impl<'a> Solver<'a> {
         let pods: Vec<&Pod> = audience.pods.iter().map(|(pod, _)| *pod).collect();
         let volumes = Volumes::new(snapshot, &pods);
         let pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
+        let devices = Holdings::new(snapshot, audience.pods.iter().copied());
         let mut compiler = Compiler::new(snapshot, volumes, &pools, audience);
-        let (queue, classes) = compiler.classes(audience, &settings, &mut rules, &mut resources);
+        let held = devices.as_ref();
+        let (queue, classes) = compiler.classes(audience, &settings, held, &mut rules, &mut resources);
         let Compiler { volumes, wants, mut topology, .. } = compiler;
         let staying: Vec<&Pod> =
             audience.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
@@ -76,6 +79,7 @@ impl<'a> Solver<'a> {
             bins: Vec::new(),
             open: OpenBins::default(),
             reservations,
+            devices,
             resources,
             wants,
             classes,
@@ -147,6 +151,7 @@ impl<'a> Compiler<'a> {
         &mut self,
         audience: &Audience<'a>,
         settings: &Settings,
+        devices: Option<&Holdings<'_>>,
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
     ) -> (Vec<(&'a Pod, usize)>, Vec<Class>) {
@@ -169,7 +174,15 @@ impl<'a> Compiler<'a> {
                 vacant.insert(Class::Refused(outcome));
                 continue;
             }
-            let bare = &*demand.get_or_insert_with(|| bare(pod, *moves, need, rules, resources));
+            let claims = match devices.map_or_else(|| Ok(Vec::new()), |held| held.claims_of(pod)) {
+                Ok(claims) => claims,
+                Err(reason) => {
+                    vacant.insert(Class::Refused(reject::unserved_claim(reason)));
+                    continue;
+                }
+            };
+            let bare = || Ask { claims, ..bare(pod, *moves, need, rules, resources) };
+            let bare = &*demand.get_or_insert_with(bare);
             let parts = role.get_or_insert_with(|| self.parts(pod, rules));
             vacant.insert(self.class(numbers.0, bare, parts));
         }
@@ -238,6 +251,7 @@ fn bare(pod: &Pod, moves: bool, need: &Need, rules: &mut Rules<'_>, resources: &
         host_ports: pod.host_ports.clone(),
         places: need.places.iter().map(|place| rules.set(place)).collect(),
         shared: need.shared.iter().map(|(volume, name)| (*volume, resources.id(name))).collect(),
+        claims: Vec::new(),
         moves,
     }
 }

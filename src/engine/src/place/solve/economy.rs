@@ -7,7 +7,7 @@
 //!
 //! New bins keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes, rules
 //! about domains) stays true. Bins for which other machines could be wrong are left alone: pools with limits,
-//! reservations, `minValues`, host ports, shared volumes, and pods that must share a host. Only pods without any
+//! reservations, `minValues`, host ports, shared volumes, devices, and pods that must share a host. Only pods without any
 //! rule about hosts are mixed.
 
 use std::collections::BTreeMap;
@@ -168,7 +168,7 @@ impl Solver<'_> {
         }
         let mut free = bins.iter();
         for Part { state, pods, .. } in parts {
-            let bin = Bin { pool, state, ports: HostPorts::default(), pods };
+            let bin = Bin { pool, state, ports: HostPorts::default(), pods, devices: None };
             match free.next() {
                 Some(number) => self.bins[*number] = bin,
                 None => self.bins.push(bin),
@@ -185,6 +185,7 @@ impl Solver<'_> {
             && attached.is_empty()
             && !self.rules.has_min_values(*rules)
             && bin.ports.is_empty()
+            && bin.devices.is_none()
     }
 
     /// What the pods of `bin` say about sharing a host.

@@ -1,16 +1,21 @@
 //! The one question the solver asks of a bin, open or new: would it take this ask, and what is it then.
 
+mod serve;
+
+use karpenter_devices::Proposal;
 use karpenter_model::settings::MinValuesPolicy;
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::place::ask::Ask;
 use crate::place::bin::{self, State};
+use crate::place::devices::Holdings;
 use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
 use crate::place::reservations::{Reservations, UsedUp};
 use crate::place::topology::{Domain, ProfileId, Topology};
 use crate::rules::{RuleSetId, Rules};
+use serve::Server;
 
 /// Whether an ask joins a bin.
 pub(super) enum Joined {
@@ -35,12 +40,15 @@ pub(super) struct Joiner<'s, 'a> {
     rules: &'s mut Rules<'a>,
     topology: &'s Topology,
     reservations: &'s Reservations,
+    devices: Option<&'s Holdings<'a>>,
     ask: &'s Ask,
     /// What the pod is to others, where that matters.
     bound: Option<ProfileId>,
     lower: MinValuesPolicy,
     /// By the requirements of bins: what they may become. Few bins differ in this.
     ways: Vec<(RuleSetId, Ways)>,
+    /// Devices the pod would get in the bin it joined last.
+    pub(super) proposal: Option<Proposal>,
 }
 
 /// What the requirements of a bin may become when the pod joins.
@@ -66,11 +74,11 @@ impl<'s, 'a> Joiner<'s, 'a> {
     pub(super) fn new(
         rules: &'s mut Rules<'a>,
         (topology, bound): (&'s Topology, Option<ProfileId>),
-        reservations: &'s Reservations,
+        (reservations, devices): (&'s Reservations, Option<&'s Holdings<'a>>),
         ask: &'s Ask,
         lower: MinValuesPolicy,
     ) -> Self {
-        Self { rules, topology, reservations, ask, bound, lower, ways: Vec::new() }
+        Self { rules, topology, reservations, devices, ask, bound, lower, ways: Vec::new(), proposal: None }
     }
 
     /// The shapes of `space` that could host the pod alone if there were no limits.
@@ -102,10 +110,15 @@ impl<'s, 'a> Joiner<'s, 'a> {
             Some(Admission::NotNow) => return Joined::NotNow,
             Some(Admission::Never) => return Joined::KeptOut,
         }
-        let Self { rules, ask, lower, reservations, .. } = self;
+        let Self { rules, ask, lower, reservations, devices, proposal, .. } = self;
         let mut outcome = Joined::Never;
         for way in ways {
-            let joined = way.join(state, ask, space, catalogue, rules, *lower);
+            let joined = if ask.claims.is_empty() {
+                way.join(state, ask, space, catalogue, rules, *lower)
+            } else {
+                let mut server = Server { number, devices: *devices, ask, space, lower: *lower, proposal };
+                server.join(&way.sets, state, catalogue, rules)
+            };
             let joined = match joined {
                 Joined::As(state) => reserve(state, reservations, catalogue, rules),
                 other => other,

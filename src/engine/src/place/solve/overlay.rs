@@ -15,6 +15,7 @@ use super::Solver;
 use super::compile::Audience;
 use crate::place::class::Class;
 use crate::place::constraint::limits::Limits;
+use crate::place::devices::{HeldBefore, Holdings};
 use crate::place::materialise::Quoted;
 use crate::place::reservations::Reservations;
 use crate::place::topology::ProfileId;
@@ -66,6 +67,7 @@ pub(crate) struct Before {
     away: Vec<usize>,
     limits: Vec<(usize, Limits)>,
     reservations: Option<Reservations>,
+    devices: Option<HeldBefore>,
     bins: usize,
     placed: usize,
 }
@@ -121,6 +123,7 @@ impl<'a> Solver<'a> {
             away: Vec::new(),
             limits: Vec::new(),
             reservations: (!self.reservations.is_empty()).then(|| self.reservations.clone()),
+            devices: self.devices.as_ref().map(Holdings::before),
             bins: self.bins.len(),
             placed: self.placed,
         };
@@ -156,6 +159,9 @@ impl<'a> Solver<'a> {
         }
         if let Some(reservations) = before.reservations {
             self.reservations = reservations;
+        }
+        if let (Some(devices), Some(before)) = (&mut self.devices, before.devices) {
+            devices.restore(before);
         }
         self.next_pass();
     }
@@ -200,6 +206,10 @@ impl<'a> Solver<'a> {
                 self.topology.forget_pod(profile, true, true, node, registry);
             }
             homeless.push(*index);
+        }
+        if let Some(devices) = &mut self.devices {
+            let pods = ground.movers.get(&node.id).into_iter().flatten();
+            devices.evacuate(node, pods.map(|index| self.queue[*index].0.uid.clone()));
         }
         let pool = node.pool();
         for space in self.pools.spaces.iter_mut().filter(|space| Some(&space.pool.name) == pool.as_ref()) {

@@ -1,0 +1,222 @@
+//! Claims of placed pods have the devices they ask for, and no device is given twice (spec core-scheduling 22.2).
+//!
+//! What selectors say is not asked again. Replacements of commands are not looked at: their devices are not part of
+//! a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::device::{Device, DeviceCount, RequestKind};
+use karpenter_model::{
+    CounterName, DeviceGrant, DeviceName, DevicePoolName, DriverName, GrantPlace, GrantedDevice, Plan, Pod,
+    PodUid, ResourceClaim, ResourceClaimKey, ResourceSlice,
+};
+
+use crate::finding::{Finding, Rule};
+use crate::world::World;
+
+/// Driver, pool and name of a device.
+type Name<'a> = (&'a DriverName, &'a DevicePoolName, &'a DeviceName);
+
+/// Something that can be given away once, or in amounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Meter<'a> {
+    Device(Name<'a>),
+    Counter(&'a DriverName, &'a DevicePoolName, &'a CounterName, &'a CounterName),
+}
+
+/// A machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Holder<'a> {
+    Machine(&'a str),
+    Launch(u32),
+}
+
+pub(crate) fn check<'a>(world: &World<'a>, plan: &'a Plan, findings: &mut Vec<Finding>) {
+    if world.snapshot.settings.ignore_dra_requests {
+        return;
+    }
+    let books = Books::new(world);
+    for launch in &plan.launches {
+        for pod in world.pods_of(launch) {
+            for kind in &launch.instance_types {
+                let place = GrantPlace::Launch(launch.bin, kind.clone());
+                books.served(pod, &place, plan, findings);
+            }
+        }
+    }
+    for nomination in &plan.nominations {
+        if let (Some(pod), Some(node)) = (world.pod(&nomination.pod), world.node(&nomination.target)) {
+            books.served(pod, &GrantPlace::Machine(node.id.clone()), plan, findings);
+        }
+    }
+    for grant in &plan.grants {
+        books.suits(grant, findings);
+    }
+    books.overdrawn(plan, findings);
+}
+
+/// What is known about devices.
+struct Books<'a> {
+    claims: &'a BTreeMap<ResourceClaimKey, std::sync::Arc<ResourceClaim>>,
+    /// Slices of the newest generations.
+    slices: Vec<&'a ResourceSlice>,
+    leaving: BTreeSet<&'a PodUid>,
+    /// Devices of machines that are to come that several claims may have.
+    shared: BTreeSet<&'a DeviceName>,
+}
+
+impl<'a> Books<'a> {
+    fn new(world: &World<'a>) -> Self {
+        let devices = &world.snapshot.devices;
+        let newest = |slice: &ResourceSlice| {
+            let alike = devices
+                .slices
+                .iter()
+                .filter(|other| other.driver == slice.driver && other.pool == slice.pool);
+            alike.map(|other| other.generation).max() == Some(slice.generation)
+        };
+        let slices = devices.slices.iter().map(AsRef::as_ref).filter(|slice| newest(slice)).collect();
+        let leaving = world.waiting().filter(|pod| pod.node_name.is_some()).map(|pod| &pod.uid).collect();
+        let templates = devices.templates.values().flat_map(|template| &template.slices);
+        let promised = templates.flat_map(|slice| &slice.devices);
+        let shared = promised.filter(|device| device.shareable).map(|device| &device.name).collect();
+        Self { claims: &devices.claims, slices, leaving, shared }
+    }
+
+    /// Whether `claim` has devices that it keeps.
+    fn keeps(&self, claim: &ResourceClaim) -> bool {
+        claim.allocation.is_some() && !claim.is_released_by(|pod| self.leaving.contains(pod))
+    }
+
+    /// Every claim of `pod` has devices at `place`.
+    fn served(&self, pod: &Pod, place: &GrantPlace, plan: &Plan, findings: &mut Vec<Finding>) {
+        for name in &pod.resource_claims {
+            let key = ResourceClaimKey { namespace: pod.key.namespace.clone(), name: name.clone() };
+            let Some(claim) = self.claims.get(&key) else {
+                findings.push(Finding::new(Rule::Devices, &pod.key, format!("claim `{key}` does not exist")));
+                continue;
+            };
+            let granted = |grant: &DeviceGrant| {
+                grant.claim == key && (grant.place == *place || grant.devices.iter().all(|one| !one.promised))
+            };
+            if !self.keeps(claim) && !claim.requests.is_empty() && !plan.grants.iter().any(granted) {
+                let detail = format!("claim `{key}` gets no devices at {place:?}");
+                findings.push(Finding::new(Rule::Devices, &pod.key, detail));
+            }
+        }
+    }
+
+    /// The devices of `grant` exist, as many as its claim asks for.
+    fn suits(&self, grant: &DeviceGrant, findings: &mut Vec<Finding>) {
+        let mut finding = |detail: String| findings.push(Finding::new(Rule::Devices, &grant.claim, detail));
+        for one in grant.devices.iter().filter(|one| !one.promised) {
+            if self.device((&one.driver, &one.pool, &one.device)).is_none() {
+                finding(format!("device `{}` of pool `{}` does not exist", one.device, one.pool));
+            }
+        }
+        let Some(claim) = self.claims.get(&grant.claim) else { return finding("does not exist".to_owned()) };
+        let (mut least, mut exact) = (0, true);
+        for request in &claim.requests {
+            match &request.kind {
+                RequestKind::Exactly(asked) => match asked.count {
+                    DeviceCount::Exactly(count) => least += usize::try_from(count).unwrap_or(usize::MAX),
+                    DeviceCount::All => (least, exact) = (least + 1, false),
+                },
+                RequestKind::Unsupported(field) => finding(format!("asks for `{field}`")),
+            }
+        }
+        let count = grant.devices.len();
+        if count < least || exact && count > least {
+            finding(format!("gets {count} devices, not {least}"));
+        }
+    }
+
+    /// No exclusive device is held twice, and no counter is overdrawn.
+    fn overdrawn(&self, plan: &'a Plan, findings: &mut Vec<Finding>) {
+        let mut totals: BTreeMap<Meter<'_>, i128> = BTreeMap::new();
+        let kept = self.claims.values().filter(|claim| self.keeps(claim));
+        for held in kept.flat_map(|claim| claim.allocation.iter().flat_map(|allocation| &allocation.devices))
+        {
+            for (meter, amount) in self.taken((&held.driver, &held.pool, &held.device)) {
+                *totals.entry(meter).or_default() += amount;
+            }
+        }
+        // What each machine holds, by what it may turn out to be.
+        let mut machines: BTreeMap<Holder<'_>, BTreeMap<&GrantPlace, BTreeMap<Meter<'_>, i128>>> =
+            BTreeMap::new();
+        for grant in &plan.grants {
+            let holder = match &grant.place {
+                GrantPlace::Machine(node) => Holder::Machine(node.as_str()),
+                GrantPlace::Launch(bin, _) => Holder::Launch(bin.0),
+            };
+            let held = machines.entry(holder).or_default().entry(&grant.place).or_default();
+            for one in grant.devices.iter().filter(|one| !one.promised) {
+                for (meter, amount) in self.taken((&one.driver, &one.pool, &one.device)) {
+                    *held.entry(meter).or_default() += amount;
+                }
+            }
+        }
+        for places in machines.values() {
+            let meters: BTreeSet<&Meter<'_>> = places.values().flat_map(BTreeMap::keys).collect();
+            for meter in meters {
+                let most = places.values().filter_map(|held| held.get(meter)).max();
+                *totals.entry(*meter).or_default() += most.copied().unwrap_or(0);
+            }
+        }
+        for (meter, total) in totals {
+            if let (Meter::Device((_, pool, device)), true) = (meter, total > 1) {
+                let detail = format!("device of pool `{pool}` is given {total} times");
+                findings.push(Finding::new(Rule::Devices, device, detail));
+            }
+            if let Meter::Counter(driver, pool, set, counter) = meter
+                && total > self.limit(driver, pool, set, counter)
+            {
+                let detail = format!("counter of `{set}` in pool `{pool}` is overdrawn");
+                findings.push(Finding::new(Rule::Devices, counter, detail));
+            }
+        }
+        self.promised_twice(plan, findings);
+    }
+
+    /// No device that comes with a machine is given to two claims there. Those of shared devices are not told apart.
+    fn promised_twice(&self, plan: &Plan, findings: &mut Vec<Finding>) {
+        let mut given: BTreeSet<(&GrantPlace, &GrantedDevice)> = BTreeSet::new();
+        for grant in &plan.grants {
+            for one in grant.devices.iter().filter(|one| one.promised && !self.shared.contains(&one.device)) {
+                if !given.insert((&grant.place, one)) {
+                    findings.push(Finding::new(Rule::Devices, &one.device, "is given twice on one machine"));
+                }
+            }
+        }
+    }
+
+    /// What is taken with device `name`: itself where it is exclusive, and what it draws.
+    fn taken(&self, name: Name<'a>) -> Vec<(Meter<'a>, i128)> {
+        let Some(device) = self.device(name) else { return Vec::new() };
+        let drawn = device.draws.iter().flat_map(|set| {
+            let counters = set.counters.iter();
+            counters
+                .map(|(counter, amount)| (Meter::Counter(name.0, name.1, &set.name, counter), amount.nanos()))
+        });
+        let own = (!device.shareable).then_some((Meter::Device(name), 1));
+        own.into_iter().chain(drawn).collect()
+    }
+
+    /// How much there is of a counter.
+    fn limit(
+        &self,
+        driver: &DriverName,
+        pool: &DevicePoolName,
+        set: &CounterName,
+        counter: &CounterName,
+    ) -> i128 {
+        let slices = self.slices.iter().filter(|slice| slice.driver == *driver && slice.pool == *pool);
+        let sets = slices.flat_map(|slice| &slice.counters).filter(|known| known.name == *set);
+        sets.filter_map(|known| known.counters.get(counter)).map(|amount| amount.nanos()).sum()
+    }
+
+    fn device(&self, (driver, pool, name): Name<'_>) -> Option<&'a Device> {
+        let slices = self.slices.iter().filter(|slice| slice.driver == *driver && slice.pool == *pool);
+        slices.flat_map(|slice| &slice.devices).find(|device| device.name == *name)
+    }
+}

@@ -1,0 +1,89 @@
+//! What the audit says about devices.
+
+use karpenter_audit::{Rule, audit};
+use karpenter_model::{Plan, Snapshot};
+
+const WORLD: &str = "
+set   devices=on
+type  m cpu=4 mem=16Gi pods=20 od=0.20 zones=a
+pool  web types=*
+deviceclass gpu
+template m device=promised
+node  n1 pool=web type=m zone=a capacity=on-demand
+slice n1 device=g0 node=n1
+slice shelf counter=10 device=s0:draws=4 device=s1:draws=4 device=s2:draws=4
+resourceclaim held has=shelf/s0 used-by=somebody
+resourceclaim one
+resourceclaim two count=2
+pod   one cpu=3 claim=one
+pod   two cpu=3 claim=two
+";
+
+fn sound() -> (Snapshot, Plan) {
+    let snapshot = karpenter_testkit::snapshot(WORLD);
+    let (plan, _) = karpenter_engine::plan(&snapshot);
+    (snapshot, plan)
+}
+
+fn broken(change: impl Fn(&mut Plan)) -> Vec<String> {
+    let (snapshot, mut plan) = sound();
+    change(&mut plan);
+    let findings = audit(&snapshot, &plan);
+    assert!(findings.iter().all(|finding| finding.rule == Rule::Devices), "{findings:?}");
+    findings.into_iter().map(|finding| format!("{}: {}", finding.subject, finding.detail)).collect()
+}
+
+#[test]
+fn plans_that_give_devices_wrongly_are_found_out() {
+    assert_eq!(broken(|_| {}), [""; 0]);
+    let none = broken(|plan| plan.grants.clear());
+    assert!(none.len() == 2 && none[0].contains("gets no devices"), "{none:?}");
+    let few = broken(|plan| {
+        let longest = plan.grants.iter_mut().max_by_key(|grant| grant.devices.len()).expect("there are some");
+        longest.devices.pop();
+    });
+    assert_eq!(few, ["default/two: gets 1 devices, not 2"]);
+    let rename = |name: &'static str| {
+        move |plan: &mut Plan| {
+            for one in plan.grants.iter_mut().flat_map(|grant| &mut grant.devices) {
+                if one.device == "s1" {
+                    one.device = name.into();
+                }
+            }
+        }
+    };
+    let unknown = broken(rename("nothing"));
+    assert!(unknown[0].contains("device `nothing` of pool `shelf` does not exist"), "{unknown:?}");
+    let held = broken(rename("s0"));
+    assert!(held.iter().any(|text| text == "s0: device of pool `shelf` is given 2 times"), "{held:?}");
+    let drawn = broken(|plan| {
+        for one in plan.grants.iter_mut().flat_map(|grant| &mut grant.devices) {
+            if one.promised {
+                (one.pool, one.device, one.promised) = ("shelf".into(), "s2".into(), false);
+            }
+        }
+    });
+    assert!(
+        drawn.iter().any(|text| text.contains("counter of `chip` in pool `shelf` is overdrawn")),
+        "{drawn:?}"
+    );
+    let twice = broken(|plan| {
+        let promised = plan.grants.iter().find(|grant| grant.devices.iter().any(|one| one.promised));
+        let mut again = promised.expect("the new machine brings one along").clone();
+        again.claim.name = "one".into();
+        plan.grants.push(again);
+    });
+    assert!(twice.iter().any(|text| text == "promised: is given twice on one machine"), "{twice:?}");
+}
+
+#[test]
+fn a_claim_that_is_gone_is_found_out() {
+    let (mut snapshot, plan) = sound();
+    let devices = std::sync::Arc::make_mut(&mut snapshot.devices);
+    devices.claims.retain(|key, _| key.name != "one");
+    let findings = audit(&snapshot, &plan);
+    assert!(
+        findings.iter().any(|finding| finding.detail == "claim `default/one` does not exist"),
+        "{findings:?}"
+    );
+}

@@ -1,0 +1,174 @@
+//! Devices of pods with resource claims (spec core-scheduling 22.2): the allocator, and who has what so far.
+//!
+//! A pass without such pods, or with claims ignored, has none of this.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use karpenter_devices::{Allocator, Candidate, ClaimId, Ledger, Place, Proposal, Spot};
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{
+    BinId, DeviceGrant, GrantPlace, GrantedDevice, InstanceTypeName, LabelRegistry, Node, NodeId, Pod,
+    PodUid, PoolName, Reason, Requirement, Requirements, Snapshot, label,
+};
+
+use super::existing;
+
+/// The devices of a pass and who has them.
+#[derive(Debug, Clone)]
+pub(crate) struct Holdings<'a> {
+    allocator: Arc<Allocator<'a>>,
+    ledger: Ledger,
+}
+
+/// Who had what before a question.
+pub(crate) type HeldBefore = Ledger;
+
+impl<'a> Holdings<'a> {
+    /// The devices of `snapshot` for `pods`, if any of these cares; each tells whether it has to be asked to move.
+    pub(crate) fn new<'p>(
+        snapshot: &'a Snapshot,
+        mut pods: impl Iterator<Item = (&'p Pod, bool)> + Clone,
+    ) -> Option<Self> {
+        if snapshot.settings.ignore_dra_requests || !pods.clone().any(|(pod, _)| cares(pod)) {
+            return None;
+        }
+        let nodes = snapshot.nodes.iter().filter(|node| node.initialized() && !node.is_leaving());
+        let up: BTreeSet<_> = nodes.filter_map(|node| node.name.clone()).collect();
+        let allocator = Allocator::new(&snapshot.devices, &up, &snapshot.registry);
+        let leaving = pods.by_ref().filter(|(pod, moves)| !moves && pod.node_name.is_some());
+        let ledger = allocator.ledger(leaving.map(|(pod, _)| pod.uid.clone()));
+        Some(Self { allocator: Arc::new(allocator), ledger })
+    }
+
+    /// The claims of `pod`, or why they cannot be served anywhere.
+    pub(crate) fn claims_of(&self, pod: &Pod) -> Result<Vec<ClaimId>, Reason> {
+        let claims = self.allocator.claims_of(pod);
+        claims.map_err(|refusal| Reason::new(ReasonCode::InvalidClaim, refusal))
+    }
+
+    /// Grows whenever something becomes possible that was not.
+    pub(crate) fn version(&self) -> u64 {
+        self.ledger.version()
+    }
+
+    /// Serves `claims` on `node`; whether that can be done.
+    pub(crate) fn join(&mut self, node: &Node, claims: &[ClaimId], registry: &LabelRegistry) -> bool {
+        let satisfies = |asked: &Requirement| existing::satisfies(node, asked, registry);
+        let place = Place::Machine { name: node.name.as_ref(), satisfies: &satisfies };
+        let pool = node.pool().unwrap_or_default();
+        let kinds = if node.initialized() { Vec::new() } else { kinds(node) };
+        let types = if kinds.is_empty() {
+            vec![None]
+        } else {
+            kinds.iter().map(|kind| Some((&pool, kind))).collect()
+        };
+        let possible = types.len();
+        let candidate = Candidate { spot: Spot::Machine(node.id.clone()), place, types };
+        match self.allocator.allocate(&self.ledger, claims, candidate) {
+            // Whatever it turns out to be must do.
+            Ok(proposal) if proposal.types.len() == possible => {
+                self.allocator.commit(&mut self.ledger, proposal);
+                true
+            }
+            Ok(_) | Err(_) => false,
+        }
+    }
+
+    /// How `claims` would be served by bin `number` of `pool`; `suits` says whether the type at a position among
+    /// `types` would do with certain requirements.
+    pub(crate) fn propose(
+        &self,
+        number: usize,
+        claims: &[ClaimId],
+        (pool, types): (&PoolName, &[&InstanceTypeName]),
+        requirements: &Requirements,
+        suits: &mut dyn FnMut(usize, &Requirements) -> bool,
+    ) -> Result<Proposal, Reason> {
+        let place = Place::Launch { requirements, suits };
+        let types = types.iter().map(|name| Some((pool, *name))).collect();
+        let candidate = Candidate { spot: Spot::Launch(number), place, types };
+        let proposal = self.allocator.allocate(&self.ledger, claims, candidate);
+        proposal.map_err(|refusal| Reason::new(ReasonCode::Devices, refusal))
+    }
+
+    /// Takes what `proposal` says.
+    pub(crate) fn commit(&mut self, proposal: Proposal) {
+        self.allocator.commit(&mut self.ledger, proposal);
+    }
+
+    /// Bin `number` can only be what `stays` says.
+    pub(crate) fn narrowed(&mut self, number: usize, stays: impl Fn(&InstanceTypeName) -> bool) {
+        self.ledger.keep(&Spot::Launch(number), stays);
+    }
+
+    /// `node` is gone, and `leaving` have to move.
+    pub(crate) fn evacuate(&mut self, node: &Node, leaving: impl Iterator<Item = PodUid>) {
+        self.ledger.vacate(&Spot::Machine(node.id.clone()));
+        self.allocator.evacuate(&mut self.ledger, node.name.as_ref(), leaving);
+    }
+
+    /// Who has what, to be put back by [`Self::restore`].
+    pub(crate) fn before(&self) -> HeldBefore {
+        self.ledger.clone()
+    }
+
+    /// Everything is as it was. What was refused since is worth another try.
+    pub(crate) fn restore(&mut self, before: HeldBefore) {
+        self.ledger = before;
+    }
+
+    /// Drivers a machine from bin `number` has to wait for, as the annotation lists them; none if that is nobody.
+    pub(crate) fn drivers(&self, number: usize) -> Option<String> {
+        let drivers = self.allocator.drivers(&self.ledger, &Spot::Launch(number));
+        (!drivers.is_empty()).then(|| drivers.into_iter().collect::<Vec<_>>().join(","))
+    }
+
+    /// What was taken on machine `node`.
+    pub(crate) fn granted_on(&self, node: &NodeId) -> Vec<DeviceGrant> {
+        self.grants(&Spot::Machine(node.clone()), |_| Some(GrantPlace::Machine(node.clone())))
+    }
+
+    /// What was taken by bin `number`, which is claim `id` of the plan.
+    pub(crate) fn granted_by(&self, number: usize, id: BinId) -> Vec<DeviceGrant> {
+        self.grants(&Spot::Launch(number), |kind| Some(GrantPlace::Launch(id, kind?.clone())))
+    }
+
+    fn grants(
+        &self,
+        spot: &Spot,
+        place: impl Fn(Option<&InstanceTypeName>) -> Option<GrantPlace>,
+    ) -> Vec<DeviceGrant> {
+        let mut grants: Vec<DeviceGrant> = Vec::new();
+        for (kind, claim, device) in self.allocator.taken(&self.ledger, spot) {
+            let Some(place) = place(kind) else { continue };
+            let granted = GrantedDevice {
+                driver: device.driver.clone(),
+                pool: device.pool.clone(),
+                device: device.device.name.clone(),
+                promised: device.promised,
+            };
+            match grants.iter_mut().find(|grant| grant.claim == *claim && grant.place == place) {
+                Some(grant) => grant.devices.push(granted),
+                None => grants.push(DeviceGrant { claim: claim.clone(), place, devices: vec![granted] }),
+            }
+        }
+        grants.sort();
+        grants
+    }
+}
+
+/// Whether devices matter to `pod`.
+fn cares(pod: &Pod) -> bool {
+    !pod.resource_claims.is_empty()
+}
+
+/// What `node`, which is coming up, may turn out to be.
+fn kinds(node: &Node) -> Vec<InstanceTypeName> {
+    if let Some(kind) = node.instance_type() {
+        return vec![kind];
+    }
+    let promised = node.unlaunched().and_then(|claim| claim.requirements.get(label::INSTANCE_TYPE));
+    let values = promised.and_then(Requirement::concrete);
+    values.into_iter().flatten().map(karpenter_model::LabelValue::name).collect()
+}

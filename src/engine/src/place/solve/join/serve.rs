@@ -1,0 +1,99 @@
+//! Joining with claims for devices: the types that have them, and where they are.
+
+use std::collections::BTreeMap;
+
+use karpenter_devices::Proposal;
+use karpenter_model::settings::MinValuesPolicy;
+use karpenter_model::{InstanceTypeName, Requirements};
+
+use super::Joined;
+use crate::bits::Bits;
+use crate::catalogue::Catalogue;
+use crate::place::ask::Ask;
+use crate::place::bin::State;
+use crate::place::devices::Holdings;
+use crate::place::pool::PoolSpace;
+use crate::rules::{RuleSetId, Rules};
+
+/// A pod with claims and the bin that may take it.
+pub(super) struct Server<'s, 'p, 'a> {
+    /// The bin.
+    pub(super) number: usize,
+    /// Who has what.
+    pub(super) devices: Option<&'s Holdings<'a>>,
+    pub(super) ask: &'s Ask,
+    pub(super) space: &'p PoolSpace<'a>,
+    pub(super) lower: MinValuesPolicy,
+    /// Where the devices it would get are written down.
+    pub(super) proposal: &'p mut Option<Proposal>,
+}
+
+impl<'a> Server<'_, '_, 'a> {
+    /// Joins a bin that is `state` with the first of `sets` that leaves an instance type with the devices. A refusal
+    /// is never final, because devices come free again.
+    pub(super) fn join(
+        &mut self,
+        sets: &[RuleSetId],
+        state: &State,
+        catalogue: &mut Catalogue<'a>,
+        rules: &mut Rules<'a>,
+    ) -> Joined {
+        let joined = sets.iter().find_map(|set| self.join_with(*set, state, catalogue, rules));
+        joined.map_or(Joined::NotNow, Joined::As)
+    }
+
+    fn join_with(
+        &mut self,
+        set: RuleSetId,
+        state: &State,
+        catalogue: &mut Catalogue<'a>,
+        rules: &mut Rules<'a>,
+    ) -> Option<State> {
+        let Self { number, devices, ask, space, lower, .. } = *self;
+        let alone = state.join(ask, set, space, catalogue, rules, lower)?;
+        let names = names(set, &alone.shapes, catalogue, rules);
+        let requirements = rules.whole(set);
+        let mut left: BTreeMap<RuleSetId, Bits> = BTreeMap::from([(set, alone.shapes)]);
+        let mut suits = |kind: usize, narrowed: &Requirements| {
+            let narrowed = rules.set(narrowed);
+            let Some(narrowed) = rules.meet(set, narrowed) else { return false };
+            let shapes = left.entry(narrowed).or_insert_with(|| {
+                let joined = state.join(ask, narrowed, space, catalogue, rules, lower);
+                joined.map_or_else(Bits::default, |joined| joined.shapes)
+            });
+            shapes.iter().any(|shape| catalogue.shape(shape).instance_type.name == *names[kind])
+        };
+        let types = (&space.pool.name, names.as_slice());
+        let proposal = devices?.propose(number, &ask.claims, types, &requirements, &mut suits).ok()?;
+        let narrowed = rules.set(&proposal.requirements);
+        let narrowed = rules.meet(set, narrowed)?;
+        let mut allowed = Bits::none(catalogue.len());
+        for shape in state.shapes.iter() {
+            let name = &catalogue.shape(shape).instance_type.name;
+            if proposal.types.iter().any(|kind| names[*kind] == name) {
+                allowed.insert(shape);
+            }
+        }
+        let possible = State { shapes: allowed, ..state.clone() };
+        let joined = possible.join(ask, narrowed, space, catalogue, rules, lower)?;
+        *self.proposal = Some(proposal);
+        Some(joined)
+    }
+}
+
+/// The types of `shapes`, cheapest first.
+fn names<'a>(
+    set: RuleSetId,
+    shapes: &Bits,
+    catalogue: &mut Catalogue<'a>,
+    rules: &Rules<'a>,
+) -> Vec<&'a InstanceTypeName> {
+    let mut names: Vec<&InstanceTypeName> = Vec::new();
+    for ranked in catalogue.ranked(set, rules).iter().filter(|ranked| shapes.contains(ranked.shape)) {
+        let name = &catalogue.shape(ranked.shape).instance_type.name;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
