@@ -1,11 +1,16 @@
 //! Reads objects of the API server into the model; what cannot be read is reported and left out.
 
+use std::cell::RefCell;
+
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{LimitRange, Node, PersistentVolume, Pod};
+use k8s_openapi::api::resource::v1;
 use karpenter_api::{NodeClaim, NodePool, convert};
 use karpenter_model::limit_range::ContainerDefaults;
 use karpenter_model::volume::resolve::VolumeFacts;
-use karpenter_model::{Claim, Daemon, LabelRegistry, NodeObject, Pool};
+use karpenter_model::{
+    Claim, Daemon, LabelRegistry, NodeObject, PodKey, PodUid, Pool, ResourceClaim, ResourceSlice,
+};
 
 /// A claim.
 pub(crate) fn claim(object: &NodeClaim, registry: &LabelRegistry) -> Option<Claim> {
@@ -44,6 +49,21 @@ pub(crate) fn daemon(
 /// What a limit range gives containers.
 pub(crate) fn limit_range(object: &LimitRange) -> Option<Vec<ContainerDefaults>> {
     reported(convert::limit_range(object))
+}
+
+/// A resource slice.
+pub(crate) fn resource_slice(object: &v1::ResourceSlice) -> Option<ResourceSlice> {
+    reported(convert::resource_slice(object))
+}
+
+/// A resource claim, with the pods that use it.
+pub(crate) fn resource_claim(object: &v1::ResourceClaim) -> Option<(ResourceClaim, Vec<(PodKey, PodUid)>)> {
+    let pods = RefCell::new(Vec::new());
+    let claim = convert::resource_claim(object, |key, uid| {
+        pods.borrow_mut().push((key.clone(), uid.clone()));
+        true
+    });
+    Some((reported(claim)?, pods.into_inner()))
 }
 
 fn reported<T>(read: Result<T, convert::Error>) -> Option<T> {

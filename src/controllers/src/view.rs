@@ -9,6 +9,7 @@ mod attempts;
 mod buffer;
 mod class;
 mod daemon;
+mod device;
 mod feed;
 mod limit_range;
 mod limits;
@@ -64,6 +65,7 @@ struct Inner {
     attempts: attempts::Attempts,
     node_classes: class::Classes,
     volumes: volume::Volumes,
+    devices: device::Devices,
     daemons: daemon::Daemons,
     limit_ranges: limit_range::LimitRanges,
     /// `None` with the gate closed.
@@ -82,7 +84,8 @@ impl Inner {
     }
 
     fn unlisted(&self) -> Vec<&'static str> {
-        self.cluster.unlisted().into_iter().chain(self.volumes.unlisted()).collect()
+        let index = self.cluster.unlisted().into_iter();
+        index.chain(self.volumes.unlisted()).chain(self.devices.unlisted()).collect()
     }
 }
 
@@ -93,6 +96,7 @@ impl View {
         registry: Arc<LabelRegistry>,
         classes: &[NodeClassKind],
     ) -> Self {
+        let devices = device::Devices::new(!settings.ignore_dra_requests);
         let overlays = settings.gates.node_overlay.then(overlay::Known::new);
         let inner = Inner {
             claims: Store::new(|claim: &Claim| claim.provider_id.clone()),
@@ -103,6 +107,7 @@ impl View {
             attempts: attempts::Attempts::new(),
             node_classes: class::Classes::default(),
             volumes: volume::Volumes::default(),
+            devices,
             daemons: daemon::Daemons::default(),
             limit_ranges: limit_range::LimitRanges::default(),
             overlays,
@@ -182,7 +187,12 @@ impl View {
     /// Everything, frozen; `None` while something a plan needs has never been listed.
     pub fn snapshot(&self, now: Timestamp) -> Option<Snapshot> {
         let mut inner = self.lock();
-        inner.unlisted().is_empty().then(|| inner.cluster.snapshot(now))
+        if !inner.unlisted().is_empty() {
+            return None;
+        }
+        let mut snapshot = inner.cluster.snapshot(now);
+        snapshot.devices = inner.devices.model(&inner.cluster);
+        Some(snapshot)
     }
 
     /// The kinds that have never been listed; empty once plans can be made.

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
     LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
@@ -111,6 +112,11 @@ fn spawn_watches(
     watch_volumes!(PersistentVolume, volume_seen);
     watch_volumes!(StorageClass, storage_class_seen);
     watch_volumes!(CSINode, csi_node_seen);
+    if !context.settings.decisions.ignore_dra_requests {
+        watch_volumes!(ResourceSlice, resource_slice_seen);
+        watch_volumes!(DeviceClass, device_class_seen);
+        watch_volumes!(ResourceClaim, resource_claim_seen);
+    }
     let (api, view, stopped) =
         (Api::<LimitRange>::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
     tasks.spawn(async move {

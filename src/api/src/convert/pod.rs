@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{self, ContainerPort, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_model::{
-    DoNotDisrupt, Effect, HostPort, Pod, PodKey, PodOwner, PodPhase, Protocol, Toleration,
+    DoNotDisrupt, Effect, HostPort, Pod, PodKey, PodOwner, PodPhase, Protocol, ResourceClaimName, Toleration,
     TolerationOperator, VolumeClaim, label,
 };
 
@@ -72,6 +72,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
         ready: condition(status, "Ready").map(|ready| ready.status == "True"),
         scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
         has_resource_claims: has_resource_claims(spec),
+        resource_claims: resource_claims(spec, status),
         buffer: None,
         key,
     })
@@ -182,6 +183,21 @@ fn volumes(spec: &PodSpec, pod: &str) -> Vec<VolumeClaim> {
         Some(VolumeClaim { name })
     };
     spec.volumes.iter().flatten().filter_map(claim).collect()
+}
+
+/// The claims a pod uses: those it names, and those its status says were made for it. What is yet to be made, or was
+/// found not to be needed, is left out (spec core-scheduling 22.2).
+fn resource_claims(spec: &PodSpec, status: &PodStatus) -> Vec<ResourceClaimName> {
+    let made = |name: &str| {
+        let mut statuses = status.resource_claim_statuses.iter().flatten();
+        statuses.find(|status| status.name == name)?.resource_claim_name.as_ref()
+    };
+    let used = spec.resource_claims.iter().flatten();
+    let named = used.filter_map(|claim| claim.resource_claim_name.as_ref().or_else(|| made(&claim.name)));
+    let mut names: Vec<ResourceClaimName> = named.map(|name| name.as_str().into()).collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 fn has_resource_claims(spec: &PodSpec) -> bool {

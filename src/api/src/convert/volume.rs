@@ -60,7 +60,8 @@ fn source(object: &PersistentVolume) -> Source {
     }
 }
 
-fn expression(written: &NodeSelectorRequirement) -> Result<Expression, FieldError> {
+/// Reads one expression about the labels of a Node.
+pub(super) fn expression(written: &NodeSelectorRequirement) -> Result<Expression, FieldError> {
     let operator = Operator::parse(&written.operator)
         .ok_or_else(|| FieldError::unknown("operator", &written.operator))?;
     let values = written.values.iter().flatten().map(|value| value.as_str().into()).collect();

@@ -112,7 +112,10 @@ const STAGES: [Stage; 5] = [
         name: "initialization",
         asks_hooks: false,
         step: |facts| {
-            initialization::step(facts.claim, initialization::Facts { nodes: facts.nodes, slices: None })
+            let names: Vec<_> = facts.nodes.iter().map(|node| &node.name).collect();
+            let slices = facts.context.view.slices_of(&names);
+            let facts_of_node = initialization::Facts { nodes: facts.nodes, slices: slices.as_deref() };
+            initialization::step(facts.claim, facts_of_node)
         },
     },
     Stage {

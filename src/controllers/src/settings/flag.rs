@@ -115,7 +115,12 @@ pub const FLAGS: &[Flag] = &[
     Flag::new("batch-idle-duration", "BATCH_IDLE_DURATION", "1s", "Quiet time that ends the collection"),
     Flag::new("preference-policy", "PREFERENCE_POLICY", "Respect", "Whether preferences of pods count"),
     Flag::new("min-values-policy", "MIN_VALUES_POLICY", "Strict", "Whether minValues may be relaxed"),
-    Flag::switch("ignore-dra-requests", "IGNORE_DRA_REQUESTS", "true", "Refuse pods with resource claims"),
+    Flag::switch(
+        "ignore-dra-requests",
+        "IGNORE_DRA_REQUESTS",
+        "true",
+        "Refuse pods with resource claims; otherwise they are placed where their devices are, which takes leave to read resource.k8s.io (additionalClusterRoleRules)",
+    ),
     Flag::new(
         "feature-gates",
         "FEATURE_GATES",

@@ -12,6 +12,7 @@ mod coldstart;
 mod contradiction;
 mod crash;
 mod deletion;
+mod devices;
 mod disruption;
 mod drift;
 mod election;

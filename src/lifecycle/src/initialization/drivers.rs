@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use karpenter_model::Claim;
 
-/// Annotation of a claim: sorted, comma-separated names of the drivers its pods request.
-pub const REQUESTED_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
+pub use karpenter_model::label::REQUESTED_DRIVERS;
 
 /// One `ResourceSlice` of the Node. Cluster-wide slices are none.
 #[derive(Debug, Clone, PartialEq, Eq)]

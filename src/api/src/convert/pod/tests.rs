@@ -239,3 +239,22 @@ fn deletion_costs_that_are_no_integers_are_ignored() {
         assert_eq!(pod.unwrap().deletion_cost, expected, "`{text}`");
     }
 }
+
+#[test]
+fn resource_claims_are_those_named_and_those_made_for_the_pod() {
+    let pod = read_pod(&json!({
+        "spec": {"resourceClaims": [
+            {"name": "own", "resourceClaimName": "shared"},
+            {"name": "again", "resourceClaimName": "shared"},
+            {"name": "made", "resourceClaimTemplateName": "t"},
+            {"name": "needless", "resourceClaimTemplateName": "t"},
+            {"name": "coming", "resourceClaimTemplateName": "t"},
+        ]},
+        "status": {"resourceClaimStatuses": [
+            {"name": "made", "resourceClaimName": "pod-made-x7"},
+            {"name": "needless"},
+        ]},
+    }))
+    .unwrap();
+    assert_eq!(pod.resource_claims, ["pod-made-x7", "shared"]);
+}

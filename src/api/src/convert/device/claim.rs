@@ -1,0 +1,117 @@
+//! `ResourceClaim` to the model.
+
+use k8s_openapi::api::resource::v1;
+use karpenter_model::device::{
+    AllocatedDevice, Allocation, Consumer, DeviceConstraint, DeviceCount, DeviceRequest, ExactRequest,
+    RequestKind,
+};
+use karpenter_model::{PodKey, PodUid, QualifiedName, ResourceClaim, ResourceClaimKey};
+
+use super::{places, quantity, selectors};
+use crate::convert::{Error, FieldError};
+
+/// Reads a resource claim; `exists` tells whether a pod of that name still has that uid.
+pub fn resource_claim(
+    object: &v1::ResourceClaim,
+    exists: impl Fn(&PodKey, &PodUid) -> bool,
+) -> Result<ResourceClaim, Error> {
+    let metadata = &object.metadata;
+    let key = ResourceClaimKey {
+        namespace: metadata.namespace.as_deref().unwrap_or_default().into(),
+        name: metadata.name.as_deref().unwrap_or_default().into(),
+    };
+    let consumer = |reference: &v1::ResourceClaimConsumerReference| {
+        let is_pod = reference.api_group.as_deref().unwrap_or_default().is_empty();
+        if !is_pod || reference.resource != "pods" {
+            return Consumer::Other;
+        }
+        let uid = PodUid::from(reference.uid.as_str());
+        let pod = PodKey::new(key.namespace.as_str(), &reference.name);
+        if exists(&pod, &uid) { Consumer::Pod(uid) } else { Consumer::Gone(uid) }
+    };
+    let status = object.status.as_ref();
+    let reserved_for = status.and_then(|status| status.reserved_for.as_deref()).unwrap_or_default();
+    let reserved_for = reserved_for.iter().map(consumer).collect();
+    let read = || -> Result<ResourceClaim, FieldError> {
+        let devices = object.spec.devices.as_ref();
+        let requests = devices.and_then(|devices| devices.requests.as_deref()).unwrap_or_default();
+        let requests = requests.iter().enumerate().map(|(index, written)| {
+            request(written).map_err(|error| error.below(&format!("spec.devices.requests[{index}]")))
+        });
+        let constraints = devices.and_then(|devices| devices.constraints.as_deref()).unwrap_or_default();
+        let allocation = status.and_then(|status| status.allocation.as_ref());
+        Ok(ResourceClaim {
+            key: key.clone(),
+            requests: requests.collect::<Result<_, _>>()?,
+            constraints: constraints.iter().map(constraint).collect(),
+            allocation: allocation
+                .map(self::allocation)
+                .transpose()
+                .map_err(|error| error.below("status.allocation"))?,
+            reserved_for,
+        })
+    };
+    read().map_err(|error| error.of("ResourceClaim", &key.to_string()))
+}
+
+fn request(written: &v1::DeviceRequest) -> Result<DeviceRequest, FieldError> {
+    let kind = match &written.exactly {
+        Some(exact) => self::exact(exact).map_err(|error| error.below("exactly"))?,
+        None if written.first_available.is_some() => RequestKind::Unsupported("firstAvailable".to_owned()),
+        None => RequestKind::Unsupported(written.name.clone()),
+    };
+    Ok(DeviceRequest { name: written.name.as_str().into(), kind })
+}
+
+fn exact(written: &v1::ExactDeviceRequest) -> Result<RequestKind, FieldError> {
+    let count = match written.allocation_mode.as_deref().unwrap_or("ExactCount") {
+        "ExactCount" | "" => {
+            let count = written.count.unwrap_or(1);
+            DeviceCount::Exactly(u32::try_from(count).map_err(|error| FieldError::new("count", error))?)
+        }
+        "All" => DeviceCount::All,
+        mode => return Ok(RequestKind::Unsupported(format!("allocationMode: {mode}"))),
+    };
+    let capacity = written.capacity.as_ref().and_then(|capacity| capacity.requests.as_ref());
+    let capacity = capacity.into_iter().flatten().map(|(name, amount)| {
+        Ok::<_, FieldError>((name.clone(), quantity(&format!("capacity.requests[{name}]"), amount)?))
+    });
+    Ok(RequestKind::Exactly(ExactRequest {
+        class: written.device_class_name.as_str().into(),
+        selectors: selectors(written.selectors.as_deref()),
+        count,
+        capacity: capacity.collect::<Result<_, _>>()?,
+    }))
+}
+
+fn constraint(written: &v1::DeviceConstraint) -> DeviceConstraint {
+    match (&written.match_attribute, &written.distinct_attribute) {
+        (Some(attribute), None) => DeviceConstraint::MatchAttribute {
+            requests: written.requests.iter().flatten().map(|name| name.as_str().into()).collect(),
+            attribute: attribute.as_str().into(),
+        },
+        (_, Some(_)) => DeviceConstraint::Unsupported("distinctAttribute".to_owned()),
+        (None, None) => DeviceConstraint::Unsupported("constraints".to_owned()),
+    }
+}
+
+fn allocation(written: &v1::AllocationResult) -> Result<Allocation, FieldError> {
+    let results = written.devices.as_ref().and_then(|devices| devices.results.as_deref()).unwrap_or_default();
+    let device = |result: &v1::DeviceRequestAllocationResult| {
+        let consumed = result.consumed_capacity.iter().flatten().map(|(name, amount)| {
+            let amount = quantity(&format!("devices.results.consumedCapacity[{name}]"), amount)?;
+            Ok::<_, FieldError>((QualifiedName::within(name, &result.driver), amount))
+        });
+        Ok::<_, FieldError>(AllocatedDevice {
+            driver: result.driver.as_str().into(),
+            pool: result.pool.as_str().into(),
+            device: result.device.as_str().into(),
+            consumed: consumed.collect::<Result<_, _>>()?,
+        })
+    };
+    let places = written.node_selector.as_ref().map(places).transpose();
+    Ok(Allocation {
+        devices: results.iter().map(device).collect::<Result<_, _>>()?,
+        places: places.map_err(|error| error.below("nodeSelector"))?,
+    })
+}

@@ -1,0 +1,171 @@
+use karpenter_model::Expression;
+use karpenter_model::Operator;
+use karpenter_model::device::{AllocatedDevice, Consumer, DeviceConstraint, DeviceCount, RequestKind};
+use karpenter_model::{PodKey, PodUid};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn slice(spec: Value) -> Result<ResourceSlice, Error> {
+    let object = json!({
+        "metadata": {"name": "slice-1", "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "u"}]},
+        "spec": spec,
+    });
+    resource_slice(&serde_json::from_value(object).unwrap())
+}
+
+#[test]
+fn slices_say_what_devices_there_are_and_where() {
+    let read = slice(json!({
+        "driver": "gpu.example.com",
+        "pool": {"name": "node-1", "generation": 3, "resourceSliceCount": 2},
+        "nodeName": "node-1",
+        "sharedCounters": [{"name": "chip", "counters": {"memory": {"value": "40Gi"}}}],
+        "devices": [{
+            "name": "gpu-0",
+            "allowMultipleAllocations": true,
+            "attributes": {
+                "model": {"string": "a100"},
+                "index": {"int": 0},
+                "gpu.example.com/fast": {"bool": true},
+                "other.example.com/driver": {"version": "1.2.3"},
+            },
+            "capacity": {"memory": {"value": "40Gi", "requestPolicy": {
+                "default": "1Gi", "validRange": {"min": "1Gi", "max": "20Gi", "step": "1Gi"}}}},
+            "consumesCounters": [{"counterSet": "chip", "counters": {"memory": {"value": "10Gi"}}}],
+        }],
+    }))
+    .unwrap();
+    assert_eq!((read.name.as_str(), read.generation, read.slice_count), ("slice-1", 3, 2));
+    assert_eq!(
+        (read.owner.as_ref().map(NodeName::as_str), &read.reach),
+        (Some("node-1"), &Reach::Node("node-1".into()))
+    );
+    let gib = |count: i64| Quantity::from_bytes(count << 30);
+    let device = &read.devices[0];
+    assert!(device.shareable);
+    let attributes: Vec<_> =
+        device.attributes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    assert_eq!(
+        attributes,
+        [
+            ("gpu.example.com/fast", AttributeValue::Bool(true)),
+            ("gpu.example.com/index", AttributeValue::Int(0)),
+            ("gpu.example.com/model", AttributeValue::Text("a100".to_owned())),
+            ("other.example.com/driver", AttributeValue::Version("1.2.3".to_owned())),
+        ]
+    );
+    let capacity = &device.capacity["gpu.example.com/memory"];
+    let values = CapacityValues::Range { min: gib(1), max: Some(gib(20)), step: Some(gib(1)) };
+    assert_eq!(capacity.value, gib(40));
+    assert_eq!(capacity.policy, Some(CapacityPolicy { default: Some(gib(1)), values }));
+    assert_eq!((device.draws[0].counters["memory"], read.counters[0].counters["memory"]), (gib(10), gib(40)));
+}
+
+#[test]
+fn slices_are_reached_as_they_say() {
+    let reach = |more: Value| {
+        let mut spec =
+            json!({"driver": "d", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        slice(spec).map(|slice| slice.reach)
+    };
+    assert_eq!(reach(json!({"allNodes": true})), Ok(Reach::Everywhere));
+    assert_eq!(reach(json!({"perDeviceNodeSelection": true})), Ok(Reach::Unknown));
+    let selector = json!({"nodeSelector": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
+        {"matchFields": [{"key": "metadata.namespace", "operator": "In", "values": ["n1"]}]},
+        {},
+    ]}});
+    let Ok(Reach::Selected(terms)) = reach(selector) else { panic!("a selector") };
+    assert_eq!(terms[0].expressions, [Expression::new("zone", Operator::In, &["a"])]);
+    assert_eq!(terms[1].names, Some(vec!["n1".into()]));
+    assert_eq!(terms.iter().map(|term| term.unsupported).collect::<Vec<_>>(), [false, false, true, true]);
+    let odd = json!({"nodeSelector": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}]}});
+    let error = reach(odd).unwrap_err().to_string();
+    assert!(error.contains("spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator"), "{error}");
+}
+
+#[test]
+fn claims_say_what_they_ask_for_what_they_have_and_who_uses_them() {
+    let object = json!({
+        "metadata": {"namespace": "ml", "name": "gpus"},
+        "spec": {"devices": {
+            "requests": [
+                {"name": "two", "exactly": {"deviceClassName": "gpu", "count": 2,
+                    "selectors": [{"cel": {"expression": "true"}}],
+                    "capacity": {"requests": {"memory": "5"}}}},
+                {"name": "one", "exactly": {"deviceClassName": "gpu"}},
+                {"name": "all", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}},
+                {"name": "some", "exactly": {"deviceClassName": "gpu", "allocationMode": "Some"}},
+                {"name": "first", "firstAvailable": [{"name": "x", "deviceClassName": "gpu"}]},
+            ],
+            "constraints": [
+                {"requests": ["two"], "matchAttribute": "gpu.example.com/numa"},
+                {"distinctAttribute": "gpu.example.com/numa"},
+            ],
+        }},
+        "status": {
+            "allocation": {
+                "devices": {"results": [{"request": "two", "driver": "gpu.example.com", "pool": "p",
+                    "device": "gpu-0", "consumedCapacity": {"memory": "5"}}]},
+                "nodeSelector": {"nodeSelectorTerms": [
+                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]},
+            },
+            "reservedFor": [
+                {"resource": "pods", "name": "here", "uid": "u1"},
+                {"resource": "pods", "name": "here", "uid": "another"},
+                {"apiGroup": "example.com", "resource": "pods", "name": "here", "uid": "u1"},
+            ],
+        },
+    });
+    let exists = |key: &PodKey, uid: &PodUid| key.to_string() == "ml/here" && *uid == "u1";
+    let claim = resource_claim(&serde_json::from_value(object).unwrap(), exists).unwrap();
+    assert_eq!(claim.key.to_string(), "ml/gpus");
+    let kinds: Vec<_> = claim
+        .requests
+        .iter()
+        .map(|request| match &request.kind {
+            RequestKind::Exactly(exact) => Ok((exact.count, exact.selectors.len(), exact.capacity.len())),
+            RequestKind::Unsupported(field) => Err(field.as_str()),
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            Ok((DeviceCount::Exactly(2), 1, 1)),
+            Ok((DeviceCount::Exactly(1), 0, 0)),
+            Ok((DeviceCount::All, 0, 0)),
+            Err("allocationMode: Some"),
+            Err("firstAvailable"),
+        ]
+    );
+    assert_eq!(
+        claim.constraints,
+        [
+            DeviceConstraint::MatchAttribute {
+                requests: vec!["two".into()],
+                attribute: "gpu.example.com/numa".into()
+            },
+            DeviceConstraint::Unsupported("distinctAttribute".to_owned()),
+        ]
+    );
+    let allocation = claim.allocation.unwrap();
+    assert_eq!(
+        allocation.devices,
+        [AllocatedDevice {
+            driver: "gpu.example.com".into(),
+            pool: "p".into(),
+            device: "gpu-0".into(),
+            consumed: BTreeMap::from([("gpu.example.com/memory".into(), Quantity::from_units(5))]),
+        }]
+    );
+    assert_eq!(allocation.places.unwrap()[0].names, Some(vec!["n1".into()]));
+    assert_eq!(
+        claim.reserved_for,
+        [Consumer::Pod("u1".into()), Consumer::Gone("another".into()), Consumer::Other]
+    );
+}
