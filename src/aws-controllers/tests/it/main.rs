@@ -1,4 +1,10 @@
 //! The AWS controllers, unmodified, on an API server and an AWS account in memory, in virtual time.
+#![allow(
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a helper that meets the unexpected says so and fails its test"
+)]
 
 mod cluster;
 mod interruption;
