@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use karpenter_api::EC2NodeClass;
-use karpenter_model::{InstanceType, InstanceTypeName, LabelRegistry, Price};
+use karpenter_model::{InstanceTypeName, LabelRegistry, Price};
 
 use crate::catalogue::Catalogue;
 use crate::class_view::ClassView;
