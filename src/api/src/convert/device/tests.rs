@@ -1,3 +1,5 @@
+//! Slices and claims as the API server shows them.
+
 use karpenter_model::Expression;
 use karpenter_model::Operator;
 use karpenter_model::device::{AllocatedDevice, Consumer, DeviceConstraint, DeviceCount, RequestKind};
