@@ -58,6 +58,12 @@ impl Bits {
         self.words.extend(a.words.iter().zip(&b.words).map(|(a, b)| a & b));
     }
 
+    /// Becomes what is in `a` or `b`.
+    pub(crate) fn become_either(&mut self, a: &Self, b: &Self) {
+        self.words.clone_from(&a.words);
+        self.unite(b);
+    }
+
     /// Keeps what is in `other` too.
     pub(crate) fn intersect(&mut self, other: &Self) {
         let common = self.words.len().min(other.words.len());
@@ -117,6 +123,12 @@ impl Bits {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 
+    /// Whether every index of the set is in `other`.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        let beyond = |(word, own): (usize, &u64)| own & !other.words.get(word).copied().unwrap_or(0) != 0;
+        !self.words.iter().enumerate().any(beyond)
+    }
+
     /// Number of indices.
     pub(crate) fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
@@ -160,9 +172,13 @@ mod tests {
         union.unite(&b);
         assert_eq!(union.iter().collect::<Vec<_>>(), [0, 63, 64, 128, 129]);
         assert!(a.meets(&b) && !a.meets(&of(&[1])));
+        assert!(a.and(&b).is_within(&a) && !a.is_within(&b) && !a.is_within(&Bits::default()));
         let mut both = of(&[7]);
         both.become_both(&a, &b);
         assert_eq!(both, a.and(&b));
+        let mut either = of(&[7]);
+        either.become_either(&a, &b);
+        assert_eq!(either, union);
         both.clear();
         assert!(both.is_empty());
         assert!(a.any_in(64..66) && !a.any_in(65..129));

@@ -47,5 +47,5 @@ pub(crate) struct Placement {
 
 /// Places the pods of `snapshot`.
 pub(crate) fn place(snapshot: &Snapshot) -> Placement {
-    solve::Solver::new(snapshot).run()
+    solve::Solver::run(snapshot)
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use karpenter_model::{LabelKey, LabelRegistry, Requirement, Requirements};
+use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Requirement, Requirements};
 
 use crate::interning::{Interned, InternedMap};
 
@@ -31,6 +31,8 @@ pub(crate) struct Rules<'a> {
     /// Rules of a set in key order.
     sets: Interned<Box<[RuleId]>>,
     meets: InternedMap<(RuleSetId, RuleSetId), Option<RuleSetId>>,
+    /// Sets that ask for one value of one key.
+    exact: InternedMap<(LabelKey, LabelValue), RuleSetId>,
     /// The requirements behind sets that were asked for.
     whole: InternedMap<RuleSetId, Arc<Requirements>>,
 }
@@ -45,6 +47,7 @@ impl<'a> Rules<'a> {
             key_of: Vec::new(),
             sets: Interned::default(),
             meets: InternedMap::default(),
+            exact: InternedMap::default(),
             whole: InternedMap::default(),
         }
     }
@@ -74,6 +77,18 @@ impl<'a> Rules<'a> {
     pub(crate) fn set(&mut self, requirements: &Requirements) -> RuleSetId {
         let rules: Vec<RuleId> = requirements.iter().map(|requirement| self.rule(requirement)).collect();
         self.intern(rules)
+    }
+
+    /// The number of the set that asks for one value of one key; both are taken as canonical.
+    pub(crate) fn exactly(&mut self, key: &LabelKey, value: &LabelValue) -> RuleSetId {
+        let asked = (key.clone(), value.clone());
+        if let Some(known) = self.exact.get(&asked) {
+            return *known;
+        }
+        let rule = self.rule(&Requirement::one_of(key.clone(), [value.clone()]));
+        let set = self.intern(vec![rule]);
+        self.exact.insert(asked, set);
+        set
     }
 
     fn intern(&mut self, mut rules: Vec<RuleId>) -> RuleSetId {

@@ -1,5 +1,6 @@
 //! The output of a pass: what to do, with nothing left to choose.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -98,8 +99,8 @@ pub struct Launch {
     /// Requests of its pods plus the least daemon overhead.
     pub requests: Resources,
     /// Candidates in price order, 1 to [`MAX_INSTANCE_TYPES`]; none for a machine of a static pool, whose type the
-    /// provider chooses among all that `requirements` allow.
-    pub instance_types: Vec<InstanceTypeName>,
+    /// provider chooses among all that `requirements` allow. Shared: machines of one plan are often alike.
+    pub instance_types: Arc<[InstanceTypeName]>,
     /// The cheapest way to launch it as far as known.
     pub cheapest: Option<OfferingRef>,
     /// Pods it is for.
@@ -141,7 +142,7 @@ impl Launch {
                 .termination_grace_period
                 .or(settings.default_termination_grace_period),
             requests: Resources::new(),
-            instance_types: Vec::new(),
+            instance_types: Arc::default(),
             cheapest: None,
             pods: Vec::new(),
         }

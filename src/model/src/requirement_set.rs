@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
@@ -9,9 +10,10 @@ use crate::id::{LabelKey, LabelValue};
 use crate::label::{self, LabelRegistry, Labels};
 use crate::requirement::{Expression, Requirement};
 
-/// At most one requirement per label key; a missing key is unconstrained.
+/// At most one requirement per label key; a missing key is unconstrained. Shared until it is changed: sets are copied
+/// much more often than they are made.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Requirements(BTreeMap<LabelKey, Requirement>);
+pub struct Requirements(Arc<BTreeMap<LabelKey, Requirement>>);
 
 /// Which keys may be undefined on the side that is asked.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +60,8 @@ impl fmt::Display for Hint<'_> {
 
 impl Requirements {
     /// No requirements.
-    pub const fn new() -> Self {
-        Self(BTreeMap::new())
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// The conjunction of `expressions`.
@@ -79,10 +81,11 @@ impl Requirements {
 
     /// Adds a requirement; one that is there already is intersected with it.
     pub fn add(&mut self, requirement: Requirement) {
-        match self.0.get_mut(requirement.key()) {
+        let own = Arc::make_mut(&mut self.0);
+        match own.get_mut(requirement.key()) {
             Some(known) => *known = known.intersection(&requirement),
             None => {
-                self.0.insert(requirement.key().clone(), requirement);
+                own.insert(requirement.key().clone(), requirement);
             }
         }
     }
@@ -96,12 +99,12 @@ impl Requirements {
 
     /// Replaces whatever the key of `requirement` had.
     pub fn replace(&mut self, requirement: Requirement) {
-        self.0.insert(requirement.key().clone(), requirement);
+        Arc::make_mut(&mut self.0).insert(requirement.key().clone(), requirement);
     }
 
     /// Forgets `key`.
     pub fn remove(&mut self, key: &str) {
-        self.0.remove(key);
+        Arc::make_mut(&mut self.0).remove(key);
     }
 
     /// The requirement of `key`, if there is one.

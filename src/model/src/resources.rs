@@ -111,8 +111,14 @@ impl Resources {
 
     /// Adds `other` in place.
     pub fn add(&mut self, other: &Self) {
-        for (name, quantity) in &other.0 {
-            match self.place(name.as_str()) {
+        if self.0.is_empty() {
+            self.0.clone_from(&other.0);
+            return;
+        }
+        for (index, (name, quantity)) in other.0.iter().enumerate() {
+            // Most lists name the same resources.
+            let alike = self.0.get(index).is_some_and(|(known, _)| known == name);
+            match if alike { Ok(index) } else { self.place(name.as_str()) } {
                 Ok(place) => self.0[place].1 = self.0[place].1.saturating_add(*quantity),
                 Err(place) => self.0.insert(place, (name.clone(), *quantity)),
             }

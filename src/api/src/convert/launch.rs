@@ -83,7 +83,7 @@ mod tests {
             expire_after: None,
             termination_grace_period: Some(std::time::Duration::from_mins(90)),
             requests: Resources::one_pod().with("cpu", Quantity::from_millis(1500)),
-            instance_types: vec!["m7i.large".into()],
+            instance_types: ["m7i.large".into()].into(),
             cheapest: None,
             pods: Vec::new(),
         }

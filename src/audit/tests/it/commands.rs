@@ -118,7 +118,7 @@ fn commands_are_what_their_method_may_propose() {
 
 #[test]
 fn static_machines_are_replaced_by_what_their_template_says() {
-    let narrowed = |command: &mut Command| command.replacements[0].instance_types = vec!["small".into()];
+    let narrowed = |command: &mut Command| command.replacements[0].instance_types = ["small".into()].into();
     assert_eq!(broken(FIXED, narrowed), [Rule::Command]);
     assert_eq!(broken(FIXED, |command| command.replacements[0].pool_hash = "2".into()), [Rule::Command]);
     assert_eq!(outdated(FIXED, "set   static=on\n", ""), [Rule::Command], "the gate is off");

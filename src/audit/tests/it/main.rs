@@ -130,11 +130,12 @@ fn claims_look_like_their_pool() {
 
 #[test]
 fn instance_types_exist_are_distinct_and_match_the_requirement() {
-    assert!(broken_launch(|launch| launch.instance_types.clear()).contains(&Rule::InstanceTypes));
-    assert!(broken_launch(|launch| launch.instance_types.push("huge".into())).contains(&Rule::InstanceTypes));
-    assert!(
-        broken_launch(|launch| launch.instance_types.push("large".into())).contains(&Rule::InstanceTypes)
-    );
+    assert!(broken_launch(|launch| launch.instance_types = [].into()).contains(&Rule::InstanceTypes));
+    let more = |launch: &mut Launch, name: &str| {
+        launch.instance_types = launch.instance_types.iter().cloned().chain([name.into()]).collect();
+    };
+    assert!(broken_launch(|launch| more(launch, "huge")).contains(&Rule::InstanceTypes));
+    assert!(broken_launch(|launch| more(launch, "large")).contains(&Rule::InstanceTypes));
     let many =
         |launch: &mut Launch| launch.instance_types = (0..601).map(|n| format!("t{n}").into()).collect();
     assert!(broken_launch(many).contains(&Rule::InstanceTypes));
@@ -155,7 +156,7 @@ fn dearer_types_do_not_come_first() {
     );
     let (mut plan, _) = karpenter_engine::plan(&snapshot);
     assert_eq!(audit(&snapshot, &plan), []);
-    plan.launches[0].instance_types.reverse();
+    Arc::make_mut(&mut plan.launches[0].instance_types).reverse();
     assert_eq!(rules(&snapshot, &plan), [Rule::PriceOrder]);
 }
 

@@ -104,7 +104,7 @@ mod tests {
             expire_after: None,
             termination_grace_period: None,
             requests: Resources::new(),
-            instance_types: Vec::new(),
+            instance_types: Arc::default(),
             cheapest: None,
             pods: Vec::new(),
         };

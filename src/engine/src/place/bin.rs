@@ -52,6 +52,13 @@ impl State {
         Self { rules: space.rules, total, shapes, attached, reserved }
     }
 
+    /// The same with nothing but what `ask` takes in it: others that are expected bring theirs when they come.
+    pub(crate) fn with_only(self, ask: &Ask) -> Self {
+        let (mut total, mut attached) = (ask.amounts.clone(), BTreeSet::new());
+        attach(ask, &mut attached, &mut total);
+        Self { total, attached, ..self }
+    }
+
     /// Its requirements when `ask` joins with its volumes at `place`; `None` when they exclude each other.
     pub(crate) fn rules_with(&self, ask: &Ask, place: RuleSetId, rules: &mut Rules<'_>) -> Option<RuleSetId> {
         let set = rules.meet(self.rules, ask.rules?)?;
@@ -69,15 +76,12 @@ impl State {
         rules: &mut Rules<'a>,
         lower: MinValuesPolicy,
     ) -> Option<Self> {
-        let allowed = if set == self.rules {
-            self.shapes.clone()
-        } else {
-            self.shapes.and(&catalogue.mask(set, rules).both)
-        };
+        let narrowed = (set != self.rules).then(|| self.shapes.and(&catalogue.mask(set, rules).both));
         let mut total = self.total.plus(&ask.amounts);
         let mut attached = self.attached.clone();
         attach(ask, &mut attached, &mut total);
-        let shapes = fitting(&total, &allowed, &ask.host_ports, space, catalogue);
+        let allowed = narrowed.as_ref().unwrap_or(&self.shapes);
+        let shapes = fitting(&total, allowed, &ask.host_ports, space, catalogue);
         if shapes.is_empty() {
             return None;
         }
@@ -134,16 +138,30 @@ pub(crate) fn fitting(
     space: &PoolSpace<'_>,
     catalogue: &Catalogue<'_>,
 ) -> Bits {
-    let (mut fitting, mut candidates) = (Bits::none(catalogue.len()), Bits::default());
+    let (mut fitting, mut scratch) = (Bits::none(catalogue.len()), Bits::default());
+    fit(total, allowed, ports, space, catalogue, &mut fitting, &mut scratch);
+    fitting
+}
+
+/// The same where there is room for the answer already: `fitting` becomes it, what is in `scratch` is lost.
+pub(crate) fn fit(
+    total: &Amounts,
+    allowed: &Bits,
+    ports: &[HostPort],
+    space: &PoolSpace<'_>,
+    catalogue: &Catalogue<'_>,
+    fitting: &mut Bits,
+    scratch: &mut Bits,
+) {
+    fitting.clear();
     for group in &space.daemons {
         if ports.iter().any(|port| group.ports.iter().any(|held| held.conflicts_with(port))) {
             continue;
         }
-        candidates.become_both(allowed, &group.shapes);
-        if !candidates.is_empty() {
-            catalogue.keep_fitting(total, &group.overhead, &mut candidates);
-            fitting.unite(&candidates);
+        scratch.become_both(allowed, &group.shapes);
+        if !scratch.is_empty() {
+            catalogue.keep_fitting(total, &group.overhead, scratch);
+            fitting.unite(scratch);
         }
     }
-    fitting
 }

@@ -1,5 +1,7 @@
 //! Pods that ask for the same are one class: they are rejected, compiled and relaxed once.
 
+use std::sync::Arc;
+
 use karpenter_model::{
     HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, ResourceClaimName, Resources,
     Settings, SpreadConstraint, Toleration,
@@ -39,6 +41,11 @@ pub(crate) struct Role<'a> {
 }
 
 impl<'a> Demand<'a> {
+    /// What it requests.
+    pub(crate) fn requests(&self) -> &'a Resources {
+        self.requests
+    }
+
     /// The demand of `pod`, whose volumes ask for `volumes`; `moves` when it has a machine that may be taken away.
     pub(crate) fn of(pod: &'a Pod, volumes: NeedId, moves: bool) -> Self {
         let Pod { requests, host_ports, has_resource_claims, .. } = pod;
@@ -77,5 +84,23 @@ pub(crate) enum Class {
     /// Not placed at all.
     Refused(PodOutcome),
     /// Placed by the first of these wants that something accepts; each is one relaxation step further.
-    Wants(Vec<WantId>),
+    Wants(Arc<[WantId]>),
+}
+
+impl Class {
+    /// What its pods want, one relaxation step after the other.
+    pub(crate) fn wants(&self) -> Arc<[WantId]> {
+        match self {
+            Self::Refused(_) => Arc::default(),
+            Self::Wants(wants) => Arc::clone(wants),
+        }
+    }
+
+    /// What its pods want at relaxation step `step`, if they go so far.
+    pub(crate) fn want(&self, step: usize) -> Option<WantId> {
+        match self {
+            Self::Refused(_) => None,
+            Self::Wants(wants) => wants.get(step).copied(),
+        }
+    }
 }

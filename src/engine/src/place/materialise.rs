@@ -26,7 +26,15 @@ const MOST_MADE: usize = 1_000;
 struct Candidate<'a> {
     name: &'a InstanceTypeName,
     cheapest: &'a Offering,
-    shapes: Vec<usize>,
+    shape: usize,
+    /// Other shapes of the type; most have none.
+    others: Vec<usize>,
+}
+
+impl Candidate<'_> {
+    fn shapes(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(self.shape).chain(self.others.iter().copied())
+    }
 }
 
 /// How claims are made.
@@ -45,10 +53,15 @@ pub(crate) struct Quoted {
 }
 
 impl Quoted {
-    /// The claim for bin `id` with `pods`.
-    pub(crate) fn with_pods<'p>(mut self, id: BinId, pods: impl Iterator<Item = &'p Pod> + Clone) -> Self {
+    /// The claim for bin `id` with `pods`, which request `requests` together.
+    pub(crate) fn with_pods<'p>(
+        mut self,
+        id: BinId,
+        requests: &Resources,
+        pods: impl Iterator<Item = &'p Pod>,
+    ) -> Self {
         self.launch.bin = id;
-        self.launch.requests.add(&pods.clone().map(|pod| &pod.requests).sum());
+        self.launch.requests.add(requests);
         self.launch.pods = pods.map(|pod| pod.key.clone()).collect();
         self
     }
@@ -121,7 +134,7 @@ fn claim<'a>(
         None if fallback && !held => return Err(Reason::bare(ReasonCode::Reservation)),
         None => self::cut(bin.state.rules, bin, policy, catalogue, rules)?,
     };
-    let shapes = || candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
+    let shapes = || candidates.iter().flat_map(Candidate::shapes);
     let offerings = |shape| catalogue.offerings_of(shape, &mask);
     let mut capacity_types = BTreeSet::new();
     for offering in shapes().flat_map(offerings) {
@@ -132,7 +145,7 @@ fn claim<'a>(
         // With the reservations it holds alone, `minValues` would not be met.
         return Err(Reason::bare(ReasonCode::Reservation));
     }
-    let names: Vec<InstanceTypeName> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
+    let names: Arc<[InstanceTypeName]> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
     let relaxed = min_values::is_relaxed(set, space.rules, rules);
     let requirements = self::narrowed(rules.requirements(set), &names, &capacity_types);
     let template = &space.pool.template;
@@ -184,7 +197,7 @@ fn cut<'a>(
     let mask = catalogue.mask(set, rules);
     let mut candidates = candidates(&catalogue.ranked(set, rules), &bin.state.shapes, catalogue);
     candidates.truncate(MAX_INSTANCE_TYPES);
-    let shapes = candidates.iter().flat_map(|candidate| candidate.shapes.iter().copied());
+    let shapes = candidates.iter().flat_map(Candidate::shapes);
     let short = min_values::shortfalls(set, shapes, catalogue, rules);
     if !short.is_empty() {
         if policy == MinValuesPolicy::Strict {
@@ -227,8 +240,8 @@ fn candidates<'a>(ranked: &[Ranked<'a>], shapes: &Bits, catalogue: &Catalogue<'a
         let known =
             candidates.iter_mut().find(|known| !catalogue.is_only_shape(*shape) && known.name == name);
         match known {
-            Some(known) => known.shapes.push(*shape),
-            None => candidates.push(Candidate { name, cheapest, shapes: vec![*shape] }),
+            Some(known) => known.others.push(*shape),
+            None => candidates.push(Candidate { name, cheapest, shape: *shape, others: Vec::new() }),
         }
     }
     candidates
@@ -237,7 +250,7 @@ fn candidates<'a>(ranked: &[Ranked<'a>], shapes: &Bits, catalogue: &Catalogue<'a
 /// What `candidate` may cost.
 fn quote(candidate: &Candidate<'_>, catalogue: &Catalogue<'_>, mask: &Mask) -> Quote {
     let mut quote = Quote::default();
-    for offering in candidate.shapes.iter().flat_map(|shape| catalogue.offerings_of(*shape, mask)) {
+    for offering in candidate.shapes().flat_map(|shape| catalogue.offerings_of(shape, mask)) {
         let (least, most) =
             quote.by_capacity_type.entry(offering.capacity_type).or_insert((offering.price, offering.price));
         *least = offering.price.min(*least);
@@ -272,9 +285,9 @@ fn labels(
     registry: &LabelRegistry,
 ) -> Labels {
     let resolved = |key: &str| {
-        let mut shapes = types.iter().flat_map(|candidate| &candidate.shapes);
+        let mut shapes = types.iter().flat_map(Candidate::shapes);
         registry.is_well_known(key)
-            || shapes.any(|shape| catalogue.shape(*shape).instance_type.requirements.contains(key))
+            || shapes.any(|shape| catalogue.shape(shape).instance_type.requirements.contains(key))
     };
     let mut labels = space.labels.clone();
     for requirement in requirements.iter() {

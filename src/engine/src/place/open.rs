@@ -9,8 +9,8 @@ use crate::rules::RuleSetId;
 /// Open bins by load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenBins {
-    /// Per number of pods: the bins that have so many.
-    by_load: Vec<Bits>,
+    /// Per number of pods: the bins that have so many, and how many they are.
+    by_load: Vec<(usize, Bits)>,
     /// Per set of requirements: the bins that have these.
     by_rules: InternedMap<RuleSetId, Bits>,
 }
@@ -38,13 +38,17 @@ impl Default for Walk {
 impl OpenBins {
     /// Bin `number` has `load` pods now; it had one less before, or is new.
     pub(crate) fn loaded(&mut self, number: usize, load: usize) {
-        if let Some(before) = load.checked_sub(1).and_then(|before| self.by_load.get_mut(before)) {
-            before.remove(number);
+        let before = load.checked_sub(1).and_then(|before| self.by_load.get_mut(before));
+        if let Some((count, bins)) = before.filter(|(_, bins)| bins.contains(number)) {
+            *count -= 1;
+            bins.remove(number);
         }
         if self.by_load.len() <= load {
-            self.by_load.resize_with(load + 1, Bits::default);
+            self.by_load.resize_with(load + 1, Default::default);
         }
-        self.by_load[load].insert(number);
+        let (count, bins) = &mut self.by_load[load];
+        *count += 1;
+        bins.insert(number);
     }
 
     /// The requirements of bin `number` are `rules` now; they were `before`, or it is new.
@@ -72,7 +76,7 @@ impl OpenBins {
 
     /// A walk over those of `bins` that are open; `load` tells how many pods each has.
     pub(crate) fn only(&self, bins: Vec<usize>, load: impl Fn(usize) -> usize) -> Walk {
-        let is_open = |number| self.by_load.get(load(number)).is_some_and(|bins| bins.contains(number));
+        let is_open = |number| self.by_load.get(load(number)).is_some_and(|(_, bins)| bins.contains(number));
         let mut bins: Vec<usize> = bins.into_iter().filter(|number| is_open(*number)).collect();
         bins.sort_by_key(|number| Reverse((load(*number), *number)));
         Walk::Only(bins)
@@ -89,8 +93,8 @@ impl OpenBins {
                 }
             },
         };
-        while let Some(bins) = self.by_load.get(*load) {
-            if let Some(next) = bins.next_without(refusing, *number) {
+        while let Some((count, bins)) = self.by_load.get(*load) {
+            if let Some(next) = (*count > 0).then(|| bins.next_without(refusing, *number)).flatten() {
                 *number = next + 1;
                 return Some(next);
             }

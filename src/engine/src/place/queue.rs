@@ -6,25 +6,30 @@ use karpenter_model::{Pod, PodKey, Snapshot, resources};
 
 use crate::interning::InternedMap;
 
-/// Pods to place: those that wait for capacity, and those that will lose their machine. Large ones first,
-/// then old ones, then by uid (spec core-scheduling 12); virtual pods of capacity buffers after all others, because
-/// whoever exists takes room from those who do not. Each comes with its place among them in the snapshot.
-pub(crate) fn pods(snapshot: &Snapshot) -> Vec<(usize, &Pod)> {
+/// Pods to place, each once, as they are in the snapshot: those that will lose their machine, and those that wait for
+/// capacity.
+pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
     let waiting = snapshot.pending.iter().filter(|pod| pod.is_provisionable());
     let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
     let moving = leaving.filter(|pod| snapshot.currently_reschedulable(pod));
-    let unique: InternedMap<&PodKey, &Pod> =
-        moving.chain(waiting).map(|pod| (&pod.key, pod.as_ref())).collect();
-    sorted(unique.into_values().enumerate().collect(), |(_, pod)| pod)
+    let pods: Vec<&Pod> = moving.chain(waiting).map(AsRef::as_ref).collect();
+    if pods.is_sorted_by(|a, b| a.key < b.key) {
+        return pods;
+    }
+    let unique: InternedMap<&PodKey, &Pod> = pods.into_iter().map(|pod| (&pod.key, pod)).collect();
+    unique.into_values().collect()
 }
 
-/// `things` in the order their pods are tried.
-pub(crate) fn sorted<'a, T>(mut things: Vec<T>, pod: impl Fn(&T) -> &'a Pod) -> Vec<T> {
-    things.sort_by_cached_key(|thing| {
-        let pod = pod(thing);
+/// The order in which `pods` are tried, by their places in the list: large ones first, then old ones, then by uid
+/// (spec core-scheduling 12); virtual pods of capacity buffers after all others, because whoever exists takes room from
+/// those who do not.
+pub(crate) fn order(pods: &[&Pod]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..pods.len()).collect();
+    places.sort_by_cached_key(|place| {
+        let pod = pods[*place];
         let amount = |name| Reverse(pod.requests.amount(name).nanos());
         let large_and_old = (amount(resources::CPU), amount(resources::MEMORY), pod.created_at);
         (pod.is_virtual(), large_and_old, &pod.uid, &pod.key)
     });
-    things
+    places
 }

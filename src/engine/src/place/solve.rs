@@ -7,6 +7,7 @@ mod join;
 pub(crate) mod overlay;
 #[cfg(test)]
 mod tests;
+mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +15,15 @@ use karpenter_devices::Proposal;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
-    BinId, HostPorts, NodeId, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Settings,
-    Target, label,
+    BinId, HostPorts, NodeId, Nomination, Pod, PodOutcome, PoolOutcome, PoolRefusal, Reason, Resources,
+    Settings, Snapshot, Target, label,
 };
 
 use crate::amounts::ResourceIndex;
+use crate::bits::Bits;
 use crate::interning::InternedMap;
 use crate::place::Placement;
-use crate::place::ask::{Known, WantId, Wants};
+use crate::place::ask::{Ask, Known, WantId, Wants};
 use crate::place::bin::{Bin, State};
 use crate::place::class::Class;
 use crate::place::devices::Holdings;
@@ -54,6 +56,8 @@ pub(crate) struct Solver<'a> {
     classes: Vec<Class>,
     /// Pods in the order they are tried, with their class.
     queue: Vec<(&'a Pod, usize)>,
+    /// What they request: one list for all that request the same.
+    requests: Vec<&'a Resources>,
     /// Pods in the order of the snapshot, by position in the queue; only where a plan is made.
     arrivals: Vec<usize>,
     /// What became of the pods that were tried, by position in the queue.
@@ -72,15 +76,19 @@ pub(crate) struct Solver<'a> {
     refusals: BTreeMap<WantId, (u64, Vec<PoolRefusal>)>,
     /// Claims for bins that are alike.
     made: Made,
+    /// Room for the bins that refuse one pod.
+    refused: Bits,
     placement: Placement,
 }
 
-impl Solver<'_> {
-    /// Places every pod and writes down the result.
-    pub(crate) fn run(mut self) -> Placement {
-        self.place_all((0..self.queue.len()).collect());
-        self.economise();
-        self.finish()
+impl<'a> Solver<'a> {
+    /// Places every pod of `snapshot` and writes down the result.
+    pub(crate) fn run(snapshot: &'a Snapshot) -> Placement {
+        let mut solver = Self::new(snapshot);
+        solver.place_all((0..solver.queue.len()).collect());
+        let mut solver = solver.reunited(snapshot);
+        solver.economise();
+        solver.finish()
     }
 
     /// Tries the pods in `waiting` as long as any of them gets a place.
@@ -96,15 +104,14 @@ impl Solver<'_> {
 
     /// Tries to place the pod at `index`; whether there is nothing more to try for it.
     fn settle(&mut self, index: usize) -> bool {
-        let wants = match &self.classes[self.queue[index].1] {
-            Class::Refused(outcome) => {
-                self.outcomes.insert(index, outcome.clone());
-                return true;
-            }
-            Class::Wants(wants) => wants.clone(),
-        };
-        for want in &wants {
-            match self.try_want(index, *want) {
+        let class = self.queue[index].1;
+        if let Class::Refused(outcome) = &self.classes[class] {
+            self.outcomes.insert(index, outcome.clone());
+            return true;
+        }
+        for step in 0.. {
+            let Some(want) = self.classes[class].want(step) else { break };
+            match self.try_want(index, want) {
                 Tried::Placed => {
                     self.placed += 1;
                     return true;
@@ -120,6 +127,7 @@ impl Solver<'_> {
                 }
             }
         }
+        let wants = self.classes[class].wants();
         let refusals = if self.explains { self.refusal(&wants) } else { Vec::new() };
         self.outcomes.insert(index, PodOutcome::Unschedulable(refusals));
         wants.iter().all(|want| self.wants.is_exhausted(*want))
@@ -146,7 +154,7 @@ impl Solver<'_> {
         if self.join_node(index, want, bound) || self.join_open_bin(index, want, bound, &mut used_up) {
             return Tried::Placed;
         }
-        let opened = self.open_bin(index, want, bound);
+        let opened = self.open_bin(index, want, bound, None);
         let memory = self.wants.known(want, self.pass).memory;
         memory.used_up = match opened {
             Tried::Placed => return Tried::Placed,
@@ -198,13 +206,13 @@ impl Solver<'_> {
             None => Walk::default(),
         };
         // Bins that refuse for good, and those that cannot take it as things are.
-        let mut refused = refusals.bins.clone();
-        refused.unite(&memory.bins);
+        let refused = &mut self.refused;
+        refused.become_either(&refusals.bins, &memory.bins);
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
         let held = (&self.reservations, self.devices.as_ref());
         let mut joiner = Joiner::new(rules, others, held, ask, MinValuesPolicy::Strict);
         let (number, state) = loop {
-            let Some(number) = self.open.next(&mut candidates, &refused) else { return false };
+            let Some(number) = self.open.next(&mut candidates, refused) else { return false };
             let bin = &self.bins[number];
             let space = &self.pools.spaces[bin.pool];
             let catalogue = &mut self.pools.catalogues[space.catalogue];
@@ -222,7 +230,7 @@ impl Solver<'_> {
                     refused.unite(&refusals.bins);
                 }
                 Joined::KeptOut => memory.bins.insert(number),
-                Joined::NoDomain => self.open.add_alike(bin.state.rules, &mut refused),
+                Joined::NoDomain => self.open.add_alike(bin.state.rules, refused),
                 Joined::NotNow => {}
                 Joined::UsedUp => *used_up = true,
             }
@@ -240,10 +248,19 @@ impl Solver<'_> {
         true
     }
 
-    /// Opens a bin of the first pool that can host the pod alone, and charges the pool's limits.
-    fn open_bin(&mut self, index: usize, want: WantId, bound: Option<ProfileId>) -> Tried {
+    /// Opens a bin of the first pool that can host the pod, alone or with others that will join it and ask for
+    /// `together`, the pod included; and charges the pool's limits.
+    fn open_bin(
+        &mut self,
+        index: usize,
+        want: WantId,
+        bound: Option<ProfileId>,
+        together: Option<&Ask>,
+    ) -> Tried {
         let (pod, _) = self.queue[index];
-        let Known { ask, refusals, .. } = self.wants.known(want, self.pass);
+        let Known { ask: own, refusals, .. } = self.wants.known(want, self.pass);
+        let mut of_all = BTreeMap::new();
+        let (ask, hosts) = together.map_or((own, &mut refusals.hosts), |all| (all, &mut of_all));
         let number = self.bins.len();
         let lower = self.settings.min_values_policy;
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
@@ -251,14 +268,14 @@ impl Solver<'_> {
         let mut joiner = Joiner::new(rules, others, held, ask, lower);
         for (position, space) in self.pools.spaces.iter_mut().enumerate() {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
-            let hosting = refusals.hosts.entry(position).or_insert_with(|| joiner.hosting(space, catalogue));
+            let hosting = hosts.entry(position).or_insert_with(|| joiner.hosting(space, catalogue));
             if hosting.is_none() {
                 continue;
             }
             let Ok(allowed) = space.limits.admit(catalogue, &space.base) else { continue };
             let empty = State::new(space, allowed);
             let state = match joiner.join(&empty, number, space, catalogue) {
-                Joined::As(state) => state,
+                Joined::As(state) => state.with_only(own),
                 Joined::UsedUp => return Tried::UsedUp(position),
                 Joined::NotNow | Joined::NoDomain | Joined::KeptOut | Joined::Clash | Joined::Never => {
                     continue;
@@ -268,7 +285,7 @@ impl Solver<'_> {
             space.limits.charge(catalogue, &state.shapes);
             self.reservations.hold(&empty.reserved, &state.reserved);
             let mut ports = HostPorts::default();
-            ports.add(&pod.key, &ask.host_ports);
+            ports.add(&pod.key, &own.host_ports);
             self.open.narrowed(number, None, state.rules);
             self.open.loaded(number, 1);
             self.bins.push(Bin { pool: position, state, ports, pods: vec![index], devices: None });
@@ -378,7 +395,8 @@ impl Solver<'_> {
         if let Some(drivers) = held.and_then(|(devices, number)| devices.drivers(number)) {
             claim.launch.annotations.insert(label::REQUESTED_DRIVERS.into(), drivers);
         }
-        Ok(claim.with_pods(id, bin.pods.iter().map(|pod| self.queue[*pod].0)))
+        let requests = bin.pods.iter().map(|pod| self.requests[*pod]).sum();
+        Ok(claim.with_pods(id, &requests, bin.pods.iter().map(|pod| self.queue[*pod].0)))
     }
 }
 

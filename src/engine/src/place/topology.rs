@@ -29,7 +29,7 @@ use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Wish;
 pub(crate) use group::Domain;
-use group::{Group, GroupKey, Kind};
+use group::{Alternatives, Group, GroupKey, Kind};
 use lookup::Lookup;
 pub(crate) use scope::Scope;
 pub(crate) use stance::Stance;
@@ -37,6 +37,15 @@ use stance::term_key;
 
 /// Most combinations of domains that are tried for one pod on one bin.
 const MAX_CHOICES: usize = 64;
+
+/// What a rule leaves of the domains, in order of preference.
+#[derive(Debug)]
+pub(crate) enum Choices<'t> {
+    /// Any one of these values of the key.
+    Values(&'t LabelKey, Vec<&'t LabelValue>),
+    /// Any one of these; none when no domain is fine for now.
+    Any(Vec<Requirements>),
+}
 
 /// Number of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +81,16 @@ pub(crate) enum HostRules {
     Together,
 }
 
+impl HostRules {
+    /// What a rule of `kind` about hosts says.
+    fn of(kind: &Kind) -> Self {
+        match kind {
+            Kind::Affinity => Self::Together,
+            Kind::Spread { .. } | Kind::AntiAffinity | Kind::Inverse => Self::Apart,
+        }
+    }
+}
+
 /// The groups that concern a profile, known once all groups are.
 #[derive(Debug, Clone, Default)]
 struct Links {
@@ -79,6 +98,10 @@ struct Links {
     rules: Vec<Link>,
     /// Groups that count this pod.
     counted: Vec<usize>,
+    /// What the rules say about sharing a host.
+    hosts: HostRules,
+    /// Some rule looks at something else.
+    domains: bool,
 }
 
 /// A rule that concerns a profile.
@@ -207,6 +230,10 @@ impl Topology {
             let keeping_out = selecting.iter().filter(inverse);
             links.rules = profile.owned.iter().chain(keeping_out).map(link).collect();
             links.counted = selecting.iter().filter(|group| !inverse(group)).copied().collect();
+            links.domains = links.rules.iter().any(|link| !link.host);
+            let about_hosts = links.rules.iter().filter(|link| link.host);
+            let said = about_hosts.map(|link| HostRules::of(&self.groups.keys()[link.group].kind));
+            links.hosts = said.max().unwrap_or_default();
         }
         count::fill(&mut self.groups, &lookup, snapshot, spaces, batch);
         if self.bound_owners {
@@ -227,12 +254,15 @@ impl Topology {
 
     /// What the profile says about sharing a host, and others about sharing one with it.
     pub(crate) fn host_rules(&self, id: ProfileId) -> HostRules {
-        let rules = self.entry(id).1.rules.iter().filter(|link| link.host);
-        let kinds = rules.map(|link| match self.at(link.group).0.kind {
-            Kind::Affinity => HostRules::Together,
-            Kind::Spread { .. } | Kind::AntiAffinity | Kind::Inverse => HostRules::Apart,
-        });
-        kinds.max().unwrap_or_default()
+        self.entry(id).1.hosts
+    }
+
+    /// The group of the pods that must share a host with each other, this one among them, if there is such a group.
+    pub(crate) fn circle(&self, id: ProfileId) -> Option<usize> {
+        let (_, links) = self.entry(id);
+        let of_hosts = links.rules.iter().filter(|link| link.host && link.own);
+        let mut circles = of_hosts.filter(|link| self.at(link.group).0.kind == Kind::Affinity);
+        circles.next().map(|link| link.group)
     }
 
     /// Grows whenever the rules of the profile may have another answer. Machines and bins only get narrower, so
@@ -305,32 +335,43 @@ impl Topology {
         })
     }
 
-    /// Requirements that would put the profile into a domain that is fine, best first, for a bin whose
-    /// requirements are `bin` (the pod's own included). Hosts are another question. Empty when there is none for
-    /// now.
-    pub(crate) fn choices(
-        &self,
+    /// Whether rules of the profile look at anything but hosts.
+    pub(crate) fn asks_for_domains(&self, id: ProfileId) -> bool {
+        self.entry(id).1.domains
+    }
+
+    /// What would put the profile into a domain that is fine, best first, for a bin whose requirements are `bin`
+    /// (the pod's own included). Hosts are another question.
+    pub(crate) fn choices<'t>(
+        &'t self,
         id: ProfileId,
         bin: &Requirements,
         registry: &LabelRegistry,
-    ) -> Vec<Requirements> {
+    ) -> Choices<'t> {
         let (profile, links) = self.entry(id);
-        let mut choices = vec![Requirements::new()];
-        for link in links.rules.iter().filter(|link| !link.host) {
+        let about_domains = links.rules.iter().filter(|link| !link.host);
+        let mut rules = about_domains.filter_map(|link| {
             let (key, group) = self.at(link.group);
             let alternatives = if key.kind == Kind::Inverse && self.bound_owners {
-                group.exclusion(key, registry).map(|stay_out| vec![stay_out])
+                group.exclusion(key, registry).map(Alternatives::Among)
             } else {
                 let allowed = bin.get(key.topology_key.as_str());
                 group.alternatives(key, allowed, link.own, &profile.strict)
             };
-            let Some(alternatives) = alternatives else { continue };
-            choices = combine(&choices, &alternatives);
-            if choices.is_empty() {
-                break;
+            Some((&key.topology_key, alternatives?))
+        });
+        let first = match (rules.next(), rules.next()) {
+            (Some((key, Alternatives::Each(mut values))), None) => {
+                values.truncate(MAX_CHOICES);
+                return Choices::Values(key, values);
             }
+            (first, second) => first.into_iter().chain(second),
+        };
+        let mut choices = vec![Requirements::new()];
+        for (key, alternatives) in first.chain(rules) {
+            choices = combine(&choices, &alternatives.requirements(key));
         }
-        choices
+        Choices::Any(choices)
     }
 
     /// Counts the profile on an existing machine.
@@ -365,17 +406,18 @@ impl Topology {
             if !key.counts_bin(bin, &space.pool.template.taints, registry) {
                 continue;
             }
-            let domains = if key.topology_key == label::HOSTNAME {
-                vec![Domain::Bin(number)]
-            } else {
-                let possible = group.possible(key, bin.get(key.topology_key.as_str()));
-                possible.into_iter().map(Domain::Value).collect()
-            };
-            for domain in domains {
+            let mut add = |group: &mut Group, domain: Domain| {
                 if let Some(journal) = journal {
                     journal.push(Change { group: index, domain: domain.clone(), kind: ChangeKind::Added });
                 }
                 group.add(domain);
+            };
+            if key.topology_key == label::HOSTNAME {
+                add(group, Domain::Bin(number));
+                continue;
+            }
+            for value in group.possible(key, bin.get(key.topology_key.as_str())) {
+                add(group, Domain::Value(value));
             }
         }
     }

@@ -95,7 +95,7 @@ fn launch(
         expire_after: pool.template.expire_after,
         termination_grace_period: None,
         requests: [&pod.requests].into_iter().sum::<Resources>(),
-        instance_types: vec![instance_type.name.clone()],
+        instance_types: [instance_type.name.clone()].into(),
         cheapest: Some(karpenter_model::OfferingRef {
             instance_type: instance_type.name.clone(),
             zone: cheapest.zone.clone(),

@@ -12,3 +12,4 @@ mod overrides;
 mod properties;
 mod refusals;
 mod scenarios;
+mod together;

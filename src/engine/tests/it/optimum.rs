@@ -93,7 +93,7 @@ fn claim(snapshot: &Snapshot, pods: &[&Pod], zone: &str) -> Option<Launch> {
         expire_after: pool.template.expire_after,
         termination_grace_period: None,
         requests: total,
-        instance_types: vec![cheapest.name.clone()],
+        instance_types: [cheapest.name.clone()].into(),
         cheapest: Some(OfferingRef {
             instance_type: cheapest.name.clone(),
             zone: zone.into(),

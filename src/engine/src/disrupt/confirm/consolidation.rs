@@ -48,12 +48,10 @@ impl Look<'_> {
         self.replacements_are_among(&launches)?;
         for (quoted, launch) in simulated.launches.iter_mut().zip(&self.command.replacements) {
             let wanted: BTreeSet<_> = launch.instance_types.iter().collect();
-            let keep: Vec<bool> =
-                quoted.launch.instance_types.iter().map(|name| wanted.contains(name)).collect();
-            let mut kept = keep.iter();
-            quoted.launch.instance_types.retain(|_| kept.next().copied().unwrap_or(false));
-            let mut kept = keep.iter();
-            quoted.quotes.retain(|_| kept.next().copied().unwrap_or(false));
+            let offered =
+                quoted.launch.instance_types.iter().cloned().zip(std::mem::take(&mut quoted.quotes));
+            let (names, quotes): (Vec<_>, Vec<_>) = offered.filter(|(name, _)| wanted.contains(name)).unzip();
+            (quoted.launch.instance_types, quoted.quotes) = (names.into(), quotes);
         }
         Ok(())
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_model::{Pod, Requirement, Requirements, Settings, Snapshot, Toleration};
+use karpenter_model::{Pod, Requirement, Requirements, Resources, Settings, Snapshot, Toleration};
 
 use super::Solver;
 use crate::amounts::ResourceIndex;
+use crate::bits::Bits;
 use crate::interning::{Entry, Interned, InternedMap};
 use crate::place::ask::{Ask, AskKey, Wants};
 use crate::place::class::{Class, Demand, Role};
@@ -26,8 +27,10 @@ use crate::rules::{RuleSetId, Rules};
 
 /// Whose pods a pass is about.
 pub(super) struct Audience<'a> {
-    /// Pods in the order they are tried; those that have a machine and would have to move say so.
+    /// Pods as they are in the snapshot; those that have a machine and would have to move say so.
     pub(super) pods: Vec<(&'a Pod, bool)>,
+    /// The order in which they are tried, by their places in the list.
+    pub(super) order: Vec<usize>,
     /// Whether counts must be able to do without any of the machines.
     pub(super) reversible: bool,
 }
@@ -35,13 +38,14 @@ pub(super) struct Audience<'a> {
 impl<'a> Solver<'a> {
     /// Interns and indexes `snapshot` for the pods that wait in it.
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
-        let queued = queue::pods(snapshot);
-        let mut arrivals = vec![0; queued.len()];
-        for (index, (arrival, _)) in queued.iter().enumerate() {
+        let pods = queue::pods(snapshot);
+        let order = queue::order(&pods);
+        let mut arrivals = vec![0; order.len()];
+        for (index, arrival) in order.iter().enumerate() {
             arrivals[*arrival] = index;
         }
-        let pods = queued.into_iter().map(|(_, pod)| (pod, false)).collect();
-        let audience = Audience { pods, reversible: false };
+        let pods = pods.into_iter().map(|pod| (pod, false)).collect();
+        let audience = Audience { pods, order, reversible: false };
         Self { arrivals, ..Self::compiled(snapshot, (*snapshot.settings).clone(), &audience) }
     }
 
@@ -54,8 +58,8 @@ impl<'a> Solver<'a> {
         let pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
         let devices = Holdings::new(snapshot, audience.pods.iter().copied());
         let mut compiler = Compiler::new(snapshot, volumes, &pools, audience);
-        let held = devices.as_ref();
-        let (queue, classes) = compiler.classes(audience, &settings, held, &mut rules, &mut resources);
+        let Sorted { queue, requests, classes } =
+            compiler.classes(audience, &settings, devices.as_ref(), &mut rules, &mut resources);
         let Compiler { volumes, wants, mut topology, .. } = compiler;
         let staying: Vec<&Pod> =
             audience.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
@@ -84,6 +88,7 @@ impl<'a> Solver<'a> {
             wants,
             classes,
             queue,
+            requests,
             arrivals: Vec::new(),
             outcomes: InternedMap::default(),
             placed: 0,
@@ -93,6 +98,7 @@ impl<'a> Solver<'a> {
             explains: true,
             refusals: BTreeMap::new(),
             made: Made::default(),
+            refused: Bits::default(),
             placement: Placement::default(),
         }
     }
@@ -110,6 +116,15 @@ struct Compiler<'a> {
     tolerations: Interned<Vec<Toleration>>,
     wants: Wants,
     topology: Topology,
+}
+
+/// Pods by class.
+struct Sorted<'a> {
+    /// Pods in the order they are tried, with their class.
+    queue: Vec<(&'a Pod, usize)>,
+    /// What they request: one list for all that request the same.
+    requests: Vec<&'a Resources>,
+    classes: Vec<Class>,
 }
 
 /// The role of a pod at one relaxation step.
@@ -146,7 +161,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The pods of `audience` with their classes, by number, and these.
+    /// The pods of `audience` in the order they are tried, with their classes.
     fn classes(
         &mut self,
         audience: &Audience<'a>,
@@ -154,11 +169,12 @@ impl<'a> Compiler<'a> {
         devices: Option<&Holdings<'_>>,
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
-    ) -> (Vec<(&'a Pod, usize)>, Vec<Class>) {
+    ) -> Sorted<'a> {
         let mut classes: InternedMap<(usize, usize), Class> = InternedMap::default();
         let mut by_demand: InternedMap<Demand<'a>, Option<Ask>> = InternedMap::default();
         let mut by_role: InternedMap<Role<'a>, Option<Vec<Part>>> = InternedMap::default();
-        let mut queue = Vec::with_capacity(audience.pods.len());
+        // As they are in the snapshot, which is how they are in memory.
+        let mut class_of = Vec::with_capacity(audience.pods.len());
         let identity_matters = self.social || !self.bound.is_empty();
         for (pod, moves) in &audience.pods {
             let need = self.volumes.need(pod);
@@ -167,7 +183,7 @@ impl<'a> Compiler<'a> {
             let numbers = (demand.index(), role.index());
             let (demand, role) = (demand.or_default(), role.or_default());
             let entry = classes.entry(numbers);
-            queue.push((*pod, entry.index()));
+            class_of.push((numbers.0, entry.index()));
             let Entry::Vacant(vacant) = entry else { continue };
             let need = self.volumes.get(need);
             if let Some(outcome) = reject::rejection(pod, need, self.snapshot) {
@@ -186,7 +202,13 @@ impl<'a> Compiler<'a> {
             let parts = role.get_or_insert_with(|| self.parts(pod, rules));
             vacant.insert(self.class(numbers.0, bare, parts));
         }
-        (queue, classes.into_values().collect())
+        let queue = audience.order.iter().map(|place| (audience.pods[*place].0, class_of[*place].1));
+        let requests = audience.order.iter().map(|place| by_demand.keys()[class_of[*place].0].requests());
+        Sorted {
+            queue: queue.collect(),
+            requests: requests.collect(),
+            classes: classes.into_values().collect(),
+        }
     }
 
     /// What a pod that takes what `bare` takes, number `demand`, and has the role of `parts` asks for.

@@ -90,12 +90,7 @@ impl Solver<'_> {
         let allowed = self.allowed(like);
         let full = (1usize << pods.len()) - 1;
         *left = left.saturating_sub(full);
-        let parts: Vec<Option<Part>> = (0..=full)
-            .map(|set| {
-                let members = (0..pods.len()).filter(|place| set >> place & 1 == 1).map(|place| pods[place]);
-                self.part(like, &allowed, members.collect())
-            })
-            .collect();
+        let prices = self.prices(like, &allowed, &pods);
         // Per set of pods the least price, and the machine of its first pod in that deal.
         let mut best: Vec<Option<(i64, usize)>> = vec![None; full + 1];
         best[0] = Some((0, 0));
@@ -105,8 +100,8 @@ impl Solver<'_> {
             let mut rest = others;
             loop {
                 let machine = set & !rest;
-                if let (Some(part), Some((price, _))) = (&parts[machine], best[rest]) {
-                    let price = price.saturating_add(part.price.nanos());
+                if let (Some(machine_price), Some((price, _))) = (prices[machine], best[rest]) {
+                    let price = price.saturating_add(machine_price.nanos());
                     if best[set].is_none_or(|(least, _)| price < least) {
                         best[set] = Some((price, machine));
                     }
@@ -121,10 +116,33 @@ impl Solver<'_> {
         let mut rest = full;
         while rest != 0 {
             let Some((_, machine)) = best[rest] else { return };
-            dealt.extend(parts[machine].clone());
+            let members = (0..pods.len()).filter(|place| machine >> place & 1 == 1).map(|place| pods[place]);
+            dealt.extend(self.part(like, &allowed, members.collect()));
             rest &= !machine;
         }
         self.replace(bins, dealt);
+    }
+
+    /// Per set of `pods`, as bits: the least price of a machine like bin `like`, which may be any of `allowed`, for
+    /// them.
+    fn prices(&mut self, like: usize, allowed: &Bits, pods: &[usize]) -> Vec<Option<Price>> {
+        let bin = &self.bins[like];
+        let space = &self.pools.spaces[bin.pool];
+        let catalogue = &mut self.pools.catalogues[space.catalogue];
+        let (mut fitting, mut scratch) = (Bits::default(), Bits::default());
+        let mut totals = vec![Amounts::default()];
+        let mut prices = vec![None];
+        for set in 1..1usize << pods.len() {
+            let first = pods[set.trailing_zeros() as usize];
+            let mut total = totals[set & (set - 1)].clone();
+            if let Class::Wants(wants) = &self.classes[self.queue[first].1] {
+                wants.first().iter().for_each(|want| total.add(&self.wants.ask(**want).amounts));
+            }
+            bin::fit(&total, allowed, &[], space, catalogue, &mut fitting, &mut scratch);
+            prices.push(catalogue.least_price(bin.state.rules, &fitting, &self.rules));
+            totals.push(total);
+        }
+        prices
     }
 
     /// Cuts bin `number` in two, in order of size, where that saves most; whether it does anywhere.
@@ -192,7 +210,7 @@ impl Solver<'_> {
     fn host_rules(&self, bin: &Bin) -> HostRules {
         let wants = bin.pods.iter().flat_map(|index| match &self.classes[self.queue[*index].1] {
             Class::Refused(_) => &[][..],
-            Class::Wants(wants) => wants.as_slice(),
+            Class::Wants(wants) => &**wants,
         });
         let profiles = wants.filter_map(|want| self.wants.profile(*want));
         profiles.map(|id| self.topology.host_rules(id)).max().unwrap_or_default()

@@ -13,7 +13,7 @@ use crate::place::devices::Holdings;
 use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
 use crate::place::reservations::{Reservations, UsedUp};
-use crate::place::topology::{Domain, ProfileId, Topology};
+use crate::place::topology::{Choices, Domain, ProfileId, Topology};
 use crate::rules::{RuleSetId, Rules};
 use serve::Server;
 
@@ -192,10 +192,24 @@ fn reserve<'a>(
 
 /// What the requirements `set` become in each domain that is fine for a bin, best first.
 fn domains(bound: ProfileId, set: RuleSetId, topology: &Topology, rules: &mut Rules<'_>) -> Vec<RuleSetId> {
-    let choices = topology.choices(bound, &rules.whole(set), rules.registry());
-    let narrowed = choices.iter().filter_map(|choice| {
-        let choice = rules.set(choice);
-        rules.meet(set, choice)
-    });
-    narrowed.collect()
+    if !topology.asks_for_domains(bound) {
+        return vec![set];
+    }
+    let whole = rules.whole(set);
+    match topology.choices(bound, &whole, rules.registry()) {
+        Choices::Values(key, values) => {
+            let narrowed = values.into_iter().filter_map(|value| {
+                let choice = rules.exactly(key, value);
+                rules.meet(set, choice)
+            });
+            narrowed.collect()
+        }
+        Choices::Any(choices) => {
+            let narrowed = choices.iter().filter_map(|choice| {
+                let choice = rules.set(choice);
+                rules.meet(set, choice)
+            });
+            narrowed.collect()
+        }
+    }
 }

@@ -82,18 +82,17 @@ impl<'a> Solver<'a> {
     ) -> (Self, Ground) {
         let settings =
             Settings { reservation_policy: ReservationPolicy::Fallback, ..(*snapshot.settings).clone() };
-        let waiting = queue::pods(snapshot).into_iter().map(|(_, pod)| (pod, None));
+        let waiting = queue::pods(snapshot).into_iter().map(|pod| (pod, None));
         let staying = movable.iter().filter(|node| !node.is_leaving());
         let moving = staying.flat_map(|node| {
             let pods = node.pods.iter().filter(|pod| snapshot.currently_reschedulable(pod));
             pods.map(|pod| (&**pod, Some(&node.id)))
         });
-        let pods: Vec<(&Pod, Option<&NodeId>)> =
-            queue::sorted(waiting.chain(moving).collect(), |(pod, _)| *pod);
-        let audience = Audience {
-            pods: pods.iter().map(|(pod, home)| (*pod, home.is_some())).collect(),
-            reversible: true,
-        };
+        let (pods, homes): (Vec<&Pod>, Vec<Option<&NodeId>>) = waiting.chain(moving).unzip();
+        let order = queue::order(&pods);
+        let pods = pods.into_iter().zip(homes.iter().map(Option::is_some)).collect();
+        let homes: Vec<Option<&NodeId>> = order.iter().map(|place| homes[*place]).collect();
+        let audience = Audience { pods, order, reversible: true };
         let mut solver = Self::compiled(snapshot, settings, &audience);
         solver.explains = false;
         solver.existing.keep_journal(busy);
@@ -102,12 +101,12 @@ impl<'a> Solver<'a> {
         for node in snapshot.nodes.iter().filter(|node| !node.initialized()) {
             ground.coming.insert(node.id.clone(), coming(node));
         }
-        for (index, home) in pods.iter().enumerate() {
-            if let (_, Some(home)) = home {
+        for (index, home) in homes.iter().enumerate() {
+            if let Some(home) = home {
                 ground.movers.entry((*home).clone()).or_default().push(index);
             }
         }
-        solver.place_all((0..pods.len()).filter(|index| pods[*index].1.is_none()).collect());
+        solver.place_all((0..homes.len()).filter(|index| homes[*index].is_none()).collect());
         solver.keep(&Before::default(), &mut ground);
         (solver, ground)
     }

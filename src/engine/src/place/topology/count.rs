@@ -23,7 +23,9 @@ pub(crate) fn fill(
 ) {
     let keys: BTreeSet<LabelKey> = groups.keys().map(|key| key.topology_key.clone()).collect();
     let universe = universe(&keys, snapshot, spaces);
-    let batch: Interned<&PodKey> = batch.iter().map(|pod| &pod.key).collect();
+    // Looked at only where pods are on machines.
+    let occupied = snapshot.nodes.iter().any(|node| !node.pods.is_empty());
+    let batch: Interned<&PodKey> = batch.iter().filter(|_| occupied).map(|pod| &pod.key).collect();
     let bound = bound_pods(snapshot, &batch);
     let mut domains: BTreeMap<&LabelKey, Domains> = BTreeMap::new();
     let mut matching: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];

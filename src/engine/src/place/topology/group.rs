@@ -67,6 +67,25 @@ pub(crate) struct Group {
     version: u64,
 }
 
+/// Ways to narrow the values of a key so that a rule holds.
+#[derive(Debug)]
+pub(crate) enum Alternatives<'g> {
+    /// To one of these values, best first.
+    Each(Vec<&'g LabelValue>),
+    /// To what this requirement leaves.
+    Among(Requirement),
+}
+
+impl Alternatives<'_> {
+    /// The same as requirements of `key`, best first.
+    pub(crate) fn requirements(self, key: &LabelKey) -> Vec<Requirement> {
+        match self {
+            Self::Each(values) => values.into_iter().map(|value| exactly(key, value)).collect(),
+            Self::Among(requirement) => vec![requirement],
+        }
+    }
+}
+
 /// What is known about a value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
@@ -174,7 +193,12 @@ impl Group {
 
     /// Where bin `number` is among those with pods, or would be.
     fn place(&self, number: usize) -> Result<usize, usize> {
-        self.bins.binary_search_by_key(&number, |(bin, _)| *bin)
+        // New bins come last.
+        match self.bins.last() {
+            Some((last, _)) if number == *last => Ok(self.bins.len() - 1),
+            Some((last, _)) if number < *last => self.bins.binary_search_by_key(&number, |(bin, _)| *bin),
+            _ => Err(self.bins.len()),
+        }
     }
 
     /// Grows whenever the answers may change.
@@ -214,7 +238,7 @@ impl Group {
     }
 
     /// Known values that `allowed` allows, or all, with their pods.
-    fn within<'g>(&'g self, allowed: Option<&'g Requirement>) -> impl Iterator<Item = (&'g LabelValue, u32)> {
+    fn within<'g>(&'g self, allowed: Option<&Requirement>) -> impl Iterator<Item = (&'g LabelValue, u32)> {
         let within = move |value: &LabelValue| allowed.is_none_or(|allowed| allowed.allows(value.as_str()));
         let values = self.values.iter().filter(move |(value, _)| within(value));
         values.map(|(value, tally)| (value, tally.pods))
@@ -277,19 +301,24 @@ impl Group {
 
     /// Ways to narrow `allowed` so that the rule holds, best first; `None` when it holds anyway. Hosts are
     /// another question.
-    pub(crate) fn alternatives(
-        &self,
+    pub(crate) fn alternatives<'g>(
+        &'g self,
         key: &GroupKey,
         allowed: Option<&Requirement>,
         own: bool,
         strict: &Requirements,
-    ) -> Option<Vec<Requirement>> {
-        let each = |values: &mut dyn Iterator<Item = &LabelValue>| {
-            Some(values.map(|value| exactly(&key.topology_key, value)).collect())
-        };
-        let any = |values: &mut dyn Iterator<Item = &LabelValue>| {
-            let anywhere = Requirement::one_of(key.topology_key.clone(), values.cloned());
-            Some(if anywhere.is_empty() { Vec::new() } else { vec![anywhere] })
+    ) -> Option<Alternatives<'g>> {
+        let each =
+            |values: &mut dyn Iterator<Item = &'g LabelValue>| Some(Alternatives::Each(values.collect()));
+        let any = |values: &mut dyn Iterator<Item = &'g LabelValue>| {
+            let values: Vec<&LabelValue> = values.collect();
+            Some(match values.as_slice() {
+                [] | [_] => Alternatives::Each(values),
+                several => Alternatives::Among(Requirement::one_of(
+                    key.topology_key.clone(),
+                    several.iter().copied().cloned(),
+                )),
+            })
         };
         let free = || self.within(allowed).filter(|(_, pods)| *pods == 0).map(|(value, _)| value);
         match &key.kind {

@@ -152,7 +152,7 @@ pod   p cpu=500m select=capacity=on-demand on=a
     let dear = text.replace("type=large", "type=mid");
     let mut mid = command.clone();
     mid.candidates[0].instance_type = Some("mid".into());
-    mid.replacements[0].instance_types = vec!["small".into()];
+    mid.replacements[0].instance_types = ["small".into()].into();
     assert!(looked(&dear, &mid).is_ok(), "half of the cost is enough");
     assert_eq!(looked(&format!("{dear}{cheaper}\n"), &mid), Err(RejectionKind::Score));
 }
