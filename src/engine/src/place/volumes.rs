@@ -79,6 +79,9 @@ impl<'a> Volumes<'a> {
             shared: Interned::default(),
             limits: BTreeMap::new(),
         };
+        if snapshot.volumes.is_empty() {
+            return volumes;
+        }
         let mut mounted: BTreeSet<ClaimKey<'a>> = BTreeSet::new();
         for (key, volume) in batch.iter().flat_map(|pod| attached(pod, snapshot)) {
             volumes.limits.extend(volume.driver.as_ref().map(|driver| (driver, Limits::default())));

@@ -286,9 +286,11 @@ fn requirements(
     rules: &Rules<'_>,
 ) -> Option<Requirements> {
     let registry = rules.registry();
-    let selected = Requirements::from_labels(registry, &pod.node_selector);
+    let selects = !pod.node_selector.is_empty();
+    let selected = selects.then(|| Requirements::from_labels(registry, &pod.node_selector));
     let terms = wish.required.into_iter().chain(wish.preferred).flat_map(|term| term.expressions.clone());
     let stated = terms.chain(bound.exclusions(pod)).map(|expression| Requirement::new(registry, &expression));
-    let stated: Vec<Requirement> = selected.iter().cloned().chain(stated).collect();
+    let selected = selected.iter().flat_map(|selected| selected.iter().cloned());
+    let stated: Vec<Requirement> = selected.chain(stated).collect();
     conjunction(&stated)
 }

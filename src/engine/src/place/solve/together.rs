@@ -41,7 +41,9 @@ impl<'a> Solver<'a> {
         }
         for first in [&parted, &circles] {
             let mut again = Self::new(snapshot);
-            first.iter().for_each(|circle| again.seat(circle));
+            for circle in first {
+                again.seat(circle);
+            }
             let (seated, _) = again.whereabouts();
             again.place_all((0..again.queue.len()).filter(|pod| !seated.contains(*pod)).collect());
             if again.placed > self.placed && loses_nobody(&placed, &again.whereabouts().0, &circles) {
