@@ -104,7 +104,7 @@ mod tests {
             expire_after: None,
             termination_grace_period: None,
             requests: Resources::new(),
-            instance_types: Arc::default(),
+            instance_types: [].into(),
             cheapest: None,
             pods: Vec::new(),
         };
