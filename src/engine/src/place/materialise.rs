@@ -309,8 +309,8 @@ fn annotations(
     annotations.insert(label::POOL_HASH.into(), space.pool.hash.clone());
     annotations.insert(label::POOL_HASH_VERSION.into(), label::POOL_HASH_VERSION_CURRENT.into());
     annotations.insert(label::MIN_VALUES_RELAXED.into(), relaxed.to_string());
-    let shapes = types.iter().flat_map(|candidate| &candidate.shapes);
-    let types = shapes.map(|shape| catalogue.shape(*shape).instance_type);
+    let shapes = types.iter().flat_map(Candidate::shapes);
+    let types = shapes.map(|shape| catalogue.shape(shape).instance_type);
     note_overlays(&mut annotations, &space.pool.template, types);
     annotations
 }
