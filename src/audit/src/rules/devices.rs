@@ -38,7 +38,7 @@ pub(crate) fn check<'a>(world: &World<'a>, plan: &'a Plan, findings: &mut Vec<Fi
     let books = Books::new(world);
     for launch in &plan.launches {
         for pod in world.pods_of(launch) {
-            for kind in &launch.instance_types {
+            for kind in launch.instance_types.iter() {
                 let place = GrantPlace::Launch(launch.bin, kind.clone());
                 books.served(pod, &place, plan, findings);
             }
