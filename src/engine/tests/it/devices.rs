@@ -87,7 +87,7 @@ fn several_machines_become_one_with_the_devices_of_all() {
     assert_eq!(gone(&commands), ["n1", "n2"], "{commands:?}");
     let replacements: Vec<_> = commands.iter().flat_map(|command| &command.replacements).collect();
     assert_eq!(replacements.len(), 1);
-    assert_eq!(replacements[0].instance_types, ["l"]);
+    assert_eq!(replacements[0].instance_types.to_vec(), ["l"]);
     assert_eq!(
         replacements[0].annotations.get(karpenter_model::label::REQUESTED_DRIVERS).map(String::as_str),
         Some("gpu.test")
