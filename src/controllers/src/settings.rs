@@ -135,14 +135,6 @@ impl Settings {
         reader.finish().map(|()| settings)
     }
 
-    /// The feature gates that are on although they change nothing, with the reason why.
-    pub fn gates_without_effect(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let mut gates = self.decisions.gates;
-        GATES.iter().filter_map(move |gate| {
-            Some((gate.name, gate.without_effect?)).filter(|_| *(gate.place)(&mut gates))
-        })
-    }
-
     /// Workers for a controller that has `least` on one core and `most` on sixty (spec core-disruption 0.8).
     pub fn concurrency(&self, least: u32, most: u32) -> usize {
         let cores = self.cpu_requests_millicores.div_ceil(1000).clamp(1, 60);

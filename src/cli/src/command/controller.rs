@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     };
     logging::init(&logging).context("cannot set up logging")?;
     tracing::debug!(version = env!("CARGO_PKG_VERSION"), "starting");
-    for (setting, why) in arguments.flags.without_effect().chain(settings.gates_without_effect()) {
+    for (setting, why) in arguments.flags.without_effect() {
         tracing::warn!(setting, why, "setting has no effect");
     }
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;

@@ -235,8 +235,6 @@ pub struct Gate {
     pub default: bool,
     /// One sentence.
     pub help: &'static str,
-    /// Why it changes nothing, for gates of features that are not there.
-    pub without_effect: Option<&'static str>,
     /// Where the decisions read it.
     pub(super) place: fn(&mut FeatureGates) -> &mut bool,
 }
@@ -247,42 +245,36 @@ pub const GATES: &[Gate] = &[
         name: "ReservedCapacity",
         default: true,
         help: "Use capacity reservations",
-        without_effect: None,
         place: |gates| &mut gates.reserved_capacity,
     },
     Gate {
         name: "SpotToSpotConsolidation",
         default: false,
         help: "Replace spot nodes by cheaper spot nodes",
-        without_effect: None,
         place: |gates| &mut gates.spot_to_spot_consolidation,
     },
     Gate {
         name: "NodeRepair",
         default: false,
         help: "Replace unhealthy nodes",
-        without_effect: None,
         place: |gates| &mut gates.node_repair,
     },
     Gate {
         name: "NodeOverlay",
         default: false,
         help: "Change prices and capacities with NodeOverlay objects",
-        without_effect: None,
         place: |gates| &mut gates.node_overlay,
     },
     Gate {
         name: "StaticCapacity",
         default: false,
         help: "NodePools with a fixed number of nodes",
-        without_effect: None,
         place: |gates| &mut gates.static_capacity,
     },
     Gate {
         name: "CapacityBuffer",
         default: false,
         help: "Keep room free with CapacityBuffer objects",
-        without_effect: None,
         place: |gates| &mut gates.capacity_buffer,
     },
 ];

@@ -81,14 +81,6 @@ fn the_table_of_gates_is_that_of_the_flag() {
 }
 
 #[test]
-fn no_gate_is_without_effect() {
-    let all: Vec<String> = GATES.iter().map(|gate| format!("{}=true", gate.name)).collect();
-    let settings = resolve(&[("feature-gates", &all.join(","))], Source::Flag).unwrap();
-    assert_eq!(settings.gates_without_effect().next(), None);
-    assert_eq!(Settings::default().gates_without_effect().count(), 0);
-}
-
-#[test]
 fn settings_of_our_own_have_limits_too() {
     let table = [
         ("log-format", "yaml", "json or text"),

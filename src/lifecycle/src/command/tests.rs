@@ -69,7 +69,7 @@ fn launch(index: usize) -> Launch {
         expire_after: None,
         termination_grace_period: None,
         requests: Resources::new(),
-        instance_types: vec!["m5.large".into()],
+        instance_types: ["m5.large".into()].into(),
         cheapest: None,
         pods: Vec::new(),
     }

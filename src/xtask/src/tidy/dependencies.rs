@@ -39,7 +39,8 @@ const PURE: &[&str] = &["model", "devices", "engine", "lifecycle", "audit", "clu
 
 /// What a pure crate may use from outside the workspace.
 /// `kube-cel` evaluates the selectors of devices; it reaches nothing either.
-const PURE_EXTERNAL: &[&str] = &["foldhash", "indexmap", "jiff", "kube-cel", "serde", "serde_json", "thiserror"];
+const PURE_EXTERNAL: &[&str] =
+    &["foldhash", "indexmap", "jiff", "kube-cel", "serde", "serde_json", "thiserror"];
 
 /// Compares every workspace crate's declared dependencies with the table.
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {

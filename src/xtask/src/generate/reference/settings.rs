@@ -19,10 +19,9 @@ pub(super) fn body() -> String {
     text.push_str("## Feature gates\n\n");
     text.push_str(&table(
         &["gate", "default", "meaning"],
-        GATES.iter().map(|gate| {
-            let effect = gate.without_effect.map(|why| format!(". **No effect**: {why}")).unwrap_or_default();
-            vec![format!("`{}`", gate.name), gate.default.to_string(), format!("{}{effect}", gate.help)]
-        }),
+        GATES
+            .iter()
+            .map(|gate| vec![format!("`{}`", gate.name), gate.default.to_string(), gate.help.to_owned()]),
     ));
     text
 }
