@@ -32,6 +32,7 @@ pub enum Choice {
 }
 
 /// A running account.
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
 pub enum Account {
     /// The launcher, as a process.
     Moto(moto::MotoAccount),

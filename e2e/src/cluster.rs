@@ -32,6 +32,7 @@ pub enum Choice {
 }
 
 /// A running cluster.
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
 pub enum Cluster {
     /// Processes on this machine.
     Local(local::LocalCluster),

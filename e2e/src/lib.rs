@@ -7,6 +7,7 @@
 //!
 //! Invariants: every listener is on loopback; nothing this crate starts outlives it (see [`process`]);
 //! a program that is missing costs one line that says which one and how to get it.
+#![allow(clippy::needless_pass_by_value, reason = "objects are written where they are handed over")]
 
 pub mod account;
 pub mod cluster;

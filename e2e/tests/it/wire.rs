@@ -331,7 +331,7 @@ async fn notices_reach_the_queue_through_the_rules() {
     let options = ReceiveOptions { wait: Duration::from_secs(5), ..ReceiveOptions::default() };
     let mut messages = Vec::new();
     while messages.is_empty() {
-        messages = aws.sqs.receive_messages(&queue, options.clone()).await.unwrap();
+        messages = aws.sqs.receive_messages(&queue, options).await.unwrap();
     }
     let body: serde_json::Value = serde_json::from_str(&messages[0].body).unwrap();
     assert_eq!((messages.len(), body["detail"]["instance-id"].as_str()), (1, Some(id.as_str())));

@@ -129,9 +129,19 @@ fn spawn_watches(
     if buffers::enabled(context) {
         spawn_buffer_watches(tasks, context, shutdown);
     }
+    spawn_class_watches(tasks, context, classes, shutdown);
+}
+
+/// Node classes of every kind the provider knows.
+fn spawn_class_watches(
+    tasks: &mut JoinSet<()>,
+    context: &Context,
+    classes: &Classes,
+    shutdown: &CancellationToken,
+) {
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
         let (context, classes, stopped, kind) =
             (context.clone(), classes.clone(), shutdown.clone(), kind.kind);
         tasks.spawn(async move {

@@ -14,7 +14,7 @@ fn sources(folder: &Path, found: &mut String) {
         let name = entry.file_name().to_string_lossy().into_owned();
         if path.is_dir() && !["telemetry", "xtask", "tests", "target"].contains(&name.as_str()) {
             sources(&path, found);
-        } else if name.ends_with(".rs") && name != "tests.rs" {
+        } else if path.extension().is_some_and(|extension| extension == "rs") && name != "tests.rs" {
             let text = fs::read_to_string(&path).unwrap();
             found.push_str(text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default());
         }

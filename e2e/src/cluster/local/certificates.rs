@@ -38,7 +38,7 @@ impl Certificates {
         parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let authority = parameters.self_signed(&key)?.pem();
         let issuer = Issuer::new(parameters, key);
-        let serving = issue(&issuer, serving_parameters()?)?;
+        let serving = issue(&issuer, &serving_parameters()?)?;
         Ok(Self { authority, issuer, serving, service_accounts: KeyPair::generate()? })
     }
 
@@ -46,7 +46,7 @@ impl Certificates {
     pub(super) fn client(&self, user: &str, groups: &[&str]) -> Result<Pair> {
         let mut parameters = named(user, groups)?;
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        issue(&self.issuer, parameters)
+        issue(&self.issuer, &parameters)
     }
 
     /// Writes what the four programs read from files.
@@ -86,7 +86,7 @@ fn serving_parameters() -> Result<CertificateParams> {
     Ok(parameters)
 }
 
-fn issue(issuer: &Issuer<'static, KeyPair>, parameters: CertificateParams) -> Result<Pair> {
+fn issue(issuer: &Issuer<'static, KeyPair>, parameters: &CertificateParams) -> Result<Pair> {
     let key = KeyPair::generate()?;
     let certificate = parameters.signed_by(&key, issuer)?.pem();
     Ok(Pair { certificate, key: key.serialize_pem() })

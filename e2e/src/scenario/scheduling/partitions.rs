@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use karpenter_api::labels::aws;
+use karpenter_aws_client::id::PlacementGroupId;
 use serde_json::json;
 
 use crate::manifests;
@@ -33,7 +34,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         let instance = instance.with_context(|| format!("there is no instance `{id}`"))?;
         let found = label(node, aws::PLACEMENT_GROUP_ID);
         ensure!(found == group, "the node of `{id}` has group {found}, expected {group}");
-        let placed = instance.placement_group.as_ref().map(|id| id.as_str());
+        let placed = instance.placement_group.as_ref().map(PlacementGroupId::as_str);
         ensure!(placed == Some(group.as_str()), "`{id}` is in group {placed:?}, expected {group}");
         let chosen = instance.partition.map(|number| number.to_string()).unwrap_or_default();
         let said = label(node, aws::PLACEMENT_GROUP_PARTITION);

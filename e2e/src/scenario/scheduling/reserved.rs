@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use karpenter_api::labels::{self, aws};
+use karpenter_aws_client::id::ReservationId;
 use serde_json::{Value, json};
 
 use crate::account::control::NewReservation;
@@ -44,7 +45,7 @@ pub(super) async fn first(world: &World) -> Result<()> {
     let id = reserved.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
     let instances = facts::instances(world).await?;
     let instance = instances.iter().find(|instance| id.ends_with(instance.id.as_str()));
-    let runs_in = instance.and_then(|instance| instance.reservation.as_ref()).map(|id| id.as_str());
+    let runs_in = instance.and_then(|instance| instance.reservation.as_ref()).map(ReservationId::as_str);
     ensure!(runs_in == Some(reservation.as_str()), "`{id}` runs in {runs_in:?}, not in {reservation}");
     Ok(())
 }

@@ -112,7 +112,7 @@ async fn a_stack_for_the_longest_cluster_name_is_what_bootstrap_makes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_template_deployed_by_other_tools_is_what_bootstrap_makes() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let expected = reference("tools", &[], &[]).await.unwrap().as_cloudformation_can();
+    let expected = reference("tools", &[], &[]).await.unwrap().with_what_cloudformation_can();
     let fresh = Fresh::start("tools").await.unwrap();
     let printed = fresh.bootstrap(&["render", "cloudformation-parameters"], 0).await.unwrap();
     let mut parameters: Vec<&str> = printed.lines().collect();
@@ -122,7 +122,7 @@ async fn the_template_deployed_by_other_tools_is_what_bootstrap_makes() {
 
     let text = deploy(&fresh, &arguments).await.unwrap();
     assert!(text.ends_with("CREATE_COMPLETE\n"), "{text}");
-    let found = fresh.inventory().await.unwrap().as_cloudformation_can();
+    let found = fresh.inventory().await.unwrap().with_what_cloudformation_can();
     assert_eq!(expected.differences(&found), Vec::<String>::new(), "bootstrap | CloudFormation");
     let text = deploy(&fresh, &arguments).await.unwrap();
     assert!(text.ends_with("UNCHANGED\n"), "a second deployment changed something:\n{text}");

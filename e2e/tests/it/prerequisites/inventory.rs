@@ -56,7 +56,7 @@ pub(super) async fn python(arguments: &[&str]) -> Result<String> {
 
 impl Inventory {
     /// Without what CloudFormation cannot do: tag policies, profiles and rules, and tag a network that exists.
-    pub(super) fn as_cloudformation_can(self) -> Self {
+    pub(super) fn with_what_cloudformation_can(self) -> Self {
         let mut without = self.without_tags_of_policies();
         without.0["subnets"].take();
         without.0["security_groups"].take();

@@ -1,4 +1,4 @@
-//! Notices about instances, from EventBridge or the status checks to the claims.
+//! Notices about instances, from `EventBridge` or the status checks to the claims.
 
 use std::time::Duration;
 

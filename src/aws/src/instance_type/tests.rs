@@ -188,6 +188,8 @@ fn reserved_interfaces_lower_pods_and_for_some_families_the_overhead() {
 
 #[test]
 fn ephemeral_storage_comes_from_the_disk_behind_the_kubelet() {
+    use AmiFamily::{AL2023, Bottlerocket, Custom, Windows2022};
+
     let mapping = |device: &str, size: Option<&str>, root_volume| BlockDeviceMapping {
         device_name: Some(device.to_owned()),
         ebs: Some(BlockDevice { volume_size: size.map(str::to_owned), ..Default::default() }),
@@ -199,7 +201,6 @@ fn ephemeral_storage_comes_from_the_disk_behind_the_kubelet() {
         class.spec.instance_store_policy = raid0.then_some(InstanceStorePolicy::RAID0);
         built(&g4dn(), &class).capacity.amount("ephemeral-storage").to_string()
     };
-    use AmiFamily::{AL2023, Bottlerocket, Custom, Windows2022};
     assert_eq!(storage(AL2023, vec![], false), "20Gi");
     assert_eq!(storage(Bottlerocket, vec![], false), "20Gi");
     assert_eq!(storage(Windows2022, vec![], false), "50Gi");

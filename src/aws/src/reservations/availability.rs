@@ -119,6 +119,9 @@ mod tests {
     use super::*;
     use crate::testing::ManualClock;
 
+    /// What is told, by what, and how many are left then.
+    type Step<'a> = (&'a str, &'a dyn Fn(&Availability), u32);
+
     fn world() -> (Arc<ManualClock>, Availability) {
         let clock = Arc::new(ManualClock::default());
         (Arc::clone(&clock), Availability::new(clock))
@@ -130,7 +133,7 @@ mod tests {
         assert_eq!(all.left().of("cr-1"), 0, "nothing known is nothing left");
         all.counted("cr-1", 1, 2);
         let launch = |all: &Availability| all.launched("cr-1", clock.now());
-        let steps: [(&str, &dyn Fn(&Availability), u32); 7] = [
+        let steps: [Step; 7] = [
             ("a launch takes one", &launch, 0),
             ("never below none", &launch, 0),
             ("an end gives one back", &|all| all.terminated("cr-1"), 1),

@@ -6,6 +6,7 @@ use karpenter_api::ec2nodeclass::PlacementGroupSelector;
 use karpenter_api::labels::aws;
 use karpenter_aws::drift;
 use karpenter_aws_client::ec2::{PlacementGroup, PlacementStrategy};
+use karpenter_aws_client::id::PlacementGroupId;
 use karpenter_aws_client::memory::{Fault, OfferingSelector, Options};
 use karpenter_cloud::{HookState, Instance, Kind, Provider, Read};
 use karpenter_model::LabelValue;
@@ -46,7 +47,7 @@ async fn instances_are_in_the_group_and_say_so() {
         assert_eq!(label(&instance, aws::PLACEMENT_GROUP_ID), Some("pg-1"), "{strategy:?}");
         assert_eq!(label(&instance, aws::PLACEMENT_GROUP_PARTITION), None, "{strategy:?}");
         let in_ec2 = world.account.instances().remove(0);
-        assert_eq!(in_ec2.placement_group.as_ref().map(|id| id.as_str()), Some("pg-1"));
+        assert_eq!(in_ec2.placement_group.as_ref().map(PlacementGroupId::as_str), Some("pg-1"));
         let hooks = world.provider.registration_hooks(&claim_of(&instance)).await;
         assert_eq!((hooks[0].name, &hooks[0].state), ("PlacementGroupRegistrationHook", &HookState::Ready));
     }

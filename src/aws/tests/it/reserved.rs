@@ -9,6 +9,7 @@ use karpenter_aws::drift;
 use karpenter_aws_client::ec2::{
     CapacityReservation, CapacityReservationPreference, Instance as Ec2Instance, Lifecycle,
 };
+use karpenter_aws_client::id::ReservationId;
 use karpenter_aws_client::memory::examples::capacity_reservation;
 use karpenter_aws_client::memory::{Fault, Options};
 use karpenter_cloud::{Instance, Kind, LaunchRequest, Provider, Read, Termination};
@@ -81,7 +82,7 @@ async fn reserved_capacity_comes_first_and_the_count_follows_launches_and_ends()
     }
     assert_eq!(offered(&world).await, ["cr-1 true 1"]);
     let in_ec2 = launched(&world);
-    assert_eq!(in_ec2.reservation.as_ref().map(|id| id.as_str()), Some("cr-1"));
+    assert_eq!(in_ec2.reservation.as_ref().map(ReservationId::as_str), Some("cr-1"));
     assert_eq!(in_ec2.reservation_preference, Some(CapacityReservationPreference::CapacityReservationsOnly));
     let read = world.provider.instance(&instance.provider_id, Read::Consistent).await.expect("is read");
     assert_eq!(read.labels, instance.labels, "the same from a description");

@@ -277,7 +277,7 @@ fn overlays_can_be_for_one_pool_or_for_labels_of_templates() {
     ];
     for (requirement, changed) in table {
         let overlay = priced("o", 1, std::slice::from_ref(&requirement), 7);
-        let seen = [&web, &data].map(|pool| laid(&[overlay.clone()], pool)[0].overlaid.price);
+        let seen = [&web, &data].map(|pool| laid(std::slice::from_ref(&overlay), pool)[0].overlaid.price);
         assert_eq!(seen, changed, "{requirement}");
     }
 }

@@ -70,9 +70,9 @@ fn why_uninitialised(node: &Node, claim: Option<&karpenter_api::NodeClaim>) -> S
         return format!("still has the startup taint {}", left.key);
     }
     let conditions = claim.status.iter().flat_map(|status| &status.conditions);
-    let said =
+    let mut said =
         conditions.filter(|condition| condition.kind == "Initialized").map(|found| found.message.clone());
-    said.last().unwrap_or_else(|| "nobody says why".to_owned())
+    said.next_back().unwrap_or_else(|| "nobody says why".to_owned())
 }
 
 fn without_network(facts: &Facts) -> Outcome {

@@ -46,10 +46,7 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// Refusals by role, each with the actions refused.
-fn refused<'a>(
-    facts: &'a Facts,
-    is_refused: impl Fn(&Right) -> bool,
-) -> Result<ByRole<'a>, crate::facts::Unseen> {
+fn refused(facts: &Facts, is_refused: impl Fn(&Right) -> bool) -> Result<ByRole<'_>, crate::facts::Unseen> {
     let mut roles = ByRole::new();
     for right in facts.account.rights.get()?.iter().filter(|right| right.resource == "*" && is_refused(right))
     {

@@ -13,6 +13,9 @@ use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Unseen, label};
 
+/// How many pods of something are in each zone.
+type ByZone<'a> = BTreeMap<&'a str, i32>;
+
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "D-40",
@@ -122,7 +125,7 @@ fn lopsided(facts: &Facts) -> Outcome {
         label(node.metadata.labels.as_ref(), ZONE)
     };
     // One group for each owner: the replicas of one workload.
-    let mut groups: BTreeMap<(&str, &str), (i32, BTreeMap<&str, i32>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str), (i32, ByZone<'_>)> = BTreeMap::new();
     for pod in on_managed_nodes(facts)? {
         let owner = pod.metadata.owner_references.as_ref().and_then(|owners| owners.first());
         let (Some(owner), Some(spread), Some(zone)) = (owner, soft_spread(pod), zone_of(pod)) else {

@@ -56,7 +56,7 @@ pub async fn account(clients: &Clients, cluster_name: &str, cluster: &Cluster) -
             .into(),
         closed_subnets: of_subnets(&subnets, async |found| closed_subnets(clients, found).await).await,
         endpoints: of_subnets(&subnets, async |found| endpoints(clients, found).await).await,
-        subnets: subnets.map(|found| found.into_iter().map(subnet).collect::<Vec<_>>()).into(),
+        subnets: subnets.map(|found| found.iter().map(subnet).collect::<Vec<_>>()).into(),
         security_groups: clients
             .ec2
             .describe_security_groups(&groups)
@@ -105,7 +105,7 @@ fn eks_cluster(found: eks::Cluster) -> EksCluster {
     }
 }
 
-fn subnet(found: karpenter_aws_client::ec2::Subnet) -> Subnet {
+fn subnet(found: &karpenter_aws_client::ec2::Subnet) -> Subnet {
     Subnet { id: found.id.to_string(), zone: found.zone.to_string(), free_addresses: found.free_addresses }
 }
 

@@ -93,16 +93,18 @@ fn every_reason_is_documented() {
     }
 }
 
+/// Reason, type, kinds, values besides the object that tell two apart, seconds an equal one is suppressed.
+type Row = (&'static str, Severity, &'static [&'static str], &'static [&'static str], u64);
+
 #[test]
 fn the_table_is_that_of_the_reference() {
     const NORMAL: Severity = Severity::Normal;
     const WARNING: Severity = Severity::Warning;
     const MACHINE: &[&str] = &["Node", "NodeClaim"];
-    // Reason, type, kinds, values besides the object that tell two apart, seconds an equal one is suppressed (spec
-    // core-disruption 7). Where we say more, docs/differences.md says why: `DisruptionBlocked` and `FailedScheduling`
+    // Spec core-disruption 7. Where we say more, docs/differences.md says why: `DisruptionBlocked` and `FailedScheduling`
     // speak again when the reason is another one, `FailedDraining` for each pod that a budget holds, and
     // `NodeRepairBlocked` on every object it is about.
-    let table: [(&str, Severity, &[&str], &[&str], u64); 25] = [
+    let table: [Row; 25] = [
         ("DisruptionBlocked", NORMAL, MACHINE, &["message"], 120),
         ("DisruptionBlocked", NORMAL, &["NodePool"], &["reason"], 60),
         ("DisruptionLaunching", NORMAL, &["NodeClaim"], &["reason"], 120),

@@ -1,4 +1,5 @@
 //! Slices and claims as the API server shows them.
+#![allow(clippy::needless_pass_by_value, reason = "objects are written where they are handed over")]
 
 use karpenter_model::Expression;
 use karpenter_model::Operator;
@@ -91,9 +92,9 @@ fn slices_are_reached_as_they_say() {
     assert!(error.contains("spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator"), "{error}");
 }
 
-#[test]
-fn claims_say_what_they_ask_for_what_they_have_and_who_uses_them() {
-    let object = json!({
+/// A claim with every kind of request and constraint, allocated and in use.
+fn claim_of_every_kind() -> Value {
+    json!({
         "metadata": {"namespace": "ml", "name": "gpus"},
         "spec": {"devices": {
             "requests": [
@@ -123,9 +124,13 @@ fn claims_say_what_they_ask_for_what_they_have_and_who_uses_them() {
                 {"apiGroup": "example.com", "resource": "pods", "name": "here", "uid": "u1"},
             ],
         },
-    });
+    })
+}
+
+#[test]
+fn claims_say_what_they_ask_for_what_they_have_and_who_uses_them() {
     let exists = |key: &PodKey, uid: &PodUid| key.to_string() == "ml/here" && *uid == "u1";
-    let claim = resource_claim(&serde_json::from_value(object).unwrap(), exists).unwrap();
+    let claim = resource_claim(&serde_json::from_value(claim_of_every_kind()).unwrap(), exists).unwrap();
     assert_eq!(claim.key.to_string(), "ml/gpus");
     let kinds: Vec<_> = claim
         .requests

@@ -9,6 +9,7 @@ use crate::ec2::{
     LaunchTemplateSpec, MetadataOptions, NetworkInterface, OnDemandAllocation, Placement, SpotAllocation,
     TagSpecification, TaggedKind, Tenancy,
 };
+use crate::id::InstanceId;
 use crate::{Kind, Secret, Tags};
 
 const FLEET: &str = r#"<CreateFleetResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
@@ -135,7 +136,7 @@ async fn create_fleet_is_sent_and_its_answer_read() {
     "#]],
     );
     assert_eq!(fleet.id, "fleet-1");
-    assert_eq!(fleet.instance_ids().map(|id| id.as_str()).collect::<Vec<_>>(), ["i-1", "i-2"]);
+    assert_eq!(fleet.instance_ids().map(InstanceId::as_str).collect::<Vec<_>>(), ["i-1", "i-2"]);
     let group = &fleet.instances[0];
     assert!(group.spot);
     let offering = group.offering.as_ref().unwrap();

@@ -132,6 +132,6 @@ fn what_fails_in_a_placement_group_is_out_only_there() {
     let spread = placed(PlacementStrategy::Spread, None);
     assert_eq!(out(&full, &spread), every, "the group is full in that zone, whatever the type");
     assert_eq!(out(&full, &placed(PlacementStrategy::Cluster, None)), [], "not the limit of this group");
-    assert_eq!(failure("web-1", &[full.clone()], Some(&spread)).kind, Kind::NoCapacity);
+    assert_eq!(failure("web-1", std::slice::from_ref(&full), Some(&spread)).kind, Kind::NoCapacity);
     assert_ne!(failure("web-1", &[full], None).kind, Kind::NoCapacity);
 }

@@ -13,10 +13,8 @@ pub(super) const CASES: &[Case] = &[
             .unwrap()
             .replace("\"cluster_name\":\"demo\"", &format!("\"cluster_name\":\"{long}\""));
         *facts = serde_json::from_str(&json).unwrap();
-        for (_, queue) in facts.account.queues.as_mut().unwrap() {
-            queue
-                .iter_mut()
-                .for_each(|queue| drop(queue.tags.insert("eks:eks-cluster-name".to_owned(), long.clone())));
+        for queue in facts.account.queues.as_mut().unwrap().values_mut().flatten() {
+            queue.tags.insert("eks:eks-cluster-name".to_owned(), long.clone());
         }
     }),
     ("P-3", |facts| role(facts).policies = 10),
@@ -24,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
         change(
             first(&mut facts.cluster.node_classes),
             json!({"spec": {"role": "team/KarpenterNodeRole-demo"}}),
-        )
+        );
     }),
     ("P-6", |facts| role(facts).trust = trust("lambda.amazonaws.com")),
     ("P-4", |facts| {
@@ -53,7 +51,12 @@ pub(super) const CASES: &[Case] = &[
     ("P-12", |facts| drop(queue(facts).tags.insert("eks:eks-cluster-name".to_owned(), "west".to_owned()))),
     ("P-13", |facts| {
         close(facts);
-        facts.account.endpoints.as_mut().unwrap().retain(|endpoint| !endpoint.service.ends_with(".sts"));
+        facts
+            .account
+            .endpoints
+            .as_mut()
+            .unwrap()
+            .retain(|endpoint| endpoint.service.rsplit('.').next() != Some("sts"));
     }),
     ("P-14", |facts| {
         close(facts);

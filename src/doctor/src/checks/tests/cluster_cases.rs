@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
         schema.properties.as_mut().unwrap().remove("spec");
     }),
     ("D-06", |facts| {
-        facts.cluster.nodes.as_mut().unwrap().retain(|node| node.metadata.name.as_deref() != Some("group-2"))
+        facts.cluster.nodes.as_mut().unwrap().retain(|node| node.metadata.name.as_deref() != Some("group-2"));
     }),
     ("D-07", |facts| {
         let pods = facts.cluster.pods.as_mut().unwrap();
@@ -93,7 +93,7 @@ pub(super) const CASES: &[Case] = &[
     }),
     ("D-16", |facts| daemon_set(facts, "ebs-csi-node", json!([]))),
     ("D-17", |facts| {
-        change(first(&mut facts.cluster.node_classes), json!({"spec": {"kubelet": {"maxPods": 110}}}))
+        change(first(&mut facts.cluster.node_classes), json!({"spec": {"kubelet": {"maxPods": 110}}}));
     }),
     ("D-19", |facts| facts.cluster.config_maps = Answer::Seen(Vec::new())),
     ("D-21", |facts| {
@@ -203,30 +203,30 @@ pub(super) const REPORTS: &[Case] = &[
         log(
             facts,
             "is not authorized to perform: ec2:RunInstances with an explicit deny in a permissions boundary",
-        )
+        );
     }),
     ("P-13", |facts| {
-        log(facts, "Post \"https://ec2.us-west-2.amazonaws.com/\": dial tcp 10.0.0.1:443: i/o timeout")
+        log(facts, "Post \"https://ec2.us-west-2.amazonaws.com/\": dial tcp 10.0.0.1:443: i/o timeout");
     }),
     ("P-19", |facts| log(facts, "UnauthorizedOperation: with an explicit deny in a service control policy")),
     ("P-22", |facts| {
-        event(facts, "NodeClaim", "LaunchFailed", "VcpuLimitExceeded: You have requested more vCPU capacity")
+        event(facts, "NodeClaim", "LaunchFailed", "VcpuLimitExceeded: You have requested more vCPU capacity");
     }),
     ("P-23", |facts| {
         log(
             facts,
             "PendingVerification: Your request for accessing resources in this region is being validated",
-        )
+        );
     }),
     ("D-02", |facts| {
         log(
             facts,
             "AuthFailure.ServiceLinkedRoleCreationNotPermitted: The provided credentials do not have permission",
-        )
+        );
     }),
     ("D-03", |facts| log(facts, "dial tcp: lookup sts.us-west-2.amazonaws.com: i/o timeout")),
     ("D-08", |facts| {
-        event(facts, "Pod", "Failed", "failed to pull public.ecr.aws/karpenter/controller: 403 Forbidden")
+        event(facts, "Pod", "Failed", "failed to pull public.ecr.aws/karpenter/controller: 403 Forbidden");
     }),
     ("D-20", |facts| {
         event(
@@ -234,7 +234,7 @@ pub(super) const REPORTS: &[Case] = &[
             "Pod",
             "Failed",
             "no matching manifest for windows/amd64 10.0.17763 in the manifest list entries",
-        )
+        );
     }),
     ("D-22", |facts| {
         event(
@@ -242,7 +242,7 @@ pub(super) const REPORTS: &[Case] = &[
             "NodeClaim",
             "FailedConsistencyCheck",
             "expected 130.6Gi of resource memory, but found 128Gi (98.0% of expected)",
-        )
+        );
     }),
     ("D-23", |facts| {
         event(
@@ -250,7 +250,7 @@ pub(super) const REPORTS: &[Case] = &[
             "Pod",
             "FailedScheduling",
             "unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone",
-        )
+        );
     }),
     ("D-24", |facts| {
         event(
@@ -258,19 +258,19 @@ pub(super) const REPORTS: &[Case] = &[
             "Pod",
             "FailedScheduling",
             "no instance type met the scheduling requirements or had a required offering",
-        )
+        );
     }),
     ("D-28", |facts| event(facts, "Node", "Unconsolidatable", "Can't replace with a cheaper node")),
     ("D-29", |facts| log(facts, "InvalidBlockDeviceMapping: Invalid device name /dev/xvdx")),
     ("D-31", |facts| {
-        condition(facts, "InstanceReady", "Launch", "Client.InternalError: Client error on launch")
+        condition(facts, "InstanceReady", "Launch", "Client.InternalError: Client error on launch");
     }),
     ("D-34", |facts| log(facts, "No entry for m9g.large in /etc/eks/eni-max-pods.txt")),
     ("D-38", |facts| {
-        log(facts, "updating on-demand pricing, context deadline: timeout, using existing pricing data")
+        log(facts, "updating on-demand pricing, context deadline: timeout, using existing pricing data");
     }),
     ("D-39", |facts| {
-        log(facts, "AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist")
+        log(facts, "AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist");
     }),
 ];
 

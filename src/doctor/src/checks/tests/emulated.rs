@@ -167,9 +167,10 @@ async fn make_policy(clients: &Clients, name: &str, statements: Vec<Value>) -> A
 async fn identity(account: &Account, clients: &Clients, facts: &Facts) {
     let rights = facts.account.rights.get().unwrap();
     let refused = |by: fn(&Right) -> Option<bool>| rights.iter().any(|right| by(right) == Some(false));
-    let boundary = match refused(|right| right.by_boundary) {
-        true => Some(make_policy(clients, "bounds", vec![]).await),
-        false => None,
+    let boundary = if refused(|right| right.by_boundary) {
+        Some(make_policy(clients, "bounds", vec![]).await)
+    } else {
+        None
     };
     if refused(|right| right.by_organization) {
         let denied = rights.iter().filter(|right| right.by_organization == Some(false));
