@@ -18,7 +18,7 @@ use crate::wait;
 use crate::world::World;
 
 /// The label that keeps corners apart.
-const CORNER: &str = "example.com/corner";
+pub(super) const CORNER: &str = "example.com/corner";
 
 /// One behaviour's part of the world.
 pub(super) struct Corner<'a> {

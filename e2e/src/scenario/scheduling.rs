@@ -6,6 +6,7 @@
 
 mod accelerators;
 mod architectures;
+mod buffers;
 mod capacity;
 mod hostnames;
 mod impossible;
@@ -27,7 +28,7 @@ use super::behaviour::{self, Behaviour, Only};
 use crate::world::World;
 
 /// What these behaviours need beyond the defaults.
-const GATES: &str = "ReservedCapacity=true,NodeOverlay=true";
+const GATES: &str = "ReservedCapacity=true,NodeOverlay=true,CapacityBuffer=true";
 
 /// The names of the behaviours.
 pub fn behaviours() -> Vec<&'static str> {
@@ -72,6 +73,10 @@ const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
         name: "a device of an overlay can be asked for",
         proof: |world| overlays::device(world).boxed_local(),
+    },
+    Behaviour {
+        name: "room is kept for pods that do not exist yet",
+        proof: |world| buffers::run(world).boxed_local(),
     },
     Behaviour {
         name: "pods with the same host port get a node each",
