@@ -1,18 +1,21 @@
 //! What has brought other autoscalers down, replayed against this one (`docs/edge-cases-incidents.md`).
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_cloud::memory::{Fault, Operation};
 use karpenter_cloud::{Kind, OfferingKey};
 use karpenter_model::CapacityType;
+use karpenter_model::settings::FeatureGates;
 use karpenter_sim::kubelet::Behaviour;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::disruption::set;
-use crate::world::{Process, World, is_running, merge};
+use crate::world::{Crash, Process, World, is_running, merge};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -44,6 +47,15 @@ fn one_per_node(world: &World, name: &str, replicas: usize, more: &Value) {
     });
     merge(&mut set["spec"]["template"]["spec"], more);
     world.load(&set);
+}
+
+fn budget(world: &World, app: &str, allows: &Value) {
+    let mut spec = json!({"selector": {"matchLabels": {"app": app}}});
+    merge(&mut spec, allows);
+    world.load(&json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": "default"}, "spec": spec,
+    }));
 }
 
 async fn pods_of(world: &World, app: &str) -> Vec<Pod> {
@@ -101,10 +113,12 @@ async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_poo
     let of = |pool: &str| json!({"nodeSelector": {"karpenter.sh/nodepool": pool}});
     let process = world.start();
     one_per_node(&world, "storm", 10, &of("sold-out"));
-    for web in 0..6 {
+    let mut web = 0;
+    for _ in 0..6 {
         let app = format!("web-{web}");
         one_per_node(&world, &app, 1, &of("fine"));
         until_running(&world, &app, 1, 2 * MINUTE).await;
+        web += 1;
         tokio::time::sleep(9 * MINUTE).await;
     }
     let launches = || {
@@ -172,6 +186,13 @@ async fn a_taint_nobody_announced_on_a_young_node_buys_no_second_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_stays_for_half_an_hour_buys_a_bounded_number() {
+    // Three until it is clear that nodes are no help, then one after each pause, and pauses double.
+    let bought = bought_while_tainted(30 * MINUTE).await;
+    assert!(bought <= 5, "{bought} nodes");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_scheduler_that_binds_late_gets_no_second_node() {
     let world = World::new().await;
     world.pool("default", &pool(&json!({})));
@@ -191,6 +212,91 @@ async fn a_scheduler_that_binds_late_gets_no_second_node() {
     tokio::time::sleep(50 * SECOND).await;
     assert_eq!(created(&process, "default"), 1);
     assert_eq!(world.nodes().await.len(), 1);
+    process.stop().await;
+}
+
+/// Three pods on nodes that expire every half hour, with a budget that lets none of them go: the most nodes there were
+/// at once, and how many were bought, in 70 minutes.
+async fn held_on_expiring_nodes(allows: &Value) -> (usize, u64) {
+    let world = World::new().await;
+    world.pool("default", &pool(&json!({"expireAfter": "30m"})));
+    one_per_node(&world, "web", 3, &json!({}));
+    budget(&world, "web", allows);
+    let process = world.start();
+    until_running(&world, "web", 3, 5 * MINUTE).await;
+    let most = Cell::new(0);
+    every(5 * SECOND, 70 * MINUTE, async || {
+        most.set(most.get().max(world.claims().await.len()));
+        assert_eq!(running(&world, "web").await, 3, "the budget is kept");
+    })
+    .await;
+    let bought = created(&process, "default");
+    process.stop().await;
+    (most.get(), bought)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_bought_for_pods_that_no_budget_will_ever_let_go() {
+    assert_eq!(held_on_expiring_nodes(&json!({"maxUnavailable": 0})).await, (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_may_not_be_evicted_from_expiring_nodes_get_one_replacement_each() {
+    // A number that happens to equal the replicas may change, so room is made ready.
+    let (most, bought) = held_on_expiring_nodes(&json!({"minAvailable": 3})).await;
+    assert!(most > 3, "three nodes that drain have replacements");
+    // Replacements expire as well: three nodes drain, three go, and three come in their place.
+    assert!(most <= 9 && bought <= 9, "{most} nodes at once, {bought} in all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_nodes_born_together_expire_together_and_budgets_of_pods_hold() {
+    let world = World::new().await;
+    world.pool("default", &pool(&json!({"expireAfter": "15m"})));
+    one_per_node(&world, "web", 50, &json!({}));
+    budget(&world, "web", &json!({"maxUnavailable": "10%"}));
+    let process = world.start();
+    until_running(&world, "web", 50, 5 * MINUTE).await;
+    let old: BTreeSet<String> = world.nodes().await.iter().map(ResourceExt::name_any).collect();
+    let (most, least, left) = (Cell::new(0), Cell::new(50), Cell::new(50));
+    every(5 * SECOND, 9 * MINUTE, async || {
+        assert_eq!(running(&world, "web").await, 50, "not before they expire");
+    })
+    .await;
+    every(5 * SECOND, 14 * MINUTE, async || {
+        most.set(most.get().max(world.claims().await.len()));
+        least.set(least.get().min(running(&world, "web").await));
+        left.set(world.nodes().await.iter().filter(|node| old.contains(&node.name_any())).count());
+    })
+    .await;
+    assert_eq!(left.get(), 0, "old nodes are left");
+    until_running(&world, "web", 50, 5 * MINUTE).await;
+    assert!(most.get() <= 100, "{} machines at once", most.get());
+    assert!(least.get() >= 45, "{} of 50 ran", least.get());
+    assert!(created(&process, "default") <= 100, "{} nodes were bought", created(&process, "default"));
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn six_in_ten_nodes_that_turn_unhealthy_at_once_all_stay() {
+    let world = World::new().await;
+    world.pool("default", &pool(&json!({})));
+    one_per_node(&world, "web", 10, &json!({}));
+    let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };
+    let process = world.start_gated(Crash::Never, gates);
+    until_running(&world, "web", 10, 5 * MINUTE).await;
+    let before: BTreeSet<String> = world.claims().await.iter().map(ResourceExt::name_any).collect();
+    for machine in world.account.machines().iter().take(6) {
+        world.agent.behave(machine.instance_id.as_str(), Behaviour::NotReady);
+    }
+    every(10 * SECOND, 120 * MINUTE, async || {
+        let now = world.claims().await;
+        let staying = now.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
+        let staying: BTreeSet<String> = staying.map(ResourceExt::name_any).collect();
+        assert!(before.is_subset(&staying), "a node was given up");
+    })
+    .await;
+    assert!(!process.events.messages("NodeRepairBlocked").is_empty(), "people are told");
     process.stop().await;
 }
 
