@@ -113,12 +113,10 @@ async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_poo
     let of = |pool: &str| json!({"nodeSelector": {"karpenter.sh/nodepool": pool}});
     let process = world.start();
     one_per_node(&world, "storm", 10, &of("sold-out"));
-    let mut web = 0;
-    for _ in 0..6 {
+    for web in 0..6 {
         let app = format!("web-{web}");
         one_per_node(&world, &app, 1, &of("fine"));
         until_running(&world, &app, 1, 2 * MINUTE).await;
-        web += 1;
         tokio::time::sleep(9 * MINUTE).await;
     }
     let launches = || {
