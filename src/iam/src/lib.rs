@@ -1,7 +1,7 @@
 //! What IAM would say: policy documents evaluated against requests.
 //!
-//! A test aid, not a part of the product: `bootstrap` holds its policies against what a compromised controller might
-//! try, `e2e` against every call that was really made.
+//! A test aid: `bootstrap` holds its policies against what a compromised controller might try, `e2e` against every call
+//! that was really made. The product uses its wildcards only, in the account in memory.
 //!
 //! The rules are those of the IAM user guide ("Policy evaluation logic", "IAM JSON policy elements"):
 //!
@@ -23,5 +23,6 @@ mod policy;
 mod request;
 
 pub use decision::{Decision, Denial, Miss, Policies};
+pub use pattern::matches;
 pub use policy::{Error, Policy};
 pub use request::{Principal, Request};

@@ -1,7 +1,7 @@
 //! Wildcards: `*` is any run of characters, `?` exactly one.
 
-/// Whether `text` is of the form `pattern`.
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+/// Whether `text` is of the form `pattern`: `*` is any run of characters, `?` exactly one. EC2's filters mean the same.
+pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut read) = (0, 0);
     // Where to go on when what follows the last `*` does not fit: let the star take one more character.

@@ -1,5 +1,7 @@
 //! EC2 filters: names must be known, values may hold `*` and `?`.
 
+use karpenter_iam::matches as glob;
+
 use crate::{Error, Filter, Result, Tags};
 
 /// True when all filters match. `attribute` gives a resource's values for a filter name, `None` for names the
@@ -27,32 +29,6 @@ pub(super) fn matches(
         }
     }
     Ok(true)
-}
-
-/// Wildcard match over characters, in linear space and without recursion.
-pub(super) fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, t));
-                p += 1;
-            }
-            Some(&c) if c == '?' || c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => {
-                let Some((star_at, taken)) = star else { return false };
-                star = Some((star_at, taken + 1));
-                p = star_at + 1;
-                t = taken + 1;
-            }
-        }
-    }
-    pattern[p..].iter().all(|&c| c == '*')
 }
 
 #[cfg(test)]

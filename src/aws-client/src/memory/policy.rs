@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_iam::matches as glob;
 use serde_json::Value;
-
-use super::filters::glob;
 
 /// Looks like a policy: a JSON object with statements.
 pub(super) fn is_well_formed(document: &str) -> bool {

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use karpenter_iam::matches as glob;
 
-use super::filters::glob;
 use super::state::State;
 use super::{Account, policy};
 use crate::id::VpcId;

@@ -22,7 +22,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("cloud", &["model"]),
     ("api", &["model"]),
     ("telemetry", &[]),
-    ("aws-client", &["model"]),
+    ("aws-client", &["iam", "model"]),
     ("testkit", &["model"]),
     ("aws", &["api", "aws-client", "cloud", "model"]),
     ("bootstrap", &["aws-client"]),
