@@ -275,7 +275,8 @@ impl<'a> Solver<'a> {
             let Ok(allowed) = space.limits.admit(catalogue, &space.base) else { continue };
             let empty = State::new(space, allowed);
             let state = match joiner.join(&empty, number, space, catalogue) {
-                Joined::As(state) => state.with_only(own),
+                Joined::As(state) if together.is_some() => state.with_only(own),
+                Joined::As(state) => state,
                 Joined::UsedUp => return Tried::UsedUp(position),
                 Joined::NotNow | Joined::NoDomain | Joined::KeptOut | Joined::Clash | Joined::Never => {
                     continue;
