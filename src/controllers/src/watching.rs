@@ -1,26 +1,23 @@
 //! The watches of a process. They may run before it leads, so that it knows the cluster when it does; then nobody
 //! listens yet, and nothing is told.
 
+use std::borrow::Cow;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{
-    LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
-};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
-use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
-use karpenter_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
+use k8s_openapi::api::core::v1::{LimitRange, PodTemplate};
+use kube::Resource;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::pods::state::States;
 use crate::status::Classes;
-use crate::view::Feed;
-use crate::watch::{follow, follow_if_allowed};
+use crate::view::{Feed, View};
+use crate::watch::{Seen, follow, follow_if_allowed};
 use crate::{Context, buffers};
 
 /// Name of the watches where work under way is listed.
@@ -66,108 +63,99 @@ impl Watching {
     }
 }
 
+/// Starts watches as tasks. What each of them is applying is work under way.
+struct Watches<'a> {
+    tasks: &'a mut JoinSet<()>,
+    context: &'a Context,
+    shutdown: &'a CancellationToken,
+}
+
+impl Watches<'_> {
+    /// Tells `apply` of every object behind `api`.
+    fn follow<K>(
+        &mut self,
+        kind: Cow<'static, str>,
+        api: Api<K>,
+        mut apply: impl FnMut(&View, Seen<K>) + Send + 'static,
+    ) where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let (view, stopped) = (Arc::clone(&self.context.view), self.shutdown.clone());
+        let progress = self.context.metrics.progress.clone();
+        self.tasks.spawn(async move {
+            let listener = |seen| {
+                let _applying = progress.begin(NAME, kind.clone());
+                apply(&view, seen);
+            };
+            follow(&kind, api, view.troubles(), stopped, listener).await;
+        });
+    }
+
+    /// The same for all objects of a kind, wherever they are.
+    fn all<K>(&mut self, apply: impl FnMut(&View, Seen<K>) + Send + 'static)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        self.follow(K::kind(&()), Api::all(self.context.client.clone()), apply);
+    }
+
+    /// The same for kinds whose lists are compared with what was known when they began.
+    fn fed<K>(&mut self, apply: fn(&mut Feed, &View, Seen<K>))
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let mut feed = Feed::default();
+        self.all(move |view, seen| apply(&mut feed, view, seen));
+    }
+}
+
 fn spawn_watches(
     tasks: &mut JoinSet<()>,
     context: &Context,
     classes: &Classes,
     shutdown: &CancellationToken,
 ) {
-    let client = &context.client;
-    macro_rules! watch {
-        ($kind:ident, $feed:ident) => {{
-            let (api, view, mut feed) =
-                (Api::<$kind>::all(client.clone()), Arc::clone(&context.view), Feed::default());
-            let (stopped, progress) = (shutdown.clone(), context.metrics.progress.clone());
-            tasks.spawn(async move {
-                let listener = |seen| {
-                    let _applying = progress.begin(NAME, stringify!($kind));
-                    feed.$feed(&view, seen);
-                };
-                follow(stringify!($kind), api, view.troubles(), stopped, listener).await;
-            });
-        }};
-    }
-    watch!(NodePool, pool);
-    watch!(NodeClaim, claim);
-    watch!(Node, node);
-    watch!(Pod, pod);
-    watch!(DaemonSet, daemon);
-    watch!(PodDisruptionBudget, budget);
-    watch!(Namespace, namespace);
-    macro_rules! watch_volumes {
-        ($kind:ident, $seen:ident) => {{
-            let (api, view) = (Api::<$kind>::all(client.clone()), Arc::clone(&context.view));
-            let (stopped, progress) = (shutdown.clone(), context.metrics.progress.clone());
-            tasks.spawn(async move {
-                let listener = |seen| {
-                    let _applying = progress.begin(NAME, stringify!($kind));
-                    view.$seen(seen);
-                };
-                follow(stringify!($kind), api, view.troubles(), stopped, listener).await;
-            });
-        }};
-    }
-    watch_volumes!(VolumeAttachment, attachment_seen);
-    watch_volumes!(PersistentVolumeClaim, volume_claim_seen);
-    watch_volumes!(PersistentVolume, volume_seen);
-    watch_volumes!(StorageClass, storage_class_seen);
-    watch_volumes!(CSINode, csi_node_seen);
+    let mut watches = Watches { tasks, context, shutdown };
+    watches.fed(Feed::pool);
+    watches.fed(Feed::claim);
+    watches.fed(Feed::node);
+    watches.fed(Feed::pod);
+    watches.fed(Feed::daemon);
+    watches.fed(Feed::budget);
+    watches.fed(Feed::namespace);
+    watches.all(View::attachment_seen);
+    watches.all(View::volume_claim_seen);
+    watches.all(View::volume_seen);
+    watches.all(View::storage_class_seen);
+    watches.all(View::csi_node_seen);
     if !context.settings.decisions.ignore_dra_requests {
-        watch_volumes!(ResourceSlice, resource_slice_seen);
-        watch_volumes!(DeviceClass, device_class_seen);
-        watch_volumes!(ResourceClaim, resource_claim_seen);
+        watches.all(View::resource_slice_seen);
+        watches.all(View::device_class_seen);
+        watches.all(View::resource_claim_seen);
     }
-    let (api, view, stopped) =
-        (Api::<LimitRange>::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
-    tasks.spawn(async move {
-        let without = "daemon sets without pods are taken at what their templates say";
-        follow_if_allowed("LimitRange", without, api, stopped, |seen| view.limit_range_seen(seen)).await;
-    });
     if context.settings.decisions.gates.node_overlay {
-        watch_volumes!(NodeOverlay, overlay_seen);
+        watches.all(View::overlay_seen);
     }
     if buffers::enabled(context) {
-        spawn_buffer_watches(tasks, context, shutdown);
+        // Nothing waits for these lists: without buffers there is less to do, and nodes stay until they are known.
+        watches.all(View::buffer_seen);
+        watches.all::<PodTemplate>(|view, seen| view.pod_template_seen(&seen));
     }
-    spawn_class_watches(tasks, context, classes, shutdown);
-}
-
-/// Node classes of every kind the provider knows.
-fn spawn_class_watches(
-    tasks: &mut JoinSet<()>,
-    context: &Context,
-    classes: &Classes,
-    shutdown: &CancellationToken,
-) {
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
         let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
-        let (context, classes, stopped, kind) =
-            (context.clone(), classes.clone(), shutdown.clone(), kind.kind);
-        tasks.spawn(async move {
-            let listener = |seen| {
-                let _applying = context.metrics.progress.begin(NAME, kind);
-                if context.settings.cluster_state_observability {
-                    classes.note(&context, kind, &seen);
-                }
-                context.view.class_seen(kind, seen);
-            };
-            follow(kind, api, context.view.troubles(), stopped, listener).await;
+        let (context, classes, kind) = (context.clone(), classes.clone(), kind.kind);
+        watches.follow(kind.into(), api, move |view, seen| {
+            if context.settings.cluster_state_observability {
+                classes.note(&context, kind, &seen);
+            }
+            view.class_seen(kind, seen);
         });
     }
-}
-
-/// Nothing waits for these lists: without buffers there is less to do, and nodes stay until they are known.
-fn spawn_buffer_watches(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {
-    let client = &context.client;
     let (api, view, stopped) =
-        (Api::<CapacityBuffer>::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
+        (Api::<LimitRange>::all(context.client.clone()), Arc::clone(&context.view), shutdown.clone());
     tasks.spawn(async move {
-        follow("CapacityBuffer", api, view.troubles(), stopped, |seen| view.buffer_seen(seen)).await;
-    });
-    let (api, view, stopped) =
-        (Api::<PodTemplate>::all(client.clone()), Arc::clone(&context.view), shutdown.clone());
-    tasks.spawn(async move {
-        follow("PodTemplate", api, view.troubles(), stopped, |seen| view.pod_template_seen(&seen)).await;
+        let without = "daemon sets without pods are taken at what their templates say";
+        follow_if_allowed("LimitRange", without, api, stopped, |seen| view.limit_range_seen(seen)).await;
     });
 }
