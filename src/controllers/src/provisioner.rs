@@ -208,12 +208,12 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     instance_types::refresh(context, NAME).await;
     let Some(mut snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
     // Virtual pods are never bound, so nothing is learned from them, and they wait behind nobody.
-    let (of_buffers, waiting) = snapshot.pending.into_iter().partition(|pod| pod.is_virtual());
+    let (of_buffers, waiting): (Vec<_>, _) =
+        snapshot.pending.into_iter().partition(|pod: &Arc<Pod>| pod.is_virtual());
     snapshot.pending = waiting;
     memory.lessons.hold(context, &mut snapshot);
     zones.publish(&snapshot);
     let left_out = memory.admit(&mut snapshot);
-    let of_buffers: Vec<Arc<Pod>> = of_buffers;
     snapshot.pending.extend(of_buffers);
     let snapshot = Arc::new(snapshot);
     let started = Instant::now();
@@ -227,16 +227,14 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     tell::tell(context, &snapshot, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
     memory.planned(&snapshot, &report, left_out);
-    context.explanations.planned(snapshot.now, report.clone());
-    if buffers::enabled(context) {
-        buffers::counted(context, &snapshot, &report);
-    }
+    let room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));
+    context.explanations.planned(snapshot.now, report);
     if !audited(context, &snapshot, &plan) {
         return Ok(Outcome::Skipped);
     }
     let outcome = apply::apply(context, &memory.lessons, &snapshot, &plan).await;
-    if buffers::enabled(context) {
-        buffers::provisioned(context, &snapshot, &report).await;
+    if let Some(room) = room {
+        buffers::provisioned(context, &room).await;
     }
     Ok(outcome)
 }

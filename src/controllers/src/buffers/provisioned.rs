@@ -11,9 +11,12 @@ use super::{is_ready, set, store};
 use crate::Context;
 use crate::view::key_of;
 
-/// Counts the virtual pods of a plan by the machine that would take them. Those on their way to a claim that is being
-/// launched are none of the plan's business and stay counted there.
-pub(crate) fn counted(context: &Context, snapshot: &Snapshot, report: &Report) {
+/// What a plan says about the virtual pods of each buffer.
+pub(crate) type Tallies = BTreeMap<BufferKey, Tally>;
+
+/// Counts the virtual pods of a plan by the machine that would take them, and by buffer. Those on their way to a claim
+/// that is being launched are none of the plan's business and stay counted there.
+pub(crate) fn counted(context: &Context, snapshot: &Snapshot, report: &Report) -> Tallies {
     let planned = virtual_pods(snapshot, report).filter_map(|(_, outcome)| target(outcome));
     let launching = snapshot.nodes.iter().filter_map(|node| Some((node.unlaunched()?, node)));
     let launching = launching.flat_map(|(claim, node)| {
@@ -25,17 +28,18 @@ pub(crate) fn counted(context: &Context, snapshot: &Snapshot, report: &Report) {
         *counts.entry(target).or_default() += 1;
     }
     context.view.buffer_pods_counted(counts);
-}
-
-/// Writes the condition `Provisioning` of every buffer about which the plan says something new. A status that cannot
-/// be written now is written after another plan.
-pub(crate) async fn provisioned(context: &Context, snapshot: &Snapshot, report: &Report) {
-    let mut tallies = BTreeMap::<BufferKey, Tally>::new();
+    let mut tallies = Tallies::new();
     for (pod, outcome) in virtual_pods(snapshot, report) {
         if let Some(buffer) = &pod.buffer {
             tallies.entry((**buffer).clone()).or_default().count(outcome);
         }
     }
+    tallies
+}
+
+/// Writes the condition `Provisioning` of every buffer about which the plan says something new. A status that cannot
+/// be written now is written after another plan.
+pub(crate) async fn provisioned(context: &Context, tallies: &Tallies) {
     for known in context.view.buffers() {
         let object = &*known.object;
         let Some(mut status) = object.status.clone() else { continue };
