@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use super::View;
 use crate::store::{Replaced, Store};
-use crate::watch::Seen;
+use crate::watch::{Seen, missing};
 
 /// What is known of overlays while the gate is open.
 pub(super) struct Known {
@@ -55,9 +55,8 @@ impl View {
             Seen::Deleted(object) => self.remove_overlay(&object.name_any(), object.uid().as_deref()),
             Seen::Complete(keys) => {
                 if let Some(known) = &mut self.lock().overlays {
-                    let gone = known.objects.iter().map(|known| known.object.name_any());
-                    let gone = gone.filter(|name| !keys.contains(&(String::new(), name.clone())));
-                    for name in gone.collect::<Vec<_>>() {
+                    let names = known.objects.iter().map(|known| known.object.name_any());
+                    for name in missing(names, &keys) {
                         known.objects.remove(&name, None);
                     }
                     known.listed = true;

@@ -19,7 +19,7 @@ use kube::ResourceExt;
 
 use super::{Inner, View};
 use crate::read;
-use crate::watch::{Key, Seen, key};
+use crate::watch::{Key, Seen, key, missing};
 
 /// Everything about volumes, reduced to what is read.
 #[derive(Default)]
@@ -152,7 +152,7 @@ impl View {
             Seen::Deleted(object) => vec![object.name_any()],
             Seen::Complete(keys) => {
                 inner.volumes.listed.insert("PersistentVolume");
-                missing(inner.volumes.volumes.keys(), &keys)
+                missing(inner.volumes.volumes.keys().cloned(), &keys)
             }
         };
         for name in gone {
@@ -176,7 +176,7 @@ impl View {
             Seen::Deleted(object) => vec![object.name_any()],
             Seen::Complete(keys) => {
                 inner.volumes.listed.insert("StorageClass");
-                missing(inner.volumes.classes.keys(), &keys)
+                missing(inner.volumes.classes.keys().cloned(), &keys)
             }
         };
         for name in gone {
@@ -207,11 +207,6 @@ impl View {
             inner.cluster.set_attach_limits(&node, BTreeMap::new());
         }
     }
-}
-
-/// Names of cluster-scoped objects that a list did not contain.
-fn missing<'a>(known: impl Iterator<Item = &'a String>, keys: &BTreeSet<Key>) -> Vec<String> {
-    known.filter(|name| !keys.contains(&(String::new(), (*name).clone()))).cloned().collect()
 }
 
 #[cfg(test)]
