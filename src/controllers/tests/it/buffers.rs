@@ -93,6 +93,16 @@ async fn has_room(world: &World, name: &str) {
         .await;
 }
 
+/// A world with a pool of this spec and the room of a buffer called `spare`: so many pods that fill most of a machine.
+async fn with_room(pods: u32, pool: &Value) -> (World, Process) {
+    let world = World::new().await;
+    world.pool("default", pool);
+    spare(&world, pods, "1500m");
+    let process = start(&world);
+    has_room(&world, "spare").await;
+    (world, process)
+}
+
 async fn claim_names(world: &World) -> Vec<String> {
     world.claims().await.iter().map(ResourceExt::name_any).collect()
 }
@@ -154,11 +164,7 @@ async fn room_that_is_there_is_not_launched() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_exist_take_the_room_and_it_is_bought_again() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
-    spare(&world, 1, "1500m");
-    let process = start(&world);
-    has_room(&world, "spare").await;
+    let (world, process) = with_room(1, &json!({})).await;
     let first = claim_names(&world).await;
     assert_eq!(first.len(), 1);
     world.pod("web", "1500m");
@@ -193,11 +199,7 @@ async fn pods_that_exist_come_before_those_that_do_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_buffer_that_is_deleted_leaves_nothing() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
-    spare(&world, 3, "1500m");
-    let process = start(&world);
-    has_room(&world, "spare").await;
+    let (world, process) = with_room(3, &json!({})).await;
     delete(&world, "spare").await;
     let deleted = tokio::time::Instant::now();
     world.all_gone().await;
@@ -301,11 +303,7 @@ async fn limits_of_the_pool_hold_and_pods_without_room_are_told_and_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_drifts_or_is_deleted_is_made_up_for() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
-    spare(&world, 1, "1500m");
-    let process = start(&world);
-    has_room(&world, "spare").await;
+    let (world, process) = with_room(1, &json!({})).await;
     let first = claim_names(&world).await;
     world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "a"}}}})).await;
     world

@@ -44,20 +44,25 @@ pub(crate) fn set(world: &World, name: &str, replicas: u32, cpu: &str, selector:
 
 /// The same with `more` in the spec of the pods.
 fn set_with(world: &World, name: &str, replicas: u32, cpu: &str, more: &Value) {
+    let mut spec =
+        json!({"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]});
+    merge(&mut spec, more);
+    set_of(world, name, replicas, &spec);
+}
+
+/// Pods of this spec that come back when they are evicted, after five seconds of grace.
+pub(crate) fn set_of(world: &World, name: &str, replicas: u32, spec: &Value) {
     let mut set = json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
         "spec": {
             "replicas": replicas, "selector": {"matchLabels": {"app": name}},
             "template": {
                 "metadata": {"labels": {"app": name}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 5,
-                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
-                },
+                "spec": {"terminationGracePeriodSeconds": 5},
             },
         },
     });
-    merge(&mut set["spec"]["template"]["spec"], more);
+    merge(&mut set["spec"]["template"]["spec"], spec);
     world.load(&set);
 }
 

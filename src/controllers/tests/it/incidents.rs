@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::disruption::set;
+use crate::disruption::{set, set_of};
 use crate::world::{Crash, Process, World, is_running, merge};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -28,25 +28,13 @@ fn pool(template: &Value) -> Value {
 }
 
 /// Pods that come back when they go, each of which needs a node to itself.
-fn one_per_node(world: &World, name: &str, replicas: usize, more: &Value) {
-    let mut set = json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 5,
-                    "containers": [{
-                        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
-                        "ports": [{"containerPort": 80, "hostPort": 80}],
-                    }],
-                },
-            },
-        },
-    });
-    merge(&mut set["spec"]["template"]["spec"], more);
-    world.load(&set);
+fn one_per_node(world: &World, name: &str, replicas: u32, more: &Value) {
+    let mut spec = json!({"containers": [{
+        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
+        "ports": [{"containerPort": 80, "hostPort": 80}],
+    }]});
+    merge(&mut spec, more);
+    set_of(world, name, replicas, &spec);
 }
 
 fn budget(world: &World, app: &str, allows: &Value) {

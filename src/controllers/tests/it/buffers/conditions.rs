@@ -96,11 +96,7 @@ async fn a_share_of_a_workload_follows_it_within_half_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn another_template_is_read_at_once_and_room_for_it_is_bought() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
-    spare(&world, 1, "1500m");
-    let process = start(&world);
-    has_room(&world, "spare").await;
+    let (world, process) = with_room(1, &json!({})).await;
     template_takes(&world, "spare", "12").await;
     world
         .until("the status shows it", Duration::from_secs(3), || async {
@@ -118,11 +114,7 @@ async fn another_template_is_read_at_once_and_room_for_it_is_bought() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reference_that_stops_leading_anywhere_gives_the_room_back() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
-    spare(&world, 1, "1500m");
-    let process = start(&world);
-    has_room(&world, "spare").await;
+    let (world, process) = with_room(1, &json!({})).await;
     let api: Api<PodTemplate> = Api::namespaced(world.client.clone(), "default");
     api.delete("spare", &DeleteParams::default()).await.unwrap();
     says(&world, "spare", "ReadyForProvisioning", "PodTemplateNotFound", Duration::from_secs(3)).await;

@@ -30,11 +30,7 @@ async fn a_node_with_nothing_but_room_is_neither_removed_nor_bought_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_neither_loses_nor_doubles_room() {
-    let world = World::new().await;
-    world.pool("default", &json!({"disruption": {"consolidateAfter": "0s"}}));
-    spare(&world, 3, "1500m");
-    let first = start(&world);
-    has_room(&world, "spare").await;
+    let (world, first) = with_room(3, &json!({"disruption": {"consolidateAfter": "0s"}})).await;
     let nodes = claim_names(&world).await;
     tokio::time::sleep(5 * MINUTE).await;
     first.kill();
@@ -83,11 +79,7 @@ async fn a_crash_at_any_write_neither_loses_nor_doubles_room() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_room_is_found_beside_pods_is_empty_and_goes() {
-    let world = World::new().await;
-    world.pool("default", &json!({"disruption": {"consolidationPolicy": "WhenEmpty"}}));
-    spare(&world, 1, "1500m");
-    let process = start(&world);
-    has_room(&world, "spare").await;
+    let (world, process) = with_room(1, &json!({"disruption": {"consolidationPolicy": "WhenEmpty"}})).await;
     let small = claim_names(&world).await;
     world.pod("web", "12");
     world.all_running().await;
@@ -107,11 +99,7 @@ async fn a_node_whose_room_is_found_beside_pods_is_empty_and_goes() {
 async fn an_api_server_that_does_not_answer_takes_no_room_away() {
     use karpenter_sim::apiserver::{Fault, Rule};
 
-    let world = World::new().await;
-    world.pool("default", &json!({"disruption": {"consolidateAfter": "0s"}}));
-    spare(&world, 1, "1500m");
-    let process = start(&world);
-    has_room(&world, "spare").await;
+    let (world, process) = with_room(1, &json!({"disruption": {"consolidateAfter": "0s"}})).await;
     let nodes = claim_names(&world).await;
     world.server.faults().inject(Rule::on("get").resource("podtemplates"), Fault::InternalError);
     tokio::time::sleep(20 * MINUTE).await;
