@@ -145,7 +145,7 @@ impl Launcher {
         let mut answer = self.clients.ec2.create_fleet(&fleet).await;
         if lost_template(&answer) {
             for group in &prepared.groups {
-                self.templates.forget(&group.template);
+                self.templates.lost(&group.template);
             }
             self.prepare(request, class, types).await?;
             answer = self.clients.ec2.create_fleet(&fleet).await;
@@ -278,9 +278,10 @@ impl Launcher {
                 region: &self.clients.region,
             });
             let ensured = self.templates.ensure(&spec).await;
-            ensured.map_err(|error| launch_error("create launch template for claim", claim, &error))?;
+            let template =
+                ensured.map_err(|error| launch_error("create launch template for claim", claim, &error))?;
             let (image, reserved) = (key.image, key.reserved);
-            groups.push(TemplatedGroup { template: spec.name, image, reserved, candidates });
+            groups.push(TemplatedGroup { template, image, reserved, candidates });
         }
         Ok(groups)
     }

@@ -1,6 +1,7 @@
 //! The fleet request of a launch: which offerings, in what order of preference (spec aws-provider 5.7).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_aws_client::Tags;
 use karpenter_aws_client::ec2::{
@@ -11,13 +12,14 @@ use karpenter_model::{CapacityType, resources};
 
 use super::filter::Candidate;
 use super::reserved::{Reserved, ReservedKind};
+use super::templates::Template;
 use crate::network::subnets::ZonalSubnet;
 
 /// A launch template with the types it is for.
 #[derive(Clone, Debug)]
 pub struct TemplatedGroup {
-    /// Template name.
-    pub template: String,
+    /// The template.
+    pub template: Arc<Template>,
     /// Image of the template.
     pub image: String,
     /// Reservation the template names.
@@ -51,7 +53,7 @@ pub fn request(inputs: Inputs<'_>) -> Option<FleetRequest> {
         .groups
         .iter()
         .map(|group| FleetConfig {
-            launch_template: group.template.clone(),
+            launch_template: group.template.name.clone(),
             overrides: overrides(group, inputs.subnets, inputs.capacity_type),
         })
         .filter(|config| !config.overrides.is_empty())

@@ -107,7 +107,7 @@ fn templated<'a>(
 
 /// The reservation a failure is about: that of its template, else of its type and zone.
 fn reservation_of<'a>(error: &FleetError, prepared: &'a Prepared) -> Option<&'a Reserved> {
-    let by_template = |group: &&TemplatedGroup| error.launch_template.as_ref() == Some(&group.template);
+    let by_template = |group: &&TemplatedGroup| error.launch_template.as_ref() == Some(&group.template.name);
     let by_offering = |group: &&TemplatedGroup| {
         group.candidates.iter().any(|candidate| {
             let same_type = error

@@ -2,12 +2,16 @@
 //! (spec aws-provider 5.5).
 //!
 //! A template's name is a hash of its contents, so "already exists" is success and nothing has to be looked up.
-//! Unused templates are deleted after ten minutes; those a predecessor left are adopted by tag and deleted too.
+//! However many launches want a template that is missing, one of them makes it and the others wait: creation is a
+//! mutating call with a small quota. Unused templates are deleted after ten minutes; those a predecessor left are
+//! adopted by tag and deleted too.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::{self, BoxFuture, Shared};
 use jiff::Timestamp;
 use karpenter_api::labels;
 use karpenter_aws_client::ec2::{Ec2, LaunchTemplateQuery, LaunchTemplateSpec};
@@ -19,8 +23,7 @@ use super::template::NAME_PREFIX;
 use crate::cache::later;
 use crate::tags::CLUSTER_NAME;
 
-/// How long a template outlives its last use. Long enough that a burst of launches creates each template once,
-/// since creation is a mutating call with a small quota.
+/// How long a template outlives its last use.
 pub const KEEP: Duration = Duration::from_mins(10);
 
 /// The templates we know about.
@@ -28,7 +31,39 @@ pub struct Templates {
     ec2: Arc<dyn Ec2>,
     clock: Arc<dyn Clock>,
     cluster: String,
-    known: Mutex<BTreeMap<String, Timestamp>>,
+    known: Mutex<BTreeMap<String, Arc<Template>>>,
+}
+
+/// A template that exists as far as we know, or is being made. One that was lost and made again is another one, though
+/// of the same name.
+pub struct Template {
+    /// A hash of what is in it.
+    pub name: String,
+    made: Shared<BoxFuture<'static, Result<()>>>,
+    until: Mutex<Timestamp>,
+}
+
+impl Template {
+    fn new(name: &str, made: BoxFuture<'static, Result<()>>, until: Timestamp) -> Arc<Self> {
+        Arc::new(Self { name: name.to_owned(), made: made.shared(), until: Mutex::new(until) })
+    }
+
+    fn until(&self) -> Timestamp {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, until: Timestamp) {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+}
+
+impl std::fmt::Debug for Template {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Template")
+            .field("name", &self.name)
+            .field("until", &self.until())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Templates {
@@ -38,22 +73,22 @@ impl Templates {
     }
 
     /// Makes sure a template exists and stays for a while.
-    pub async fn ensure(&self, spec: &LaunchTemplateSpec) -> Result<()> {
-        if self.touch(&spec.name) {
-            return Ok(());
-        }
-        match self.ec2.create_launch_template(spec).await {
-            Ok(_) => tracing::debug!(template = %spec.name, "created launch template"),
-            Err(error) if error.kind == Kind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-        self.remember(&spec.name);
-        Ok(())
+    ///
+    /// # Errors
+    /// When it cannot be made. That is the answer for everybody who was waiting; whoever comes later tries again.
+    pub async fn ensure(&self, spec: &LaunchTemplateSpec) -> Result<Arc<Template>> {
+        let template = self.wanted(spec);
+        template.made.clone().await.inspect_err(|_| self.lost(&template))?;
+        template.keep(later(self.clock.now(), KEEP));
+        Ok(template)
     }
 
-    /// Forgets a template without deleting it: somebody else did.
-    pub fn forget(&self, name: &str) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    /// Forgets a template that somebody else deleted. Nothing happens where it has been made again since.
+    pub fn lost(&self, template: &Arc<Template>) {
+        let mut known = self.known();
+        if known.get(&template.name).is_some_and(|known| Arc::ptr_eq(known, template)) {
+            known.remove(&template.name);
+        }
     }
 
     /// Adopts every template of this cluster, so that leftovers of a predecessor expire as well.
@@ -63,29 +98,28 @@ impl Templates {
             filters: vec![Filter::tag(CLUSTER_NAME, &self.cluster)],
         };
         let templates = self.ec2.describe_launch_templates(&query).await?;
-        let ours: Vec<_> = templates.iter().filter(|one| one.name.starts_with(NAME_PREFIX)).collect();
-        for template in &ours {
-            self.remember(&template.name);
+        let ours: Vec<_> = templates.into_iter().filter(|one| one.name.starts_with(NAME_PREFIX)).collect();
+        let (count, until) = (ours.len(), later(self.clock.now(), KEEP));
+        for template in ours {
+            let adopted = || Template::new(&template.name, future::ready(Ok(())).boxed(), until);
+            self.known().entry(template.name.clone()).or_insert_with(adopted);
         }
-        Ok(ours.len())
+        Ok(count)
     }
 
     /// Deletes templates nobody has used for [`KEEP`]. One that cannot be deleted is tried again next time.
     pub async fn sweep(&self) -> usize {
         let now = self.clock.now();
-        let expired: Vec<String> = {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.iter().filter(|(_, until)| **until <= now).map(|(name, _)| name.clone()).collect()
-        };
+        let expired: Vec<_> = self.known().values().filter(|one| one.until() <= now).cloned().collect();
         let mut deleted = 0;
-        for name in expired {
+        for template in expired {
             // Forgotten first: a launch that wants it meanwhile creates it again instead of losing it.
-            self.forget(&name);
-            match optional(self.ec2.delete_launch_template(&name).await) {
+            self.lost(&template);
+            match optional(self.ec2.delete_launch_template(&template.name).await) {
                 Ok(_) => deleted += 1,
                 Err(error) => {
-                    tracing::warn!(template = %name, error = %error, "failed to delete launch template");
-                    self.known.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_insert(now);
+                    tracing::warn!(template = %template.name, error = %error, "failed to delete launch template");
+                    self.known().entry(template.name.clone()).or_insert(template);
                 }
             }
         }
@@ -102,28 +136,31 @@ impl Templates {
         let query = LaunchTemplateQuery { names: Vec::new(), filters };
         let mut outcome = Ok(());
         for template in self.ec2.describe_launch_templates(&query).await? {
-            self.forget(&template.name);
+            self.known().remove(&template.name);
             let deleted = optional(self.ec2.delete_launch_template(&template.name).await);
             outcome = outcome.and(deleted.map(drop));
         }
         outcome
     }
 
-    fn touch(&self, name: &str) -> bool {
+    /// The template of this content; the caller must wait until it is made. One whose time is over may be in the
+    /// middle of its deletion, so another takes its place.
+    fn wanted(&self, spec: &LaunchTemplateSpec) -> Arc<Template> {
         let now = self.clock.now();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match known.get_mut(name) {
-            Some(until) if *until > now => {
-                *until = later(now, KEEP);
-                true
+        let mut known = self.known();
+        match known.get(&spec.name) {
+            Some(template) if template.until() > now => Arc::clone(template),
+            _ => {
+                let made = make(Arc::clone(&self.ec2), spec.clone()).boxed();
+                let template = Template::new(&spec.name, made, later(now, KEEP));
+                known.insert(spec.name.clone(), Arc::clone(&template));
+                template
             }
-            _ => false,
         }
     }
 
-    fn remember(&self, name: &str) {
-        let until = later(self.clock.now(), KEEP);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), until);
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Template>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -131,4 +168,13 @@ impl std::fmt::Debug for Templates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Templates").field("cluster", &self.cluster).finish_non_exhaustive()
     }
+}
+
+async fn make(ec2: Arc<dyn Ec2>, spec: LaunchTemplateSpec) -> Result<()> {
+    match ec2.create_launch_template(&spec).await {
+        Ok(_) => tracing::debug!(template = %spec.name, "created launch template"),
+        Err(error) if error.kind == Kind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
 }

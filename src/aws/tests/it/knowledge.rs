@@ -5,7 +5,7 @@ use karpenter_aws_client::Kind;
 use karpenter_aws_client::memory::Fault;
 use karpenter_cloud::Provider;
 
-use crate::world::{World, pool};
+use crate::world::{World, pool, request};
 
 #[tokio::test]
 async fn prices_know_their_source_and_survive_failed_refreshes() {
@@ -22,6 +22,30 @@ async fn prices_know_their_source_and_survive_failed_refreshes() {
     assert!(prices.refresh_on_demand().await.is_err());
     assert_eq!(prices.book().on_demand("m5.large"), Some(price));
     assert_eq!(prices.book().revision, before.revision);
+}
+
+#[tokio::test]
+async fn a_price_of_zero_is_no_price_and_one_a_hundred_times_too_high_concerns_only_its_offering() {
+    let world = World::new().await;
+    let prices = &world.provider.prices;
+    let before = prices.book();
+    let known = before.on_demand("m5.large").expect("is priced");
+    world.account.set_on_demand_price("m5.large", 0);
+    world.account.set_spot_price("m5.large", "us-west-2a", 0);
+    let dear = 100 * world.account.on_demand_price("c5.large").expect("is priced");
+    world.account.set_spot_price("c5.large", "us-west-2a", dear);
+    prices.refresh_on_demand().await.expect("prices are read");
+    prices.refresh_spot().await.expect("spot prices are read");
+    let after = prices.book();
+    assert_eq!(after.on_demand("m5.large"), Some(known), "the price before stays");
+    assert_eq!(after.spot("m5.large", "us-west-2a"), before.spot("m5.large", "us-west-2a"));
+    assert_eq!(after.spot("c5.large", "us-west-2b"), before.spot("c5.large", "us-west-2b"));
+    assert!(after.spot("c5.large", "us-west-2a") > after.on_demand("c5.large"));
+    for number in 0..3 {
+        let launched = world.provider.launch(&request(&format!("web-{number}"))).await.expect("launches");
+        let place = (launched.instance_type.as_str(), launched.zone.as_str());
+        assert_ne!(place, ("c5.large", "us-west-2a"), "the dear offering is left alone");
+    }
 }
 
 #[tokio::test]

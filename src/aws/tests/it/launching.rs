@@ -142,6 +142,45 @@ async fn templates_are_made_once_swept_when_unused_and_made_again_when_lost() {
 }
 
 #[tokio::test]
+async fn launches_with_a_known_template_go_on_while_nothing_can_be_learnt_about_templates() {
+    let world = World::new().await;
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    for operation in ["CreateLaunchTemplate", "DescribeLaunchTemplates", "DeleteLaunchTemplate"] {
+        world.account.inject(Fault::fail(operation, "ServiceUnavailable"));
+    }
+    world.account.forget_calls();
+    for number in 2..20 {
+        // More often than templates are forgotten.
+        world.clock.advance(Duration::from_mins(5));
+        world.provider.templates.sweep().await;
+        world.provider.launch(&on_demand(&format!("web-{number}"))).await.expect("launches");
+    }
+    let calls = world.account.calls();
+    assert_eq!(calls.count("CreateLaunchTemplate") + calls.count("DescribeLaunchTemplates"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_is_deleted_under_launches_is_made_once_more_and_all_of_them_succeed() {
+    let world = World::new().await;
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    let ec2 = world.account.clients().ec2;
+    let templates = ec2.describe_launch_templates(&Default::default()).await.unwrap();
+    world.account.inject(Fault::delay("CreateFleet", Duration::from_secs(5)).times(8));
+    let requests: Vec<_> = (2..10).map(|number| on_demand(&format!("web-{number}"))).collect();
+    let launches = futures::future::join_all(requests.iter().map(|request| world.provider.launch(request)));
+    let deleted = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        ec2.delete_launch_template(&templates[0].name).await.unwrap();
+    };
+    let (launched, ()) = tokio::join!(launches, deleted);
+    for launch in launched {
+        launch.expect("recovers within the launch");
+    }
+    assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 2, "once, and once more for all");
+    assert_eq!(world.account.instances().len(), 9);
+}
+
+#[tokio::test]
 async fn templates_of_an_earlier_process_expire_too() {
     let world = World::new().await;
     world.provider.launch(&on_demand("web-1")).await.expect("launches");
