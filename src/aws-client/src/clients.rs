@@ -8,6 +8,7 @@ use crate::eks::Eks;
 use crate::events::Events;
 use crate::iam::Iam;
 use crate::pricing::Pricing;
+use crate::shift::ZonalShifts;
 use crate::sqs::Sqs;
 use crate::ssm::Ssm;
 use crate::sts::Sts;
@@ -32,6 +33,8 @@ pub struct Clients {
     pub eks: Arc<dyn Eks>,
     /// Stacks, for those who want their prerequisites in one.
     pub cloudformation: Arc<dyn CloudFormation>,
+    /// Zones that clusters are shifted away from.
+    pub shifts: Arc<dyn ZonalShifts>,
     /// Who we are.
     pub sts: Arc<dyn Sts>,
     /// What only a diagnosis asks, of several services.

@@ -32,6 +32,7 @@ pub mod pricing;
 pub mod query;
 pub mod sdk;
 pub mod secret;
+pub mod shift;
 pub mod sqs;
 pub mod ssm;
 pub mod sts;

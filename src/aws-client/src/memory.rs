@@ -27,6 +27,7 @@ mod notices;
 mod options;
 mod policy;
 mod pricing;
+mod shift;
 mod sqs;
 mod ssm;
 mod state;

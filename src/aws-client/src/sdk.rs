@@ -15,6 +15,7 @@ mod eks;
 mod events;
 mod iam;
 mod pricing;
+mod shift;
 mod sqs;
 mod ssm;
 mod sts;
@@ -124,6 +125,7 @@ fn clients(sdk: &SdkConfig) -> Result<Clients> {
         pricing: Arc::new(pricing::Client::new(&sdk.to_builder().region(pricing_region).build())),
         eks: Arc::new(eks::Client::new(sdk)),
         cloudformation: Arc::new(cloudformation::Client::new(sdk)),
+        shifts: Arc::new(shift::Client::new(sdk)),
         sts: Arc::new(sts::Client::new(sdk)),
         survey: Arc::new(survey::Client::new(sdk)),
         partition: Partition::of_region(&region),

@@ -50,6 +50,7 @@ impl Account {
             pricing: Arc::new(self.clone()),
             eks: Arc::new(self.clone()),
             cloudformation: Arc::new(self.clone()),
+            shifts: Arc::new(self.clone()),
             sts: Arc::new(self.clone()),
             survey: Arc::new(self.clone()),
             region: self.inner.options.region.clone(),

@@ -21,6 +21,7 @@ use super::sqs::Queues;
 use super::survey::Surroundings;
 use crate::Partition;
 use crate::id::Zone;
+use crate::shift::Shift;
 
 /// The account's tables.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(super) struct State {
     pub(super) stacks: Stacks,
     pub(super) parameters: BTreeMap<String, String>,
     pub(super) surroundings: Surroundings,
+    /// Away from which zones, for every registered cluster.
+    pub(super) shifts: Vec<Shift>,
     pub(super) calls: CallLog,
     faults: Faults,
     buckets: BTreeMap<String, Bucket>,
@@ -79,6 +82,7 @@ impl State {
             stacks: Stacks::default(),
             parameters,
             surroundings,
+            shifts: Vec::new(),
             calls: CallLog::default(),
             faults: Faults::default(),
             buckets: BTreeMap::new(),

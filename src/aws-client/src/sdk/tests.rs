@@ -3,4 +3,5 @@
 mod ec2;
 mod errors;
 mod paging;
+mod shift;
 mod support;
