@@ -12,7 +12,7 @@ mod faults;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use karpenter_model::{
     Claim, ClaimName, ImageId, InstanceType, LabelKey, LabelRegistry, LabelValue, NodeName, Offering, Pool,
-    ProviderId,
+    ProviderId, Zone,
 };
 
 pub use account::{Account, Options};
@@ -135,7 +135,8 @@ impl MemoryProvider {
 
     fn left_alone(&self, key: &OfferingKey) -> bool {
         let now = self.account.now();
-        self.exhausted().get(key).is_some_and(|until| now < *until)
+        self.account.zones_away().contains(&key.zone)
+            || self.exhausted().get(key).is_some_and(|until| now < *until)
     }
 
     /// A panic while holding the lock leaves plain data behind, so a poisoned lock is still good.
@@ -206,6 +207,10 @@ impl Provider for MemoryProvider {
 
     async fn registration_hooks(&self, _claim: &Claim) -> Vec<RegistrationHook> {
         self.account.registration_hooks()
+    }
+
+    fn zones_away(&self) -> BTreeSet<Zone> {
+        self.account.zones_away()
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {

@@ -1,7 +1,7 @@
 //! The port itself.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use karpenter_model::{
     Claim, ClaimName, InstanceType, InstanceTypeName, LabelRegistry, NodeClassRef, NodeName, Pool, Price,
-    ProviderId,
+    ProviderId, Zone,
 };
 
 use crate::{Instance, LaunchRequest, Read, RegistrationHook, Result, Termination};
@@ -64,6 +64,12 @@ pub trait Provider: Send + Sync {
 
     /// Writes the names of claim and node into the machine's tags, once both are known.
     async fn tag(&self, id: &ProviderId, claim: &ClaimName, node: &NodeName) -> Result<()>;
+
+    /// Zones to stay away from for as long as this says so: what runs there is neither disrupted nor repaired, and is
+    /// not taken for lost. That nothing is launched there shows in the offerings. A provider may know of none.
+    fn zones_away(&self) -> BTreeSet<Zone> {
+        BTreeSet::new()
+    }
 
     /// Node conditions that justify replacing a machine, and how long to tolerate each.
     fn repair_policies(&self) -> &[RepairPolicy];

@@ -195,8 +195,9 @@ impl Cluster {
                 .map(|(name, object)| (name.clone(), object.labels.clone()))
                 .collect(),
             budgets: self.facts.budgets.iter().map(|(_, budget)| Arc::clone(budget)).collect(),
-            // The index knows nothing of devices; whoever does adds them.
+            // The index knows nothing of devices and of what the cloud advises; whoever does adds them.
             devices: Arc::default(),
+            zones_away: BTreeSet::new(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_cloud::Provider;
-use karpenter_model::{Clock, NodeClassRef};
+use karpenter_model::{Clock, NodeClassRef, Snapshot};
 use karpenter_telemetry::events::Recorder;
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::Api;
@@ -35,6 +35,13 @@ impl Context {
     /// The present instant.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Everything a plan may look at, frozen; `None` while something it needs has never been listed.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let mut snapshot = self.view.snapshot(self.now())?;
+        snapshot.zones_away = self.provider.zones_away();
+        Some(snapshot)
     }
 
     /// The cluster-scoped objects of one kind.

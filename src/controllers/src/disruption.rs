@@ -102,7 +102,7 @@ impl Disruption {
             return Ok(Outcome::Waiting);
         }
         instance_types::refresh(&self.context, NAME).await;
-        let Some(snapshot) = self.context.view.snapshot(self.context.now()) else {
+        let Some(snapshot) = self.context.snapshot() else {
             return Ok(Outcome::Waiting);
         };
         let snapshot = Arc::new(snapshot);

@@ -51,7 +51,9 @@ async fn pass(context: &Context) -> Result<Outcome, Error> {
     let (claims, nodes) = (context.view.claims(), context.view.nodes());
     let claims: Vec<&Claim> = claims.iter().map(|known| &*known.model).collect();
     let nodes: Vec<&NodeObject> = nodes.iter().map(|known| &*known.model).collect();
-    let garbage = garbage::collect(Facts { claims: &claims, nodes: &nodes, machines: &machines, listed_at });
+    let zones_away = &context.provider.zones_away();
+    let facts = Facts { claims: &claims, nodes: &nodes, machines: &machines, listed_at, zones_away };
+    let garbage = garbage::collect(facts);
     if let Some(disbelief) = garbage.disbelieved {
         tracing::warn!(?disbelief, "did not believe a list of machines, nothing was collected");
         return Ok(Outcome::Waiting);

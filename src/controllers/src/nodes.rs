@@ -27,7 +27,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
             _ = ticks.tick() => {}
         }
-        if let Some(snapshot) = context.view.snapshot(context.now()) {
+        if let Some(snapshot) = context.snapshot() {
             let keys = by_name(&snapshot.registry.well_known);
             let nodes = snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| node.name.is_some());
             publish(&context.metrics, &keys, &nodes.collect::<Vec<_>>(), snapshot.now);

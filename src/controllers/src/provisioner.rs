@@ -195,7 +195,7 @@ pub(crate) async fn run(
 
 /// Pods that still wait, and nodes whose pods will need a place soon.
 fn again_for(context: &Context) -> Vec<Trigger> {
-    let Some(snapshot) = context.view.snapshot(context.now()) else { return Vec::new() };
+    let Some(snapshot) = context.snapshot() else { return Vec::new() };
     // Buffers come again by themselves.
     let pods = snapshot.pending.iter().filter(|pod| !pod.is_virtual()).map(|pod| pod.uid.to_string());
     let disrupted = Taint::disrupted();
@@ -206,7 +206,7 @@ fn again_for(context: &Context) -> Vec<Trigger> {
 
 async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outcome, Error> {
     instance_types::refresh(context, NAME).await;
-    let Some(mut snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
+    let Some(mut snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
     // Virtual pods are never bound, so nothing is learned from them, and they wait behind nobody.
     let (of_buffers, waiting): (Vec<_>, _) =
         snapshot.pending.into_iter().partition(|pod: &Arc<Pod>| pod.is_virtual());

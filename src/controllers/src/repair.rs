@@ -13,6 +13,8 @@ use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
 
 const NAME: &str = "node.health";
+/// How soon to look again at a node in a zone the cluster is shifted away from.
+const ZONE_AWAY: Duration = Duration::from_secs(30);
 
 /// Whether there is anything to do: the gate is open and the provider knows what a broken node looks like.
 pub(crate) fn enabled(context: &Context) -> bool {
@@ -46,6 +48,10 @@ impl Reconciler for Health {
             return Ok(Done::idle().after(Duration::from_secs(1)));
         }
         let Some(node) = context.view.node(name).map(|known| known.model) else { return Ok(Done::idle()) };
+        if node.zone().is_some_and(|zone| context.provider.zones_away().contains(&zone)) {
+            // Half of it may be the zone's fault, and it will be wanted when that is over.
+            return Ok(Done::idle().after(ZONE_AWAY));
+        }
         let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
         let [claim] = claims.as_slice() else { return Ok(Done::idle()) };
         let asks_peers = repair::asks_peers(&node, &self.policies, context.now());

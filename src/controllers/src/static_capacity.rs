@@ -69,7 +69,7 @@ impl Reconciler for Controller {
 
     async fn pass(&self, context: &Context, name: &PoolName) -> Result<Done, StaticError> {
         let Some(pool) = fixed(context, name) else { return Ok(Done::idle()) };
-        let Some(snapshot) = context.view.snapshot(context.now()) else {
+        let Some(snapshot) = context.snapshot() else {
             // Counting part of the machines would buy the others twice.
             return Ok(Done::idle().after(Duration::from_secs(1)));
         };

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::{Claim, ClaimName, ConditionType, NodeObject, ProviderId};
+use karpenter_model::{Claim, ClaimName, ConditionType, NodeObject, ProviderId, Zone};
 
 use crate::elapsed::since;
 
@@ -45,6 +45,8 @@ pub struct Facts<'a> {
     pub machines: &'a [Machine],
     /// When the list of machines was asked for.
     pub listed_at: Timestamp,
+    /// Zones the cluster is shifted away from; what the cloud says about machines there is not believed.
+    pub zones_away: &'a BTreeSet<Zone>,
 }
 
 /// What to give up.
@@ -101,6 +103,7 @@ fn claims_without_machine(facts: Facts<'_>, living: &BTreeSet<&ProviderId>) -> V
             let id = claim.provider_id.as_ref();
             id.is_some_and(|id| !living.contains(id) && ready.get(id) != Some(&true))
         })
+        .filter(|claim| claim.zone().is_none_or(|zone| !facts.zones_away.contains(&zone)))
         .map(|claim| claim.name.clone())
         .collect();
     claims.sort();

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::condition::ConditionStatus;
-use crate::id::{ClaimUid, NodeName, ProviderId};
-use crate::label::{Annotations, Labels};
+use crate::id::{ClaimUid, LabelValue, NodeName, ProviderId, Zone};
+use crate::label::{self, Annotations, Labels};
 use crate::resources::Resources;
 use crate::taint::Taint;
 
@@ -73,6 +73,11 @@ impl NodeObject {
     /// Condition `Ready` is `True`.
     pub fn is_ready(&self) -> bool {
         self.conditions.get("Ready").is_some_and(|condition| condition.status == ConditionStatus::True)
+    }
+
+    /// Zone, from the label.
+    pub fn zone(&self) -> Option<Zone> {
+        self.labels.get(label::ZONE).map(LabelValue::name)
     }
 
     /// The label is exactly `true`.

@@ -164,6 +164,8 @@ reason_codes! {
     Nominated: "node is nominated for a pending pod";
     /// The node says not to disrupt it.
     NodeDoNotDisrupt: "node has the do-not-disrupt annotation";
+    /// The cluster is shifted away from its zone.
+    ZoneAway: "cluster is shifted away from the zone of the node";
     /// A pod says not to disrupt it.
     PodDoNotDisrupt: "a pod on the node has the do-not-disrupt annotation";
     /// A disruption budget of pods stands in the way.

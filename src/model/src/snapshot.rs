@@ -1,12 +1,12 @@
 //! The whole input of one pass, frozen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use crate::device::Devices;
-use crate::id::{DaemonSetName, Namespace, PoolName, VolumeClaimName};
+use crate::id::{DaemonSetName, Namespace, PoolName, VolumeClaimName, Zone};
 use crate::instance_type::InstanceType;
 use crate::label::{LabelRegistry, Labels};
 use crate::node::Node;
@@ -45,6 +45,9 @@ pub struct Snapshot {
     pub budgets: Vec<Arc<PodDisruptionBudget>>,
     /// Devices and who has them; empty while resource claims are ignored.
     pub devices: Arc<Devices>,
+    /// Zones the cluster is shifted away from: machines there are left alone. That nothing is launched there is for
+    /// the offerings to say.
+    pub zones_away: BTreeSet<Zone>,
 }
 
 /// A daemon set, as placement sees it.
@@ -109,6 +112,7 @@ impl Snapshot {
             namespaces: BTreeMap::new(),
             budgets: Vec::new(),
             devices: Arc::default(),
+            zones_away: BTreeSet::new(),
         }
     }
 

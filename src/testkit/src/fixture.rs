@@ -130,6 +130,9 @@ impl Builder {
                 ("spread", text) => self.settings.default_spread.push(workload::default_spread(text)),
                 ("revision", number) => self.snapshot.revision = number.parse().unwrap_or_default(),
                 ("devices", "on") => self.settings.ignore_dra_requests = false,
+                ("zones-away", zones) => {
+                    self.snapshot.zones_away = zones.split(',').map(Into::into).collect();
+                }
                 ("static", "on") => self.settings.gates.static_capacity = true,
                 ("spot-to-spot", "on") => self.settings.gates.spot_to_spot_consolidation = true,
                 (key, value) if disruption::set(&mut self.settings.disruption, key, value) => {}

@@ -59,6 +59,7 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
     // A drain that has a deadline may run into pods that object.
     let deadline = claim.is_some_and(|claim| claim.termination_grace_period.is_some());
     let pods_have_a_say = !(method.reason() == DisruptionReason::Drifted && deadline);
+    let zone_away = node.zone().is_some_and(|zone| world.snapshot.zones_away.contains(&zone));
     let types = world.snapshot.instance_types.get(&stated.pool);
     let stays = node.pods.iter().any(|pod| pod.is_active() && pod.blocks_disruption(now));
     let table = [
@@ -68,6 +69,7 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
         ("is on its way out already", node.is_leaving() || node.deletion.is_some()),
         ("is nominated for a pod", node.nominated_until.is_some_and(|until| now < until)),
         ("says not to disrupt it", annotated),
+        ("is in a zone the cluster is shifted away from", zone_away),
         ("has a pod that says not to disrupt it", pods_have_a_say && stays),
         (
             "has a pod that must not be evicted now",

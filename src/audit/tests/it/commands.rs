@@ -131,6 +131,7 @@ fn machines_must_qualify_for_the_method_that_removes_them() {
         (DRIFT, " drifted=1h", ""),
         (DRIFT, " drifted=1h", " drifted=1h nominated=5s"),
         (DRIFT, "on=a", "on=a do-not-disrupt"),
+        (DRIFT, "\npool", "\nset zones-away=a\npool"),
         (DRIFT, "types=*", "types=* replicas=1"),
         (DELETE, " limit=nodes=1", " limit=nodes=1 policy=when-empty"),
         (DELETE, " limit=nodes=1", " limit=nodes=1 consolidate=2h"),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::{Clock, ProviderId};
+use karpenter_model::{Clock, ProviderId, Zone};
 
 use super::faults::{Call, Fault, Faults, Operation};
 use crate::{Instance, InstanceId, InstanceState, LaunchToken, OfferingKey};
@@ -42,6 +42,7 @@ struct State {
     exhausted: BTreeSet<OfferingKey>,
     drifted: BTreeMap<ProviderId, crate::DriftReason>,
     hooks: Vec<crate::RegistrationHook>,
+    zones_away: BTreeSet<Zone>,
     faults: Faults,
     calls: Vec<Call>,
     launched: u64,
@@ -100,6 +101,11 @@ impl Account {
         self.state().hooks = hooks;
     }
 
+    /// Shifts away from these zones, and from no others.
+    pub fn shift_away(&self, zones: impl IntoIterator<Item = Zone>) {
+        self.state().zones_away = zones.into_iter().collect();
+    }
+
     /// Every call so far, oldest first.
     pub fn calls(&self) -> Vec<Call> {
         self.state().calls.clone()
@@ -129,6 +135,10 @@ impl Account {
 
     pub(super) fn registration_hooks(&self) -> Vec<crate::RegistrationHook> {
         self.state().hooks.clone()
+    }
+
+    pub(super) fn zones_away(&self) -> BTreeSet<Zone> {
+        self.state().zones_away.clone()
     }
 
     pub(super) fn drift_of(&self, id: &ProviderId) -> Option<crate::DriftReason> {

@@ -143,7 +143,7 @@ impl Execution {
 
     /// The look after the taint: pods that came before it may have made the command wrong.
     async fn confirm(&mut self) {
-        let Some(snapshot) = self.context.view.snapshot(self.context.now()) else {
+        let Some(snapshot) = self.context.snapshot() else {
             return self.running.rejected("the cluster is not known completely");
         };
         let (command, others) = (self.running.command().clone(), self.underway.nodes_but(Some(self.number)));

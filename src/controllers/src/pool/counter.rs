@@ -49,7 +49,7 @@ struct Published {
 }
 
 async fn pass(context: &Context, published: &mut Published) -> Result<Outcome, Error> {
-    let Some(snapshot) = context.view.snapshot(context.now()) else { return Ok(Outcome::Waiting) };
+    let Some(snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
     context.metrics.cluster_state.node_count.set_count([], snapshot.nodes.len());
     let (mut outcome, mut errors) = (Outcome::Skipped, Vec::new());
     let pools = context.view.pools();

@@ -85,3 +85,16 @@ async fn without_the_gate_nothing_is_repaired() {
     assert!(is_there(&world, &broken).await);
     process.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn nodes_in_a_zone_the_cluster_is_shifted_away_from_are_left_alone_until_it_is_over() {
+    let (world, process) = running(5, true).await;
+    let zone = world.account.machines().remove(0).zone;
+    world.account.shift_away([zone]);
+    let broken = break_machines(&world, 1).remove(0);
+    tokio::time::sleep(120 * MINUTE).await;
+    assert!(is_there(&world, &broken).await);
+    world.account.shift_away([]);
+    world.until("the broken node is gone", 15 * MINUTE, || async { !is_there(&world, &broken).await }).await;
+    process.stop().await;
+}

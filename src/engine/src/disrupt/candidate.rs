@@ -51,6 +51,10 @@ impl<'a> Candidate<'a> {
         if node.effective_annotations().get(label::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
             return Err(Blocker::NodeDoNotDisrupt);
         }
+        let away = &lookup.snapshot().zones_away;
+        if let Some(zone) = node.zone().filter(|zone| away.contains(zone)) {
+            return Err(Blocker::ZoneAway(zone));
+        }
         let Some(name_of_pool) = node.pool() else { return Err(Blocker::NoPoolLabel) };
         let Some(pool) = lookup.pool(&name_of_pool) else { return Err(Blocker::PoolMissing(name_of_pool)) };
         if !lookup.sells(&pool.name) {

@@ -1,6 +1,6 @@
 //! Both directions of garbage collection, and what must never be collected.
 
-use karpenter_model::ConditionStatus;
+use karpenter_model::{ConditionStatus, label};
 
 use super::*;
 use crate::fixture::{at, claim, node, ready, with_condition};
@@ -15,7 +15,28 @@ fn machine(id: &str) -> Machine {
 }
 
 fn run(claims: &[&Claim], nodes: &[&NodeObject], machines: &[Machine]) -> Garbage {
-    collect(Facts { claims, nodes, machines, listed_at: at(1000) })
+    run_shifted(claims, nodes, machines, &BTreeSet::new())
+}
+
+fn run_shifted(
+    claims: &[&Claim],
+    nodes: &[&NodeObject],
+    machines: &[Machine],
+    zones_away: &BTreeSet<Zone>,
+) -> Garbage {
+    collect(Facts { claims, nodes, machines, listed_at: at(1000), zones_away })
+}
+
+#[test]
+fn a_claim_in_a_zone_the_cluster_is_shifted_away_from_is_kept_whatever_the_cloud_lists() {
+    let mut lost = registered("web-1", "cloud:///i-1");
+    lost.labels.insert(label::ZONE.into(), "b".into());
+    let machines = [machine("cloud:///i-other")];
+    let other = registered("web-2", "cloud:///i-other");
+    for (away, collected) in [("a", 1), ("b", 0)] {
+        let garbage = run_shifted(&[&lost, &other], &[], &machines, &[away.into()].into());
+        assert_eq!(garbage.claims.len(), collected, "{away}");
+    }
 }
 
 #[test]

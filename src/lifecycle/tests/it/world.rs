@@ -3,6 +3,8 @@
 //! Effects are done one at a time; what changes the claim is collected and written at the end of the pass, metadata
 //! first, then status. Every single write can be the last one before a crash: the rest of the pass is then lost.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use karpenter_lifecycle::finalize::Answer;
 use karpenter_lifecycle::step::{Change, Effect, Step};
@@ -106,8 +108,13 @@ impl World {
         };
         let claims: Vec<&Claim> = self.claim.iter().collect();
         let machines = [machine];
-        let facts =
-            garbage::Facts { claims: &claims, nodes: &[], machines: &machines, listed_at: at(self.now) };
+        let facts = garbage::Facts {
+            claims: &claims,
+            nodes: &[],
+            machines: &machines,
+            listed_at: at(self.now),
+            zones_away: &BTreeSet::new(),
+        };
         let garbage = garbage::collect(facts);
         assert!(garbage.claims.is_empty(), "the machine is there");
         if !garbage.machines.is_empty() {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Node, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, label};
+use karpenter_model::{Node, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, Zone, label};
 
 use crate::disrupt::lookup::Lookup;
 
@@ -22,6 +22,8 @@ pub(crate) enum Blocker {
     Nominated,
     /// It says so itself.
     NodeDoNotDisrupt,
+    /// The cluster is shifted away from its zone. It will be wanted when that is over.
+    ZoneAway(Zone),
     /// It does not say which pool it is of.
     NoPoolLabel,
     /// Its pool does not exist.
@@ -45,6 +47,7 @@ impl Blocker {
             Self::Leaving => Reason::bare(ReasonCode::Leaving),
             Self::Nominated => Reason::bare(ReasonCode::Nominated),
             Self::NodeDoNotDisrupt => Reason::bare(ReasonCode::NodeDoNotDisrupt),
+            Self::ZoneAway(zone) => Reason::new(ReasonCode::ZoneAway, zone),
             Self::NoPoolLabel => Reason::bare(ReasonCode::PoolMissing),
             Self::PoolMissing(pool) => Reason::new(ReasonCode::PoolMissing, pool),
             Self::NoInstanceTypes(pool) => Reason::new(ReasonCode::NoInstanceTypes, pool),
@@ -75,6 +78,9 @@ impl fmt::Display for Blocker {
             Self::Nominated => f.write_str("Node is nominated for a pending pod"),
             Self::NodeDoNotDisrupt => {
                 write!(f, "Disruption is blocked through the {:?} annotation", label::DO_NOT_DISRUPT)
+            }
+            Self::ZoneAway(zone) => {
+                write!(f, "Cluster is shifted away from the zone of the node (Zone={zone})")
             }
             Self::NoPoolLabel => write!(f, "Node doesn't have required label (label={})", label::NODE_POOL),
             Self::PoolMissing(pool) | Self::NoInstanceTypes(pool) => {

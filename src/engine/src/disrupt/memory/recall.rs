@@ -66,6 +66,7 @@ fn same(known: &Snapshot, new: &Snapshot) -> bool {
         && same_map(&known.volumes, &new.volumes)
         && known.namespaces == new.namespaces
         && same_list(&known.budgets, &new.budgets)
+        && known.zones_away == new.zones_away
 }
 
 fn same_list<T>(known: &[Arc<T>], new: &[Arc<T>]) -> bool {
