@@ -2,6 +2,7 @@
 //!
 //! A message is deleted once everything it leads to has been done; if the process dies before, it comes again and finds
 //! the claim being deleted. What cannot be read, or concerns nobody, is counted and deleted: nothing blocks the queue.
+//! While batches come back full, several are received and handled at once: a zone that is taken back interrupts hundreds.
 //! Nothing is read before the cluster is known, because then every instance would look like somebody else's.
 
 mod act;
@@ -16,6 +17,7 @@ use karpenter_aws_client::id::QueueUrl;
 use karpenter_aws_client::sqs::{Message, ReceiveOptions};
 use karpenter_model::NoticeKind;
 use karpenter_telemetry::observe::{self, Outcome};
+use karpenter_telemetry::progress;
 use tokio_util::sync::CancellationToken;
 
 use crate::{AwsContext, Error};
@@ -26,6 +28,10 @@ const NAME: &str = "interruption";
 const SOON: Duration = Duration::from_secs(1);
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
+/// Messages in a batch that says there may be more.
+const FULL: usize = 10;
+/// Batches received at once while there are more.
+const SIDE_BY_SIDE: usize = 10;
 /// Label of messages that concern nobody.
 const NO_KIND: &str = "no_op";
 
@@ -66,17 +72,31 @@ impl Reader {
             return Ok(Outcome::Waiting);
         }
         let url = self.url().await?;
-        let received = self.context.aws.clients().sqs.receive_messages(&url, ReceiveOptions::default()).await;
         // A queue of the same name may be made anew; its address is then looked up once more.
-        let messages = received.inspect_err(|_| self.url = None)?;
-        if messages.is_empty() {
+        let first = self.batch(&url, ReceiveOptions::default()).await.inspect_err(|_| self.url = None)?;
+        if first == 0 {
             return Ok(Outcome::Skipped);
         }
+        let mut more = first >= FULL;
+        // Where many are interrupted at once, two minutes are too short for one batch after the other.
+        while more {
+            let at_once = ReceiveOptions { wait: Duration::ZERO, ..ReceiveOptions::default() };
+            let batches = join_all((0..SIDE_BY_SIDE).map(|_| self.batch(&url, at_once))).await;
+            more = batches.iter().any(|batch| batch.as_ref().is_ok_and(|size| *size >= FULL));
+            Error::combined(batches.into_iter().filter_map(Result::err).collect())?;
+        }
+        Ok(Outcome::Applied)
+    }
+
+    /// Receives some messages and handles them side by side; returns how many there were.
+    async fn batch(&self, url: &QueueUrl, options: ReceiveOptions) -> Result<usize, Error> {
+        let messages = self.context.aws.clients().sqs.receive_messages(url, options).await?;
         let claims = Claims::known(&self.context);
-        let handled = messages.iter().map(|message| self.handle(&url, message, &claims));
+        let handled = messages.iter().map(|message| self.handle(url, message, &claims));
         let handled: Vec<Result<(), Error>> = join_all(handled).await;
         Error::combined(handled.into_iter().filter_map(Result::err).collect())?;
-        Ok(Outcome::Applied)
+        progress::advanced();
+        Ok(messages.len())
     }
 
     async fn url(&mut self) -> Result<QueueUrl, Error> {

@@ -51,7 +51,7 @@ async fn running() -> (World, Instance) {
     (world, instance)
 }
 
-async fn listen(world: &World) {
+pub(crate) async fn listen(world: &World) {
     let clients = world.account.clients();
     let queue = clients.sqs.create_queue(QUEUE, &Attributes::new(), &Tags::new()).await.unwrap();
     let arn = clients.sqs.get_queue_attributes(&queue).await.unwrap()["QueueArn"].clone();
@@ -83,13 +83,13 @@ async fn claims(world: &World) -> Vec<NodeClaim> {
 }
 
 /// Messages left in the queue, whether somebody is handling them or not.
-async fn left(world: &World) -> String {
+pub(crate) async fn left(world: &World) -> String {
     let sqs = &world.account.clients().sqs;
     let queue = sqs.get_queue_url(QUEUE).await.unwrap();
     sqs.get_queue_attributes(&queue).await.unwrap()["ApproximateNumberOfMessages"].clone()
 }
 
-async fn send(world: &World, body: &str) {
+pub(crate) async fn send(world: &World, body: &str) {
     let sqs = &world.account.clients().sqs;
     let queue = sqs.get_queue_url(QUEUE).await.unwrap();
     sqs.send_message(&queue, body).await.unwrap();

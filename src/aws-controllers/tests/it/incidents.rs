@@ -1,0 +1,226 @@
+//! What has brought other autoscalers down, replayed on AWS (`docs/edge-cases-incidents.md`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use karpenter_api::{ConditionStatus, NodeClaim};
+use karpenter_aws_client::Tags;
+use karpenter_aws_client::ec2::{Image, ImageQuery, ImageState, SecurityGroup, Subnet};
+use karpenter_aws_client::memory::{Fault, OfferingSelector};
+use karpenter_sim::apiserver::{Fault as ApiFault, Rule};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::interruption::{left, listen, send};
+use crate::workload::{claims, runs};
+use crate::world::World;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A pool of one type that nothing is consolidated in.
+fn pool(world: &World, name: &str, instance_type: &str) {
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+        "spec": {
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
+                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]},
+                ],
+            }},
+            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
+        },
+    }));
+}
+
+/// Pods that each need a node of this pool to themselves.
+fn one_per_node(world: &World, name: &str, replicas: usize, pool: &str) {
+    let container: Value = json!({
+        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
+        "ports": [{"containerPort": 80, "hostPort": 80}],
+    });
+    world.load(&json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 5, "containers": [container],
+                    "nodeSelector": {"karpenter.sh/nodepool": pool},
+                },
+            },
+        },
+    }));
+}
+
+async fn running(nodes: usize) -> World {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    pool(&world, "web", "m5.large");
+    one_per_node(&world, "web", nodes, "web");
+    world.until("all pods run", async || runs(&world).await && claims(&world).await.len() == nodes).await;
+    world
+}
+
+fn is_drifted(claim: &NodeClaim) -> bool {
+    let conditions = claim.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|one| one.kind == "Drifted" && one.status == ConditionStatus::True)
+}
+
+async fn names(world: &World) -> BTreeSet<String> {
+    claims(world).await.iter().map(ResourceExt::name_any).collect()
+}
+
+/// Hides everything the node class selects, subnets, security groups and images, or shows it again.
+async fn show(world: &World, shown: bool) {
+    let ec2 = world.account.clients().ec2;
+    let tags =
+        if shown { Tags::from([("karpenter.sh/discovery".into(), "demo".into())]) } else { Tags::new() };
+    for subnet in ec2.describe_subnets(&Default::default()).await.unwrap() {
+        world.account.put_subnet(Subnet { tags: tags.clone(), ..subnet });
+    }
+    for group in ec2.describe_security_groups(&Default::default()).await.unwrap() {
+        world.account.put_security_group(SecurityGroup { tags: tags.clone(), ..group });
+    }
+    let state = ImageState::from(if shown { "available" } else { "disabled" });
+    let all = ImageQuery { include_deprecated: true, ..ImageQuery::default() };
+    for image in ec2.describe_images(&all).await.unwrap().items {
+        world.account.put_image(Image { state: state.clone(), ..image });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_without_images_subnets_groups_and_types_make_no_node_drift() {
+    let world = running(3).await;
+    let (before, instances) = (names(&world).await, world.account.live_instances().len());
+    show(&world, false).await;
+    world.account.inject(Fault::fail("DescribeInstanceTypes", "InternalError"));
+    world.account.inject(Fault::fail("DescribeInstanceTypeOfferings", "InternalError"));
+    let not_found = (ConditionStatus::False, "SubnetsNotFound");
+    world.until_condition("default", "SubnetsReady", not_found).await;
+    world
+        .until_condition("default", "SecurityGroupsReady", (ConditionStatus::False, "SecurityGroupsNotFound"))
+        .await;
+    world.until_condition("default", "AMIsReady", (ConditionStatus::False, "AMINotFound")).await;
+    let unharmed = async || {
+        assert!(!claims(&world).await.iter().any(is_drifted));
+        assert_eq!(names(&world).await, before);
+        assert_eq!(world.account.live_instances().len(), instances);
+    };
+    for _ in 0..60 {
+        tokio::time::sleep(MINUTE).await;
+        unharmed().await;
+    }
+    world.account.heal();
+    show(&world, true).await;
+    world.until_ready("default").await;
+    for _ in 0..30 {
+        tokio::time::sleep(MINUTE).await;
+        unharmed().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_pools_nothing() {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    pool(&world, "sold-out", "m5.large");
+    pool(&world, "fine", "c5.large");
+    let sold_out = OfferingSelector { instance_type: Some("m5.large".into()), ..Default::default() };
+    world.account.limit_capacity(sold_out.clone(), 0);
+    world.until_ready("default").await;
+    one_per_node(&world, "storm", 20, "sold-out");
+    let live = || world.account.live_instances().len();
+    for round in 1..=6 {
+        one_per_node(&world, &format!("web-{round}"), 1, "fine");
+        let started = Instant::now();
+        world.until("the other pool launches", async || live() == round).await;
+        assert!(started.elapsed() < MINUTE, "{:?}", started.elapsed());
+        tokio::time::sleep_until(started + 10 * MINUTE).await;
+    }
+    let created = world.metrics.nodeclaims.created_total.value(["provisioned", "sold-out", "false"]);
+    let fleets = world.account.calls().count("CreateFleet");
+    // Each failure of an offering doubles the time it is left alone, up to half an hour: rounds after 0, 3, 9, 21 and
+    // 45 minutes, in each of which spot and on-demand are tried by twenty claims.
+    assert!((20..=200).contains(&created), "{created} claims in an hour");
+    assert!(fleets <= 210, "{fleets} fleets in an hour");
+    world.account.unlimit_capacity(&sold_out);
+    let started = Instant::now();
+    world.until("capacity is used when it is back", async || live() == 26).await;
+    assert!(started.elapsed() < 31 * MINUTE, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minute_of_throttling_is_met_with_few_calls_and_is_over_when_it_is_over() {
+    const CLAIMS: usize = 100;
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    pool(&world, "web", "m5.large");
+    world.until_ready("default").await;
+    let over = world.now() + MINUTE;
+    for operation in ["CreateFleet", "CreateLaunchTemplate", "DescribeLaunchTemplates", "DescribeInstances"] {
+        world.account.inject(Fault::fail(operation, "RequestLimitExceeded").until(over));
+    }
+    world.account.forget_calls();
+    one_per_node(&world, "web", CLAIMS, "web");
+    tokio::time::sleep(MINUTE).await;
+    let counts = world.account.calls().counts();
+    let launching = |operation: &str| counts.get(operation).copied().unwrap_or_default();
+    let calls: usize =
+        ["CreateFleet", "CreateLaunchTemplate", "DescribeLaunchTemplates"].into_iter().map(launching).sum();
+    assert!(calls <= 10 * CLAIMS, "{counts:?}");
+    let live = || world.account.live_instances().len();
+    assert_eq!(live(), 0);
+    let started = Instant::now();
+    world.until("everything is launched", async || live() == CLAIMS).await;
+    assert!(started.elapsed() <= MINUTE, "{:?}", started.elapsed());
+    assert_eq!(claims(&world).await.len(), CLAIMS, "no claim was given up");
+    world.until("all pods run", async || runs(&world).await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hundreds_of_interruptions_at_once_are_acted_on_within_seconds() {
+    const NODES: u32 = 200;
+    let world = World::new().await;
+    listen(&world).await;
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    pool(&world, "web", "m5.large");
+    let count = usize::try_from(NODES).unwrap();
+    one_per_node(&world, "web", count, "web");
+    world.until("all pods run", async || runs(&world).await && claims(&world).await.len() == count).await;
+    // What a call takes on a real day.
+    world
+        .server
+        .faults()
+        .inject(Rule::on("delete").resource("nodeclaims"), ApiFault::Delay(Duration::from_millis(50)));
+    for operation in ["ReceiveMessage", "DeleteMessage"] {
+        world.account.inject(Fault::delay(operation, Duration::from_millis(20)));
+    }
+    world.account.forget_calls();
+    for instance in world.account.live_instances() {
+        let warning = json!({
+            "version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
+            "time": world.now().to_string(), "detail": {"instance-id": instance.id.as_str()},
+        });
+        send(&world, &warning.to_string()).await;
+    }
+    let started = Instant::now();
+    let acted = async || {
+        let going = claims(&world).await;
+        going.iter().filter(|claim| claim.metadata.deletion_timestamp.is_some()).count() >= count
+            || world.metrics.nodeclaims.disrupted_total.value(["spot_interrupted", "web", "spot"])
+                >= u64::from(NODES)
+    };
+    while !acted().await {
+        assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let polls = world.account.calls().count("ReceiveMessage");
+    assert!(polls <= count / 10 + 25, "{polls} polls");
+    world.until("the queue is empty", async || left(&world).await == "0").await;
+}
