@@ -16,6 +16,7 @@ mod refresh;
 mod reservations;
 pub mod settings;
 mod tagging;
+mod zonal_shift;
 
 use karpenter_controllers::{RunError, joined};
 use tokio::task::JoinSet;
@@ -39,6 +40,9 @@ pub async fn run(context: AwsContext, shutdown: CancellationToken) -> Result<(),
         tasks.spawn(interruption::run(queue, context.clone(), shutdown.clone()));
     }
     tasks.spawn(interruption::health::run(context.clone(), shutdown.clone()));
+    if context.aws.settings.zonal_shift {
+        tasks.spawn(zonal_shift::run(context.clone(), shutdown.clone()));
+    }
     for task in refresh::Task::ALL {
         tasks.spawn(refresh::run(task, context.clone(), shutdown.clone()));
     }

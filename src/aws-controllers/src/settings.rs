@@ -49,9 +49,8 @@ pub const FLAGS: &[Flag] = &[
         "enable-zonal-shift",
         "ENABLE_ZONAL_SHIFT",
         "false",
-        "Launch nothing in zones that EKS has shifted away from",
-    )
-    .without_effect("zonal shifts are not read yet; a zone without capacity is avoided as any other"),
+        "Launch and disrupt nothing in zones that the cluster is shifted away from",
+    ),
     Flag::new("ami-refresh-interval", "AMI_REFRESH_INTERVAL", "1m", "How often images are looked up"),
     Flag::new("subnet-refresh-interval", "SUBNET_REFRESH_INTERVAL", "1m", "How often subnets are looked up"),
 ];

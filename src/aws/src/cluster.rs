@@ -4,6 +4,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use karpenter_aws_client::eks::Eks;
+use karpenter_aws_client::id::Arn;
 use karpenter_aws_client::{Error, Result};
 
 /// Oldest and newest minor version of Kubernetes 1 that is supported.
@@ -21,6 +22,7 @@ pub struct Cluster {
 struct Facts {
     version: Option<String>,
     service_cidr: Option<String>,
+    arn: Option<Arn>,
 }
 
 impl Cluster {
@@ -76,6 +78,19 @@ impl Cluster {
         })?;
         self.set_service_cidr(&cidr);
         Ok(cidr)
+    }
+
+    /// Asks EKS for the cluster's ARN once.
+    ///
+    /// # Errors
+    /// When EKS cannot be asked.
+    pub async fn resolve_arn(&self) -> Result<Arn> {
+        if let Some(arn) = self.facts().arn {
+            return Ok(arn);
+        }
+        let arn = self.eks.describe_cluster(&self.name).await?.arn;
+        self.facts.write().unwrap_or_else(PoisonError::into_inner).arn = Some(arn.clone());
+        Ok(arn)
     }
 
     fn facts(&self) -> Facts {

@@ -4,10 +4,11 @@
 //! The join is remembered per `NodeClass` and made again only when one of its inputs has changed; what is out of
 //! capacity is laid over it, copying only the types concerned. A list is handed out as one shared slice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use karpenter_api::EC2NodeClass;
+use karpenter_aws_client::id::ZoneId;
 use karpenter_model::{InstanceTypeName, LabelRegistry, Price};
 
 use crate::catalogue::Catalogue;
@@ -18,6 +19,7 @@ use crate::prices::Prices;
 use crate::reservations::Reservations;
 use crate::settings::Settings;
 use crate::unavailable::Unavailable;
+use crate::zonal_shifts::ZonalShifts;
 use crate::{instance_type, offerings};
 
 pub use karpenter_cloud::overlay::List;
@@ -51,6 +53,8 @@ pub struct Sources {
     pub placement_groups: Arc<PlacementGroups>,
     /// Capacity reservations.
     pub reservations: Arc<Reservations>,
+    /// Zones to stay away from.
+    pub zonal_shifts: Arc<ZonalShifts>,
 }
 
 /// Joins what is known about types.
@@ -80,11 +84,12 @@ struct Joined {
     current: List,
 }
 
-/// Revisions of what is laid over a join.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What is laid over a join, by its revision where it has one.
+#[derive(Clone, PartialEq, Eq)]
 struct Present {
     unavailable: u64,
     left: u64,
+    away: BTreeSet<ZoneId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -125,7 +130,8 @@ impl InstanceTypes {
         }
         let unavailable = sources.unavailable.view();
         let left = sources.reservations.availability().left();
-        let present = Present { unavailable: unavailable.revision, left: left.revision };
+        let away = sources.zonal_shifts.away();
+        let present = Present { unavailable: unavailable.revision, left: left.revision, away };
         let name = class.metadata.name.clone().unwrap_or_default();
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         let known = joined.get(&name).filter(|known| {
@@ -139,7 +145,7 @@ impl InstanceTypes {
             Some(known) => Arc::clone(&known.base),
             None => self.join(&view)?,
         };
-        let now = offerings::Now { unavailable: &unavailable, left: &left };
+        let now = offerings::Now { unavailable: &unavailable, left: &left, away: &present.away };
         let current: List = base.iter().map(|one| offerings::as_of_now(one, &view, now)).collect();
         let same = base.iter().zip(current.iter()).all(|(one, other)| Arc::ptr_eq(one, other));
         let current = if same { Arc::clone(&base) } else { current };
@@ -183,7 +189,7 @@ impl InstanceTypes {
             registry: &self.registry,
         };
         let region_zones = contents.all_zones();
-        let none = std::collections::BTreeSet::new();
+        let none = BTreeSet::new();
         let previews = self.previews().prices;
         let sale =
             offerings::Context { view, region_zones: &region_zones, prices: &prices, previews: &previews };

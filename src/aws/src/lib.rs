@@ -38,6 +38,7 @@ pub mod tags;
 pub mod unavailable;
 pub mod userdata;
 pub mod vpc_limits;
+pub mod zonal_shifts;
 
 #[cfg(test)]
 pub(crate) mod testing;

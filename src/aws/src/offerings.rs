@@ -9,7 +9,7 @@ use std::sync::Arc;
 use karpenter_api::ec2nodeclass::{CapacityReservation, ReservationState};
 use karpenter_api::labels::{self, aws};
 use karpenter_aws_client::ec2::InstanceTypeInfo;
-use karpenter_aws_client::id::Zone as AwsZone;
+use karpenter_aws_client::id::{Zone as AwsZone, ZoneId};
 use karpenter_cloud::OfferingKey;
 use karpenter_model::{
     CapacityType, InstanceType, InstanceTypeName, LabelKey, Offering, Price, Requirement, Requirements,
@@ -164,6 +164,8 @@ pub struct Now<'a> {
     pub unavailable: &'a View,
     /// What is left of reservations.
     pub left: &'a Left,
+    /// Zones the cluster is shifted away from.
+    pub away: &'a BTreeSet<ZoneId>,
 }
 
 /// The type with its offerings as they are now; the very same type when that changes nothing.
@@ -200,8 +202,16 @@ fn present(
 ) -> Option<Present> {
     let left = offering.reservation.as_ref().map_or(0, |reservation| now.left.of(reservation.id.as_str()));
     let exhausted = offering.reservation.is_some() && left == 0;
-    let out = offering.available && (exhausted || is_out(instance_type, offering, view, now.unavailable));
+    let out = offering.available
+        && (exhausted
+            || is_away(offering, view, now.away)
+            || is_out(instance_type, offering, view, now.unavailable));
     (out || left > 0).then_some(Present { available: offering.available && !out, left })
+}
+
+fn is_away(offering: &Offering, view: &ClassView<'_>, away: &BTreeSet<ZoneId>) -> bool {
+    let id = || view.zones.get(offering.zone.as_str())?.zone_id.as_deref();
+    !away.is_empty() && id().is_some_and(|id| away.contains(id))
 }
 
 fn is_out(

@@ -2,7 +2,7 @@
 
 mod drifted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use karpenter_cloud::{
 };
 use karpenter_model::{
     Claim, ClaimName, Clock, InstanceType, InstanceTypeName, LabelRegistry, NodeClassRef, NodeName, Pool,
-    Price, ProviderId,
+    Price, ProviderId, Zone,
 };
 
 use crate::catalogue::Catalogue;
@@ -42,6 +42,7 @@ use crate::registry::label_registry;
 use crate::reservations::Reservations;
 use crate::settings::Settings;
 use crate::unavailable::Unavailable;
+use crate::zonal_shifts::ZonalShifts;
 use crate::{instance_view, registration, repair};
 
 /// The one kind of node class this provider owns.
@@ -68,7 +69,9 @@ pub struct AwsProvider {
     pub placement_groups: Arc<PlacementGroups>,
     /// Capacity reservations.
     pub reservations: Arc<Reservations>,
-    /// The join of the six above.
+    /// Zones the cluster is shifted away from.
+    pub zonal_shifts: Arc<ZonalShifts>,
+    /// The join of the seven above.
     pub types: Arc<InstanceTypes>,
     /// Subnets.
     pub subnets: Arc<Subnets>,
@@ -118,6 +121,7 @@ impl AwsProvider {
         let refresh = Duration::from_secs(settings.ami_refresh_seconds);
         let placement_groups = Arc::new(PlacementGroups::new(ec2(), &clock));
         let reservations = Arc::new(Reservations::new(ec2(), time()));
+        let zonal_shifts = Arc::new(ZonalShifts::new(Arc::clone(&clients.shifts), time()));
         let sources = Sources {
             catalogue: Arc::clone(&catalogue),
             prices: Arc::clone(&prices),
@@ -125,6 +129,7 @@ impl AwsProvider {
             discovered: Arc::clone(&discovered),
             placement_groups: Arc::clone(&placement_groups),
             reservations: Arc::clone(&reservations),
+            zonal_shifts: Arc::clone(&zonal_shifts),
         };
         let types =
             InstanceTypes::new(sources, Arc::clone(&settings), &clients.region, Arc::clone(&registry));
@@ -161,6 +166,7 @@ impl AwsProvider {
             discovered,
             placement_groups,
             reservations,
+            zonal_shifts,
             subnets,
             templates,
             launcher,
@@ -368,6 +374,18 @@ impl Provider for AwsProvider {
         let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
         let tagged = self.instances.tag(&instance, claim.as_str(), node.as_str()).await;
         tagged.map(drop).map_err(|error| cloud_error(OPERATION, id.as_str(), &error))
+    }
+
+    /// Shifts name zones by their ids; subnets of node classes say which names those are.
+    fn zones_away(&self) -> BTreeSet<Zone> {
+        let away = self.zonal_shifts.away();
+        if away.is_empty() {
+            return BTreeSet::new();
+        }
+        let classes = self.classes.all().unwrap_or_default();
+        let subnets = classes.iter().flat_map(|class| &class.status).flat_map(|status| &status.subnets);
+        let away = subnets.filter(|subnet| subnet.zone_id.as_deref().is_some_and(|id| away.contains(id)));
+        away.map(|subnet| subnet.zone.as_str().into()).collect()
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {

@@ -24,6 +24,8 @@ pub struct Settings {
     pub disable_dry_run: bool,
     /// The `ReservedCapacity` gate.
     pub reserved_capacity: bool,
+    /// Zonal shifts of the cluster are followed.
+    pub zonal_shift: bool,
     /// Name of the queue with notices about instances; without one only their status is polled.
     pub interruption_queue: Option<String>,
     /// How long an image lookup is reused, in seconds.
@@ -46,6 +48,7 @@ impl Settings {
             reserved_enis: 0,
             disable_dry_run: false,
             reserved_capacity: true,
+            zonal_shift: false,
             interruption_queue: None,
             ami_refresh_seconds: 60,
             subnet_refresh_seconds: 60,

@@ -7,9 +7,11 @@
 )]
 
 mod cluster;
+mod incidents;
 mod interruption;
 mod nodeclass;
 mod placement;
 mod reserved;
 mod workload;
 mod world;
+mod zonal_shift;

@@ -189,6 +189,7 @@ fn start_controllers(
 ) -> (Arc<AwsProvider>, Arc<View>) {
     let metrics = Arc::clone(metrics);
     let settings = Settings {
+        zonal_shift: true,
         interruption_queue: Some(QUEUE.to_owned()),
         cluster_ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
         kube_dns_ip: Some("10.100.0.10".to_owned()),

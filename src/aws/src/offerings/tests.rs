@@ -57,7 +57,7 @@ fn a_reserved_offering_is_available_while_instances_are_left_and_it_is_not_expir
         left.counted("cr-1", count, 2);
         let class = reserving(state);
         let view = ClassView::new(&class);
-        let now = Now { unavailable: &unavailable.view(), left: &left.left() };
+        let now = Now { unavailable: &unavailable.view(), left: &left.left(), away: &BTreeSet::new() };
         let current = as_of_now(&listed(&view), &view, now);
         assert_eq!(reserved(&current), [expected], "{state}, {count} left");
     }
@@ -75,7 +75,7 @@ fn full_subnets_take_out_reserved_offerings_too_but_lack_of_capacity_elsewhere_d
     let class = reserving("active");
     let view = ClassView::new(&class);
     let available = |unavailable: &Unavailable| {
-        let now = Now { unavailable: &unavailable.view(), left: &left.left() };
+        let now = Now { unavailable: &unavailable.view(), left: &left.left(), away: &BTreeSet::new() };
         reserved(&as_of_now(&listed(&view), &view, now))[0].0
     };
     unavailable.mark(Subject::Offering(OfferingKey {
@@ -89,11 +89,35 @@ fn full_subnets_take_out_reserved_offerings_too_but_lack_of_capacity_elsewhere_d
 }
 
 #[test]
+fn a_zone_the_cluster_is_shifted_away_from_offers_nothing_reservations_included() {
+    let left = Availability::new(Arc::new(ManualClock::default()));
+    left.counted("cr-1", 2, 2);
+    let class = reserving("active");
+    let view = ClassView::new(&class);
+    let mut listed = InstanceType::clone(&listed(&view));
+    for offering in &mut listed.offerings {
+        offering.available = true;
+    }
+    let listed = Arc::new(listed);
+    let available = |away: &[&str]| {
+        let away = away.iter().map(|id| ZoneId::from(*id)).collect();
+        let now = Now { unavailable: &View::default(), left: &left.left(), away: &away };
+        let current = as_of_now(&listed, &view, now);
+        let zones = current.offerings.iter().filter(|one| one.available).map(|one| one.zone.to_string());
+        zones.collect::<BTreeSet<_>>()
+    };
+    let both = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+    assert_eq!(available(&[]), both);
+    assert_eq!(available(&["id-of-another-cluster"]), both);
+    assert_eq!(available(&["id-a"]), BTreeSet::from(["b".to_owned()]));
+}
+
+#[test]
 fn nothing_new_gives_the_very_same_type() {
     let class = class(AmiFamily::Custom);
     let view = ClassView::new(&class);
     let listed = listed(&view);
-    let now = Now { unavailable: &View::default(), left: &Left::default() };
+    let now = Now { unavailable: &View::default(), left: &Left::default(), away: &BTreeSet::new() };
     assert!(Arc::ptr_eq(&listed, &as_of_now(&listed, &view, now)));
 }
 
@@ -115,7 +139,7 @@ fn partitions_multiply_offerings_and_each_has_its_own_memory_of_failures() {
         capacity_type: CapacityType::OnDemand,
     };
     unavailable.mark(Subject::Placed(key, Place { group: "pg-1".into(), partition: Some(2) }));
-    let now = Now { unavailable: &unavailable.view(), left: &Left::default() };
+    let now = Now { unavailable: &unavailable.view(), left: &Left::default(), away: &BTreeSet::new() };
     let current = as_of_now(&Arc::new(placed), &view, now);
     let out: Vec<_> = current
         .offerings

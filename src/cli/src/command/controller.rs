@@ -130,6 +130,7 @@ async fn aws_settings(
         reserved_enis: flags.reserved_enis,
         disable_dry_run: flags.disable_dry_run,
         reserved_capacity: settings.decisions.gates.reserved_capacity,
+        zonal_shift: flags.enable_zonal_shift,
         interruption_queue: flags.interruption_queue.clone(),
         ami_refresh_seconds: flags.ami_refresh_interval.as_secs(),
         subnet_refresh_seconds: flags.subnet_refresh_interval.as_secs(),

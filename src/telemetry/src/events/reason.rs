@@ -215,6 +215,10 @@ reasons! {
         .told_apart_by(&["until"]);
     /// A plan broke a rule and was not applied; not in the reference.
     PLAN_REFUSED = Reason::warning("PlanRefused").every(Duration::from_mins(5)).about(&["NodePool"]);
+    /// The cluster is shifted away from a zone the NodePool could launch in.
+    ZONAL_SHIFT_ACTIVE = Reason::warning("ZonalShiftActive").about(&["NodePool"]).told_apart_by(&["zone"]);
+    /// A shift away from a zone the NodePool could launch in is over.
+    ZONAL_SHIFT_CLEARED = Reason::normal("ZonalShiftCleared").about(&["NodePool"]).told_apart_by(&["zone"]);
     /// The cloud takes a spot instance back.
     SPOT_INTERRUPTED = Reason::warning("SpotInterrupted").about(MACHINE);
     /// The cloud takes a reserved instance back.

@@ -1,0 +1,100 @@
+//! `providers.zonalshift`: asks which zones the cluster is shifted away from, and tells it on the pools that could
+//! launch there (spec aws-provider 11). What follows from it is the provider's and the planner's business.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_api::labels;
+use karpenter_aws::node_class::Lookup;
+use karpenter_aws::zonal_shifts::Changes;
+use karpenter_aws_client::Kind;
+use karpenter_model::{Pool, Requirements};
+use karpenter_telemetry::events::{Event, ObjectRef, Reason, reason};
+use karpenter_telemetry::observe::{self, Outcome};
+use tokio_util::sync::CancellationToken;
+
+use crate::{AwsContext, Error};
+
+const NAME: &str = "providers.zonalshift";
+const PERIOD: Duration = Duration::from_secs(30);
+/// How long to leave it when the cluster is not registered or we may not ask: people have to act first.
+const REFUSED_PERIOD: Duration = Duration::from_mins(5);
+
+/// Asks until `shutdown`.
+pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
+    let metrics = Arc::clone(&context.common.metrics);
+    loop {
+        // Failures are logged and counted by the wrapper, and the next look tries again.
+        let pass = observe::pass(&metrics, NAME, "", |outcome| *outcome, pass(&context));
+        let result = tokio::select! {
+            () = shutdown.cancelled() => return,
+            result = pass => result,
+        };
+        let period = match result {
+            Err(Error::Aws(error)) if matches!(error.kind, Kind::NotFound | Kind::Denied) => REFUSED_PERIOD,
+            _ => PERIOD,
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(period) => {}
+        }
+    }
+}
+
+async fn pass(context: &AwsContext) -> Result<Outcome, Error> {
+    if !context.cluster_known() {
+        // Nobody could be told.
+        return Ok(Outcome::Waiting);
+    }
+    let cluster = context.aws.cluster.resolve_arn().await?;
+    let changes = context.aws.zonal_shifts.refresh(&cluster).await?;
+    if changes == Changes::default() {
+        return Ok(Outcome::Skipped);
+    }
+    for (zone, until) in &changes.begun {
+        let end = until.map(|until| format!(" until {until}")).unwrap_or_default();
+        tracing::warn!(%zone, "cluster is shifted away from a zone{end}");
+        let message = |name: &str| {
+            format!(
+                "Cluster is shifted away from zone {name} ({zone}){end}: nothing is launched or disrupted there"
+            )
+        };
+        tell(context, zone.as_str(), reason::ZONAL_SHIFT_ACTIVE, message);
+    }
+    for zone in &changes.ended {
+        tracing::info!(%zone, "cluster is no longer shifted away from a zone");
+        let message = |name: &str| format!("Cluster is no longer shifted away from zone {name} ({zone})");
+        tell(context, zone.as_str(), reason::ZONAL_SHIFT_CLEARED, message);
+    }
+    Ok(Outcome::Applied)
+}
+
+/// Tells it on every pool that could launch in the zone with this id.
+fn tell(context: &AwsContext, id: &str, reason: Reason, message: impl Fn(&str) -> String) {
+    for pool in context.common.view.pools() {
+        if let Some(name) = name_for(context, &pool.model, id) {
+            let object = ObjectRef {
+                api_version: "karpenter.sh/v1".to_owned(),
+                kind: "NodePool".to_owned(),
+                namespace: None,
+                name: pool.model.name.to_string(),
+                uid: pool.model.uid.to_string(),
+            };
+            context.common.recorder.publish(Event::new(object, reason, message(&name)).distinguished_by(id));
+        }
+    }
+}
+
+/// The name of the zone with this id, if the node class of the pool has subnets there and the pool admits the zone.
+fn name_for(context: &AwsContext, pool: &Pool, id: &str) -> Option<String> {
+    let Lookup::Found(class) = context.aws.classes.get(&pool.template.node_class.name) else { return None };
+    let mut subnets = class.status.iter().flat_map(|status| &status.subnets);
+    let subnet = subnets.find(|subnet| subnet.zone_id.as_deref() == Some(id))?;
+    let admits = |requirements: &Requirements| {
+        BTreeMap::from([(labels::ZONE, subnet.zone.as_str()), (labels::aws::ZONE_ID, id)])
+            .into_iter()
+            .all(|(key, value)| requirements.get(key).is_none_or(|requirement| requirement.allows(value)))
+    };
+    admits(&pool.template.requirements).then(|| subnet.zone.clone())
+}

@@ -1,0 +1,101 @@
+//! Zones the cluster is shifted away from, by hand or by AWS (spec aws-provider 11).
+//!
+//! Every answer replaces what was known, so a shift that is cancelled is over with the next one. While there is no
+//! answer, shifts stay until the end they were given.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use karpenter_aws_client::id::{Arn, ZoneId};
+use karpenter_aws_client::shift::{self, Shift};
+use karpenter_aws_client::{Kind, Result};
+use karpenter_model::Clock;
+
+/// What is known about shifts.
+pub struct ZonalShifts {
+    shifts: Arc<dyn shift::ZonalShifts>,
+    clock: Arc<dyn Clock>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    shifts: Vec<Shift>,
+    /// Zones at the end of the last look, to tell what has changed.
+    seen: BTreeSet<ZoneId>,
+}
+
+/// What became different between two looks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Zones the cluster is shifted away from, and was not before; until when, if that is known.
+    pub begun: BTreeMap<ZoneId, Option<Timestamp>>,
+    /// Zones it is no longer shifted away from.
+    pub ended: BTreeSet<ZoneId>,
+}
+
+impl ZonalShifts {
+    /// Nothing known yet, which reads as no shift.
+    pub fn new(shifts: Arc<dyn shift::ZonalShifts>, clock: Arc<dyn Clock>) -> Self {
+        Self { shifts, clock, inner: Mutex::default() }
+    }
+
+    /// The zones to stay away from now.
+    pub fn away(&self) -> BTreeSet<ZoneId> {
+        self.inner().zones(self.clock.now()).into_keys().collect()
+    }
+
+    /// Asks for the shifts of a cluster, and says what has changed since the last time.
+    ///
+    /// # Errors
+    /// When there is no answer; what is known stays, until it ends by itself. When the cluster is not registered for
+    /// zonal shifts: then nothing is shifted.
+    pub async fn refresh(&self, cluster: &Arn) -> Result<Changes> {
+        let answer = self.shifts.shifts(cluster).await;
+        let mut inner = self.inner();
+        match answer {
+            Ok(shifts) => inner.shifts = shifts,
+            Err(error) if error.kind == Kind::NotFound => {
+                inner.shifts.clear();
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(inner.changes(self.clock.now()))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Zones with an active shift, and when the last of their shifts ends.
+    fn zones(&self, now: Timestamp) -> BTreeMap<ZoneId, Option<Timestamp>> {
+        let mut zones = BTreeMap::new();
+        for shift in self.shifts.iter().filter(|shift| shift.is_active(now)) {
+            let until = zones.entry(shift.away_from.clone()).or_insert(shift.expires);
+            *until = until.zip(shift.expires).map(|(one, other)| one.max(other));
+        }
+        zones
+    }
+
+    fn changes(&mut self, now: Timestamp) -> Changes {
+        let mut begun = self.zones(now);
+        let zones: BTreeSet<ZoneId> = begun.keys().cloned().collect();
+        let ended = self.seen.difference(&zones).cloned().collect();
+        begun.retain(|zone, _| !self.seen.contains(zone));
+        self.seen = zones;
+        Changes { begun, ended }
+    }
+}
+
+impl std::fmt::Debug for ZonalShifts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ZonalShifts").field("shifts", &self.inner().shifts).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! What is shifted when, with and without answers.
+
+use std::time::Duration;
+
+use jiff::ToSpan;
+use karpenter_aws_client::memory::{self, Account, Fault, Options};
+
+use super::*;
+use crate::testing::ManualClock;
+
+struct World {
+    account: Account,
+    clock: Arc<ManualClock>,
+    clock_of_aws: Arc<memory::ManualClock>,
+    shifts: ZonalShifts,
+    cluster: Arn,
+}
+
+impl World {
+    async fn new() -> Self {
+        let clock_of_aws = Arc::new(memory::ManualClock::default());
+        let account = Account::with_clock(Options::default(), Arc::clone(&clock_of_aws) as _);
+        assert!(account.register_for_zonal_shifts("demo"));
+        let clock = Arc::new(ManualClock::default());
+        let shifts = ZonalShifts::new(account.clients().shifts, Arc::clone(&clock) as _);
+        let cluster = account.clients().eks.describe_cluster("demo").await.unwrap().arn;
+        Self { account, clock, clock_of_aws, shifts, cluster }
+    }
+
+    fn advance(&self, minutes: u64) {
+        self.clock.advance(Duration::from_mins(minutes));
+        self.clock_of_aws.advance(Duration::from_mins(minutes));
+    }
+
+    fn in_minutes(&self, minutes: i64) -> Timestamp {
+        self.clock.now() + minutes.minutes()
+    }
+
+    async fn changes(&self) -> (Vec<String>, Vec<String>) {
+        let changes = self.shifts.refresh(&self.cluster).await.unwrap();
+        let begun = changes.begun.keys().map(ToString::to_string).collect();
+        (begun, changes.ended.iter().map(ToString::to_string).collect())
+    }
+
+    fn away(&self) -> Vec<String> {
+        self.shifts.away().iter().map(ToString::to_string).collect()
+    }
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+/// The reference forgets shifts only when none is left, so a cancelled one lasts as long as another.
+#[tokio::test]
+async fn one_of_two_shifts_can_be_cancelled_and_each_change_is_told_once() {
+    let world = World::new().await;
+    world.account.shift_away(&"az1".into(), Some(world.in_minutes(60)));
+    world.account.shift_away(&"az2".into(), None);
+    assert_eq!(world.away(), names(&[]), "nobody has asked yet");
+    assert_eq!(world.changes().await, (names(&["az1", "az2"]), names(&[])));
+    assert_eq!(world.changes().await, (names(&[]), names(&[])));
+    world.account.cancel_shift(&"az1".into());
+    assert_eq!(world.changes().await, (names(&[]), names(&["az1"])));
+    assert_eq!(world.away(), names(&["az2"]));
+}
+
+#[tokio::test]
+async fn without_an_answer_shifts_last_until_their_end_and_no_longer() {
+    let world = World::new().await;
+    world.account.shift_away(&"az1".into(), Some(world.in_minutes(60)));
+    world.account.shift_away(&"az2".into(), None);
+    world.changes().await;
+    world.account.inject(Fault::fail("GetManagedResource", "InternalServerException"));
+    world.advance(59);
+    assert!(world.shifts.refresh(&world.cluster).await.is_err());
+    assert_eq!(world.away(), names(&["az1", "az2"]));
+    world.advance(1);
+    assert_eq!(world.away(), names(&["az2"]));
+}
+
+#[tokio::test]
+async fn the_longest_of_several_shifts_of_a_zone_counts() {
+    let world = World::new().await;
+    world.account.shift_away(&"az1".into(), Some(world.in_minutes(10)));
+    world.account.shift_away(&"az1".into(), Some(world.in_minutes(60)));
+    let begun = world.shifts.refresh(&world.cluster).await.unwrap().begun;
+    assert_eq!(begun, BTreeMap::from([("az1".into(), Some(world.in_minutes(60)))]));
+    world.account.shift_away(&"az1".into(), None);
+    world.account.shift_away(&"az2".into(), None);
+    let begun = world.shifts.refresh(&world.cluster).await.unwrap().begun;
+    assert_eq!(begun, BTreeMap::from([("az2".into(), None)]));
+}
+
+#[tokio::test]
+async fn a_resource_that_is_not_registered_is_shifted_away_from_nothing() {
+    let world = World::new().await;
+    world.account.shift_away(&"az1".into(), None);
+    world.changes().await;
+    let error = world.shifts.refresh(&"arn:aws:eks:us-west-2:1:cluster/other".into()).await.unwrap_err();
+    assert_eq!(error.kind, Kind::NotFound);
+    assert_eq!(world.away(), names(&[]));
+}
