@@ -130,6 +130,7 @@ impl Controller {
             ("METRICS_PORT", settings.metrics_port.to_string().into()),
             ("HEALTH_PROBE_PORT", "0".into()),
             ("LOG_LEVEL", "debug".into()),
+            ("ENABLE_ZONAL_SHIFT", "true".into()),
             ("DISABLE_LEADER_ELECTION", if settings.election { "false" } else { "true" }.into()),
         ]);
         if !settings.feature_gates.is_empty() {

@@ -27,7 +27,7 @@ use crate::process::{Guard, free_ports};
 use crate::rights::{self, Rights};
 
 /// The name of the EKS cluster in the account.
-const CLUSTER_NAME: &str = "karpenter-e2e";
+pub const CLUSTER_NAME: &str = "karpenter-e2e";
 /// Its region.
 const REGION: &str = "us-west-2";
 /// The namespace and the service account the chart installs the controller under.
@@ -110,7 +110,7 @@ impl World {
 
     /// Everything the README's install section does, in its order.
     pub async fn install(&self) -> Result<()> {
-        let (code, text) = self.karpenter(&["bootstrap", "apply"]).await?;
+        let (code, text) = self.karpenter(&["bootstrap", "apply", "--zonal-shift"]).await?;
         ensure!(code == 0, "`karpenter bootstrap apply` ended with {code}:\n{text}");
         let (code, crds) = self.karpenter(&["crds"]).await?;
         ensure!(code == 0, "`karpenter crds` ended with {code}:\n{crds}");

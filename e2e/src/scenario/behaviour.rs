@@ -50,16 +50,20 @@ impl Only {
     }
 }
 
-/// The names of behaviours, in the order of their table.
-pub(super) fn names(behaviours: &[Behaviour]) -> Vec<&'static str> {
-    behaviours.iter().map(|behaviour| behaviour.name).collect()
+/// The names of behaviours, in the order of their tables.
+pub(super) fn names(tables: &[&[Behaviour]]) -> Vec<&'static str> {
+    tables.iter().copied().flatten().map(|behaviour| behaviour.name).collect()
 }
 
-/// Runs the chosen behaviours at once; fails with everything that went wrong, and when none was chosen.
-pub(super) async fn prove(world: &World, behaviours: &[Behaviour], only: &Only) -> Result<()> {
-    only.check(&names(behaviours))?;
-    let chosen = behaviours.iter().filter(|behaviour| only.takes(behaviour.name));
-    let failures: Vec<String> = join_all(chosen.map(|behaviour| timed(world, behaviour))).await.concat();
+/// Runs the chosen behaviours, those of a table at once and one table after the other; fails with everything that went
+/// wrong, and when none was chosen.
+pub(super) async fn prove(world: &World, tables: &[&[Behaviour]], only: &Only) -> Result<()> {
+    only.check(&names(tables))?;
+    let mut failures: Vec<String> = Vec::new();
+    for table in tables {
+        let chosen = table.iter().filter(|behaviour| only.takes(behaviour.name));
+        failures.extend(join_all(chosen.map(|behaviour| timed(world, behaviour))).await.concat());
+    }
     ensure!(failures.is_empty(), "{} behaviours failed:\n{}", failures.len(), failures.join("\n"));
     Ok(())
 }

@@ -29,14 +29,14 @@ const GATES: &str = "SpotToSpotConsolidation=true,NodeRepair=true,StaticCapacity
 
 /// The names of the behaviours.
 pub fn behaviours() -> Vec<&'static str> {
-    behaviour::names(BEHAVIOURS)
+    behaviour::names(&[BEHAVIOURS])
 }
 
 /// Runs all behaviours in a world in which nothing of ours is installed yet, and looks at what the controller has to
 /// show for it.
 pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     install(world).await?;
-    let proven = behaviour::prove(world, BEHAVIOURS, only).await;
+    let proven = behaviour::prove(world, &[BEHAVIOURS], only).await;
     world.check_controller()?;
     proven?;
     if only.0.is_none() {
@@ -48,7 +48,7 @@ pub async fn run(world: &mut World, only: &Only) -> Result<()> {
 /// The same; `seed` decides when the controller dies and is printed, so that a failure can be repeated.
 pub async fn run_with_crashes(world: &mut World, seed: u64, only: &Only) -> Result<()> {
     install(world).await?;
-    let proven = crashes::during(world, seed, behaviour::prove(world, BEHAVIOURS, only)).await;
+    let proven = crashes::during(world, seed, behaviour::prove(world, &[BEHAVIOURS], only)).await;
     world.check_controller()?;
     proven?;
     behaviour::clear_away(world).await

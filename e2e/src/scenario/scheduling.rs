@@ -1,5 +1,6 @@
 //! What pods may ask of nodes, proven in one world: every behaviour has a [`Corner`](corner::Corner) of its own and
-//! all of them happen at once, so that the suite takes as long as its slowest part.
+//! all of them happen at once, so that the suite takes as long as its slowest part. What befalls everybody comes
+//! afterwards.
 //!
 //! A failure names its behaviour and does not keep the others from finishing. At the end everything is scaled to
 //! zero, the pools and classes are deleted, and nothing may be left.
@@ -18,6 +19,7 @@ mod preferences;
 mod readiness;
 mod refusals;
 mod reserved;
+mod shift;
 mod volumes;
 mod zones;
 
@@ -32,7 +34,7 @@ const GATES: &str = "ReservedCapacity=true,NodeOverlay=true,CapacityBuffer=true"
 
 /// The names of the behaviours.
 pub fn behaviours() -> Vec<&'static str> {
-    behaviour::names(BEHAVIOURS)
+    behaviour::names(&[BEHAVIOURS, FOR_ALL])
 }
 
 /// Runs all behaviours in a world in which nothing of ours is installed yet. Without election: who leads is proven
@@ -42,7 +44,7 @@ pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     world.with_feature_gates(GATES);
     world.install().await?;
     world.install_class().await?;
-    let failures = behaviour::prove(world, BEHAVIOURS, only).await;
+    let failures = behaviour::prove(world, &[BEHAVIOURS, FOR_ALL], only).await;
     world.check_controller()?;
     failures?;
     behaviour::clear_away(world).await
@@ -131,3 +133,9 @@ const BEHAVIOURS: &[Behaviour] = &[
         proof: |world| volumes::late_claim(world).boxed_local(),
     },
 ];
+
+/// What the whole cluster feels, one after the other.
+const FOR_ALL: &[Behaviour] = &[Behaviour {
+    name: "a zone the cluster is shifted away from is left alone until it is over",
+    proof: |world| shift::run(world).boxed_local(),
+}];
