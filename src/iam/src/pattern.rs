@@ -62,6 +62,8 @@ mod tests {
             ("a?c", "abc", true),
             ("a?c", "ac", false),
             ("*a*b*", "xxaxxbxx", true),
+            ("*b*b*", "abab", true),
+            ("**x", "x", true),
             ("*ab", "aab", true),
             ("*aab", "aaab", true),
             ("Describe*", "describeInstances", false),

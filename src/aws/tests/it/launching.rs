@@ -160,6 +160,18 @@ async fn launches_with_a_known_template_go_on_while_nothing_can_be_learnt_about_
 }
 
 #[tokio::test(start_paused = true)]
+async fn launches_that_want_the_same_new_template_wait_for_one_call() {
+    let world = World::new().await;
+    world.account.inject(Fault::delay("CreateLaunchTemplate", Duration::from_secs(5)));
+    let requests: Vec<_> = (1..20).map(|number| on_demand(&format!("web-{number}"))).collect();
+    let launches = requests.iter().map(|request| world.provider.launch(request));
+    for launch in futures::future::join_all(launches).await {
+        launch.expect("launches");
+    }
+    assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_template_that_is_deleted_under_launches_is_made_once_more_and_all_of_them_succeed() {
     let world = World::new().await;
     world.provider.launch(&on_demand("web-1")).await.expect("launches");
