@@ -3,6 +3,7 @@
 //! The limit protects the API server from us, not us from it: it is a bucket over all requests, as in the reference
 //! (spec core-disruption 5.1). Renewals of the lease do not go through it, so that load cannot cost us the leadership.
 
+mod body;
 mod bucket;
 mod request;
 
@@ -21,6 +22,7 @@ use kube::{Client, Config};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::{BoxError, Layer, Service};
 
+use body::Bounded;
 use bucket::Bucket;
 use request::About;
 
@@ -76,10 +78,11 @@ where
     S: Service<Request<Body>, Response = Response<B>>,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
+    B: 'static,
 {
-    type Response = S::Response;
+    type Response = Response<Bounded<B>>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         if let Some(pause) = &mut self.pause {
@@ -97,7 +100,7 @@ where
         let answer = self.inner.call(request);
         async move {
             let answer = match timeout(ANSWER, answer).await {
-                Ok(answer) => answer.map_err(Into::into),
+                Ok(answer) => answer.map(|answer| answer.map(Bounded::new)).map_err(Into::into),
                 Err(_elapsed) => Err(NoAnswer.into()),
             };
             progress::advanced();
@@ -118,6 +121,8 @@ where
 mod tests {
     use std::convert::Infallible;
 
+    use bytes::Bytes;
+    use http_body::Frame;
     use tower::ServiceExt;
 
     use super::*;
@@ -150,7 +155,8 @@ mod tests {
         let trying = metrics.progress.during("test", "", async {
             for _ in 0..20 {
                 let request = Request::patch("/api/v1/nodes/a").body(Body::empty()).unwrap();
-                let error = service.ready().await.unwrap().call(request).await.unwrap_err();
+                let answer = service.ready().await.unwrap().call(request).await;
+                let error = answer.err().expect("there is no answer");
                 assert_eq!(error.to_string(), "no answer from the API server for 70s");
                 assert!(metrics.progress.stuck().is_empty());
             }
@@ -158,6 +164,36 @@ mod tests {
         trying.await;
         assert_eq!(started.elapsed(), 20 * ANSWER);
         assert_eq!(metrics.kube.request_total.value(["<error>", "PATCH"]), 20);
+    }
+
+    /// Sends half of a list, and then nothing more.
+    struct Half(Option<Bytes>);
+
+    impl http_body::Body for Half {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0.take().map_or(Poll::Pending, |half| Poll::Ready(Some(Ok(Frame::data(half)))))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_stops_in_the_middle_is_an_error() {
+        let half = |_: Request<Body>| async {
+            let text = Bytes::from_static(br#"{"kind": "PodList", "items": ["#);
+            Ok::<_, Infallible>(Response::new(Half(Some(text))))
+        };
+        let gate = Gate { limits: Limits { per_second: 0, burst: 0 }, metrics: Arc::default() };
+        let client = ClientBuilder::new(tower::service_fn(half), "default").with_layer(&gate).build();
+        let started = Instant::now();
+        let error = client.list_core_api_versions().await.unwrap_err();
+        assert_eq!(started.elapsed(), body::SILENCE);
+        let told = karpenter_telemetry::observe::Chain(&error).to_string();
+        assert!(told.contains("nothing more of an answer"), "{told}");
     }
 
     #[tokio::test(start_paused = true)]
