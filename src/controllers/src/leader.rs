@@ -146,12 +146,16 @@ impl Election {
             sleep(self.candidate.retry).await;
             let left = self.candidate.renew_deadline.saturating_sub(renewed.elapsed());
             let started = Instant::now();
-            match timeout(left, self.try_hold()).await {
+            // Half of it at most, so that a connection that hangs leaves time for another one.
+            match timeout(left.min(self.candidate.renew_deadline / 2), self.try_hold()).await {
                 // Others count from when they see the renewal, which is not before the call started.
                 Ok(Ok(true)) => renewed = started,
-                Ok(Ok(false)) => return renewed.elapsed(),
+                Ok(Ok(false)) if self.somebody_else_holds() => return renewed.elapsed(),
+                Ok(Ok(false)) => {
+                    tracing::warn!("somebody changed the lease while it was renewed, trying again");
+                }
                 Ok(Err(error)) => tracing::warn!(%error, "cannot renew lease, trying again"),
-                Err(_elapsed) => {}
+                Err(_elapsed) => tracing::warn!("renewing the lease takes too long, trying again"),
             }
             if renewed.elapsed() >= self.candidate.renew_deadline {
                 return renewed.elapsed();
@@ -192,6 +196,12 @@ impl Election {
         if self.seen.as_ref().is_none_or(|(seen, _)| seen.spec != lease.spec) {
             self.seen = Some((lease.clone(), Instant::now()));
         }
+    }
+
+    /// Whether the lease as it was seen last is another's.
+    fn somebody_else_holds(&self) -> bool {
+        let seen = self.seen.as_ref().map(|(seen, _)| Holder::of(seen));
+        matches!(seen, Some(Holder::Somebody { identity, .. }) if identity != self.candidate.identity)
     }
 
     fn may_take(&self, present: &Lease) -> bool {

@@ -117,6 +117,21 @@ async fn a_leader_that_cannot_renew_stops_before_another_may_act() {
     assert_eq!(leading.load(Ordering::SeqCst), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_renewal_that_hangs_or_meets_a_conflict_does_not_cost_the_leadership() {
+    let world = World::new().await;
+    let leading = Arc::new(AtomicUsize::new(0));
+    let first = replica(&world, "first", &leading);
+    sleep(Duration::from_secs(5)).await;
+    for fault in [Fault::Conflict, Fault::Delay(Duration::from_hours(1))] {
+        world.server.faults().inject(Rule::on("update").resource("leases").times(1), fault);
+        sleep(Duration::from_secs(30)).await;
+        assert_eq!((leading.load(Ordering::SeqCst), holder(&world).await.as_str()), (1, "first"));
+    }
+    first.shutdown.cancel();
+    first.task.await.unwrap().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_busy_renews_all_the_same() {
     let world = World::new().await;
