@@ -5,9 +5,11 @@
 
 mod classify;
 mod launch;
+mod text;
 
 pub use classify::kind_of;
 pub use launch::{LaunchFailure, is_service_linked_role_refusal, is_spread_limit, is_unfulfillable};
+pub(crate) use text::readable;
 
 /// Result of an AWS call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -27,7 +27,10 @@ pub struct Done {
 enum Again {
     OnEvent,
     After(Duration),
+    /// After the back-off; not at once for news, because what the pass has written comes back as such.
     Backoff,
+    /// After the back-off, or when there are news.
+    Failed,
 }
 
 impl Done {
@@ -50,7 +53,8 @@ impl Done {
     /// Look again after the key's back-off, although nothing failed that a person should read about.
     #[must_use]
     pub fn backoff(self) -> Self {
-        Self { outcome: Outcome::Waiting, again: Again::Backoff }
+        let again = if self.outcome == Outcome::Applied { Again::Backoff } else { Again::Failed };
+        Self { outcome: Outcome::Waiting, again }
     }
 }
 
@@ -180,14 +184,14 @@ fn settle<K, E>(
 {
     let (id, again) = match ended {
         Ok((id, Ok(done))) => (id, done.again),
-        Ok((id, Err(_reported))) => (id, Again::Backoff),
+        Ok((id, Err(_reported))) => (id, Again::Failed),
         Err(error) => {
             tracing::error!(controller = state.spec.name, %error, "pass panicked");
             metrics.runtime.reconcile_panics_total.inc([state.spec.name]);
-            (error.id(), Again::Backoff)
+            (error.id(), Again::Failed)
         }
     };
-    if again == Again::Backoff {
+    if matches!(again, Again::Backoff | Again::Failed) {
         metrics.runtime.queue_retries_total.inc([state.spec.name, state.spec.name]);
     }
     let key = keys.remove(&id).expect("invariant: every running pass has its key noted");
@@ -269,7 +273,7 @@ impl<K: Clone + Ord> State<K> {
     }
 
     fn ended(&mut self, key: &K, again: Again, now: Instant) {
-        let added = self.running.remove(key).flatten();
+        let mut added = self.running.remove(key).flatten();
         let wanted = match again {
             Again::OnEvent => {
                 self.failures.remove(key);
@@ -279,14 +283,17 @@ impl<K: Clone + Ord> State<K> {
                 self.failures.remove(key);
                 Some(now + delay)
             }
-            Again::Backoff => {
+            Again::Backoff | Again::Failed => {
                 let failures = self.failures.entry(key.clone()).or_insert(0);
                 let delay = backoff(&self.spec, *failures);
                 *failures = failures.saturating_add(1);
+                if again == Again::Backoff {
+                    added = added.map(|added| added.max(now + self.spec.backoff_min));
+                }
                 Some(now + delay)
             }
         };
-        // News beat a back-off: the cause of the failure may be what changed.
+        // News beat a back-off otherwise: the cause of the failure may be what changed.
         for when in [wanted, added].into_iter().flatten() {
             self.add(key.clone(), when);
         }

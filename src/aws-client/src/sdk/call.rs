@@ -36,7 +36,7 @@ impl Call {
                     operation: self.operation,
                     subject: self.subject.clone(),
                     code: Some(code),
-                    message,
+                    message: error::readable(&message),
                     request_id,
                     kind,
                 }

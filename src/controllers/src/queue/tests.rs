@@ -58,6 +58,27 @@ async fn a_failing_key_backs_off_alone() {
     assert_eq!(log.of("good"), [20]);
 }
 
+/// A failure that is written down comes back as news of the object.
+#[tokio::test(start_paused = true)]
+async fn a_failing_pass_that_brings_its_own_news_does_not_run_again_at_once() {
+    let (queue, work) = Queue::new();
+    let (log, started, shutdown) = (Log::default(), Instant::now(), CancellationToken::new());
+    let passes = {
+        let (log, queue) = (log.clone(), queue.clone());
+        move |key: &'static str| {
+            log.note(key, started);
+            queue.add(key);
+            async move { Ok::<_, Refused>(Done::applied().backoff()) }
+        }
+    };
+    let worker = tokio::spawn(work.run(SPEC, Arc::new(Metrics::new()), shutdown.clone(), passes));
+    queue.add("bad");
+    tokio::time::sleep(Duration::from_millis(4_500)).await;
+    shutdown.cancel();
+    worker.await.unwrap();
+    assert_eq!(log.of("bad"), [0, 1, 2, 3, 4], "the shortest back-off lies between");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_key_added_during_its_pass_gets_another_and_never_runs_twice_at_once() {
     let (queue, work) = Queue::new();

@@ -8,6 +8,7 @@ use super::super::convert::small;
 use super::{tag_specifications_to_sdk, without_retries};
 use crate::Result;
 use crate::ec2::{CapacityKind, FleetError, FleetInstances, FleetOverride, FleetRequest, FleetResult};
+use crate::error::readable;
 
 pub(super) async fn create(client: &Client, request: &FleetRequest) -> Result<FleetResult> {
     let call = Call::new("CreateFleet", subject(request));
@@ -154,7 +155,7 @@ fn error(call: &Call, failure: types::CreateFleetError) -> Result<FleetError> {
     let offering = echo.and_then(|echo| echo.overrides);
     Ok(FleetError {
         code: call.field(failure.error_code, "errorCode")?,
-        message: failure.error_message.unwrap_or_default(),
+        message: failure.error_message.as_deref().map(readable).unwrap_or_default(),
         launch_template: template.and_then(|template| template.launch_template_name),
         instance_type: offering
             .as_ref()
