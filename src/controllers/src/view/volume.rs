@@ -25,21 +25,45 @@ use crate::watch::{Key, Seen, key, missing};
 #[derive(Default)]
 #[expect(clippy::struct_field_names, reason = "`volumes` are the objects of kind PersistentVolume")]
 pub(super) struct Volumes {
-    attachments: BTreeMap<String, (NodeName, Attachment)>,
+    /// By Node and name.
+    attachments: BTreeMap<NodeName, BTreeMap<String, Attachment>>,
     claims: BTreeMap<Key, ClaimFacts>,
+    /// The claims that name a volume.
+    claims_of: BTreeMap<String, BTreeSet<Key>>,
     volumes: BTreeMap<String, VolumeFacts>,
     classes: BTreeMap<String, ClassFacts>,
     limited: BTreeSet<NodeName>,
     listed: BTreeSet<&'static str>,
 }
 
-/// Kinds without which pods with volumes would be told that something does not exist.
-const NEEDED: [&str; 3] = ["PersistentVolumeClaim", "PersistentVolume", "StorageClass"];
+/// Kinds without which pods with volumes would be told that something does not exist, and machines would be ended while
+/// volumes are still attached to them.
+const NEEDED: [&str; 4] = ["PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment"];
 
 impl Volumes {
     /// The needed kinds that have never been listed.
     pub(super) fn unlisted(&self) -> impl Iterator<Item = &'static str> {
         NEEDED.into_iter().filter(|kind| !self.listed.contains(kind))
+    }
+
+    fn put_claim(&mut self, key: Key, claim: ClaimFacts) {
+        self.drop_claim(&key);
+        if let Some(volume) = &claim.volume {
+            self.claims_of.entry(volume.clone()).or_default().insert(key.clone());
+        }
+        self.claims.insert(key, claim);
+    }
+
+    fn drop_claim(&mut self, key: &Key) {
+        let volume = self.claims.remove(key).and_then(|claim| claim.volume);
+        if let Some(volume) = volume
+            && let Some(keys) = self.claims_of.get_mut(&volume)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.claims_of.remove(&volume);
+            }
+        }
     }
 }
 
@@ -61,6 +85,13 @@ impl Inner {
         self.cluster.apply(event);
     }
 
+    /// Resolves the claims of a volume anew.
+    fn derive_claims_of(&mut self, volume: &str) {
+        for key in self.volumes.claims_of.get(volume).cloned().unwrap_or_default() {
+            self.derive_volume(&key);
+        }
+    }
+
     /// Resolves every claim anew that `concerned` picks.
     fn derive_volumes(&mut self, concerned: impl Fn(&ClaimFacts) -> bool) {
         let keys = self.volumes.claims.iter().filter(|(_, claim)| concerned(claim)).map(|(key, _)| key);
@@ -79,8 +110,8 @@ impl View {
         now: Timestamp,
     ) -> Vec<String> {
         let inner = self.lock();
-        let of_node = inner.volumes.attachments.values().filter(|(of, _)| of == node);
-        let attachments: Vec<Attachment> = of_node.map(|(_, attachment)| attachment.clone()).collect();
+        let of_node = inner.volumes.attachments.get(node).into_iter().flat_map(BTreeMap::values);
+        let attachments: Vec<Attachment> = of_node.cloned().collect();
         let claims = &inner.volumes.claims;
         let volume_of = |namespace: &Namespace, claim: &VolumeClaimName| {
             claims.get(&(namespace.to_string(), claim.to_string()))?.volume.clone()
@@ -96,16 +127,26 @@ impl View {
                 let node: NodeName = object.spec.node_name.as_str().into();
                 let volume = object.spec.source.persistent_volume_name.clone();
                 let attachment = Attachment { name: object.name_any(), volume };
-                self.lock().volumes.attachments.insert(object.name_any(), (node.clone(), attachment));
+                let attachments = &mut self.lock().volumes.attachments;
+                attachments.entry(node.clone()).or_default().insert(object.name_any(), attachment);
                 node
             }
             Seen::Deleted(object) => {
-                self.lock().volumes.attachments.remove(&object.name_any());
-                object.spec.node_name.as_str().into()
+                let node: NodeName = object.spec.node_name.as_str().into();
+                let attachments = &mut self.lock().volumes.attachments;
+                if let Some(of_node) = attachments.get_mut(&node) {
+                    of_node.remove(&object.name_any());
+                }
+                node
             }
             Seen::Complete(keys) => {
                 let listed = |name: &String| keys.contains(&(String::new(), name.clone()));
-                self.lock().volumes.attachments.retain(|name, _| listed(name));
+                let volumes = &mut self.lock().volumes;
+                for of_node in volumes.attachments.values_mut() {
+                    of_node.retain(|name, _| listed(name));
+                }
+                volumes.attachments.retain(|_, of_node| !of_node.is_empty());
+                volumes.listed.insert("VolumeAttachment");
                 return;
             }
         };
@@ -118,18 +159,18 @@ impl View {
         match seen {
             Seen::Listing => {}
             Seen::Listed(claim) | Seen::Applied(claim) => {
-                inner.volumes.claims.insert(key(&claim), convert::volume_claim(&claim));
+                inner.volumes.put_claim(key(&claim), convert::volume_claim(&claim));
                 inner.derive_volume(&key(&claim));
             }
             Seen::Deleted(claim) => {
-                inner.volumes.claims.remove(&key(&claim));
+                inner.volumes.drop_claim(&key(&claim));
                 inner.derive_volume(&key(&claim));
             }
             Seen::Complete(keys) => {
                 inner.volumes.listed.insert("PersistentVolumeClaim");
                 let known = inner.volumes.claims.keys();
                 for gone in known.filter(|claim| !keys.contains(*claim)).cloned().collect::<Vec<_>>() {
-                    inner.volumes.claims.remove(&gone);
+                    inner.volumes.drop_claim(&gone);
                     inner.derive_volume(&gone);
                 }
             }
@@ -145,7 +186,7 @@ impl View {
                 let Some(facts) = read::volume(&object) else { return };
                 let name = object.name_any();
                 if inner.volumes.volumes.insert(name.clone(), facts.clone()) != Some(facts) {
-                    inner.derive_volumes(|claim| claim.volume.as_ref() == Some(&name));
+                    inner.derive_claims_of(&name);
                 }
                 return;
             }
@@ -157,7 +198,7 @@ impl View {
         };
         for name in gone {
             inner.volumes.volumes.remove(&name);
-            inner.derive_volumes(|claim| claim.volume.as_ref() == Some(&name));
+            inner.derive_claims_of(&name);
         }
     }
 

@@ -104,3 +104,11 @@ async fn attach_limits_reach_the_machine_in_either_order_and_go_again() {
         assert_eq!(limits(&view), [0_u32; 0]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_known_completely_before_attachments_were_listed() {
+    let view = World::new().context.view;
+    assert!(view.unlisted().contains(&"VolumeAttachment"));
+    view.attachment_seen(Seen::Complete(BTreeSet::new()));
+    assert!(!view.unlisted().contains(&"VolumeAttachment"));
+}
