@@ -39,7 +39,7 @@ pub use launch::node_claim;
 pub use limit_range::limit_range;
 pub use node::node;
 pub use overlay::overlay;
-pub use pod::pod;
+pub use pod::{pod, pod_without_rules};
 pub use pool::pool;
 pub use requests::{Defaults, effective_requests};
 pub use requirement::{expressions, requirements};

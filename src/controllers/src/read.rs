@@ -27,9 +27,16 @@ pub(crate) fn pool(object: &NodePool, registry: &LabelRegistry) -> Option<Pool> 
     reported(convert::pool(object, registry))
 }
 
-/// A pod.
+/// A pod. One that is on a node counts there whatever its rules say: without it the node would look empty.
 pub(crate) fn pod(object: &Pod) -> Option<karpenter_model::Pod> {
-    reported(convert::pod(object))
+    let on_node = object.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    match convert::pod(object) {
+        Err(error) if on_node => {
+            tracing::warn!(%error, "read a pod without its scheduling rules");
+            reported(convert::pod_without_rules(object))
+        }
+        read => reported(read),
+    }
 }
 
 /// A persistent volume.

@@ -31,6 +31,21 @@ pub fn pod(object: &v1::Pod) -> Result<Pod, Error> {
     read(object, key, Defaults::Done).map_err(|error| error.of("Pod", &shown))
 }
 
+/// Reads what a pod is and takes up, and none of its rules about where it may be: for those that have a place already,
+/// and say something that cannot be read.
+pub fn pod_without_rules(object: &v1::Pod) -> Result<Pod, Error> {
+    let mut object = object.clone();
+    if let Some(spec) = &mut object.spec {
+        spec.affinity = None;
+        spec.tolerations = None;
+        spec.topology_spread_constraints = None;
+        for container in &mut spec.containers {
+            container.ports = None;
+        }
+    }
+    pod(&object)
+}
+
 /// Reads a pod under another key, with or without the defaults an API server would have set.
 pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Result<Pod, FieldError> {
     let metadata = &object.metadata;

@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cluster::{Epoch, Event, Listed, NamespaceObject, Seen as Told, Version};
-use karpenter_model::{ClaimName, NodeClassRef, NodeName, PodKey, PoolName, ProviderId};
+use karpenter_model::{self as model, ClaimName, NodeClassRef, NodeName, PodKey, PoolName, ProviderId};
 use kube::ResourceExt;
 
-use super::{Conditioned, PodSeen, StatusSeen, View};
+use super::{Conditioned, KnownClaim, KnownNode, KnownPool, PodSeen, StatusSeen, View};
 use crate::read;
 use crate::store::Replaced;
 use crate::watch::{Key, Seen};
@@ -83,8 +83,11 @@ impl Feed {
             Seen::Applied(pod) => view.put_pod(&pod, false),
             Seen::Deleted(pod) => view.remove_pod(&pod),
             Seen::Complete(keys) => {
-                self.finish(view, &Listed::Pods(keys.iter().map(pod_key).collect()));
+                let keys: BTreeSet<PodKey> = keys.iter().map(pod_key).collect();
+                let missing = view.pods_not_in(&keys);
+                self.finish(view, &Listed::Pods(keys));
                 view.lock().sweep_daemon_pods();
+                view.tell_gone_pods(missing);
             }
         }
     }
@@ -203,14 +206,18 @@ impl View {
             removed
         };
         if let Some(known) = removed {
-            self.lock().attempts.remove(&known.model.uid);
-            let gone = Conditioned::Claim(Arc::clone(&known.object));
-            self.subscribers.tell_status(&StatusSeen::Gone(gone));
-            self.subscribers.wake_claim(&known.model.name);
-            self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
-            if let Some(pool) = &known.model.pool {
-                self.subscribers.wake_pool(pool);
-            }
+            self.tell_gone_claim(&known);
+        }
+    }
+
+    fn tell_gone_claim(&self, known: &KnownClaim) {
+        self.lock().attempts.remove(&known.model.uid);
+        let gone = Conditioned::Claim(Arc::clone(&known.object));
+        self.subscribers.tell_status(&StatusSeen::Gone(gone));
+        self.subscribers.wake_claim(&known.model.name);
+        self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
+        if let Some(pool) = &known.model.pool {
+            self.subscribers.wake_pool(pool);
         }
     }
 
@@ -256,11 +263,15 @@ impl View {
             removed
         };
         if let Some(known) = removed {
-            let gone = Conditioned::Node(Arc::clone(&known.object));
-            self.subscribers.tell_status(&StatusSeen::Gone(gone));
-            self.subscribers.wake_node(name);
-            self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
+            self.tell_gone_node(&known);
         }
+    }
+
+    fn tell_gone_node(&self, known: &KnownNode) {
+        let gone = Conditioned::Node(Arc::clone(&known.object));
+        self.subscribers.tell_status(&StatusSeen::Gone(gone));
+        self.subscribers.wake_node(&known.model.name);
+        self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
     }
 
     /// Takes a pool as the API server shows it.
@@ -305,10 +316,15 @@ impl View {
             let key = name.as_str().into();
             inner.cluster.apply(Event::Pool(Told::Gone { key, version: version(pool) }));
             drop(inner);
-            self.subscribers.tell_status(&StatusSeen::Gone(Conditioned::Pool(known.object)));
-            self.subscribers.wake_pool(&name.as_str().into());
-            self.subscribers.tell_specs();
+            self.tell_gone_pool(&known);
         }
+    }
+
+    fn tell_gone_pool(&self, known: &KnownPool) {
+        let gone = Conditioned::Pool(Arc::clone(&known.object));
+        self.subscribers.tell_status(&StatusSeen::Gone(gone));
+        self.subscribers.wake_pool(&known.model.name);
+        self.subscribers.tell_specs();
     }
 
     fn put_pod(&self, pod: &Pod, listed: bool) {
@@ -347,6 +363,19 @@ impl View {
         }
     }
 
+    fn pods_not_in(&self, keys: &BTreeSet<PodKey>) -> Vec<Arc<model::Pod>> {
+        self.lock().cluster.pods().filter(|pod| !keys.contains(&pod.key)).cloned().collect()
+    }
+
+    /// Tells of those among `missing` that the index has dropped, as if their deletion had been seen.
+    fn tell_gone_pods(&self, missing: Vec<Arc<model::Pod>>) {
+        for pod in missing {
+            if self.lock().cluster.pod(&pod.key).is_none() {
+                self.tell(&PodSeen::Deleted(pod));
+            }
+        }
+    }
+
     /// Tells everything that is known once more, to those who did not listen when the watches brought it.
     pub(crate) fn replay(&self) {
         self.claims().iter().for_each(|known| self.subscribers.wake_claim(&known.model.name));
@@ -382,17 +411,13 @@ impl View {
             )
         };
         for known in claims {
-            self.lock().attempts.remove(&known.model.uid);
-            self.subscribers.wake_claim(&known.model.name);
-            self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
+            self.tell_gone_claim(&known);
         }
         for known in nodes {
-            self.subscribers.wake_node(&known.model.name);
-            self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
+            self.tell_gone_node(&known);
         }
         for known in pools {
-            self.subscribers.wake_pool(&known.model.name);
-            self.subscribers.tell_specs();
+            self.tell_gone_pool(&known);
         }
     }
 
@@ -441,3 +466,6 @@ fn names<T: Ord + for<'a> From<&'a str>>(keys: &BTreeSet<Key>) -> BTreeSet<T> {
 fn pod_key((namespace, name): &Key) -> PodKey {
     PodKey { namespace: namespace.as_str().into(), name: name.as_str().into() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -258,3 +258,25 @@ fn resource_claims_are_those_named_and_those_made_for_the_pod() {
     .unwrap();
     assert_eq!(pod.resource_claims, ["pod-made-x7", "shared"]);
 }
+
+#[test]
+fn what_a_pod_takes_up_can_be_read_when_its_rules_cannot() {
+    let pod = serde_json::from_value(json!({
+        "metadata": {"namespace": "shop", "name": "api-0", "uid": "u"},
+        "spec": {
+            "nodeName": "n1",
+            "tolerations": [{"key": "a", "operator": "NotYetInvented"}],
+            "containers": [{
+                "name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}},
+                "ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "127.0.0.01"}],
+            }],
+        },
+        "status": {"phase": "Running"},
+    }))
+    .unwrap();
+    assert!(super::pod(&pod).is_err());
+    let read = pod_without_rules(&pod).unwrap();
+    assert_eq!(read.node_name, Some("n1".into()));
+    assert_eq!(read.requests.amount("cpu").to_string(), "2");
+    assert!(read.tolerations.is_empty() && read.host_ports.is_empty());
+}
