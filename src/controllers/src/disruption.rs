@@ -19,7 +19,7 @@ use karpenter_engine::disrupt::{Decision, Memory, Standing, confirm, decide};
 use karpenter_lifecycle::protection;
 use karpenter_model::{Command, Plan, Snapshot};
 use karpenter_telemetry::observe::{self, Outcome};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +51,10 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
                 next = next.min(Instant::now() + PAUSE);
                 continue;
             }
-            Some(_ended) = controller.executions.join_next() => continue,
+            Some(ended) = controller.executions.join_next() => {
+                resume_panic(ended);
+                continue;
+            }
         }
         let metrics = Arc::clone(&controller.context.metrics);
         // Failures are logged and counted by the wrapper, and the next look starts from what is true then.
@@ -62,6 +65,15 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
     let drained = observe::within(Settings::DRAIN, async { while executions.join_next().await.is_some() {} });
     if drained.await.is_none() {
         tracing::warn!(commands = executions.len(), "abandoned commands at shutdown");
+    }
+}
+
+/// A command that panicked would hold its machines for ever, so its panic is ours and ends the process.
+fn resume_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
     }
 }
 
@@ -203,5 +215,18 @@ fn tell_protected(context: &Context, snapshot: &Snapshot) {
     let told = ours.flat_map(|node| &node.pods).filter_map(|pod| protection::event(pod, snapshot.now));
     for event in told {
         publish_event(context, &event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    #[should_panic(expected = "the engine has lost its mind")]
+    async fn a_command_that_panics_takes_the_process_with_it() {
+        let mut executions = JoinSet::<()>::new();
+        executions.spawn(async { panic!("the engine has lost its mind") });
+        resume_panic(executions.join_next().await.expect("there is one"));
     }
 }

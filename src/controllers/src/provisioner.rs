@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use karpenter_api::conditions::READY;
 use karpenter_api::{ConditionStatus, NodePool};
+use karpenter_audit::Finding;
 use karpenter_engine::backlog::Backlog;
 use karpenter_lifecycle::batch::Batcher;
 use karpenter_model::{BufferKey, Plan, Pod, PodOutcome, Report, Snapshot, Taint};
@@ -216,20 +217,25 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     let left_out = memory.admit(&mut snapshot);
     snapshot.pending.extend(of_buffers);
     let snapshot = Arc::new(snapshot);
-    let started = Instant::now();
     let planned = Arc::clone(&snapshot);
-    let planning = tokio::task::spawn_blocking(move || karpenter_engine::plan(&planned));
-    let (plan, report) = Running::new(context, &snapshot)
+    let planning = tokio::task::spawn_blocking(move || {
+        let started = Instant::now();
+        let (plan, report) = karpenter_engine::plan(&planned);
+        let took = started.elapsed();
+        let findings = karpenter_audit::audit(&planned, &plan);
+        (plan, report, took, findings)
+    });
+    let (plan, report, took, findings) = Running::new(context, &snapshot)
         .until(planning)
         .await
-        .expect("invariant: the planner does not panic");
-    context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], started.elapsed());
+        .expect("invariant: neither the planner nor the audit panics");
+    context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], took);
     tell::tell(context, &snapshot, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
     memory.planned(&snapshot, &report, left_out);
     let room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));
     context.explanations.planned(snapshot.now, report);
-    if !audited(context, &snapshot, &plan) {
+    if !approved(context, &plan, &findings) {
         return Ok(Outcome::Skipped);
     }
     let outcome = apply::apply(context, &memory.lessons, &snapshot, &plan).await;
@@ -241,15 +247,19 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
 
 /// The second opinion: true when the plan breaks no rule.
 pub(crate) fn audited(context: &Context, snapshot: &Snapshot, plan: &Plan) -> bool {
-    let findings = karpenter_audit::audit(snapshot, plan);
-    for finding in &findings {
+    approved(context, plan, &karpenter_audit::audit(snapshot, plan))
+}
+
+/// Tells what the audit has found; true when that is nothing.
+fn approved(context: &Context, plan: &Plan, findings: &[Finding]) -> bool {
+    for finding in findings {
         if context.explanations.refused(&finding.to_string(), context.now()) {
             tracing::error!(finding = %finding, "refused plan");
         }
         context.metrics.scheduler.audit_findings_total.inc([&format!("{:?}", finding.rule)]);
     }
     if !findings.is_empty() {
-        apply::refused(context, plan, &findings);
+        apply::refused(context, plan, findings);
     }
     findings.is_empty()
 }
