@@ -313,7 +313,11 @@ impl<'a> Pass<'a> {
         let mut written = false;
         if let Some(patch) = draft.metadata_patch() {
             let Some(claim) = write::merge(&claims, draft.name(), &patch).await? else { return Ok(false) };
-            present = self.context.view.put_claim(claim);
+            // Conditions are replaced as a list, so they may only go where what they were made from still stands.
+            if claim.status == draft.base().status {
+                present = Arc::new(claim.clone());
+            }
+            self.context.view.put_claim(claim);
             written = true;
         }
         if let Some(patch) = draft.status_patch(&present) {

@@ -1,6 +1,6 @@
 //! Node classes and registration health: the little the view knows beyond the cluster index.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_lifecycle::nodepool::health::Tracker;
 use karpenter_lifecycle::nodepool::readiness::NodeClass;
@@ -22,11 +22,11 @@ pub struct Class {
     version: Option<String>,
 }
 
-/// Node classes by kind and name, and how many kinds have been listed.
+/// Node classes by kind and name, and the kinds that have been listed.
 #[derive(Default)]
 pub(super) struct Classes {
     known: BTreeMap<(String, String), Class>,
-    listed: usize,
+    listed: BTreeSet<String>,
     registrations: BTreeMap<PoolUid, Tracker>,
 }
 
@@ -38,7 +38,7 @@ impl View {
 
     /// True once every kind of node class has been listed, so that an absent one does not exist.
     pub fn classes_listed(&self) -> bool {
-        self.lock().node_classes.listed >= self.classes.len()
+        self.lock().node_classes.listed.len() >= self.classes.len()
     }
 
     /// Takes in what the watch of one kind of node class said.
@@ -59,7 +59,7 @@ impl View {
             Seen::Complete(keys) => {
                 let mut inner = self.lock();
                 let classes = &mut inner.node_classes;
-                classes.listed += 1;
+                classes.listed.insert(kind.to_owned());
                 let listed = |name: &str| keys.contains(&(String::new(), name.to_owned()));
                 classes.known.retain(|(known, name), _| known != kind || listed(name));
                 drop(inner);
