@@ -50,12 +50,43 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
             () = shutdown.cancelled() => return,
             result = pass => result,
         };
-        metrics.aws.interruption_queue_healthy.set([], if result.is_ok() { 1.0 } else { 0.0 });
+        let stuck = matches!(result, Err(Failure::Stuck(_)));
+        metrics.aws.interruption_queue_healthy.set([], if stuck { 0.0 } else { 1.0 });
         wait = match result {
             Ok(Outcome::Waiting) => SOON,
-            Ok(_) => Duration::ZERO,
-            Err(_reported) => (wait * 2).clamp(BACKOFF_MIN, BACKOFF_MAX),
+            Ok(_) | Err(Failure::Partly(_)) => Duration::ZERO,
+            Err(Failure::Stuck(_)) => (wait * 2).clamp(BACKOFF_MIN, BACKOFF_MAX),
         };
+    }
+}
+
+/// How a pass failed. The wrapper has reported it by the time anybody looks.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// Nothing could be received, or nothing be done about any message.
+    #[error(transparent)]
+    Stuck(Error),
+    /// Some messages failed. They come again when their time is over, and hold up nobody.
+    #[error(transparent)]
+    Partly(Error),
+}
+
+/// What became of messages.
+#[derive(Default)]
+struct Tally {
+    received: usize,
+    failed: Vec<Error>,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.received += other.received;
+        self.failed.extend(other.failed);
+    }
+
+    /// There were messages, and nothing could be done about any of them.
+    fn in_vain(&self) -> bool {
+        self.received > 0 && self.failed.len() == self.received
     }
 }
 
@@ -67,36 +98,63 @@ struct Reader {
 
 impl Reader {
     /// Waits for messages and handles those that come, side by side.
-    async fn pass(&mut self) -> Result<Outcome, Error> {
+    async fn pass(&mut self) -> Result<Outcome, Failure> {
         if !self.context.cluster_known() {
             return Ok(Outcome::Waiting);
         }
-        let url = self.url().await?;
-        // A queue of the same name may be made anew; its address is then looked up once more.
-        let first = self.batch(&url, ReceiveOptions::default()).await.inspect_err(|_| self.url = None)?;
-        if first == 0 {
-            return Ok(Outcome::Skipped);
+        let mut tally = Tally::default();
+        let received = self.receive(&mut tally).await;
+        if received.is_err() || tally.in_vain() {
+            // A queue of the same name may be made anew; its address is then looked up once more.
+            self.url = None;
+            tally.failed.extend(received.err());
+            return Error::combined(tally.failed).map(|()| Outcome::Skipped).map_err(Failure::Stuck);
         }
-        let mut more = first >= FULL;
+        let outcome = if tally.received == 0 { Outcome::Skipped } else { Outcome::Applied };
+        Error::combined(tally.failed).map(|()| outcome).map_err(Failure::Partly)
+    }
+
+    /// Handles messages until a batch is not full.
+    ///
+    /// # Errors
+    /// When messages could not be received.
+    async fn receive(&mut self, tally: &mut Tally) -> Result<(), Error> {
+        let url = self.url().await?;
+        let first = self.batch(&url, ReceiveOptions::default()).await?;
+        let mut more = first.received >= FULL && !first.in_vain();
+        tally.add(first);
         // Where many are interrupted at once, two minutes are too short for one batch after the other.
         while more {
             let at_once = ReceiveOptions { wait: Duration::ZERO, ..ReceiveOptions::default() };
             let batches = join_all((0..SIDE_BY_SIDE).map(|_| self.batch(&url, at_once))).await;
-            more = batches.iter().any(|batch| batch.as_ref().is_ok_and(|size| *size >= FULL));
-            Error::combined(batches.into_iter().filter_map(Result::err).collect())?;
+            let (mut round, mut full, mut refused) = (Tally::default(), false, Vec::new());
+            for batch in batches {
+                match batch {
+                    Ok(batch) => {
+                        full |= batch.received >= FULL;
+                        round.add(batch);
+                    }
+                    Err(error) => refused.push(error),
+                }
+            }
+            more = full && !round.in_vain();
+            tally.add(round);
+            Error::combined(refused)?;
         }
-        Ok(Outcome::Applied)
+        Ok(())
     }
 
-    /// Receives some messages and handles them side by side; returns how many there were.
-    async fn batch(&self, url: &QueueUrl, options: ReceiveOptions) -> Result<usize, Error> {
+    /// Receives some messages and handles them side by side.
+    ///
+    /// # Errors
+    /// When they could not be received.
+    async fn batch(&self, url: &QueueUrl, options: ReceiveOptions) -> Result<Tally, Error> {
         let messages = self.context.aws.clients().sqs.receive_messages(url, options).await?;
         let claims = Claims::known(&self.context);
         let handled = messages.iter().map(|message| self.handle(url, message, &claims));
         let handled: Vec<Result<(), Error>> = join_all(handled).await;
-        Error::combined(handled.into_iter().filter_map(Result::err).collect())?;
         progress::advanced();
-        Ok(messages.len())
+        Ok(Tally { received: messages.len(), failed: handled.into_iter().filter_map(Result::err).collect() })
     }
 
     async fn url(&mut self) -> Result<QueueUrl, Error> {

@@ -25,7 +25,7 @@ pub(crate) enum Task {
     Version,
     /// Image parameters that point at deprecated images.
     Parameters,
-    /// Launch templates nobody uses any more.
+    /// Launch templates nobody uses any more, those of an earlier process included.
     Templates,
     /// Instance profiles nobody uses any more.
     Profiles,
@@ -95,11 +95,6 @@ pub(crate) async fn run(task: Task, context: AwsContext, shutdown: CancellationT
         backoff_min: Duration::from_secs(1),
         backoff_max: Duration::from_secs(5 * MINUTE.as_secs()),
     };
-    if task == Task::Templates
-        && let Err(error) = context.aws.templates.hydrate().await
-    {
-        tracing::warn!(%error, "failed to adopt launch templates of an earlier process");
-    }
     let metrics = std::sync::Arc::clone(&context.common.metrics);
     let (queue, work) = Queue::new();
     queue.add(Only(task));
@@ -132,7 +127,10 @@ pub(crate) async fn once(task: Task, context: &AwsContext) -> Result<(), Error> 
             aws.images.forget_deprecated().await?;
         }
         Task::Templates => {
+            // What we know is swept whether or not what an earlier process left could be found.
+            let adopted = aws.templates.adopt().await;
             aws.templates.sweep().await;
+            adopted?;
         }
         Task::Profiles => profiles(context).await?,
         Task::Gauges => gauges::publish(context),

@@ -1,7 +1,9 @@
 //! `providers.zonalshift`: asks which zones the cluster is shifted away from, and tells it on the pools that could
 //! launch there (spec aws-provider 11). What follows from it is the provider's and the planner's business.
+//!
+//! Asking waits for nothing: until there is an answer, pods are launched into a zone that is impaired. Telling waits
+//! until everybody who is to be told is known.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use karpenter_api::labels;
 use karpenter_aws::node_class::Lookup;
 use karpenter_aws::zonal_shifts::Changes;
 use karpenter_aws_client::Kind;
-use karpenter_model::{Pool, Requirements};
+use karpenter_model::Pool;
 use karpenter_telemetry::events::{Event, ObjectRef, Reason, reason};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio_util::sync::CancellationToken;
@@ -18,12 +20,15 @@ use crate::{AwsContext, Error};
 
 const NAME: &str = "providers.zonalshift";
 const PERIOD: Duration = Duration::from_secs(30);
+/// How soon to look again while nothing is known or nobody can be told; doubles up to the period.
+const SOON: Duration = Duration::from_secs(1);
 /// How long to leave it when the cluster is not registered or we may not ask: people have to act first.
 const REFUSED_PERIOD: Duration = Duration::from_mins(5);
 
 /// Asks until `shutdown`.
 pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     let metrics = Arc::clone(&context.common.metrics);
+    let mut soon = SOON;
     loop {
         // Failures are logged and counted by the wrapper, and the next look tries again.
         let pass = observe::pass(&metrics, NAME, "", |outcome| *outcome, pass(&context));
@@ -33,7 +38,9 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
         };
         let period = match result {
             Err(Error::Aws(error)) if matches!(error.kind, Kind::NotFound | Kind::Denied) => REFUSED_PERIOD,
-            _ => PERIOD,
+            Ok(Outcome::Waiting) => grown(&mut soon),
+            Err(_) if !context.aws.zonal_shifts.known() => grown(&mut soon),
+            Ok(_) | Err(_) => PERIOD,
         };
         tokio::select! {
             () = shutdown.cancelled() => return,
@@ -42,13 +49,20 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     }
 }
 
+/// The present wait; the next one is twice as long.
+fn grown(soon: &mut Duration) -> Duration {
+    let wait = *soon;
+    *soon = (wait * 2).min(PERIOD);
+    wait
+}
+
 async fn pass(context: &AwsContext) -> Result<Outcome, Error> {
-    if !context.cluster_known() {
-        // Nobody could be told.
+    context.aws.refresh_zonal_shifts().await?;
+    if !context.cluster_known() || context.aws.classes.all().is_none() {
+        // Nobody could be told; what has changed is told later.
         return Ok(Outcome::Waiting);
     }
-    let cluster = context.aws.cluster.resolve_arn().await?;
-    let changes = context.aws.zonal_shifts.refresh(&cluster).await?;
+    let changes = context.aws.zonal_shifts.take_changes();
     if changes == Changes::default() {
         return Ok(Outcome::Skipped);
     }
@@ -91,10 +105,8 @@ fn name_for(context: &AwsContext, pool: &Pool, id: &str) -> Option<String> {
     let Lookup::Found(class) = context.aws.classes.get(&pool.template.node_class.name) else { return None };
     let mut subnets = class.status.iter().flat_map(|status| &status.subnets);
     let subnet = subnets.find(|subnet| subnet.zone_id.as_deref() == Some(id))?;
-    let admits = |requirements: &Requirements| {
-        BTreeMap::from([(labels::ZONE, subnet.zone.as_str()), (labels::aws::ZONE_ID, id)])
-            .into_iter()
-            .all(|(key, value)| requirements.get(key).is_none_or(|requirement| requirement.allows(value)))
-    };
-    admits(&pool.template.requirements).then(|| subnet.zone.clone())
+    let labels = [(labels::ZONE, subnet.zone.as_str()), (labels::aws::ZONE_ID, id)];
+    let requirements = &pool.template.requirements;
+    let admitted = |(key, value)| requirements.get(key).is_none_or(|requirement| requirement.allows(value));
+    labels.into_iter().all(admitted).then(|| subnet.zone.clone())
 }

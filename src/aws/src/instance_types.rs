@@ -204,13 +204,17 @@ impl InstanceTypes {
     }
 }
 
-/// Whether two versions of a `NodeClass` give the same list.
+/// Whether two versions of a `NodeClass` give the same list. The order of subnets follows their free addresses, and
+/// means nothing here.
 fn same(a: &Arc<EC2NodeClass>, b: &Arc<EC2NodeClass>) -> bool {
     if Arc::ptr_eq(a, b) {
         return true;
     }
     let resolved = |class: &EC2NodeClass| {
-        class.status.clone().map(|status| (status.subnets, status.amis, status.capacity_reservations))
+        class.status.clone().map(|mut status| {
+            status.subnets.sort_by(|one, other| one.id.cmp(&other.id));
+            (status.subnets, status.amis, status.capacity_reservations)
+        })
     };
     a.spec == b.spec && resolved(a) == resolved(b)
 }

@@ -13,6 +13,7 @@ use karpenter_cloud::{Read, Termination};
 use karpenter_model::Clock;
 
 use crate::cache::later;
+use crate::network::zone_names::ZoneNames;
 use crate::observer::Observer;
 use crate::tags;
 
@@ -27,6 +28,7 @@ pub struct Instances {
     clock: Arc<dyn Clock>,
     cluster: String,
     observer: Arc<dyn Observer>,
+    zones: Arc<ZoneNames>,
     known: Mutex<Known>,
 }
 
@@ -40,9 +42,15 @@ struct Known {
 }
 
 impl Instances {
-    /// The instances that carry this cluster's tags.
-    pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>, cluster: &str, observer: Arc<dyn Observer>) -> Self {
-        Self { ec2, clock, cluster: cluster.to_owned(), observer, known: Mutex::default() }
+    /// The instances that carry this cluster's tags; the names of their zones are noted.
+    pub fn new(
+        ec2: Arc<dyn Ec2>,
+        clock: Arc<dyn Clock>,
+        cluster: &str,
+        observer: Arc<dyn Observer>,
+        zones: Arc<ZoneNames>,
+    ) -> Self {
+        Self { ec2, clock, cluster: cluster.to_owned(), observer, zones, known: Mutex::default() }
     }
 
     /// Remembers that an instance has just been launched.
@@ -68,6 +76,7 @@ impl Instances {
             ],
         };
         let instances = self.ec2.describe_instances(&query).await?;
+        self.zones.learn(instances.iter().map(|one| (one.zone_id.as_ref(), &one.zone)));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.described = instances.iter().map(|one| (one.id.clone(), one.clone())).collect();
         Ok(instances)

@@ -10,6 +10,7 @@ pub mod filter;
 pub mod fleet;
 pub mod group;
 mod learning;
+mod lost;
 pub mod outcome;
 pub mod placed;
 pub mod reserved;
@@ -46,7 +47,6 @@ use reserved::Reserved;
 use templates::Templates;
 
 const OPERATION: &str = "launch instance for claim";
-const TEMPLATE_GONE: &str = "InvalidLaunchTemplateName.NotFoundException";
 /// Requesting this resource switches Nitro enclaves on.
 const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
 
@@ -142,21 +142,35 @@ impl Launcher {
         let prepared = self.prepare(request, class, types).await?;
         let fleet = fleet_request(request, class, &prepared)?;
         let charges = self.charge(&prepared);
-        let mut answer = self.clients.ec2.create_fleet(&fleet).await;
-        if lost_template(&answer) {
-            for group in &prepared.groups {
-                self.templates.lost(&group.template);
+        let mut answer = self.create_fleet(&fleet, &prepared).await;
+        let mut renewed = Ok(());
+        if lost::may_be_repeated(&answer) {
+            renewed = self.prepare(request, class, types).await.map(drop);
+            if renewed.is_ok() {
+                answer = self.create_fleet(&fleet, &prepared).await;
             }
-            self.prepare(request, class, types).await?;
-            answer = self.clients.ec2.create_fleet(&fleet).await;
         }
         self.settle(&charges, answer.as_ref().ok());
+        renewed?;
         let result = answer.map_err(|error| {
             let spent = outcome::spends_token(&error);
             launch_error(OPERATION, request.claim.as_str(), &error).with_token_spent(spent)
         })?;
         self.learn(&result, &fleet, &prepared);
         self.launched(&result, &prepared).ok_or_else(|| learning::failure(request, &result, &prepared))
+    }
+
+    /// Asks for the instance, and forgets the templates that turn out to be gone.
+    async fn create_fleet(
+        &self,
+        fleet: &FleetRequest,
+        prepared: &Prepared,
+    ) -> karpenter_aws_client::Result<FleetResult> {
+        let answer = self.clients.ec2.create_fleet(fleet).await;
+        for group in prepared.groups.iter().filter(|group| lost::says_gone(&answer, &group.template.name)) {
+            self.templates.lost(&group.template);
+        }
+        answer
     }
 
     /// nodeadm must be told the service range. Validation reads it, but a process that has just started may be
@@ -192,6 +206,7 @@ impl Launcher {
         let candidates = filter::narrow(&named(request, types), wanted)
             .map_err(|empty| Error::new(Kind::NoCapacity, OPERATION, claim, empty.to_string()))?;
         let capacity_type = filter::capacity_type(&candidates);
+        let candidates = filter::of_capacity_type(candidates, capacity_type);
         let (placed, candidates) = match self.placement_groups.last_known(class) {
             Some(group) => {
                 let (placed, candidates) = placed::place(group, &request.requirements, candidates);
@@ -339,15 +354,6 @@ fn named(request: &LaunchRequest, types: &[Arc<InstanceType>]) -> Vec<Arc<Instan
     let by_name: BTreeMap<&str, &Arc<InstanceType>> =
         types.iter().map(|one| (one.name.as_str(), one)).collect();
     request.instance_types.iter().filter_map(|name| by_name.get(name.as_str()).copied().cloned()).collect()
-}
-
-fn lost_template(answer: &karpenter_aws_client::Result<FleetResult>) -> bool {
-    match answer {
-        Err(error) => error.code.as_deref() == Some(TEMPLATE_GONE),
-        Ok(result) => {
-            result.instances.is_empty() && result.errors.iter().any(|error| error.code == TEMPLATE_GONE)
-        }
-    }
 }
 
 /// Labels every node of a launch carries besides those of its claim.

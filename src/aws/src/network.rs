@@ -3,3 +3,4 @@
 pub mod addresses;
 pub mod security_groups;
 pub mod subnets;
+pub mod zone_names;

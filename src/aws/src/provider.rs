@@ -33,6 +33,7 @@ use crate::launch::Launcher;
 use crate::launch::templates::Templates;
 use crate::network::security_groups::SecurityGroups;
 use crate::network::subnets::Subnets;
+use crate::network::zone_names::ZoneNames;
 use crate::node_class::{Lookup, NodeClassStore};
 use crate::observer::Observer;
 use crate::placement_groups::{Group, PlacementGroups, is_wanted};
@@ -71,7 +72,7 @@ pub struct AwsProvider {
     pub reservations: Arc<Reservations>,
     /// Zones the cluster is shifted away from.
     pub zonal_shifts: Arc<ZonalShifts>,
-    /// The join of the seven above.
+    /// The join of [`Sources`].
     pub types: Arc<InstanceTypes>,
     /// Subnets.
     pub subnets: Arc<Subnets>,
@@ -85,6 +86,7 @@ pub struct AwsProvider {
     pub templates: Arc<Templates>,
     /// Instances.
     pub instances: Arc<Instances>,
+    zone_names: Arc<ZoneNames>,
     launcher: Launcher,
     registry: Arc<LabelRegistry>,
     clock: Arc<dyn Clock>,
@@ -97,7 +99,7 @@ impl std::fmt::Debug for AwsProvider {
 }
 
 impl AwsProvider {
-    /// Puts the parts together. Nothing is called yet; see [`AwsProvider::hydrate`].
+    /// Puts the parts together. Nothing is called yet; see [`AwsProvider::refresh_catalogue`].
     #[expect(clippy::needless_pass_by_value, reason = "every part gets a handle of its own")]
     pub fn new(
         clients: Clients,
@@ -116,7 +118,8 @@ impl AwsProvider {
         let unavailable = Arc::new(Unavailable::new(time()));
         let discovered = Arc::new(DiscoveredMemory::new(time()));
         let refresh = Duration::from_secs(settings.subnet_refresh_seconds);
-        let subnets = Arc::new(Subnets::new(ec2(), time(), refresh));
+        let zone_names = Arc::new(ZoneNames::default());
+        let subnets = Arc::new(Subnets::new(ec2(), time(), refresh, Arc::clone(&zone_names)));
         let templates = Arc::new(Templates::new(ec2(), time(), name));
         let refresh = Duration::from_secs(settings.ami_refresh_seconds);
         let placement_groups = Arc::new(PlacementGroups::new(ec2(), &clock));
@@ -156,7 +159,7 @@ impl AwsProvider {
                 name,
                 &clients.region,
             )),
-            instances: Arc::new(Instances::new(ec2(), time(), name, observer)),
+            instances: Arc::new(Instances::new(ec2(), time(), name, observer, Arc::clone(&zone_names))),
             types: Arc::new(types),
             clock: time(),
             cluster,
@@ -169,6 +172,7 @@ impl AwsProvider {
             zonal_shifts,
             subnets,
             templates,
+            zone_names,
             launcher,
             registry,
             settings,
@@ -186,6 +190,15 @@ impl AwsProvider {
             contents.types.values().map(|info| (info.name.as_str().into(), estimate(info))).collect();
         self.prices.set_estimates(estimates);
         Ok(changed)
+    }
+
+    /// Asks which zones the cluster is shifted away from.
+    ///
+    /// # Errors
+    /// When EKS does not name the cluster, and those of [`ZonalShifts::refresh`].
+    pub async fn refresh_zonal_shifts(&self) -> karpenter_aws_client::Result<()> {
+        let cluster = self.cluster.resolve_arn().await?;
+        self.zonal_shifts.refresh(&cluster).await
     }
 
     /// The launcher, for validation by dry runs.
@@ -376,16 +389,19 @@ impl Provider for AwsProvider {
         tagged.map(drop).map_err(|error| cloud_error(OPERATION, id.as_str(), &error))
     }
 
-    /// Shifts name zones by their ids; subnets of node classes say which names those are.
+    /// Shifts name zones by their ids. Which names those are is said by what has been described since the start, and
+    /// by node classes that were resolved before.
     fn zones_away(&self) -> BTreeSet<Zone> {
-        let away = self.zonal_shifts.away();
-        if away.is_empty() {
+        let ids = self.zonal_shifts.away();
+        if ids.is_empty() {
             return BTreeSet::new();
         }
         let classes = self.classes.all().unwrap_or_default();
         let subnets = classes.iter().flat_map(|class| &class.status).flat_map(|status| &status.subnets);
-        let away = subnets.filter(|subnet| subnet.zone_id.as_deref().is_some_and(|id| away.contains(id)));
-        away.map(|subnet| subnet.zone.as_str().into()).collect()
+        let away = subnets.filter(|subnet| subnet.zone_id.as_deref().is_some_and(|id| ids.contains(id)));
+        let resolved = away.map(|subnet| subnet.zone.as_str().into());
+        let described = self.zone_names.of(&ids);
+        resolved.chain(described.iter().map(|zone| zone.as_str().into())).collect()
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {

@@ -21,12 +21,13 @@ pub struct ZonalShifts {
 
 #[derive(Default)]
 struct Inner {
-    shifts: Vec<Shift>,
-    /// Zones at the end of the last look, to tell what has changed.
-    seen: BTreeSet<ZoneId>,
+    /// The last answer; `None` before the first.
+    shifts: Option<Vec<Shift>>,
+    /// Zones as they were told last.
+    told: BTreeSet<ZoneId>,
 }
 
-/// What became different between two looks.
+/// What became different since it was told last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Zones the cluster is shifted away from, and was not before; until when, if that is known.
@@ -46,23 +47,34 @@ impl ZonalShifts {
         self.inner().zones(self.clock.now()).into_keys().collect()
     }
 
-    /// Asks for the shifts of a cluster, and says what has changed since the last time.
+    /// Whether there has been any answer. Until then nobody knows whether there is a shift.
+    pub fn known(&self) -> bool {
+        self.inner().shifts.is_some()
+    }
+
+    /// Asks for the shifts of a cluster.
     ///
     /// # Errors
     /// When there is no answer; what is known stays, until it ends by itself. When the cluster is not registered for
     /// zonal shifts: then nothing is shifted.
-    pub async fn refresh(&self, cluster: &Arn) -> Result<Changes> {
+    pub async fn refresh(&self, cluster: &Arn) -> Result<()> {
         let answer = self.shifts.shifts(cluster).await;
         let mut inner = self.inner();
         match answer {
-            Ok(shifts) => inner.shifts = shifts,
-            Err(error) if error.kind == Kind::NotFound => {
-                inner.shifts.clear();
+            Ok(shifts) => inner.shifts = Some(shifts),
+            Err(error) => {
+                if error.kind == Kind::NotFound {
+                    inner.shifts = Some(Vec::new());
+                }
                 return Err(error);
             }
-            Err(error) => return Err(error),
         }
-        Ok(inner.changes(self.clock.now()))
+        Ok(())
+    }
+
+    /// What has changed since the last call, for a caller that tells it now: each change is returned once.
+    pub fn take_changes(&self) -> Changes {
+        self.inner().take_changes(self.clock.now())
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -74,19 +86,19 @@ impl Inner {
     /// Zones with an active shift, and when the last of their shifts ends.
     fn zones(&self, now: Timestamp) -> BTreeMap<ZoneId, Option<Timestamp>> {
         let mut zones = BTreeMap::new();
-        for shift in self.shifts.iter().filter(|shift| shift.is_active(now)) {
+        for shift in self.shifts.iter().flatten().filter(|shift| shift.is_active(now)) {
             let until = zones.entry(shift.away_from.clone()).or_insert(shift.expires);
             *until = until.zip(shift.expires).map(|(one, other)| one.max(other));
         }
         zones
     }
 
-    fn changes(&mut self, now: Timestamp) -> Changes {
+    fn take_changes(&mut self, now: Timestamp) -> Changes {
         let mut begun = self.zones(now);
         let zones: BTreeSet<ZoneId> = begun.keys().cloned().collect();
-        let ended = self.seen.difference(&zones).cloned().collect();
-        begun.retain(|zone, _| !self.seen.contains(zone));
-        self.seen = zones;
+        let ended = self.told.difference(&zones).cloned().collect();
+        begun.retain(|zone, _| !self.told.contains(zone));
+        self.told = zones;
         Changes { begun, ended }
     }
 }

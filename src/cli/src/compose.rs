@@ -17,10 +17,13 @@ use karpenter_controllers::{Context, Explanations, Settings, View, Watching, def
 use karpenter_model::Clock;
 use karpenter_telemetry::events::{KubeSink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
+use karpenter_telemetry::observe;
 use tokio_util::sync::CancellationToken;
 
 /// How long the events of the last second may take to be written when the process ends.
 const EVENT_FLUSH: Duration = Duration::from_secs(1);
+/// How long the first answer about zonal shifts may hold up a process that begins to lead.
+const FIRST_SHIFTS: Duration = Duration::from_secs(5);
 
 /// Everything a controller is made from.
 pub(crate) struct Parts {
@@ -121,14 +124,28 @@ async fn lead(
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> Result<()> {
-    let aws = AwsContext { common: common.clone(), aws: provider };
     let watching = watching.unwrap_or_else(|| Watching::start(&common, &shutdown));
+    learn_zonal_shifts(&provider).await;
+    let aws = AwsContext { common: common.clone(), aws: provider };
     let (common, aws) = tokio::join!(
         karpenter_controllers::lead(watching, readiness, shutdown.clone()),
         karpenter_aws_controllers::run(aws, shutdown),
     );
     common?;
     Ok(aws?)
+}
+
+/// The first launch must not go into a zone the cluster is shifted away from. A process that cannot find out leads
+/// nevertheless, and goes on asking.
+async fn learn_zonal_shifts(provider: &AwsProvider) {
+    if !provider.settings.zonal_shift {
+        return;
+    }
+    match observe::within(FIRST_SHIFTS, provider.refresh_zonal_shifts()).await {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::warn!(%error, "starting without knowing zonal shifts"),
+        None => tracing::warn!(limit = ?FIRST_SHIFTS, "starting without knowing zonal shifts: no answer"),
+    }
 }
 
 /// Unique to this process: the host name, which is the pod's name in a cluster, and a random part.

@@ -1,5 +1,6 @@
 //! Whether a resolved `NodeClass` can be launched (condition `ValidationSucceeded`; spec aws-provider 12.2).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -111,9 +112,55 @@ fn waiting_for(part: &Part<'_, '_>) -> Option<(ConditionStatus, String)> {
     None
 }
 
+/// What a verdict depends on (spec 12.2.4). The order of subnets follows their free addresses, so it says nothing.
 fn key(class: &EC2NodeClass) -> String {
-    let mut status = class.status.clone().unwrap_or_default();
-    status.conditions.clear();
-    let inputs = json!([class.spec, status, class.metadata.annotations]);
+    let status = class.status.clone().unwrap_or_default();
+    let subnets: BTreeSet<&str> = status.subnets.iter().map(|subnet| subnet.id.as_str()).collect();
+    let groups: BTreeSet<&str> = status.security_groups.iter().map(|group| group.id.as_str()).collect();
+    let resolved = json!([subnets, groups, status.amis, status.instance_profile]);
+    let inputs = json!([class.spec, resolved, class.metadata.annotations]);
     format!("{}\n{inputs}", class.name_any())
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_api::ec2nodeclass::{Ec2NodeClassStatus, SecurityGroup, Subnet};
+
+    use super::*;
+
+    fn class() -> EC2NodeClass {
+        let mut class = EC2NodeClass::new("default", Default::default());
+        let subnet = |id: &str| Subnet { id: id.to_owned(), zone: "a".to_owned(), zone_id: None };
+        let group = |id: &str| SecurityGroup { id: id.to_owned(), name: None };
+        class.status = Some(Ec2NodeClassStatus {
+            subnets: vec![subnet("subnet-1"), subnet("subnet-2")],
+            security_groups: vec![group("sg-1"), group("sg-2")],
+            instance_profile: Some("profile".to_owned()),
+            ..Ec2NodeClassStatus::default()
+        });
+        class
+    }
+
+    #[test]
+    fn a_verdict_lasts_while_nothing_it_depends_on_changes() {
+        let edited = |edit: fn(&mut Ec2NodeClassStatus)| {
+            let mut class = class();
+            edit(class.status.as_mut().unwrap());
+            key(&class)
+        };
+        let before = key(&class());
+        assert_eq!(edited(|status| status.subnets.reverse()), before, "one has more free addresses now");
+        assert_eq!(edited(|status| status.security_groups.reverse()), before);
+        for edit in [
+            (|status| drop(status.subnets.pop())) as fn(&mut Ec2NodeClassStatus),
+            |status| drop(status.security_groups.pop()),
+            |status| status.amis.push(Default::default()),
+            |status| status.instance_profile = Some("another".to_owned()),
+        ] {
+            assert_ne!(edited(edit), before);
+        }
+        let mut annotated = class();
+        annotated.metadata.annotations = Some([("again".to_owned(), "1".to_owned())].into());
+        assert_ne!(key(&annotated), before, "people ask for another try");
+    }
 }

@@ -12,6 +12,7 @@ use karpenter_aws_client::memory::{Fault, Impairment};
 use karpenter_aws_client::sqs::Attributes;
 use karpenter_cloud::OfferingKey;
 use karpenter_model::CapacityType;
+use karpenter_sim::apiserver::{Fault as ApiFault, Rule};
 use kube::ResourceExt;
 use kube::api::Api;
 use serde_json::json;
@@ -95,6 +96,10 @@ pub(crate) async fn send(world: &World, body: &str) {
     sqs.send_message(&queue, body).await.unwrap();
 }
 
+fn is_healthy(world: &World) -> bool {
+    world.metrics.render().lines().any(|line| line == "karpenter_interruption_queue_healthy 1")
+}
+
 async fn until_replaced(world: &World, old: &Instance) {
     world
         .until("the pod runs on another instance", async || {
@@ -164,16 +169,46 @@ async fn messages_that_cannot_be_read_or_concern_others_are_dropped_and_block_no
 }
 
 #[tokio::test(start_paused = true)]
+async fn messages_that_nothing_can_be_done_about_hold_up_no_others() {
+    const POISONED: usize = 20;
+    let (world, old) = running().await;
+    let refused = Rule::on("delete").resource("nodeclaims");
+    world.server.faults().inject(refused, ApiFault::InternalError);
+    let warning = json!({
+        "version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
+        "time": "2026-01-01T12:00:00Z", "detail": {"instance-id": old.id.as_str()},
+    });
+    // One in every batch.
+    for _ in 0..POISONED {
+        send(&world, &warning.to_string()).await;
+        for _ in 0..9 {
+            send(&world, "{}").await;
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(left(&world).await, POISONED.to_string(), "the others are done");
+    assert!(is_healthy(&world), "the queue is read");
+    let failed = world.metrics.runtime.reconcile_errors_total.value(["interruption"]);
+    assert!(failed > 0, "and it is said");
+
+    world.account.forget_calls();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(!is_healthy(&world), "nothing can be done about what is left");
+    let polls = world.account.calls().count("ReceiveMessage");
+    assert!(polls <= 100, "{polls} polls in ten minutes");
+    world.server.faults().clear();
+    until_replaced(&world, &old).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queue_that_cannot_be_read_is_tried_again_and_said_to_be_unhealthy() {
     let (world, old) = running().await;
-    let healthy =
-        async || world.metrics.render().lines().any(|line| line == "karpenter_interruption_queue_healthy 1");
-    world.until("the queue is read", async || healthy().await).await;
+    world.until("the queue is read", async || is_healthy(&world)).await;
     world.account.inject(Fault::fail("ReceiveMessage", "AccessDenied").times(5));
-    world.until("it is not", async || !healthy().await).await;
+    world.until("it is not", async || !is_healthy(&world)).await;
     world.account.interrupt_spot(&old.id).unwrap();
     until_replaced(&world, &old).await;
-    assert!(healthy().await);
+    assert!(is_healthy(&world));
 }
 
 #[tokio::test(start_paused = true)]

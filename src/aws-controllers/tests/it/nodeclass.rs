@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use karpenter_api::ConditionStatus::{False, True, Unknown};
 use karpenter_api::{EC2NodeClass, NodeClaim, annotations};
+use karpenter_aws_client::ec2::{LaunchTemplateData, LaunchTemplateSpec};
 use karpenter_aws_client::memory::Fault;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -181,6 +182,25 @@ async fn a_failed_clean_up_keeps_the_node_class() {
     assert!(world.get("default").await.is_some());
     world.account.heal();
     world.until("the node class is gone", async || world.get("default").await.is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn templates_of_an_earlier_process_are_swept_though_they_could_not_be_listed_at_first() {
+    let world = World::without_role();
+    world.account.inject(Fault::fail("DescribeLaunchTemplates", "RequestLimitExceeded").times(3));
+    let ec2 = world.account.clients().ec2;
+    let left_over = LaunchTemplateSpec {
+        name: "karpenter.k8s.aws/left-over".to_owned(),
+        client_token: None,
+        tags: [("eks:eks-cluster-name".to_owned(), "demo".to_owned())].into(),
+        data: LaunchTemplateData::default(),
+    };
+    ec2.create_launch_template(&left_over).await.unwrap();
+    let left = async || ec2.describe_launch_templates(&Default::default()).await.unwrap().len();
+    tokio::time::sleep(Duration::from_mins(9)).await;
+    assert_eq!(left().await, 1, "it may be in use yet");
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(left().await, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use jiff::ToSpan;
 use karpenter_aws_client::id::ZoneId;
+use karpenter_aws_client::memory;
+use karpenter_sim::apiserver::{Fault, Rule};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::workload::pool;
 use crate::world::World;
@@ -101,4 +104,30 @@ async fn a_cluster_that_is_not_registered_works_as_any_other_until_it_is() {
     world.until("it is followed", async || world.told("ZonalShiftActive").len() == 1).await;
     world.account.cancel_shift(&ids[far]);
     world.until("it is over", async || world.told("ZonalShiftCleared").len() == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shift_is_known_before_the_cluster_is_and_told_when_everybody_can_be() {
+    // Nothing has run yet: the controllers begin with the first wait.
+    let world = World::without_role();
+    assert!(world.account.register_for_zonal_shifts("demo"));
+    world.account.inject(memory::Fault::fail("GetManagedResource", "InternalServerException").times(2));
+    world.server.faults().inject(Rule::on("list").resource("nodes"), Fault::InternalError);
+    let subnets = world.account.clients().ec2.describe_subnets(&Default::default()).await.unwrap();
+    world.account.shift_away(subnets[0].zone_id.as_ref().unwrap(), None);
+    world.class("default", &json!({}));
+    pool(&world, &["on-demand"]);
+    let started = Instant::now();
+    world.until("it is known", async || !world.aws.zonal_shifts.away().is_empty()).await;
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    tokio::time::sleep(10 * MINUTE).await;
+    assert!(!world.view.unlisted().is_empty());
+    assert_eq!(world.told("ZonalShiftActive").len(), 0, "nobody is known");
+    let asked = world.account.calls().count("GetManagedResource");
+    assert!(asked <= 30, "{asked} calls in ten minutes");
+
+    world.server.faults().clear();
+    world.until("it is told", async || !world.told("ZonalShiftActive").is_empty()).await;
+    tokio::time::sleep(10 * MINUTE).await;
+    assert_eq!(world.told("ZonalShiftActive").len(), 1);
 }

@@ -20,7 +20,7 @@ use karpenter_model::label::Labels;
 use karpenter_model::{CapacityType, InstanceType, Pool, Requirements, resources};
 
 use super::placed::Placed;
-use super::{Launcher, bootstrap, filter, template};
+use super::{Launcher, bootstrap, filter, lost, template};
 use crate::class_view::ClassView;
 use crate::image::family::FamilyTraits;
 use crate::image::image_for;
@@ -74,14 +74,35 @@ impl Launcher {
         let tags = tags::of_launch(&class.spec, view.name(), &self.settings.cluster_name, "")
             .map_err(|error| Unclear::Incomplete(error.to_string()))?;
         let spec = self.trial_template(&view, status, &chosen, ami, pools, &tags)?;
-        if let Err(error) = self.templates.ensure(&spec).await {
-            return refused(error, reasons::REASON_CREATE_LAUNCH_TEMPLATE_AUTH, "ec2:CreateLaunchTemplate");
+        let template = match self.templates.ensure(&spec).await {
+            Ok(template) => template,
+            Err(error) => {
+                let reason = reasons::REASON_CREATE_LAUNCH_TEMPLATE_AUTH;
+                return refused(error, reason, "ec2:CreateLaunchTemplate");
+            }
+        };
+        let verdict = self.dry_runs(&spec, status, &chosen, &tags).await;
+        if let Err(Unclear::Aws(error)) = &verdict
+            && lost::is_gone(error)
+        {
+            // Somebody deleted it; the next try makes it again.
+            self.templates.lost(&template);
         }
-        let fleet = fleet(&spec, status, &chosen, &tags);
+        verdict
+    }
+
+    async fn dry_runs(
+        &self,
+        spec: &LaunchTemplateSpec,
+        status: &Ec2NodeClassStatus,
+        chosen: &InstanceType,
+        tags: &BTreeMap<String, String>,
+    ) -> Result<Verdict, Unclear> {
+        let fleet = fleet(spec, status, chosen, tags);
         if let Err(error) = self.clients.ec2.dry_run_create_fleet(&fleet).await {
             return refused(error, reasons::REASON_CREATE_FLEET_AUTH, "ec2:CreateFleet");
         }
-        self.run_instances(&spec, status, &chosen, &tags).await
+        self.run_instances(spec, status, chosen, tags).await
     }
 
     /// A subnet that works is enough; if none does, the first one's answer counts.

@@ -89,6 +89,15 @@ pub fn capacity_type(candidates: &[Candidate]) -> CapacityType {
         .unwrap_or(CapacityType::OnDemand)
 }
 
+/// Leaves the offerings of one capacity type: a launch buys one way, and what it decides next is about those only.
+pub fn of_capacity_type(candidates: Vec<Candidate>, capacity_type: CapacityType) -> Vec<Candidate> {
+    let fewer = |mut candidate: Candidate| {
+        candidate.offerings.retain(|offering| offering.capacity_type == capacity_type);
+        (!candidate.offerings.is_empty()).then_some(candidate)
+    };
+    candidates.into_iter().filter_map(fewer).collect()
+}
+
 fn available(instance_type: &Arc<InstanceType>, wanted: Wanted<'_>) -> Option<Candidate> {
     let undefined = Undefined::WellKnown(wanted.registry);
     wanted.requirements.compatible(&instance_type.requirements, undefined).ok()?;

@@ -7,6 +7,7 @@
 //! adopted by tag and deleted too.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ pub struct Templates {
     clock: Arc<dyn Clock>,
     cluster: String,
     known: Mutex<BTreeMap<String, Arc<Template>>>,
+    adopted: AtomicBool,
 }
 
 /// A template that exists as far as we know, or is being made. One that was lost and made again is another one, though
@@ -69,7 +71,13 @@ impl std::fmt::Debug for Template {
 impl Templates {
     /// Nothing known yet.
     pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>, cluster: &str) -> Self {
-        Self { ec2, clock, cluster: cluster.to_owned(), known: Mutex::default() }
+        Self {
+            ec2,
+            clock,
+            cluster: cluster.to_owned(),
+            known: Mutex::default(),
+            adopted: AtomicBool::new(false),
+        }
     }
 
     /// Makes sure a template exists and stays for a while.
@@ -91,8 +99,15 @@ impl Templates {
         }
     }
 
-    /// Adopts every template of this cluster, so that leftovers of a predecessor expire as well.
-    pub async fn hydrate(&self) -> Result<usize> {
+    /// Adopts every template of this cluster, so that leftovers of a predecessor expire as well. Once that has
+    /// succeeded there is nothing more to adopt, and nothing is asked. Returns how many templates were found.
+    ///
+    /// # Errors
+    /// When templates cannot be listed; to be tried again.
+    pub async fn adopt(&self) -> Result<usize> {
+        if self.adopted.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
         let query = LaunchTemplateQuery {
             names: Vec::new(),
             filters: vec![Filter::tag(CLUSTER_NAME, &self.cluster)],
@@ -104,6 +119,7 @@ impl Templates {
             let adopted = || Template::new(&template.name, future::ready(Ok(())).boxed(), until);
             self.known().entry(template.name.clone()).or_insert_with(adopted);
         }
+        self.adopted.store(true, Ordering::Relaxed);
         Ok(count)
     }
 

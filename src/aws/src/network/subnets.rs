@@ -12,6 +12,7 @@ use karpenter_aws_client::{Filter, Result};
 use karpenter_model::Clock;
 
 use super::addresses::Addresses;
+use super::zone_names::ZoneNames;
 use crate::cache::TtlCache;
 use crate::selector::{lookup_key, tag_filters};
 
@@ -20,6 +21,7 @@ use crate::selector::{lookup_key, tag_filters};
 pub struct Subnets {
     ec2: Arc<dyn Ec2>,
     addresses: Addresses,
+    zones: Arc<ZoneNames>,
     lookups: TtlCache<String, Vec<Subnet>>,
 }
 
@@ -33,9 +35,9 @@ pub struct ZonalSubnet {
 }
 
 impl Subnets {
-    /// A finder that reuses a lookup for `refresh`.
-    pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>, refresh: Duration) -> Self {
-        Self { ec2, addresses: Addresses::default(), lookups: TtlCache::new(clock, refresh) }
+    /// A finder that reuses a lookup for `refresh`, and notes the names of zones.
+    pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>, refresh: Duration, zones: Arc<ZoneNames>) -> Self {
+        Self { ec2, addresses: Addresses::default(), zones, lookups: TtlCache::new(clock, refresh) }
     }
 
     /// The book of free addresses.
@@ -61,6 +63,7 @@ impl Subnets {
         for subnet in &subnets {
             self.addresses.described(&subnet.id, subnet.free_addresses);
         }
+        self.zones.learn(subnets.iter().map(|subnet| (subnet.zone_id.as_ref(), &subnet.zone)));
         self.lookups.put(key, subnets.clone());
         Ok(subnets)
     }

@@ -37,7 +37,8 @@ impl World {
     }
 
     async fn changes(&self) -> (Vec<String>, Vec<String>) {
-        let changes = self.shifts.refresh(&self.cluster).await.unwrap();
+        self.shifts.refresh(&self.cluster).await.unwrap();
+        let changes = self.shifts.take_changes();
         let begun = changes.begun.keys().map(ToString::to_string).collect();
         (begun, changes.ended.iter().map(ToString::to_string).collect())
     }
@@ -66,6 +67,18 @@ async fn one_of_two_shifts_can_be_cancelled_and_each_change_is_told_once() {
 }
 
 #[tokio::test]
+async fn a_change_waits_for_whoever_tells_it_however_often_is_asked_before() {
+    let world = World::new().await;
+    assert!(!world.shifts.known());
+    world.account.shift_away(&"az1".into(), None);
+    for _ in 0..2 {
+        world.shifts.refresh(&world.cluster).await.unwrap();
+        assert_eq!((world.shifts.known(), world.away()), (true, names(&["az1"])));
+    }
+    assert_eq!(world.changes().await, (names(&["az1"]), names(&[])));
+}
+
+#[tokio::test]
 async fn without_an_answer_shifts_last_until_their_end_and_no_longer() {
     let world = World::new().await;
     world.account.shift_away(&"az1".into(), Some(world.in_minutes(60)));
@@ -84,11 +97,13 @@ async fn the_longest_of_several_shifts_of_a_zone_counts() {
     let world = World::new().await;
     world.account.shift_away(&"az1".into(), Some(world.in_minutes(10)));
     world.account.shift_away(&"az1".into(), Some(world.in_minutes(60)));
-    let begun = world.shifts.refresh(&world.cluster).await.unwrap().begun;
+    world.shifts.refresh(&world.cluster).await.unwrap();
+    let begun = world.shifts.take_changes().begun;
     assert_eq!(begun, BTreeMap::from([("az1".into(), Some(world.in_minutes(60)))]));
     world.account.shift_away(&"az1".into(), None);
     world.account.shift_away(&"az2".into(), None);
-    let begun = world.shifts.refresh(&world.cluster).await.unwrap().begun;
+    world.shifts.refresh(&world.cluster).await.unwrap();
+    let begun = world.shifts.take_changes().begun;
     assert_eq!(begun, BTreeMap::from([("az2".into(), None)]));
 }
 
@@ -97,6 +112,7 @@ async fn a_resource_that_is_not_registered_is_shifted_away_from_nothing() {
     let world = World::new().await;
     world.account.shift_away(&"az1".into(), None);
     world.changes().await;
+    assert!(world.shifts.known());
     let error = world.shifts.refresh(&"arn:aws:eks:us-west-2:1:cluster/other".into()).await.unwrap_err();
     assert_eq!(error.kind, Kind::NotFound);
     assert_eq!(world.away(), names(&[]));

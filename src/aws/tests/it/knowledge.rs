@@ -1,11 +1,14 @@
 //! What the provider knows survives an AWS that answers with errors or with nothing.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use karpenter_aws::prices::Source;
 use karpenter_aws_client::Kind;
 use karpenter_aws_client::memory::Fault;
 use karpenter_cloud::Provider;
 
-use crate::world::{World, pool, request};
+use crate::world::{World, on_demand, pool, request};
 
 #[tokio::test]
 async fn prices_know_their_source_and_survive_failed_refreshes() {
@@ -111,4 +114,40 @@ async fn profiles_are_made_once_replaced_on_another_role_and_collected_when_unus
     world.provider.profiles.delete_of_class(&world.class).await.expect("deletes");
     let left = world.account.clients().iam.list_instance_profiles("/karpenter/").await.unwrap();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn types_are_not_joined_again_because_subnets_swap_places() {
+    let mut world = World::new().await;
+    let before = world.provider.instance_types(&pool()).await.expect("lists");
+    world.class.status.as_mut().unwrap().subnets.reverse();
+    world.provider.classes.replace([world.class.clone()]);
+    let after = world.provider.instance_types(&pool()).await.expect("lists");
+    assert!(Arc::ptr_eq(&before, &after), "one has more free addresses now");
+    world.class.status.as_mut().unwrap().subnets.pop();
+    world.provider.classes.replace([world.class.clone()]);
+    let fewer = world.provider.instance_types(&pool()).await.expect("lists");
+    assert!(!Arc::ptr_eq(&after, &fewer), "a zone less");
+}
+
+#[tokio::test]
+async fn a_zone_that_is_shifted_away_keeps_its_name_when_no_node_class_selects_it_any_more() {
+    let mut world = World::new().await;
+    assert!(world.account.register_for_zonal_shifts("demo"));
+    let launched = world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    let status = world.class.status.as_mut().unwrap();
+    let there = |subnet: &karpenter_api::ec2nodeclass::Subnet| subnet.zone == launched.zone.as_str();
+    let id = status.subnets.iter().find(|subnet| there(subnet)).and_then(|subnet| subnet.zone_id.clone());
+    world.account.shift_away(&id.unwrap().into(), None);
+    status.subnets.retain(|subnet| !there(subnet));
+    world.provider.classes.replace([world.class.clone()]);
+    world.provider.refresh_zonal_shifts().await.expect("is known");
+    let away = BTreeSet::from([launched.zone.clone()]);
+    assert_eq!(world.provider.zones_away(), away, "its subnet was described before");
+
+    let again = world.restarted().await;
+    again.refresh_zonal_shifts().await.expect("is known");
+    world.settle();
+    again.instances().await.expect("lists");
+    assert_eq!(again.zones_away(), away, "its instance is described");
 }

@@ -9,16 +9,12 @@ use karpenter_cloud::overlay::{PoolOverlays, Sight, judge, labels_of};
 use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
 use karpenter_model::{CapacityType, Overlay, PriceChange, Quantity, Resources};
 
-use crate::world::{World, one_of, pool, request, request_with};
+use crate::world::{World, on_demand, one_of, pool, request};
 
 /// The dearer of the two types.
 const DEARER: &str = "m5.large";
 /// A resource no type has by itself.
 const DEVICE: &str = "smarter-devices/fuse";
-
-fn on_demand(claim: &str) -> LaunchRequest {
-    request_with(claim, one_of(labels::CAPACITY_TYPE, &["on-demand"]))
-}
 
 #[tokio::test]
 async fn an_instance_carries_what_the_claim_needs_and_its_owners_tags() {
@@ -121,85 +117,6 @@ async fn denial_carries_reason_and_hint() {
     let failed = world.provider.launch(&request("web-1")).await.expect_err("denied");
     assert_eq!((failed.kind, failed.reason.as_deref()), (Kind::Denied, Some("Unauthorized")));
     assert!(failed.hint.is_some());
-}
-
-#[tokio::test]
-async fn templates_are_made_once_swept_when_unused_and_made_again_when_lost() {
-    let world = World::new().await;
-    world.provider.launch(&on_demand("web-1")).await.expect("launches");
-    world.provider.launch(&on_demand("web-2")).await.expect("launches");
-    let made = world.account.calls().count("CreateLaunchTemplate");
-    assert_eq!(made, 1, "both types have 29 pods and one image");
-    let templates = world.account.clients().ec2.describe_launch_templates(&Default::default()).await.unwrap();
-    world.account.clients().ec2.delete_launch_template(&templates[0].name).await.unwrap();
-    world.provider.launch(&on_demand("web-3")).await.expect("recovers within one launch");
-    assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 2);
-    assert_eq!(world.provider.templates.sweep().await, 0);
-    world.clock.advance(Duration::from_secs(700));
-    assert_eq!(world.provider.templates.sweep().await, 1);
-    let left = world.account.clients().ec2.describe_launch_templates(&Default::default()).await.unwrap();
-    assert!(left.is_empty(), "{left:?}");
-}
-
-#[tokio::test]
-async fn launches_with_a_known_template_go_on_while_nothing_can_be_learnt_about_templates() {
-    let world = World::new().await;
-    world.provider.launch(&on_demand("web-1")).await.expect("launches");
-    for operation in ["CreateLaunchTemplate", "DescribeLaunchTemplates", "DeleteLaunchTemplate"] {
-        world.account.inject(Fault::fail(operation, "ServiceUnavailable"));
-    }
-    world.account.forget_calls();
-    for number in 2..20 {
-        // More often than templates are forgotten.
-        world.clock.advance(Duration::from_mins(5));
-        world.provider.templates.sweep().await;
-        world.provider.launch(&on_demand(&format!("web-{number}"))).await.expect("launches");
-    }
-    let calls = world.account.calls();
-    assert_eq!(calls.count("CreateLaunchTemplate") + calls.count("DescribeLaunchTemplates"), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn launches_that_want_the_same_new_template_wait_for_one_call() {
-    let world = World::new().await;
-    world.account.inject(Fault::delay("CreateLaunchTemplate", Duration::from_secs(5)));
-    let requests: Vec<_> = (1..20).map(|number| on_demand(&format!("web-{number}"))).collect();
-    let launches = requests.iter().map(|request| world.provider.launch(request));
-    for launch in futures::future::join_all(launches).await {
-        launch.expect("launches");
-    }
-    assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_template_that_is_deleted_under_launches_is_made_once_more_and_all_of_them_succeed() {
-    let world = World::new().await;
-    world.provider.launch(&on_demand("web-1")).await.expect("launches");
-    let ec2 = world.account.clients().ec2;
-    let templates = ec2.describe_launch_templates(&Default::default()).await.unwrap();
-    world.account.inject(Fault::delay("CreateFleet", Duration::from_secs(5)).times(8));
-    let requests: Vec<_> = (2..10).map(|number| on_demand(&format!("web-{number}"))).collect();
-    let launches = futures::future::join_all(requests.iter().map(|request| world.provider.launch(request)));
-    let deleted = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        ec2.delete_launch_template(&templates[0].name).await.unwrap();
-    };
-    let (launched, ()) = tokio::join!(launches, deleted);
-    for launch in launched {
-        launch.expect("recovers within the launch");
-    }
-    assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 2, "once, and once more for all");
-    assert_eq!(world.account.instances().len(), 9);
-}
-
-#[tokio::test]
-async fn templates_of_an_earlier_process_expire_too() {
-    let world = World::new().await;
-    world.provider.launch(&on_demand("web-1")).await.expect("launches");
-    let again = world.restarted().await;
-    assert_eq!(again.templates.hydrate().await.expect("lists"), 1);
-    world.clock.advance(Duration::from_secs(700));
-    assert_eq!(again.templates.sweep().await, 1);
 }
 
 #[tokio::test]

@@ -11,4 +11,5 @@ mod knowledge;
 mod launching;
 mod placement;
 mod reserved;
+mod templates;
 mod world;

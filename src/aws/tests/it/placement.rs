@@ -9,7 +9,7 @@ use karpenter_aws_client::ec2::{PlacementGroup, PlacementStrategy};
 use karpenter_aws_client::id::PlacementGroupId;
 use karpenter_aws_client::memory::{Fault, OfferingSelector, Options};
 use karpenter_cloud::{HookState, Instance, Kind, Provider, Read};
-use karpenter_model::LabelValue;
+use karpenter_model::{CapacityType, LabelValue};
 
 use crate::world::{World, claim_of, one_of, pool, request, request_with};
 
@@ -100,6 +100,20 @@ async fn lack_of_capacity_in_one_partition_says_nothing_about_the_others() {
     let third = request_with("web-4", one_of(aws::PLACEMENT_GROUP_PARTITION, &["3"]));
     world.provider.launch(&third).await.expect_err("no capacity");
     assert_eq!(world.account.calls().count("CreateFleet"), asked + 1, "the third partition is tried");
+}
+
+#[tokio::test]
+async fn the_partition_is_one_that_has_what_the_launch_buys() {
+    let world = placed(PlacementStrategy::Partition).await;
+    let spot = OfferingSelector { spot: Some(true), ..Default::default() };
+    world.account.limit_capacity(spot.clone(), 0);
+    let first = request_with("web-1", one_of(aws::PLACEMENT_GROUP_PARTITION, &["1"]));
+    world.provider.launch(&first).await.expect_err("no spot capacity");
+    world.account.unlimit_capacity(&spot);
+    let either = request_with("web-2", one_of(aws::PLACEMENT_GROUP_PARTITION, &["1", "2"]));
+    let instance = world.provider.launch(&either).await.expect("launches");
+    let partition = label(&instance, aws::PLACEMENT_GROUP_PARTITION);
+    assert_eq!((instance.capacity_type, partition), (CapacityType::Spot, Some("2")));
 }
 
 #[tokio::test]

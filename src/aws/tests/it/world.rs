@@ -183,6 +183,11 @@ pub(crate) fn request_with(claim: &str, requirement: Requirement) -> LaunchReque
     request
 }
 
+/// The same on demand.
+pub(crate) fn on_demand(claim: &str) -> LaunchRequest {
+    request_with(claim, one_of(labels::CAPACITY_TYPE, &["on-demand"]))
+}
+
 pub(crate) fn pool() -> Pool {
     Pool { template: Template { node_class: reference(), ..Template::default() }, ..Pool::bare("web") }
 }

@@ -105,3 +105,17 @@ fn hardware_is_shared_unless_only_dedicated_will_do() {
         assert_eq!(dedicated(&requirements), expected, "{requirements}");
     }
 }
+
+#[test]
+fn what_is_bought_another_way_is_left_out() {
+    let candidates = [("m5.a", &[(Spot, 1), (OnDemand, 2)][..]), ("m5.b", &[(OnDemand, 1)])]
+        .map(|(name, offerings)| kind(name, offerings))
+        .map(|one| Candidate { offerings: one.offerings.clone(), instance_type: one })
+        .to_vec();
+    for (capacity_type, expected) in [(Spot, &["m5.a"][..]), (OnDemand, &["m5.a", "m5.b"])] {
+        let left = of_capacity_type(candidates.clone(), capacity_type);
+        let names: Vec<_> = left.iter().map(|one| one.instance_type.name.as_str()).collect();
+        assert_eq!(names, expected);
+        assert!(left.iter().all(|one| one.offerings.iter().all(|one| one.capacity_type == capacity_type)));
+    }
+}

@@ -1,0 +1,129 @@
+//! Launch templates: made once, shared by launches, made again when somebody deletes them, and swept.
+
+use std::time::Duration;
+
+use karpenter_aws::launch::check::Verdict;
+use karpenter_aws_client::memory::Fault;
+use karpenter_cloud::Provider;
+
+use crate::world::{World, on_demand, pool};
+
+/// Deletes every template behind the provider's back.
+async fn delete_all(world: &World) {
+    let ec2 = world.account.clients().ec2;
+    for template in ec2.describe_launch_templates(&Default::default()).await.unwrap() {
+        ec2.delete_launch_template(&template.name).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn templates_are_made_once_swept_when_unused_and_made_again_when_lost() {
+    let world = World::new().await;
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    world.provider.launch(&on_demand("web-2")).await.expect("launches");
+    let made = world.account.calls().count("CreateLaunchTemplate");
+    assert_eq!(made, 1, "both types have 29 pods and one image");
+    let templates = world.account.clients().ec2.describe_launch_templates(&Default::default()).await.unwrap();
+    world.account.clients().ec2.delete_launch_template(&templates[0].name).await.unwrap();
+    world.provider.launch(&on_demand("web-3")).await.expect("recovers within one launch");
+    assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 2);
+    assert_eq!(world.provider.templates.sweep().await, 0);
+    world.clock.advance(Duration::from_secs(700));
+    assert_eq!(world.provider.templates.sweep().await, 1);
+    let left = world.account.clients().ec2.describe_launch_templates(&Default::default()).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn launches_with_a_known_template_go_on_while_nothing_can_be_learnt_about_templates() {
+    let world = World::new().await;
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    for operation in ["CreateLaunchTemplate", "DescribeLaunchTemplates", "DeleteLaunchTemplate"] {
+        world.account.inject(Fault::fail(operation, "ServiceUnavailable"));
+    }
+    world.account.forget_calls();
+    for number in 2..20 {
+        // More often than templates are forgotten.
+        world.clock.advance(Duration::from_mins(5));
+        world.provider.templates.sweep().await;
+        world.provider.launch(&on_demand(&format!("web-{number}"))).await.expect("launches");
+    }
+    let calls = world.account.calls();
+    assert_eq!(calls.count("CreateLaunchTemplate") + calls.count("DescribeLaunchTemplates"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn launches_that_want_the_same_new_template_wait_for_one_call() {
+    let world = World::new().await;
+    world.account.inject(Fault::delay("CreateLaunchTemplate", Duration::from_secs(5)));
+    let requests: Vec<_> = (1..20).map(|number| on_demand(&format!("web-{number}"))).collect();
+    let launches = requests.iter().map(|request| world.provider.launch(request));
+    for launch in futures::future::join_all(launches).await {
+        launch.expect("launches");
+    }
+    assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_is_deleted_under_launches_is_made_once_more_and_all_of_them_succeed() {
+    let world = World::new().await;
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    let ec2 = world.account.clients().ec2;
+    let templates = ec2.describe_launch_templates(&Default::default()).await.unwrap();
+    world.account.inject(Fault::delay("CreateFleet", Duration::from_secs(5)).times(8));
+    let requests: Vec<_> = (2..10).map(|number| on_demand(&format!("web-{number}"))).collect();
+    let launches = futures::future::join_all(requests.iter().map(|request| world.provider.launch(request)));
+    let deleted = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        ec2.delete_launch_template(&templates[0].name).await.unwrap();
+    };
+    let (launched, ()) = tokio::join!(launches, deleted);
+    for launch in launched {
+        launch.expect("recovers within the launch");
+    }
+    assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 2, "once, and once more for all");
+    assert_eq!(world.account.instances().len(), 9);
+}
+
+#[tokio::test]
+async fn templates_of_an_earlier_process_expire_too() {
+    let world = World::new().await;
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    let again = world.restarted().await;
+    world.account.inject(Fault::fail("DescribeLaunchTemplates", "InternalError").times(1));
+    again.templates.adopt().await.expect_err("nothing is known");
+    assert_eq!(again.templates.adopt().await.expect("lists"), 1);
+    let asked = world.account.calls().count("DescribeLaunchTemplates");
+    assert_eq!(again.templates.adopt().await.expect("has listed"), 0);
+    assert_eq!(world.account.calls().count("DescribeLaunchTemplates"), asked);
+    world.clock.advance(Duration::from_secs(700));
+    assert_eq!(again.templates.sweep().await, 1);
+}
+
+#[tokio::test]
+async fn a_launch_that_cannot_make_its_lost_template_again_gives_its_addresses_back() {
+    let world = World::new().await;
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    delete_all(&world).await;
+    let free = || {
+        let subnets = &world.class.status.as_ref().unwrap().subnets;
+        let addresses = world.provider.subnets.addresses();
+        subnets.iter().map(|subnet| addresses.free(&subnet.id.as_str().into())).collect::<Vec<_>>()
+    };
+    let before = free();
+    world.account.inject(Fault::fail("CreateLaunchTemplate", "ServiceUnavailable").times(1));
+    world.provider.launch(&on_demand("web-2")).await.expect_err("no template");
+    assert_eq!(free(), before);
+    world.provider.launch(&on_demand("web-2")).await.expect("launches");
+}
+
+#[tokio::test]
+async fn a_trial_template_that_is_deleted_is_made_again_by_the_next_check() {
+    let world = World::new().await;
+    let types = world.provider.instance_types(&pool()).await.expect("lists");
+    let check = async || world.provider.launcher().check(&world.class, &types, &[]).await;
+    assert_eq!(check().await.expect("is clear"), Verdict::Passed);
+    delete_all(&world).await;
+    check().await.expect_err("says nothing about the node class");
+    assert_eq!(check().await.expect("is clear"), Verdict::Passed);
+}
