@@ -50,12 +50,12 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
             () = shutdown.cancelled() => return,
             result = pass => result,
         };
-        let stuck = matches!(result, Err(Failure::Stuck(_)));
-        metrics.aws.interruption_queue_healthy.set([], if stuck { 0.0 } else { 1.0 });
+        let read = !matches!(result, Err(Failure::Unread(_)));
+        metrics.aws.interruption_queue_healthy.set([], if read { 1.0 } else { 0.0 });
         wait = match result {
             Ok(Outcome::Waiting) => SOON,
             Ok(_) | Err(Failure::Partly(_)) => Duration::ZERO,
-            Err(Failure::Stuck(_)) => (wait * 2).clamp(BACKOFF_MIN, BACKOFF_MAX),
+            Err(Failure::Unread(_) | Failure::InVain(_)) => (wait * 2).clamp(BACKOFF_MIN, BACKOFF_MAX),
         };
     }
 }
@@ -63,9 +63,12 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
 /// How a pass failed. The wrapper has reported it by the time anybody looks.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// Nothing could be received, or nothing be done about any message.
+    /// The queue could not be read.
     #[error(transparent)]
-    Stuck(Error),
+    Unread(Error),
+    /// Nothing could be done about any message.
+    #[error(transparent)]
+    InVain(Error),
     /// Some messages failed. They come again when their time is over, and hold up nobody.
     #[error(transparent)]
     Partly(Error),
@@ -104,14 +107,21 @@ impl Reader {
         }
         let mut tally = Tally::default();
         let received = self.receive(&mut tally).await;
-        if received.is_err() || tally.in_vain() {
+        let failure = match received {
+            Err(error) => {
+                tally.failed.push(error);
+                Failure::Unread
+            }
+            Ok(()) if tally.in_vain() => Failure::InVain,
+            Ok(()) => Failure::Partly,
+        };
+        let outcome = if tally.received == 0 { Outcome::Skipped } else { Outcome::Applied };
+        let result = Error::combined(tally.failed).map(|()| outcome).map_err(failure);
+        if matches!(result, Err(Failure::Unread(_) | Failure::InVain(_))) {
             // A queue of the same name may be made anew; its address is then looked up once more.
             self.url = None;
-            tally.failed.extend(received.err());
-            return Error::combined(tally.failed).map(|()| Outcome::Skipped).map_err(Failure::Stuck);
         }
-        let outcome = if tally.received == 0 { Outcome::Skipped } else { Outcome::Applied };
-        Error::combined(tally.failed).map(|()| outcome).map_err(Failure::Partly)
+        result
     }
 
     /// Handles messages until a batch is not full.

@@ -160,11 +160,12 @@ mod tests {
 
     use jiff::Timestamp;
     use k8s_openapi::api::coordination::v1::Lease;
+    use karpenter_aws_client::memory::{Account, Fault};
     use karpenter_controllers::settings::{Home, Source};
     use karpenter_playground::{Playground, Speed};
     use karpenter_sim::VirtualClock;
     use kube::api::Api;
-    use tokio::task::JoinSet;
+    use tokio::task::{JoinHandle, JoinSet};
 
     use super::*;
 
@@ -180,38 +181,98 @@ mod tests {
         lease.spec?.holder_identity
     }
 
+    /// A controller on a playground of its own.
+    struct Running {
+        playground: Playground,
+        metrics: Arc<Metrics>,
+        shutdown: CancellationToken,
+        process: JoinHandle<Result<()>>,
+        _world: JoinSet<Result<()>>,
+    }
+
+    impl Running {
+        /// Starts it, on an account that is prepared first.
+        fn start(prepare: impl FnOnce(&Account)) -> Self {
+            let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+            let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(start));
+            let playground = Playground::new(Arc::clone(&clock), "demo", Speed::demo());
+            prepare(&playground.account());
+            let mut world = JoinSet::new();
+            playground.spawn(&mut world, &CancellationToken::new());
+            for definition in karpenter_api::crd_values() {
+                playground.load(&definition).unwrap();
+            }
+            let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
+            let aws_settings = karpenter_aws::Settings::new("demo", "https://demo.invalid");
+            let parts = Parts {
+                kubernetes: playground.client(),
+                leases: playground.client(),
+                metrics: Arc::clone(&metrics),
+                aws: playground.aws(),
+                clock,
+                settings: settings(),
+                aws_settings: karpenter_aws::Settings { zonal_shift: true, ..aws_settings },
+                lease_namespace: "kube-system".to_owned(),
+            };
+            let process = tokio::spawn(run(parts, shutdown.clone()));
+            Self { playground, metrics, shutdown, process, _world: world }
+        }
+
+        fn leases(&self) -> Api<Lease> {
+            Api::namespaced(self.playground.client(), "kube-system")
+        }
+
+        async fn until_leading(&self) {
+            let leases = self.leases();
+            let synced = || self.metrics.cluster_state.synced.value([]) > 0.0;
+            let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+            while !(synced() && holder(&leases).await.is_some_and(|holder| !holder.is_empty())) {
+                assert!(tokio::time::Instant::now() < deadline, "does not lead");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+
+        async fn stop(self) {
+            self.shutdown.cancel();
+            self.process.await.unwrap().unwrap();
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_stop_ends_in_order_and_gives_the_lease_back() {
-        let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(start));
-        let playground = Playground::new(Arc::clone(&clock), "demo", Speed::demo());
-        let (mut world, world_ends) = (JoinSet::new(), CancellationToken::new());
-        playground.spawn(&mut world, &world_ends);
-        for definition in karpenter_api::crd_values() {
-            playground.load(&definition).unwrap();
-        }
-        let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
-        let parts = Parts {
-            kubernetes: playground.client(),
-            leases: playground.client(),
-            metrics: Arc::clone(&metrics),
-            aws: playground.aws(),
-            clock,
-            settings: settings(),
-            aws_settings: karpenter_aws::Settings::new("demo", "https://demo.invalid"),
-            lease_namespace: "kube-system".to_owned(),
-        };
-        let process = tokio::spawn(run(parts, shutdown.clone()));
-        let leases: Api<Lease> = Api::namespaced(playground.client(), "kube-system");
-        let synced = || metrics.cluster_state.synced.value([]) > 0.0;
-        let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
-        while !(synced() && holder(&leases).await.is_some_and(|holder| !holder.is_empty())) {
-            assert!(tokio::time::Instant::now() < deadline, "does not lead");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        shutdown.cancel();
-        process.await.unwrap().unwrap();
+        let running = Running::start(|_| {});
+        running.until_leading().await;
+        let leases = running.leases();
+        running.stop().await;
         assert_eq!(holder(&leases).await.as_deref(), Some(""), "released, not left to run out");
-        world_ends.cancel();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_begins_to_lead_asks_for_zonal_shifts_before_anything_else() {
+        let running = Running::start(|account| {
+            assert!(account.register_for_zonal_shifts("demo"));
+            account.inject(Fault::delay("DescribeCluster", Duration::from_secs(2)).times(1));
+        });
+        running.until_leading().await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let calls = running.playground.account().calls();
+        let first = |operation: &str| calls.0.iter().position(|call| call.operation == operation);
+        let (shifts, prices) = (first("GetManagedResource").unwrap(), first("GetProducts").unwrap());
+        assert!(shifts < prices, "{:?}", calls.counts());
+        running.stop().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_account_that_does_not_answer_about_zonal_shifts_is_waited_for_for_seconds() {
+        let never = Duration::from_hours(24);
+        let running = Running::start(|account| {
+            account.inject(Fault::delay("GetManagedResource", never));
+        });
+        running.until_leading().await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let calls = running.playground.account().calls();
+        assert_eq!(calls.count("GetManagedResource"), 0, "no answer yet");
+        assert!(calls.count("GetProducts") > 0, "the work has begun");
+        running.stop().await;
     }
 }
