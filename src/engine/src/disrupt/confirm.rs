@@ -60,7 +60,8 @@ impl fmt::Display for RejectionKind {
 }
 
 /// The command as it may start now, or why not. Emptiness keeps the machines that still qualify; every other command
-/// stands or falls as a whole, with its replacements as they are: only where pods go is told anew.
+/// stands or falls as a whole. What it says about machines, pods and prices is told anew; what it may buy does not
+/// change, except that drift may buy whatever would do now.
 ///
 /// Confirm commands one after the other: each that starts belongs into `standing` for the next. That `command` itself
 /// stands there does not count.
@@ -160,7 +161,7 @@ impl<'a> Look<'a> {
         if self.still.is_empty() {
             return Err(self.rejected(RejectionKind::Budget, "disruption budgets are used up"));
         }
-        let candidates: Vec<_> = self.still.iter().map(Candidate::disrupted).collect();
+        let candidates = self.disrupted();
         let savings = candidates.iter().map(|candidate| candidate.price).sum::<Price>();
         Ok(Command { candidates, savings, ..self.command.clone() })
     }
@@ -169,7 +170,7 @@ impl<'a> Look<'a> {
         self.all_qualify()?;
         self.all_drifted(|pool| pool.replicas.is_some())?;
         self.all_within_budget()?;
-        Ok(self.command.clone())
+        Ok(Command { candidates: self.disrupted(), ..self.command.clone() })
     }
 
     fn at_drift(mut self) -> Result<Command, Rejection> {
@@ -179,7 +180,28 @@ impl<'a> Look<'a> {
         let simulated = self.simulate(Destinations::All)?;
         let launches: Vec<&Launch> = simulated.launches.iter().map(|quoted| &quoted.launch).collect();
         self.replacements_are_among(&launches)?;
-        Ok(Command { nominations: self.moved(simulated.nominations), ..self.command.clone() })
+        let replacements = simulated.launches.into_iter().map(|quoted| quoted.launch).collect();
+        Ok(self.as_now(replacements, simulated.nominations))
+    }
+
+    /// The command with its machines as they are now, and `replacements` at what they cost now for the pods there are
+    /// now: pods may have come or gone and prices may have changed.
+    fn as_now(&self, replacements: Vec<Launch>, nominations: Vec<Nomination>) -> Command {
+        let gone: Price = self.still.iter().map(|candidate| candidate.price).sum();
+        let cheapest = replacements.iter().filter_map(|launch| launch.cheapest.as_ref());
+        let cost: Price = cheapest.map(|offering| offering.price).sum();
+        Command {
+            candidates: self.disrupted(),
+            nominations: self.moved(nominations),
+            savings: gone.saturating_sub(cost),
+            replacements,
+            ..self.command.clone()
+        }
+    }
+
+    /// What the command says about its machines, as they are now.
+    fn disrupted(&self) -> Vec<karpenter_model::command::Candidate> {
+        self.still.iter().map(Candidate::disrupted).collect()
     }
 
     /// Nominations of the command's own pods: others that wait are the provisioner's business.

@@ -12,7 +12,7 @@ use crate::disrupt::consolidation::{self, Proposal, Refusal};
 use crate::place::what_if::{Destinations, Simulated};
 
 impl Look<'_> {
-    /// The command with fresh nominations and savings.
+    /// The command as it would be proposed now, for no other instance types than before.
     pub(super) fn at_consolidation(mut self) -> Result<Command, Rejection> {
         self.all_qualify()?;
         for candidate in &self.still {
@@ -32,14 +32,7 @@ impl Look<'_> {
         if let Some(weighed) = self.totals.judge(&candidates, proposal.replacement_price).rejection() {
             return Err(self.rejected(RejectionKind::Score, weighed.text()));
         }
-        let savings = proposal.savings();
-        let candidates = self.still.iter().map(Candidate::disrupted).collect();
-        Ok(Command {
-            candidates,
-            nominations: self.moved(proposal.nominations),
-            savings,
-            ..self.command.clone()
-        })
+        Ok(self.as_now(proposal.replacements, proposal.nominations))
     }
 
     /// Reduces what would do now to what the command would buy; all of it must be there.

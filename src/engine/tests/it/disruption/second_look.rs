@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_audit::audit;
 use karpenter_engine::disrupt::{RejectionKind, Standing, confirm};
-use karpenter_model::{Command, Method, NodeId, Snapshot};
+use karpenter_model::{Command, Method, NodeId, Plan, Snapshot};
 use karpenter_testkit::snapshot;
 
 use super::decided;
@@ -24,8 +25,19 @@ fn command(text: &str, method: Method) -> Command {
 }
 
 fn looked(text: &str, command: &Command) -> Result<Command, RejectionKind> {
-    let standing = Standing { proposed: &[], running: &BTreeSet::new() };
-    confirm(&world(text), command, &standing).map_err(|rejection| rejection.kind)
+    confirmed(&world(text), command, &Standing { proposed: &[], running: &BTreeSet::new() })
+}
+
+/// What comes of a second look; whatever may start must pass the audit.
+fn confirmed(
+    snapshot: &Snapshot,
+    command: &Command,
+    standing: &Standing<'_>,
+) -> Result<Command, RejectionKind> {
+    let command = confirm(snapshot, command, standing).map_err(|rejection| rejection.kind)?;
+    let plan = Plan { commands: vec![command.clone()], ..Plan::default() };
+    assert_eq!(audit(snapshot, &plan), []);
+    Ok(command)
 }
 
 fn world(text: &str) -> Snapshot {
@@ -139,6 +151,47 @@ fn a_replacement_must_still_be_enough_and_still_be_cheaper() {
 }
 
 #[test]
+fn a_replacement_is_bought_at_the_prices_of_the_second_look() {
+    let command = command(REPLACE, Method::SingleNode);
+    let listed = |command: &Command| command.replacements[0].instance_types.to_vec();
+    assert_eq!(listed(&command), ["small", "mid"]);
+    let at = |price: &str| {
+        let small = format!("type  small cpu=2 mem=4Gi pods=10 od={price} spot=0.04 zones=a,b");
+        looked(&format!("{REPLACE}{small}\n"), &command).expect("it is still cheaper")
+    };
+    let dearer = at("0.12");
+    assert_eq!(listed(&dearer), ["small", "mid"]);
+    assert_eq!(dearer.savings.to_string(), "$0.2800");
+    let second = at("0.25");
+    assert_eq!(listed(&second), ["mid", "small"], "the cheapest comes first");
+    assert_eq!(second.savings.to_string(), "$0.2000");
+}
+
+#[test]
+fn pods_that_came_since_move_with_the_others() {
+    for (text, method) in [(REPLACE, Method::SingleNode), (DRIFT, Method::Drift)] {
+        let command = command(text, method);
+        let came = looked(&format!("{text}pod came cpu=100m select=capacity=on-demand on=a\n"), &command);
+        let came = came.expect("there is room for it");
+        let moved: Vec<String> = came.replacements[0].pods.iter().map(ToString::to_string).collect();
+        assert_eq!(moved, ["default/p", "default/came"], "{method:?}");
+        assert_eq!(came.candidates[0].pods.len(), 2, "{method:?}");
+    }
+}
+
+#[test]
+fn a_static_machine_goes_with_the_pods_of_the_second_look() {
+    let text = "
+set   static=on
+pool  fixed types=small replicas=1 budget=100%
+node  a pool=fixed type=small zone=a capacity=on-demand drifted=1m
+";
+    let command = command(text, Method::StaticDrift);
+    let came = looked(&format!("{text}pod came cpu=100m on=a\n"), &command).expect("it is still drifted");
+    assert_eq!(came.candidates[0].pods.len(), 1);
+}
+
+#[test]
 fn the_score_is_looked_at_again() {
     let text = "
 pool  web types=* budget=1 policy=balanced
@@ -194,15 +247,15 @@ pod   q cpu=1500m on=b
     let snapshot = snapshot(&format!("{WORLD}{text}"));
     let none = BTreeSet::new();
     let alone = Standing { proposed: &[], running: &none };
-    assert!(confirm(&snapshot, first, &alone).is_ok() && confirm(&snapshot, second, &alone).is_ok());
+    assert!(confirmed(&snapshot, first, &alone).is_ok() && confirmed(&snapshot, second, &alone).is_ok());
     let after = Standing { proposed: std::slice::from_ref(first), running: &none };
-    let rejected = confirm(&snapshot, second, &after).map_err(|rejection| rejection.kind);
+    let rejected = confirmed(&snapshot, second, &after);
     assert_eq!(rejected, Err(RejectionKind::Budget), "proposed a moment ago");
     let running: BTreeSet<NodeId> = first.nodes().cloned().collect();
     let after = Standing { proposed: &[], running: &running };
-    let rejected = confirm(&snapshot, second, &after).map_err(|rejection| rejection.kind);
+    let rejected = confirmed(&snapshot, second, &after);
     assert_eq!(rejected, Err(RejectionKind::Budget), "running");
-    assert!(confirm(&snapshot, first, &after).is_ok(), "a command does not stand in its own way");
+    assert!(confirmed(&snapshot, first, &after).is_ok(), "a command does not stand in its own way");
 }
 
 #[test]
