@@ -58,16 +58,18 @@ impl<'a> Narrowing<'a> {
         if leaving.all_spot && offers_spot {
             return self.narrow_spot(leaving, spot_to_spot);
         }
-        self.below(leaving.price)?;
-        self.pin_spot_if_mixed()
+        self.below_without_fallback(leaving.price)
     }
 
-    /// Leaves spot alone where there is on-demand too: prices were compared as if spot were launched, and falling back
-    /// to on-demand might be dearer.
-    pub(crate) fn pin_spot_if_mixed(&mut self) -> Result<(), Refusal> {
+    /// Leaves what costs less than `price`, and of that spot alone where there is on-demand too: prices are compared
+    /// as if spot were launched, and falling back to on-demand might be dearer.
+    pub(crate) fn below_without_fallback(&mut self, price: Price) -> Result<(), Refusal> {
+        self.below(price)?;
         let sold = |kind| self.options.iter().any(|(_, quote)| quote.sells(kind));
         if sold(CapacityType::Spot) && sold(CapacityType::OnDemand) {
             self.pin(CapacityType::Spot)?;
+            // What was cheap because of a reservation need not be cheap as spot.
+            self.below(price)?;
         }
         Ok(())
     }

@@ -60,6 +60,10 @@ pub(crate) fn judge<'a>(
     let affordable = affordable(price(candidates), &snapshot.settings.disruption.many_to_many);
     let mut narrowed: Vec<Narrowing<'_>> =
         launches.into_iter().map(|quoted| Narrowing::new(quoted, snapshot)).collect();
+    for one in &mut narrowed {
+        // No launch may cost more than all of them; what it may be bought as is settled before worst cases are added.
+        one.below_without_fallback(affordable)?;
+    }
     let worst: Price = narrowed.iter().map(Narrowing::least_worst).sum();
     let spare = affordable.saturating_sub(worst).nanos();
     if spare <= 0 {
@@ -70,7 +74,6 @@ pub(crate) fn judge<'a>(
     let each = spare / i64::try_from(narrowed.len()).unwrap_or(i64::MAX).max(1);
     for one in &mut narrowed {
         one.below(one.least_worst().saturating_add(Price::from_nanos(each.max(1))))?;
-        one.pin_spot_if_mixed()?;
     }
     let replacements: Vec<_> = narrowed.into_iter().map(Narrowing::finish).collect();
     Ok(Proposal {
