@@ -111,18 +111,30 @@ fn suspicious(claim: &Claim, brakes: &Brakes, since: Option<Timestamp>, now: Tim
     ((started || reason == INSTANCE_TYPE_NOT_FOUND) && now < until).then_some(until)
 }
 
-/// Whether one more machine of `pool` may be replaced, as far as earlier replacements tell.
+/// Whether one more machine of `pool` may be replaced, as far as earlier replacements tell. Whoever goes on says so
+/// with [`tries`].
 pub(crate) fn health_gate(
     pool: &Pool,
     memory: &mut Memory,
     now: Timestamp,
     brakes: &Brakes,
 ) -> Result<(), Held> {
-    let limits = Limits { failures: brakes.health_gate_failures, pause: brakes.health_gate_pause };
-    if memory.may_replace(pool, now, limits) {
+    if memory.may_replace(pool, now, gate_limits(brakes)) {
         return Ok(());
     }
     Err(Held::new(Brake::HealthGate, format_args!("pool {}", pool.name)))
+}
+
+/// `launches` are going to be tried, by one command.
+pub(crate) fn tries(launches: &[Launch], memory: &mut Memory, snapshot: &Snapshot) {
+    let limits = gate_limits(&snapshot.settings.disruption.brakes);
+    for launch in launches {
+        memory.tries(&launch.pool, snapshot.now, limits);
+    }
+}
+
+fn gate_limits(brakes: &Brakes) -> Limits {
+    Limits { failures: brakes.health_gate_failures, pause: brakes.health_gate_pause }
 }
 
 /// Whether `pool` can launch anything at all now, if that is asked for.

@@ -105,7 +105,9 @@ fn one<'a>(
     replacements_come_up(pass, &simulated).map_err(Stays::Held)?;
     pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
     what_if.commit(&[candidate.node]);
-    pass.propose(command(candidate, simulated, pass));
+    let command = command(candidate, simulated, pass);
+    brake::tries(&command.replacements, pass.memory, pass.snapshot);
+    pass.propose(command);
     Ok(())
 }
 

@@ -79,6 +79,12 @@ struct Gate {
     since: Timestamp,
 }
 
+impl Gate {
+    fn is_closed(&self, limits: Limits) -> bool {
+        limits.failures > 0 && (self.unhealthy || self.failures >= limits.failures)
+    }
+}
+
 impl Memory {
     /// A command has started: its machines are tainted and `replacements` are created, in the order of the command.
     pub fn started(&mut self, command: &Command, replacements: &[ClaimName], now: Timestamp) {
@@ -204,7 +210,7 @@ impl Memory {
     }
 
     /// Whether replacements of `pool` may be tried now, given what the pool says about itself: not while its gate is
-    /// closed, except one every `pause`.
+    /// closed, except one every `pause`. Asking is no try yet.
     pub(crate) fn may_replace(&mut self, pool: &Pool, now: Timestamp, limits: Limits) -> bool {
         if limits.failures == 0 {
             return true;
@@ -215,14 +221,14 @@ impl Memory {
         }
         let gate = self.gate(&pool.name, &pool.hash, now);
         gate.unhealthy = !healthy;
-        let closed = gate.unhealthy || gate.failures >= limits.failures;
-        if closed && within(gate.since, limits.pause, now) {
-            return false;
-        }
-        if closed {
+        !(gate.is_closed(limits) && within(gate.since, limits.pause, now))
+    }
+
+    /// Replacements of `pool` are tried: if its gate is closed, this is the one try.
+    pub(crate) fn tries(&mut self, pool: &PoolName, now: Timestamp, limits: Limits) {
+        if let Some(gate) = self.gates.get_mut(pool).filter(|gate| gate.is_closed(limits)) {
             gate.since = now;
         }
-        true
     }
 
     /// The gate of `pool` as long as its template is `hash`.

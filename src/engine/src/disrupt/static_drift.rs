@@ -71,11 +71,13 @@ fn replace<'a>(pass: &mut Pass<'a>, candidates: &[Candidate<'a>]) {
             continue;
         }
         room = room.map(|room| room.saturating_sub(1));
+        let replacements = vec![Launch::from_template(pool, &snapshot.settings, &snapshot.registry)];
+        brake::tries(&replacements, pass.memory, snapshot);
         pass.propose(Command {
             method: METHOD,
             reason: METHOD.reason(),
             candidates: vec![candidate.disrupted()],
-            replacements: vec![Launch::from_template(pool, &snapshot.settings, &snapshot.registry)],
+            replacements,
             nominations: Vec::new(),
             savings: Price::ZERO,
             not_before: snapshot.now,

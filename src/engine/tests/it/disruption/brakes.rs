@@ -106,6 +106,41 @@ fn a_pool_whose_replacements_fail_is_tried_again_only_now_and_then() {
 }
 
 #[test]
+fn the_one_try_of_a_closed_gate_is_for_a_whole_command() {
+    // The pool has smaller machines now: each of the large ones needs four of them.
+    let text = "
+pool  web types=small budget=1
+node  a pool=web type=large zone=a capacity=spot drifted=2m
+node  b pool=web type=large zone=a capacity=spot drifted=1m
+pod   a-{1..4} cpu=1900m on=a
+pod   b-{1..4} cpu=1900m on=b
+";
+    let memory = &mut Memory::default();
+    let at = |seconds| later(text, seconds);
+    let command = look(&at(0), memory).commands[0].clone();
+    assert_eq!(command.replacements.len(), 4);
+    for _ in 0..3 {
+        memory.failed(&command, at(0).now);
+    }
+    assert_eq!(why(&look(&at(10), memory), "a"), Some(ReasonCode::HealthGate));
+    assert_eq!(removed(&look(&at(1_800), memory), Method::Drift), ["a"], "one try after half an hour");
+    assert_eq!(why(&look(&at(1_810), memory), "a"), Some(ReasonCode::HealthGate), "and no second one");
+}
+
+#[test]
+fn a_closed_gate_that_nothing_goes_through_keeps_its_try() {
+    let memory = &mut Memory::default();
+    let at = |text: &str, seconds| later(text, seconds);
+    let command = look(&at(TWO_DRIFTED, 0), memory).commands[0].clone();
+    for _ in 0..3 {
+        memory.failed(&command, at(TWO_DRIFTED, 0).now);
+    }
+    let closed = TWO_DRIFTED.replace("budget=1", "budget=0");
+    assert_eq!(look(&at(&closed, 1_800), memory).commands, [], "there is no budget");
+    assert_eq!(removed(&look(&at(TWO_DRIFTED, 1_810), memory), Method::Drift), ["a"]);
+}
+
+#[test]
 fn failures_of_another_template_do_not_count() {
     let memory = &mut Memory::default();
     let snapshot = later(TWO_DRIFTED, 0);
