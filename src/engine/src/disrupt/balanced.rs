@@ -1,5 +1,5 @@
 //! The `Balanced` policy: a move must save at least half the share of the pool's cost that it disturbs of the pool's
-//! pods (spec core-disruption 3.13). Exact arithmetic; the factor is fixed at two.
+//! pods (spec core-disruption 3.13). Whole numbers throughout; the factor is fixed at two.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Totals {
         let savings = source - i128::from(replacement.nanos());
         let weigh =
             |(pool, (policy, price, disruption)): (&&PoolName, &(ConsolidationPolicy, i128, i128))| {
-                // A share of savings is a fraction; both sides of the score are multiplied by its denominator.
+                // In whole billionths of a dollar, towards zero: less than the price of anything that is sold.
                 let share = if source > 0 { savings.saturating_mul(*price) / source } else { 0 };
                 let balanced = *policy == ConsolidationPolicy::Balanced;
                 let score = balanced.then(|| self.score(pool, share, *disruption));
