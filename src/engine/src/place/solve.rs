@@ -217,12 +217,14 @@ impl<'a> Solver<'a> {
             let space = &self.pools.spaces[bin.pool];
             let catalogue = &mut self.pools.catalogues[space.catalogue];
             let hosting = refusals.hosts.entry(bin.pool).or_insert_with(|| joiner.hosting(space, catalogue));
-            let possible = hosting.as_ref().is_some_and(|shapes| shapes.meets(&bin.state.shapes));
-            if !possible || bin.ports.conflict(&pod.key, &ask.host_ports).is_some() {
+            let possible = hosting.as_ref().filter(|shapes| {
+                shapes.meets(&bin.state.shapes) && bin.ports.conflict(&pod.key, &ask.host_ports).is_none()
+            });
+            let Some(hosting) = possible else {
                 refusals.bins.insert(number);
                 continue;
-            }
-            match joiner.join(&bin.state, number, space, catalogue) {
+            };
+            match joiner.join(&bin.state, number, hosting, space, catalogue) {
                 Joined::As(state) => break (number, state),
                 Joined::Never => refusals.bins.insert(number),
                 Joined::Clash => {
@@ -269,12 +271,10 @@ impl<'a> Solver<'a> {
         for (position, space) in self.pools.spaces.iter_mut().enumerate() {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
             let hosting = hosts.entry(position).or_insert_with(|| joiner.hosting(space, catalogue));
-            if hosting.is_none() {
-                continue;
-            }
+            let Some(hosting) = hosting else { continue };
             let Ok(allowed) = space.limits.admit(catalogue, &space.base) else { continue };
             let empty = State::new(space, allowed);
-            let state = match joiner.join(&empty, number, space, catalogue) {
+            let state = match joiner.join(&empty, number, hosting, space, catalogue) {
                 Joined::As(state) if together.is_some() => state.with_only(own),
                 Joined::As(state) => state,
                 Joined::UsedUp => return Tried::UsedUp(position),

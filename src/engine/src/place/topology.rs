@@ -341,12 +341,14 @@ impl Topology {
     }
 
     /// What would put the profile into a domain that is fine, best first, for a bin whose requirements are `bin`
-    /// (the pod's own included). Hosts are another question.
+    /// (the pod's own included). Hosts are another question. A single rule gives every domain; of several, where one
+    /// alone has more than are tried, those that are not `offered` are left out before anything is cut.
     pub(crate) fn choices<'t>(
         &'t self,
         id: ProfileId,
         bin: &Requirements,
         registry: &LabelRegistry,
+        offered: &mut dyn FnMut(&LabelKey, &LabelValue) -> bool,
     ) -> Choices<'t> {
         let (profile, links) = self.entry(id);
         let about_domains = links.rules.iter().filter(|link| !link.host);
@@ -361,14 +363,16 @@ impl Topology {
             Some((&key.topology_key, alternatives?))
         });
         let first = match (rules.next(), rules.next()) {
-            (Some((key, Alternatives::Each(mut values))), None) => {
-                values.truncate(MAX_CHOICES);
-                return Choices::Values(key, values);
-            }
+            (Some((key, Alternatives::Each(values))), None) => return Choices::Values(key, values),
             (first, second) => first.into_iter().chain(second),
         };
         let mut choices = vec![Requirements::new()];
-        for (key, alternatives) in first.chain(rules) {
+        for (key, mut alternatives) in first.chain(rules) {
+            if let Alternatives::Each(values) = &mut alternatives
+                && values.len() > MAX_CHOICES
+            {
+                values.retain(|value| offered(key, value));
+            }
             choices = combine(&choices, &alternatives.requirements(key));
         }
         Choices::Any(choices)

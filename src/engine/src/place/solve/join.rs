@@ -4,6 +4,7 @@ mod serve;
 
 use karpenter_devices::Proposal;
 use karpenter_model::settings::MinValuesPolicy;
+use karpenter_model::{LabelKey, LabelValue};
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
@@ -86,17 +87,19 @@ impl<'s, 'a> Joiner<'s, 'a> {
         bin::hosting(self.ask, space, catalogue, self.rules)
     }
 
-    /// Joins bin `number`, at the first place of the volumes that is possible.
+    /// Joins bin `number`, at the first place of the volumes that is possible. Shapes of `space` that are not in
+    /// `hosting` could not even host the pod alone.
     pub(super) fn join(
         &mut self,
         state: &State,
         number: usize,
+        hosting: &Bits,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Joined {
         let known = self.ways.iter().position(|(of, _)| *of == state.rules);
         let known = known.unwrap_or_else(|| {
-            let ways = self.ways_of(state.rules);
+            let ways = self.ways_of(state.rules, hosting, catalogue);
             self.ways.push((state.rules, ways));
             self.ways.len() - 1
         });
@@ -132,15 +135,15 @@ impl<'s, 'a> Joiner<'s, 'a> {
         outcome
     }
 
-    /// What the requirements `of` a bin may become.
-    fn ways_of(&mut self, of: RuleSetId) -> Ways {
+    /// What the requirements `of` a bin may become. They name the pool, so they tell which shapes are `hosting`.
+    fn ways_of(&mut self, of: RuleSetId, hosting: &Bits, catalogue: &mut Catalogue<'a>) -> Ways {
         let Some(own) = self.ask.rules.and_then(|own| self.rules.meet(of, own)) else { return Ways::Clash };
         let mut ways = Vec::with_capacity(self.ask.places.len());
         for place in &self.ask.places {
             let Some(alone) = self.rules.meet(own, *place) else { continue };
             let sets = match self.bound {
                 None => vec![alone],
-                Some(bound) => domains(bound, alone, self.topology, self.rules),
+                Some(bound) => domains((bound, self.topology), alone, self.rules, (hosting, catalogue)),
             };
             ways.push(Way { alone, sets });
         }
@@ -190,13 +193,24 @@ fn reserve<'a>(
     Joined::As(state)
 }
 
-/// What the requirements `set` become in each domain that is fine for a bin, best first.
-fn domains(bound: ProfileId, set: RuleSetId, topology: &Topology, rules: &mut Rules<'_>) -> Vec<RuleSetId> {
+/// What the requirements `set` become in each domain that is fine for a bin, best first. Where there are too many to
+/// try, those no shape in `hosting` comes in are left out.
+fn domains<'a>(
+    (bound, topology): (ProfileId, &Topology),
+    set: RuleSetId,
+    rules: &mut Rules<'a>,
+    (hosting, catalogue): (&Bits, &mut Catalogue<'a>),
+) -> Vec<RuleSetId> {
     if !topology.asks_for_domains(bound) {
         return vec![set];
     }
     let whole = rules.whole(set);
-    match topology.choices(bound, &whole, rules.registry()) {
+    let registry = rules.registry();
+    let mut offered = |key: &LabelKey, value: &LabelValue| {
+        let value = rules.exactly(key, value);
+        rules.meet(set, value).is_some_and(|set| catalogue.mask(set, rules).both.meets(hosting))
+    };
+    match topology.choices(bound, &whole, registry, &mut offered) {
         Choices::Values(key, values) => {
             let narrowed = values.into_iter().filter_map(|value| {
                 let choice = rules.exactly(key, value);
