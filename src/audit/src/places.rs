@@ -1,12 +1,16 @@
 //! Where every pod will be once the plan is carried out, as far as rules about other pods can tell.
 
-use std::collections::BTreeSet;
+mod crowd;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{
-    AffinityTerm, LabelKey, LabelSelector, LabelValue, Launch, Namespace, Node, Plan, Pod, label,
+    AffinityTerm, LabelKey, LabelSelector, LabelValue, Labels, Launch, Namespace, Node, NodeId, Plan, Pod,
+    label,
 };
 
 use crate::world::World;
+pub(crate) use crowd::Crowd;
 
 /// The machine of a pod.
 #[derive(Clone, Copy)]
@@ -21,37 +25,62 @@ pub(crate) enum Place<'a> {
 pub(crate) struct Placed<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) place: Place<'a>,
+    /// Number of the machine: pods with the same one are on the same machine.
+    pub(crate) machine: usize,
     /// The plan puts it there.
     pub(crate) new: bool,
 }
 
 /// All pods that count: those the plan places and active ones that stay where they are.
 pub(crate) struct Places<'a> {
-    pub(crate) all: Vec<Placed<'a>>,
+    all: Vec<Placed<'a>>,
+    /// Who they are to the rules of others: by namespace and labels, where they are in the list.
+    kinds: BTreeMap<(&'a Namespace, &'a Labels), Vec<usize>>,
 }
 
 impl<'a> Places<'a> {
     pub(crate) fn new(world: &World<'a>, plan: &'a Plan) -> Self {
-        let mut all = Vec::new();
-        for launch in &plan.launches {
+        let mut all: Vec<Placed<'a>> = Vec::new();
+        let mut machines: BTreeMap<&'a NodeId, usize> = BTreeMap::new();
+        for (machine, launch) in plan.launches.iter().enumerate() {
+            let place = Place::Launch(launch);
             let pods = world.pods_of(launch).into_iter();
-            all.extend(pods.map(|pod| Placed { pod, place: Place::Launch(launch), new: true }));
+            all.extend(pods.map(|pod| Placed { pod, place, machine, new: true }));
         }
+        let mut number = |node: &'a Node| {
+            let next = plan.launches.len() + machines.len();
+            *machines.entry(&node.id).or_insert(next)
+        };
         for nomination in &plan.nominations {
             if let (Some(pod), Some(node)) = (world.pod(&nomination.pod), world.node(&nomination.target)) {
-                all.push(Placed { pod, place: Place::Node(node), new: true });
+                all.push(Placed { pod, place: Place::Node(node), machine: number(node), new: true });
             }
         }
         for node in &world.snapshot.nodes {
+            let machine = number(node);
             let staying = node.pods.iter().filter(|pod| pod.is_active() && world.pod(&pod.key).is_none());
-            all.extend(staying.map(|pod| Placed { pod, place: Place::Node(node), new: false }));
+            all.extend(staying.map(|pod| Placed { pod, place: Place::Node(node), machine, new: false }));
         }
-        Self { all }
+        let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for (index, placed) in all.iter().enumerate() {
+            kinds.entry((&placed.pod.key.namespace, &placed.pod.labels)).or_default().push(index);
+        }
+        Self { all, kinds }
     }
 
     /// Pods the plan places.
     pub(crate) fn new_ones(&self) -> impl Iterator<Item = &Placed<'a>> {
         self.all.iter().filter(|placed| placed.new)
+    }
+
+    /// Those `is_meant` says yes to, in order. It is asked once per namespace and labels, and must look at nothing
+    /// else: a rule is about thousands of pods, but about few kinds of them.
+    pub(crate) fn of_kind(&self, is_meant: impl Fn(&Pod) -> bool) -> impl Iterator<Item = &Placed<'a>> {
+        let meant =
+            self.kinds.values().filter(|kind| kind.first().is_some_and(|one| is_meant(self.all[*one].pod)));
+        let mut meant: Vec<usize> = meant.flatten().copied().collect();
+        meant.sort_unstable();
+        meant.into_iter().map(|index| &self.all[index])
     }
 }
 
@@ -66,19 +95,21 @@ impl Place<'_> {
         }
     }
 
-    /// Whether two machines may be in one domain.
-    pub(crate) fn may_share(&self, other: &Self, key: &LabelKey) -> bool {
-        let allows = |place: &Self, value: &LabelValue| match place {
+    /// Whether the machine may be in `domain` of `key`.
+    fn may_be_in(&self, key: &LabelKey, domain: &LabelValue) -> bool {
+        match self {
             Self::Launch(launch) if *key != label::HOSTNAME => {
-                launch.requirements.value_of(key).allows(value.as_str())
+                launch.requirements.value_of(key).allows(domain.as_str())
             }
-            _ => place.domains(key).is_some_and(|domains| domains.contains(value)),
-        };
-        match (self.domains(key), other.domains(key)) {
-            (Some(own), _) => own.iter().any(|value| allows(other, value)),
-            (None, Some(others)) => others.iter().any(|value| allows(self, value)),
-            (None, None) => true,
+            _ => self.domains(key).is_some_and(|domains| domains.contains(domain)),
         }
+    }
+
+    /// The domain of `key` the machine is in for certain, if there is only one for it.
+    fn only_domain(&self, world: &World<'_>, key: &LabelKey) -> Option<LabelValue> {
+        let mut domains = self.possible(world, key)?.into_iter();
+        let first = domains.next()?;
+        domains.next().is_none().then_some(first)
     }
 
     /// The domains the machine may be in; where a claim does not say, those its instance types come in.
@@ -92,14 +123,6 @@ impl Place<'_> {
             return Some(values.into_iter().filter(|value| own.allows(value.as_str())).cloned().collect());
         }
         self.domains(key)
-    }
-
-    /// The one domain both machines are in for certain.
-    pub(crate) fn surely_shares(&self, world: &World<'_>, other: &Self, key: &LabelKey) -> bool {
-        match (self.possible(world, key), other.possible(world, key)) {
-            (Some(own), Some(others)) => own.len() == 1 && own == others,
-            _ => false,
-        }
     }
 }
 

@@ -3,102 +3,201 @@
 //! The order of placement is not known here, so only what must hold in the end is checked: where all new pods
 //! a constraint counts carry that very constraint, no domain that got one is above the emptiest by more than
 //! `maxSkew`.
+//!
+//! Pods of one deployment ask the same, so the counts are taken once for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::affinity::NodeInclusion;
-use karpenter_model::{LabelValue, Pod, Requirements, SpreadConstraint, Undefined, WhenUnsatisfiable, label};
+use karpenter_model::{
+    LabelKey, LabelValue, Labels, Namespace, NodeTerm, Pod, Pool, Requirement, Requirements,
+    SpreadConstraint, Toleration, Undefined, WhenUnsatisfiable, label,
+};
 
 use crate::finding::{Finding, Rule};
 use crate::places::{Place, Placed, Places, matches};
 use crate::world::{World, hard_taint, satisfies, stated};
 
 pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<Finding>) {
+    let mut offers = BTreeMap::new();
+    let mut known: BTreeMap<Question<'_>, Option<Tally>> = BTreeMap::new();
     for one in places.new_ones() {
         for spread in &one.pod.spread {
-            let hard = spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
-            if hard && spread.selector.is_some() && decidable(places, one.pod, spread) {
-                findings.extend(skewed(world, places, one, spread));
+            if spread.when_unsatisfiable != WhenUnsatisfiable::DoNotSchedule || spread.selector.is_none() {
+                continue;
+            }
+            let tally = known.entry(Question::of(one.pod, spread)).or_insert_with(|| {
+                let offers = offers
+                    .entry(&spread.topology_key)
+                    .or_insert_with(|| offered(world, &spread.topology_key));
+                let asked = Asked { world, pod: one.pod, stated: stated(one.pod, world.registry()), spread };
+                asked.is_decidable(places).then(|| asked.tally(places, offers))
+            });
+            if let Some(tally) = tally {
+                findings.extend(skewed(one, spread, tally));
             }
         }
     }
 }
 
-/// Whether every new pod the constraint counts carries it, with the same idea of which machines count.
-fn decidable(places: &Places<'_>, pod: &Pod, spread: &SpreadConstraint) -> bool {
-    let same = |other: &Pod| {
-        other.spread.contains(spread)
-            && other.node_selector == pod.node_selector
-            && other.required_terms == pod.required_terms
-            && other.tolerations == pod.tolerations
-            && other.labels == pod.labels
-    };
-    let mut counted = places.new_ones().filter(|other| counts(pod, spread, other.pod));
-    pod.required_terms.len() <= 1 && counted.all(|other| same(other.pod))
+/// What decides about the counts of a constraint, whoever has it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Question<'p> {
+    spread: &'p SpreadConstraint,
+    namespace: &'p Namespace,
+    labels: &'p Labels,
+    node_selector: &'p Labels,
+    required_terms: &'p [NodeTerm],
+    tolerations: &'p [Toleration],
 }
 
-/// Whether `other` counts for the constraint of `pod`.
-fn counts(pod: &Pod, spread: &SpreadConstraint, other: &Pod) -> bool {
-    let revision = |key: &karpenter_model::LabelKey| {
-        pod.labels.get(key).is_none_or(|value| other.labels.get(key) == Some(value))
-    };
-    other.key.namespace == pod.key.namespace
-        && matches(spread.selector.as_ref(), other)
-        && spread.match_label_keys.iter().all(revision)
+impl<'p> Question<'p> {
+    fn of(pod: &'p Pod, spread: &'p SpreadConstraint) -> Self {
+        Self {
+            spread,
+            namespace: &pod.key.namespace,
+            labels: &pod.labels,
+            node_selector: &pod.node_selector,
+            required_terms: &pod.required_terms,
+            tolerations: &pod.tolerations,
+        }
+    }
 }
 
-fn skewed(
-    world: &World<'_>,
-    places: &Places<'_>,
-    one: &Placed<'_>,
-    spread: &SpreadConstraint,
-) -> Option<Finding> {
-    let pod = one.pod;
-    let key = &spread.topology_key;
+/// Pods a constraint counts.
+struct Tally {
+    by_domain: BTreeMap<LabelValue, u32>,
+    /// In the emptiest domain a pod may use.
+    least: u32,
+}
+
+/// Says whether `one` is in a domain that has too many.
+fn skewed(one: &Placed<'_>, spread: &SpreadConstraint, tally: &Tally) -> Option<Finding> {
+    let (pod, key, least) = (one.pod, &spread.topology_key, tally.least);
     let find = |detail: String| Some(Finding::new(Rule::Spread, &pod.key, detail));
     let own = one.place.domains(key).filter(|domains| domains.len() == 1);
     let Some(own) = own.and_then(|domains| domains.into_iter().next()) else {
         return find(format!("is not committed to one `{key}`"));
     };
-    let mut count: BTreeMap<LabelValue, u32> =
-        eligible(world, pod, spread).into_iter().map(|domain| (domain, 0)).collect();
-    for other in places.all.iter().filter(|other| counts(pod, spread, other.pod)) {
-        if let (true, Some(domains)) = (included(world, pod, spread, &other.place), other.place.domains(key))
-        {
-            for domain in domains {
-                *count.entry(domain).or_default() += 1;
-            }
-        }
-    }
-    let strict: Requirements = stated(pod, world.registry()).swap_remove(0).into_iter().collect();
-    let allowed = strict.value_of(key);
-    let usable: Vec<u32> =
-        count.iter().filter(|(domain, _)| allowed.allows(domain.as_str())).map(|(_, count)| *count).collect();
-    let few =
-        spread.min_domains.is_some_and(|wanted| usable.len() < usize::try_from(wanted).unwrap_or(usize::MAX));
-    let least = if *key == label::HOSTNAME || few { 0 } else { usable.into_iter().min().unwrap_or(0) };
-    let most = count.get(&own).copied().unwrap_or(0);
+    let most = tally.by_domain.get(&own).copied().unwrap_or(0);
     if most > least + spread.max_skew {
         return find(format!("`{own}` would have {most} pods, the emptiest domain {least}"));
     }
     None
 }
 
-/// Domains a new machine could be in for this pod's sake, and those of machines that count.
-fn eligible(world: &World<'_>, pod: &Pod, spread: &SpreadConstraint) -> BTreeSet<LabelValue> {
-    let key = spread.topology_key.as_str();
-    let mut domains = BTreeSet::new();
-    if key == label::HOSTNAME {
-        return domains;
+/// A constraint of a pod, and what the pod states as hard requirements.
+struct Asked<'w, 'a> {
+    world: &'w World<'a>,
+    pod: &'w Pod,
+    stated: Vec<Vec<Requirement>>,
+    spread: &'w SpreadConstraint,
+}
+
+impl Asked<'_, '_> {
+    /// Whether every new pod the constraint counts carries it, with the same idea of which machines count.
+    fn is_decidable(&self, places: &Places<'_>) -> bool {
+        let pod = self.pod;
+        let same = |other: &Pod| {
+            other.spread.contains(self.spread)
+                && other.node_selector == pod.node_selector
+                && other.required_terms == pod.required_terms
+                && other.tolerations == pod.tolerations
+                && other.labels == pod.labels
+        };
+        let mut counted = places.of_kind(|other| self.counts(other)).filter(|other| other.new);
+        pod.required_terms.len() <= 1 && counted.all(|other| same(other.pod))
     }
+
+    /// Whether `other` counts.
+    fn counts(&self, other: &Pod) -> bool {
+        let (pod, spread) = (self.pod, self.spread);
+        let revision =
+            |key: &LabelKey| pod.labels.get(key).is_none_or(|value| other.labels.get(key) == Some(value));
+        other.key.namespace == pod.key.namespace
+            && matches(spread.selector.as_ref(), other)
+            && spread.match_label_keys.iter().all(revision)
+    }
+
+    fn tally(&self, places: &Places<'_>, offers: &[Offer<'_>]) -> Tally {
+        let (spread, key) = (self.spread, &self.spread.topology_key);
+        let mut by_domain: BTreeMap<LabelValue, u32> =
+            self.eligible(offers).into_iter().map(|domain| (domain, 0)).collect();
+        let mut by_machine: BTreeMap<usize, (&Place<'_>, u32)> = BTreeMap::new();
+        for other in places.of_kind(|other| self.counts(other)) {
+            by_machine.entry(other.machine).or_insert((&other.place, 0)).1 += 1;
+        }
+        for (place, pods) in by_machine.into_values() {
+            if let (true, Some(domains)) = (self.includes(place), place.domains(key)) {
+                for domain in domains {
+                    *by_domain.entry(domain).or_default() += pods;
+                }
+            }
+        }
+        let strict: Requirements = self.stated[0].iter().cloned().collect();
+        let allowed = strict.value_of(key);
+        let usable: Vec<u32> = by_domain
+            .iter()
+            .filter(|(domain, _)| allowed.allows(domain.as_str()))
+            .map(|(_, count)| *count)
+            .collect();
+        let few = spread
+            .min_domains
+            .is_some_and(|wanted| usable.len() < usize::try_from(wanted).unwrap_or(usize::MAX));
+        let least = if *key == label::HOSTNAME || few { 0 } else { usable.into_iter().min().unwrap_or(0) };
+        Tally { by_domain, least }
+    }
+
+    /// Domains a new machine could be in for this pod's sake, and those of machines that count.
+    fn eligible(&self, offers: &[Offer<'_>]) -> BTreeSet<LabelValue> {
+        let (spread, mut domains) = (self.spread, BTreeSet::new());
+        if spread.topology_key == label::HOSTNAME {
+            return domains;
+        }
+        for (pool, offered) in offers {
+            let honored = spread.node_taints_policy == NodeInclusion::Honor;
+            if !(honored && hard_taint(&pool.template.taints, self.pod).is_some()) {
+                domains.extend(offered.iter().cloned());
+            }
+        }
+        for node in self.world.snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
+            let place = Place::Node(node);
+            if self.includes(&place) {
+                domains.extend(place.domains(&spread.topology_key).into_iter().flatten());
+            }
+        }
+        domains
+    }
+
+    /// Whether pods on a machine count, by the inclusion policies of the constraint.
+    fn includes(&self, place: &Place<'_>) -> bool {
+        let (registry, spread) = (self.world.registry(), self.spread);
+        let affinity = spread.node_affinity_policy == NodeInclusion::Ignore
+            || self.stated.iter().any(|wanted| match place {
+                Place::Node(node) => satisfies(node, wanted, registry),
+                Place::Launch(launch) => {
+                    let wanted: Requirements = wanted.iter().cloned().collect();
+                    launch.requirements.compatible(&wanted, Undefined::Nothing).is_ok()
+                }
+            });
+        let taints = spread.node_taints_policy == NodeInclusion::Ignore
+            || match place {
+                Place::Node(node) => hard_taint(&node.effective_taints(), self.pod).is_none(),
+                Place::Launch(launch) => hard_taint(&launch.taints, self.pod).is_none(),
+            };
+        affinity && taints
+    }
+}
+
+/// A pool that could launch a machine, and the domains it could be in.
+type Offer<'a> = (&'a Pool, BTreeSet<LabelValue>);
+
+/// The domains of `key` each pool could launch a machine in.
+fn offered<'a>(world: &World<'a>, key: &LabelKey) -> Vec<Offer<'a>> {
+    let mut offers = Vec::new();
     let open =
         world.snapshot.pools.iter().filter(|pool| pool.ready && !pool.deleting && pool.replicas.is_none());
     for pool in open {
-        if spread.node_taints_policy == NodeInclusion::Honor
-            && hard_taint(&pool.template.taints, pod).is_some()
-        {
-            continue;
-        }
         let template = world.template_of(pool);
         let Some(types) = world.snapshot.instance_types.get(&pool.name) else { continue };
         let open = types.iter().any(|candidate| {
@@ -109,35 +208,11 @@ fn eligible(world: &World<'_>, pod: &Pod, spread: &SpreadConstraint) -> BTreeSet
         if !open || template.has_min_values() {
             continue;
         }
-        let own = template.value_of(&spread.topology_key);
-        domains.extend(own.concrete().into_iter().flatten().cloned());
-        let offered = types.iter().filter_map(|candidate| candidate.requirements.get(key)?.concrete());
-        domains.extend(offered.flatten().filter(|value| own.allows(value.as_str())).cloned());
+        let own = template.value_of(key);
+        let named = own.concrete().into_iter().flatten();
+        let offered = types.iter().filter_map(|known| known.requirements.get(key.as_str())?.concrete());
+        let offered = offered.flatten().filter(|value| own.allows(value.as_str()));
+        offers.push((pool.as_ref(), named.chain(offered).cloned().collect()));
     }
-    for node in world.snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
-        let place = Place::Node(node);
-        if included(world, pod, spread, &place) {
-            domains.extend(place.domains(&spread.topology_key).into_iter().flatten());
-        }
-    }
-    domains
-}
-
-/// Whether pods on a machine count, by the inclusion policies of the constraint.
-fn included(world: &World<'_>, pod: &Pod, spread: &SpreadConstraint, place: &Place<'_>) -> bool {
-    let registry = world.registry();
-    let affinity = spread.node_affinity_policy == NodeInclusion::Ignore
-        || stated(pod, registry).into_iter().any(|wanted| match place {
-            Place::Node(node) => satisfies(node, &wanted, registry),
-            Place::Launch(launch) => {
-                let wanted: Requirements = wanted.into_iter().collect();
-                launch.requirements.compatible(&wanted, Undefined::Nothing).is_ok()
-            }
-        });
-    let taints = spread.node_taints_policy == NodeInclusion::Ignore
-        || match place {
-            Place::Node(node) => hard_taint(&node.effective_taints(), pod).is_none(),
-            Place::Launch(launch) => hard_taint(&launch.taints, pod).is_none(),
-        };
-    affinity && taints
+    offers
 }

@@ -6,6 +6,7 @@
 mod commands;
 mod devices;
 mod promises;
+mod work;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,0 +1,134 @@
+//! Pods a rule is about, by where they are: who shares a domain with a machine is looked up, not searched for.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::{LabelKey, LabelValue, Pod, PodKey};
+
+use super::{Place, Placed};
+use crate::world::World;
+
+/// Some pods, and the domains of one key they may be in.
+pub(crate) struct Crowd<'p> {
+    key: &'p LabelKey,
+    /// By machine: those on it.
+    by_machine: BTreeMap<usize, (Place<'p>, Few<'p>)>,
+    /// By domain: those that may be in it.
+    by_domain: BTreeMap<LabelValue, Few<'p>>,
+    /// Machines that do not name the domains they may be in.
+    undecided: Vec<usize>,
+    /// By domain: those that are in it for certain, once somebody asked.
+    certain: Option<BTreeMap<LabelValue, Few<'p>>>,
+    /// Answers by machine: who may share a domain with it.
+    sharing: BTreeMap<usize, Few<'p>>,
+    /// Answers by machine: who shares its domain, whichever that will be.
+    joined: BTreeMap<usize, Few<'p>>,
+}
+
+/// The first two of some pods that have different names, by their order: enough to tell the first besides any one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Few<'p>(Vec<(usize, &'p Pod)>);
+
+impl<'p> Few<'p> {
+    fn add(&mut self, order: usize, pod: &'p Pod) {
+        if let Some(known) = self.0.iter_mut().find(|(_, known)| known.key == pod.key) {
+            known.0 = order.min(known.0);
+        } else {
+            self.0.push((order, pod));
+        }
+        self.0.sort_by_key(|(order, _)| *order);
+        self.0.truncate(2);
+    }
+
+    fn add_all(&mut self, others: &Self) {
+        for (order, pod) in &others.0 {
+            self.add(*order, pod);
+        }
+    }
+
+    /// The first that is not `own`.
+    pub(crate) fn besides(&self, own: &PodKey) -> Option<&'p Pod> {
+        self.0.iter().map(|(_, pod)| *pod).find(|pod| pod.key != *own)
+    }
+}
+
+impl<'p> Crowd<'p> {
+    /// `pods` in order, as seen by a rule about `key`.
+    pub(crate) fn new<'a: 'p>(key: &'p LabelKey, pods: impl Iterator<Item = &'p Placed<'a>>) -> Self {
+        let mut by_machine: BTreeMap<usize, (Place<'p>, Few<'p>)> = BTreeMap::new();
+        for (order, one) in pods.enumerate() {
+            let (_, few) = by_machine.entry(one.machine).or_insert((one.place, Few::default()));
+            few.add(order, one.pod);
+        }
+        let (mut by_domain, mut undecided) = (BTreeMap::<_, Few<'p>>::new(), Vec::new());
+        for (machine, (place, few)) in &by_machine {
+            let Some(domains) = place.domains(key) else {
+                undecided.push(*machine);
+                continue;
+            };
+            for domain in domains {
+                by_domain.entry(domain).or_default().add_all(few);
+            }
+        }
+        let (certain, sharing, joined) = Default::default();
+        Self { key, by_machine, by_domain, undecided, certain, sharing, joined }
+    }
+
+    /// Those that may be in a domain the machine of `one` may be in.
+    pub(crate) fn sharing(&mut self, one: &Placed<'_>) -> &Few<'p> {
+        let Self { key, by_machine, by_domain, undecided, sharing, .. } = self;
+        sharing.entry(one.machine).or_insert_with(|| {
+            let mut found = Few::default();
+            let own = one.place.domains(key);
+            for machine in undecided.iter() {
+                let (other, few) = &by_machine[machine];
+                // Two machines of which nothing is known may end up anywhere.
+                let may = |own: &std::collections::BTreeSet<LabelValue>| {
+                    own.iter().any(|domain| other.may_be_in(key, domain))
+                };
+                if own.as_ref().is_none_or(may) {
+                    found.add_all(few);
+                }
+            }
+            match own {
+                Some(own) => {
+                    own.iter().filter_map(|domain| by_domain.get(domain)).for_each(|few| found.add_all(few))
+                }
+                None => {
+                    let allowed = by_domain.iter().filter(|(domain, _)| one.place.may_be_in(key, domain));
+                    allowed.for_each(|(_, few)| found.add_all(few));
+                }
+            }
+            found
+        })
+    }
+
+    /// Those the machine of `one` will be with: both are in one domain for certain, or the machine may be in several
+    /// domains and they are in one of them; the planner only leaves a choice open when every domain has somebody.
+    pub(crate) fn joined(&mut self, world: &World<'_>, one: &Placed<'_>) -> &Few<'p> {
+        if !self.joined.contains_key(&one.machine) {
+            let mut found = Few::default();
+            if one.place.domains(self.key).is_some_and(|domains| domains.len() > 1) {
+                found.add_all(self.sharing(one));
+            }
+            let own = one.place.only_domain(world, self.key);
+            if let Some(few) = own.and_then(|domain| self.certain(world).get(&domain)) {
+                found.add_all(few);
+            }
+            self.joined.insert(one.machine, found);
+        }
+        &self.joined[&one.machine]
+    }
+
+    fn certain(&mut self, world: &World<'_>) -> &BTreeMap<LabelValue, Few<'p>> {
+        let Self { key, by_machine, certain, .. } = self;
+        certain.get_or_insert_with(|| {
+            let mut certain = BTreeMap::<_, Few<'p>>::new();
+            for (place, few) in by_machine.values() {
+                if let Some(domain) = place.only_domain(world, key) {
+                    certain.entry(domain).or_default().add_all(few);
+                }
+            }
+            certain
+        })
+    }
+}
