@@ -73,6 +73,6 @@ pub use requirement_set::{Incompatibility, Requirements, Undefined};
 pub use resources::Resources;
 pub use selector::LabelSelector;
 pub use settings::{DisruptionSettings, Settings};
-pub use snapshot::{Daemon, PodDisruptionBudget, Snapshot};
+pub use snapshot::{Daemon, PodBudgets, PodDisruptionBudget, Snapshot};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator};
 pub use volume::{Volume, VolumeClaim};

@@ -1,5 +1,7 @@
 //! The whole input of one pass, frozen.
 
+mod pod_budgets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use crate::pool::{BudgetNodes, Pool};
 use crate::selector::LabelSelector;
 use crate::settings::Settings;
 use crate::volume::Volume;
+pub use pod_budgets::PodBudgets;
 
 /// Everything a pass may look at. Cloning is cheap: the parts are shared.
 #[derive(Debug, Clone)]
@@ -42,7 +45,7 @@ pub struct Snapshot {
     /// Labels of namespaces, for affinity terms that select them.
     pub namespaces: BTreeMap<Namespace, Labels>,
     /// Pod disruption budgets.
-    pub budgets: Vec<Arc<PodDisruptionBudget>>,
+    pub budgets: PodBudgets,
     /// Devices and who has them; empty while resource claims are ignored.
     pub devices: Arc<Devices>,
     /// Zones the cluster is shifted away from: machines there are left alone. That nothing is launched there is for
@@ -110,7 +113,7 @@ impl Snapshot {
             daemons: Vec::new(),
             volumes: BTreeMap::new(),
             namespaces: BTreeMap::new(),
-            budgets: Vec::new(),
+            budgets: PodBudgets::default(),
             devices: Arc::default(),
             zones_away: BTreeSet::new(),
         }
@@ -122,7 +125,7 @@ impl Snapshot {
         if !pod.is_evictable(self.now) {
             return false;
         }
-        let mut covering = self.budgets.iter().filter(|budget| budget.covers(pod));
+        let mut covering = self.budgets.covering(pod);
         match (covering.next(), covering.next()) {
             (None, _) => false,
             (Some(_), Some(_)) => true,

@@ -85,9 +85,9 @@ fn refused(world: &World<'_>, pod: &Pod) -> bool {
     let refuses = |budget: &PodDisruptionBudget| {
         budget.disruptions_allowed <= 0 && !(budget.always_allow_unhealthy && pod.ready == Some(false))
     };
-    let mut covering = world.snapshot.budgets.iter().filter(|budget| budget.covers(pod));
+    let mut covering = world.snapshot.budgets.covering(pod);
     let (first, second) = (covering.next(), covering.next());
-    pod.is_evictable(world.snapshot.now) && (first.is_some_and(|budget| refuses(budget)) || second.is_some())
+    pod.is_evictable(world.snapshot.now) && (first.is_some_and(refuses) || second.is_some())
 }
 
 /// What speaks against removing `node` by `method`.

@@ -1,21 +1,17 @@
-//! What is asked about every machine, found by name: its pool, its price (spec core-disruption 3.3) and the pod
-//! disruption budgets of a namespace.
+//! What is asked about every machine, found by name: its pool and its price (spec core-disruption 3.3).
 
 use std::collections::BTreeMap;
 
 use karpenter_model::{
-    CapacityType, InstanceType, InstanceTypeName, Namespace, Node, Offering, PodDisruptionBudget, Pool,
-    PoolName, Price, Snapshot,
+    CapacityType, InstanceType, InstanceTypeName, Node, Offering, Pool, PoolName, Price, Snapshot,
 };
 
-/// Pools, instance types and budgets by name.
+/// Pools and instance types by name.
 #[derive(Debug)]
 pub(crate) struct Lookup<'a> {
     snapshot: &'a Snapshot,
     pools: BTreeMap<&'a PoolName, &'a Pool>,
     types: BTreeMap<&'a PoolName, BTreeMap<&'a InstanceTypeName, &'a InstanceType>>,
-    /// By name within a namespace.
-    budgets: BTreeMap<&'a Namespace, Vec<&'a PodDisruptionBudget>>,
 }
 
 impl<'a> Lookup<'a> {
@@ -24,18 +20,10 @@ impl<'a> Lookup<'a> {
             let by_name = types.iter().map(|known| (&known.name, known.as_ref())).collect();
             (pool, by_name)
         });
-        let mut budgets: BTreeMap<&Namespace, Vec<&PodDisruptionBudget>> = BTreeMap::new();
-        for budget in &snapshot.budgets {
-            budgets.entry(&budget.namespace).or_default().push(budget);
-        }
-        for budgets in budgets.values_mut() {
-            budgets.sort_by(|a, b| a.name.cmp(&b.name));
-        }
         Self {
             snapshot,
             pools: snapshot.pools.iter().map(|pool| (&pool.name, pool.as_ref())).collect(),
             types: types.collect(),
-            budgets,
         }
     }
 
@@ -47,11 +35,6 @@ impl<'a> Lookup<'a> {
     /// The pool called `name`.
     pub(crate) fn pool(&self, name: &PoolName) -> Option<&'a Pool> {
         self.pools.get(name).copied()
-    }
-
-    /// Budgets of `namespace`, by name.
-    pub(crate) fn budgets(&self, namespace: &Namespace) -> &[&'a PodDisruptionBudget] {
-        self.budgets.get(namespace).map_or(&[], Vec::as_slice)
     }
 
     /// Whether anything is known about what `pool` can buy.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::{
-    CapacityType, ClaimName, Command, DisruptionReason, InstanceTypeName, Method, NodeId, Pool, PoolName,
-    Reason, Snapshot,
+    CapacityType, ClaimName, Command, Devices, DisruptionReason, InstanceTypeName, Method, NodeId, Pool,
+    PoolName, Reason, Snapshot,
 };
 
 use crate::disrupt::sweep::Sweep;
@@ -43,6 +43,10 @@ pub struct Memory {
     gates: BTreeMap<PoolName, Gate>,
     /// Machines second looks spoke against.
     refused: Refused,
+    /// Devices of the last pass in which they counted.
+    devices: Arc<Devices>,
+    /// How often they were others than before: the revision of a snapshot does not tell.
+    devices_revision: u64,
     /// The last decision, if it changed nothing.
     recall: Option<Recall>,
 }
@@ -166,15 +170,26 @@ impl Memory {
         self.refused.why(reason, node, now)
     }
 
-    /// Takes note of a pass at `now` and forgets what no longer matters.
-    pub(crate) fn begin(&mut self, now: Timestamp, anti_flap: Duration) {
+    /// Takes note of a pass over `snapshot` and forgets what no longer matters.
+    pub(crate) fn begin(&mut self, snapshot: &Snapshot) {
+        let (now, settings) = (snapshot.now, &snapshot.settings);
+        let anti_flap = settings.disruption.brakes.anti_flap_window;
         self.since.get_or_insert(now);
+        if !settings.ignore_dra_requests && self.devices != snapshot.devices {
+            self.devices = Arc::clone(&snapshot.devices);
+            self.devices_revision += 1;
+        }
         self.settled.retain(|_, settled| now < settled.until);
         while self.started.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
             self.started.pop_front();
         }
         self.successors.retain(|_, succession| within(succession.at, anti_flap, now));
         self.refused.forget(now);
+    }
+
+    /// Differs between passes that saw different devices, where devices count.
+    pub(crate) fn devices_revision(&self) -> u64 {
+        self.devices_revision
     }
 
     /// Instant of the first pass.

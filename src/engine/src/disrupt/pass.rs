@@ -60,7 +60,7 @@ impl<'a> Pass<'a> {
     /// Looks at every machine once.
     pub(crate) fn new(snapshot: &'a Snapshot, memory: &'a mut Memory, standing: &Standing<'_>) -> Self {
         let brakes = &snapshot.settings.disruption.brakes;
-        memory.begin(snapshot.now, brakes.anti_flap_window);
+        memory.begin(snapshot);
         let taken = standing.nodes();
         let lookup = Lookup::new(snapshot);
         let mut pass = Self {

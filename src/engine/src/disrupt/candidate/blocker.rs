@@ -117,8 +117,7 @@ pub(super) fn of_pods(node: &Node, lookup: &Lookup<'_>) -> Option<Blocker> {
 /// Whether the eviction API would refuse to evict `pod` now: more than one budget covers it, or the one that does
 /// allows no disruption.
 fn refused(pod: &Pod, lookup: &Lookup<'_>) -> Option<Blocker> {
-    let budgets = lookup.budgets(&pod.key.namespace);
-    let covering: Vec<_> = budgets.iter().filter(|budget| budget.covers(pod)).collect();
+    let covering: Vec<_> = lookup.snapshot().budgets.covering(pod).collect();
     let key = |budget: &PodDisruptionBudget| format!("{}/{}", budget.namespace, budget.name);
     match covering[..] {
         [] => None,

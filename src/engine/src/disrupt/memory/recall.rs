@@ -65,8 +65,14 @@ fn same(known: &Snapshot, new: &Snapshot) -> bool {
         && same_list(&known.daemons, &new.daemons)
         && same_map(&known.volumes, &new.volumes)
         && known.namespaces == new.namespaces
-        && same_list(&known.budgets, &new.budgets)
+        && known.budgets == new.budgets
+        && same_devices(known, new)
         && known.zones_away == new.zones_away
+}
+
+/// Whether the same devices are there, as far as they count. Every snapshot has a list of its own of what is there.
+fn same_devices(known: &Snapshot, new: &Snapshot) -> bool {
+    known.settings.ignore_dra_requests || known.devices == new.devices
 }
 
 fn same_list<T>(known: &[Arc<T>], new: &[Arc<T>]) -> bool {

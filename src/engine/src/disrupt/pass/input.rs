@@ -2,7 +2,7 @@
 //! do leaves its input behind, as a number, with the reasons it gave; as long as the input is the same, the reasons
 //! are given again and nothing is simulated.
 //!
-//! The input is the revision of the snapshot, the machines the method could choose, and what budgets leave. Where time
+//! The input is the revision of the snapshot and of the devices, the machines the method could choose, and what budgets leave. Where time
 //! alone may change an outcome, at the [`horizon`], everything is looked at again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -50,6 +50,7 @@ impl<'a> Pass<'a> {
     fn input(&self, method: Method, eligible: &[Candidate<'a>]) -> Input {
         let mut hasher = DefaultHasher::new();
         self.snapshot.revision.hash(&mut hasher);
+        self.memory.devices_revision().hash(&mut hasher);
         self.taken.hash(&mut hasher);
         for candidate in eligible {
             candidate.node.id.hash(&mut hasher);

@@ -8,7 +8,9 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use karpenter_audit::{Rule, audit};
 use karpenter_engine::disrupt::{Memory, Standing, confirm, decide};
-use karpenter_model::{Command, DoNotDisrupt, Node, NodeId, Plan, Pod, PodKey, Snapshot};
+use karpenter_model::{
+    Command, DoNotDisrupt, Node, NodeId, Plan, Pod, PodDisruptionBudget, PodKey, Snapshot,
+};
 use karpenter_testkit::disruptable;
 
 use super::properties::seeds;
@@ -47,9 +49,11 @@ impl History {
             4 => drop(node.annotations.insert("karpenter.sh/do-not-disrupt".into(), "true".into())),
             5 => drop(node.annotations.remove("karpenter.sh/do-not-disrupt")),
             6 => {
-                for budget in &mut self.world.budgets {
-                    Arc::make_mut(budget).disruptions_allowed ^= 1;
-                }
+                let turned = |budget: &Arc<PodDisruptionBudget>| {
+                    let disruptions_allowed = budget.disruptions_allowed ^ 1;
+                    Arc::new(PodDisruptionBudget { disruptions_allowed, ..(**budget).clone() })
+                };
+                self.world.budgets = self.world.budgets.iter().map(turned).collect();
             }
             _ => {}
         }

@@ -36,7 +36,9 @@ fn shuffled(snapshot: &Snapshot, seed: u64) -> Snapshot {
     rng.shuffle(&mut shuffled.nodes);
     rng.shuffle(&mut shuffled.pools);
     rng.shuffle(&mut shuffled.pending);
-    rng.shuffle(&mut shuffled.budgets);
+    let mut budgets: Vec<_> = snapshot.budgets.iter().cloned().collect();
+    rng.shuffle(&mut budgets);
+    shuffled.budgets = budgets.into_iter().collect();
     for types in shuffled.instance_types.values_mut() {
         let mut list = types.to_vec();
         rng.shuffle(&mut list);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use jiff::SignedDuration;
 use karpenter_engine::disrupt::{Decision, Memory, Standing, decide};
-use karpenter_model::{Command, Method, Node, Snapshot};
+use karpenter_model::{Command, Method, Node, PodBudgets, Snapshot};
 use karpenter_testkit::{disruptable, snapshot};
 
 use super::properties::seeds;
@@ -146,7 +146,9 @@ type Change = (&'static str, fn(&mut Snapshot));
 #[test]
 fn whatever_changes_is_looked_at() {
     let text = "
+set   devices=on
 type  small cpu=2 mem=4Gi pods=10 od=0.10 zones=a,b
+slice shelf device=g0
 pool  web types=* budget=0
 node  a pool=web type=small zone=a capacity=on-demand
 node  b pool=web type=small zone=a capacity=on-demand
@@ -157,7 +159,7 @@ namespace other label=team=x
 volume data driver=ebs.csi.aws.com at=zone:In:a
 pdb   guard label=app=x
 ";
-    let changes: [Change; 11] = [
+    let changes: [Change; 12] = [
         ("revision", |world| world.revision += 1),
         ("settings", |world| world.settings = Arc::new((*world.settings).clone())),
         ("registry", |world| world.registry = Arc::new((*world.registry).clone())),
@@ -168,7 +170,8 @@ pdb   guard label=app=x
         ("daemons", |world| world.daemons.clear()),
         ("volumes", |world| world.volumes.clear()),
         ("namespaces", |world| world.namespaces.clear()),
-        ("budgets of pods", |world| world.budgets.clear()),
+        ("devices", |world| Arc::make_mut(&mut world.devices).slices.clear()),
+        ("budgets of pods", |world| world.budgets = PodBudgets::default()),
     ];
     for (what, change) in changes {
         let (world, memory) = (snapshot(text), &mut Memory::default());
@@ -185,6 +188,44 @@ pdb   guard label=app=x
     let running: BTreeSet<_> = ["a".into()].into();
     let again = decide(&world, memory, &Standing { proposed: &[], running: &running });
     assert!(!Arc::ptr_eq(&known[1], &again), "what is under way");
+}
+
+#[test]
+fn a_device_that_appears_is_noticed_although_nothing_else_has_changed() {
+    // The pod needs the one device there is, until there is another one where its new machine would be.
+    let text = "
+set   devices=on
+type  small cpu=2 mem=4Gi pods=10 od=0.10 zones=a
+deviceclass gpu select=device.driver==\"gpu.test\"
+pool  web types=* budget=100%
+node  a pool=web type=small zone=a capacity=on-demand drifted=1h
+resourceclaim own class=gpu
+pod   p cpu=1 claim=own on=a
+";
+    let (world, memory) = (snapshot(text), &mut Memory::default());
+    // As the controller does it: a list of devices of its own for every snapshot.
+    let again = |world: &Snapshot, seconds| Snapshot {
+        devices: Arc::new((*world.devices).clone()),
+        ..after(world, seconds)
+    };
+    for seconds in [0, 10, 20] {
+        assert_eq!(look(&again(&world, seconds), memory).commands, [], "after {seconds} s");
+    }
+    let known = look(&again(&world, 30), memory);
+    assert!(Arc::ptr_eq(&known, &look(&again(&world, 40), memory)), "equal devices are the same");
+    let more = snapshot(&format!("{text}slice shelf device=g0\n"));
+    assert_eq!(look(&Snapshot { devices: more.devices, ..after(&world, 50) }, memory).commands.len(), 1);
+    // Where nodes are copies, decisions are not handed back but methods may still be settled.
+    let settled = &mut Memory::default();
+    assert_eq!(look(&copied(&again(&world, 0)), settled).commands, []);
+    let more = snapshot(&format!("{text}slice shelf device=g0\n"));
+    let next = Snapshot { devices: more.devices, ..copied(&after(&world, 10)) };
+    assert_eq!(look(&next, settled).commands.len(), 1);
+    let ignoring = snapshot(&text.replace("set   devices=on\n", ""));
+    let memory = &mut Memory::default();
+    let known = [look(&ignoring, memory), look(&ignoring, memory)];
+    let other = Snapshot { devices: Arc::default(), ..ignoring.clone() };
+    assert!(Arc::ptr_eq(&known[1], &look(&other, memory)), "they do not count");
 }
 
 #[test]
