@@ -1,6 +1,6 @@
 //! Pods a rule is about, by where they are: who shares a domain with a machine is looked up, not searched for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{LabelKey, LabelValue, Pod, PodKey};
 
@@ -82,22 +82,17 @@ impl<'p> Crowd<'p> {
             for machine in undecided.iter() {
                 let (other, few) = &by_machine[machine];
                 // Two machines of which nothing is known may end up anywhere.
-                let may = |own: &std::collections::BTreeSet<LabelValue>| {
-                    own.iter().any(|domain| other.may_be_in(key, domain))
-                };
+                let may = |own: &BTreeSet<LabelValue>| own.iter().any(|domain| other.may_be_in(key, domain));
                 if own.as_ref().is_none_or(may) {
                     found.add_all(few);
                 }
             }
-            match own {
-                Some(own) => {
-                    own.iter().filter_map(|domain| by_domain.get(domain)).for_each(|few| found.add_all(few))
-                }
-                None => {
-                    let allowed = by_domain.iter().filter(|(domain, _)| one.place.may_be_in(key, domain));
-                    allowed.for_each(|(_, few)| found.add_all(few));
-                }
-            }
+            let Some(own) = own else {
+                let allowed = by_domain.iter().filter(|(domain, _)| one.place.may_be_in(key, domain));
+                allowed.for_each(|(_, few)| found.add_all(few));
+                return found;
+            };
+            own.iter().filter_map(|domain| by_domain.get(domain)).for_each(|few| found.add_all(few));
             found
         })
     }
