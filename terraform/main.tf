@@ -18,7 +18,8 @@ locals {
   tags  = merge(var.tags, { "eks:eks-cluster-name" = var.cluster_name })
 
   make_controller_role = var.identity != "none"
-  make_node_role       = var.node_role_arn == null
+  # Known before anything is made, whatever the ARN is going to be: `&&` would wait for it.
+  make_node_role = var.create_node_role ? var.node_role_arn == null : false
 
   # The longest name AWS allows each thing, and what stands around the cluster's name in it.
   shapes = {
@@ -46,7 +47,7 @@ locals {
   }
 
   names = {
-    node_role         = local.make_node_role ? coalesce(var.node_role_name, local.computed.node_role) : element(split("/", var.node_role_arn), -1)
+    node_role         = local.make_node_role ? coalesce(var.node_role_name, local.computed.node_role) : element(split("/", local.node_role_arn), -1)
     windows_node_role = coalesce(var.windows_node_role_name, local.computed.windows_node_role)
     controller_role   = coalesce(var.controller_role_name, local.computed.controller_role)
     instance_profile  = coalesce(var.instance_profile_name, local.computed.instance_profile)
@@ -56,7 +57,8 @@ locals {
 
   # ARNs are put together rather than read from resources, so that a plan shows every document in full.
   role_arn_prefix       = "arn:${local.partition}:iam::${local.account_id}:role${var.iam_path}"
-  node_role_arn         = local.make_node_role ? "${local.role_arn_prefix}${local.names.node_role}" : var.node_role_arn
+  made_node_role_arn    = "${local.role_arn_prefix}${coalesce(var.node_role_name, local.computed.node_role)}"
+  node_role_arn         = local.make_node_role ? local.made_node_role_arn : coalesce(var.node_role_arn, local.made_node_role_arn)
   windows_node_role_arn = "${local.role_arn_prefix}${local.names.windows_node_role}"
 
   more_node_role_arns = concat(

@@ -22,7 +22,7 @@ locals {
   }
 
   access_entries = merge(
-    { nodes = { principal = local.make_node_role ? aws_iam_role.node["linux"].arn : var.node_role_arn, type = "EC2_LINUX" } },
+    { nodes = { principal = local.make_node_role ? aws_iam_role.node["linux"].arn : local.node_role_arn, type = "EC2_LINUX" } },
     var.windows ? { windows-nodes = { principal = aws_iam_role.node["windows"].arn, type = "EC2_WINDOWS" } } : {},
     {
       for name, role in var.extra_node_roles : "extra/${name}" => {
@@ -63,6 +63,13 @@ resource "aws_iam_instance_profile" "node" {
   path = var.iam_path
   role = local.make_node_role ? aws_iam_role.node["linux"].name : local.names.node_role
   tags = local.tags
+
+  lifecycle {
+    precondition {
+      condition     = local.make_node_role || var.node_role_arn != null
+      error_message = "With create_node_role = false, node_role_arn must name the role that nodes have."
+    }
+  }
 }
 
 resource "aws_eks_access_entry" "node" {
@@ -89,7 +96,7 @@ resource "aws_ec2_tag" "subnet" {
 }
 
 resource "aws_ec2_tag" "security_group" {
-  count = var.security_group_id != null ? 1 : 0
+  count = (var.tag_security_group != null ? var.tag_security_group : var.security_group_id != null) ? 1 : 0
 
   resource_id = var.security_group_id
   key         = "karpenter.sh/discovery"

@@ -98,6 +98,12 @@ variable "node_role_name" {
   default     = null
 }
 
+variable "create_node_role" {
+  description = "Make the node role, unless `node_role_arn` names one. Set it to false when that role is made in the same configuration: Terraform must know before the first apply."
+  type        = bool
+  default     = true
+}
+
 variable "node_role_arn" {
   description = "ARN of a node role of your own, instead of one made here. It is left as it is."
   type        = string
@@ -162,6 +168,12 @@ variable "subnet_ids" {
 variable "security_group_id" {
   description = "The security group to tag `karpenter.sh/discovery=<cluster>`: usually the cluster security group. One only."
   type        = string
+  default     = null
+}
+
+variable "tag_security_group" {
+  description = "Whether `security_group_id` is tagged; else it is when it is given. Set it to true when the group or its cluster is made in the same configuration: Terraform must know before the first apply."
+  type        = bool
   default     = null
 }
 

@@ -177,6 +177,30 @@ run "discovery_tags_go_where_they_are_wanted" {
   }
 }
 
+run "a_group_that_is_not_to_be_tagged_is_not" {
+  command = plan
+
+  variables {
+    security_group_id  = "sg-1"
+    tag_security_group = false
+  }
+
+  assert {
+    condition     = length(aws_ec2_tag.security_group) == 0
+    error_message = "tagged all the same"
+  }
+}
+
+run "without_a_node_role_one_must_be_named" {
+  command = plan
+
+  variables {
+    create_node_role = false
+  }
+
+  expect_failures = [aws_iam_instance_profile.node]
+}
+
 run "bad_values_are_refused" {
   command = plan
 
