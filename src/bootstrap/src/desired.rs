@@ -1,6 +1,6 @@
 //! Every prerequisite as one pure value, computed from settings alone (spec aws-operations 1, design 7).
 
-mod interruption;
+pub(crate) mod interruption;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,9 @@ pub const RULE_TARGET_ID: &str = "KarpenterInterruptionQueueTarget";
 
 /// What the controller's policies are described as; AWS never lets a description change.
 pub(crate) const POLICY_DESCRIPTION: &str = "What the Karpenter controller may do";
+
+/// IAM attaches no more managed policies to a role unless it is asked to.
+const POLICIES_PER_ROLE: usize = 10;
 
 /// Tags by key.
 pub type Tags = BTreeMap<String, String>;
@@ -207,14 +210,25 @@ fn policies(settings: &Settings, tags: &Tags) -> Vec<ManagedPolicy> {
     let mut all = Vec::new();
     for (prefix, statements) in controller::policies(settings) {
         for (index, document) in split::split(statements, split::MANAGED_POLICY_MAX).into_iter().enumerate() {
-            let suffix = if index == 0 { String::new() } else { format!("-{}", index + 1) };
-            let name = bounded(prefix, &settings.cluster, &suffix, POLICY_NAME_MAX);
+            let name = policy_name(settings, prefix, index);
             let arn = settings.iam_arn(&format!("policy{}{name}", settings.iam_path));
             let path = settings.iam_path.clone();
             all.push(ManagedPolicy { name, arn, path, document, tags: tags.clone() });
         }
     }
     all
+}
+
+/// The name of the `index`th policy with this prefix.
+fn policy_name(settings: &Settings, prefix: &str, index: usize) -> String {
+    let suffix = if index == 0 { String::new() } else { format!("-{}", index + 1) };
+    bounded(prefix, &settings.cluster, &suffix, POLICY_NAME_MAX)
+}
+
+/// Whether a policy bears a name that one of ours has, or had when settings split them into more.
+pub(crate) fn is_policy_name(settings: &Settings, name: &str) -> bool {
+    let mut prefixes = controller::policies(settings).into_iter().map(|(prefix, _)| prefix);
+    prefixes.any(|prefix| (0..POLICIES_PER_ROLE).any(|index| policy_name(settings, prefix, index) == name))
 }
 
 fn roles(settings: &Settings, policies: &[ManagedPolicy], tags: &Tags) -> Vec<Role> {

@@ -2,13 +2,15 @@
 //!
 //! Only what carries our ownership tag goes. The spot service-linked role belongs to the account and stays.
 
+use karpenter_aws_client::Tags;
+
 use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG};
 use crate::observe::{Observed, is_ours};
 use crate::plan::{Plan, other_versions, target_ids};
 use crate::settings::Settings;
 use crate::step::Step;
 
-/// Plans the way back. Dependents come before what they depend on, so that a run cut short can be repeated.
+/// Plans the way back from what [`observe_remains`](crate::observe::observe_remains) found. Dependents come before what they depend on, so that a run cut short can be repeated.
 pub fn destroy(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     let ours = |tags| is_ours(tags, &settings.cluster);
@@ -38,12 +40,20 @@ pub fn destroy(settings: &Settings, desired: &Desired, observed: &Observed) -> P
     for (arn, policy) in observed.policies.iter().filter(|(_, policy)| ours(&policy.tags)) {
         step(Step::DeletePolicy { policy: arn.clone(), versions: other_versions(policy) });
     }
-    let keys = || vec![DISCOVERY_TAG.to_owned(), OWNER_TAG.to_owned()];
+    // A discovery tag that names another cluster by now is that cluster's.
+    let keys = |tags: &Tags| {
+        let discovery = tags.get(DISCOVERY_TAG).filter(|value| **value == settings.cluster);
+        discovery.map(|_| DISCOVERY_TAG).into_iter().chain([OWNER_TAG]).map(str::to_owned).collect()
+    };
     for subnet in observed.subnets.iter().filter(|subnet| ours(&subnet.tags)) {
-        step(Step::UntagResource { kind: "subnet", id: subnet.id.to_string(), keys: keys() });
+        step(Step::UntagResource { kind: "subnet", id: subnet.id.to_string(), keys: keys(&subnet.tags) });
     }
     for group in observed.security_groups.iter().filter(|group| ours(&group.tags)) {
-        step(Step::UntagResource { kind: "security group", id: group.id.to_string(), keys: keys() });
+        step(Step::UntagResource {
+            kind: "security group",
+            id: group.id.to_string(),
+            keys: keys(&group.tags),
+        });
     }
     plan
 }

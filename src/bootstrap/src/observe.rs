@@ -2,17 +2,18 @@
 //!
 //! Complete or an error: a plan is never made from half an answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_aws_client::ec2::{SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery};
-use karpenter_aws_client::error::optional;
+use karpenter_aws_client::error::{Kind, optional};
 use karpenter_aws_client::id::{Arn, QueueUrl, SecurityGroupId, SubnetId};
 use karpenter_aws_client::{Clients, Filter, Tags, eks, events, iam};
 
 use crate::Error;
-use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG, RULE_TARGET_ID};
+use crate::desired::interruption::KEY_ATTRIBUTE;
+use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG, Purpose, RULE_TARGET_ID, desired, is_policy_name};
 use crate::policy::Document;
-use crate::settings::Settings;
+use crate::settings::{Identity, Settings};
 
 /// The name AWS gives the spot service-linked role.
 pub const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
@@ -23,10 +24,13 @@ pub const POD_IDENTITY_AGENT: &str = "eks-pod-identity-agent";
 /// What the account has.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// The EKS cluster.
-    pub cluster: eks::Cluster,
-    /// Customer-managed policies by ARN: the desired ones that exist, and any other attached one of ours.
+    /// The EKS cluster. `None` when it is gone, which only [`observe_remains`] puts up with.
+    pub cluster: Option<eks::Cluster>,
+    /// Customer-managed policies by ARN: the desired ones that exist, any other attached one called as ours are, and
+    /// those of others on the controller's role as far as the caller may read them.
     pub policies: BTreeMap<String, Policy>,
+    /// ARNs of policies of others on the controller's role that the caller may not read.
+    pub unread_policies: BTreeSet<String>,
     /// Roles by name.
     pub roles: BTreeMap<String, Role>,
     /// The static instance profile.
@@ -106,6 +110,13 @@ pub fn is_ours(tags: &Tags, cluster: &str) -> bool {
     tags.get(OWNER_TAG).is_some_and(|owner| owner == cluster)
 }
 
+impl Queue {
+    /// The customer-managed key that encrypts it, as SQS was told of it: ARN, id or alias.
+    pub fn key(&self) -> Option<&str> {
+        self.attributes.get(KEY_ATTRIBUTE).map(String::as_str).filter(|key| !key.is_empty())
+    }
+}
+
 impl Rule {
     /// The ARN our target points to, if the rule has it.
     pub fn target(&self) -> Option<&str> {
@@ -121,23 +132,41 @@ pub async fn observe(clients: &Clients, settings: &Settings, desired: &Desired) 
         .describe_cluster(&settings.cluster)
         .await
         .map_err(Error::observing(format!("cluster `{}`", settings.cluster)))?;
-    let roles = reader.roles().await?;
-    Ok(Observed {
-        policies: reader.policies(&roles).await?,
-        instance_profile: reader.instance_profile().await?,
-        queue: reader.queue().await?,
-        rules: reader.rules().await?,
-        spot_role: reader.spot_role().await?,
-        existing_node_role: reader.existing_node_role().await?,
-        oidc_provider: reader.oidc_provider().await?,
-        access_entries: reader.access_entries().await?,
-        pod_identity_agent: reader.pod_identity_agent().await?,
-        pod_identity: reader.pod_identity().await?,
-        subnets: reader.subnets(&cluster).await?,
-        security_groups: reader.security_groups(&cluster).await?,
-        roles,
-        cluster,
-    })
+    let subnets = reader.subnets(&cluster).await?;
+    let security_groups = reader.security_groups(&cluster).await?;
+    reader.all(Some(cluster), subnets, security_groups).await
+}
+
+/// Reads what may be left of ours, with what it was compared with: whatever can be found without knowing all flags that
+/// it was made with, and whether or not the cluster still exists.
+pub async fn observe_remains(clients: &Clients, settings: &Settings) -> Result<(Desired, Observed), Error> {
+    let settings = &widened(settings);
+    let desired = desired(settings);
+    let reader = Reader { clients, settings, desired: &desired };
+    let cluster = optional(clients.eks.describe_cluster(&settings.cluster).await)
+        .map_err(Error::observing(format!("cluster `{}`", settings.cluster)))?;
+    let ours = || vec![Filter::tag(OWNER_TAG, &settings.cluster)];
+    let query = SubnetQuery { ids: Vec::new(), filters: ours() };
+    let mut subnets =
+        clients.ec2.describe_subnets(&query).await.map_err(Error::observing("the subnets with our tag"))?;
+    subnets.sort_by(|a, b| a.id.cmp(&b.id));
+    let query = SecurityGroupQuery { ids: Vec::new(), filters: ours() };
+    let groups = clients.ec2.describe_security_groups(&query).await;
+    let mut groups = groups.map_err(Error::observing("the security groups with our tag"))?;
+    groups.sort_by(|a, b| a.id.cmp(&b.id));
+    let observed = reader.all(cluster, subnets, groups).await?;
+    Ok((desired, observed))
+}
+
+/// Settings under which everything that has a name of its own is looked for.
+pub(crate) fn widened(settings: &Settings) -> Settings {
+    let mut all = settings.clone();
+    all.windows = true;
+    all.access_entry = true;
+    if all.identity == Identity::None {
+        all.identity = Identity::PodIdentity;
+    }
+    all
 }
 
 /// Reads every rule that sends to the interruption queue, whoever made it and whatever it is called.
@@ -164,6 +193,40 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    async fn all(
+        &self,
+        cluster: Option<eks::Cluster>,
+        subnets: Vec<Subnet>,
+        security_groups: Vec<SecurityGroup>,
+    ) -> Result<Observed, Error> {
+        let roles = self.roles().await?;
+        let (policies, unread_policies) = self.policies(&roles).await?;
+        let mut observed = Observed {
+            cluster,
+            policies,
+            unread_policies,
+            roles,
+            instance_profile: self.instance_profile().await?,
+            queue: self.queue().await?,
+            rules: self.rules().await?,
+            spot_role: self.spot_role().await?,
+            existing_node_role: self.existing_node_role().await?,
+            oidc_provider: self.oidc_provider().await?,
+            access_entries: BTreeMap::new(),
+            pod_identity_agent: None,
+            pod_identity: None,
+            subnets,
+            security_groups,
+        };
+        // They went with the cluster.
+        if observed.cluster.is_some() {
+            observed.access_entries = self.access_entries().await?;
+            observed.pod_identity_agent = self.pod_identity_agent().await?;
+            observed.pod_identity = self.pod_identity().await?;
+        }
+        Ok(observed)
+    }
+
     async fn roles(&self) -> Result<BTreeMap<String, Role>, Error> {
         let mut found = BTreeMap::new();
         for wanted in &self.desired.roles {
@@ -192,21 +255,39 @@ impl Reader<'_> {
         Ok(Some(Role { role, trust, attached }))
     }
 
-    /// The desired policies, and every other customer-managed policy attached to our roles.
-    async fn policies(&self, roles: &BTreeMap<String, Role>) -> Result<BTreeMap<String, Policy>, Error> {
+    /// The desired policies and those called as ours are have to be read. Those of others matter to `check` alone and
+    /// only on the controller's role; who was granted what `permissions` prints may not read them, so the second half
+    /// names those that were refused.
+    async fn policies(
+        &self,
+        roles: &BTreeMap<String, Role>,
+    ) -> Result<(BTreeMap<String, Policy>, BTreeSet<String>), Error> {
         let account = format!("::{}:policy/", self.settings.account);
-        let attached = roles.values().flat_map(|role| &role.attached).filter(|arn| arn.contains(&account));
-        let mut arns: Vec<&String> =
-            self.desired.policies.iter().map(|policy| &policy.arn).chain(attached).collect();
-        arns.sort();
-        arns.dedup();
-        let mut found = BTreeMap::new();
-        for arn in arns {
-            if let Some(policy) = self.policy(arn).await? {
-                found.insert(arn.clone(), policy);
+        let name = |arn: &str| arn.rsplit('/').next().unwrap_or(arn).to_owned();
+        let customers = |role: &Role| -> Vec<String> {
+            role.attached.iter().filter(|arn| arn.contains(&account)).cloned().collect()
+        };
+        let mut ours: BTreeSet<String> =
+            self.desired.policies.iter().map(|policy| policy.arn.clone()).collect();
+        let attached = roles.values().flat_map(customers);
+        ours.extend(attached.filter(|arn| is_policy_name(self.settings, &name(arn))));
+        let controller = self.desired.roles.iter().find(|role| role.purpose == Purpose::Controller);
+        let others = controller.and_then(|role| roles.get(&role.name)).map(customers).unwrap_or_default();
+
+        let (mut found, mut unread) = (BTreeMap::new(), BTreeSet::new());
+        for arn in &ours {
+            found.extend(self.policy(arn).await?.map(|policy| (arn.clone(), policy)));
+        }
+        for arn in others.into_iter().filter(|arn| !ours.contains(arn)) {
+            match self.policy(&arn).await {
+                Ok(policy) => found.extend(policy.map(|policy| (arn, policy))),
+                Err(Error::Observe { source, .. }) if source.kind == Kind::Denied => {
+                    unread.insert(arn);
+                }
+                Err(error) => return Err(error),
             }
         }
-        Ok(found)
+        Ok((found, unread))
     }
 
     async fn policy(&self, arn: &str) -> Result<Option<Policy>, Error> {

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use crate::desired::{Desired, desired};
-use crate::observe::SPOT_ROLE;
+use crate::observe::{SPOT_ROLE, widened};
 use crate::policy::{Document, Statement};
 use crate::settings::Settings;
 
@@ -22,6 +22,7 @@ pub enum Action {
 
 /// The policy document that allows `action`, as JSON.
 pub fn required(settings: &Settings, action: Action) -> Value {
+    let settings = &touched(settings, action);
     let scope = Scope::new(settings, &desired(settings));
     let mut statements = scope.look(settings);
     match action {
@@ -38,6 +39,7 @@ pub fn required(settings: &Settings, action: Action) -> Value {
 /// A stack that fails takes back what it made, so making one needs the rights to delete, too. `CloudFormation` reads
 /// more of a resource than our own calls do; what it is known to read is granted on the same resources.
 pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> Value {
+    let settings = &touched(settings, action);
     let scope = Scope::new(settings, &desired(settings));
     let mut statements = scope.look(settings);
     statements.push(use_stack(settings, stack, action));
@@ -55,6 +57,11 @@ pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> V
     }
     statements.retain(|statement| !statement.resources.is_empty());
     Document::of(statements).to_value()
+}
+
+/// Settings that name everything the action touches: `destroy` also looks for what settings do not ask for.
+fn touched(settings: &Settings, action: Action) -> Settings {
+    if action == Action::Destroy { widened(settings) } else { settings.clone() }
 }
 
 /// Even looking needs a change set, which is deleted again with the stack that was made for it.

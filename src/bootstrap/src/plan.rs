@@ -1,17 +1,20 @@
 //! Compares what should be with what is, and yields the steps from one to the other. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod network;
+
+use std::collections::BTreeMap;
 
 use karpenter_aws_client::Tags;
 
+use crate::desired::interruption::{KEY_ATTRIBUTE, SQS_KEY_ATTRIBUTE};
 use crate::desired::{
-    AccessEntry, CLUSTER_TAG, DISCOVERY_TAG, Desired, ManagedPolicy, OWNER_TAG, Queue, RULE_TARGET_ID, Role,
+    self, AccessEntry, CLUSTER_TAG, Desired, ManagedPolicy, OWNER_TAG, Purpose, Queue, RULE_TARGET_ID, Role,
     Rule,
 };
 use crate::observe::{self, Observed, POD_IDENTITY_AGENT, is_ours};
 use crate::policy::node;
 use crate::policy::trust::STS_AUDIENCE;
-use crate::settings::{Identity, Settings};
+use crate::settings::{Identity, Removable, Settings};
 use crate::step::{Step, Tagged};
 
 /// AWS keeps this many versions of a managed policy.
@@ -35,8 +38,16 @@ impl Plan {
     }
 }
 
-/// Plans the way from `observed` to `desired`.
+/// Plans the way from `observed` to `desired`, which was computed from `settings`.
+///
+/// A queue that is encrypted with a key stays so when settings name none, and the controller may go on using that key.
 pub fn plan(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan {
+    let Some(key) = kept_key(settings, observed) else { return everything(settings, desired, observed) };
+    let settings = Settings { queue_kms_key: Some(key), ..settings.clone() };
+    everything(&settings, &desired::desired(&settings), observed)
+}
+
+fn everything(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan {
     let mut planner = Planner { settings, desired, observed, plan: Plan::default() };
     planner.spot_role();
     for policy in &desired.policies {
@@ -153,23 +164,42 @@ impl Planner<'_> {
             }
             return;
         };
-        let named = self.settings.node_role_name.as_deref() == Some(wanted.name.as_str());
+        let named = wanted.purpose == Purpose::Nodes && self.settings.node_role_name.is_some();
         if named && !is_ours(&existing.role.tags, &self.settings.cluster) {
-            return self.foreign_node_role(existing);
+            if self.at_its_path(wanted, existing, "name it with --node-role-arn") {
+                self.foreign_node_role(existing);
+            }
+            return;
         }
         let how = "choose another name, or tag it to hand it over";
-        if !self.owned(&format!("role `{}`", wanted.name), &existing.role.tags, how) {
+        if !self.owned(&format!("role `{}`", wanted.name), &existing.role.tags, how)
+            || !self.at_its_path(wanted, existing, "pass its path with --iam-path, or choose another name")
+        {
             return;
         }
         if !existing.trust.equivalent(&wanted.trust) {
             self.step(Step::UpdateTrust { role: wanted.name.clone(), trust: wanted.trust.clone() });
         }
         let boundary = existing.role.permissions_boundary.as_ref().map(ToString::to_string);
-        if boundary != wanted.boundary {
+        let taken_off = self.settings.take_off.contains(&Removable::PermissionsBoundary);
+        if boundary != wanted.boundary && (wanted.boundary.is_some() || taken_off) {
             self.step(Step::SetBoundary { role: wanted.name.clone(), boundary: wanted.boundary.clone() });
         }
         self.tags(Tagged::Role(wanted.name.clone()), &wanted.tags, &existing.role.tags);
         self.attachments(wanted, existing);
+    }
+
+    /// Role names are unique across paths, so a role may exist under another ARN than the one that policies and access
+    /// entries would name. Returns whether it does not.
+    fn at_its_path(&mut self, wanted: &Role, existing: &observe::Role, how: &str) -> bool {
+        let expected = self.settings.iam_arn(&format!("role{}{}", wanted.path, wanted.name));
+        let found = &existing.role.arn;
+        if found.as_str() != expected {
+            self.plan
+                .conflicts
+                .push(format!("role `{}` exists as {found}, not as {expected}: {how}", wanted.name));
+        }
+        found.as_str() == expected
     }
 
     /// The node role the operator named by ARN: it has to be there, and is never changed.
@@ -263,6 +293,13 @@ impl Planner<'_> {
                 "the policy of {key} must let the service events.amazonaws.com use kms:Decrypt and \
                  kms:GenerateDataKey, or no message reaches the queue"
             ));
+        } else if let Some(alias) = self.observed.queue.as_ref().and_then(observe::Queue::key)
+            && !self.settings.take_off.contains(&Removable::QueueKmsKey)
+        {
+            self.plan.notes.push(format!(
+                "the queue stays encrypted with {alias}: pass the ARN of that key with --queue-kms-key, so that the \
+                 controller may use it"
+            ));
         }
     }
 
@@ -277,7 +314,7 @@ impl Planner<'_> {
         if !self.owned(&format!("queue `{}`", wanted.name), &existing.tags, how) {
             return;
         }
-        let attributes = differing_attributes(wanted, existing);
+        let attributes = differing_attributes(self.settings, wanted, existing);
         if !attributes.is_empty() {
             self.step(Step::UpdateQueue { name: wanted.name.clone(), url: existing.url.clone(), attributes });
         }
@@ -308,7 +345,8 @@ impl Planner<'_> {
 
     /// Notes that the cluster takes no access entries, if that is so. Returns whether it does.
     fn takes_access_entries(&mut self, principal: &str) -> bool {
-        if self.observed.cluster.authentication_mode.as_deref().is_none_or(|mode| mode == "CONFIG_MAP") {
+        let mode = self.observed.cluster.as_ref().and_then(|cluster| cluster.authentication_mode.as_deref());
+        if mode.is_none_or(|mode| mode == "CONFIG_MAP") {
             self.plan.conflicts.push(format!(
                 "cluster `{}` does not take access entries: switch its authentication mode to API_AND_CONFIG_MAP, \
                  or pass --no-access-entry and map {principal} in the aws-auth ConfigMap",
@@ -357,6 +395,15 @@ impl Planner<'_> {
             return self.step(Step::CreatePodIdentity(wanted.clone()));
         };
         if existing.role.as_str() != wanted.role {
+            let what = format!(
+                "pod identity association of `{}/{}` with {}",
+                existing.namespace, existing.service_account, existing.role
+            );
+            let how =
+                "choose another service account with --service-account, delete it, or tag it to hand it over";
+            if !self.owned(&what, &existing.tags, how) {
+                return;
+            }
             self.step(Step::UpdatePodIdentity { id: existing.id.clone(), role: wanted.role.clone() });
         }
         if is_ours(&existing.tags, &self.settings.cluster) {
@@ -364,51 +411,41 @@ impl Planner<'_> {
             self.tags(object, &wanted.tags, &existing.tags);
         }
     }
+}
 
-    /// Tags the subnets, and one security group unless some group already is the one: several of them break the
-    /// load balancer controller (spec aws-operations 1.8).
-    fn discovery(&mut self) {
-        let cluster = &self.settings.cluster;
-        let carries = |tags: &Tags| tags.get(DISCOVERY_TAG) == Some(cluster);
-        let tags: Tags = [(DISCOVERY_TAG, cluster), (OWNER_TAG, cluster)]
-            .map(|(key, value)| (key.to_owned(), value.clone()))
-            .into();
-        let subnets = self.observed.subnets.iter().filter(|subnet| !carries(&subnet.tags));
-        let mut steps: Vec<_> = subnets
-            .map(|subnet| Step::Tag { object: Tagged::Subnet(subnet.id.to_string()), tags: tags.clone() })
-            .collect();
-        let groups = &self.observed.security_groups;
-        let tagged: BTreeSet<_> =
-            groups.iter().filter(|group| carries(&group.tags)).map(|group| &group.id).collect();
-        match (tagged.len(), groups.first()) {
-            (0, Some(group)) => {
-                steps.push(Step::Tag { object: Tagged::SecurityGroup(group.id.to_string()), tags });
-            }
-            (0, None) => self.plan.conflicts.push(format!(
-                "cluster `{cluster}` has no security group to tag for discovery: name one with --security-group"
-            )),
-            (1, _) => {}
-            (count, _) => self.plan.notes.push(format!(
-                "{count} security groups carry {DISCOVERY_TAG}={cluster}: nodes get all of them, and the load \
-                 balancer controller refuses that when more than one also carries {}",
-                self.settings.cluster_tag_key()
-            )),
-        }
-        if self.observed.subnets.is_empty() {
-            self.plan.conflicts.push(format!("cluster `{cluster}` has no subnets: name them with --subnet"));
-        }
-        self.plan.steps.extend(steps);
+/// The key that encrypts the queue and stays, as an ARN, because the controller's policy has to name it.
+fn kept_key(settings: &Settings, observed: &Observed) -> Option<String> {
+    if settings.queue_kms_key.is_some() || settings.take_off.contains(&Removable::QueueKmsKey) {
+        return None;
     }
+    let key = observed.queue.as_ref().and_then(observe::Queue::key)?;
+    // SQS returns whatever it was given. What an alias stands for is not known here: `queue_key` says so.
+    let bare = !key.contains(['/', ':']);
+    let arn = || format!("arn:{}:kms:{}:{}:key/{key}", settings.partition, settings.region, settings.account);
+    if bare { Some(arn()) } else { Some(key.to_owned()).filter(|key| key.starts_with("arn:")) }
 }
 
 /// The attributes whose value differs, the policy compared by meaning.
-fn differing_attributes(wanted: &Queue, existing: &observe::Queue) -> BTreeMap<String, String> {
+fn differing_attributes(
+    settings: &Settings,
+    wanted: &Queue,
+    existing: &observe::Queue,
+) -> BTreeMap<String, String> {
     let mut differing: BTreeMap<String, String> = wanted
         .attributes
         .iter()
         .filter(|(name, value)| existing.attributes.get(*name) != Some(value))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
+    if settings.take_off.contains(&Removable::QueueKmsKey) && existing.key().is_some() {
+        differing.insert(KEY_ATTRIBUTE.to_owned(), String::new());
+    } else if existing
+        .key()
+        .is_some_and(|key| wanted.attributes.get(KEY_ATTRIBUTE).is_none_or(|arn| arn.ends_with(key)))
+    {
+        // The key stays, however it is spelled, and the two ways to encrypt exclude each other.
+        differing.retain(|name, _| name != KEY_ATTRIBUTE && name != SQS_KEY_ATTRIBUTE);
+    }
     if !existing.policy.as_ref().is_some_and(|policy| policy.equivalent(&wanted.policy)) {
         differing.insert("Policy".to_owned(), wanted.policy.to_json());
     }

@@ -2,7 +2,7 @@
 
 mod validate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_aws_client::Partition;
 
@@ -28,7 +28,7 @@ pub struct Settings {
     pub dns_suffix: String,
     /// IAM path of roles, policies and profile; begins and ends with `/`.
     pub iam_path: String,
-    /// ARN of the permissions boundary put on both roles.
+    /// ARN of the permissions boundary put on every role made here; `None` leaves the one a role has.
     pub permissions_boundary: Option<String>,
     /// Extra tags on everything that is created.
     pub tags: BTreeMap<String, String>,
@@ -54,8 +54,11 @@ pub struct Settings {
     pub queue_name: Option<String>,
     /// Overrides what the names of the rules begin with.
     pub rule_prefix: Option<String>,
-    /// ARN of a customer-managed key that encrypts the queue; `None` uses SQS-managed encryption.
+    /// ARN of a customer-managed key that encrypts the queue; `None` leaves the key a queue has, and a new queue gets
+    /// SQS-managed encryption.
     pub queue_kms_key: Option<String>,
+    /// What is taken off things that have it.
+    pub take_off: BTreeSet<Removable>,
     /// ARNs of further managed policies for the node role.
     pub extra_node_policies: Vec<String>,
     /// Further roles, made by somebody else, that EC2NodeClasses name in `spec.role`.
@@ -66,10 +69,31 @@ pub struct Settings {
     pub zonal_shift: bool,
     /// Whether an EKS access entry lets the nodes join.
     pub access_entry: bool,
+    /// How node classes find subnets and security group, and with it whether those are tagged.
+    pub selection: Selection,
     /// Subnets to tag for discovery; empty means the cluster's own.
     pub subnets: Vec<String>,
     /// The security group to tag for discovery; `None` means the cluster security group.
     pub security_group: Option<String>,
+}
+
+/// What stays on things that have it unless the operator says otherwise: who runs `apply` without the flag that put it
+/// there hardly means to weaken the account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Removable {
+    /// The permissions boundary of our roles.
+    PermissionsBoundary,
+    /// The customer-managed key of the queue.
+    QueueKmsKey,
+}
+
+/// How node classes select subnets and security groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// By the discovery tag, which holds the name of one cluster.
+    ByTag,
+    /// By ids or tags of the operator's own: nothing of the network is tagged. For subnets that clusters share.
+    ByOthers,
 }
 
 /// How the controller's pods obtain credentials for the controller role.
@@ -138,11 +162,13 @@ impl Settings {
             queue_name: None,
             rule_prefix: None,
             queue_kms_key: None,
+            take_off: BTreeSet::new(),
             extra_node_policies: Vec::new(),
             extra_node_roles: Vec::new(),
             extra_ssm_parameters: Vec::new(),
             zonal_shift: false,
             access_entry: true,
+            selection: Selection::ByTag,
             subnets: Vec::new(),
             security_group: None,
         }

@@ -33,7 +33,7 @@ use crate::desired::{CLUSTER_TAG, Desired};
 use crate::names::{STACK_NAME_MAX, bounded, hash};
 use crate::observe::Observed;
 use crate::render::cloudformation::{self, EXTRA_LINUX_ROLES, EXTRA_WINDOWS_ROLES};
-use crate::settings::{Platform, Settings};
+use crate::settings::{Platform, Removable, Settings};
 
 /// The stack of a cluster: what it is to hold, and what there is already.
 #[derive(Clone, Copy)]
@@ -48,6 +48,13 @@ pub struct Target<'a> {
 
 /// The parameter that says which cluster a stack is for.
 const CLUSTER_PARAMETER: &str = "ClusterName";
+/// A parameter of our template, which no other has: the reference's own has a `ClusterName` and nothing else, and its
+/// documentation calls the stack as we do. Always given, so that it is there whatever `CloudFormation` says of defaults.
+const IDENTITY_PARAMETER: &str = "ControllerIdentity";
+const IDENTITY_DEFAULT: &str = "PodIdentity";
+/// Parameters that stay as they are when settings say nothing of them.
+const KEPT: [(&str, Removable); 2] =
+    [("PermissionsBoundaryArn", Removable::PermissionsBoundary), ("QueueKmsKeyArn", Removable::QueueKmsKey)];
 const SPOT_PARAMETER: &str = "SpotServiceLinkedRole";
 
 /// What the stack of a cluster is called unless the operator says otherwise: `Karpenter-<cluster>`, as the reference's
@@ -61,15 +68,18 @@ pub fn name(settings: &Settings) -> String {
     bounded("Karpenter-", &cluster, &format!("-{}", hash(&settings.cluster, 8)), STACK_NAME_MAX)
 }
 
-/// Reads the stack. Another cluster's is an error: two clusters must not share one.
+/// Reads the stack. Another cluster's, or one of another template, is an error: neither is ours to change or delete.
 pub async fn find(clients: &Clients, settings: &Settings, name: &str) -> Result<Option<Stack>, Error> {
     let found = optional(clients.cloudformation.describe_stack(name).await);
     let found = found.map_err(Error::observing(format!("stack `{name}`")))?;
     let Some(stack) = found.filter(|stack| stack.status != "DELETE_COMPLETE") else { return Ok(None) };
-    match stack.parameters.get(CLUSTER_PARAMETER) {
+    let ours = stack.parameters.contains_key(IDENTITY_PARAMETER);
+    match stack.parameters.get(CLUSTER_PARAMETER).filter(|_| ours) {
         Some(cluster) if *cluster == settings.cluster => Ok(Some(stack)),
         // Only looked at so far: it has neither parameters nor resources.
-        None if Situation::of(&stack.status) == Situation::Absent => Ok(Some(stack)),
+        None if stack.parameters.is_empty() && Situation::of(&stack.status) == Situation::Absent => {
+            Ok(Some(stack))
+        }
         Some(cluster) => Err(Error::Conflicts(vec![format!(
             "stack `{name}` is that of cluster `{cluster}`: choose another name with --stack-name"
         )])),
@@ -95,6 +105,14 @@ fn change_set(
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
+    parameters.entry(IDENTITY_PARAMETER.to_owned()).or_insert_with(|| IDENTITY_DEFAULT.to_owned());
+    for (name, removable) in KEPT {
+        let value = existing.and_then(|stack| stack.parameters.get(name));
+        let kept = |value: &&String| !value.is_empty() && !settings.take_off.contains(&removable);
+        if let Some(value) = value.filter(kept) {
+            parameters.entry(name.to_owned()).or_insert_with(|| value.clone());
+        }
+    }
     let made_before = existing
         .is_some_and(|stack| stack.parameters.get(SPOT_PARAMETER).is_some_and(|value| value == "true"));
     if made_before || !spot_role {

@@ -188,6 +188,11 @@ pub enum Tagged {
 }
 
 impl Tagged {
+    /// What it is known by in messages.
+    pub(crate) fn name(&self) -> &str {
+        self.named().1
+    }
+
     /// The kind of object and its name, as [`Line`] has them.
     fn named(&self) -> (&'static str, &str) {
         match self {

@@ -11,9 +11,9 @@ use crate::settings::Settings;
 
 /// The cluster is active, spot instances can be launched.
 pub(super) fn check(settings: &Settings, observed: &Observed, findings: &mut Findings) {
-    let cluster = &observed.cluster;
-    let evidence = format!("cluster `{}` is {}", settings.cluster, cluster.status);
-    if cluster.status == "ACTIVE" {
+    let status = observed.cluster.as_ref().map_or("gone", |cluster| cluster.status.as_str());
+    let evidence = format!("cluster `{}` is {status}", settings.cluster);
+    if status == "ACTIVE" {
         findings.ready("cluster", evidence);
     } else {
         findings.missing("cluster", evidence, "wait until EKS says ACTIVE".to_owned());
@@ -40,12 +40,23 @@ pub(super) fn discovery(settings: &Settings, observed: &Observed, findings: &mut
         .filter(|subnet| carries(&subnet.tags))
         .map(|subnet| subnet.zone.to_string())
         .collect();
-    let ids: Vec<_> = observed.subnets.iter().map(|subnet| subnet.id.to_string()).collect();
+    // A tag that another cluster's node classes select by must not be taken over.
+    let ids: Vec<_> = observed
+        .subnets
+        .iter()
+        .filter(|subnet| !subnet.tags.contains_key(DISCOVERY_TAG))
+        .map(|subnet| subnet.id.to_string())
+        .collect();
     let tag_them = |ids: &str| {
         format!("aws ec2 create-tags --tags Key={DISCOVERY_TAG},Value={} --resources {ids}", settings.cluster)
     };
     let listed = zones.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     match zones.len() {
+        0 if ids.is_empty() && !observed.subnets.is_empty() => findings.warn(
+            "subnets",
+            format!("no subnet carries {tag}, all are tagged for other clusters"),
+            "select subnets by id in the node classes, or by a tag of your own".to_owned(),
+        ),
         0 => findings.warn("subnets", format!("no subnet carries {tag}"), tag_them(&ids.join(" "))),
         1 => findings.warn(
             "subnets",

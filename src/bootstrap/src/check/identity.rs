@@ -101,7 +101,17 @@ pub(super) fn controller(
         findings.ready("controller-role", format!("role `{}` grants what the controller does", wanted.name));
     } else {
         let evidence = format!("role `{}` does not grant {}", wanted.name, missing.join(", "));
-        findings.missing("controller-role", evidence, APPLY.to_owned());
+        let unread = role.attached.iter().filter(|arn| observed.unread_policies.contains(*arn));
+        let unread: Vec<&str> = unread.map(String::as_str).collect();
+        if unread.is_empty() {
+            findings.missing("controller-role", evidence, APPLY.to_owned());
+        } else {
+            findings.warn(
+                "controller-role",
+                format!("{evidence}, unless a policy does that you may not read"),
+                format!("ask for iam:GetPolicy and iam:GetPolicyVersion on {}", unread.join(", ")),
+            );
+        }
     }
     match &settings.identity {
         Identity::PodIdentity => pod_identity(settings, role, observed, findings),

@@ -8,6 +8,11 @@ use super::{Queue, Rule, Tags};
 use crate::policy::queue::queue_policy;
 use crate::settings::Settings;
 
+/// SQS's name for the customer-managed key of a queue.
+pub(crate) const KEY_ATTRIBUTE: &str = "KmsMasterKeyId";
+/// SQS's name for encryption with a key of its own.
+pub(crate) const SQS_KEY_ATTRIBUTE: &str = "SqsManagedSseEnabled";
+
 /// The rules: what is appended to the prefix, a sentence, the event's source and its detail-type.
 const RULES: [(&str, &str, &str, &str); 5] = [
     ("-HealthEvent", "Scheduled changes announced by AWS Health", "aws.health", "AWS Health Event"),
@@ -68,8 +73,8 @@ fn name(settings: &Settings, suffix: &str) -> String {
 fn attributes(settings: &Settings) -> BTreeMap<String, String> {
     // SQS-managed encryption and a customer key exclude each other (spec aws-operations 1.11).
     let encryption = match &settings.queue_kms_key {
-        Some(key) => ("KmsMasterKeyId", key.clone()),
-        None => ("SqsManagedSseEnabled", "true".to_owned()),
+        Some(key) => (KEY_ATTRIBUTE, key.clone()),
+        None => (SQS_KEY_ATTRIBUTE, "true".to_owned()),
     };
     [("MessageRetentionPeriod", "300".to_owned()), encryption]
         .into_iter()

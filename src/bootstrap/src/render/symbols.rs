@@ -7,11 +7,11 @@
 //! its own, and [`spliced`] turns `"${name}",` into `${name}`: the tool puts nothing there, or elements each
 //! followed by a comma.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::desired::{Desired, Purpose, desired};
 use crate::policy::{Document, Statement, controller, trust};
-use crate::settings::{ExtraNodeRole, Identity, Platform, Settings};
+use crate::settings::{ExtraNodeRole, Identity, Platform, Selection, Settings};
 
 /// What each placeholder is called in a tool. Names only, without `${}`.
 pub(crate) struct Symbols {
@@ -76,6 +76,7 @@ impl Symbols {
             queue_name: Some(hole(self.queue_name)),
             rule_prefix: Some(hole(self.rule_prefix)),
             queue_kms_key: None,
+            take_off: BTreeSet::new(),
             extra_node_policies: Vec::new(),
             extra_node_roles: vec![ExtraNodeRole {
                 arn: hole(self.more_node_roles),
@@ -84,6 +85,7 @@ impl Symbols {
             extra_ssm_parameters: vec![hole(self.more_parameters)],
             zonal_shift: false,
             access_entry: true,
+            selection: Selection::ByTag,
             subnets: Vec::new(),
             security_group: None,
         }

@@ -9,7 +9,7 @@ use karpenter_aws_client::memory::{Account, Options};
 use karpenter_bootstrap::apply::apply;
 use karpenter_bootstrap::check::{Report, check};
 use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
-use karpenter_bootstrap::observe::{observe, observe_senders};
+use karpenter_bootstrap::observe::{observe, observe_remains, observe_senders};
 use karpenter_bootstrap::plan::{self, Plan};
 use karpenter_bootstrap::{Error, Settings, destroy};
 
@@ -78,8 +78,7 @@ impl Fixture {
     }
 
     pub(crate) async fn destroy(&self) -> Result<Plan, Error> {
-        let desired = desired(&self.settings);
-        let observed = observe(&self.clients, &self.settings, &desired).await?;
+        let (desired, observed) = observe_remains(&self.clients, &self.settings).await?;
         let plan = destroy::destroy(&self.settings, &desired, &observed);
         apply(&self.clients, &self.settings.cluster, &plan, &mut |_| {}).await?;
         Ok(plan)

@@ -2,7 +2,9 @@
 
 use karpenter_aws_client::Tags;
 use karpenter_aws_client::ec2::{SecurityGroupQuery, SubnetQuery};
+use karpenter_aws_client::memory::Fault;
 use karpenter_bootstrap::desired::DISCOVERY_TAG;
+use karpenter_bootstrap::settings::Identity;
 
 use crate::account::Fixture;
 
@@ -49,4 +51,58 @@ async fn a_second_destroy_has_nothing_to_do() {
     let fixture = Fixture::prepared().await;
     fixture.destroy().await.unwrap();
     assert!(fixture.destroy().await.unwrap().steps.is_empty());
+}
+
+/// `destroy` without a single flag of `apply`.
+#[tokio::test(start_paused = true)]
+async fn what_flags_added_is_found_without_them() {
+    let mut fixture = Fixture::fresh().await;
+    let before = tags(&fixture).await;
+    let plain = fixture.settings.clone();
+    let ec2 = &fixture.clients.ec2;
+    let all = ec2.describe_subnets(&SubnetQuery::default()).await.unwrap();
+    fixture.settings.subnets = all.iter().map(|subnet| subnet.id.to_string()).collect();
+    fixture.settings.windows = true;
+    fixture.apply().await.unwrap();
+    fixture.settings = plain;
+    fixture.settings.identity = Identity::None;
+    fixture.settings.access_entry = false;
+    fixture.destroy().await.unwrap();
+    assert_eq!(tags(&fixture).await, before);
+    for role in ["KarpenterNodeRole-demo", "KarpenterWindowsNodeRole-demo", "demo-karpenter"] {
+        assert!(fixture.clients.iam.get_role(role).await.is_err(), "{role}");
+    }
+    assert!(fixture.clients.eks.list_access_entries("demo").await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_works_once_the_cluster_is_gone() {
+    let fixture = Fixture::fresh().await;
+    let before = tags(&fixture).await;
+    fixture.apply().await.unwrap();
+    for call in ["DescribeCluster", "DescribeAddon", "DescribeAccessEntry", "ListPodIdentityAssociations"] {
+        fixture.account.inject(
+            Fault::fail(call, "ResourceNotFoundException").saying("No cluster found for name: demo."),
+        );
+    }
+    let plan = fixture.destroy().await.unwrap();
+    assert!(!plan.steps.is_empty());
+    assert_eq!(tags(&fixture).await, before);
+    assert!(fixture.clients.iam.get_role("demo-karpenter").await.is_err());
+    assert!(fixture.clients.sqs.get_queue_url("demo").await.is_err());
+    assert!(fixture.destroy().await.unwrap().steps.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_discovery_tag_that_names_another_cluster_by_now_stays() {
+    let fixture = Fixture::prepared().await;
+    let ec2 = &fixture.clients.ec2;
+    let subnet = ec2.describe_subnets(&SubnetQuery::default()).await.unwrap().remove(0).id;
+    let tag = Tags::from([(DISCOVERY_TAG.to_owned(), "other".to_owned())]);
+    ec2.create_tags(&[subnet.to_string()], &tag).await.unwrap();
+    fixture.destroy().await.unwrap();
+    let query = SubnetQuery { ids: vec![subnet], filters: Vec::new() };
+    let left = ec2.describe_subnets(&query).await.unwrap().remove(0).tags;
+    assert_eq!(left.get(DISCOVERY_TAG).map(String::as_str), Some("other"));
+    assert!(!left.contains_key("karpenter.sh/bootstrap"), "{left:?}");
 }

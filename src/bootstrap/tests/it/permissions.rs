@@ -1,10 +1,11 @@
 //! What `permissions` asks for is what the runs really do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_aws_client::id::Arn;
+use karpenter_aws_client::memory::Fault;
 use karpenter_bootstrap::permissions::{Action, required};
-use karpenter_bootstrap::settings::Identity;
+use karpenter_bootstrap::settings::{Identity, Removable};
 
 use crate::account::Fixture;
 
@@ -124,6 +125,7 @@ async fn applying() {
     fixture.settings.permissions_boundary = Some(boundary);
     fixture.apply().await.unwrap();
     fixture.settings.permissions_boundary = None;
+    fixture.settings.take_off = [Removable::PermissionsBoundary].into();
     fixture.apply().await.unwrap();
     before.extend(recorded(&fixture));
     assert!(fixture.plan().await.is_empty());
@@ -140,4 +142,57 @@ async fn destroying() {
     fixture.check().await;
     fixture.destroy().await.unwrap();
     same(&granted(&fixture, Action::Destroy), &recorded(&fixture));
+}
+
+/// The printed policy names our policies only, so whoever has no other rights is refused those of others.
+#[tokio::test(start_paused = true)]
+async fn policies_of_others_on_our_roles_need_no_rights() {
+    let mut fixture = Fixture::fresh().await;
+    let own = karpenter_aws_client::iam::PolicySpec {
+        name: "team-logs".to_owned(),
+        path: "/".to_owned(),
+        description: String::new(),
+        document: r#"{"Version":"2012-10-17","Statement":[]}"#.to_owned(),
+        tags: BTreeMap::new(),
+    };
+    let own = fixture.clients.iam.create_policy(&own).await.unwrap().arn;
+    fixture.settings.extra_node_policies = vec![own.to_string()];
+    fixture.apply().await.unwrap();
+    fixture.clients.iam.attach_role_policy("demo-karpenter", &own).await.unwrap();
+    for call in ["GetPolicy", "GetPolicyVersion", "ListPolicyVersions"] {
+        fixture.account.inject(Fault::fail(call, "AccessDenied").about("team-logs"));
+    }
+    assert!(fixture.plan().await.is_empty());
+    assert!(fixture.check().await.ready);
+    fixture.destroy().await.unwrap();
+    fixture.account.heal();
+    fixture.clients.iam.get_policy(&own).await.expect("it is not ours to delete");
+}
+
+/// What grants the controller its rights may be a policy of another tool's.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_may_not_be_read_leaves_the_controllers_rights_open() {
+    let fixture = Fixture::prepared().await;
+    let ours = Arn::from("arn:aws:iam::123456789012:policy/KarpenterIntegration-demo");
+    let iam = &fixture.clients.iam;
+    let policy = iam.get_policy(&ours).await.unwrap();
+    let same = karpenter_aws_client::iam::PolicySpec {
+        name: "other-tool".to_owned(),
+        path: "/".to_owned(),
+        description: String::new(),
+        document: iam.get_policy_version(&ours, &policy.default_version).await.unwrap(),
+        tags: BTreeMap::new(),
+    };
+    let other = iam.create_policy(&same).await.unwrap().arn;
+    iam.detach_role_policy("demo-karpenter", &ours).await.unwrap();
+    assert!(!fixture.check().await.ready);
+    iam.attach_role_policy("demo-karpenter", &other).await.unwrap();
+    assert!(fixture.check().await.ready);
+    fixture.account.inject(Fault::fail("GetPolicy", "AccessDenied").about("other-tool"));
+    let report = fixture.check().await;
+    let text = report.text();
+    assert!(
+        report.ready && text.contains("iam:GetPolicyVersion on arn:aws:iam::123456789012:policy/other-tool"),
+        "{text}"
+    );
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::eks::AccessEntrySpec;
+use karpenter_aws_client::ec2::{SecurityGroup, SecurityGroupQuery, SubnetQuery};
+use karpenter_aws_client::eks::{AccessEntrySpec, PodIdentitySpec};
 use karpenter_aws_client::iam::{OidcProvider, RoleSpec};
 use karpenter_bootstrap::Error;
-use karpenter_bootstrap::settings::Identity;
+use karpenter_bootstrap::settings::{Identity, Selection};
 
 use crate::account::{Fixture, foreign_role};
 
@@ -109,4 +110,94 @@ async fn what_another_tool_made_for_the_cluster_comes_with_a_hint() {
     assert_eq!(plan.conflicts.len(), 1);
     let hints = plan.notes.iter().filter(|note| note.contains("karpenter bootstrap check")).count();
     assert_eq!(hints, 1, "{:?} {:?}", plan.notes, plan.conflicts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn subnets_and_groups_of_another_cluster_are_not_taken_over() {
+    for (key, others) in [("karpenter.sh/discovery", "other"), ("karpenter.sh/bootstrap", "other")] {
+        let mut fixture = Fixture::fresh().await;
+        let ec2 = fixture.clients.ec2.clone();
+        let subnet = ec2.describe_subnets(&SubnetQuery::default()).await.unwrap().remove(0).id.to_string();
+        let cluster = fixture.clients.eks.describe_cluster("demo").await.unwrap();
+        let group = cluster.cluster_security_group.unwrap().to_string();
+        let tags = [(key.to_owned(), others.to_owned())].into();
+        ec2.create_tags(&[subnet.clone(), group.clone()], &tags).await.unwrap();
+        let conflicts = fixture.plan().await.conflicts;
+        assert_eq!(conflicts.len(), 2, "{conflicts:?}");
+        for (conflict, id, flag) in
+            [(&conflicts[0], &subnet, "--subnet"), (&conflicts[1], &group, "--security-group")]
+        {
+            let parts = [&format!("`{id}` is tagged for cluster `other`"), flag, "--no-discovery-tags"];
+            assert!(parts.iter().all(|part| conflict.contains(*part)), "{conflict}");
+        }
+        assert!(fixture.apply().await.is_err());
+
+        fixture.settings.selection = Selection::ByOthers;
+        fixture.apply().await.unwrap();
+        assert!(fixture.plan().await.is_empty());
+        fixture.destroy().await.unwrap();
+        assert_eq!(ec2.describe_subnets(&SubnetQuery::default()).await.unwrap().remove(0).tags[key], "other");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_security_group_besides_the_one_that_is_tagged_is_refused() {
+    let mut fixture = Fixture::prepared().await;
+    let ec2 = &fixture.clients.ec2;
+    let groups = ec2.describe_security_groups(&SecurityGroupQuery::default()).await.unwrap();
+    let tagged = groups.iter().find(|group| group.tags.contains_key("karpenter.sh/discovery")).unwrap();
+    let second = SecurityGroup { id: "sg-second".into(), tags: BTreeMap::new(), ..tagged.clone() };
+    fixture.account.put_security_group(second);
+    fixture.settings.security_group = Some("sg-second".to_owned());
+    let conflicts = fixture.plan().await.conflicts;
+    assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+    assert!(
+        conflicts[0].contains(tagged.id.as_str())
+            && conflicts[0].contains("`sg-second` would be one too many")
+    );
+    fixture.settings.security_group = Some(tagged.id.to_string());
+    assert!(fixture.plan().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_account_that_somebody_tied_to_another_role_is_left_alone() {
+    let fixture = Fixture::fresh().await;
+    let role = fixture.clients.iam.create_role(&foreign_role("theirs")).await.unwrap().arn;
+    let spec = PodIdentitySpec {
+        namespace: "kube-system".to_owned(),
+        service_account: "karpenter".to_owned(),
+        role: role.clone(),
+        tags: BTreeMap::new(),
+    };
+    let eks = &fixture.clients.eks;
+    eks.create_pod_identity_association("demo", &spec).await.unwrap();
+    let conflicts = fixture.plan().await.conflicts;
+    assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+    assert!(
+        conflicts[0].contains(role.as_str()) && conflicts[0].contains("--service-account"),
+        "{conflicts:?}"
+    );
+    assert!(fixture.apply().await.is_err());
+    let found = eks.find_pod_identity_associations("demo", "kube-system", "karpenter").await.unwrap();
+    assert_eq!(found[0].role, role);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_at_another_path_than_its_arn_would_say_is_a_conflict_with_the_flag_that_helps() {
+    let mut fixture = Fixture::fresh().await;
+    let role = RoleSpec { path: "/team/".to_owned(), ..foreign_role("nodes") };
+    fixture.clients.iam.create_role(&role).await.unwrap();
+    fixture.settings.node_role_name = Some("nodes".to_owned());
+    let conflicts = fixture.plan().await.conflicts;
+    assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+    assert!(conflicts[0].contains("role/team/nodes, not as") && conflicts[0].contains("--node-role-arn"));
+
+    let mut fixture = Fixture::prepared().await;
+    fixture.settings.iam_path = "/platform/".to_owned();
+    let conflicts = fixture.plan().await.conflicts;
+    assert_eq!(
+        conflicts.iter().filter(|conflict| conflict.contains("--iam-path")).count(),
+        2,
+        "{conflicts:?}"
+    );
 }

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use karpenter_aws_client::cloudformation::{Stack, TEMPLATE_BODY_MAX};
 use karpenter_aws_client::memory::Fault;
 use karpenter_bootstrap::desired::{Desired, desired};
-use karpenter_bootstrap::observe::{Observed, observe};
+use karpenter_bootstrap::observe::{Observed, observe, observe_remains};
 use karpenter_bootstrap::permissions::{Action, required_for_stack};
+use karpenter_bootstrap::settings::Removable;
 use karpenter_bootstrap::stack::Target;
 use karpenter_bootstrap::stack::look::{self, Plan};
 use karpenter_bootstrap::stack::run::{self, Progress};
@@ -43,8 +44,7 @@ impl Fixture {
     }
 
     async fn destroy_stack(&self) -> Result<bool, Error> {
-        let desired = desired(&self.settings);
-        let observed = observe(&self.clients, &self.settings, &desired).await?;
+        let (desired, observed) = observe_remains(&self.clients, &self.settings).await?;
         run::destroy(self.target(&desired, &observed), &mut |_| {}).await
     }
 
@@ -58,13 +58,23 @@ impl Fixture {
     }
 
     fn leave_for(&self, status: &str, cluster: Option<&str>) {
-        let named = |cluster: &str| ("ClusterName".to_owned(), cluster.to_owned());
+        let named = cluster.map(|cluster| ("ClusterName", cluster));
+        self.leave_with(
+            status,
+            named.into_iter().chain(named.map(|_| ("ControllerIdentity", "PodIdentity"))),
+        );
+    }
+
+    fn leave_with<'a>(&self, status: &str, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) {
         self.account.put_stack(Stack {
             id: format!("arn:aws:cloudformation:us-west-2:123456789012:stack/{NAME}/old").as_str().into(),
             name: NAME.to_owned(),
             status: status.to_owned(),
             reason: None,
-            parameters: cluster.map(named).into_iter().collect(),
+            parameters: parameters
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
             outputs: Tags::new(),
             tags: Tags::new(),
         });
@@ -265,6 +275,42 @@ async fn the_stack_of_another_cluster_or_template_is_left_alone() {
         }
         assert_eq!(fixture.account.calls().count("DeleteStack"), 0);
     }
+}
+
+/// The reference's template has this one parameter, and its documentation calls the stack as we do.
+#[tokio::test(start_paused = true)]
+async fn a_stack_of_the_references_template_is_left_alone() {
+    let fixture = Fixture::fresh().await;
+    fixture.leave_with("CREATE_COMPLETE", [("ClusterName", "demo")]);
+    for error in [fixture.apply_stack().await.0.unwrap_err(), fixture.destroy_stack().await.unwrap_err()] {
+        assert!(error.to_string().contains("was not made from this template"), "{error}");
+    }
+    for call in ["CreateChangeSet", "DeleteStack"] {
+        assert_eq!(fixture.account.calls().count(call), 0, "{call}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_boundary_and_a_key_stay_until_they_are_taken_off() {
+    let mut fixture = Fixture::fresh().await;
+    let given = [
+        ("PermissionsBoundaryArn", "arn:aws:iam::123456789012:policy/b"),
+        ("QueueKmsKeyArn", "arn:aws:kms:us-west-2:123456789012:key/k"),
+    ];
+    fixture.settings.permissions_boundary = Some(given[0].1.to_owned());
+    fixture.settings.queue_kms_key = Some(given[1].1.to_owned());
+    fixture.apply_stack().await.0.unwrap();
+    fixture.settings.permissions_boundary = None;
+    fixture.settings.queue_kms_key = None;
+    assert!(!fixture.apply_stack().await.0.unwrap(), "nothing to change");
+    let parameters = fixture.status().await.unwrap().parameters;
+    for (name, value) in given {
+        assert_eq!(parameters[name], value);
+    }
+    fixture.settings.take_off = [Removable::PermissionsBoundary, Removable::QueueKmsKey].into();
+    assert!(fixture.apply_stack().await.0.unwrap());
+    let parameters = fixture.status().await.unwrap().parameters;
+    assert!(given.iter().all(|(name, _)| !parameters.contains_key(*name)), "{parameters:?}");
 }
 
 #[tokio::test(start_paused = true)]

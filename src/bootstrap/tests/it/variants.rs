@@ -1,10 +1,12 @@
 //! Accounts and settings of every kind: applied once, nothing left to do, ready, and taken back.
 
+use std::collections::BTreeSet;
+
 use karpenter_aws_client::Tags;
 use karpenter_aws_client::iam::{OidcProvider, PolicySpec};
 use karpenter_aws_client::id::Arn;
 use karpenter_aws_client::memory::Options;
-use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform};
+use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform, Removable};
 
 use crate::account::{Fixture, foreign_role, lines};
 
@@ -105,11 +107,18 @@ async fn service_accounts_without_pod_identity() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_permissions_boundary_is_set_changed_and_taken_off() {
+async fn a_permissions_boundary_is_set_changed_left_alone_and_taken_off() {
     let mut fixture = Fixture::fresh().await;
     let (one, two) = (policy(&fixture, "one").await, policy(&fixture, "two").await);
-    for wanted in [Some(one), Some(two), None] {
-        fixture.settings.permissions_boundary.clone_from(&wanted);
+    let off: BTreeSet<_> = [Removable::PermissionsBoundary].into();
+    for (given, take_off, wanted) in [
+        (Some(one.clone()), BTreeSet::new(), Some(one)),
+        (Some(two.clone()), BTreeSet::new(), Some(two.clone())),
+        (None, BTreeSet::new(), Some(two)),
+        (None, off, None),
+    ] {
+        fixture.settings.permissions_boundary = given;
+        fixture.settings.take_off = take_off;
         fixture.apply().await.unwrap();
         assert!(fixture.plan().await.is_empty());
         for name in ["KarpenterNodeRole-demo", "demo-karpenter"] {
@@ -135,4 +144,25 @@ async fn an_access_entry_of_ours_with_the_wrong_type_is_made_anew() {
     assert_eq!(lines(&fixture.plan().await), [format!("change access entry `{role}` (type EC2_LINUX)")]);
     fixture.apply().await.unwrap();
     assert_eq!(eks.describe_access_entry("demo", &role).await.unwrap().kind, "EC2_LINUX");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_queue_keeps_its_key_and_the_controller_its_use_until_that_is_taken_off() {
+    let mut fixture = Fixture::fresh().await;
+    fixture.settings.queue_kms_key = Some("arn:aws:kms:us-west-2:123456789012:key/k".to_owned());
+    fixture.apply().await.unwrap();
+    fixture.settings.queue_kms_key = None;
+    assert!(fixture.plan().await.is_empty(), "{:#?}", lines(&fixture.plan().await));
+
+    let url = fixture.clients.sqs.get_queue_url("demo").await.unwrap();
+    for (spelled, note) in [("k", false), ("alias/queues", true)] {
+        let key = [("KmsMasterKeyId".to_owned(), spelled.to_owned())].into();
+        fixture.clients.sqs.set_queue_attributes(&url, &key).await.unwrap();
+        let plan = fixture.plan().await;
+        assert!(!lines(&plan).iter().any(|line| line.contains("queue `demo`")), "{:#?}", lines(&plan));
+        assert_eq!(plan.notes.iter().any(|note| note.contains("--queue-kms-key")), note, "{:?}", plan.notes);
+    }
+    fixture.settings.take_off = [Removable::QueueKmsKey].into();
+    assert!(lines(&fixture.plan().await).iter().any(|line| line.starts_with("change queue `demo`")));
+    live("key taken off", &fixture).await;
 }

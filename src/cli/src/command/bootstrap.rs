@@ -14,13 +14,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use karpenter_bootstrap::apply::apply;
-use karpenter_bootstrap::desired::Desired;
 use karpenter_bootstrap::destroy::destroy;
-use karpenter_bootstrap::observe::Observed;
 use karpenter_bootstrap::permissions::{self, Action as Need};
 use karpenter_bootstrap::plan::{Plan, plan};
+use karpenter_bootstrap::show;
 use karpenter_bootstrap::step::Step;
-use karpenter_bootstrap::{Settings, show};
 
 use self::account::Account;
 use crate::flags::bootstrap::BootstrapFlags;
@@ -97,8 +95,9 @@ enum Output {
     Json,
 }
 
-/// Makes a plan from settings, what should be and what is.
-type Planner = fn(&Settings, &Desired, &Observed) -> Plan;
+/// What `destroy` cannot know.
+const LOOKED_FOR: &str = "looked for: subnets and security groups with our tag, and roles, policies, queue, rules and access entries \
+    by the names that these flags give them. What `apply` made under other names needs its flags again\n";
 
 /// Runs the chosen action.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
@@ -120,8 +119,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             Action::Apply { flags, way, .. } if way.is_stack() => stack::apply(&flags, &way).await,
             Action::Destroy { flags, way, .. } if way.is_stack() => stack::destroy(&flags, &way).await,
             Action::Plan { flags, output, .. } => show_plan(&flags, output).await,
-            Action::Apply { flags, .. } => carry_out(&flags, plan).await,
-            Action::Destroy { flags, .. } => carry_out(&flags, destroy).await,
+            Action::Apply { flags, .. } => apply_all(&flags).await,
+            Action::Destroy { flags, .. } => destroy_all(&flags).await,
             Action::Check { flags, terraform_outputs, output } => {
                 check::run(flags, terraform_outputs.as_deref(), output).await
             }
@@ -143,7 +142,8 @@ async fn print_permissions(flags: &BootstrapFlags, way: &stack::Way, need: Need)
 
 async fn show_plan(flags: &BootstrapFlags, output: Output) -> Result<ExitCode> {
     let account = Account::open(flags).await?;
-    let plan = account.plan(plan).await?;
+    let (desired, observed) = account.look().await?;
+    let plan = plan(&account.settings, &desired, &observed);
     match output {
         Output::Text => print(&format!("{}{}", account.heading(), show::text(&plan)))?,
         Output::Json => print(&format!("{}\n", show::json(&plan)))?,
@@ -151,11 +151,29 @@ async fn show_plan(flags: &BootstrapFlags, output: Output) -> Result<ExitCode> {
     Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) })
 }
 
-/// Makes a plan with `planner`, shows it, and carries it out with a line per finished step.
-async fn carry_out(flags: &BootstrapFlags, planner: Planner) -> Result<ExitCode> {
+async fn apply_all(flags: &BootstrapFlags) -> Result<ExitCode> {
     let account = Account::open(flags).await?;
-    let plan = account.plan(planner).await?;
+    let (desired, observed) = account.look().await?;
+    let plan = plan(&account.settings, &desired, &observed);
     print(&format!("{}{}", account.heading(), show::text(&plan)))?;
+    carry_out(&account, &plan).await
+}
+
+async fn destroy_all(flags: &BootstrapFlags) -> Result<ExitCode> {
+    let account = Account::open(flags).await?;
+    let (desired, observed) = account.look_for_remains().await?;
+    let plan = destroy(&account.settings, &desired, &observed);
+    let text = if plan.is_empty() {
+        "nothing to do: nothing of ours was found\n".to_owned()
+    } else {
+        show::text(&plan)
+    };
+    print(&format!("{}{text}{LOOKED_FOR}", account.heading()))?;
+    carry_out(&account, &plan).await
+}
+
+/// Carries out a plan with a line per finished step.
+async fn carry_out(account: &Account, plan: &Plan) -> Result<ExitCode> {
     let mut done = 0;
     let total = plan.steps.len();
     let mut progress = |step: &Step| {
@@ -163,7 +181,7 @@ async fn carry_out(flags: &BootstrapFlags, planner: Planner) -> Result<ExitCode>
         // The work goes on even when nobody reads about it any more.
         let _ = print(&format!("[{done}/{total}] {}\n", show::sentence(step)));
     };
-    apply(&account.clients, &account.settings.cluster, &plan, &mut progress).await?;
+    apply(&account.clients, &account.settings.cluster, plan, &mut progress).await?;
     Ok(ExitCode::SUCCESS)
 }
 

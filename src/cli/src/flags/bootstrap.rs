@@ -6,10 +6,14 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use karpenter_aws_client::Partition;
 use karpenter_bootstrap::Settings;
-use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform};
+use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform, Removable, Selection};
+
+/// Instead of an ARN: takes off what is there.
+const NONE: &str = "none";
 
 /// The cluster, names and options.
 #[derive(Args, Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct BootstrapFlags {
     /// Name of the EKS cluster
     #[arg(long, env)]
@@ -38,8 +42,8 @@ pub(crate) struct BootstrapFlags {
     /// IAM path of roles, policies and profile
     #[arg(long, default_value = "/")]
     pub(crate) iam_path: String,
-    /// ARN of the permissions boundary of both roles
-    #[arg(long)]
+    /// ARN of the permissions boundary of the roles made here; else existing roles keep theirs, and `none` takes it off
+    #[arg(long, value_name = "ARN|none")]
     pub(crate) permissions_boundary: Option<String>,
     /// Name of the node role; an existing role that is not ours is used as it is
     #[arg(long)]
@@ -51,8 +55,8 @@ pub(crate) struct BootstrapFlags {
     #[arg(long)]
     pub(crate) queue_name: Option<String>,
     /// ARN of the key that encrypts the queue, instead of SQS's own; its policy must let
-    /// events.amazonaws.com use it
-    #[arg(long)]
+    /// events.amazonaws.com use it. Else an existing queue keeps its key, and `none` goes back to SQS's own
+    #[arg(long, value_name = "ARN|none")]
     pub(crate) queue_kms_key: Option<String>,
     /// ARN of a further managed policy of the node role (repeatable)
     #[arg(long = "extra-node-policy", value_name = "ARN")]
@@ -84,6 +88,9 @@ pub(crate) struct BootstrapFlags {
     /// Tag for everything that is created (repeatable)
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) tags: Vec<(String, String)>,
+    /// Tag neither subnets nor security group: node classes select them by id, as they must where clusters share them
+    #[arg(long, conflicts_with_all = ["subnets", "security_group"])]
+    pub(crate) no_discovery_tags: bool,
     /// Subnet to tag for discovery (repeatable); else the cluster's private ones
     #[arg(long = "subnet", value_name = "ID")]
     pub(crate) subnets: Vec<String>,
@@ -143,11 +150,9 @@ impl BootstrapFlags {
         settings.namespace.clone_from(&self.namespace);
         settings.service_account.clone_from(&self.service_account);
         settings.iam_path.clone_from(&self.iam_path);
-        settings.permissions_boundary.clone_from(&self.permissions_boundary);
         settings.node_role_name.clone_from(&self.node_role_name);
         settings.controller_role_name.clone_from(&self.controller_role_name);
         settings.queue_name.clone_from(&self.queue_name);
-        settings.queue_kms_key.clone_from(&self.queue_kms_key);
         settings.extra_node_policies.clone_from(&self.extra_node_policies);
         settings.existing_node_role.clone_from(&self.node_role_arn);
         settings.windows = self.windows;
@@ -160,6 +165,19 @@ impl BootstrapFlags {
         settings.security_group.clone_from(&self.security_group);
         settings.zonal_shift = self.zonal_shift;
         settings.access_entry = !self.no_access_entry;
+        if self.no_discovery_tags {
+            settings.selection = Selection::ByOthers;
+        }
+        let mut removable = |given: &Option<String>, what| match given.as_deref() {
+            Some(NONE) => {
+                settings.take_off.insert(what);
+                None
+            }
+            _ => given.clone(),
+        };
+        let boundary = removable(&self.permissions_boundary, Removable::PermissionsBoundary);
+        let key = removable(&self.queue_kms_key, Removable::QueueKmsKey);
+        (settings.permissions_boundary, settings.queue_kms_key) = (boundary, key);
         let wrong = settings.validate();
         if !wrong.is_empty() {
             let lines: Vec<_> = wrong.iter().map(|invalid| format!("--{invalid}")).collect();
@@ -182,5 +200,46 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        flags: BootstrapFlags,
+    }
+
+    fn settings(words: &[&str]) -> Settings {
+        let words = ["bootstrap", "--cluster-name", "prod"].iter().chain(words);
+        Cli::parse_from(words).flags.settings("123456789012", "eu-west-1", None).unwrap()
+    }
+
+    #[test]
+    fn a_boundary_or_key_is_left_given_or_taken_off() {
+        let (boundary, key) =
+            ("arn:aws:iam::123456789012:policy/b", "arn:aws:kms:eu-west-1:123456789012:key/k");
+        let both = |boundary, key| settings(&["--permissions-boundary", boundary, "--queue-kms-key", key]);
+        let given = both(boundary, key);
+        assert_eq!(given.permissions_boundary.as_deref(), Some(boundary));
+        assert_eq!(given.queue_kms_key.as_deref(), Some(key));
+        let off = both("none", "none");
+        assert_eq!((off.permissions_boundary, off.queue_kms_key), (None, None));
+        let all = [Removable::PermissionsBoundary, Removable::QueueKmsKey];
+        assert_eq!(off.take_off, all.into());
+        for left in [settings(&[]), given] {
+            assert!(left.take_off.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_network_is_tagged_unless_told_otherwise() {
+        assert_eq!(settings(&[]).selection, Selection::ByTag);
+        assert_eq!(settings(&["--no-discovery-tags"]).selection, Selection::ByOthers);
     }
 }

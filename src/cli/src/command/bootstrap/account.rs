@@ -4,10 +4,8 @@ use anyhow::{Context, Result, ensure};
 use karpenter_aws_client::{Clients, sdk};
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::desired::{Desired, desired};
-use karpenter_bootstrap::observe::{Observed, observe};
-use karpenter_bootstrap::plan::Plan;
+use karpenter_bootstrap::observe::{Observed, observe, observe_remains};
 
-use super::Planner;
 use crate::flags::bootstrap::BootstrapFlags;
 
 /// An account that was reached, with the settings that fit it.
@@ -36,9 +34,9 @@ impl Account {
         Ok((desired, observed))
     }
 
-    pub(super) async fn plan(&self, planner: Planner) -> Result<Plan> {
-        let (desired, observed) = self.look().await?;
-        Ok(planner(&self.settings, &desired, &observed))
+    /// The same for `destroy`, which also works once the cluster is gone.
+    pub(super) async fn look_for_remains(&self) -> Result<(Desired, Observed)> {
+        Ok(observe_remains(&self.clients, &self.settings).await?)
     }
 
     pub(super) fn heading(&self) -> String {
@@ -68,7 +66,8 @@ async fn connect(flags: &BootstrapFlags) -> Result<Clients> {
 
 async fn with_issuer(flags: &BootstrapFlags, clients: &Clients, account: &str) -> Result<Settings> {
     let issuer = if flags.lacks_issuer() {
-        clients.eks.describe_cluster(flags.cluster()?).await?.oidc_issuer
+        let cluster = clients.eks.describe_cluster(flags.cluster()?).await;
+        cluster.context("cannot ask the cluster for its issuer: name that with --oidc-issuer")?.oidc_issuer
     } else {
         None
     };

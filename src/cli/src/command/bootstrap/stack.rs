@@ -81,7 +81,7 @@ pub(super) async fn apply(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode>
 /// Deletes the stack with a line per event.
 pub(super) async fn destroy(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode> {
     let account = Account::open(flags).await?;
-    let seen = account.look().await?;
+    let seen = account.look_for_remains().await?;
     print(&account.heading())?;
     let changed = run::destroy(target(&account, &seen, &way.stack(&account.settings)), &mut tell).await?;
     print(if changed { "done: the stack is gone\n" } else { "nothing to do: there is no such stack\n" })?;
