@@ -70,7 +70,9 @@ pub(super) fn discovery(settings: &Settings, observed: &Observed, findings: &mut
     match groups.as_slice() {
         [group] => findings.ready("security-group", format!("{group} carries {tag}")),
         [] => {
-            let group = observed.security_groups.first().map_or("<group>", |group| group.id.as_str());
+            let mut free =
+                observed.security_groups.iter().filter(|group| !group.tags.contains_key(DISCOVERY_TAG));
+            let group = free.next().map_or("<group>", |group| group.id.as_str());
             findings.warn("security-group", format!("no security group carries {tag}"), tag_them(group));
         }
         several => findings.warn(

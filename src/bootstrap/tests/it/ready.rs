@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_aws_client::ec2::SubnetQuery;
 use karpenter_aws_client::id::Arn;
 use karpenter_aws_client::{Tags, iam};
 use karpenter_bootstrap::check::{Report, State};
+use karpenter_bootstrap::desired::DISCOVERY_TAG;
 
 use crate::account::Fixture;
 
@@ -131,4 +133,26 @@ async fn a_queue_of_another_cluster_is_not_ours() {
     let report = fixture.check().await;
     assert!(wrong(&report).contains(&("queue", State::Missing)), "{}", report.text());
     assert!(report.text().contains("belongs to cluster `other`"), "{}", report.text());
+}
+
+/// Its advice would otherwise take their subnets from the other cluster's node classes.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_to_take_over_what_is_tagged_for_another_cluster() {
+    let fixture = Fixture::fresh().await;
+    let ec2 = &fixture.clients.ec2;
+    let cluster = fixture.clients.eks.describe_cluster("demo").await.unwrap();
+    let group = cluster.cluster_security_group.unwrap().to_string();
+    let subnets = ec2.describe_subnets(&SubnetQuery::default()).await.unwrap();
+    let subnets: Vec<_> = subnets.iter().map(|subnet| subnet.id.to_string()).collect();
+    let fixes = async || -> String {
+        let findings = fixture.check().await.findings;
+        findings.into_iter().filter(|found| found.check != "cluster").map(|found| found.fix + "\n").collect()
+    };
+    let tag = Tags::from([(DISCOVERY_TAG.to_owned(), "other".to_owned())]);
+    ec2.create_tags(&[subnets[0].clone(), group.clone()], &tag).await.unwrap();
+    let text = fixes().await;
+    assert!(text.contains("create-tags") && !text.contains(&subnets[0]) && !text.contains(&group), "{text}");
+    ec2.create_tags(&subnets, &tag).await.unwrap();
+    let text = fixes().await;
+    assert!(text.contains("select subnets by id") && !subnets.iter().any(|id| text.contains(id)), "{text}");
 }
