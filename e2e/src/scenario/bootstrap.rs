@@ -46,7 +46,8 @@ pub async fn run(world: &World) -> Result<()> {
         tags: BTreeMap::new(),
     };
     world.aws.iam.create_role(&foreign).await?;
-    expect(world, "destroy", 0, "to delete").await?;
+    let text = expect(world, "destroy", 0, "to delete").await?;
+    ensure!(text.contains("looked for: "), "destroy does not say what it may have missed:\n{text}");
     world.aws.iam.get_role(&foreign.name).await.context("destroy removed a role that was not ours")?;
     world.aws.iam.delete_role(&foreign.name).await?;
 
