@@ -53,9 +53,10 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
         let read = !matches!(result, Err(Failure::Unread(_)));
         metrics.aws.interruption_queue_healthy.set([], if read { 1.0 } else { 0.0 });
         wait = match result {
-            Ok(Outcome::Waiting) => SOON,
+            // What failed is hidden for a while; whatever comes meanwhile must not wait for it.
+            Ok(Outcome::Waiting) | Err(Failure::InVain(_)) => SOON,
             Ok(_) | Err(Failure::Partly(_)) => Duration::ZERO,
-            Err(Failure::Unread(_) | Failure::InVain(_)) => (wait * 2).clamp(BACKOFF_MIN, BACKOFF_MAX),
+            Err(Failure::Unread(_)) => (wait * 2).clamp(BACKOFF_MIN, BACKOFF_MAX),
         };
     }
 }

@@ -10,7 +10,8 @@ use crate::plan::{Plan, other_versions, target_ids};
 use crate::settings::Settings;
 use crate::step::Step;
 
-/// Plans the way back from what [`observe_remains`](crate::observe::observe_remains) found. Dependents come before what they depend on, so that a run cut short can be repeated.
+/// Plans the way back from what [`observe_remains`](crate::observe::observe_remains) found. Dependents come before what
+/// they depend on, so that a run cut short can be repeated.
 pub fn destroy(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     let ours = |tags| is_ours(tags, &settings.cluster);
