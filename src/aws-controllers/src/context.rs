@@ -21,13 +21,8 @@ impl AwsContext {
     /// Tells people something about a `NodeClass`. A text that changes is told again.
     pub fn tell(&self, class: &EC2NodeClass, reason: Reason, message: impl Into<String>) {
         let message = message.into();
-        let object = ObjectRef {
-            api_version: "karpenter.k8s.aws/v1".to_owned(),
-            kind: "EC2NodeClass".to_owned(),
-            namespace: None,
-            name: class.name_any(),
-            uid: class.uid().unwrap_or_default(),
-        };
+        let (name, uid) = (class.name_any(), class.uid().unwrap_or_default());
+        let object = ObjectRef::cluster_scoped("karpenter.k8s.aws/v1", "EC2NodeClass", name, uid);
         self.common.recorder.publish(Event::new(object, reason, message.clone()).distinguished_by(message));
     }
 

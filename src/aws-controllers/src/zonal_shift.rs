@@ -88,13 +88,8 @@ async fn pass(context: &AwsContext) -> Result<Outcome, Error> {
 fn tell(context: &AwsContext, id: &str, reason: Reason, message: impl Fn(&str) -> String) {
     for pool in context.common.view.pools() {
         if let Some(name) = name_for(context, &pool.model, id) {
-            let object = ObjectRef {
-                api_version: "karpenter.sh/v1".to_owned(),
-                kind: "NodePool".to_owned(),
-                namespace: None,
-                name: pool.model.name.to_string(),
-                uid: pool.model.uid.to_string(),
-            };
+            let (of, uid) = (pool.model.name.to_string(), pool.model.uid.to_string());
+            let object = ObjectRef::cluster_scoped("karpenter.sh/v1", "NodePool", of, uid);
             context.common.recorder.publish(Event::new(object, reason, message(&name)).distinguished_by(id));
         }
     }

@@ -36,24 +36,27 @@ fn unlisted(event: &Event) -> Reason {
 /// The object an event is about, if it is still known.
 pub(crate) fn object(context: &Context, about: &About) -> Option<ObjectRef> {
     let view = &context.view;
-    let cluster_scoped = |api_version: &str, kind: &str, name: String, uid: String| ObjectRef {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        namespace: None,
-        name,
-        uid,
-    };
     Some(match about {
         About::Claim(name) => {
             let claim = view.claim(name)?;
-            cluster_scoped("karpenter.sh/v1", "NodeClaim", name.to_string(), claim.model.uid.to_string())
+            ObjectRef::cluster_scoped(
+                "karpenter.sh/v1",
+                "NodeClaim",
+                name.to_string(),
+                claim.model.uid.to_string(),
+            )
         }
         About::Pool(name) => {
             let pool = view.pool(name)?;
-            cluster_scoped("karpenter.sh/v1", "NodePool", name.to_string(), pool.model.uid.to_string())
+            ObjectRef::cluster_scoped(
+                "karpenter.sh/v1",
+                "NodePool",
+                name.to_string(),
+                pool.model.uid.to_string(),
+            )
         }
         // Node events carry the name as uid, where `kubectl describe node` looks for them.
-        About::Node(name) => cluster_scoped("v1", "Node", name.to_string(), name.to_string()),
+        About::Node(name) => ObjectRef::cluster_scoped("v1", "Node", name.to_string(), name.to_string()),
         About::Pod(pod) => ObjectRef {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),

@@ -32,6 +32,24 @@ pub struct ObjectRef {
     pub uid: String,
 }
 
+impl ObjectRef {
+    /// An object without namespace.
+    pub fn cluster_scoped(
+        api_version: &str,
+        kind: &str,
+        name: impl Into<String>,
+        uid: impl Into<String>,
+    ) -> Self {
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: None,
+            name: name.into(),
+            uid: uid.into(),
+        }
+    }
+}
+
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {

@@ -105,13 +105,8 @@ pub(super) fn refused(context: &Context, plan: &Plan, findings: &[Finding]) {
     let pools: BTreeSet<_> = launching.chain(candidates.map(|candidate| &candidate.pool)).collect();
     let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     for known in pools.into_iter().filter_map(|name| context.view.pool(name)) {
-        let object = ObjectRef {
-            api_version: "karpenter.sh/v1".to_owned(),
-            kind: "NodePool".to_owned(),
-            namespace: None,
-            name: known.model.name.to_string(),
-            uid: known.model.uid.to_string(),
-        };
+        let (name, uid) = (known.model.name.to_string(), known.model.uid.to_string());
+        let object = ObjectRef::cluster_scoped("karpenter.sh/v1", "NodePool", name, uid);
         let message = format!("Refused a plan that breaks a rule, please report this: {text}");
         context.recorder.publish(Event::new(object, reason::PLAN_REFUSED, message));
     }
