@@ -27,10 +27,11 @@ pub struct Done {
 enum Again {
     OnEvent,
     After(Duration),
-    /// After the back-off; not at once for news, because what the pass has written comes back as such.
-    Backoff,
-    /// After the back-off, or when there are news.
-    Failed,
+    /// After the back-off, or when there are news; those of a pass that has written something may be its own, and
+    /// bring the next one no sooner than after the shortest back-off.
+    Backoff {
+        wrote: bool,
+    },
 }
 
 impl Done {
@@ -53,8 +54,8 @@ impl Done {
     /// Look again after the key's back-off, although nothing failed that a person should read about.
     #[must_use]
     pub fn backoff(self) -> Self {
-        let again = if self.outcome == Outcome::Applied { Again::Backoff } else { Again::Failed };
-        Self { outcome: Outcome::Waiting, again }
+        let wrote = self.outcome == Outcome::Applied;
+        Self { outcome: Outcome::Waiting, again: Again::Backoff { wrote } }
     }
 }
 
@@ -184,14 +185,14 @@ fn settle<K, E>(
 {
     let (id, again) = match ended {
         Ok((id, Ok(done))) => (id, done.again),
-        Ok((id, Err(_reported))) => (id, Again::Failed),
+        Ok((id, Err(_reported))) => (id, Again::Backoff { wrote: false }),
         Err(error) => {
             tracing::error!(controller = state.spec.name, %error, "pass panicked");
             metrics.runtime.reconcile_panics_total.inc([state.spec.name]);
-            (error.id(), Again::Failed)
+            (error.id(), Again::Backoff { wrote: false })
         }
     };
-    if matches!(again, Again::Backoff | Again::Failed) {
+    if matches!(again, Again::Backoff { .. }) {
         metrics.runtime.queue_retries_total.inc([state.spec.name, state.spec.name]);
     }
     let key = keys.remove(&id).expect("invariant: every running pass has its key noted");
@@ -283,11 +284,11 @@ impl<K: Clone + Ord> State<K> {
                 self.failures.remove(key);
                 Some(now + delay)
             }
-            Again::Backoff | Again::Failed => {
+            Again::Backoff { wrote } => {
                 let failures = self.failures.entry(key.clone()).or_insert(0);
                 let delay = backoff(&self.spec, *failures);
                 *failures = failures.saturating_add(1);
-                if again == Again::Backoff {
+                if wrote {
                     added = added.map(|added| added.max(now + self.spec.backoff_min));
                 }
                 Some(now + delay)
