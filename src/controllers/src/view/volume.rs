@@ -136,6 +136,9 @@ impl View {
                 let attachments = &mut self.lock().volumes.attachments;
                 if let Some(of_node) = attachments.get_mut(&node) {
                     of_node.remove(&object.name_any());
+                    if of_node.is_empty() {
+                        attachments.remove(&node);
+                    }
                 }
                 node
             }
