@@ -111,13 +111,17 @@ impl Partition {
         }
     }
 
-    /// Region whose Pricing endpoint answers for `region` (spec aws-provider 4).
-    pub fn pricing_region(region: &str) -> &'static str {
-        match region.split('-').next() {
-            Some("ap") => "ap-south-1",
-            Some("cn") => "cn-northwest-1",
-            Some("eu") => "eu-central-1",
-            _ => "us-east-1",
+    /// Region whose Pricing endpoint answers for `region` (spec aws-provider 4); `None` where no price list can be asked.
+    pub fn pricing_region(region: &str) -> Option<&'static str> {
+        match Self::of_region(region) {
+            Self::Aws => Some(match region.split('-').next() {
+                Some("ap") => "ap-south-1",
+                Some("eu") => "eu-central-1",
+                _ => "us-east-1",
+            }),
+            Self::China => Some("cn-northwest-1"),
+            Self::EuSovereign => Some("eusc-de-east-1"),
+            Self::UsGov | Self::Iso | Self::IsoB | Self::IsoE | Self::IsoF => None,
         }
     }
 }
@@ -129,14 +133,15 @@ mod tests {
     #[test]
     fn partition_and_pricing_region_follow_the_region() {
         for (region, arn, suffix, pricing) in [
-            ("us-west-2", "aws", "amazonaws.com", "us-east-1"),
-            ("eu-west-1", "aws", "amazonaws.com", "eu-central-1"),
-            ("ap-southeast-2", "aws", "amazonaws.com", "ap-south-1"),
-            ("cn-north-1", "aws-cn", "amazonaws.com.cn", "cn-northwest-1"),
-            ("us-gov-east-1", "aws-us-gov", "amazonaws.com", "us-east-1"),
-            ("us-iso-east-1", "aws-iso", "c2s.ic.gov", "us-east-1"),
-            ("us-isob-east-1", "aws-iso-b", "sc2s.sgov.gov", "us-east-1"),
-            ("us-isof-south-1", "aws-iso-f", "csp.hci.ic.gov", "us-east-1"),
+            ("us-west-2", "aws", "amazonaws.com", Some("us-east-1")),
+            ("eu-west-1", "aws", "amazonaws.com", Some("eu-central-1")),
+            ("ap-southeast-2", "aws", "amazonaws.com", Some("ap-south-1")),
+            ("cn-north-1", "aws-cn", "amazonaws.com.cn", Some("cn-northwest-1")),
+            ("us-gov-east-1", "aws-us-gov", "amazonaws.com", None),
+            ("eusc-de-east-1", "aws-eusc", "amazonaws.eu", Some("eusc-de-east-1")),
+            ("us-iso-east-1", "aws-iso", "c2s.ic.gov", None),
+            ("us-isob-east-1", "aws-iso-b", "sc2s.sgov.gov", None),
+            ("us-isof-south-1", "aws-iso-f", "csp.hci.ic.gov", None),
         ] {
             let partition = Partition::of_region(region);
             assert_eq!(partition.arn_prefix(), arn, "{region}");

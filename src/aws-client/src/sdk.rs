@@ -115,7 +115,9 @@ fn clients(sdk: &SdkConfig) -> Result<Clients> {
             "no region in settings, environment, profile or instance metadata; set `AWS_REGION`",
         )
     })?;
-    let pricing_region = Region::from_static(Partition::pricing_region(&region));
+    // Where there is no price list, the client has nothing to ask.
+    let pricing_region =
+        Partition::pricing_region(&region).map_or(Region::new(region.clone()), Region::from_static);
     Ok(Clients {
         ec2: Arc::new(ec2::Client::new(sdk)),
         iam: Arc::new(iam::Client::new(sdk)),
