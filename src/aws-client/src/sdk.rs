@@ -3,7 +3,7 @@
 //! One file per service, conversion code only: no decision, no cache, no state. One TLS stack (rustls with ring),
 //! one retry policy, one user agent for all services.
 //!
-//! Credentials come from the default chain (environment, web identity, container endpoint, instance metadata);
+//! Credentials come from the default chain (environment, profile, web identity, container endpoint, instance metadata);
 //! there is no way to pass them as values, so they cannot end up in a settings dump. The one exception is the
 //! meaningless pair that emulators are signed to with.
 
@@ -13,6 +13,7 @@ mod convert;
 mod ec2;
 mod eks;
 mod events;
+mod http;
 mod iam;
 mod pricing;
 mod shift;
@@ -29,7 +30,6 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 use crate::{Clients, Error, Partition, Result};
 
@@ -69,7 +69,7 @@ impl Default for Config {
 /// Where credentials come from. Never a value of the caller's: what is not held cannot be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// Environment, web identity, container endpoint, instance metadata.
+    /// Environment, profile, web identity, container endpoint, instance metadata.
     DefaultChain,
     /// A well-known pair that means nothing, for an emulator that wants to see some signature.
     Emulator,
@@ -139,15 +139,13 @@ async fn load(config: &Config) -> Result<SdkConfig> {
     let name = format!("karpenter.sh-{}", config.version);
     let app_name = AppName::new(name.clone())
         .map_err(|error| Error::invalid("connect", name, format!("not usable as user agent: {error}")))?;
-    let http =
-        aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(5))
         .operation_attempt_timeout(config.attempt_timeout)
         .operation_timeout(config.call_timeout)
         .build();
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
-        .http_client(http)
+        .http_client(http::client()?)
         .app_name(app_name)
         .retry_config(config.retries.config())
         .timeout_config(timeouts);
