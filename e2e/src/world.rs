@@ -86,6 +86,9 @@ impl World {
             cluster: CLUSTER_NAME.to_owned(),
         };
         introduce(&cluster, &account).await?;
+        if let Some(control) = account.control() {
+            control.configure(&as_ec2_does()).await.context("make the account as slow and as strict as EC2")?;
+        }
         let aws = machines::administrator(&environment).await?;
         let shutdown = CancellationToken::new();
         let kubelets =
@@ -172,6 +175,22 @@ impl World {
         let access = self.cluster.access();
         let token = access.service_account_token_file(NAMESPACE, SERVICE_ACCOUNT, PODS).await?;
         Ok(Some(controller::PodIdentity { credentials: control.pod_identity(REGION, CLUSTER_NAME), token }))
+    }
+
+    /// What is true of every run, whatever it proved: nothing was asked of the account that it cannot answer, and the
+    /// controller had every right it needed.
+    pub async fn verdict(&self) -> Result<Rights> {
+        self.check_account().await?;
+        self.check_rights().await
+    }
+
+    /// Fails when somebody made a call the emulator does not know: whatever was proven rests on an answer AWS would not
+    /// have given.
+    async fn check_account(&self) -> Result<()> {
+        let Some(control) = self.account.control() else { return Ok(()) };
+        let unknown = control.calls().await.context("read the account's call log")?.unimplemented;
+        ensure!(unknown.is_empty(), "the emulated account does not implement calls that were made: {unknown:?}");
+        Ok(())
     }
 
     /// Holds what the controller has done so far against its rights in the account and in the cluster, as far as the
@@ -304,6 +323,18 @@ pub fn moto(folder: PathBuf) -> account::Choice {
         folder: Some(folder),
         ..account::moto::Options::default()
     })
+}
+
+/// How an account behaves in a scenario. Machines come and go in seconds instead of the minutes EC2 takes, but never at
+/// once; and spot instances need the service-linked role that `karpenter bootstrap` makes, because the controller's
+/// policy does not let it make one.
+fn as_ec2_does() -> account::control::Settings {
+    account::control::Settings {
+        pending_seconds: Some(2.0),
+        shutting_down_seconds: Some(3.0),
+        spot_role: Some("required".to_owned()),
+        ..account::control::Settings::default()
+    }
 }
 
 /// Tells the account where the cluster's API server is and which authority it has, as EKS would know.

@@ -36,6 +36,29 @@ def test_terminate_can_be_repeated_and_names_what_is_missing() -> None:
     assert code_of(ec2.describe_instances, InstanceIds=[other]) == "InvalidInstanceID.NotFound"
 
 
+def test_an_address_comes_again_only_after_all_others_of_its_subnet() -> None:
+    account = fresh()
+    ec2 = client("ec2")
+    small = ec2.create_subnet(VpcId=account["vpc"], CidrBlock="10.0.250.0/28", AvailabilityZone=account["zones"][0])
+    account = {**account, "private_subnets": [small["Subnet"]["SubnetId"]]}
+    template(account)
+
+    def launched() -> tuple[str, str]:
+        identifier = ids(fleet(account, ["m5.large"]))[0]
+        return identifier, describe(identifier)[0]["PrivateIpAddress"]
+
+    stays, taken = launched()
+    seen = []
+    for _ in range(11):
+        identifier, address = launched()
+        ec2.terminate_instances(InstanceIds=[identifier])
+        seen.append(address)
+    # A /28 has sixteen addresses less EC2's five; one of the eleven is taken throughout.
+    assert len(set(seen[:10])) == 10 and taken not in seen, (taken, seen)
+    assert seen[10] == seen[0], seen
+    assert describe(stays)[0]["State"]["Name"] == "running"
+
+
 def test_status_checks_fail_on_demand_and_filters_work() -> None:
     account = fresh()
     template(account)

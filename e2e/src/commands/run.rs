@@ -86,7 +86,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         }
     };
     let outcome = match outcome {
-        Ok(()) => world.check_rights().await.map(drop),
+        Ok(()) => world.verdict().await.map(drop),
         failed => failed,
     };
     if outcome.is_err() {

@@ -1,11 +1,13 @@
 //! The emulated account as the harness sees it: furnished, controllable, gone when stopped.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::Duration;
 
 use karpenter_e2e::account::control::{CapacityRule, Fault, Notice, Settings};
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::account::{Account, Choice, Control};
+use karpenter_e2e::prepare;
 
 async fn account(cluster: &str) -> MotoAccount {
     let options = Options { cluster: Some(cluster.to_owned()), ..Options::default() };
@@ -76,4 +78,19 @@ async fn a_running_launcher_is_recognised_by_its_endpoint() {
     account.stop().await.unwrap();
     launcher.control().healthy().await.expect("an account that was there before stays");
     launcher.stop().await.unwrap();
+}
+
+/// Each change the launcher makes to moto, asserted through boto3: a new pin that breaks one is found here.
+#[test]
+fn the_launcher_passes_its_own_checks() {
+    let output = Command::new(prepare::python().expect("the pinned packages can be installed"))
+        .arg("self_test.py")
+        .current_dir(prepare::launcher_folder())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .expect("Python starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let checks = said.lines().filter(|line| line.starts_with("ok ")).count();
+    assert!(checks >= 50, "only {checks} checks ran:\n{said}");
 }

@@ -31,12 +31,11 @@ async fn world(name: &str) -> World {
     World::start(options).await.expect("the world starts")
 }
 
-/// Ends the world; panics with what went wrong after keeping what was there. Nothing went wrong only if the controller
-/// had every right it needed.
+/// Ends the world; panics with what went wrong after keeping what was there.
 async fn judge(world: World, outcome: Result<()>) {
     let suite = world.folder().file_name().expect("a world has a folder").to_string_lossy().into_owned();
     let outcome = match outcome {
-        Ok(()) => world.check_rights().await,
+        Ok(()) => world.verdict().await,
         Err(error) => Err(error),
     };
     let rights = match outcome {

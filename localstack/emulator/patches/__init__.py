@@ -27,6 +27,7 @@ def replace(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..
 def apply() -> None:
     """Applies every patch; called once, before the first request."""
     from . import (
+        addresses,
         catalogue,
         events,
         fleets,
@@ -54,6 +55,7 @@ def apply() -> None:
         tags,
         events,
         launch_templates,
+        addresses,
         instances,
         fleets,
     ):
