@@ -87,7 +87,10 @@ impl World {
         };
         introduce(&cluster, &account).await?;
         if let Some(control) = account.control() {
-            control.configure(&as_ec2_does()).await.context("make the account as slow and as strict as EC2")?;
+            control
+                .configure(&as_ec2_does())
+                .await
+                .context("make the account as slow and as strict as EC2")?;
         }
         let aws = machines::administrator(&environment).await?;
         let shutdown = CancellationToken::new();
@@ -189,7 +192,10 @@ impl World {
     async fn check_account(&self) -> Result<()> {
         let Some(control) = self.account.control() else { return Ok(()) };
         let unknown = control.calls().await.context("read the account's call log")?.unimplemented;
-        ensure!(unknown.is_empty(), "the emulated account does not implement calls that were made: {unknown:?}");
+        ensure!(
+            unknown.is_empty(),
+            "the emulated account does not implement calls that were made: {unknown:?}"
+        );
         Ok(())
     }
 

@@ -212,7 +212,7 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     let (of_buffers, waiting): (Vec<_>, _) =
         snapshot.pending.into_iter().partition(|pod: &Arc<Pod>| pod.is_virtual());
     snapshot.pending = waiting;
-    memory.lessons.hold(context, &mut snapshot);
+    let held = memory.lessons.hold(context, &mut snapshot);
     zones.publish(&snapshot);
     let left_out = memory.admit(&mut snapshot);
     snapshot.pending.extend(of_buffers);
@@ -225,12 +225,16 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
         let findings = karpenter_audit::audit(&planned, &plan);
         (plan, report, took, findings)
     });
-    let (plan, report, took, findings) = Running::new(context, &snapshot)
+    let (plan, mut report, took, findings) = Running::new(context, &snapshot)
         .until(planning)
         .await
         .expect("invariant: neither the planner nor the audit panics");
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], took);
-    tell::tell(context, &snapshot, &report);
+    // To those who ask, pods that were not planned for wait like the others, for a reason of their own.
+    report.pods.extend(held.iter().map(|(pod, outcome)| (pod.key.clone(), outcome.clone())));
+    let mut pods = apply::pods(&snapshot);
+    pods.extend(held.iter().map(|(pod, _)| (&pod.key, &**pod)));
+    tell::tell(context, &pods, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
     memory.planned(&snapshot, &report, left_out);
     let room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));

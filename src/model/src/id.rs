@@ -134,6 +134,8 @@ names! {
     PodName;
     /// Uid of a pod.
     PodUid;
+    /// Uid of the object that controls a pod: a `ReplicaSet`, a `StatefulSet`, a `Job`.
+    OwnerUid;
     /// Identity of one plan, for logs and events.
     PlanId;
     /// Name of a `DaemonSet` inside its namespace.

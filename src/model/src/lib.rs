@@ -50,8 +50,8 @@ pub use host_port::{HostPort, HostPorts, Protocol};
 pub use id::{
     BinId, BufferKey, BufferName, CapacityType, ClaimName, ClaimUid, CounterName, DaemonSetName,
     DeviceClassName, DeviceName, DevicePoolName, DeviceRequestName, DriverName, ImageId, InstanceTypeName,
-    LabelKey, LabelValue, Namespace, NodeClassRef, NodeId, NodeName, OverlayName, PlanId, PodKey, PodName,
-    PodUid, PoolName, PoolUid, ProviderId, QualifiedName, Region, ReservationId, ResourceClaimName,
+    LabelKey, LabelValue, Namespace, NodeClassRef, NodeId, NodeName, OverlayName, OwnerUid, PlanId, PodKey,
+    PodName, PodUid, PoolName, PoolUid, ProviderId, QualifiedName, Region, ReservationId, ResourceClaimName,
     ResourceName, VolumeClaimName, Zone,
 };
 pub use instance_type::{InstanceType, Offering, Overhead, Overlaid, Reservation};

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::affinity::{PodAffinity, SpreadConstraint};
 use crate::host_port::HostPort;
-use crate::id::{BufferKey, NodeName, PodKey, PodUid, ResourceClaimName};
+use crate::id::{BufferKey, NodeName, OwnerUid, PodKey, PodUid, ResourceClaimName};
 use crate::label::Labels;
 use crate::requirement::Expression;
 use crate::resources::Resources;
@@ -49,6 +49,8 @@ pub struct Pod {
     pub volumes: Vec<VolumeClaim>,
     /// Who made it.
     pub owner: PodOwner,
+    /// The object that controls it; `None` for a pod somebody made by hand.
+    pub owner_uid: Option<OwnerUid>,
     /// Phase.
     pub phase: PodPhase,
     /// Creation time.
@@ -166,6 +168,7 @@ impl Pod {
             pod_anti_affinity: PodAffinity::default(),
             volumes: Vec::new(),
             owner: PodOwner::ReplicaSet,
+            owner_uid: None,
             phase: PodPhase::Pending,
             created_at,
             started_at: None,

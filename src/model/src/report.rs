@@ -153,6 +153,8 @@ reason_codes! {
     Topology: "topology rule is not met";
     /// Compatible reservations exist but are used up in this pass.
     Reservation: "compatible reservations are in use";
+    /// A node came up for pods of its workload and the scheduler did not use it.
+    PromisedNodeNotUsed: "the scheduler does not use nodes that come up for this workload";
 
     /// The machine is not managed.
     Unmanaged: "node is not managed";

@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{self, ContainerPort, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_model::{
-    DoNotDisrupt, Effect, HostPort, Pod, PodKey, PodOwner, PodPhase, Protocol, ResourceClaimName, Toleration,
-    TolerationOperator, VolumeClaim, label,
+    DoNotDisrupt, Effect, HostPort, OwnerUid, Pod, PodKey, PodOwner, PodPhase, Protocol, ResourceClaimName,
+    Toleration, TolerationOperator, VolumeClaim, label,
 };
 
 use super::requests::{Defaults, effective_limits, effective_requests};
@@ -68,6 +68,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
         pod_anti_affinity: affinity::pod_anti_affinity(spec),
         volumes: volumes(spec, key.name.as_str()),
         owner: owner(metadata.owner_references.as_deref().unwrap_or_default()),
+        owner_uid: controller(metadata.owner_references.as_deref().unwrap_or_default()),
         phase: phase(status),
         created_at: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
         started_at: status.start_time.as_ref().map(|time| time.0),
@@ -111,6 +112,12 @@ fn owner(references: &[OwnerReference]) -> PodOwner {
     };
     let other = if references.is_empty() { PodOwner::None } else { PodOwner::Other };
     KNOWN.into_iter().find(owned).map_or(other, |(_, _, owner)| owner)
+}
+
+/// The one owner that makes pods like this one; those that only keep it from being collected do not.
+fn controller(references: &[OwnerReference]) -> Option<OwnerUid> {
+    let controls = |owner: &&OwnerReference| owner.controller == Some(true);
+    references.iter().find(controls).map(|owner| owner.uid.as_str().into())
 }
 
 fn phase(status: &PodStatus) -> PodPhase {

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use karpenter_lifecycle::contradiction::Contradictions;
-use karpenter_model::{Claim, ClaimName, Node, Plan, Pod, PodKey, Snapshot, Target};
+use karpenter_model::report::ReasonCode;
+use karpenter_model::{
+    ClaimName, Node, Plan, Pod, PodKey, PodOutcome, PoolRefusal, Reason, Snapshot, Target,
+};
 use karpenter_telemetry::events::{Event, reason};
 
 use super::apply::about;
@@ -26,34 +29,27 @@ impl Lessons {
         }
     }
 
-    /// Takes the pods out of `snapshot` that are not to be planned for, and tells them.
-    pub(super) fn hold(&self, context: &Context, snapshot: &mut Snapshot) {
+    /// Takes the pods out of `snapshot` that are not to be planned for, tells them, and returns what to report of them.
+    pub(super) fn hold(&self, context: &Context, snapshot: &mut Snapshot) -> Vec<(Arc<Pod>, PodOutcome)> {
         let now = snapshot.now;
-        let claims: BTreeMap<&ClaimName, &Claim> = snapshot
-            .nodes
-            .iter()
-            .filter_map(|node| node.claim.as_deref())
-            .map(|claim| (&claim.name, claim))
-            .collect();
-        let bound = snapshot.nodes.iter().flat_map(|node| &node.pods);
-        let pods: BTreeMap<&PodKey, &Pod> =
-            snapshot.pending.iter().chain(bound).map(|pod| (&pod.key, &**pod)).collect();
         let mut lessons = self.lock();
-        let unused = lessons.judge(|name| claims.get(name).copied(), |key| pods.get(key).copied(), now);
+        let unused = lessons.judge(snapshot);
         let metrics = &context.metrics.scheduler;
         metrics.unused_promises_total.add([], u64::try_from(unused).unwrap_or(u64::MAX));
-        let before = snapshot.pending.len();
+        let mut outcomes = Vec::new();
         snapshot.pending.retain(|pod| {
-            let Some(until) = lessons.held(pod, now) else { return true };
-            let message = format!(
-                "Nodes came up for pods like this one and the scheduler did not use them, trying again at \
-                 {until}; the events of the scheduler say why"
-            );
+            let Some(held) = lessons.held(pod, now) else { return true };
+            let detail = format!("{}; next try at {:.0}", held.why, held.until);
+            let message = format!("Not launching for this pod now: {detail}");
             let event = Event::new(about(pod), reason::PROMISED_NODE_NOT_USED, message);
-            context.recorder.publish(event.distinguished_by(until.to_string()));
+            context.recorder.publish(event.distinguished_by(held.until.to_string()));
+            let reason = Reason::new(ReasonCode::PromisedNodeNotUsed, detail);
+            let refusal = PoolRefusal { pool: held.pool, reason };
+            outcomes.push((Arc::clone(pod), PodOutcome::Unschedulable(vec![refusal])));
             false
         });
-        metrics.held_pods_count.set_count([], before - snapshot.pending.len());
+        metrics.held_pods_count.set_count([], outcomes.len());
+        outcomes
     }
 
     /// Whether all pods of a launch were promised machines that have only just come up, and may yet be used.

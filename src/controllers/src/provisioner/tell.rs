@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 
 use karpenter_lifecycle::step::About;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{PodOutcome, PoolName, PoolOutcome, PoolRefusal, Reason, Report, Snapshot};
+use karpenter_model::{Pod, PodKey, PodOutcome, PoolName, PoolOutcome, PoolRefusal, Reason, Report};
 use karpenter_telemetry::events::{Event, reason};
 
-use super::apply::{about, pods};
+use super::apply::about;
 use crate::Context;
 use crate::report::object;
 
 /// Publishes one event per pod that was left without a place, and the counts of them.
-pub(super) fn tell(context: &Context, snapshot: &Snapshot, report: &Report) {
-    let pods = pods(snapshot);
+pub(super) fn tell(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report: &Report) {
     for (key, outcome) in &report.pods {
         if let (Some(told), Some(pod)) = (told(outcome), pods.get(key)) {
             let message = format!("Failed to schedule pod, {}", told.text);

@@ -2,11 +2,88 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{World, is_running};
+
+const MINUTE: Duration = Duration::from_mins(1);
+/// What a foreign controller puts on nodes of the pool `default`.
+const QUARANTINE: &str = "example.com/quarantine";
+
+/// Plays the foreign controller: every node of the pool `default` is tainted as soon as it is there.
+async fn quarantine(world: &World) {
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    for node in world.nodes().await {
+        let mut taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
+        let ours = node.labels().get("karpenter.sh/nodepool").is_some_and(|pool| pool == "default");
+        if !ours || taints.iter().any(|taint| taint.key == QUARANTINE) {
+            continue;
+        }
+        taints.push(Taint { key: QUARANTINE.into(), effect: "NoExecute".into(), ..Taint::default() });
+        let change = Patch::Merge(json!({
+            "metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints},
+        }));
+        let _conflict = nodes.patch(&node.name_any(), &PatchParams::default(), &change).await;
+    }
+}
+
+/// A pod of this ReplicaSet, for machines of this pool.
+fn pod_of(world: &World, owner: &str, pool: &str) {
+    world.load(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": owner, "namespace": "default", "ownerReferences": [{
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true,
+        }]},
+        "spec": {
+            "nodeSelector": {"karpenter.sh/nodepool": pool},
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_names_the_node_concerns_its_own_workload_and_ends_with_what_it_rests_on() {
+    let world = World::new().await;
+    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
+    pod_of(&world, "web", "default");
+    let process = world.start();
+    let ask = |question: &str| process.explanations.answer(&question.parse().unwrap());
+    let held = || ask("pod/web").reasons.iter().any(|why| why.code == "PromisedNodeNotUsed");
+    world
+        .until("the pod is held", 15 * MINUTE, || async {
+            quarantine(&world).await;
+            held()
+        })
+        .await;
+
+    // Who asks hears which node it is, what it has that nobody announced, and when the next try is.
+    let text = ask("pod/web").reasons[0].text.clone();
+    let named = world.nodes().await.iter().any(|node| text.contains(&node.name_any()));
+    assert!(named && text.contains("taint `example.com/quarantine:NoExecute`"), "{text}");
+    assert!(text.contains("; next try at 2026-01-01T12:"), "{text}");
+    let facts = ask("all").facts;
+    assert!(facts.iter().any(|fact| fact.name == "pods without a place" && fact.value == "1"), "{facts:?}");
+    let told = process.events.messages("FailedScheduling");
+    assert!(told.iter().any(|text| text.contains("quarantine")), "{told:?}");
+
+    // Another workload of the same shape, in a pool made since, has its machine as soon as ever.
+    world.pool("other", &json!({}));
+    pod_of(&world, "api", "other");
+    let runs = |name: &'static str| {
+        let world = &world;
+        move || async move { world.pods().await.iter().any(|pod| pod.name_any() == name && is_running(pod)) }
+    };
+    world.until("the other workload runs", MINUTE, runs("api")).await;
+    assert!(held(), "that settles nothing about the first");
+
+    // The foreign controller leaves nodes of another template alone.
+    world.change_pool("default", &json!({"template": {"metadata": {"labels": {"vetted": "true"}}}})).await;
+    world.until("the first workload runs", 2 * MINUTE, runs("web")).await;
+    process.stop().await;
+}
 
 #[tokio::test(start_paused = true)]
 async fn nodes_the_scheduler_refuses_to_use_are_not_bought_for_ever() {

@@ -175,7 +175,7 @@ async fn a_taint_nobody_announced_on_a_young_node_buys_no_second_one() {
 async fn one_that_stays_for_half_an_hour_buys_a_bounded_number() {
     // Three until it is clear that nodes are no help, then one after each pause, and pauses double.
     let bought = bought_while_tainted(30 * MINUTE).await;
-    assert!(bought <= 5, "{bought} nodes");
+    assert!(bought <= 6, "{bought} nodes");
 }
 
 #[tokio::test(start_paused = true)]

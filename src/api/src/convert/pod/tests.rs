@@ -42,6 +42,18 @@ fn owners_are_told_apart_by_api_version_and_kind() {
 }
 
 #[test]
+fn the_controlling_owner_is_the_workload() {
+    let reference = |uid, controller| json!({"apiVersion": "v1", "kind": "K", "name": "o", "uid": uid, "controller": controller});
+    let read = |references: serde_json::Value| {
+        let pod = read_pod(&json!({"metadata": {"ownerReferences": references}})).unwrap();
+        pod.owner_uid.map(|uid| uid.to_string())
+    };
+    assert_eq!(read(json!([reference("a", false), reference("b", true)])).as_deref(), Some("b"));
+    assert_eq!(read(json!([reference("a", false)])), None);
+    assert_eq!(read(json!([])), None);
+}
+
+#[test]
 fn do_not_disrupt_is_true_or_a_positive_duration() {
     let invalid = |text: &str| DoNotDisrupt::Invalid(text.to_owned());
     let cases = [
