@@ -95,7 +95,10 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
                 queue.add(name);
             }
             Seen::Deleted(class) => forget(&context, &class.name_any()),
-            Seen::Complete(keys) => store.synced(&keys.into_iter().map(|(_, name)| name).collect()),
+            Seen::Complete(keys) => {
+                store.synced(&keys.into_iter().map(|(_, name)| name).collect());
+                context.aws.types.forget_gone();
+            }
         }
     };
     watch::follow("EC2NodeClass", api, &troubles, shutdown, listener).await;
@@ -103,7 +106,7 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
 
 fn forget(context: &AwsContext, name: &str) {
     context.aws.classes.remove(name);
-    context.aws.types.forget(name);
+    context.aws.types.forget_gone();
 }
 
 fn wake_deleting(context: &AwsContext, queue: &Queue<String>, claim: &ClaimName) {

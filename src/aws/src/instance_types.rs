@@ -3,17 +3,23 @@
 //!
 //! The join is remembered per `NodeClass` and made again only when one of its inputs has changed; what is out of
 //! capacity is laid over it, copying only the types concerned. A list is handed out as one shared slice.
+//!
+//! Most classes of a cluster see the same types, so equal lists are one object, equal types of different lists are one
+//! object, and types that differ have their equal parts in common ([`SharedTypes`]). What only one class sees goes
+//! with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use karpenter_api::EC2NodeClass;
 use karpenter_aws_client::id::ZoneId;
+use karpenter_cloud::SharedTypes;
 use karpenter_model::{InstanceTypeName, LabelRegistry, Price};
 
 use crate::catalogue::Catalogue;
 use crate::class_view::ClassView;
 use crate::discovered::DiscoveredMemory;
+use crate::node_class::{Lookup, NodeClassStore};
 use crate::placement_groups::{Group, PlacementGroups, is_wanted};
 use crate::prices::Prices;
 use crate::reservations::Reservations;
@@ -55,6 +61,8 @@ pub struct Sources {
     pub reservations: Arc<Reservations>,
     /// Zones to stay away from.
     pub zonal_shifts: Arc<ZonalShifts>,
+    /// The classes there are: nothing is remembered for one that has gone.
+    pub classes: Arc<NodeClassStore>,
 }
 
 /// Joins what is known about types.
@@ -104,12 +112,18 @@ impl InstanceTypes {
     /// A join of these sources.
     pub fn new(
         sources: Sources,
-        settings: Arc<Settings>,
+        settings: &Arc<Settings>,
         region: &str,
-        registry: Arc<LabelRegistry>,
+        registry: &Arc<LabelRegistry>,
     ) -> Self {
+        let (settings, registry) = (Arc::clone(settings), Arc::clone(registry));
         let region = region.to_owned();
         Self { sources, settings, region, registry, joined: Mutex::default(), previews: Mutex::default() }
+    }
+
+    /// The classes there are.
+    pub fn classes(&self) -> &Arc<NodeClassStore> {
+        &self.sources.classes
     }
 
     /// Every type for a `NodeClass`, by name.
@@ -134,24 +148,35 @@ impl InstanceTypes {
         let present = Present { unavailable: unavailable.revision, left: left.revision, away };
         let name = class.metadata.name.clone().unwrap_or_default();
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = joined.get(&name).filter(|known| {
+        let alike = |known: &&Joined| {
             known.revisions == revisions && known.placement == placement && same(&known.class, class)
-        });
-        if let Some(known) = known.filter(|known| known.present == present) {
+        };
+        let own = joined.get(&name).filter(alike);
+        if let Some(known) = own.filter(|known| known.present == present) {
             return Ok(Arc::clone(&known.current));
         }
         let view = ClassView::new(class).placed(placement.clone()).reserving(self.settings.reserved_capacity);
+        // Any class of the same content will do.
+        let known = own.or_else(|| joined.values().find(alike));
+        let now_too = |known: &&Joined| known.present == present;
+        let current = joined.values().filter(alike).find(now_too).map(|one| Arc::clone(&one.current));
+        let mut shared = SharedTypes::with(joined.values().flat_map(|known| [&known.base, &known.current]));
         let base = match known {
             Some(known) => Arc::clone(&known.base),
-            None => self.join(&view)?,
+            None => self.join(&view, &mut shared)?,
         };
-        let now = offerings::Now { unavailable: &unavailable, left: &left, away: &present.away };
-        let current: List = base.iter().map(|one| offerings::as_of_now(one, &view, now)).collect();
-        let same = base.iter().zip(current.iter()).all(|(one, other)| Arc::ptr_eq(one, other));
-        let current = if same { Arc::clone(&base) } else { current };
+        let current = current.unwrap_or_else(|| {
+            let now = offerings::Now { unavailable: &unavailable, left: &left, away: &present.away };
+            shared.list(base.iter().map(|one| offerings::as_of_now(one, &view, now)))
+        });
         let answer = Arc::clone(&current);
-        let class = Arc::clone(class);
-        joined.insert(name, Joined { class, placement, revisions, base, present, current });
+        // What was joined from older knowledge belongs to classes that are no longer asked for, or will be joined again.
+        joined.retain(|_, known| known.revisions == revisions);
+        // One that went in the meantime would never be forgotten again.
+        if !matches!(sources.classes.get(&name), Lookup::Absent) {
+            let class = Arc::clone(class);
+            joined.insert(name, Joined { class, placement, revisions, base, present, current });
+        }
         Ok(answer)
     }
 
@@ -167,12 +192,13 @@ impl InstanceTypes {
         self.previews.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Forgets a `NodeClass` that is gone.
-    pub fn forget(&self, class: &str) {
-        self.joined.lock().unwrap_or_else(PoisonError::into_inner).remove(class);
+    /// Forgets every `NodeClass` that is gone, by what the store says.
+    pub fn forget_gone(&self) {
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        joined.retain(|name, _| !matches!(self.sources.classes.get(name), Lookup::Absent));
     }
 
-    fn join(&self, view: &ClassView<'_>) -> Result<List, Error> {
+    fn join(&self, view: &ClassView<'_>, shared: &mut SharedTypes) -> Result<List, Error> {
         let contents = self.sources.catalogue.contents();
         if !contents.known() {
             return Err(Error::NoCatalogue);
@@ -200,7 +226,7 @@ impl InstanceTypes {
             built.offerings = offerings::offerings(info, zones, sale);
             Arc::new(built)
         });
-        Ok(types.collect())
+        Ok(shared.list(types))
     }
 }
 
@@ -210,13 +236,16 @@ fn same(a: &Arc<EC2NodeClass>, b: &Arc<EC2NodeClass>) -> bool {
     if Arc::ptr_eq(a, b) {
         return true;
     }
-    let resolved = |class: &EC2NodeClass| {
-        class.status.clone().map(|mut status| {
-            status.subnets.sort_by(|one, other| one.id.cmp(&other.id));
-            (status.subnets, status.amis, status.capacity_reservations)
-        })
-    };
     a.spec == b.spec && resolved(a) == resolved(b)
+}
+
+/// What types depend on in the status of a `NodeClass`.
+fn resolved(class: &EC2NodeClass) -> Option<impl PartialEq + '_> {
+    class.status.as_ref().map(|status| {
+        let mut subnets: Vec<_> = status.subnets.iter().collect();
+        subnets.sort_by(|one, other| one.id.cmp(&other.id));
+        (subnets, &status.amis, &status.capacity_reservations)
+    })
 }
 
 impl std::fmt::Debug for InstanceTypes {

@@ -133,9 +133,9 @@ impl AwsProvider {
             placement_groups: Arc::clone(&placement_groups),
             reservations: Arc::clone(&reservations),
             zonal_shifts: Arc::clone(&zonal_shifts),
+            classes: Arc::default(),
         };
-        let types =
-            InstanceTypes::new(sources, Arc::clone(&settings), &clients.region, Arc::clone(&registry));
+        let types = InstanceTypes::new(sources, &settings, &clients.region, &registry);
         let launcher = Launcher {
             clients: clients.clone(),
             settings: Arc::clone(&settings),
@@ -150,7 +150,7 @@ impl AwsProvider {
             clock: time(),
         };
         Self {
-            classes: Arc::default(),
+            classes: Arc::clone(types.classes()),
             security_groups: Arc::new(SecurityGroups::new(ec2(), time())),
             images: Arc::new(Images::new(ec2(), Arc::clone(&clients.ssm), time(), refresh)),
             profiles: Arc::new(InstanceProfiles::new(

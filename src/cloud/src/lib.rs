@@ -9,7 +9,8 @@
 //! - a list is complete or it is an error, never a part;
 //! - lack of capacity excludes only the offering that lacks it.
 //!
-//! [`overlay`] is what users lay over the answers: other prices, more resources.
+//! [`overlay`] is what users lay over the answers: other prices, more resources. [`SharedTypes`] keeps lists of instance
+//! types from being held once for every node class and pool.
 //!
 //! [`memory`] is a cloud held in memory, with faults, on an explicit clock.
 
@@ -22,6 +23,7 @@ pub mod memory;
 mod notice;
 pub mod overlay;
 mod provider;
+mod sharing;
 
 pub use error::{Error, Kind, Retry};
 pub use hook::{HookState, RegistrationHook};
@@ -29,6 +31,7 @@ pub use instance::{Instance, InstanceId, InstanceState, Read, Termination};
 pub use launch::{LaunchRequest, LaunchToken};
 pub use notice::{Notice, OfferingKey};
 pub use provider::{DriftReason, NodeClassKind, Provider, RepairPolicy};
+pub use sharing::SharedTypes;
 
 /// The result of asking a cloud something.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -69,7 +69,7 @@ pub use pool::{Budget, BudgetNodes, ConsolidationPolicy, Disruption, DisruptionR
 pub use quantity::Quantity;
 pub use report::{NodeOutcome, PodOutcome, PoolOutcome, PoolRefusal, Reason, Report};
 pub use requirement::{Expression, Operator, Requirement};
-pub use requirement_set::{Incompatibility, Requirements, Undefined};
+pub use requirement_set::{Incompatibility, Requirements, SharedRequirements, Undefined};
 pub use resources::Resources;
 pub use selector::LabelSelector;
 pub use settings::{DisruptionSettings, Settings};

@@ -1,6 +1,7 @@
 //! Requirements by label key, and when two such sets agree (spec core-scheduling 8.2).
 
-use std::collections::BTreeMap;
+mod shared;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,11 +10,13 @@ use serde::{Serialize, Serializer};
 use crate::id::{LabelKey, LabelValue};
 use crate::label::{self, LabelRegistry, Labels};
 use crate::requirement::{Expression, Requirement};
+pub use shared::SharedRequirements;
 
 /// At most one requirement per label key; a missing key is unconstrained. Shared until it is changed: sets are copied
-/// much more often than they are made.
+/// much more often than they are made. A list in key order, because there is one of fifty entries for every instance
+/// type, and a tree takes twice the room.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Requirements(Arc<BTreeMap<LabelKey, Requirement>>);
+pub struct Requirements(Arc<Vec<Requirement>>);
 
 /// Which keys may be undefined on the side that is asked.
 #[derive(Debug, Clone, Copy)]
@@ -81,35 +84,46 @@ impl Requirements {
 
     /// Adds a requirement; one that is there already is intersected with it.
     pub fn add(&mut self, requirement: Requirement) {
+        let place = self.place(requirement.key().as_str());
         let own = Arc::make_mut(&mut self.0);
-        match own.get_mut(requirement.key()) {
-            Some(known) => *known = known.intersection(&requirement),
-            None => {
-                own.insert(requirement.key().clone(), requirement);
-            }
+        match place {
+            Ok(place) => own[place] = own[place].intersection(&requirement),
+            Err(place) => own.insert(place, requirement),
         }
     }
 
     /// Adds every requirement of `other`.
     pub fn add_all(&mut self, other: &Self) {
-        for requirement in other.0.values() {
+        for requirement in other.iter() {
             self.add(requirement.clone());
         }
     }
 
     /// Replaces whatever the key of `requirement` had.
     pub fn replace(&mut self, requirement: Requirement) {
-        Arc::make_mut(&mut self.0).insert(requirement.key().clone(), requirement);
+        let place = self.place(requirement.key().as_str());
+        let own = Arc::make_mut(&mut self.0);
+        match place {
+            Ok(place) => own[place] = requirement,
+            Err(place) => own.insert(place, requirement),
+        }
     }
 
     /// Forgets `key`.
     pub fn remove(&mut self, key: &str) {
-        Arc::make_mut(&mut self.0).remove(key);
+        if let Ok(place) = self.place(key) {
+            Arc::make_mut(&mut self.0).remove(place);
+        }
     }
 
     /// The requirement of `key`, if there is one.
     pub fn get(&self, key: &str) -> Option<&Requirement> {
-        self.0.get(key)
+        self.place(key).ok().map(|place| &self.0[place])
+    }
+
+    /// Where the requirement of `key` is, or would be.
+    fn place(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|known| known.key().as_str().cmp(key))
     }
 
     /// The requirement of `key`; a missing key may have any value.
@@ -119,12 +133,12 @@ impl Requirements {
 
     /// Whether `key` is constrained.
     pub fn contains(&self, key: &str) -> bool {
-        self.0.contains_key(key)
+        self.place(key).is_ok()
     }
 
     /// Requirements in key order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Requirement> {
-        self.0.values()
+        self.0.iter()
     }
 
     /// Number of constrained keys.
@@ -139,18 +153,18 @@ impl Requirements {
 
     /// Whether any key has `minValues`.
     pub fn has_min_values(&self) -> bool {
-        self.0.values().any(|requirement| requirement.min_values().is_some())
+        self.iter().any(|requirement| requirement.min_values().is_some())
     }
 
     /// API form, in key order.
     pub fn to_expressions(&self) -> Vec<Expression> {
-        self.0.values().flat_map(Requirement::to_expressions).collect()
+        self.iter().flat_map(Requirement::to_expressions).collect()
     }
 
     /// Whether something with requirements `incoming` may go where `self` holds: keys `self` does not define
     /// must be allowed to be undefined or accept absence, and shared keys must intersect.
     pub fn compatible(&self, incoming: &Self, undefined: Undefined<'_>) -> Result<(), Incompatibility> {
-        for requirement in incoming.0.values() {
+        for requirement in incoming.iter() {
             let key = requirement.key();
             let resolvable = match undefined {
                 Undefined::Nothing => false,
@@ -167,8 +181,11 @@ impl Requirements {
     pub fn intersects(&self, incoming: &Self) -> Result<(), Incompatibility> {
         // Walk the smaller side; both are in key order, so the first disagreement is the same.
         let (few, many) = if self.len() <= incoming.len() { (self, incoming) } else { (incoming, self) };
-        for key in few.0.keys() {
-            let (Some(existing), Some(asked)) = (self.0.get(key), incoming.0.get(key)) else { continue };
+        for requirement in few.iter() {
+            let key = requirement.key();
+            let (Some(existing), Some(asked)) = (self.get(key.as_str()), incoming.get(key.as_str())) else {
+                continue;
+            };
             debug_assert!(many.contains(key.as_str()));
             let both_accept_absence = existing.accepts_absence() && asked.accepts_absence();
             if !both_accept_absence && !existing.intersects(asked) {
@@ -195,7 +212,12 @@ impl Requirements {
         let name = key.as_str().rsplit_once('/').map_or(key.as_str(), |(_, name)| name);
         let alike =
             |known: &&LabelKey| known.as_str().contains(key.as_str()) || known.as_str().ends_with(name);
-        registry.well_known.iter().find(alike).or_else(|| self.0.keys().find(alike)).cloned()
+        registry
+            .well_known
+            .iter()
+            .find(alike)
+            .or_else(|| self.iter().map(Requirement::key).find(alike))
+            .cloned()
     }
 }
 
@@ -218,7 +240,7 @@ impl Serialize for Requirements {
 impl fmt::Display for Requirements {
     /// Items in key order, separated by commas; the host name is internal and left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.0.values().filter(|requirement| requirement.key() != label::HOSTNAME);
+        let shown = self.iter().filter(|requirement| requirement.key() != label::HOSTNAME);
         for (index, requirement) in shown.enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{requirement}")?;
@@ -229,7 +251,7 @@ impl fmt::Display for Requirements {
 
 impl fmt::Debug for Requirements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.values()).finish()
+        f.debug_set().entries(self.iter()).finish()
     }
 }
 

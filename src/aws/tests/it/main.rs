@@ -11,5 +11,6 @@ mod knowledge;
 mod launching;
 mod placement;
 mod reserved;
+mod sharing;
 mod templates;
 mod world;
