@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod edge_cases;
+mod features;
 mod files;
 
 use std::path::Path;
@@ -11,6 +12,7 @@ use anyhow::Result;
 /// Runs every check over the repository at `root`.
 pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     let mut violations = dependencies::check(root)?;
+    violations.extend(features::check(root)?);
     violations.extend(files::check(root)?);
     violations.extend(edge_cases::check(root)?);
     Ok(violations)
