@@ -113,8 +113,10 @@ impl Cluster {
         self.revision += 1;
     }
 
-    /// Sets the instance types of a pool; `None` when they could not be had, so that the pool takes no new nodes.
+    /// Sets the instance types of a pool; `None` when they could not be had, so that the pool takes no new nodes. They
+    /// go with the pool, and an answer that comes after it has gone is not kept.
     pub fn set_instance_types(&mut self, pool: &PoolName, types: Option<Types>) {
+        let types = types.filter(|_| self.facts.pools.get(pool).is_some());
         let same = match (self.instance_types.get(pool), &types) {
             (Some(old), Some(new)) => Arc::ptr_eq(old, new) || old == new,
             (old, new) => old.is_none() && new.is_none(),

@@ -60,3 +60,13 @@ impl World {
         self.context.all::<K>().list(&ListParams::default()).await.unwrap().items
     }
 }
+
+/// A pool of this name, as the API server would show it.
+pub(crate) fn pool(name: &str) -> karpenter_api::NodePool {
+    serde_json::from_value(serde_json::json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "resourceVersion": "1", "generation": 1},
+        "spec": {"template": {"spec": {"requirements": [],
+            "nodeClassRef": {"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"}}}},
+    }))
+    .unwrap()
+}

@@ -220,6 +220,16 @@ impl View {
         work(&mut self.lock().cluster)
     }
 
+    /// Drops what is kept beside the pool; it is not put there again for a pool that is not known.
+    fn forget_pool(&self, pool: &Pool) {
+        let mut inner = self.lock();
+        inner.types_problems.remove(&pool.name);
+        inner.node_classes.forget_registrations(&pool.uid);
+        if let Some(overlays) = &mut inner.overlays {
+            overlays.forget(&pool.name);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -37,8 +37,12 @@ impl Cluster {
                 change.map(|change| self.claim_changed(&name, &change)).is_some()
             }
             Event::Pool(seen) => {
+                let name = key_of(&seen).clone();
                 let change = accept(&mut self.facts.pools, seen, epoch);
                 self.derived.disturbances += u64::from(change.is_some());
+                if change.as_ref().is_some_and(|change| change.new.is_none()) {
+                    self.set_instance_types(&name, None);
+                }
                 change.is_some()
             }
             Event::Daemon(seen) => accept(&mut self.facts.daemons, seen, epoch).is_some(),

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use karpenter_api::NodePool;
 use karpenter_cloud::overlay::List;
 use karpenter_cloud::{
     DriftReason, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RepairPolicy, Termination,
 };
 use karpenter_model::settings::FeatureGates;
-use karpenter_model::{Claim, ClaimName, InstanceTypeName, LabelRegistry, NodeName, Pool, Price, ProviderId};
+use karpenter_model::{
+    Claim, ClaimName, InstanceTypeName, LabelRegistry, NodeName, Pool, Price, ProviderId, Quantity,
+};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::Value;
 
 use super::*;
 use crate::View;
 use crate::fixture::World;
+use crate::view::Feed;
 use crate::watch::Seen;
 
 /// The cloud of a fixture, except that the types of one pool cannot be had for a while.
@@ -101,15 +103,7 @@ fn overlaying() -> (World, Arc<Partly>) {
 }
 
 fn add_pool(world: &World, name: &str) {
-    let pool: NodePool = serde_json::from_value(json!({
-        "metadata": {"name": name, "uid": name, "generation": 1, "resourceVersion": "1"},
-        "spec": {"template": {"spec": {
-            "requirements": [],
-            "nodeClassRef": {"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"},
-        }}},
-    }))
-    .unwrap();
-    world.context.view.put_pool(pool);
+    world.context.view.put_pool(crate::fixture::pool(name));
 }
 
 fn add_overlay(world: &World, name: &str, spec: &Value) {
@@ -237,11 +231,41 @@ async fn types_are_laid_out_anew_only_when_they_or_the_overlays_change() {
     let first = laid(&types);
     assert!(first.iter().all(|one| one.overlaid.price));
     assert!(Arc::ptr_eq(&first, &laid(&types)));
-    let newer = cloud.instance_types(&pool).await.unwrap();
-    assert!(!Arc::ptr_eq(&first, &laid(&newer)));
+    let mut newer = cloud.instance_types(&pool).await.unwrap();
+    let types = Arc::make_mut(&mut newer);
+    Arc::make_mut(&mut types[0]).capacity.set("cpu", Quantity::from_units(7));
+    let second = laid(&newer);
+    let changed: Vec<bool> =
+        first.iter().zip(second.iter()).map(|(one, other)| !Arc::ptr_eq(one, other)).collect();
+    assert_eq!(changed.iter().filter(|changed| **changed).count(), 1, "{changed:?}");
+    assert!(changed[0]);
     world.context.view.remove_overlay("o", None);
     pass(&world).await;
     assert!(Arc::ptr_eq(&laid(&newer), &newer), "no overlays, no copies");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pools_that_see_the_same_through_their_overlays_hold_it_once_and_take_it_with_them() {
+    let (world, cloud) = overlaying();
+    add_overlay(&world, "o", &json!({"requirements": [], "price": "1"}));
+    list(&world).await;
+    pass(&world).await;
+    let view = &world.context.view;
+    let pools = ["web", "data"].map(|name| view.pool(&name.into()).unwrap().model);
+    let types = cloud.instance_types(&pools[0]).await.unwrap();
+    let [web, data] = pools.each_ref().map(|pool| view.overlaid(pool, Arc::clone(&types)).unwrap());
+    assert!(Arc::ptr_eq(&web, &data) && !Arc::ptr_eq(&web, &types));
+    let held = Arc::downgrade(&web);
+    drop((web, data));
+    assert!(held.strong_count() > 0);
+
+    let mut feed = Feed::default();
+    for name in ["web", "data"] {
+        feed.pool(view, Seen::Deleted(crate::fixture::pool(name)));
+    }
+    assert_eq!(held.strong_count(), 0);
+    let late = Arc::downgrade(&view.overlaid(&pools[0], types).unwrap());
+    assert_eq!(late.strong_count(), 0, "an answer that comes after the pool has gone is not kept");
 }
 
 #[tokio::test(start_paused = true)]

@@ -84,7 +84,8 @@ impl View {
         self.subscribers.tell_specs();
     }
 
-    /// Notes how a registration went, and says what the pool's condition becomes, if it changes.
+    /// Notes how a registration went, and says what the pool's condition becomes, if it changes. A pool that has gone
+    /// has no condition.
     pub fn note_registration(
         &self,
         pool: &PoolUid,
@@ -92,13 +93,23 @@ impl View {
         condition: Option<ConditionStatus>,
     ) -> Option<Verdict> {
         let mut inner = self.lock();
+        if !inner.pools.iter().any(|known| known.model.uid == *pool) {
+            return None;
+        }
         let trackers = &mut inner.node_classes.registrations;
         trackers.entry(pool.clone()).or_insert_with(|| Tracker::seeded(condition)).note(outcome, condition)
     }
 
     /// Forgets how earlier registrations of a pool went.
     pub fn forget_registrations(&self, pool: &PoolUid) {
-        self.lock().node_classes.registrations.remove(pool);
+        self.lock().node_classes.forget_registrations(pool);
+    }
+}
+
+impl Classes {
+    /// Forgets how registrations of a pool went.
+    pub(super) fn forget_registrations(&mut self, pool: &PoolUid) {
+        self.registrations.remove(pool);
     }
 }
 

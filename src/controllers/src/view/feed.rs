@@ -321,6 +321,7 @@ impl View {
     }
 
     fn tell_gone_pool(&self, known: &KnownPool) {
+        self.forget_pool(&known.model);
         let gone = Conditioned::Pool(Arc::clone(&known.object));
         self.subscribers.tell_status(&StatusSeen::Gone(gone));
         self.subscribers.wake_pool(&known.model.name);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_api::NodeOverlay;
+use karpenter_cloud::SharedTypes;
 use karpenter_cloud::overlay::{List, Overlays, PoolOverlays};
 use karpenter_model::{Pool, PoolName};
 use kube::ResourceExt;
@@ -43,6 +44,11 @@ impl Known {
             in_force: Overlays::default(),
             laid: BTreeMap::new(),
         }
+    }
+
+    /// Forgets what was laid for a pool that has gone.
+    pub(super) fn forget(&mut self, pool: &PoolName) {
+        self.laid.remove(pool);
     }
 }
 
@@ -116,16 +122,25 @@ impl View {
     /// `types` of `pool` as seen through its overlays; remembered as long as both stay the same.
     pub(crate) fn overlaid(&self, pool: &Pool, types: List) -> Result<List, Unevaluated> {
         let Some(through) = self.through(pool)? else { return Ok(types) };
-        let remembered = self.lock().overlays.as_ref().and_then(|known| known.laid.get(&pool.name).cloned());
+        let (remembered, in_use): (Option<Laid>, Vec<List>) = match &self.lock().overlays {
+            Some(known) => {
+                let lists = known.laid.values().flat_map(|laid| [&laid.from, &laid.types]);
+                (known.laid.get(&pool.name).cloned(), lists.cloned().collect())
+            }
+            None => (None, Vec::new()),
+        };
         if let Some(laid) =
             remembered.filter(|laid| Arc::ptr_eq(&laid.from, &types) && laid.through == through)
         {
             return Ok(laid.types);
         }
+        // Most overlays are for every pool, and then most pools see the same types.
         let laid = through.lay_over(&types, &self.registry);
-        if let Some(known) = &mut self.lock().overlays {
-            let laid = Laid { from: types, through, types: Arc::clone(&laid) };
-            known.laid.insert(pool.name.clone(), laid);
+        let laid = SharedTypes::with(in_use.iter().chain([&types])).list(laid.iter().cloned());
+        let mut inner = self.lock();
+        let there = inner.pools.get(pool.name.as_str()).is_some();
+        if let Some(known) = inner.overlays.as_mut().filter(|_| there) {
+            known.laid.insert(pool.name.clone(), Laid { from: types, through, types: Arc::clone(&laid) });
         }
         Ok(laid)
     }

@@ -5,9 +5,13 @@ use karpenter_model::PoolName;
 use super::View;
 
 impl View {
-    /// Takes note of why the types of a pool are not known, or that they are. True when that is news.
+    /// Takes note of why the types of a pool are not known, or that they are. True when that is news; of a pool that
+    /// has gone nothing is.
     pub(crate) fn types_problem(&self, pool: &PoolName, problem: Option<&str>) -> bool {
         let mut inner = self.lock();
+        if inner.pools.get(pool.as_str()).is_none() {
+            return false;
+        }
         let before = inner.types_problems.get(pool).map(String::as_str);
         if before == problem {
             return false;
@@ -27,6 +31,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_problem_is_news_when_it_begins_changes_or_ends() {
         let view = World::new().context.view;
+        view.put_pool(crate::fixture::pool("default"));
         let pool = "default".into();
         for (problem, news) in [
             (None, false),
@@ -38,5 +43,6 @@ mod tests {
         ] {
             assert_eq!(view.types_problem(&pool, problem), news, "{problem:?}");
         }
+        assert!(!view.types_problem(&"deleted".into(), Some("no prices")), "nothing is kept of it either");
     }
 }

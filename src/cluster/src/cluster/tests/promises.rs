@@ -38,8 +38,15 @@ fn requiring(key: &str, values: &[&str]) -> Claim {
     Claim { requirements, requests: cpu(2), ..unlaunched("c1") }
 }
 
-fn view(claim: Claim, types: &[Arc<InstanceType>]) -> Node {
+/// An index that knows the pool of the claims.
+fn with_pool() -> Cluster {
     let mut cluster = cluster();
+    tell(&mut cluster, [Event::pool(Version(1), Pool::bare("web"))]);
+    cluster
+}
+
+fn view(claim: Claim, types: &[Arc<InstanceType>]) -> Node {
+    let mut cluster = with_pool();
     cluster.set_instance_types(&"web".into(), Some(types.into()));
     cluster.created(Version(1), claim, []);
     cluster.snapshot(at(0)).nodes[0].as_ref().clone()
@@ -76,7 +83,7 @@ fn carries_the_labels_its_requirements_leave_no_choice_about() {
 
 #[test]
 fn new_instance_types_change_what_it_counts_as() {
-    let mut cluster = cluster();
+    let mut cluster = with_pool();
     cluster.created(Version(1), requiring(label::INSTANCE_TYPE, &["small"]), []);
     let allocatable = |cluster: &mut Cluster| cluster.snapshot(at(0)).nodes[0].effective_allocatable();
     assert_eq!(allocatable(&mut cluster), cpu(2));
@@ -87,6 +94,34 @@ fn new_instance_types_change_what_it_counts_as() {
     assert_eq!(cluster.revision(), revision, "the same types");
     cluster.set_instance_types(&"web".into(), None);
     assert_eq!(allocatable(&mut cluster), cpu(2));
+}
+
+#[test]
+fn instance_types_go_with_their_pool_and_do_not_come_back_with_a_late_answer() {
+    let gone = Event::Pool(Seen::Gone { key: "web".into(), version: Version(3) });
+    let listed = (Listed::Pools(BTreeSet::new()), "the watch was broken");
+    for (missed, how) in [(None, "seen deleted"), (Some(listed.0), listed.1)] {
+        let mut cluster = with_pool();
+        cluster.created(Version(2), requiring(label::INSTANCE_TYPE, &["small"]), []);
+        let types: Arc<[Arc<InstanceType>]> = [instance_type("small", 4)].into();
+        cluster.set_instance_types(&"web".into(), Some(Arc::clone(&types)));
+        assert_eq!(cluster.snapshot(at(0)).instance_types.len(), 1);
+        let revision = cluster.revision();
+        match missed {
+            Some(listed) => {
+                let began = cluster.begin_list();
+                cluster.finish_list(&listed, began);
+            }
+            None => tell(&mut cluster, [gone.clone()]),
+        }
+        assert!(cluster.revision() > revision, "{how}");
+        cluster.set_instance_types(&"web".into(), Some(Arc::clone(&types)));
+        let snapshot = cluster.snapshot(at(0));
+        assert!(snapshot.instance_types.is_empty(), "{how}");
+        assert_eq!(snapshot.nodes[0].effective_allocatable(), cpu(2), "{how}: what it asks for");
+        drop(snapshot);
+        assert_eq!(Arc::strong_count(&types), 1, "{how}: nothing holds them");
+    }
 }
 
 #[test]

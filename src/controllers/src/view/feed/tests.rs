@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use karpenter_lifecycle::step::RegistrationOutcome;
 use serde_json::{Value, json};
 
 use super::*;
@@ -55,4 +56,26 @@ async fn a_pod_with_rules_that_cannot_be_read_counts_on_its_node_and_is_not_plan
     let on_node: Vec<_> = view.pods_on(&"n1".into()).iter().map(|pod| pod.key.name.to_string()).collect();
     assert_eq!(on_node, ["bound"]);
     assert!(view.pod(&pod_key(&key(&pods[1]))).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_beside_a_pool_goes_with_it_and_late_answers_do_not_bring_it_back() {
+    let view = World::new().context.view;
+    view.put_pool(crate::fixture::pool("web"));
+    let registered = || view.note_registration(&"uid-web".into(), &RegistrationOutcome::Success, None);
+    assert!(registered().is_some());
+    assert!(view.types_problem(&"web".into(), Some("no prices")));
+    Feed::default().pool(&view, Seen::Deleted(crate::fixture::pool("web")));
+    assert!(registered().is_none());
+    assert!(!view.types_problem(&"web".into(), Some("no prices")));
+    view.put_pool(pool_again());
+    assert!(view.types_problem(&"web".into(), Some("no prices")), "of another pool of the name it is news");
+}
+
+/// The pool made again after its end.
+fn pool_again() -> NodePool {
+    let mut pool = crate::fixture::pool("web");
+    pool.metadata.uid = Some("uid-again".to_owned());
+    pool.metadata.resource_version = Some("9".to_owned());
+    pool
 }
