@@ -185,6 +185,7 @@ impl Memory {
         }
         self.successors.retain(|_, succession| within(succession.at, anti_flap, now));
         self.refused.forget(now);
+        self.gates.retain(|pool, _| snapshot.pools.iter().any(|known| known.name == *pool));
     }
 
     /// Differs between passes that saw different devices, where devices count.
@@ -273,4 +274,22 @@ fn signed(span: Duration) -> SignedDuration {
 /// Whether less than `span` has passed since `at`.
 fn within(at: Timestamp, span: Duration, now: Timestamp) -> bool {
     Duration::try_from(now.duration_since(at)).is_ok_and(|elapsed| elapsed < span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_goes_with_its_pool() {
+        let mut snapshot = Snapshot::empty(Timestamp::UNIX_EPOCH);
+        snapshot.pools = ["web", "data"].map(|name| Arc::new(Pool::bare(name))).to_vec();
+        let mut memory = Memory::default();
+        for pool in &snapshot.pools {
+            memory.gate(&pool.name, "1", snapshot.now).failures = 3;
+        }
+        snapshot.pools.remove(0);
+        memory.begin(&snapshot);
+        assert_eq!(memory.gates.keys().map(PoolName::as_str).collect::<Vec<_>>(), ["data"]);
+    }
 }
