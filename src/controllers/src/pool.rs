@@ -2,5 +2,6 @@
 
 pub(crate) mod conditions;
 pub(crate) mod counter;
+mod departed;
 pub(crate) mod hash;
 pub(crate) mod health;

@@ -20,6 +20,7 @@ mod nodepools;
 mod nodes;
 mod operator;
 mod pods;
+mod registry;
 mod scheduler;
 mod series;
 mod status;
@@ -43,7 +44,7 @@ pub use status::{StatusFamilies, Statuses, Watched};
 /// All metrics of one process, and the registry that renders them.
 #[derive(Debug)]
 pub struct Metrics {
-    registry: prometheus::Registry,
+    registry: registry::Registry,
     node_families: OnceLock<NodeFamilies>,
     statuses: OnceLock<Statuses>,
     /// The work under way, which some of the gauges are read off.
@@ -65,7 +66,7 @@ pub struct Metrics {
 impl Metrics {
     /// Registers every metric; those without labels are exported at once with the value zero.
     pub fn new() -> Self {
-        let registry = prometheus::Registry::new();
+        let registry = registry::Registry::default();
         let metrics = Self {
             nodeclaims: NodeClaims::register(&registry),
             nodes: Nodes::register(&registry),
@@ -101,6 +102,11 @@ impl Metrics {
     /// what the first call says counts.
     pub fn statuses(&self, further: impl Fn(Watched) -> Vec<String>) -> &Statuses {
         self.statuses.get_or_init(|| Statuses::register(&self.registry, further))
+    }
+
+    /// Removes every series of a pool that has gone.
+    pub fn forget_pool(&self, pool: &str) {
+        self.registry.forget_pool(pool);
     }
 
     /// The text exposition format, families in name order.

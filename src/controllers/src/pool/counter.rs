@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use super::departed::Departed;
 use crate::nodes::units;
 use crate::view::KnownPool;
 use crate::{Context, Error, write};
@@ -25,6 +26,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
         usage: Series::new(context.metrics.nodepools.usage.clone()),
         cost: Series::new(context.metrics.nodepools.cost_total.clone()),
         unpriced: BTreeMap::new(),
+        departed: Departed::default(),
     };
     let mut ticks = interval(counter::PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -46,6 +48,7 @@ struct Published {
     cost: Series<1>,
     /// Machines whose price was not known the last time.
     unpriced: BTreeMap<PoolName, BTreeSet<NodeId>>,
+    departed: Departed,
 }
 
 async fn pass(context: &Context, published: &mut Published) -> Result<Outcome, Error> {
@@ -69,6 +72,11 @@ async fn pass(context: &Context, published: &mut Published) -> Result<Outcome, E
     published.usage.retain(known);
     published.cost.retain(known);
     published.unpriced.retain(|pool, _| known(pool.as_str()));
+    let with_machines = snapshot.nodes.iter().filter_map(|node| node.pool());
+    let present = pools.iter().map(|pool| pool.model.name.clone()).chain(with_machines);
+    for pool in published.departed.look(present.collect(), snapshot.now) {
+        context.metrics.forget_pool(pool.as_str());
+    }
     Error::combined(errors).map(|()| outcome)
 }
 

@@ -59,7 +59,7 @@ macro_rules! area {
                 crate::metrics::area::descriptor!($kind, $name, [$($label),*], $stability, $help $(, $buckets)?),
             )*];
 
-            pub(in crate::metrics) fn register(registry: &prometheus::Registry) -> Self {
+            pub(in crate::metrics) fn register(registry: &crate::metrics::registry::Registry) -> Self {
                 Self { $(
                     $field: {
                         const ROW: &crate::metrics::Descriptor =

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use super::area::Descriptor;
+use super::registry::Registry;
 
 /// One family of gauges. What is not in a published set is gone, with no moment in which anything is missing.
 #[derive(Debug)]
@@ -15,14 +16,14 @@ pub struct Family {
 impl Family {
     /// Registers `row` with `further` labels in front of its own.
     pub(super) fn register<'a>(
-        registry: &prometheus::Registry,
+        registry: &Registry,
         row: &Descriptor,
         further: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let labels: Vec<&str> = further.into_iter().chain(row.labels.iter().copied()).collect();
         let gauge = prometheus::GaugeVec::new(prometheus::Opts::new(row.name, row.help), &labels)
             .expect("invariant: further labels are distinct and valid names");
-        registry.register(Box::new(gauge.clone())).expect("invariant: registered once");
+        registry.register(&labels, &gauge);
         Self { gauge, published: Mutex::default() }
     }
 

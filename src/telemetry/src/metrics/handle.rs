@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::area::Descriptor;
+use super::registry::Registry;
 use super::summary::{SummaryBuilder, SummaryVec};
 
 /// A count that only grows.
@@ -10,12 +11,12 @@ use super::summary::{SummaryBuilder, SummaryVec};
 pub struct Counter<const LABELS: usize>(prometheus::IntCounterVec);
 
 impl<const LABELS: usize> Counter<LABELS> {
-    pub(super) fn register(row: &'static Descriptor, registry: &prometheus::Registry) -> Self {
+    pub(super) fn register(row: &'static Descriptor, registry: &Registry) -> Self {
         let family = prometheus::IntCounterVec::new(opts(row), row.labels).expect(WELL_FORMED);
         if LABELS == 0 {
             family.with_label_values::<&str>(&[]);
         }
-        registry.register(Box::new(family.clone())).expect(UNIQUE);
+        registry.register(row.labels, &family);
         Self(family)
     }
 
@@ -40,12 +41,12 @@ impl<const LABELS: usize> Counter<LABELS> {
 pub struct Gauge<const LABELS: usize>(prometheus::GaugeVec);
 
 impl<const LABELS: usize> Gauge<LABELS> {
-    pub(super) fn register(row: &'static Descriptor, registry: &prometheus::Registry) -> Self {
+    pub(super) fn register(row: &'static Descriptor, registry: &Registry) -> Self {
         let family = prometheus::GaugeVec::new(opts(row), row.labels).expect(WELL_FORMED);
         if LABELS == 0 {
             family.with_label_values::<&str>(&[]);
         }
-        registry.register(Box::new(family.clone())).expect(UNIQUE);
+        registry.register(row.labels, &family);
         Self(family)
     }
 
@@ -87,13 +88,13 @@ impl<const LABELS: usize> Gauge<LABELS> {
 pub struct Histogram<const LABELS: usize>(prometheus::HistogramVec);
 
 impl<const LABELS: usize> Histogram<LABELS> {
-    pub(super) fn register(row: &'static Descriptor, registry: &prometheus::Registry) -> Self {
+    pub(super) fn register(row: &'static Descriptor, registry: &Registry) -> Self {
         let opts = prometheus::HistogramOpts::new(row.name, row.help).buckets(row.buckets.to_vec());
         let family = prometheus::HistogramVec::new(opts, row.labels).expect(WELL_FORMED);
         if LABELS == 0 {
             family.with_label_values::<&str>(&[]);
         }
-        registry.register(Box::new(family.clone())).expect(UNIQUE);
+        registry.register(row.labels, &family);
         Self(family)
     }
 
@@ -118,7 +119,7 @@ impl<const LABELS: usize> Histogram<LABELS> {
 pub struct Summary<const LABELS: usize>(SummaryVec);
 
 impl<const LABELS: usize> Summary<LABELS> {
-    pub(super) fn register(row: &'static Descriptor, registry: &prometheus::Registry) -> Self {
+    pub(super) fn register(row: &'static Descriptor, registry: &Registry) -> Self {
         let mut describer = opts(row);
         describer.variable_labels = row.labels.iter().map(ToString::to_string).collect();
         let family = SummaryVec::create(prometheus::proto::MetricType::SUMMARY, SummaryBuilder, describer)
@@ -126,7 +127,7 @@ impl<const LABELS: usize> Summary<LABELS> {
         if LABELS == 0 {
             family.with_label_values::<&str>(&[]);
         }
-        registry.register(Box::new(family.clone())).expect(UNIQUE);
+        registry.register(row.labels, &family);
         Self(family)
     }
 
@@ -142,7 +143,6 @@ impl<const LABELS: usize> Summary<LABELS> {
 }
 
 const WELL_FORMED: &str = "invariant: metric names, labels and help texts are literals checked by a test";
-const UNIQUE: &str = "invariant: every metric name is declared once, checked by a test";
 
 fn opts(row: &'static Descriptor) -> prometheus::Opts {
     prometheus::Opts::new(row.name, row.help)

@@ -27,7 +27,7 @@ macro_rules! families {
             },)*];
 
             /// Registers the families; `well_known` are the names of the labels of machines.
-            pub(super) fn register(registry: &prometheus::Registry, well_known: &[String]) -> Self {
+            pub(super) fn register(registry: &super::registry::Registry, well_known: &[String]) -> Self {
                 let mut rows = Self::TABLE.iter();
                 Self { $($field: {
                     let row = rows.next().expect("invariant: one row per family");

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::area::{Descriptor, Kind, Stability};
 use super::buckets;
 use super::family::Family;
+use super::registry::Registry;
 
 /// A kind of object with status conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,11 +128,7 @@ pub struct StatusFamilies {
 
 impl StatusFamilies {
     /// Registers `table`, each family with `further` labels in front of its own.
-    pub(super) fn register(
-        registry: &prometheus::Registry,
-        table: &'static [Descriptor; 6],
-        further: &[String],
-    ) -> Self {
+    pub(super) fn register(registry: &Registry, table: &'static [Descriptor; 6], further: &[String]) -> Self {
         let further = || further.iter().map(String::as_str);
         let [count, current, transitions, transition, termination, duration] = table;
         let labels =
@@ -139,7 +136,7 @@ impl StatusFamilies {
         let histogram = |row: &'static Descriptor| {
             let opts = prometheus::HistogramOpts::new(row.name, row.help).buckets(row.buckets.to_vec());
             let family = prometheus::HistogramVec::new(opts, &labels(row)).expect(VALID);
-            registry.register(Box::new(family.clone())).expect(ONCE);
+            registry.register(&labels(row), &family);
             family
         };
         let counter = prometheus::IntCounterVec::new(
@@ -147,7 +144,7 @@ impl StatusFamilies {
             &labels(transitions),
         )
         .expect(VALID);
-        registry.register(Box::new(counter.clone())).expect(ONCE);
+        registry.register(&labels(transitions), &counter);
         Self {
             count: Family::register(registry, count, further()),
             current_status_seconds: Family::register(registry, current, further()),
@@ -195,10 +192,7 @@ pub struct Statuses {
 
 impl Statuses {
     /// Registers everything; `further` are the names of the labels that objects of a kind have in front.
-    pub(super) fn register(
-        registry: &prometheus::Registry,
-        further: impl Fn(Watched) -> Vec<String>,
-    ) -> Self {
+    pub(super) fn register(registry: &Registry, further: impl Fn(Watched) -> Vec<String>) -> Self {
         let kinds =
             Watched::ALL.map(|kind| (kind, StatusFamilies::register(registry, kind.table(), &further(kind))));
         Self { kinds: kinds.into(), deprecated: StatusFamilies::register(registry, DEPRECATED, &[]) }
@@ -211,4 +205,3 @@ impl Statuses {
 }
 
 const VALID: &str = "invariant: further labels are distinct and valid names";
-const ONCE: &str = "invariant: registered once";

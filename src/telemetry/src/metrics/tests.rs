@@ -92,3 +92,26 @@ fn families_per_node_are_replaced_as_a_whole() {
     assert!(text.lines().any(|line| line == want), "{text}");
     assert!(!text.contains("n1"));
 }
+
+#[test]
+fn series_of_a_pool_go_with_it_whatever_kind_they_are() {
+    let metrics = Metrics::new();
+    let claims = metrics.statuses(|kind| match kind {
+        super::Watched::NodeClaim => vec!["karpenter_sh_nodepool".to_owned()],
+        _ => Vec::new(),
+    });
+    let empty = metrics.render();
+    for pool in ["web", "data"] {
+        metrics.nodes.created_total.inc([pool, "zone-a"]);
+        metrics.nodes.termination_duration_seconds.observe([pool], Duration::from_secs(30));
+        metrics.nodes.lifetime_duration_seconds.observe([pool], Duration::from_secs(30));
+        metrics.nodepools.usage.set(["cpu", pool], 1.0);
+        let change = ("Launched", "Unknown", "True", "Launched");
+        claims.of(super::Watched::NodeClaim).transition(&[pool], change, &[], Duration::ZERO);
+    }
+    metrics.forget_pool("web");
+    let left = metrics.render();
+    assert!(!left.contains("\"web\"") && left.contains("\"data\""), "{left}");
+    metrics.forget_pool("data");
+    assert_eq!(metrics.render(), empty, "nothing of them is left");
+}

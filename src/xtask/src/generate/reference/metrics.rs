@@ -45,7 +45,8 @@ of stability are repeated here; what the reference does not have says so. Durati
 quantiles 0, 0.5, 0.9, 0.99 and 1 over the last ten minutes.
 
 Series per pod, Node and NodePool and those about status conditions can be switched off with
-`--disable-cluster-state-observability`. Series of an object go with it.
+`--disable-cluster-state-observability`. Series of an object go with it; counts and histograms of a NodePool ten minutes
+after it and its machines.
 
 The metrics of each Node carry, besides their own labels, every well-known label as Kubernetes and the provider know
 them (`nodepool`, `zone`, `region`, `instance_type`, `arch`, `os`, `capacity_type`, `windows_build`, `instance_family`,
