@@ -18,7 +18,7 @@ pub struct SharedTypes {
 }
 
 impl SharedTypes {
-    /// Sharing with `lists`, each ordered by the names of its types.
+    /// Sharing with `lists`.
     pub fn with<'l>(lists: impl IntoIterator<Item = &'l List>) -> Self {
         let mut distinct: Vec<List> = Vec::new();
         for list in lists {
@@ -31,7 +31,8 @@ impl SharedTypes {
 
     /// `types` as a list: the very one that is in use, if it holds the same.
     pub fn list(&mut self, types: impl Iterator<Item = Arc<InstanceType>>) -> List {
-        let types: Vec<Arc<InstanceType>> = types.map(|one| self.one(one)).collect();
+        let types: Vec<Arc<InstanceType>> =
+            types.enumerate().map(|(place, one)| self.one(place, one)).collect();
         let same = |list: &&List| {
             list.len() == types.len() && list.iter().zip(&types).all(|(known, one)| Arc::ptr_eq(known, one))
         };
@@ -44,8 +45,8 @@ impl SharedTypes {
     }
 
     /// The type that is in use and equals `built`, or `built` with the parts it has in common with others.
-    fn one(&mut self, mut built: Arc<InstanceType>) -> Arc<InstanceType> {
-        let mut relatives = self.lists.iter().filter_map(|list| of_name(list, &built));
+    fn one(&mut self, place: usize, mut built: Arc<InstanceType>) -> Arc<InstanceType> {
+        let mut relatives = self.lists.iter().filter_map(|list| of_name(list, place, &built));
         let relative = relatives.next();
         let equal = |known: &&Arc<InstanceType>| Arc::ptr_eq(known, &built) || **known == built;
         if let Some(known) = relative.into_iter().chain(relatives).find(equal) {
@@ -64,8 +65,8 @@ impl SharedTypes {
     }
 }
 
-/// The type of the same name.
-fn of_name<'l>(list: &'l List, one: &InstanceType) -> Option<&'l Arc<InstanceType>> {
-    let position = list.binary_search_by(|known| known.name.cmp(&one.name)).ok()?;
-    list.get(position)
+/// The type of the same name. Most lists are of the same types in the same order.
+fn of_name<'l>(list: &'l List, place: usize, one: &InstanceType) -> Option<&'l Arc<InstanceType>> {
+    let alike = |known: &&Arc<InstanceType>| known.name == one.name;
+    list.get(place).filter(alike).or_else(|| list.iter().find(alike))
 }
