@@ -56,6 +56,7 @@ and with the values.
 {{- include "karpenter.env" (list "CLUSTER_NAME" (include "karpenter.clusterName" .)) }}
 {{- include "karpenter.env" (list "CLUSTER_ENDPOINT" (tpl (default "" $settings.clusterEndpoint) .)) }}
 {{- include "karpenter.env" (list "ISOLATED_VPC" $settings.isolatedVPC) }}
+{{- include "karpenter.env" (list "PRICE_FILE" $settings.priceFile) }}
 {{- include "karpenter.env" (list "EKS_CONTROL_PLANE" $settings.eksControlPlane) }}
 {{- include "karpenter.env" (list "VM_MEMORY_OVERHEAD_PERCENT" $settings.vmMemoryOverheadPercent) }}
 {{- include "karpenter.env" (list "INTERRUPTION_QUEUE" $settings.interruptionQueue) }}

@@ -3,6 +3,7 @@
 use karpenter_aws::image::resolve;
 use karpenter_aws::instance_types;
 use karpenter_aws::launch::check::Unclear;
+use karpenter_aws::prices::file;
 use karpenter_telemetry::observe::Chain;
 
 /// A failed effect. The pass is tried again after the back-off of its object.
@@ -23,6 +24,9 @@ pub enum Error {
     /// Instance types are not known.
     #[error(transparent)]
     Types(#[from] instance_types::Error),
+    /// The price file cannot be used.
+    #[error(transparent)]
+    PriceFile(#[from] file::Error),
     /// A dry run said nothing about the `NodeClass`.
     #[error(transparent)]
     Check(#[from] Unclear),

@@ -1,8 +1,10 @@
-//! Gauges of what can be bought (spec aws-provider 15, 16): availability joined by "or" over all pools.
+//! Gauges of what can be bought (spec aws-provider 15, 16): availability joined by "or" over all pools, and where
+//! prices come from.
 
 use std::collections::BTreeMap;
 
 use karpenter_aws::node_class::Lookup;
+use karpenter_aws::prices::Tally;
 use karpenter_model::{CapacityType, Price, resources};
 
 use crate::AwsContext;
@@ -41,6 +43,13 @@ pub fn publish(context: &AwsContext) {
         gauges.instance_type_offering_available.set_count(labels, usize::from(*available));
         if let Some(price) = price {
             gauges.instance_type_offering_price_estimate.set(labels, dollars(*price));
+        }
+    }
+    for Tally { capacity_type, source, types, read } in context.aws.prices.tally() {
+        let labels = [capacity_type.as_str(), source.as_str()];
+        gauges.instance_types_priced.set_count(labels, types);
+        if let Some(read) = read {
+            gauges.price_age_seconds.set(labels, context.aws.now().duration_since(read).as_secs_f64());
         }
     }
 }

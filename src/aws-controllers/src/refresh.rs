@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use karpenter_aws::instance_profiles;
+use karpenter_aws::prices::{Outcome, Source};
 use karpenter_controllers::queue::{Done, Queue, Spec};
+use karpenter_model::CapacityType;
 use tokio_util::sync::CancellationToken;
 
 use crate::{AwsContext, Error, gauges, reservations};
@@ -17,8 +19,12 @@ const HOUR: Duration = Duration::from_hours(1);
 /// One thing to do again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Task {
-    /// On-demand and spot prices.
+    /// The price file.
+    PriceFile,
+    /// On-demand prices of the price list.
     Prices,
+    /// Spot prices.
+    SpotPrices,
     /// Instance types and offerings.
     Types,
     /// Version of the cluster.
@@ -39,8 +45,10 @@ pub(crate) enum Task {
 
 impl Task {
     /// Every task.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
+        Self::PriceFile,
         Self::Prices,
+        Self::SpotPrices,
         Self::Types,
         Self::Version,
         Self::Parameters,
@@ -54,7 +62,9 @@ impl Task {
     /// Controller name in metrics and logs.
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::PriceFile => "providers.pricing.file",
             Self::Prices => "providers.pricing",
+            Self::SpotPrices => "providers.pricing.spot",
             Self::Types => "providers.instancetype",
             Self::Version => "providers.version",
             Self::Parameters => "providers.ssm.invalidation",
@@ -69,10 +79,12 @@ impl Task {
     /// How long after a success it is done again.
     pub(crate) const fn period(self) -> Duration {
         match self {
-            Self::Prices | Self::Types => Duration::from_secs(12 * HOUR.as_secs()),
+            Self::Prices | Self::SpotPrices | Self::Types => Duration::from_secs(12 * HOUR.as_secs()),
             Self::Version => Duration::from_secs(5 * MINUTE.as_secs()),
             Self::Parameters | Self::Profiles => Duration::from_secs(30 * MINUTE.as_secs()),
-            Self::Templates | Self::Gauges | Self::Expiration | Self::CapacityType => MINUTE,
+            Self::PriceFile | Self::Templates | Self::Gauges | Self::Expiration | Self::CapacityType => {
+                MINUTE
+            }
         }
     }
 }
@@ -113,11 +125,12 @@ pub(crate) async fn run(task: Task, context: AwsContext, shutdown: CancellationT
 pub(crate) async fn once(task: Task, context: &AwsContext) -> Result<(), Error> {
     let aws = &context.aws;
     match task {
-        Task::Prices => {
-            // One failing must not keep the other from being refreshed.
-            let (on_demand, spot) = tokio::join!(aws.prices.refresh_on_demand(), aws.prices.refresh_spot());
-            let failed = [on_demand.err(), spot.err()].into_iter().flatten().map(Error::from).collect();
-            Error::combined(failed)?;
+        Task::PriceFile => {
+            aws.prices.refresh_file().await?;
+        }
+        Task::Prices => prices(context).await?,
+        Task::SpotPrices => {
+            aws.prices.refresh_spot().await?;
         }
         Task::Types => {
             aws.refresh_catalogue().await?;
@@ -136,6 +149,21 @@ pub(crate) async fn once(task: Task, context: &AwsContext) -> Result<(), Error> 
         Task::Gauges => gauges::publish(context),
         Task::Expiration => reservations::leave_expiring(context).await?,
         Task::CapacityType => reservations::demote(context).await?,
+    }
+    Ok(())
+}
+
+/// Says so when the prices of types remain estimates.
+async fn prices(context: &AwsContext) -> Result<(), Error> {
+    let prices = &context.aws.prices;
+    let refreshed = prices.refresh_on_demand().await?;
+    let estimated = prices.tally().into_iter().find(|tally| {
+        (tally.capacity_type, tally.source) == (CapacityType::OnDemand, Source::Estimate) && tally.types > 0
+    });
+    if let (Outcome::Skipped, Some(tally)) = (refreshed, estimated) {
+        let types = tally.types;
+        let what_to_do = "set PRICE_FILE to a file with the prices";
+        tracing::warn!(types, what_to_do, "on-demand prices are estimates: there is no price list to ask");
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The settings that only AWS has: names, defaults, and what each value may be (spec aws-operations 3.1).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use karpenter_controllers::settings::{Flag, Reader, SettingError, Source};
@@ -20,6 +21,13 @@ pub const FLAGS: &[Flag] = &[
         "API server endpoint that nodes join; empty asks eks:DescribeCluster",
     ),
     Flag::switch("isolated-vpc", "ISOLATED_VPC", "false", "The VPC cannot reach the IAM and pricing APIs"),
+    Flag::new(
+        "price-file",
+        "PRICE_FILE",
+        "",
+        "File with on-demand prices (CSV with the columns instance_type and price_per_hour), which count before those \
+         of AWS; read again when it changes; not in the reference",
+    ),
     Flag::switch(
         "eks-control-plane",
         "EKS_CONTROL_PLANE",
@@ -65,6 +73,8 @@ pub struct Settings {
     /// Empty when it is to be found out.
     pub cluster_endpoint: String,
     pub isolated_vpc: bool,
+    /// Path of the file; `None` when there is none.
+    pub price_file: Option<PathBuf>,
     pub eks_control_plane: bool,
     /// Parts per million of the advertised memory.
     pub vm_memory_overhead_ppm: u32,
@@ -91,6 +101,7 @@ impl Settings {
             cluster_name: reader.required("cluster-name", "the name of the EKS cluster"),
             cluster_endpoint: reader.value("cluster-endpoint", URL, url),
             isolated_vpc: reader.boolean("isolated-vpc"),
+            price_file: Some(reader.text("price-file")).filter(|path| !path.is_empty()).map(PathBuf::from),
             eks_control_plane: reader.boolean("eks-control-plane"),
             vm_memory_overhead_ppm: reader.value("vm-memory-overhead-percent", FRACTION, parts_per_million),
             interruption_queue: Some(reader.text("interruption-queue")).filter(|name| !name.is_empty()),
@@ -143,6 +154,7 @@ mod tests {
             cluster_name: "demo".to_owned(),
             cluster_endpoint: String::new(),
             isolated_vpc: false,
+            price_file: None,
             eks_control_plane: false,
             vm_memory_overhead_ppm: 75_000,
             interruption_queue: None,
@@ -180,6 +192,13 @@ mod tests {
                  1h30m",
             ]
         );
+    }
+
+    #[test]
+    fn a_price_file_is_a_path_and_an_empty_one_is_none() {
+        let file = |path| resolve(&[("cluster-name", "demo"), ("price-file", path)]).unwrap().price_file;
+        assert_eq!(file("/prices/prices.csv"), Some(PathBuf::from("/prices/prices.csv")));
+        assert_eq!(file(""), None);
     }
 
     #[test]

@@ -20,9 +20,12 @@ use crate::class_view::ClassView;
 use crate::instance_type::compatibility::mismatch;
 use crate::instance_type::labels::capacity_types;
 use crate::placement_groups::Group;
-use crate::prices::Book;
+use crate::prices::{Book, Known, Source};
 use crate::reservations::availability::Left;
 use crate::unavailable::{Place, View};
+
+/// How much cheaper than on-demand a reservation counts that is paid for anyway.
+const NEXT_TO_FREE: i64 = 10_000_000;
 
 /// What offerings are made from, the same for all types.
 #[derive(Clone, Copy, Debug)]
@@ -41,19 +44,20 @@ pub struct Context<'a> {
 pub fn offerings(info: &InstanceTypeInfo, zones: &BTreeSet<AwsZone>, context: Context<'_>) -> Vec<Offering> {
     let compatible = mismatch(info, context.view).is_none();
     let mut offerings = Vec::new();
-    let preview = context.previews.get(info.name.as_str()).copied();
+    let preview = context.previews.get(info.name.as_str());
+    let preview = preview.map(|price| Known { price: *price, source: Source::File });
     let ways = capacity_types(info, context.view);
     for zone in context.region_zones {
         let sold = compatible && zones.contains(*zone);
         for way in &ways {
             let offering = match CapacityType::from_label(way) {
                 Some(CapacityType::OnDemand) => {
-                    let price = context.prices.on_demand(info.name.as_str());
-                    base(zone, CapacityType::OnDemand, price.or(preview), sold, context)
+                    let known = context.prices.on_demand(info.name.as_str());
+                    base(zone, CapacityType::OnDemand, known.or(preview), sold, context)
                 }
                 Some(CapacityType::Spot) => {
-                    let price = context.prices.spot(info.name.as_str(), zone.as_str());
-                    base(zone, CapacityType::Spot, price.or(preview), sold, context)
+                    let known = context.prices.spot(info.name.as_str(), zone.as_str());
+                    base(zone, CapacityType::Spot, known.or(preview), sold, context)
                 }
                 Some(CapacityType::Reserved) | None => continue,
             };
@@ -89,7 +93,7 @@ pub fn partition_of(offering: &Offering) -> Option<u32> {
 fn base(
     zone: &AwsZone,
     capacity_type: CapacityType,
-    price: Option<Price>,
+    known: Option<Known>,
     sold: bool,
     context: Context<'_>,
 ) -> Offering {
@@ -102,8 +106,9 @@ fn base(
         zone: zone.as_str().into(),
         capacity_type,
         requirements,
-        price: price.unwrap_or(Price::ZERO),
-        available: sold && placed && price.is_some(),
+        price: known.map_or(Price::ZERO, |known| known.price),
+        estimated: known.is_some_and(|known| known.source == Source::Estimate),
+        available: sold && placed && known.is_some(),
         reservation: None,
         capacity_override: Resources::new(),
         overhead_override: Resources::new(),
@@ -119,7 +124,9 @@ fn reserved(
     context: Context<'_>,
 ) -> Offering {
     let zone = reservation.availability_zone.as_str();
-    let price = context.prices.on_demand(info.name.as_str()).unwrap_or(Price::ZERO);
+    let known = context.prices.on_demand(info.name.as_str());
+    // A price that is known never rounds to zero, which would say that it is not.
+    let price = known.map_or(0, |known| (known.price.nanos() / NEXT_TO_FREE).max(1));
     let mut requirements = common(zone, CapacityType::Reserved, context.view);
     for (key, value) in [
         (aws::CAPACITY_RESERVATION_ID, reservation.id.clone()),
@@ -133,7 +140,9 @@ fn reserved(
         zone: Zone::from(zone),
         capacity_type: CapacityType::Reserved,
         requirements,
-        price: Price::from_nanos(price.nanos() / 10_000_000),
+        price: Price::from_nanos(price),
+        // It is paid for, whatever its type costs.
+        estimated: false,
         available: sold && placed && reservation.state != ReservationState::Expiring,
         reservation: Some(Reservation { id: reservation.id.as_str().into(), count: 0 }),
         capacity_override: Resources::new(),

@@ -37,7 +37,7 @@ use crate::network::zone_names::ZoneNames;
 use crate::node_class::{Lookup, NodeClassStore};
 use crate::observer::Observer;
 use crate::placement_groups::{Group, PlacementGroups, is_wanted};
-use crate::prices::{Prices, estimate::estimate};
+use crate::prices::{Prices, estimate::by_size};
 use crate::provider_id::instance_of;
 use crate::registry::label_registry;
 use crate::reservations::Reservations;
@@ -114,7 +114,7 @@ impl AwsProvider {
         let name = settings.cluster_name.as_str();
         let cluster = Arc::new(Cluster::new(Arc::clone(&clients.eks), name));
         let catalogue = Arc::new(Catalogue::new(ec2()));
-        let prices = Arc::new(Prices::new(clients.clone(), time(), settings.isolated_vpc));
+        let prices = Arc::new(prices(&clients, time(), &settings));
         let unavailable = Arc::new(Unavailable::new(time()));
         let discovered = Arc::new(DiscoveredMemory::new(time()));
         let refresh = Duration::from_secs(settings.subnet_refresh_seconds);
@@ -186,9 +186,8 @@ impl AwsProvider {
     pub async fn refresh_catalogue(&self) -> karpenter_aws_client::Result<bool> {
         let changed = self.catalogue.refresh().await?;
         let contents = self.catalogue.contents();
-        let estimates =
-            contents.types.values().map(|info| (info.name.as_str().into(), estimate(info))).collect();
-        self.prices.set_estimates(estimates);
+        let sizes = contents.types.values().map(|info| (info.name.as_str().into(), by_size(info)));
+        self.prices.set_types(sizes.collect());
         Ok(changed)
     }
 
@@ -407,6 +406,11 @@ impl Provider for AwsProvider {
     fn repair_policies(&self) -> &[RepairPolicy] {
         &repair::POLICIES
     }
+}
+
+fn prices(clients: &Clients, clock: Arc<dyn Clock>, settings: &Settings) -> Prices {
+    let prices = Prices::new(clients.clone(), clock, settings.isolated_vpc);
+    prices.with_file(settings.price_file.clone())
 }
 
 fn named<'a>(types: &'a [Arc<InstanceType>], name: &str) -> Option<&'a InstanceType> {

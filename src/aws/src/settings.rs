@@ -14,6 +14,8 @@ pub struct Settings {
     pub kube_dns_ip: Option<String>,
     /// No calls to the global price list and to IAM for clean-up.
     pub isolated_vpc: bool,
+    /// Where people have written down what types cost.
+    pub price_file: Option<std::path::PathBuf>,
     /// The Kubernetes version is read from EKS instead of from the API server.
     pub eks_control_plane: bool,
     /// Memory the hypervisor takes, in parts per million of the advertised memory.
@@ -43,6 +45,7 @@ impl Settings {
             cluster_ca_bundle: None,
             kube_dns_ip: None,
             isolated_vpc: false,
+            price_file: None,
             eks_control_plane: false,
             vm_memory_overhead_ppm: 75_000,
             reserved_enis: 0,

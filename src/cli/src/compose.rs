@@ -51,6 +51,8 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
     let observer = Arc::new(MetricsObserver(Arc::clone(&metrics)));
     let provider =
         Arc::new(AwsProvider::new(parts.aws, parts.aws_settings, Arc::clone(&parts.clock), observer));
+    // A file with a mistake stops the start; one that gets a mistake later leaves prices as they were.
+    provider.prices.refresh_file().await?;
     provider.refresh_catalogue().await.context("cannot read the instance types that EC2 offers")?;
 
     let (sink, writer) = KubeSink::new(&parts.kubernetes, &metrics.progress);

@@ -62,6 +62,9 @@ pub struct Offering {
     pub requirements: Requirements,
     /// Price per hour.
     pub price: Price,
+    /// The price was worked out from others and told by nobody: it puts types into an order, but next to a price that
+    /// was told it proves nothing.
+    pub estimated: bool,
     /// Believed to be launchable now.
     pub available: bool,
     /// The reservation behind a reserved offering.

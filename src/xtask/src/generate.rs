@@ -3,6 +3,7 @@
 mod crds;
 mod doctor;
 mod prerequisites;
+mod prices;
 mod reference;
 mod roles;
 mod values;
@@ -45,6 +46,7 @@ fn files(root: &Path) -> Result<Vec<Generated>> {
     let mut files = crds::files()?;
     files.push(doctor::file());
     files.extend(prerequisites::files());
+    files.push(prices::file(root)?);
     files.extend(roles::files());
     files.extend(values::files(root)?);
     files.extend(reference::files());

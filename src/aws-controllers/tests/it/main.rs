@@ -11,6 +11,7 @@ mod incidents;
 mod interruption;
 mod nodeclass;
 mod placement;
+mod prices;
 mod reserved;
 mod workload;
 mod world;

@@ -123,7 +123,8 @@ fn exotic(instance_type: &InstanceType) -> bool {
     metal || accelerated.iter().any(|name| !instance_type.capacity.amount(name).is_zero())
 }
 
-/// Drops spot offerings dearer than the cheapest on-demand one, when the claim takes either.
+/// Drops spot offerings dearer than the cheapest on-demand one whose price rests on the same, when the claim takes
+/// either.
 fn without_dear_spot(candidates: Vec<Candidate>, requirements: &Requirements) -> Vec<Candidate> {
     let allowed = |capacity_type: CapacityType| {
         requirements.get(labels::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(capacity_type.as_str()))
@@ -131,15 +132,21 @@ fn without_dear_spot(candidates: Vec<Candidate>, requirements: &Requirements) ->
     if !allowed(CapacityType::Spot) || !allowed(CapacityType::OnDemand) {
         return candidates;
     }
-    let all = || candidates.iter().flat_map(|candidate| &candidate.offerings);
-    let on_demand =
-        all().filter(|one| one.capacity_type == CapacityType::OnDemand).map(|one| one.price).min();
-    let any_spot = all().any(|one| one.capacity_type == CapacityType::Spot);
-    let Some(ceiling) = on_demand.filter(|_| any_spot) else { return candidates };
+    let on_demand = |estimated: bool| {
+        let all = candidates.iter().flat_map(|candidate| &candidate.offerings);
+        let comparable =
+            all.filter(|one| one.capacity_type == CapacityType::OnDemand && one.estimated == estimated);
+        comparable.map(|one| one.price).min().unwrap_or(Price::MAX)
+    };
+    // Next to an estimate, a price that was told proves nothing.
+    let (told, estimated) = (on_demand(false), on_demand(true));
+    let dear = |one: &Offering| {
+        one.capacity_type == CapacityType::Spot && one.price > if one.estimated { estimated } else { told }
+    };
     candidates
         .into_iter()
         .filter_map(|mut candidate| {
-            candidate.offerings.retain(|one| one.capacity_type != CapacityType::Spot || one.price <= ceiling);
+            candidate.offerings.retain(|one| !dear(one));
             (!candidate.offerings.is_empty()).then_some(candidate)
         })
         .collect()

@@ -73,6 +73,7 @@ mod tests {
                 .into_iter()
                 .collect(),
             price: Price::from_nanos(1),
+            estimated: false,
             available: true,
             reservation: None,
             capacity_override: Resources::new(),

@@ -161,6 +161,7 @@ mod tests {
             capacity_type: if reserved.is_some() { CapacityType::Reserved } else { CapacityType::OnDemand },
             requirements: labels,
             price: Price::from_nanos(price),
+            estimated: false,
             available: true,
             reservation: reserved.map(|(id, _, count)| Reservation { id: id.into(), count }),
             capacity_override: Resources::new(),

@@ -29,7 +29,7 @@ fn previewed(view: &ClassView<'_>, previews: &BTreeMap<InstanceTypeName, Price>)
     info.placement_strategies = vec!["partition".to_owned()];
     let zones: BTreeSet<AwsZone> = ["a".into(), "b".into()].into();
     let region_zones: BTreeSet<&AwsZone> = zones.iter().collect();
-    let prices = Book::empty();
+    let prices = Book::default();
     let context = Context { view, region_zones: &region_zones, prices: &prices, previews };
     let offerings = offerings(&info, &zones, context);
     Arc::new(InstanceType {

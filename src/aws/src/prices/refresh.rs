@@ -1,55 +1,78 @@
-//! Asking AWS for prices: the price list for on-demand, the spot history for spot.
+//! Reading prices: the file of people, the price list of AWS for on-demand, its history for spot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_aws_client::ec2::SpotPriceQuery;
 use karpenter_aws_client::pricing::ProductQuery;
-use karpenter_aws_client::{Error, Result};
+use karpenter_aws_client::{Error, Partition, Result};
 use karpenter_model::{InstanceTypeName, Price, Zone};
 
-use super::{Prices, Source};
+use super::{Dated, Prices, currency_of, file};
 
 const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 /// What a refresh did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// New prices are in the book.
+    /// What was told is in the book.
     Refreshed,
-    /// There is no price list to ask in this region or network; nothing changed.
+    /// There is nothing to ask: no price list in this region or network, no file; nothing changed.
     Skipped,
 }
 
 impl Prices {
+    /// Reads the price file, if there is one and it has changed.
+    ///
+    /// # Errors
+    /// When anything in it is wrong; the old prices stay.
+    pub async fn refresh_file(&self) -> std::result::Result<Outcome, file::Error> {
+        let Some(path) = &self.file else { return Ok(Outcome::Skipped) };
+        let unreadable = |source| file::Error::Unreadable { path: path.clone(), source };
+        let text = tokio::fs::read_to_string(path).await.map_err(unreadable)?;
+        let written =
+            tokio::fs::metadata(path).await.and_then(|about| about.modified()).map_err(unreadable)?;
+        let contents = file::parse(path, &text, &self.clients.region)?;
+        let written = jiff::Timestamp::try_from(written).unwrap_or_else(|_| self.clock.now());
+        let told = Dated { read: contents.read.unwrap_or(written), prices: Arc::new(contents.prices) };
+        self.change(|state| {
+            if state.file.as_ref() == Some(&text) {
+                return false;
+            }
+            state.file = Some(text);
+            state.book.file = Some(told);
+            self.estimate(state);
+            true
+        });
+        Ok(Outcome::Refreshed)
+    }
+
     /// Refreshes on-demand prices: shared tenancy for virtual machines, dedicated for bare metal.
     ///
     /// # Errors
     /// When a query fails or answers nothing; the old prices stay.
     pub async fn refresh_on_demand(&self) -> Result<Outcome> {
-        let region = self.clients.region.as_str();
-        if self.isolated || region.starts_with("us-gov") {
+        if self.isolated || Partition::pricing_region(&self.clients.region).is_none() {
             return Ok(Outcome::Skipped);
         }
         let (virtual_machines, bare_metal) = futures::try_join!(
             self.products("Shared", "Compute Instance"),
             self.products("Dedicated", "Compute Instance (bare metal)")
         )?;
-        let now = self.clock.now();
-        self.change(|book| {
-            let mut prices = BTreeMap::clone(&book.on_demand);
+        let read = self.clock.now();
+        self.change(|state| {
+            let known = state.book.list.as_ref();
+            let mut prices = known.map(|known| BTreeMap::clone(&known.prices)).unwrap_or_default();
             prices.extend(virtual_machines);
             prices.extend(bare_metal);
-            book.on_demand = Arc::new(prices);
-            book.on_demand_source = Source::Aws(now);
-            true
+            replace(&mut state.book.list, prices, read)
         });
         Ok(Outcome::Refreshed)
     }
 
     async fn products(&self, tenancy: &str, family: &str) -> Result<BTreeMap<InstanceTypeName, Price>> {
         let region = self.clients.region.as_str();
-        let currency = if region.starts_with("cn-") { "CNY" } else { "USD" };
+        let currency = currency_of(region);
         let attributes = [
             ("regionCode", region),
             ("serviceCode", "AmazonEC2"),
@@ -101,15 +124,28 @@ impl Prices {
         if newest.is_empty() {
             return Err(Error::invalid("DescribeSpotPriceHistory", "all types", "the answer has no prices"));
         }
-        self.change(|book| {
-            let mut prices = BTreeMap::clone(&book.spot);
+        self.change(|state| {
+            let known = state.book.spot.as_ref();
+            let mut prices = known.map(|known| BTreeMap::clone(&known.prices)).unwrap_or_default();
             for ((instance_type, zone), (_, price)) in newest {
                 prices.entry(instance_type).or_default().insert(zone, price);
             }
-            book.spot = Arc::new(prices);
-            book.spot_source = Source::Aws(now);
-            true
+            replace(&mut state.book.spot, prices, now)
         });
         Ok(Outcome::Refreshed)
+    }
+}
+
+/// Notes that `prices` were told at `read`; whether they differ from those before.
+fn replace<T: PartialEq>(known: &mut Option<Dated<T>>, prices: T, read: jiff::Timestamp) -> bool {
+    match known {
+        Some(known) if *known.prices == prices => {
+            known.read = read;
+            false
+        }
+        _ => {
+            *known = Some(Dated { read, prices: Arc::new(prices) });
+            true
+        }
     }
 }

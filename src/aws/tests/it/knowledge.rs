@@ -3,65 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_aws::prices::Source;
 use karpenter_aws_client::Kind;
 use karpenter_aws_client::memory::Fault;
 use karpenter_cloud::Provider;
 
-use crate::world::{World, on_demand, pool, request};
-
-#[tokio::test]
-async fn prices_know_their_source_and_survive_failed_refreshes() {
-    let world = World::new().await;
-    let prices = &world.provider.prices;
-    let before = prices.book();
-    let price = before.on_demand("m5.large").expect("is priced");
-    assert!(matches!(before.on_demand_source, Source::Aws(_)));
-    assert_eq!(before.on_demand("no.such"), None, "unpriced is not free");
-    let spot = before.spot("m5.large", "us-west-2a").expect("is priced");
-    assert!(spot < price);
-    assert_eq!(before.spot("m5.large", "us-west-2z"), None);
-    world.account.inject(Fault::fail("GetProducts", "InternalError"));
-    assert!(prices.refresh_on_demand().await.is_err());
-    assert_eq!(prices.book().on_demand("m5.large"), Some(price));
-    assert_eq!(prices.book().revision, before.revision);
-}
-
-#[tokio::test]
-async fn a_price_of_zero_is_no_price_and_one_a_hundred_times_too_high_concerns_only_its_offering() {
-    let world = World::new().await;
-    let prices = &world.provider.prices;
-    let before = prices.book();
-    let known = before.on_demand("m5.large").expect("is priced");
-    world.account.set_on_demand_price("m5.large", 0);
-    world.account.set_spot_price("m5.large", "us-west-2a", 0);
-    let dear = 100 * world.account.on_demand_price("c5.large").expect("is priced");
-    world.account.set_spot_price("c5.large", "us-west-2a", dear);
-    prices.refresh_on_demand().await.expect("prices are read");
-    prices.refresh_spot().await.expect("spot prices are read");
-    let after = prices.book();
-    assert_eq!(after.on_demand("m5.large"), Some(known), "the price before stays");
-    assert_eq!(after.spot("m5.large", "us-west-2a"), before.spot("m5.large", "us-west-2a"));
-    assert_eq!(after.spot("c5.large", "us-west-2b"), before.spot("c5.large", "us-west-2b"));
-    assert!(after.spot("c5.large", "us-west-2a") > after.on_demand("c5.large"));
-    for number in 0..3 {
-        let launched = world.provider.launch(&request(&format!("web-{number}"))).await.expect("launches");
-        let place = (launched.instance_type.as_str(), launched.zone.as_str());
-        assert_ne!(place, ("c5.large", "us-west-2a"), "the dear offering is left alone");
-    }
-}
-
-#[tokio::test]
-async fn before_the_first_refresh_prices_are_estimates_in_a_sensible_order() {
-    let world = World::new().await;
-    let fresh = world.restarted().await;
-    let known = fresh.catalogue.contents();
-    let guess = |name: &str| karpenter_aws::prices::estimate::estimate(&known.types[name]);
-    assert!(guess("m5.large") < guess("m5.xlarge"));
-    assert!(guess("c5.large") < guess("m5.large"));
-    assert!(guess("m7g.large") < guess("m5.large"));
-    assert!(guess("g5.xlarge") > guess("m5.xlarge"));
-}
+use crate::world::{World, on_demand, pool};
 
 #[tokio::test]
 async fn the_catalogue_survives_failed_refreshes() {

@@ -10,6 +10,7 @@ mod conformance;
 mod knowledge;
 mod launching;
 mod placement;
+mod prices;
 mod reserved;
 mod sharing;
 mod templates;

@@ -67,6 +67,20 @@ fn launched(world: &World) -> Ec2Instance {
 }
 
 #[tokio::test]
+async fn what_is_reserved_of_the_smallest_type_costs_next_to_nothing_and_not_nothing() {
+    let world = selecting(&[reservation("cr-1", 2)]).await;
+    let price = async |on_demand: u64| {
+        world.account.set_on_demand_price("m5.large", on_demand);
+        world.provider.prices.refresh_on_demand().await.expect("prices are read");
+        let types = world.provider.instance_types(&pool()).await.expect("lists");
+        let mut offerings = types.iter().flat_map(|one| &one.offerings);
+        offerings.find(|one| one.reservation.is_some()).map(|one| one.price.nanos())
+    };
+    assert_eq!(price(96_000_000).await, Some(9));
+    assert_eq!(price(5_200_000).await, Some(1), "nothing would read as unknown");
+}
+
+#[tokio::test]
 async fn reserved_capacity_comes_first_and_the_count_follows_launches_and_ends() {
     let world = selecting(&[reservation("cr-1", 2)]).await;
     assert_eq!(offered(&world).await, ["cr-1 true 2"]);

@@ -1,5 +1,6 @@
 //! One account with a resolved `NodeClass` and a provider on it; time moves only when told to.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,6 +105,16 @@ impl World {
         again.refresh_catalogue().await.expect("types are read");
         again.prices.refresh_on_demand().await.expect("prices are read");
         again.prices.refresh_spot().await.expect("spot prices are read");
+        again.classes.replace([self.class.clone()]);
+        again
+    }
+
+    /// The same before any price was read, with a price file.
+    pub(crate) async fn unpriced(&self, file: Option<PathBuf>) -> AwsProvider {
+        let settings = Settings { price_file: file, ..Settings::new("demo", "https://demo.example") };
+        let clock: Arc<dyn Clock> = Arc::new(Time(Arc::clone(&self.clock)));
+        let again = AwsProvider::new(self.account.clients(), settings, clock, Arc::new(Silent));
+        again.refresh_catalogue().await.expect("types are read");
         again.classes.replace([self.class.clone()]);
         again
     }

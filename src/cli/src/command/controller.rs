@@ -125,6 +125,7 @@ async fn aws_settings(
         cluster_ca_bundle: ca_bundle,
         kube_dns_ip: kube_dns_ip(kubernetes).await,
         isolated_vpc: flags.isolated_vpc,
+        price_file: flags.price_file.clone(),
         eks_control_plane: flags.eks_control_plane,
         vm_memory_overhead_ppm: flags.vm_memory_overhead_ppm,
         reserved_enis: flags.reserved_enis,

@@ -41,8 +41,8 @@ async fn price_book() -> Result<PriceBook> {
     prices.refresh_on_demand().await.context("cannot read the AWS price list")?;
     prices.refresh_spot().await.context("cannot read the history of spot prices")?;
     Ok(Arc::new(move |instance_type, zone, capacity| match capacity {
-        "on-demand" => prices.book().on_demand(instance_type),
-        "spot" => prices.book().spot(instance_type, zone),
+        "on-demand" => prices.book().on_demand(instance_type).map(|known| known.price),
+        "spot" => prices.book().spot(instance_type, zone).map(|known| known.price),
         _ => None,
     }))
 }

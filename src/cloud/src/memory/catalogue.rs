@@ -126,6 +126,7 @@ fn offerings(cpu: i64, zones: &[&str]) -> Vec<Offering> {
                     (label::CAPACITY_TYPE, &[capacity_type.as_str()]),
                 ]),
                 price: Price::from_nanos(price),
+                estimated: false,
                 available: true,
                 reservation: None,
                 capacity_override: Resources::default(),

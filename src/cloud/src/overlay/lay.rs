@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_model::{InstanceType, LabelRegistry, overlay};
+use karpenter_model::{InstanceType, LabelRegistry, PriceChange, overlay};
 
 use super::{List, PoolOverlays};
 
@@ -36,7 +36,10 @@ impl PoolOverlays {
             if let Some(change) = overlay.price {
                 for (index, offering) in meant {
                     if priced.insert(index) {
-                        laid.offerings[index].price = change.apply(offering.price);
+                        let sold = &mut laid.offerings[index];
+                        sold.price = change.apply(offering.price);
+                        // Setting a price tells it; changing an estimate gives another estimate.
+                        sold.estimated &= !matches!(change, PriceChange::To(_));
                         laid.overlaid.price = true;
                     }
                 }

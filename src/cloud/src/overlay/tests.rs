@@ -39,6 +39,7 @@ fn instance_type(size: i64, name: &str) -> Arc<InstanceType> {
             .into_iter()
             .collect(),
         price: Price::from_nanos(price),
+        estimated: false,
         available: capacity_type == CapacityType::OnDemand,
         reservation: None,
         capacity_override: Resources::new().with("override", Quantity::ONE),
@@ -248,6 +249,24 @@ fn a_price_is_for_the_offerings_that_match_and_an_amount_for_the_whole_type() {
     let seen = laid(&[both], &pool("web", &[]));
     assert_eq!(prices(&seen[1]), [200, 100, 7, 7]);
     assert_eq!(amounts(&seen[1], "x/y"), 1);
+}
+
+#[test]
+fn a_price_that_is_set_is_no_estimate_and_one_that_is_changed_stays_one() {
+    let mut guessed = InstanceType::clone(&instance_type(1, "guessed"));
+    guessed.offerings.iter_mut().for_each(|offering| offering.estimated = true);
+    let types: List = [Arc::new(guessed)].into();
+    let web = pool("web", &[]);
+    let estimated = |overlay: Overlay| {
+        let judged = judged(&[overlay], std::slice::from_ref(&web));
+        let seen = judged.overlays.of(&web, registry()).unwrap().lay_over(&types, registry());
+        seen[0].offerings.iter().map(|offering| offering.estimated).collect::<Vec<_>>()
+    };
+    let of_zone = [only(label::ZONE, &["b"])];
+    let set = priced("set", 1, &of_zone, 7);
+    let dearer = Overlay { price: Some(PriceChange::By(Price::from_nanos(1))), ..set.clone() };
+    assert_eq!(estimated(set), [true, true, false, false]);
+    assert_eq!(estimated(dearer), [true; 4]);
 }
 
 #[test]

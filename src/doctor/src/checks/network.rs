@@ -41,12 +41,16 @@ pub(super) const CHECKS: &[Check] = &[
         also: &[],
         severity: Severity::Warning,
         scope: Scope::Cluster,
-        symptom: "prices are not refreshed",
-        cause: "the VPC does not reach the pricing API",
-        fix: "set settings.isolatedVPC=true",
+        symptom: "prices are not refreshed, or are estimates",
+        cause: "the VPC does not reach the pricing API, or the region has none",
+        fix: "open a way to it: an endpoint for pricing.api, or HTTPS_PROXY in controller.env; else set settings.isolatedVPC=true, and settings.priceFile, without which prices are the figures built in for a few regions and estimates for the others",
         look: Look::Either(
             isolated_without_saying_so,
-            &[&["updating on-demand pricing", "timeout"], &["pricing", "dispatch failure"]],
+            &[
+                &["updating on-demand pricing", "timeout"],
+                &["pricing", "dispatch failure"],
+                &["on-demand prices are estimates"],
+            ],
         ),
     },
 ];

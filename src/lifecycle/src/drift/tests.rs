@@ -110,6 +110,7 @@ fn selling(name: &str, capacity_types: &[CapacityType]) -> Arc<InstanceType> {
             capacity_type: *capacity_type,
             requirements: entries.into_iter().collect(),
             price: Price::from_nanos(1),
+            estimated: false,
             available: false,
             reservation: None,
             capacity_override: Resources::new(),

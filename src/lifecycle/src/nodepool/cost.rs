@@ -70,6 +70,7 @@ mod tests {
             capacity_type: CapacityType::Spot,
             requirements: Requirements::default(),
             price: Price::from_nanos(nanos),
+            estimated: false,
             available: false,
             reservation: None,
             capacity_override: Resources::new(),

@@ -18,6 +18,7 @@ fn offering(zone: &str, capacity_type: CapacityType, price: &str, available: boo
             .map(|(key, value)| Requirement::one_of((*key).into(), [(*value).into()]))
             .collect(),
         price: price.parse().unwrap(),
+        estimated: false,
         available,
         reservation: None,
         capacity_override: Resources::new(),

@@ -14,6 +14,10 @@ area! {
             Beta, "1 when the offering may be launched";
         instance_type_offering_price_estimate: Gauge = "karpenter_cloudprovider_instance_type_offering_price_estimate" ["instance_type", "capacity_type", "zone"]
             Beta, "Price of the offering, in dollars per hour";
+        instance_types_priced: Gauge = "karpenter_cloudprovider_instance_types_priced" ["capacity_type", "source"]
+            Alpha, "Instance types by where their price comes from: file, aws, built-in or estimate; not in the reference, alert on estimates";
+        price_age_seconds: Gauge = "karpenter_cloudprovider_price_age_seconds" ["capacity_type", "source"]
+            Alpha, "How long ago the prices of the source were told; not in the reference";
         instance_type_cpu_cores: Gauge = "karpenter_cloudprovider_instance_type_cpu_cores" ["instance_type"]
             Beta, "CPU cores of the instance type";
         instance_type_memory_bytes: Gauge = "karpenter_cloudprovider_instance_type_memory_bytes" ["instance_type"]

@@ -15,6 +15,7 @@ fn kind(name: &str, offerings: &[(CapacityType, i64)]) -> Arc<InstanceType> {
             .into_iter()
             .collect(),
         price: Price::from_nanos(*price),
+        estimated: false,
         available: true,
         reservation: None,
         capacity_override: Resources::new(),
@@ -56,6 +57,16 @@ fn spot_dearer_than_on_demand_is_left_out_when_either_will_do() {
     let spot: Requirements =
         [Requirement::one_of(labels::CAPACITY_TYPE.into(), ["spot".into()])].into_iter().collect();
     assert_eq!(names(&types, &spot).unwrap(), ["m5.a", "m5.b"]);
+}
+
+#[test]
+fn spot_is_not_held_against_an_estimate() {
+    let mut guessed = InstanceType::clone(&kind("m5.a", &[(OnDemand, 10)]));
+    guessed.offerings[0].estimated = true;
+    let spot = kind("m5.b", &[(Spot, 101)]);
+    assert_eq!(names(&[guessed.into(), Arc::clone(&spot)], &Requirements::new()).unwrap(), ["m5.a", "m5.b"]);
+    let told = kind("m5.c", &[(OnDemand, 100)]);
+    assert_eq!(names(&[spot, told], &Requirements::new()).unwrap(), ["m5.c"]);
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn instance_type(name: &str, units: i64) -> Arc<InstanceType> {
             capacity_type: CapacityType::OnDemand,
             requirements: zone,
             price: Price::from_nanos(1),
+            estimated: false,
             available: false,
             reservation: None,
             capacity_override: Resources::new(),

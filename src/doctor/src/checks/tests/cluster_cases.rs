@@ -269,6 +269,7 @@ pub(super) const REPORTS: &[Case] = &[
     ("D-38", |facts| {
         log(facts, "updating on-demand pricing, context deadline: timeout, using existing pricing data");
     }),
+    ("D-38", |facts| log(facts, "on-demand prices are estimates: there is no price list to ask")),
     ("D-39", |facts| {
         log(facts, "AWS.SimpleQueueService.NonExistentQueue: The specified queue does not exist");
     }),
