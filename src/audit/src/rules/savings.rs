@@ -4,8 +4,8 @@
 
 use karpenter_model::command::Candidate;
 use karpenter_model::{
-    CapacityType, Command, DisruptionReason, InstanceType, InstanceTypeName, Launch, Method, Node, Plan,
-    Price, label,
+    CapacityType, Command, DisruptionReason, InstanceType, InstanceTypeName, Launch, Method, Node, Offering,
+    Plan, Price, label,
 };
 
 use crate::finding::{Finding, Rule};
@@ -19,7 +19,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     for command in &plan.commands {
         let mut find = |rule, detail: String| findings.push(Finding::new(rule, subject(command), detail));
         for candidate in &command.candidates {
-            let price = price(world, candidate);
+            let price = bought(world, candidate).map_or(Price::ZERO, |offering| offering.price);
             if price != candidate.price {
                 find(
                     Rule::Price,
@@ -30,7 +30,8 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         if command.reason != DisruptionReason::Underutilized || command.replacements.is_empty() {
             continue;
         }
-        for detail in too_dear(world, command).into_iter().chain(same_again(world, command)) {
+        let wrong = too_dear(world, command).into_iter().chain(same_again(world, command));
+        for detail in wrong.chain(incomparable(world, command)) {
             find(Rule::Price, detail);
         }
         for detail in command.replacements.iter().flat_map(|launch| spot(world, command, launch)) {
@@ -39,8 +40,8 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// What the machine of `candidate` costs: the offering it was bought through, of its reservation if it has one.
-fn price(world: &World<'_>, candidate: &Candidate) -> Price {
+/// The offering the machine of `candidate` was bought through, of its reservation if it has one.
+fn bought<'a>(world: &World<'a>, candidate: &Candidate) -> Option<&'a Offering> {
     let node = world.machine(&candidate.target.id);
     let own = |node: &Node| {
         let types = world.snapshot.instance_types.get(&candidate.pool)?;
@@ -56,9 +57,23 @@ fn price(world: &World<'_>, candidate: &Candidate) -> Price {
             let own = offering.reservation.as_ref().map(|reservation| reservation.id.as_str());
             own.is_some() && own == id.map(karpenter_model::LabelValue::as_str)
         });
-        reserved.or(sold.first()).map(|offering| offering.price)
+        reserved.or(sold.first()).copied()
     };
-    node.and_then(own).unwrap_or(Price::ZERO)
+    node.and_then(own)
+}
+
+/// Prices that were told and estimates are not held against each other. What was paid for ahead costs nothing more.
+fn incomparable(world: &World<'_>, command: &Command) -> Option<String> {
+    let gone = command.candidates.iter().filter_map(|candidate| bought(world, candidate));
+    let launches = command.replacements.iter().flat_map(|launch| {
+        let types = world.types_of(launch).into_iter();
+        types.flat_map(|known| known.compatible_offerings(&launch.requirements, world.registry()))
+    });
+    let paid = |offering: &&Offering| offering.capacity_type != CapacityType::Reserved;
+    let mut estimated = gone.chain(launches).filter(paid).map(|offering| offering.estimated);
+    let first = estimated.next()?;
+    let both = estimated.any(|other| other != first);
+    both.then(|| "prices that were told are held against estimates".to_owned())
 }
 
 /// The most `instance_type` may cost when `launch` is launched with it: of what is available, the dearest reserved

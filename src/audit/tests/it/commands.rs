@@ -50,6 +50,13 @@ fn outdated(text: &str, from: &str, to: &str) -> Vec<Rule> {
     rules(&changed, &plan(text))
 }
 
+#[test]
+fn an_estimate_is_not_held_against_a_price_that_was_told() {
+    let guessed = "type slim cpu=2 mem=4Gi pods=10 od=0.05 zones=a,b";
+    let text = format!("{guessed}\n{REPLACE}");
+    assert_eq!(outdated(&text, guessed, &format!("{guessed} estimated=od")), [Rule::Price]);
+}
+
 const REPLACE: &str = "
 pool  web types=* budget=100%
 node  a pool=web type=large zone=a capacity=on-demand

@@ -4,14 +4,31 @@ mod blocker;
 
 use karpenter_model::command::{Candidate as Disrupted, Method};
 use karpenter_model::{
-    Claim, ConditionType, DisruptionReason, InstanceType, Node, NodeName, Pod, Pool, Price, RemovalTarget,
-    label,
+    CapacityType, Claim, ConditionType, DisruptionReason, InstanceType, Node, NodeName, Offering, Pod, Pool,
+    Price, RemovalTarget, label,
 };
 
 pub(crate) use blocker::Blocker;
 
 use crate::disrupt::cost::Cost;
 use crate::disrupt::lookup::Lookup;
+
+/// What a price rests on. Prices that were told and estimates are not held against each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// The cloud, or people, said so.
+    Told,
+    /// It was worked out from other prices.
+    Estimated,
+}
+
+impl Basis {
+    /// That of an offering; a reservation costs nothing more, whatever its type costs.
+    pub(crate) fn of(offering: &Offering) -> Option<Self> {
+        let basis = if offering.estimated { Self::Estimated } else { Self::Told };
+        (offering.capacity_type != CapacityType::Reserved).then_some(basis)
+    }
+}
 
 /// A machine that may be disrupted, with what the methods ask about it.
 #[derive(Debug, Clone)]
@@ -23,6 +40,8 @@ pub(crate) struct Candidate<'a> {
     pub(crate) instance_type: Option<&'a InstanceType>,
     /// What it costs; zero when nobody knows.
     pub(crate) price: Price,
+    /// What that price rests on; nothing is claimed about machines that were paid for ahead.
+    pub(crate) basis: Option<Basis>,
     /// What it costs to move its pods.
     pub(crate) cost: Cost,
     /// Pods that somebody would miss.
@@ -66,6 +85,7 @@ impl<'a> Candidate<'a> {
             pool,
             instance_type: lookup.instance_type(node, &pool.name),
             price: lookup.price(node, &pool.name),
+            basis: lookup.offering(node, &pool.name).and_then(Basis::of),
             cost: Cost::of(moving(node)),
             missed: moving(node).filter(|pod| pod.eviction_cost() > 0).count(),
             name,

@@ -47,23 +47,24 @@ impl<'a> Lookup<'a> {
         self.types.get(pool)?.get(&node.instance_type()?).copied()
     }
 
-    /// Price of the offering a machine was bought through, available or not; zero when it is not known. Of several
-    /// reservations in one zone it is the one the machine names.
-    pub(crate) fn price(&self, node: &Node, pool: &PoolName) -> Price {
-        let known = || {
-            let (zone, capacity_type) = (node.zone()?, node.capacity_type()?);
-            let instance_type = self.instance_type(node, pool)?;
-            let sold =
-                |offering: &&Offering| offering.zone == zone && offering.capacity_type == capacity_type;
-            let mut offerings = instance_type.offerings.iter().filter(sold);
-            let named = self.reservation(node, capacity_type);
-            let first = offerings.clone().next()?;
-            let reserved = |offering: &&Offering| {
-                offering.reservation.as_ref().is_some_and(|r| Some(r.id.as_str()) == named)
-            };
-            Some(offerings.find(reserved).unwrap_or(first).price)
+    /// The offering a machine was bought through, available or not. Of several reservations in one zone it is the one
+    /// the machine names.
+    pub(crate) fn offering(&self, node: &Node, pool: &PoolName) -> Option<&'a Offering> {
+        let (zone, capacity_type) = (node.zone()?, node.capacity_type()?);
+        let instance_type = self.instance_type(node, pool)?;
+        let sold = |offering: &&Offering| offering.zone == zone && offering.capacity_type == capacity_type;
+        let mut offerings = instance_type.offerings.iter().filter(sold);
+        let named = self.reservation(node, capacity_type);
+        let first = offerings.clone().next()?;
+        let reserved = |offering: &&Offering| {
+            offering.reservation.as_ref().is_some_and(|r| Some(r.id.as_str()) == named)
         };
-        known().unwrap_or(Price::ZERO)
+        Some(offerings.find(reserved).unwrap_or(first))
+    }
+
+    /// Price of that offering; zero when it is not known.
+    pub(crate) fn price(&self, node: &Node, pool: &PoolName) -> Price {
+        self.offering(node, pool).map_or(Price::ZERO, |offering| offering.price)
     }
 
     fn reservation<'n>(&self, node: &'n Node, capacity_type: CapacityType) -> Option<&'n str> {

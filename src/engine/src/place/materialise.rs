@@ -72,6 +72,8 @@ impl Quoted {
 pub(crate) struct Quote {
     /// Least and greatest price by capacity type, in launch preference.
     pub(crate) by_capacity_type: BTreeMap<CapacityType, (Price, Price)>,
+    /// Those of them with an estimate among their prices.
+    pub(crate) estimated: BTreeSet<CapacityType>,
 }
 
 /// Claims already made, by what decides about everything but their pods: bins of one pass are often alike.
@@ -255,6 +257,9 @@ fn quote(candidate: &Candidate<'_>, catalogue: &Catalogue<'_>, mask: &Mask) -> Q
             quote.by_capacity_type.entry(offering.capacity_type).or_insert((offering.price, offering.price));
         *least = offering.price.min(*least);
         *most = offering.price.max(*most);
+        if offering.estimated {
+            quote.estimated.insert(offering.capacity_type);
+        }
     }
     quote
 }

@@ -14,6 +14,7 @@ use karpenter_model::{
 };
 
 use super::refusal::Refusal;
+use crate::disrupt::candidate::{Basis, Candidate};
 use crate::place::what_if::{Quote, Quoted, note_overlays};
 
 /// Fewest cheaper types a spot machine needs to be replaced by a spot machine, and how many are kept: fewer would
@@ -50,6 +51,26 @@ impl<'a> Narrowing<'a> {
         let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool).map(AsRef::as_ref);
         let options = launch.instance_types.iter().cloned().zip(quotes).collect();
         Self { launch, options, pool, types, registry: &snapshot.registry }
+    }
+
+    /// Leaves what may be bought at prices that rest on the same as those of `candidates`: next to a real price an
+    /// estimate proves nothing.
+    pub(crate) fn comparable(&mut self, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
+        let mut bases = candidates.iter().filter_map(|candidate| candidate.basis);
+        let Some(basis) = bases.next() else { return Ok(()) };
+        let mixed = bases.any(|other| other != basis);
+        for (_, quote) in &mut self.options {
+            quote.retain(|sold, estimated| {
+                let own = if estimated { Basis::Estimated } else { Basis::Told };
+                sold == CapacityType::Reserved || (own == basis && !mixed)
+            });
+        }
+        self.options.retain(|(_, quote)| !quote.by_capacity_type.is_empty());
+        if self.options.is_empty() {
+            let detail = "some of the prices are estimates, which are not compared with real ones";
+            return Err(Refusal::told(ReasonCode::NotCheaper, detail, "Can't replace with a cheaper node"));
+        }
+        self.check_min_values()
     }
 
     /// Leaves what is cheaper than what goes, as the rules for spot say.
@@ -218,6 +239,12 @@ impl Quote {
 
     /// Leaves only `capacity_type`.
     fn pin(&mut self, capacity_type: CapacityType) {
-        self.by_capacity_type.retain(|sold, _| *sold == capacity_type);
+        self.retain(|sold, _| sold == capacity_type);
+    }
+
+    /// Leaves the capacity types that `keep` wants, which is told whether their prices are estimates.
+    fn retain(&mut self, keep: impl Fn(CapacityType, bool) -> bool) {
+        let estimated = &self.estimated;
+        self.by_capacity_type.retain(|sold, _| keep(*sold, estimated.contains(sold)));
     }
 }

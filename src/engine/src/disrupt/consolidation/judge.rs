@@ -51,6 +51,7 @@ pub(crate) fn judge<'a>(
     }
     if let Some(quoted) = launches.pop() {
         let mut narrowing = Narrowing::new(quoted, snapshot);
+        narrowing.comparable(candidates)?;
         narrowing.narrow(leaving(candidates), snapshot.settings.gates.spot_to_spot_consolidation)?;
         if candidates.len() > 1 {
             not_the_same_again(&mut narrowing, candidates)?;

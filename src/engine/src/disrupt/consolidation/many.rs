@@ -61,6 +61,7 @@ pub(crate) fn judge<'a>(
     let mut narrowed: Vec<Narrowing<'_>> =
         launches.into_iter().map(|quoted| Narrowing::new(quoted, snapshot)).collect();
     for one in &mut narrowed {
+        one.comparable(candidates)?;
         // No launch may cost more than all of them; what it may be bought as is settled before worst cases are added.
         one.below_without_fallback(affordable)?;
     }
