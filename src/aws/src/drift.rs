@@ -2,11 +2,12 @@
 //!
 //! Pure. Missing data is never drift and never its end: an empty list in the status, an unknown type or an instance
 //! EC2 describes incompletely leaves the question open, and open questions neither replace nodes nor absolve them.
+//! What people have taken out of the selection is not missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_api::annotations::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
-use karpenter_api::conditions::ec2nodeclass::CAPACITY_RESERVATIONS_READY;
+use karpenter_api::conditions::ec2nodeclass::{AMIS_READY, CAPACITY_RESERVATIONS_READY};
 use karpenter_api::labels::aws;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws_client::ec2::Instance;
@@ -19,7 +20,7 @@ use crate::placement_groups::Group;
 
 /// A static field of the `NodeClass` changed.
 pub const NODE_CLASS: DriftReason = DriftReason::new("NodeClassDrift");
-/// Another image is selected for the type now.
+/// Another image is selected for the type now, or none.
 pub const AMI: DriftReason = DriftReason::new("AMIDrift");
 /// The security groups differ.
 pub const SECURITY_GROUP: DriftReason = DriftReason::new("SecurityGroupDrift");
@@ -52,11 +53,31 @@ pub fn of_claim(
         return Err(Open("the node class has not resolved any image"));
     }
     let of_type = instance_type.ok_or(Open("its instance type is not among those of the node class"))?;
-    let wanted = image_for(amis, &of_type.requirements, registry)
-        .ok_or(Open("no image of the node class is for its instance type"))?;
     let image = claim.image_id.as_ref().filter(|image| !image.as_str().is_empty());
     let image = image.ok_or(Open("the claim does not say which image it runs"))?;
-    Ok((image.as_str() != wanted.id).then_some(AMI))
+    match image_for(amis, &of_type.requirements, registry) {
+        Some(wanted) => Ok((image.as_str() != wanted.id).then_some(AMI)),
+        None if is_deselected(image.as_str(), class) => Ok(Some(AMI)),
+        None => Err(Open("no image of the node class is for its instance type")),
+    }
+}
+
+/// Whether people have stopped selecting the image, rather than that AWS names nothing for its type at the moment:
+/// images of an alias come and go without anybody's doing, and one that is still selected by its id is only missing.
+fn is_deselected(image: &str, class: &EC2NodeClass) -> bool {
+    let terms = &class.spec.ami_selector_terms;
+    let by_people = terms.iter().all(|term| term.alias.is_none() && term.id.as_deref() != Some(image));
+    by_people && is_resolved(AMIS_READY, class)
+}
+
+/// Whether the status says about the present spec what the condition stands for.
+fn is_resolved(condition: &str, class: &EC2NodeClass) -> bool {
+    let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    conditions.iter().any(|one| {
+        one.kind == condition
+            && one.status == ConditionStatus::True
+            && one.observed_generation == class.metadata.generation
+    })
 }
 
 /// Drift of the instance itself.
@@ -94,12 +115,7 @@ pub fn outside_reservations(
 ) -> Result<bool, Open> {
     let Some(reservation) = reservation_of(instance, reserved_capacity) else { return Ok(false) };
     let status = class.status.as_ref().ok_or(Open("the node class has not resolved anything"))?;
-    let resolved = status.conditions.iter().any(|condition| {
-        condition.kind == CAPACITY_RESERVATIONS_READY
-            && condition.status == ConditionStatus::True
-            && condition.observed_generation == class.metadata.generation
-    });
-    if !resolved {
+    if !is_resolved(CAPACITY_RESERVATIONS_READY, class) {
         return Err(Open("the capacity reservations of the node class are not known"));
     }
     Ok(status.capacity_reservations.iter().all(|one| one.id != reservation.as_str()))

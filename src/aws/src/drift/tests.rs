@@ -62,9 +62,48 @@ fn only_another_image_for_the_same_type_is_ami_drift() {
     assert_eq!(drift(Some("ami-arm"), Some(&arm)), Ok(None));
     assert!(drift(None, Some(&amd)).is_err(), "the claim's image is not known");
     assert!(drift(Some("ami-old"), None).is_err(), "the type is not known");
-    assert!(drift(Some("ami-old"), Some(&mainframe)).is_err(), "no image is for the type");
+    assert!(
+        drift(Some("ami-old"), Some(&mainframe)).is_err(),
+        "no image is for the type, and nothing is resolved"
+    );
     class.status.as_mut().unwrap().amis.clear();
     assert!(of_claim(&claim(Some("ami-old")), &class, Some(&amd), &registry).is_err(), "nothing is resolved");
+}
+
+#[test]
+fn an_image_that_people_no_longer_select_is_drift_although_no_other_is_for_the_type() {
+    let ready = |generation: i64| -> karpenter_api::Condition {
+        serde_json::from_value(serde_json::json!({
+            "type": AMIS_READY, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "observedGeneration": generation,
+        }))
+        .unwrap()
+    };
+    let drift = |terms: &[(&str, &str)], generation: i64| {
+        let mut class = class(AmiFamily::AL2023);
+        class.metadata.generation = Some(2);
+        class.spec.ami_selector_terms = terms
+            .iter()
+            .map(|(key, value)| serde_json::from_value(serde_json::json!({*key: value})).unwrap())
+            .collect();
+        let status = class.status.as_mut().unwrap();
+        status.amis = vec![Ami {
+            id: "ami-amd".to_owned(),
+            requirements: vec![ApiRequirement::new(labels::ARCH, Operator::In, ["amd64"])],
+            ..Default::default()
+        }];
+        status.conditions = vec![ready(generation)];
+        of_claim(&claim(Some("ami-arm")), &class, Some(&of_arch("arm64")), &label_registry()).ok()
+    };
+    assert_eq!(drift(&[("id", "ami-amd")], 2), Some(Some(AMI)));
+    assert_eq!(drift(&[("name", "mine-*")], 2), Some(Some(AMI)));
+    assert_eq!(drift(&[("id", "ami-amd")], 1), None, "the status is about the spec before");
+    assert_eq!(
+        drift(&[("id", "ami-amd"), ("id", "ami-arm")], 2),
+        None,
+        "EC2 does not describe it at the moment"
+    );
+    assert_eq!(drift(&[("alias", "al2023@latest")], 2), None, "AWS may not have published it yet");
 }
 
 #[test]
