@@ -19,6 +19,7 @@ use karpenter_model::{InstanceTypeName, LabelRegistry, Price};
 use crate::catalogue::Catalogue;
 use crate::class_view::ClassView;
 use crate::discovered::DiscoveredMemory;
+use crate::image::image_for;
 use crate::node_class::{Lookup, NodeClassStore};
 use crate::placement_groups::{Group, PlacementGroups, is_wanted};
 use crate::prices::Prices;
@@ -224,6 +225,10 @@ impl InstanceTypes {
             let memory = self.sources.discovered.get(info.name.as_str(), amis);
             let mut built = instance_type::build(info, zones, memory, context);
             built.offerings = offerings::offerings(info, zones, sale);
+            // Whatever is launched needs an image; before any is resolved, nothing is known about that.
+            if !amis.is_empty() && image_for(amis, &built.requirements, &self.registry).is_none() {
+                built.offerings.iter_mut().for_each(|offering| offering.available = false);
+            }
             Arc::new(built)
         });
         Ok(shared.list(types))

@@ -17,6 +17,29 @@ const DEARER: &str = "m5.large";
 const DEVICE: &str = "smarter-devices/fuse";
 
 #[tokio::test]
+async fn a_type_no_image_is_for_stays_listed_and_cannot_be_had() {
+    let mut world = World::new().await;
+    world.class.status.as_mut().unwrap().amis.retain(|ami| {
+        let arm = |one: &karpenter_api::Requirement| one.values().iter().any(|value| value == "arm64");
+        ami.requirements.iter().any(arm)
+    });
+    world.provider.classes.replace([world.class.clone()]);
+    let types = world.provider.instance_types(&pool()).await.expect("lists");
+    let available = |name: &str| {
+        let found = types.iter().find(|one| one.name.as_str() == name).expect("is listed");
+        found.offerings.iter().any(|offering| offering.available)
+    };
+    assert!(available("m7g.large") && !available("m5.large"));
+    let refused = world.provider.launch(&request("web-1")).await.expect_err("nothing to boot from");
+    assert_eq!(refused.kind, Kind::NoCapacity, "{refused}");
+    world.class.status.as_mut().unwrap().amis.clear();
+    world.provider.classes.replace([world.class.clone()]);
+    let types = world.provider.instance_types(&pool()).await.expect("lists");
+    let m5 = types.iter().find(|one| one.name.as_str() == "m5.large").expect("is listed");
+    assert!(m5.offerings.iter().any(|offering| offering.available), "no image is known yet");
+}
+
+#[tokio::test]
 async fn an_instance_carries_what_the_claim_needs_and_its_owners_tags() {
     let world = World::new().await;
     let instance = world.provider.launch(&request("web-1")).await.expect("launches");
