@@ -93,6 +93,12 @@ struct Joined {
     current: List,
 }
 
+/// Types as they are sold, and as they can be had now.
+struct Both {
+    base: List,
+    current: List,
+}
+
 /// What is laid over a join, by its revision where it has one.
 #[derive(Clone, PartialEq, Eq)]
 struct Present {
@@ -132,6 +138,18 @@ impl InstanceTypes {
     /// # Errors
     /// See [`Error`].
     pub fn list(&self, class: &Arc<EC2NodeClass>) -> Result<List, Error> {
+        self.both(class).map(|both| both.current)
+    }
+
+    /// The same as they are sold, whatever lacks capacity at the moment.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn sold(&self, class: &Arc<EC2NodeClass>) -> Result<List, Error> {
+        self.both(class).map(|both| both.base)
+    }
+
+    fn both(&self, class: &Arc<EC2NodeClass>) -> Result<Both, Error> {
         let sources = &self.sources;
         let revisions = Revisions {
             catalogue: sources.catalogue.contents().revision,
@@ -154,7 +172,7 @@ impl InstanceTypes {
         };
         let own = joined.get(&name).filter(alike);
         if let Some(known) = own.filter(|known| known.present == present) {
-            return Ok(Arc::clone(&known.current));
+            return Ok(Both { base: Arc::clone(&known.base), current: Arc::clone(&known.current) });
         }
         let view = ClassView::new(class).placed(placement.clone()).reserving(self.settings.reserved_capacity);
         // Any class of the same content will do.
@@ -170,7 +188,7 @@ impl InstanceTypes {
             let now = offerings::Now { unavailable: &unavailable, left: &left, away: &present.away };
             shared.list(base.iter().map(|one| offerings::as_of_now(one, &view, now)))
         });
-        let answer = Arc::clone(&current);
+        let answer = Both { base: Arc::clone(&base), current: Arc::clone(&current) };
         // What was joined from older knowledge belongs to classes that are no longer asked for, or will be joined again.
         joined.retain(|_, known| known.revisions == revisions);
         // One that went in the meantime would never be forgotten again.

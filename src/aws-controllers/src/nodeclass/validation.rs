@@ -85,7 +85,8 @@ impl Reconciler {
         let name = class.name_any();
         let pools = self.context.common.view.pools().into_iter().map(|known| known.model);
         let pools: Vec<Arc<Pool>> = pools.filter(|pool| pool.template.node_class.name == name).collect();
-        let types = aws.types.list(&Arc::new(class.clone()))?;
+        // What lacks capacity at the moment says nothing about the `NodeClass`.
+        let types = aws.types.sold(&Arc::new(class.clone()))?;
         let verdict = aws.launcher().check(class, &types, &pools).await?;
         self.verdicts.put(key, verdict.clone());
         Ok(verdict)

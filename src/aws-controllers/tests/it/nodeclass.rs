@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use karpenter_api::ConditionStatus::{False, True, Unknown};
 use karpenter_api::{EC2NodeClass, NodeClaim, annotations};
+use karpenter_aws::unavailable::Subject;
 use karpenter_aws_client::ec2::{LaunchTemplateData, LaunchTemplateSpec};
 use karpenter_aws_client::memory::Fault;
+use karpenter_model::CapacityType;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -42,6 +44,18 @@ async fn a_sound_node_class_becomes_ready_and_shows_what_it_resolved_to() {
         before,
         "nothing to write, nothing written"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_class_is_sound_although_nothing_can_be_had_at_the_moment() {
+    let world = World::new().await;
+    let start = world.now();
+    for capacity_type in [CapacityType::OnDemand, CapacityType::Spot] {
+        world.aws.unavailable.mark(Subject::CapacityType(capacity_type));
+    }
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    assert!(world.now().duration_since(start).as_secs() < 120, "as long as nothing can be had");
 }
 
 #[tokio::test(start_paused = true)]
