@@ -33,10 +33,14 @@ fn custom_parts(custom: Option<&str>) -> Result<Vec<Part>, Error> {
     Ok(vec![Part::new(content_type, text)])
 }
 
-/// Whether a text is a YAML (or JSON) mapping. A shebang is a YAML comment, so scripts are told apart first.
+/// Whether a text is a YAML (or JSON) mapping: its first document counts, and keys may be given twice, as nodeadm's own
+/// reader has it. A shebang is a YAML comment, so scripts are told apart first.
 fn is_mapping(text: &str) -> bool {
+    let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
+    let mut bytes = text.as_bytes();
+    let first = || serde_saphyr::read_with_options::<_, Value>(&mut bytes, options).next();
     !text.trim_start().starts_with("#!")
-        && serde_saphyr::from_str::<Value>(text).is_ok_and(|value| value.is_object())
+        && first().is_some_and(|value| value.is_ok_and(|value| value.is_object()))
 }
 
 fn node_config(bootstrap: &Bootstrap) -> Result<String, Error> {

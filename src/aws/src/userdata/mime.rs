@@ -115,8 +115,42 @@ fn part_of(text: &str) -> Result<Part, Error> {
     if let Some(body) = text.strip_prefix('\n') {
         return Ok(Part { headers: Vec::new(), body: body.to_owned() });
     }
-    let (headers, body) = split_headers(text)?;
-    Ok(Part { headers, body: body.to_owned() })
+    let (mut headers, body) = split_headers(text)?;
+    let encoding = |(name, value): &(String, String)| {
+        name.eq_ignore_ascii_case("content-transfer-encoding")
+            && value.eq_ignore_ascii_case("quoted-printable")
+    };
+    if !headers.iter().any(encoding) {
+        return Ok(Part { headers, body: body.to_owned() });
+    }
+    // Read for what it says: what is written again has no encoding.
+    headers.retain(|header| !encoding(header));
+    Ok(Part { headers, body: from_quoted_printable(body)? })
+}
+
+/// Undoes quoted-printable (RFC 2045): `=3D` is a byte, `=` at the end of a line says that there is no line break.
+fn from_quoted_printable(text: &str) -> Result<String, Error> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut lines = text.split('\n').peekable();
+    while let Some(line) = lines.next() {
+        let line = line.trim_end();
+        let (line, goes_on) = line.strip_suffix('=').map_or((line, false), |line| (line, true));
+        let mut parts = line.split('=');
+        decoded.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
+        for part in parts {
+            let byte = part
+                .split_at_checked(2)
+                .and_then(|(digits, rest)| Some((u8::from_str_radix(digits, 16).ok()?, rest)));
+            let (byte, rest) =
+                byte.ok_or_else(|| Error::Mime(format!("`={part}` is not quoted-printable")))?;
+            decoded.push(byte);
+            decoded.extend_from_slice(rest.as_bytes());
+        }
+        if !goes_on && lines.peek().is_some() {
+            decoded.push(b'\n');
+        }
+    }
+    String::from_utf8(decoded).map_err(|error| Error::Mime(error.to_string()))
 }
 
 /// Header lines up to the first blank line, folded lines joined, and the rest.
@@ -173,6 +207,19 @@ mod tests {
         assert_eq!(parts[0].body, "body");
         assert_eq!(parts[0].content_type(), "text/plain");
         assert_eq!(parts[0].headers[1], ("X-One".to_owned(), "1".to_owned()));
+    }
+
+    #[test]
+    fn quoted_printable_parts_are_read_for_what_they_say() {
+        let text = "Content-Type: multipart/mixed; boundary=\"B\"\n\n--B\nContent-Type: text/x-shellscript\n\
+            Content-Transfer-Encoding: Quoted-Printable\n\n#!/bin/sh\nA=3D1; echo \"=C3=A9=\n\" on one line  \nend=\n\n--B--\n";
+        let parts = parse(text).unwrap();
+        assert_eq!(parts[0].headers, [("Content-Type".to_owned(), "text/x-shellscript".to_owned())]);
+        assert_eq!(parts[0].body, "#!/bin/sh\nA=1; echo \"\u{e9}\" on one line\nend");
+        for wrong in ["=4", "=G1", "=\u{e9}", "=FF"] {
+            let text = text.replace("A=3D1", wrong);
+            assert!(matches!(parse(&text), Err(Error::Mime(_))), "{wrong}");
+        }
     }
 
     #[test]

@@ -265,6 +265,24 @@ fn al2023_tells_node_configs_scripts_and_archives_apart() {
 }
 
 #[test]
+fn al2023_takes_node_configs_as_nodeadm_reads_them() {
+    let content_type = |custom: &str| {
+        let text = render(AmiFamily::AL2023, &Bootstrap { custom: Some(custom.to_owned()), ..bootstrap() });
+        mime::parse(&text.unwrap()).unwrap()[0].content_type().to_owned()
+    };
+    for mapping in [
+        "kind: NodeConfig\nspec: {a: 1}\nspec: {a: 2}\n",
+        "kind: NodeConfig\n---\nkind: NodeConfig\n",
+        "---\nkind: NodeConfig\n---\n: : not YAML [\n",
+    ] {
+        assert_eq!(content_type(mapping), "application/node.eks.aws", "{mapping:?}");
+    }
+    for script in ["echo one\n", "- a\n---\nkind: NodeConfig\n", "#!/bin/sh\nkind: x\n"] {
+        assert_eq!(content_type(script), mime::SHELL_SCRIPT, "{script:?}");
+    }
+}
+
+#[test]
 fn al2023_refuses_a_ca_that_is_not_base64() {
     let input = Bootstrap { ca_bundle: Some("not base64!".to_owned()), ..bootstrap() };
     assert!(matches!(render(AmiFamily::AL2023, &input), Err(Error::CaBundle(_))));
