@@ -2,6 +2,7 @@
 //! (spec aws-provider 5.5, 5.6).
 
 use jiff::Timestamp;
+use serde::Serialize;
 
 use crate::id::{ImageId, LaunchTemplateId, PlacementGroupId, ReservationId, SecurityGroupId};
 use crate::{Filter, Secret, Tags};
@@ -20,11 +21,12 @@ pub struct LaunchTemplateSpec {
 }
 
 /// What instances launched from a template get.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LaunchTemplateData {
     /// Image.
     pub image: Option<ImageId>,
     /// Script or configuration, **not** encoded: the backend does the base64.
+    #[serde(skip)]
     pub user_data: Option<Secret>,
     /// Name of the instance profile.
     pub instance_profile: Option<String>,
@@ -53,7 +55,7 @@ pub struct LaunchTemplateData {
 }
 
 /// One volume of a template.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BlockDevice {
     /// `/dev/xvda`
     pub device: Option<String>,
@@ -62,7 +64,7 @@ pub struct BlockDevice {
 }
 
 /// An EBS volume to create.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EbsVolume {
     /// Goes away with the instance.
     pub delete_on_termination: Option<bool>,
@@ -85,7 +87,7 @@ pub struct EbsVolume {
 }
 
 /// Instance metadata service of a template.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MetadataOptions {
     /// `enabled` or `disabled`
     pub http_endpoint: Option<String>,
@@ -100,7 +102,7 @@ pub struct MetadataOptions {
 }
 
 /// One network interface of a template.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NetworkInterface {
     /// Network card; `None` leaves AWS's default 0.
     pub card: Option<u32>,
@@ -125,7 +127,8 @@ pub struct NetworkInterface {
 }
 
 /// Kind of a network interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum InterfaceKind {
     /// Plain.
     Interface,
@@ -147,7 +150,7 @@ impl InterfaceKind {
 }
 
 /// Idle timeouts of tracked connections, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ConnectionTracking {
     /// 60 to 432,000
     pub tcp_established: Option<u32>,
@@ -158,7 +161,7 @@ pub struct ConnectionTracking {
 }
 
 /// Tags for one kind of resource that a launch creates.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TagSpecification {
     /// Kind of resource.
     pub kind: TaggedKind,
@@ -167,7 +170,8 @@ pub struct TagSpecification {
 }
 
 /// Kinds of resources a launch can tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TaggedKind {
     /// `instance`
     Instance,
@@ -198,7 +202,7 @@ impl TaggedKind {
 }
 
 /// Tenancy and placement group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Placement {
     /// Shared or dedicated hardware.
     pub tenancy: Option<Tenancy>,
@@ -209,7 +213,8 @@ pub struct Placement {
 }
 
 /// Who else is on the hardware.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Tenancy {
     /// Anybody.
     #[default]
@@ -232,7 +237,7 @@ impl Tenancy {
 }
 
 /// Which capacity reservations a launch may use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CapacityReservationTarget {
     /// Open ones, none, or only the target.
     pub preference: CapacityReservationPreference,
@@ -241,7 +246,8 @@ pub struct CapacityReservationTarget {
 }
 
 /// Preference of a launch, or of a running instance, for capacity reservations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CapacityReservationPreference {
     /// `open`: any open one that fits.
     Open,
@@ -263,7 +269,8 @@ impl CapacityReservationPreference {
 }
 
 /// Purchase options a template must name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MarketType {
     /// `spot`
     Spot,

@@ -17,6 +17,7 @@ use karpenter_aws_client::ec2::{
 use karpenter_aws_client::id::SecurityGroupId;
 use karpenter_aws_client::{Secret, Tags};
 use karpenter_model::{CapacityType, Quantity};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::placed::Placed;
@@ -83,17 +84,31 @@ pub fn template(inputs: Inputs<'_>) -> LaunchTemplateSpec {
     LaunchTemplateSpec { client_token: None, name, tags, data }
 }
 
-/// `karpenter.k8s.aws/` and a decimal 64 bit hash of the contents.
+/// `karpenter.k8s.aws/` and a decimal 64 bit hash of the contents. What the hash is of must not change with the release:
+/// all templates would be made again at once. So it is of sorted JSON, where a field that is not used is not there.
 fn name(data: &LaunchTemplateData, user_data: &str, tags: &Tags) -> String {
     let mut hasher = Sha256::new();
-    // User data is a secret and prints as nothing, so it is hashed by itself.
-    for part in [&format!("{data:?}"), user_data, &format!("{tags:?}")] {
+    // User data is a secret and not part of the JSON, so it is hashed by itself.
+    for part in [&plain(json!(data)).to_string(), user_data, &json!(tags).to_string()] {
         hasher.update(part.len().to_le_bytes());
         hasher.update(part.as_bytes());
     }
     let digest = hasher.finalize();
     let hash = digest.iter().take(8).fold(0_u64, |hash, byte| hash << 8 | u64::from(*byte));
     format!("{NAME_PREFIX}{hash}")
+}
+
+/// Without nulls, and with the keys of objects in order.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            let sorted: BTreeMap<String, Value> = fields.map(|(key, value)| (key, plain(value))).collect();
+            sorted.into_iter().collect()
+        }
+        Value::Array(items) => items.into_iter().map(plain).collect(),
+        other => other,
+    }
 }
 
 fn data(inputs: Inputs<'_>) -> LaunchTemplateData {

@@ -54,6 +54,15 @@ fn the_name_follows_the_contents_and_nothing_else() {
     assert_eq!(distinct.len(), 7, "identical node classes of different names have their own templates too");
 }
 
+/// A name that changes with the release makes every cluster create all its templates again.
+#[test]
+fn names_stay_what_they_are() {
+    let spec = Ec2NodeClassSpec::default();
+    assert_eq!(template(inputs(&spec, &tags("a"))).name, "karpenter.k8s.aws/16472281152855470360");
+    let sorted = plain(json!({"b": [{"d": null, "c": 1}], "a": null, "0": {"z": 1, "y": [2, 1]}}));
+    assert_eq!(sorted.to_string(), r#"{"0":{"y":[2,1],"z":1},"b":[{"c":1}]}"#);
+}
+
 #[test]
 fn sizes_are_whole_gib_rounded_up() {
     for (size, expected) in [("2G", 2), ("20G", 19), ("100Gi", 100), ("1T", 932), ("1Ti", 1024)] {
