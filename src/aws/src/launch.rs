@@ -207,6 +207,16 @@ impl Launcher {
             .map_err(|empty| Error::new(Kind::NoCapacity, OPERATION, claim, empty.to_string()))?;
         let capacity_type = filter::capacity_type(&candidates);
         let candidates = filter::of_capacity_type(candidates, capacity_type);
+        let few = filter::few_to_fall_back_to(&candidates, capacity_type, &request.requirements);
+        if let Some(types) = few {
+            let advised = filter::FLEXIBLE_TYPES;
+            tracing::warn!(
+                claim,
+                types,
+                advised,
+                "on-demand launch for lack of spot has few instance types to choose from"
+            );
+        }
         let (placed, candidates) = match self.placement_groups.last_known(class) {
             Some(group) => {
                 let (placed, candidates) = placed::place(group, &request.requirements, candidates);

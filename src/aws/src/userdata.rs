@@ -20,6 +20,11 @@ use karpenter_api::ec2nodeclass::{AmiFamily, KubeletConfiguration};
 /// EC2 refuses user data above this many decoded bytes.
 pub const LIMIT_BYTES: usize = 16_384;
 
+/// Whether so many decoded bytes are more than nine tenths of what EC2 takes: one more label may be one too many.
+pub fn is_nearly_full(bytes: usize) -> bool {
+    bytes * 10 > LIMIT_BYTES * 9
+}
+
 /// Label domains a kubelet may not set on its own node; these and their subdomains never reach user data.
 const FORBIDDEN_DOMAINS: [&str; 3] = ["node-restriction.kubernetes.io", "kubernetes.io", "k8s.io"];
 

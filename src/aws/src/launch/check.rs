@@ -24,7 +24,7 @@ use super::{Launcher, bootstrap, filter, lost, template};
 use crate::class_view::ClassView;
 use crate::image::family::FamilyTraits;
 use crate::image::image_for;
-use crate::tags;
+use crate::{tags, userdata};
 
 /// Types tried when no pool says what it needs.
 const FALLBACK: [&str; 2] = ["m5.large", "m6g.large"];
@@ -205,6 +205,15 @@ impl Launcher {
         });
         let user_data = user_data.map_err(|error| Unclear::Incomplete(error.to_string()))?;
         self.observer.user_data(view.name(), user_data.len());
+        if userdata::is_nearly_full(user_data.len()) {
+            let (node_class, bytes, limit) = (view.name(), user_data.len(), userdata::LIMIT_BYTES);
+            tracing::warn!(
+                node_class,
+                bytes,
+                limit,
+                "user data is nearly as large as EC2 accepts; shorten spec.userData"
+            );
+        }
         let placed = view.placement.clone().map(|group| Placed { group, partition: None });
         Ok(template::template(template::Inputs {
             spec: &view.class.spec,

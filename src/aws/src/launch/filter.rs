@@ -17,6 +17,9 @@ use crate::instance_type::capacity;
 /// Most types one launch names.
 pub const TYPES_MAX: usize = 60;
 
+/// Fewest types an on-demand launch should choose from when it may be spot too.
+pub const FLEXIBLE_TYPES: usize = 5;
+
 /// A type with the offerings a launch may use: available and compatible.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -96,6 +99,19 @@ pub fn of_capacity_type(candidates: Vec<Candidate>, capacity_type: CapacityType)
         (!candidate.offerings.is_empty()).then_some(candidate)
     };
     candidates.into_iter().filter_map(fewer).collect()
+}
+
+/// Number of types an on-demand launch is left with, when it may be spot too and they are few: should one of them be
+/// out of capacity, there is little to fall back to.
+pub fn few_to_fall_back_to(
+    candidates: &[Candidate],
+    capacity_type: CapacityType,
+    requirements: &Requirements,
+) -> Option<usize> {
+    let spot = CapacityType::Spot.as_str();
+    let flexible = requirements.get(labels::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(spot));
+    let few = capacity_type == CapacityType::OnDemand && flexible && candidates.len() < FLEXIBLE_TYPES;
+    few.then_some(candidates.len())
 }
 
 fn available(instance_type: &Arc<InstanceType>, wanted: Wanted<'_>) -> Option<Candidate> {

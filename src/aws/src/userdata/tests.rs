@@ -283,6 +283,11 @@ fn al2023_takes_node_configs_as_nodeadm_reads_them() {
 }
 
 #[test]
+fn nine_tenths_of_what_ec2_takes_is_nearly_full() {
+    assert!(!is_nearly_full(14_745) && is_nearly_full(14_746));
+}
+
+#[test]
 fn al2023_refuses_a_ca_that_is_not_base64() {
     let input = Bootstrap { ca_bundle: Some("not base64!".to_owned()), ..bootstrap() };
     assert!(matches!(render(AmiFamily::AL2023, &input), Err(Error::CaBundle(_))));

@@ -70,6 +70,27 @@ fn spot_is_not_held_against_an_estimate() {
 }
 
 #[test]
+fn an_on_demand_launch_with_few_types_is_noticed_when_it_may_be_spot_too() {
+    let candidates = |count: usize| -> Vec<Candidate> {
+        let types = (0..count).map(|n| kind(&format!("m5.{n}"), &[(OnDemand, 1)]));
+        types.map(|one| Candidate { offerings: one.offerings.clone(), instance_type: one }).collect()
+    };
+    let only = |capacity_type: CapacityType| -> Requirements {
+        let value = capacity_type.as_str().into();
+        [Requirement::one_of(labels::CAPACITY_TYPE.into(), [value])].into_iter().collect()
+    };
+    let any = Requirements::new();
+    for (count, bought, wanted, few) in [
+        (4, OnDemand, &any, Some(4)),
+        (5, OnDemand, &any, None),
+        (4, Spot, &any, None),
+        (4, OnDemand, &only(OnDemand), None),
+    ] {
+        assert_eq!(few_to_fall_back_to(&candidates(count), bought, wanted), few, "{count} {bought:?}");
+    }
+}
+
+#[test]
 fn metal_and_accelerators_are_left_out_unless_they_are_all_there_is() {
     let metal = kind("m5.metal", &[(OnDemand, 1)]);
     let gpu = kind("g5.large", &[(OnDemand, 2)]);
