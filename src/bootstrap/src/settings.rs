@@ -34,6 +34,8 @@ pub struct Settings {
     pub tags: BTreeMap<String, String>,
     /// How the controller gets its credentials.
     pub identity: Identity,
+    /// What ties the controller role to this cluster with EKS Pod Identity.
+    pub pod_identity_trust: PodIdentityTrust,
     /// Namespace of the controller's service account.
     pub namespace: String,
     /// Name of the controller's service account.
@@ -75,6 +77,8 @@ pub struct Settings {
     pub subnets: Vec<String>,
     /// The security group to tag for discovery; `None` means the cluster security group.
     pub security_group: Option<String>,
+    /// What becomes of things that exist under our names and that others made.
+    pub foreign: Foreign,
 }
 
 /// What stays on things that have it unless the operator says otherwise: who runs `apply` without the flag that put it
@@ -85,6 +89,15 @@ pub enum Removable {
     PermissionsBoundary,
     /// The customer-managed key of the queue.
     QueueKmsKey,
+}
+
+/// What becomes of things that exist under our names and that others made for this cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// They are in the way: nothing is done.
+    InTheWay,
+    /// They are taken over: tagged as ours and brought to what is wanted. What carries another cluster's tag never is.
+    Adopted,
 }
 
 /// How node classes select subnets and security groups.
@@ -108,6 +121,17 @@ pub enum Identity {
     },
     /// No controller role is made: the operator brings credentials.
     None,
+}
+
+/// What the trust document of the controller role asks of a session of EKS Pod Identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodIdentityTrust {
+    /// That it is asked for on behalf of this cluster: `aws:SourceArn` and `aws:SourceAccount`.
+    ClusterArn,
+    /// That it carries the tags which EKS gives the sessions of this cluster's controller: `aws:RequestTag/...` of
+    /// cluster, namespace and service account. For accounts where the other way is refused; associations that
+    /// switch session tags off get no credentials this way.
+    SessionTags,
 }
 
 /// A role of one or some EC2NodeClasses, besides the node role.
@@ -151,6 +175,7 @@ impl Settings {
             permissions_boundary: None,
             tags: BTreeMap::new(),
             identity: Identity::PodIdentity,
+            pod_identity_trust: PodIdentityTrust::ClusterArn,
             namespace: "kube-system".to_owned(),
             service_account: "karpenter".to_owned(),
             node_role_name: None,
@@ -171,6 +196,7 @@ impl Settings {
             selection: Selection::ByTag,
             subnets: Vec::new(),
             security_group: None,
+            foreign: Foreign::InTheWay,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Who may assume the two roles (spec aws-operations 1.3 and 1.5).
 
 use super::{Document, Statement};
-use crate::settings::{Identity, Settings};
+use crate::settings::{Identity, PodIdentityTrust, Settings};
 
 /// Whom the tokens of service accounts are for.
 pub const STS_AUDIENCE: &str = "sts.amazonaws.com";
@@ -19,12 +19,7 @@ pub fn node(settings: &Settings) -> Document {
 pub fn controller(settings: &Settings) -> Option<Document> {
     let statement = match &settings.identity {
         Identity::None => return None,
-        Identity::PodIdentity => {
-            Statement::allow("AllowPodIdentity", &["sts:AssumeRole", "sts:TagSession"], vec![])
-                .for_principal("Service", &["pods.eks.amazonaws.com"])
-                .when("StringEquals", "aws:SourceAccount", [settings.account.as_str()])
-                .when("ArnEquals", "aws:SourceArn", [settings.cluster_arn()])
-        }
+        Identity::PodIdentity => pod_identity(settings),
         Identity::Irsa { issuer } => {
             let subject =
                 format!("system:serviceaccount:{}:{}", settings.namespace, settings.service_account);
@@ -36,6 +31,26 @@ pub fn controller(settings: &Settings) -> Option<Document> {
         }
     };
     Some(Document::of(vec![statement]))
+}
+
+/// Tied to the cluster either way: the service alone would let every cluster of every account in.
+fn pod_identity(settings: &Settings) -> Statement {
+    let anyone = Statement::allow("AllowPodIdentity", &["sts:AssumeRole", "sts:TagSession"], vec![])
+        .for_principal("Service", &["pods.eks.amazonaws.com"]);
+    match settings.pod_identity_trust {
+        PodIdentityTrust::ClusterArn => anyone
+            .when("StringEquals", "aws:SourceAccount", [settings.account.as_str()])
+            .when("ArnEquals", "aws:SourceArn", [settings.cluster_arn()]),
+        PodIdentityTrust::SessionTags => [
+            ("eks-cluster-arn", settings.cluster_arn()),
+            ("kubernetes-namespace", settings.namespace.clone()),
+            ("kubernetes-service-account", settings.service_account.clone()),
+        ]
+        .into_iter()
+        .fold(anyone, |statement, (tag, value)| {
+            statement.when("StringEquals", &format!("aws:RequestTag/{tag}"), [value])
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +69,21 @@ mod tests {
                 r#""Condition":{"ArnEquals":{"aws:SourceArn":"arn:aws:eks:eu-west-1:123456789012:cluster/prod"},"#,
                 r#""StringEquals":{"aws:SourceAccount":"123456789012"}}}]}"#
             )
+        );
+    }
+
+    #[test]
+    fn session_tags_name_cluster_and_service_account() {
+        let mut settings = settings();
+        settings.pod_identity_trust = PodIdentityTrust::SessionTags;
+        let document = controller(&settings).unwrap();
+        assert_eq!(
+            document.to_value()["Statement"][0]["Condition"],
+            serde_json::json!({ "StringEquals": {
+                "aws:RequestTag/eks-cluster-arn": "arn:aws:eks:eu-west-1:123456789012:cluster/prod",
+                "aws:RequestTag/kubernetes-namespace": "kube-system",
+                "aws:RequestTag/kubernetes-service-account": "karpenter",
+            }})
         );
     }
 

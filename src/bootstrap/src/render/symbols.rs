@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::desired::{Desired, Purpose, desired};
 use crate::policy::{Document, Statement, controller, trust};
-use crate::settings::{ExtraNodeRole, Identity, Platform, Selection, Settings};
+use crate::settings::{ExtraNodeRole, Foreign, Identity, Platform, PodIdentityTrust, Selection, Settings};
 
 /// What each placeholder is called in a tool. Names only, without `${}`.
 pub(crate) struct Symbols {
@@ -44,8 +44,10 @@ pub(crate) struct Documents {
     pub(crate) queue_key: Statement,
     /// Who may assume a node role.
     pub(crate) node_trust: Document,
-    /// Who may assume the controller role, by EKS Pod Identity.
+    /// Who may assume the controller role, by EKS Pod Identity and the cluster's ARN.
     pub(crate) pod_identity_trust: Document,
+    /// The same by the tags of the session.
+    pub(crate) session_trust: Document,
     /// Who may assume the controller role, by the cluster's identity provider.
     pub(crate) irsa_trust: Document,
     /// Everything else; its policies and roles are not for use.
@@ -65,6 +67,7 @@ impl Symbols {
             permissions_boundary: None,
             tags: BTreeMap::new(),
             identity: Identity::PodIdentity,
+            pod_identity_trust: PodIdentityTrust::ClusterArn,
             namespace: hole(self.namespace),
             service_account: hole(self.service_account),
             node_role_name: None,
@@ -88,6 +91,7 @@ impl Symbols {
             selection: Selection::ByTag,
             subnets: Vec::new(),
             security_group: None,
+            foreign: Foreign::InTheWay,
         }
     }
 
@@ -96,6 +100,7 @@ impl Symbols {
         let settings = self.settings();
         let mut irsa = settings.clone();
         irsa.identity = Identity::Irsa { issuer: hole(self.oidc_issuer) };
+        let session = Settings { pod_identity_trust: PodIdentityTrust::SessionTags, ..settings.clone() };
         let controller_trust = |settings: &Settings| {
             trust::controller(settings).expect("invariant: only the identity `None` has no trust document")
         };
@@ -106,6 +111,7 @@ impl Symbols {
             queue_key: controller::queue_key(&hole(self.queue_key)),
             node_trust: trust::node(&settings),
             pod_identity_trust: controller_trust(&settings),
+            session_trust: controller_trust(&session),
             irsa_trust: controller_trust(&irsa),
             rest: desired(&settings),
         }

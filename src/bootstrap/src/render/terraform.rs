@@ -42,6 +42,7 @@ pub fn files() -> Vec<(String, String)> {
     for (name, document) in [
         ("node-trust", &documents.node_trust),
         ("pod-identity-trust", &documents.pod_identity_trust),
+        ("pod-identity-session-trust", &documents.session_trust),
         ("irsa-trust", &documents.irsa_trust),
         ("queue-policy", &documents.rest.queue.policy),
     ] {
@@ -115,6 +116,7 @@ fn text(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{PodIdentityTrust, Settings};
 
     #[test]
     fn files_have_names_for_reading() {
@@ -127,6 +129,7 @@ mod tests {
                 "irsa-trust.json.tftpl",
                 "node-lifecycle.json.tftpl",
                 "node-trust.json.tftpl",
+                "pod-identity-session-trust.json.tftpl",
                 "pod-identity-trust.json.tftpl",
                 "queue-policy.json.tftpl",
                 "statement-queue-key.json.tftpl",
@@ -173,5 +176,8 @@ mod tests {
         assert!(filled("node-trust.json.tftpl").equivalent(&desired.roles[0].trust));
         assert!(filled("pod-identity-trust.json.tftpl").equivalent(&desired.roles[1].trust));
         assert!(filled("queue-policy.json.tftpl").equivalent(&desired.queue.policy));
+        let session = Settings { pod_identity_trust: PodIdentityTrust::SessionTags, ..settings.clone() };
+        let session = crate::desired::desired(&session);
+        assert!(filled("pod-identity-session-trust.json.tftpl").equivalent(&session.roles[1].trust));
     }
 }

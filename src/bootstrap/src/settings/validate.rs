@@ -1,7 +1,12 @@
 //! Which settings can be used, and what to say about those that cannot.
 
-use super::{LONGEST_RULE_SUFFIX, Settings};
+use std::collections::BTreeSet;
+
+use super::{Identity, LONGEST_RULE_SUFFIX, Settings};
 use crate::names::{POLICY_NAME_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX, RULE_NAME_MAX};
+
+/// What IAM lets names have besides letters and digits.
+const NAMES: &str = "_+=,.@-";
 
 /// A setting that cannot be used, with what is allowed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,44 +48,114 @@ impl Settings {
             &self.iam_path,
             "expected a path that begins and ends with `/`, at most 512 characters",
         );
-        for (field, arn) in [
-            ("permissions-boundary", &self.permissions_boundary),
-            ("queue-kms-key", &self.queue_kms_key),
-            ("node-role-arn", &self.existing_node_role),
-        ] {
-            if let Some(arn) = arn {
-                check(arn.starts_with("arn:"), field, arn, "expected an ARN");
-            }
+        if let Identity::Irsa { issuer } = &self.identity {
+            check(
+                is_issuer(issuer),
+                "oidc-issuer",
+                issuer,
+                "expected the issuer as EKS names it, such as https://oidc.eks.eu-west-1.amazonaws.com/id/ABC: no ARN, no \
+                 `/` at its end",
+            );
         }
-        let extra_roles: Vec<String> = self.extra_node_roles.iter().map(|role| role.arn.clone()).collect();
-        for (field, arns) in [
-            ("extra-node-role", &extra_roles),
-            ("extra-node-policy", &self.extra_node_policies),
-            ("extra-ssm-parameter", &self.extra_ssm_parameters),
+        self.arns(&mut check);
+        self.names(&mut check);
+        wrong
+    }
+
+    /// ARNs of the things they should be of, and no role of nodes twice.
+    fn arns(&self, check: &mut impl FnMut(bool, &'static str, &str, &'static str)) {
+        for (field, arns, service, resource, allowed) in [
+            (
+                "permissions-boundary",
+                self.permissions_boundary.iter().collect(),
+                "iam",
+                "policy/",
+                "expected the ARN of an IAM policy",
+            ),
+            (
+                "extra-node-policy",
+                self.extra_node_policies.iter().collect(),
+                "iam",
+                "policy/",
+                "expected the ARN of an IAM policy",
+            ),
+            (
+                "node-role-arn",
+                self.existing_node_role.iter().collect(),
+                "iam",
+                "role/",
+                "expected the ARN of an IAM role",
+            ),
+            (
+                "extra-node-role",
+                self.extra_node_roles.iter().map(|role| &role.arn).collect(),
+                "iam",
+                "role/",
+                "expected the ARN of an IAM role",
+            ),
+            (
+                "queue-kms-key",
+                self.queue_kms_key.iter().collect::<Vec<&String>>(),
+                "kms",
+                "key/",
+                "expected the ARN of a key, not an alias: the controller's policy names the key",
+            ),
+            (
+                "extra-ssm-parameter",
+                self.extra_ssm_parameters.iter().collect(),
+                "ssm",
+                "parameter/",
+                "expected the ARN of an SSM parameter",
+            ),
         ] {
             for arn in arns {
-                check(arn.starts_with("arn:"), field, arn, "expected an ARN");
+                check(is_arn(arn, service, resource), field, arn, allowed);
             }
         }
-        for (field, name, max) in [
-            ("node-role-name", &self.node_role_name, ROLE_NAME_MAX),
-            ("windows-node-role-name", &self.windows_node_role_name, ROLE_NAME_MAX),
-            ("instance-profile-name", &self.instance_profile_name, POLICY_NAME_MAX),
-            ("rule-prefix", &self.rule_prefix, RULE_NAME_MAX - LONGEST_RULE_SUFFIX),
-            ("controller-role-name", &self.controller_role_name, ROLE_NAME_MAX),
-            ("queue-name", &self.queue_name, QUEUE_NAME_MAX),
+        let mut named = BTreeSet::from([self.node_role_arn()]);
+        named.extend(self.windows.then(|| self.windows_node_role_arn()));
+        for role in &self.extra_node_roles {
+            // EKS makes one access entry for a role, whatever runs on its nodes.
+            let once = named.insert(role.arn.clone());
+            check(once, "extra-node-role", &role.arn, "expected a further role, this one is named already");
+        }
+    }
+
+    /// Names that AWS takes.
+    fn names(&self, check: &mut impl FnMut(bool, &'static str, &str, &'static str)) {
+        let role = "expected a name without path, of at most 64 letters, digits and `_+=,.@-`";
+        for (field, name, longest, others, allowed) in [
+            ("node-role-name", &self.node_role_name, ROLE_NAME_MAX, NAMES, role),
+            ("windows-node-role-name", &self.windows_node_role_name, ROLE_NAME_MAX, NAMES, role),
+            ("controller-role-name", &self.controller_role_name, ROLE_NAME_MAX, NAMES, role),
+            (
+                "instance-profile-name",
+                &self.instance_profile_name,
+                POLICY_NAME_MAX,
+                NAMES,
+                "expected a name without path, of at most 128 letters, digits and `_+=,.@-`",
+            ),
+            (
+                "rule-prefix",
+                &self.rule_prefix,
+                RULE_NAME_MAX - LONGEST_RULE_SUFFIX,
+                "._-",
+                "expected at most 44 letters, digits and `.-_`: EventBridge allows 64, and the longest suffix takes 20",
+            ),
+            (
+                "queue-name",
+                &self.queue_name,
+                QUEUE_NAME_MAX,
+                "_-",
+                "expected at most 80 letters, digits, dashes and underscores",
+            ),
         ] {
             if let Some(name) = name {
-                check(
-                    !name.is_empty() && name.len() <= max && !name.contains('/'),
-                    field,
-                    name,
-                    "expected a bare name within the limit of AWS: 64 characters for roles, 80 for queues, 128 for \
-                     profiles, 44 for the prefix of rules",
-                );
+                let known = |byte: u8| byte.is_ascii_alphanumeric() || others.as_bytes().contains(&byte);
+                let ok = (1..=longest).contains(&name.len()) && name.bytes().all(known);
+                check(ok, field, name, allowed);
             }
         }
-        wrong
     }
 }
 
@@ -98,10 +173,26 @@ fn is_iam_path(path: &str) -> bool {
         && path.bytes().all(|byte| (0x21..=0x7e).contains(&byte))
 }
 
+/// `arn:<partition>:<service>:...:<resource>`, with as many fields as ARNs have.
+fn is_arn(text: &str, service: &str, resource: &str) -> bool {
+    let fields: Vec<&str> = text.splitn(6, ':').collect();
+    matches!(fields.as_slice(), ["arn", partition, found, _, _, rest]
+        if !partition.is_empty() && *found == service && rest.len() > resource.len() && rest.starts_with(resource))
+}
+
+/// Host and path without scheme, as IAM names identity providers.
+fn is_issuer(issuer: &str) -> bool {
+    !issuer.contains(':') && issuer.split('/').all(|part| !part.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use crate::settings::tests::{settings, settings_for_cluster};
-    use crate::settings::{ExtraNodeRole, Platform, Settings};
+    use crate::settings::{ExtraNodeRole, Identity, Platform, Settings};
+
+    fn issuer(issuer: &str) -> Identity {
+        Identity::Irsa { issuer: issuer.to_owned() }
+    }
 
     #[test]
     fn defaults_are_valid_for_every_legal_cluster_name() {
@@ -113,7 +204,7 @@ mod tests {
     #[test]
     fn each_bad_value_is_named_with_what_is_allowed() {
         type Spoil = fn(&mut Settings);
-        let cases: [(&str, Spoil); 10] = [
+        let cases: [(&str, Spoil); 18] = [
             ("cluster-name", |s| s.cluster = String::new()),
             ("cluster-name", |s| s.cluster = "c".repeat(101)),
             ("cluster-name", |s| s.cluster = "-prod".to_owned()),
@@ -127,6 +218,21 @@ mod tests {
             }),
             ("node-role-arn", |s| s.existing_node_role = Some("role".to_owned())),
             ("node-role-name", |s| s.node_role_name = Some("path/role".to_owned())),
+            ("queue-kms-key", |s| {
+                s.queue_kms_key = Some("arn:aws:kms:eu-west-1:123456789012:alias/k".to_owned());
+            }),
+            ("extra-node-policy", |s| {
+                s.extra_node_policies = vec!["arn:aws:iam::123456789012:role/logs".to_owned()];
+            }),
+            ("extra-ssm-parameter", |s| s.extra_ssm_parameters = vec!["/ami".to_owned()]),
+            ("queue-name", |s| s.queue_name = Some("my queue!".to_owned())),
+            ("rule-prefix", |s| s.rule_prefix = Some("r".repeat(45))),
+            ("oidc-issuer", |s| s.identity = issuer("oidc.eks.eu-west-1.amazonaws.com/id/ABC/")),
+            ("oidc-issuer", |s| s.identity = issuer("arn:aws:iam::123456789012:oidc-provider/oidc/id/ABC")),
+            ("extra-node-role", |s| {
+                let arn = "arn:aws:iam::123456789012:role/KarpenterNodeRole-prod".to_owned();
+                s.extra_node_roles = vec![ExtraNodeRole { arn, platform: Platform::Linux }];
+            }),
         ];
         for (field, break_it) in cases {
             let mut settings = settings();

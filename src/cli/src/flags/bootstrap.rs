@@ -6,7 +6,9 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use karpenter_aws_client::Partition;
 use karpenter_bootstrap::Settings;
-use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform, Removable, Selection};
+use karpenter_bootstrap::settings::{
+    ExtraNodeRole, Identity, Platform, PodIdentityTrust, Removable, Selection,
+};
 
 /// Instead of an ARN: takes off what is there.
 const NONE: &str = "none";
@@ -30,6 +32,9 @@ pub(crate) struct BootstrapFlags {
     /// How the controller gets its credentials
     #[arg(long, default_value = "pod-identity")]
     pub(crate) identity: IdentityKind,
+    /// What ties the controller role to this cluster with `--identity pod-identity`
+    #[arg(long, default_value = "cluster-arn")]
+    pub(crate) pod_identity_trust: TrustKind,
     /// The cluster's OIDC issuer for `--identity irsa`; else EKS is asked
     #[arg(long, value_name = "URL")]
     pub(crate) oidc_issuer: Option<String>,
@@ -116,6 +121,15 @@ pub(crate) enum IdentityKind {
     None,
 }
 
+/// Values of `--pod-identity-trust`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrustKind {
+    /// ARN and account of the cluster, as `aws:SourceArn` and `aws:SourceAccount`.
+    ClusterArn,
+    /// The tags EKS gives every session: cluster, namespace and service account.
+    SessionTags,
+}
+
 impl BootstrapFlags {
     /// The name of the cluster, which may also come from elsewhere than a flag.
     pub(crate) fn cluster(&self) -> anyhow::Result<&str> {
@@ -145,6 +159,10 @@ impl BootstrapFlags {
                 })?;
                 Identity::Irsa { issuer: issuer.trim_start_matches("https://").to_owned() }
             }
+        };
+        settings.pod_identity_trust = match self.pod_identity_trust {
+            TrustKind::ClusterArn => PodIdentityTrust::ClusterArn,
+            TrustKind::SessionTags => PodIdentityTrust::SessionTags,
         };
         settings.tags = self.tags.iter().cloned().collect::<BTreeMap<_, _>>();
         settings.namespace.clone_from(&self.namespace);

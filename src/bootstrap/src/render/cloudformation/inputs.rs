@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::resources::extra_access_entries;
 use crate::names::{POLICY_NAME_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX};
-use crate::settings::{Identity, Platform, Settings};
+use crate::settings::{Identity, Platform, PodIdentityTrust, Settings};
 
 /// Optional texts: parameter, longest value (0: an ARN or URL), allowed pattern, description.
 const OPTIONAL: [(&str, usize, &str, &str); 10] = [
@@ -47,7 +47,12 @@ const OPTIONAL: [(&str, usize, &str, &str); 10] = [
         ARN,
         "ARN of the key that encrypts the queue, instead of SQS's own; its policy must let events.amazonaws.com use kms:Decrypt and kms:GenerateDataKey",
     ),
-    ("OidcIssuer", 0, "^(|[^:/]+/.+)$", "The cluster's issuer without https://, for ControllerIdentity IRSA"),
+    (
+        "OidcIssuer",
+        0,
+        "^(|[^:/]+(/[^:/]+)*)$",
+        "The cluster's issuer without https://, for ControllerIdentity IRSA",
+    ),
 ];
 const NAME: &str = "^[\\w+=,.@-]*$";
 const ARN: &str = "^(|arn:.+)$";
@@ -98,6 +103,13 @@ pub(super) fn parameters() -> Value {
         json!({
             "Type": "String", "Default": "PodIdentity", "AllowedValues": ["PodIdentity", "IRSA", "PoliciesOnly", "None"],
             "Description": "How the controller gets its credentials: EKS Pod Identity, a role for its service account, a role made elsewhere that takes the policies from here, or not from here",
+        }),
+    );
+    add(
+        "PodIdentityTrust",
+        json!({
+            "Type": "String", "Default": "ClusterArn", "AllowedValues": ["ClusterArn", "SessionTags"],
+            "Description": "What ties the controller's role to the cluster with PodIdentity: its ARN as aws:SourceArn, or the tags of the session",
         }),
     );
     add(
@@ -169,6 +181,7 @@ pub(super) fn conditions() -> Value {
     add("MakeNodeRole", is("ExistingNodeRoleArn", ""));
     add("MakePolicies", not(is("ControllerIdentity", "None")));
     add("UsePodIdentity", is("ControllerIdentity", "PodIdentity"));
+    add("TrustSessionTags", is("PodIdentityTrust", "SessionTags"));
     let irsa = is("ControllerIdentity", "IRSA");
     add("MakeControllerRole", json!({ "Fn::Or": [{ "Condition": "UsePodIdentity" }, irsa] }));
     for (name, ..) in OPTIONAL {
@@ -202,6 +215,10 @@ pub(super) fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         Identity::Irsa { issuer } => ("IRSA", issuer.as_str()),
         Identity::None => ("None", ""),
     };
+    let trust = match settings.pod_identity_trust {
+        PodIdentityTrust::ClusterArn => "",
+        PodIdentityTrust::SessionTags => "SessionTags",
+    };
     let roles = |platform| {
         let roles = settings.extra_node_roles.iter().filter(|role| role.platform == platform);
         roles.map(|role| role.arn.as_str()).collect::<Vec<_>>().join(",")
@@ -209,6 +226,7 @@ pub(super) fn values(settings: &Settings) -> Vec<(&'static str, String)> {
     let all = [
         ("ClusterName", cluster.clone()),
         ("ControllerIdentity", identity.to_owned()),
+        ("PodIdentityTrust", trust.to_owned()),
         ("OidcIssuer", issuer.to_owned()),
         ("Namespace", unless_default(settings.namespace.clone(), "kube-system".to_owned())),
         ("ServiceAccount", unless_default(settings.service_account.clone(), "karpenter".to_owned())),

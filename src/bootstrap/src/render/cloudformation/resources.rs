@@ -146,7 +146,9 @@ fn node_role(documents: &Documents, purpose: Purpose, condition: &str, name: Val
 
 fn controller_role(documents: &Documents) -> Value {
     let policies = documents.policies.iter().map(|(prefix, _)| reference(&policy_id(prefix))).collect();
-    let trust = either("UsePodIdentity", object(&documents.pod_identity_trust), text(&documents.irsa_trust));
+    let pods =
+        either("TrustSessionTags", object(&documents.session_trust), object(&documents.pod_identity_trust));
+    let trust = either("UsePodIdentity", pods, text(&documents.irsa_trust));
     let name = named("ControllerRoleName", "${ClusterName}-karpenter");
     role(Purpose::Controller, "MakeControllerRole", name, trust, policies)
 }

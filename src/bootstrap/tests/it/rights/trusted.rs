@@ -1,7 +1,7 @@
 //! Who may take the roles on, and who may write to the queue.
 
 use karpenter_bootstrap::desired::{Purpose, desired};
-use karpenter_bootstrap::settings::Identity;
+use karpenter_bootstrap::settings::{Identity, PodIdentityTrust};
 use karpenter_iam::{Policies, Policy, Request};
 
 use super::Account;
@@ -45,6 +45,40 @@ fn the_controllers_role_is_for_pods_of_this_cluster() {
                 ("an instance", assume.clone().by("Service", "ec2.amazonaws.com"), false),
                 ("somebody of the account", assume.by("AWS", &account.role("admin")), false),
                 ("a token", asked("sts:AssumeRoleWithWebIdentity"), false),
+            ],
+        );
+    }
+}
+
+#[test]
+fn by_session_tags_the_controllers_role_is_for_one_service_account_of_this_cluster() {
+    for mut account in Account::kinds() {
+        account.settings.pod_identity_trust = PodIdentityTrust::SessionTags;
+        let settings = &account.settings;
+        let policies = trust(&account, Purpose::Controller);
+        let tag = |name: &str| format!("aws:RequestTag/{name}");
+        let (cluster, namespace, name) =
+            (tag("eks-cluster-arn"), tag("kubernetes-namespace"), tag("kubernetes-service-account"));
+        let session = |action: &str| {
+            Request::new(action, &settings.controller_role_arn())
+                .by("Service", PODS)
+                .with(&cluster, &settings.cluster_arn())
+                .with(&namespace, "kube-system")
+                .with(&name, "karpenter")
+        };
+        let assume = session("sts:AssumeRole");
+        let other = format!("{}-2", settings.cluster_arn());
+        table(
+            account.name,
+            &policies,
+            vec![
+                ("the controller", assume.clone(), true),
+                ("with the tags of the session", session("sts:TagSession"), true),
+                ("pods of another cluster", assume.clone().with(&cluster, &other), false),
+                ("another service account", assume.clone().with(&name, "default"), false),
+                ("its name in another namespace", assume.clone().with(&namespace, "default"), false),
+                ("a session without tags", assume.clone().without(&cluster), false),
+                ("an instance", assume.by("Service", "ec2.amazonaws.com"), false),
             ],
         );
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::flags::bootstrap::{BootstrapFlags, IdentityKind};
+use crate::flags::bootstrap::{BootstrapFlags, IdentityKind, TrustKind};
 
 /// Outputs by name.
 pub(super) struct Outputs(BTreeMap<String, Value>);
@@ -54,6 +54,13 @@ impl Outputs {
         flags.namespace = text("namespace").unwrap_or_else(|| flags.namespace.clone());
         flags.service_account = text("service_account").unwrap_or_else(|| flags.service_account.clone());
         flags.iam_path = text("iam_path").unwrap_or_else(|| flags.iam_path.clone());
+        // A module that made none says so; one of an earlier version says nothing.
+        flags.no_access_entry |= self.0.get("access_entry").and_then(Value::as_bool) == Some(false);
+        match text("pod_identity_trust").as_deref() {
+            Some("session-tags") => flags.pod_identity_trust = TrustKind::SessionTags,
+            Some("cluster-arn") => flags.pod_identity_trust = TrustKind::ClusterArn,
+            _ => {}
+        }
         match text("identity").as_deref() {
             Some("irsa") => flags.identity = IdentityKind::Irsa,
             Some("none") => flags.identity = IdentityKind::None,

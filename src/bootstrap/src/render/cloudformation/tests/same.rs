@@ -11,7 +11,7 @@ use crate::desired::{CLUSTER_TAG, Desired, desired};
 use crate::policy::Document;
 use crate::render::cloudformation::{inputs, outputs, parameters, resources};
 use crate::settings::tests::{settings, settings_for_cluster};
-use crate::settings::{ExtraNodeRole, Identity, Platform, Settings};
+use crate::settings::{ExtraNodeRole, Identity, Platform, PodIdentityTrust, Settings};
 
 fn evaluated(settings: &Settings) -> Evaluated {
     let template = json!({
@@ -192,6 +192,7 @@ fn cases() -> Vec<(&'static str, Settings)> {
             "service accounts",
             with(|s| s.identity = Identity::Irsa { issuer: "oidc.example/id/A".to_owned() }),
         ),
+        ("session tags", with(|s| s.pod_identity_trust = PodIdentityTrust::SessionTags)),
         ("credentials of the operator's", with(|s| s.identity = Identity::None)),
     ]
 }
