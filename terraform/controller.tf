@@ -1,6 +1,11 @@
 # The controller's role and what it grants.
 
 locals {
+  controller_trust = var.identity == "irsa" ? "irsa-trust" : {
+    "cluster-arn"  = "pod-identity-trust"
+    "session-tags" = "pod-identity-session-trust"
+  }[var.pod_identity_trust]
+
   # Statements that only some clusters need; they go into the last policy.
   optional_statements = concat(
     var.zonal_shift ? [jsondecode(templatefile("${path.module}/generated/statement-zonal-shift.json.tftpl", local.values))] : [],
@@ -46,7 +51,7 @@ resource "aws_iam_role" "controller" {
   path                 = var.iam_path
   description          = local.facts.descriptions.controller_role
   permissions_boundary = var.permissions_boundary_arn
-  assume_role_policy   = templatefile("${path.module}/generated/${var.identity == "irsa" ? "irsa" : "pod-identity"}-trust.json.tftpl", local.values)
+  assume_role_policy   = templatefile("${path.module}/generated/${local.controller_trust}.json.tftpl", local.values)
   tags                 = local.tags
 
   lifecycle {

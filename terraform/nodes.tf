@@ -13,9 +13,9 @@ locals {
     }
   }
 
-  # Indexed, because an ARN may be known only after apply.
+  # By the names the caller gave, because an ARN may be known only after apply.
   extra_node_policies = {
-    for pair in setproduct(keys(local.node_roles), range(length(var.extra_node_policy_arns))) : "${pair[0]}/${pair[1]}" => {
+    for pair in setproduct(keys(local.node_roles), keys(var.extra_node_policy_arns)) : "${pair[0]}/${pair[1]}" => {
       role   = pair[0]
       policy = var.extra_node_policy_arns[pair[1]]
     }
@@ -69,6 +69,11 @@ resource "aws_iam_instance_profile" "node" {
       condition     = local.make_node_role || var.node_role_arn != null
       error_message = "With create_node_role = false, node_role_arn must name the role that nodes have."
     }
+    # EKS makes one access entry for a role, whatever runs on its nodes.
+    precondition {
+      condition     = length(distinct(concat([local.node_role_arn], local.more_node_role_arns))) == 1 + length(local.more_node_role_arns)
+      error_message = "A role of nodes is named twice: extra_node_roles are further ones, besides the node role and the one for Windows."
+    }
   }
 }
 
@@ -87,10 +92,12 @@ resource "aws_iam_service_linked_role" "spot" {
   aws_service_name = "spot.amazonaws.com"
 }
 
+# By id and not by place: a subnet that comes or goes leaves the tags of the others alone. Terraform refuses ids that it
+# does not know yet, and rightly: a subnet made in the same configuration has to be tagged where it is made.
 resource "aws_ec2_tag" "subnet" {
-  count = length(var.subnet_ids)
+  for_each = var.subnet_ids
 
-  resource_id = var.subnet_ids[count.index]
+  resource_id = each.value
   key         = "karpenter.sh/discovery"
   value       = var.cluster_name
 }
@@ -101,4 +108,11 @@ resource "aws_ec2_tag" "security_group" {
   resource_id = var.security_group_id
   key         = "karpenter.sh/discovery"
   value       = var.cluster_name
+
+  lifecycle {
+    precondition {
+      condition     = var.security_group_id != null
+      error_message = "tag_security_group = true needs security_group_id."
+    }
+  }
 }

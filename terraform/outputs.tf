@@ -13,6 +13,16 @@ output "identity" {
   value       = var.identity
 }
 
+output "pod_identity_trust" {
+  description = "What ties the controller role to this cluster with EKS Pod Identity."
+  value       = var.pod_identity_trust
+}
+
+output "access_entry" {
+  description = "Whether EKS access entries were made for the nodes."
+  value       = var.access_entry
+}
+
 output "namespace" {
   description = "Namespace of the controller's service account."
   value       = var.namespace

@@ -29,10 +29,26 @@ variable "identity" {
   }
 }
 
+variable "pod_identity_trust" {
+  description = "What ties the controller role to this cluster with EKS Pod Identity: `cluster-arn` (ARN and account of the cluster, as `aws:SourceArn` and `aws:SourceAccount`) or `session-tags` (the tags that EKS gives every session: cluster, namespace and service account)."
+  type        = string
+  default     = "cluster-arn"
+
+  validation {
+    condition     = contains(["cluster-arn", "session-tags"], var.pod_identity_trust)
+    error_message = "Expected cluster-arn or session-tags."
+  }
+}
+
 variable "oidc_issuer" {
   description = "The cluster's OIDC issuer for `identity = \"irsa\"`; IAM must know it as an identity provider."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.oidc_issuer == null || can(regex("^(https://)?[^:/]+(/[^:/]+)*$", var.oidc_issuer))
+    error_message = "Expected the issuer as EKS names it, such as https://oidc.eks.eu-west-1.amazonaws.com/id/ABC: no ARN, no `/` at its end."
+  }
 }
 
 variable "namespace" {
@@ -51,6 +67,11 @@ variable "controller_role_name" {
   description = "Name of the controller role; else `<cluster>-karpenter`, cut to what IAM allows."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.controller_role_name == null || can(regex("^[\\w+=,.@-]{1,64}$", var.controller_role_name))
+    error_message = "Expected a name without path, of at most 64 letters, digits and `_+=,.@-`."
+  }
 }
 
 variable "zonal_shift" {
@@ -63,6 +84,11 @@ variable "extra_ssm_parameter_arns" {
   description = "ARNs of private SSM parameters that EC2NodeClasses name in `amiSelectorTerms`."
   type        = list(string)
   default     = []
+
+  validation {
+    condition     = alltrue([for arn in var.extra_ssm_parameter_arns : can(regex("^arn:[^:]+:ssm:[^:]+:[0-9]{12}:parameter/", arn))])
+    error_message = "Expected ARNs of SSM parameters."
+  }
 }
 
 # IAM
@@ -82,6 +108,11 @@ variable "permissions_boundary_arn" {
   description = "ARN of the permissions boundary of every role that is made."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.permissions_boundary_arn == null || can(regex("^arn:[^:]+:iam::([0-9]{12}|aws):policy/", var.permissions_boundary_arn))
+    error_message = "Expected the ARN of an IAM policy."
+  }
 }
 
 variable "create_spot_service_linked_role" {
@@ -96,6 +127,11 @@ variable "node_role_name" {
   description = "Name of the node role; else `KarpenterNodeRole-<cluster>`, cut to what IAM allows."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.node_role_name == null || can(regex("^[\\w+=,.@-]{1,64}$", var.node_role_name))
+    error_message = "Expected a name without path, of at most 64 letters, digits and `_+=,.@-`."
+  }
 }
 
 variable "create_node_role" {
@@ -116,9 +152,14 @@ variable "node_role_arn" {
 }
 
 variable "extra_node_policy_arns" {
-  description = "ARNs of further managed policies of the node roles made here."
-  type        = list(string)
-  default     = []
+  description = "ARNs of further managed policies of the node roles made here, by any name."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = alltrue([for arn in values(var.extra_node_policy_arns) : can(regex("^arn:[^:]+:iam::([0-9]{12}|aws):policy/", arn))])
+    error_message = "Expected ARNs of IAM policies."
+  }
 }
 
 variable "windows" {
@@ -131,6 +172,11 @@ variable "windows_node_role_name" {
   description = "Name of the node role for Windows; else `KarpenterWindowsNodeRole-<cluster>`, cut to what IAM allows."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.windows_node_role_name == null || can(regex("^[\\w+=,.@-]{1,64}$", var.windows_node_role_name))
+    error_message = "Expected a name without path, of at most 64 letters, digits and `_+=,.@-`."
+  }
 }
 
 variable "extra_node_roles" {
@@ -145,6 +191,11 @@ variable "extra_node_roles" {
     condition     = alltrue([for role in values(var.extra_node_roles) : contains(["linux", "windows"], role.platform)])
     error_message = "Expected the platform linux or windows."
   }
+
+  validation {
+    condition     = alltrue([for role in values(var.extra_node_roles) : can(regex("^arn:[^:]+:iam::[0-9]{12}:role/", role.arn))])
+    error_message = "Expected ARNs of IAM roles."
+  }
 }
 
 variable "access_entry" {
@@ -157,16 +208,21 @@ variable "instance_profile_name" {
   description = "Name of the instance profile for clusters without an IAM endpoint; else `KarpenterNodeInstanceProfile-<cluster>`, cut to what IAM allows."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.instance_profile_name == null || can(regex("^[\\w+=,.@-]{1,128}$", var.instance_profile_name))
+    error_message = "Expected a name without path, of at most 128 letters, digits and `_+=,.@-`."
+  }
 }
 
 variable "subnet_ids" {
-  description = "Subnets to tag `karpenter.sh/discovery=<cluster>`: private ones, in two zones or more."
-  type        = list(string)
+  description = "Subnets to tag `karpenter.sh/discovery=<cluster>`: private ones with a way out, in two zones or more, that no Terraform configuration makes. One that does must give them the tag itself, or the two undo each other's work."
+  type        = set(string)
   default     = []
 }
 
 variable "security_group_id" {
-  description = "The security group to tag `karpenter.sh/discovery=<cluster>`: usually the cluster security group. One only."
+  description = "The security group to tag `karpenter.sh/discovery=<cluster>`: usually the cluster security group, which EKS makes. One only, and none that a Terraform configuration makes."
   type        = string
   default     = null
 }
@@ -183,12 +239,22 @@ variable "queue_name" {
   description = "Name of the interruption queue; else the cluster's name, cut to what SQS allows."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.queue_name == null || can(regex("^[A-Za-z0-9_-]{1,80}$", var.queue_name))
+    error_message = "Expected at most 80 letters, digits, dashes and underscores."
+  }
 }
 
 variable "queue_kms_key_arn" {
   description = "ARN of the key that encrypts the queue, instead of SQS's own. Its policy must let events.amazonaws.com use kms:Decrypt and kms:GenerateDataKey."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.queue_kms_key_arn == null || can(regex("^arn:[^:]+:kms:[^:]+:[0-9]{12}:key/", var.queue_kms_key_arn))
+    error_message = "Expected the ARN of a key, not an alias: the controller's policy names the key."
+  }
 }
 
 variable "rule_prefix" {
@@ -197,7 +263,7 @@ variable "rule_prefix" {
   default     = null
 
   validation {
-    condition     = var.rule_prefix == null || try(length(var.rule_prefix) <= 44, false)
-    error_message = "Expected at most 44 characters: EventBridge allows 64, and the longest suffix takes 20."
+    condition     = var.rule_prefix == null || can(regex("^[.\\w-]{1,44}$", var.rule_prefix))
+    error_message = "Expected at most 44 letters, digits and `.-_`: EventBridge allows 64, and the longest suffix takes 20."
   }
 }

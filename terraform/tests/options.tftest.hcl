@@ -30,6 +30,26 @@ run "irsa_names_issuer_and_service_account" {
   }
 }
 
+run "session_tags_tie_the_role_to_cluster_and_service_account" {
+  command = plan
+
+  variables {
+    pod_identity_trust = "session-tags"
+    namespace          = "karpenter"
+  }
+
+  assert {
+    condition = jsondecode(aws_iam_role.controller[0].assume_role_policy).Statement[0].Condition == {
+      StringEquals = {
+        "aws:RequestTag/eks-cluster-arn"            = "arn:aws:eks:eu-west-1:123456789012:cluster/prod"
+        "aws:RequestTag/kubernetes-namespace"       = "karpenter"
+        "aws:RequestTag/kubernetes-service-account" = "karpenter"
+      }
+    }
+    error_message = "another trust document"
+  }
+}
+
 run "irsa_without_issuer_is_refused" {
   command = plan
 
@@ -168,11 +188,11 @@ run "discovery_tags_go_where_they_are_wanted" {
   }
 
   assert {
-    condition     = alltrue([for tag in concat(aws_ec2_tag.subnet, aws_ec2_tag.security_group) : tag.key == "karpenter.sh/discovery" && tag.value == "prod"])
+    condition     = alltrue([for tag in concat(values(aws_ec2_tag.subnet), aws_ec2_tag.security_group) : tag.key == "karpenter.sh/discovery" && tag.value == "prod"])
     error_message = "another tag"
   }
   assert {
-    condition     = [for tag in aws_ec2_tag.subnet : tag.resource_id] == ["subnet-1", "subnet-2"]
+    condition     = { for id, tag in aws_ec2_tag.subnet : id => tag.resource_id } == { subnet-1 = "subnet-1", subnet-2 = "subnet-2" }
     error_message = "other subnets"
   }
 }
@@ -205,20 +225,74 @@ run "bad_values_are_refused" {
   command = plan
 
   variables {
-    cluster_name     = "-prod"
-    identity         = "password"
-    iam_path         = "platform"
-    node_role_arn    = "nodes"
-    rule_prefix      = "this-prefix-is-too-long-for-what-eventbridge-allows"
-    extra_node_roles = { beos = { arn = "arn:aws:iam::123456789012:role/beos", platform = "beos" } }
+    cluster_name             = "-prod"
+    identity                 = "password"
+    pod_identity_trust       = "anybody"
+    oidc_issuer              = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/ABC"
+    iam_path                 = "platform"
+    permissions_boundary_arn = "boundary"
+    node_role_arn            = "nodes"
+    node_role_name           = "path/nodes"
+    windows_node_role_name   = "path/nodes"
+    controller_role_name     = "path/controller"
+    instance_profile_name    = "path/profile"
+    extra_node_policy_arns   = { logs = "logs" }
+    extra_ssm_parameter_arns = ["/ami"]
+    rule_prefix              = "this-prefix-is-too-long-for-what-eventbridge-allows"
+    queue_name               = "my queue!"
+    queue_kms_key_arn        = "alias/k"
+    extra_node_roles         = { beos = { arn = "arn:aws:iam::123456789012:role/beos", platform = "beos" } }
   }
 
   expect_failures = [
     var.cluster_name,
     var.identity,
+    var.pod_identity_trust,
+    var.oidc_issuer,
     var.iam_path,
+    var.permissions_boundary_arn,
     var.node_role_arn,
+    var.node_role_name,
+    var.windows_node_role_name,
+    var.controller_role_name,
+    var.instance_profile_name,
+    var.extra_node_policy_arns,
+    var.extra_ssm_parameter_arns,
     var.rule_prefix,
+    var.queue_name,
+    var.queue_kms_key_arn,
     var.extra_node_roles,
   ]
+}
+
+run "an_issuer_with_a_slash_at_its_end_is_refused" {
+  command = plan
+
+  variables {
+    identity    = "irsa"
+    oidc_issuer = "https://oidc.eks.eu-west-1.amazonaws.com/id/ABC/"
+  }
+
+  expect_failures = [var.oidc_issuer]
+}
+
+run "a_role_of_nodes_that_is_named_twice_is_refused" {
+  command = plan
+
+  variables {
+    node_role_arn    = "arn:aws:iam::123456789012:role/nodes"
+    extra_node_roles = { again = { arn = "arn:aws:iam::123456789012:role/nodes" } }
+  }
+
+  expect_failures = [aws_iam_instance_profile.node]
+}
+
+run "a_group_that_is_to_be_tagged_must_be_named" {
+  command = plan
+
+  variables {
+    tag_security_group = true
+  }
+
+  expect_failures = [aws_ec2_tag.security_group]
 }

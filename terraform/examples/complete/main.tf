@@ -1,4 +1,4 @@
-# An ordinary cluster: EKS Pod Identity, Linux and Windows nodes, everything tagged.
+# A cluster and a network that other tools made: EKS Pod Identity, Linux and Windows nodes, everything tagged.
 
 terraform {
   required_version = ">= 1.5.7"
@@ -24,6 +24,19 @@ data "aws_eks_cluster" "this" {
   name = var.cluster_name
 }
 
+# Private subnets carry this tag for internal load balancers. Those of the control plane alone, which have no way out, do
+# not, and nodes in them would never join.
+data "aws_subnets" "private" {
+  filter {
+    name   = "vpc-id"
+    values = [data.aws_eks_cluster.this.vpc_config[0].vpc_id]
+  }
+  filter {
+    name   = "tag:kubernetes.io/role/internal-elb"
+    values = ["1"]
+  }
+}
+
 module "karpenter" {
   source = "../.."
 
@@ -31,8 +44,9 @@ module "karpenter" {
   windows      = true
   zonal_shift  = true
 
-  # Nodes are launched into what carries karpenter.sh/discovery=<cluster>.
-  subnet_ids        = tolist(data.aws_eks_cluster.this.vpc_config[0].subnet_ids)
+  # Nodes are launched into what carries karpenter.sh/discovery=<cluster>. Only for subnets that no Terraform configuration
+  # makes: see examples/vpc for the others.
+  subnet_ids        = data.aws_subnets.private.ids
   security_group_id = data.aws_eks_cluster.this.vpc_config[0].cluster_security_group_id
 
   tags = {

@@ -8,10 +8,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use karpenter_e2e::prepare;
 use karpenter_e2e::prepare::cache;
 use tokio::process::Command;
 
-use super::{Fresh, ONE_AT_A_TIME, REGION, reference};
+use super::{Fresh, MotoAccount, ONE_AT_A_TIME, Options, REGION, reference};
 
 /// A folder in which `terraform init` has worked.
 struct Workspace {
@@ -109,10 +110,55 @@ async fn the_module_is_formatted_valid_and_keeps_its_promises() {
     workspace.run(&["validate", "-no-color"]).await.unwrap();
     let text = workspace.run(&["test", "-no-color"]).await.unwrap();
     assert!(text.contains(", 0 failed.") && !text.contains("! 0 passed"), "{text}");
-    for example in ["complete", "existing-role", "irsa", "govcloud"] {
+    for example in ["complete", "existing-role", "irsa", "govcloud", "vpc"] {
         let folder = module.join("examples").join(example);
         let Some(workspace) = Workspace::init(example, &folder).await.unwrap() else { return };
         workspace.run(&["validate", "-no-color"]).await.unwrap();
+    }
+    // It needs the Helm provider besides, which fewer machines have.
+    let Some(workspace) = Workspace::init("chart", &module.join("examples/chart")).await.unwrap() else {
+        return;
+    };
+    workspace.run(&["validate", "-no-color"]).await.unwrap();
+}
+
+/// What `terraform/chart` hands to Helm renders, image included. The values are a module without a provider, so this runs
+/// where the Helm provider is not to be had.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_values_of_the_module_are_enough_for_the_chart() {
+    let folder = folder();
+    let module = copy_module(folder.path()).unwrap();
+    let Some(workspace) =
+        Workspace::init("the values of the chart", &module.join("chart/values")).await.unwrap()
+    else {
+        return;
+    };
+    let variables = serde_json::json!({
+        "chart_values": {
+            "serviceAccount": { "name": "karpenter" },
+            "settings": { "clusterName": "prod", "interruptionQueue": "prod", "enableZonalShift": false },
+        },
+        "image": { "repository": "registry.example.com/karpenter", "tag": "1.2.3" },
+        "values": ["replicas: 1"],
+    });
+    let file = workspace.folder.join("terraform.tfvars.json");
+    std::fs::write(file, variables.to_string()).unwrap();
+    workspace.run(&["apply", "-auto-approve", "-no-color", "-input=false"]).await.unwrap();
+    let documents = workspace.run(&["output", "-json", "documents"]).await.unwrap();
+    let documents: Vec<String> = serde_json::from_str(&documents).unwrap();
+    let mut helm = std::process::Command::new(prepare::helm().unwrap());
+    helm.args(["template", "karpenter", "--namespace", "kube-system"]);
+    helm.arg(cache::repository().join("charts/karpenter"));
+    for (index, document) in documents.iter().enumerate() {
+        let path = folder.path().join(format!("{index}.yaml"));
+        std::fs::write(&path, document).unwrap();
+        helm.arg("--values").arg(path);
+    }
+    let output = helm.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for expected in ["registry.example.com/karpenter:1.2.3", "replicas: 1", "value: \"prod\""] {
+        assert!(text.contains(expected), "no `{expected}` in\n{text}");
     }
 }
 
@@ -130,9 +176,8 @@ fn the_readme_names_every_input_and_output() {
     assert!(missing.is_empty(), "terraform/README.md does not name {missing:?}");
 }
 
-/// A root module that points the provider at an emulated account.
-fn root(fresh: &Fresh, variables: &str) -> String {
-    let endpoint = fresh.account.endpoint();
+/// Points the provider at an emulated account.
+fn provider(endpoint: &str) -> String {
     let services = ["ec2", "eks", "events", "iam", "sqs", "sts"];
     let services: String = services.iter().map(|name| format!("    {name} = \"{endpoint}\"\n")).collect();
     format!(
@@ -146,7 +191,15 @@ fn root(fresh: &Fresh, variables: &str) -> String {
   endpoints {{
 {services}  }}
 }}
+"#
+    )
+}
 
+/// A root module in an emulated account.
+fn root(fresh: &Fresh, variables: &str) -> String {
+    let provider = provider(fresh.account.endpoint());
+    format!(
+        r#"{provider}
 module "karpenter" {{
   source       = "./module"
   cluster_name = "{}"
@@ -239,7 +292,7 @@ async fn every_option() -> Result<()> {
   zonal_shift              = true
   queue_kms_key_arn        = "{key}"
   permissions_boundary_arn = "arn:aws:iam::aws:policy/PowerUserAccess"
-  extra_node_policy_arns   = ["arn:aws:iam::aws:policy/AmazonEC2ReadOnlyAccess"]
+  extra_node_policy_arns   = {{ read = "arn:aws:iam::aws:policy/AmazonEC2ReadOnlyAccess" }}
   extra_node_roles = {{
     gpu     = {{ arn = "arn:aws:iam::123456789012:role/gpu-nodes" }}
     windows = {{ arn = "arn:aws:iam::123456789012:role/windows-nodes", platform = "windows" }}
@@ -249,4 +302,95 @@ async fn every_option() -> Result<()> {
     );
     // The longest name EKS allows: the module must cut names as bootstrap does.
     live(&"c".repeat(100), &["gpu-nodes", "windows-nodes"], &flags, &variables).await
+}
+
+/// What the next apply would do, as `create aws_ec2_tag.subnet["subnet-1"]`, in order.
+async fn changes(workspace: &Workspace, arguments: &[&str]) -> Result<Vec<String>> {
+    let plan = [&["plan", "-no-color", "-input=false", "-out=plan"], arguments].concat();
+    workspace.run(&plan).await?;
+    let plan: serde_json::Value = serde_json::from_str(&workspace.run(&["show", "-json", "plan"]).await?)?;
+    let changes = plan["resource_changes"].as_array().cloned().unwrap_or_default();
+    let mut changes: Vec<String> = changes
+        .iter()
+        .filter(|change| change["mode"] == "managed")
+        .flat_map(|change| {
+            let actions = change["change"]["actions"].as_array().cloned().unwrap_or_default();
+            let address = change["address"].as_str().unwrap_or_default().to_owned();
+            actions
+                .into_iter()
+                .map(move |action| format!("{} {address}", action.as_str().unwrap_or_default()))
+        })
+        .filter(|change| !change.starts_with("no-op ") && !change.starts_with("read "))
+        .collect();
+    changes.sort();
+    Ok(changes)
+}
+
+async fn apply(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
+    let words = [&["apply", "-auto-approve", "-no-color", "-input=false"], arguments].concat();
+    workspace.run(&words).await.map(drop)
+}
+
+/// A subnet more, a subnet less, another order: each changes the tag of that subnet and no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn subnets_come_and_go_without_touching_the_others() {
+    const TAGS: &[&str] = &["-target=module.karpenter.aws_ec2_tag.subnet"];
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let folder = folder();
+    copy_module(folder.path()).unwrap();
+    let fresh = Fresh::start("subnets").await.unwrap();
+    let subnets = fresh.account.seeded().unwrap().private_subnets.clone();
+    let [a, b, c] = subnets.as_slice() else { panic!("three private subnets, not {subnets:?}") };
+    let write = |subnets: &[&String]| {
+        let text = root(&fresh, &format!("  subnet_ids = {subnets:?}"));
+        std::fs::write(folder.path().join("main.tf"), text).unwrap();
+    };
+    write(&[a, c]);
+    let name = "terraform plan with other subnets";
+    let Some(workspace) = Workspace::init(name, folder.path()).await.unwrap() else { return };
+    apply(&workspace, TAGS).await.unwrap();
+    let tag =
+        |action: &str, subnet: &str| format!("{action} module.karpenter.aws_ec2_tag.subnet[\"{subnet}\"]");
+    for (subnets, expected) in [
+        (vec![a, b, c], vec![tag("create", b)]),
+        (vec![c, a, b], vec![]),
+        (vec![b, c], vec![tag("delete", a)]),
+    ] {
+        write(&subnets);
+        assert_eq!(changes(&workspace, TAGS).await.unwrap(), expected, "{subnets:?}");
+        apply(&workspace, TAGS).await.unwrap();
+    }
+    fresh.account.stop().await.unwrap();
+}
+
+/// The documented way for subnets that Terraform makes: they are tagged where they are made, and nothing is ever undone.
+/// The way the documentation warns of is tried as well, or this would also pass if nothing looked at tags.
+#[tokio::test(flavor = "multi_thread")]
+async fn subnets_of_the_same_configuration_keep_their_tag() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let folder = folder();
+    let example = copy_module(folder.path()).unwrap().join("examples/vpc");
+    let account =
+        MotoAccount::start(Options { region: REGION.to_owned(), ..Options::default() }).await.unwrap();
+    // A cluster of the emulator has the add-on from the start, and says how it is about zonal shifts.
+    let emulated = format!(
+        "{}\nresource \"aws_eks_addon\" \"pod_identity\" {{\n  count = 0\n}}\n\nresource \"aws_eks_cluster\" \"this\" {{\n  \
+         zonal_shift_config {{\n    enabled = false\n  }}\n}}\n",
+        provider(account.endpoint())
+    );
+    std::fs::write(example.join("emulator_override.tf"), emulated).unwrap();
+    let name = "terraform apply of examples/vpc";
+    let Some(workspace) = Workspace::init(name, &example).await.unwrap() else { return };
+    apply(&workspace, &[]).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(changes(&workspace, &[]).await.unwrap(), Vec::<String>::new());
+        apply(&workspace, &[]).await.unwrap();
+    }
+    let wrong = "resource \"aws_subnet\" \"private\" {\n  tags = {}\n}\n\nmodule \"karpenter\" {\n  subnet_ids = [for subnet in \
+                 aws_subnet.private : subnet.id]\n}\n";
+    std::fs::write(example.join("wrong_override.tf"), wrong).unwrap();
+    apply(&workspace, &[]).await.unwrap();
+    let undone = changes(&workspace, &[]).await.unwrap();
+    assert!(undone.iter().any(|change| change.starts_with("update aws_subnet.private")), "{undone:?}");
+    account.stop().await.unwrap();
 }
