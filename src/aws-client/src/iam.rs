@@ -30,7 +30,7 @@ pub trait Iam: Send + Sync + Debug {
     /// `DeleteRolePermissionsBoundary`.
     async fn delete_role_permissions_boundary(&self, role: &str) -> Result<()>;
 
-    /// `DeleteRole`. Attached policies or instance profiles make it a [`crate::Kind::Conflict`].
+    /// `DeleteRole`. Policies, attached or of its own, or instance profiles make it a [`crate::Kind::Conflict`].
     async fn delete_role(&self, role: &str) -> Result<()>;
 
     /// `TagRole`.
@@ -47,6 +47,16 @@ pub trait Iam: Send + Sync + Debug {
 
     /// `DetachRolePolicy`. Not attached is [`crate::Kind::NotFound`].
     async fn detach_role_policy(&self, role: &str, policy: &Arn) -> Result<()>;
+
+    /// `ListRolePolicies`: names of the policies that stand in the role itself.
+    async fn list_role_policies(&self, role: &str) -> Result<Vec<String>>;
+
+    /// `GetRolePolicy`: the document of one of them, JSON. A name the role does not have is
+    /// [`crate::Kind::NotFound`].
+    async fn get_role_policy(&self, role: &str, policy: &str) -> Result<String>;
+
+    /// `DeleteRolePolicy`. A name the role does not have is [`crate::Kind::NotFound`].
+    async fn delete_role_policy(&self, role: &str, policy: &str) -> Result<()>;
 
     /// `CreateServiceLinkedRole`, for example for `spot.amazonaws.com`. Taken is `AlreadyExists`.
     async fn create_service_linked_role(&self, service: &str) -> Result<Role>;

@@ -2,7 +2,8 @@
 //! aws-operations 1.14, 7.3).
 //!
 //! The calls are of several services, but of one caller: `karpenter doctor`, with the rights of whoever runs it.
-//! The controller and the bootstrap never make them, so they are no part of the permissions of either.
+//! The controller never makes them, so they are no part of its permissions; `karpenter bootstrap` makes one, to tell
+//! private subnets from others.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -75,6 +76,8 @@ pub struct RouteTable {
     pub subnets: Vec<SubnetId>,
     /// There is a default route, to whatever: internet gateway, NAT, transit gateway.
     pub leads_out: bool,
+    /// The default route goes to an internet gateway: subnets with this table are public.
+    pub is_public: bool,
 }
 
 /// What to ask IAM.

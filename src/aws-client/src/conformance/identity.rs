@@ -53,6 +53,10 @@ pub(super) async fn roles_live_and_die(subject: &Subject) -> Outcome {
     same(&json(&found.trust), &json(TRUST), "trust policy")?;
     same(&found.tags, &tags(&[("suite", "conformance")]), "tags of the role")?;
 
+    same(&iam.list_role_policies(&name).await?, &Vec::new(), "policies of the role itself")?;
+    refused(iam.get_role_policy(&name, "none").await, Kind::NotFound, "GetRolePolicy of none")?;
+    refused(iam.delete_role_policy(&name, "none").await, Kind::NotFound, "DeleteRolePolicy of none")?;
+
     iam.update_assume_role_policy(&name, OTHER_TRUST).await?;
     iam.tag_role(&name, &tags(&[("suite", "changed"), ("extra", "1")])).await?;
     iam.untag_role(&name, &["extra".to_owned()]).await?;

@@ -111,6 +111,14 @@ impl Account {
 
 /// What else exists in the account.
 impl Account {
+    /// Writes a policy into a role, as `PutRolePolicy` would; true when the role exists.
+    pub fn put_role_policy(&self, role: &str, policy: &str, document: &str) -> bool {
+        self.truth(|state, _| {
+            let found = state.directory.roles.get_mut(role);
+            found.map(|entry| entry.inline.insert(policy.to_owned(), document.to_owned())).is_some()
+        })
+    }
+
     /// Adds, or replaces, an identity provider that roles may trust.
     pub fn put_oidc_provider(&self, arn: Arn, provider: OidcProvider) {
         self.truth(|state, _| state.directory.providers.insert(arn, provider));

@@ -180,6 +180,21 @@ impl Iam for Account {
         self.call("DetachRolePolicy", role, |state, _| state.directory.detach(role, policy)).await
     }
 
+    async fn list_role_policies(&self, role: &str) -> Result<Vec<String>> {
+        self.call("ListRolePolicies", role, |state, _| {
+            Ok(state.directory.role("ListRolePolicies", role)?.inline.keys().cloned().collect())
+        })
+        .await
+    }
+
+    async fn get_role_policy(&self, role: &str, policy: &str) -> Result<String> {
+        self.call("GetRolePolicy", role, |state, _| state.directory.inline(role, policy)).await
+    }
+
+    async fn delete_role_policy(&self, role: &str, policy: &str) -> Result<()> {
+        self.call("DeleteRolePolicy", role, |state, _| state.directory.delete_inline(role, policy)).await
+    }
+
     async fn create_service_linked_role(&self, service: &str) -> Result<Role> {
         self.call("CreateServiceLinkedRole", service, |state, _| {
             state.directory.create_service_linked(service).ok_or_else(|| {

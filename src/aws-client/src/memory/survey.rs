@@ -39,6 +39,7 @@ impl Surroundings {
             is_main: true,
             subnets: Vec::new(),
             leads_out: true,
+            is_public: false,
         };
         let quota = |code: &str, value| (("ec2".to_owned(), code.to_owned()), value);
         Self {

@@ -119,6 +119,28 @@ impl Iam for Client {
         done!(Call::new("DetachRolePolicy", format!("{role}: {policy}")), request)
     }
 
+    async fn list_role_policies(&self, role: &str) -> Result<Vec<String>> {
+        let call = Call::new("ListRolePolicies", role);
+        let mut names = Vec::new();
+        let request = self.0.list_role_policies().role_name(role);
+        each_page!(call, request.into_paginator(), marker, |page| {
+            names.extend(page.policy_names);
+        });
+        Ok(names)
+    }
+
+    async fn get_role_policy(&self, role: &str, policy: &str) -> Result<String> {
+        let call = Call::new("GetRolePolicy", format!("{role}: {policy}"));
+        let answer = answer!(call, self.0.get_role_policy().role_name(role).policy_name(policy));
+        decode(&answer.policy_document)
+            .ok_or_else(|| call.invalid("the document is not percent-encoded text"))
+    }
+
+    async fn delete_role_policy(&self, role: &str, policy: &str) -> Result<()> {
+        let request = self.0.delete_role_policy().role_name(role).policy_name(policy);
+        done!(Call::new("DeleteRolePolicy", format!("{role}: {policy}")), request)
+    }
+
     async fn create_service_linked_role(&self, service: &str) -> Result<Role> {
         let call = Call::new("CreateServiceLinkedRole", service);
         let answer = answer!(call, self.0.create_service_linked_role().aws_service_name(service));

@@ -74,6 +74,8 @@ impl Survey for Client {
         each_page!(call, request.into_paginator(), next_token, |page| {
             for found in page.route_tables.unwrap_or_default() {
                 let associations = found.associations.unwrap_or_default();
+                let defaults: Vec<Route> =
+                    found.routes.unwrap_or_default().into_iter().filter(is_default).collect();
                 tables.push(RouteTable {
                     id: call.field(found.route_table_id, "routeTableId")?,
                     vpc: call.field(found.vpc_id, "vpcId")?.into(),
@@ -82,7 +84,8 @@ impl Survey for Client {
                         .into_iter()
                         .filter_map(|association| association.subnet_id.map(Into::into))
                         .collect(),
-                    leads_out: found.routes.unwrap_or_default().iter().any(is_default),
+                    leads_out: !defaults.is_empty(),
+                    is_public: defaults.iter().any(is_public),
                 });
             }
         });
@@ -147,6 +150,10 @@ impl Survey for Client {
 
 fn is_default(route: &Route) -> bool {
     route.destination_cidr_block.as_deref() == Some("0.0.0.0/0")
+}
+
+fn is_public(route: &Route) -> bool {
+    route.gateway_id.as_deref().is_some_and(|gateway| gateway.starts_with("igw-"))
 }
 
 /// Quotas are whole numbers that AWS sends as floats. Beyond 2^53 there are none.

@@ -1,6 +1,6 @@
 //! Roles and what is attached to them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::policies::PolicyEntry;
 use super::{Directory, check_document, check_name, exists, no_such_entity};
@@ -16,6 +16,14 @@ const SERVICE_PATH: &str = "/aws-service-role/";
 pub(in crate::memory) struct RoleEntry {
     pub(in crate::memory) role: Role,
     attached: BTreeSet<Arn>,
+    /// Policies that stand in the role itself, by name.
+    pub(in crate::memory) inline: BTreeMap<String, String>,
+}
+
+impl RoleEntry {
+    fn new(role: Role) -> Self {
+        Self { role, attached: BTreeSet::new(), inline: BTreeMap::new() }
+    }
 }
 
 /// Name AWS gives the service-linked role of a service.
@@ -43,7 +51,7 @@ impl Directory {
             permissions_boundary: spec.permissions_boundary.clone(),
             tags: spec.tags.clone(),
         };
-        self.roles.insert(spec.name.clone(), RoleEntry { role: role.clone(), attached: BTreeSet::new() });
+        self.roles.insert(spec.name.clone(), RoleEntry::new(role.clone()));
         Ok(role)
     }
 
@@ -64,7 +72,7 @@ impl Directory {
             permissions_boundary: None,
             tags: Tags::new(),
         };
-        self.roles.insert(name, RoleEntry { role: role.clone(), attached: BTreeSet::new() });
+        self.roles.insert(name, RoleEntry::new(role.clone()));
         Some(role)
     }
 
@@ -79,7 +87,7 @@ impl Directory {
             no_such_entity("SimulatePrincipalPolicy", "role", name)
         })?;
         let in_force = |policy: &Arn| self.policies.get(policy).map(PolicyEntry::in_force);
-        let own = found.attached.iter().filter_map(in_force).collect();
+        let own = found.attached.iter().filter_map(in_force).chain(found.inline.values().cloned()).collect();
         Ok((own, found.role.permissions_boundary.as_ref().and_then(in_force)))
     }
 
@@ -120,6 +128,9 @@ impl Directory {
         if !entry.attached.is_empty() {
             return conflict("Cannot delete entity, must detach all policies first.");
         }
+        if !entry.inline.is_empty() {
+            return conflict("Cannot delete entity, must delete policies first.");
+        }
         if in_profile {
             return conflict("Cannot delete entity, must remove roles from instance profile first.");
         }
@@ -155,6 +166,16 @@ impl Directory {
         }
         let text = format!("Policy {policy} was not found.");
         Err(Error::answered("DetachRolePolicy", policy.as_str(), "NoSuchEntity", text))
+    }
+
+    pub(super) fn inline(&mut self, role: &str, policy: &str) -> Result<String> {
+        let found = self.role("GetRolePolicy", role)?.inline.get(policy).cloned();
+        found.ok_or_else(|| no_such_entity("GetRolePolicy", "role policy", policy))
+    }
+
+    pub(super) fn delete_inline(&mut self, role: &str, policy: &str) -> Result<()> {
+        let gone = self.role("DeleteRolePolicy", role)?.inline.remove(policy);
+        gone.map(drop).ok_or_else(|| no_such_entity("DeleteRolePolicy", "role policy", policy))
     }
 
     pub(super) fn attachments(&self, policy: &Arn) -> u32 {
