@@ -41,6 +41,7 @@ const NOT_HERE: &[(&str, &str)] = &[
 const EXPECTED: &[(&str, i32, &str)] = &[
     ("karpenter bootstrap plan", 2, "create"),
     ("karpenter bootstrap check", 0, "the account is ready"),
+    ("karpenter bootstrap destroy --cluster-name prod --dry-run", 2, "to delete"),
     ("karpenter doctor", 0, "healthy"),
     // The role is the account's, and a real account may have it, too: the page says so.
     ("aws iam create-service-linked-role", -1, "AWSServiceRoleForEC2Spot"),

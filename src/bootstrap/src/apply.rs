@@ -56,6 +56,7 @@ async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), 
         | Step::AttachPolicy { .. }
         | Step::DetachPolicy { .. }
         | Step::DeletePolicy { .. }
+        | Step::DeleteOwnPolicy { .. }
         | Step::DeleteRole { .. }
         | Step::CreateInstanceProfile(_)
         | Step::FillInstanceProfile { .. }
@@ -72,6 +73,7 @@ async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), 
         | Step::CreatePodIdentity(_)
         | Step::UpdatePodIdentity { .. }
         | Step::DeletePodIdentity { .. } => membership(clients, cluster, step).await,
+        Step::DeleteLaunchTemplate { name } => gone_is_fine(clients.ec2.delete_launch_template(name).await),
         Step::Tag { object, tags } => tag(clients, object, tags).await,
         Step::UntagResource { id, keys, .. } => clients.ec2.delete_tags(slice::from_ref(id), keys).await,
     }
@@ -131,6 +133,7 @@ async fn identity(clients: &Clients, step: &Step) -> Result<(), AwsError> {
             }
             gone_is_fine(iam.delete_policy(&arn).await)
         }
+        Step::DeleteOwnPolicy { role, policy } => gone_is_fine(iam.delete_role_policy(role, policy).await),
         Step::DeleteRole { role } => gone_is_fine(iam.delete_role(role).await),
         Step::CreateInstanceProfile(profile) => {
             iam.create_instance_profile(&profile_spec(profile)).await.map(drop)

@@ -1,8 +1,9 @@
-//! Is the account ready for the controller, whoever made it so?
+//! Is the account ready for the controller, by whatever means it was made so?
 //!
 //! `plan` asks whether things are exactly as `apply` would make them. This asks whether they will do: what comes from
 //! CloudFormation, Terraform, the reference's template or somebody's own hands counts just as well. Pure: findings
-//! follow from what was read. Conditions and resources of policies are not evaluated, only actions.
+//! follow from what was read. Of the controller's policies only actions are evaluated, and which roles may be passed;
+//! conditions and denials are not.
 
 mod cluster;
 mod identity;
@@ -11,6 +12,7 @@ mod interruption;
 use karpenter_aws_client::events;
 use serde::Serialize;
 
+use crate::aws_auth::AwsAuth;
 use crate::desired::Desired;
 use crate::observe::Observed;
 use crate::settings::Settings;
@@ -52,16 +54,17 @@ pub struct Report {
 
 /// Looks at everything the controller of this cluster needs.
 ///
-/// `senders` are the rules that send to the interruption queue.
+/// `senders` are the rules that send to the interruption queue, `aws_auth` is what lets nodes join besides access entries.
 pub fn check(
     settings: &Settings,
     desired: &Desired,
     observed: &Observed,
     senders: &[events::Rule],
+    aws_auth: &AwsAuth,
 ) -> Report {
     let mut findings = Findings::default();
     cluster::check(settings, observed, &mut findings);
-    identity::nodes(settings, desired, observed, &mut findings);
+    identity::nodes(settings, desired, observed, aws_auth, &mut findings);
     identity::controller(settings, desired, observed, &mut findings);
     interruption::check(settings, desired, observed, senders, &mut findings);
     cluster::discovery(settings, observed, &mut findings);

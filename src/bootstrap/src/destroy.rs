@@ -1,19 +1,45 @@
 //! Plans the removal of everything bootstrap made for a cluster, and of nothing else.
 //!
-//! Only what carries our ownership tag goes. The spot service-linked role belongs to the account and stays.
+//! Only what carries our ownership tag goes, and launch templates and instance profiles that the controller left behind.
+//! The spot service-linked role belongs to the account and stays.
+//!
+//! Invariant: while machines run, or the cluster's controller may still use its instance profiles, nothing goes unless
+//! that is asked for: without role and access entry the controller could not end the machines any more.
+
+use std::collections::BTreeSet;
 
 use karpenter_aws_client::Tags;
 
 use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG};
+use crate::leftovers::{Leftovers, profile_path};
 use crate::observe::{Observed, is_ours};
 use crate::plan::{Plan, other_versions, target_ids};
 use crate::settings::Settings;
 use crate::step::Step;
 
+/// How many names a message lists.
+const LISTED: usize = 5;
+
+/// What `destroy` does about things that are still in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InUse {
+    /// It refuses.
+    Refuse,
+    /// It goes on: machines are left to the operator.
+    Ignore,
+}
+
 /// Plans the way back from what [`observe_remains`](crate::observe::observe_remains) found. Dependents come before what
 /// they depend on, so that a run cut short can be repeated.
-pub fn destroy(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan {
-    let mut plan = Plan::default();
+pub fn destroy(
+    settings: &Settings,
+    desired: &Desired,
+    observed: &Observed,
+    leftovers: &Leftovers,
+    in_use: InUse,
+) -> Plan {
+    let mut plan = remains(settings, observed, leftovers, in_use);
+    plan.conflicts.extend(foreign_profiles(settings, desired, observed, leftovers));
     let ours = |tags| is_ours(tags, &settings.cluster);
     let mut step = |step| plan.steps.push(step);
 
@@ -36,6 +62,10 @@ pub fn destroy(settings: &Settings, desired: &Desired, observed: &Observed) -> P
         for policy in &role.attached {
             step(Step::DetachPolicy { role: name.clone(), policy: policy.clone() });
         }
+        // Whatever somebody wrote into it goes with the role: IAM deletes none that has any.
+        for policy in role.own.keys() {
+            step(Step::DeleteOwnPolicy { role: name.clone(), policy: policy.clone() });
+        }
         step(Step::DeleteRole { role: name.clone() });
     }
     for (arn, policy) in observed.policies.iter().filter(|(_, policy)| ours(&policy.tags)) {
@@ -57,4 +87,77 @@ pub fn destroy(settings: &Settings, desired: &Desired, observed: &Observed) -> P
         });
     }
     plan
+}
+
+/// Plans the end of what the controller left behind, and says what is still in use: as conflicts, or as notes when that
+/// is to be ignored.
+pub(crate) fn remains(
+    settings: &Settings,
+    observed: &Observed,
+    leftovers: &Leftovers,
+    in_use: InUse,
+) -> Plan {
+    let mut plan = Plan::default();
+    let machines: Vec<&str> = leftovers.machines.iter().map(|machine| machine.id.as_str()).collect();
+    if !machines.is_empty() {
+        let what = format!("{} machine(s) of the cluster run ({})", machines.len(), listed(&machines));
+        match in_use {
+            InUse::Refuse => plan.conflicts.push(format!(
+                "{what}, and without its role the controller cannot end them: delete the NodePools first (--drain does \
+                 it and waits), or pass --force and end them yourself"
+            )),
+            InUse::Ignore => plan.notes.push(format!(
+                "{what} and go on running: aws ec2 terminate-instances --instance-ids {}",
+                machines.join(" ")
+            )),
+        }
+    }
+    let profiles: Vec<&str> = leftovers.profiles.iter().map(|profile| profile.name.as_str()).collect();
+    // Without the cluster there is no controller either that could still use or delete them.
+    if !profiles.is_empty() && in_use == InUse::Refuse && observed.cluster.is_some() {
+        plan.conflicts.push(format!(
+            "{} instance profile(s) of EC2NodeClasses are left under {} ({}): delete the EC2NodeClasses while the \
+             controller runs (--drain does it and waits), or pass --force to delete the profiles here",
+            profiles.len(),
+            profile_path(settings),
+            listed(&profiles)
+        ));
+    }
+    let templates = leftovers.templates.iter();
+    plan.steps.extend(templates.map(|one| Step::DeleteLaunchTemplate { name: one.name.clone() }));
+    let profiles = leftovers.profiles.iter();
+    plan.steps.extend(
+        profiles.map(|one| Step::DeleteInstanceProfile { profile: one.name.clone(), role: one.role.clone() }),
+    );
+    plan
+}
+
+/// A role of ours in a profile that others made cannot be deleted, and taking it out would leave their machines without
+/// credentials.
+fn foreign_profiles(
+    settings: &Settings,
+    desired: &Desired,
+    observed: &Observed,
+    leftovers: &Leftovers,
+) -> Vec<String> {
+    let mut known: BTreeSet<&str> = leftovers.profiles.iter().map(|profile| profile.name.as_str()).collect();
+    known.insert(&desired.instance_profile.name);
+    let mut found = Vec::new();
+    for (name, role) in observed.roles.iter().filter(|(_, role)| is_ours(&role.role.tags, &settings.cluster))
+    {
+        let profiles = role.profiles.iter().map(String::as_str);
+        let foreign: Vec<&str> = profiles.filter(|profile| !known.contains(profile)).collect();
+        if !foreign.is_empty() {
+            found.push(format!(
+                "role `{name}` is in instance profiles that others made ({}): take it out of them, or delete them",
+                listed(&foreign)
+            ));
+        }
+    }
+    found
+}
+
+fn listed(names: &[&str]) -> String {
+    let shown = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > LISTED { format!("{shown}, ...") } else { shown }
 }

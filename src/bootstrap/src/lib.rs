@@ -15,10 +15,13 @@
 //! * a half-answered read stops the run before the first write.
 
 pub mod apply;
+pub mod aws_auth;
 pub mod check;
 pub mod desired;
 pub mod destroy;
 pub mod error;
+pub mod leftovers;
+mod maker;
 pub mod names;
 pub mod observe;
 pub mod permissions;

@@ -2,11 +2,13 @@
 //!
 //! Complete or an error: a plan is never made from half an answer.
 
+mod subnets;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_aws_client::ec2::{SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery};
 use karpenter_aws_client::error::{Kind, optional};
-use karpenter_aws_client::id::{Arn, QueueUrl, SecurityGroupId, SubnetId};
+use karpenter_aws_client::id::{Arn, QueueUrl, SecurityGroupId};
 use karpenter_aws_client::{Clients, Filter, Tags, eks, events, iam};
 
 use crate::Error;
@@ -29,7 +31,8 @@ pub struct Observed {
     /// Customer-managed policies by ARN: the desired ones that exist, any other attached one called as ours are, and
     /// those of others on the controller's role as far as the caller may read them.
     pub policies: BTreeMap<String, Policy>,
-    /// ARNs of policies of others on the controller's role that the caller may not read.
+    /// ARNs of policies of others on the controller's role that the caller may not read, or that say what we do not
+    /// understand.
     pub unread_policies: BTreeSet<String>,
     /// Roles by name.
     pub roles: BTreeMap<String, Role>,
@@ -51,7 +54,7 @@ pub struct Observed {
     pub pod_identity_agent: Option<eks::Addon>,
     /// The association of the controller's service account.
     pub pod_identity: Option<eks::PodIdentityAssociation>,
-    /// The subnets nodes may be launched into.
+    /// The subnets nodes are to be launched into, and those of the VPC that carry the cluster's discovery tag.
     pub subnets: Vec<Subnet>,
     /// Security groups of the cluster's VPC that carry its discovery tag, and the one that would get it.
     pub security_groups: Vec<SecurityGroup>,
@@ -79,6 +82,11 @@ pub struct Role {
     pub trust: Document,
     /// ARNs of attached managed policies.
     pub attached: Vec<String>,
+    /// Policies that stand in the role itself, by name. The document of those in the controller's role, `None` where the
+    /// caller may not read it or it says what we do not understand.
+    pub own: BTreeMap<String, Option<Document>>,
+    /// Names of the instance profiles that hold it; looked for by [`observe_remains`] alone.
+    pub profiles: Vec<String>,
 }
 
 /// The queue.
@@ -132,7 +140,7 @@ pub async fn observe(clients: &Clients, settings: &Settings, desired: &Desired) 
         .describe_cluster(&settings.cluster)
         .await
         .map_err(Error::observing(format!("cluster `{}`", settings.cluster)))?;
-    let subnets = reader.subnets(&cluster).await?;
+    let subnets = subnets::of_nodes(clients, settings, &cluster).await?;
     let security_groups = reader.security_groups(&cluster).await?;
     reader.all(Some(cluster), subnets, security_groups).await
 }
@@ -154,7 +162,14 @@ pub async fn observe_remains(clients: &Clients, settings: &Settings) -> Result<(
     let groups = clients.ec2.describe_security_groups(&query).await;
     let mut groups = groups.map_err(Error::observing("the security groups with our tag"))?;
     groups.sort_by(|a, b| a.id.cmp(&b.id));
-    let observed = reader.all(cluster, subnets, groups).await?;
+    let mut observed = reader.all(cluster, subnets, groups).await?;
+    for (name, role) in &mut observed.roles {
+        let profiles = clients.iam.list_instance_profiles_for_role(name).await;
+        let profiles =
+            profiles.map_err(Error::observing(format!("the instance profiles of role `{name}`")))?;
+        role.profiles = profiles.into_iter().map(|profile| profile.name).collect();
+        role.profiles.sort();
+    }
     Ok((desired, observed))
 }
 
@@ -230,7 +245,13 @@ impl Reader<'_> {
     async fn roles(&self) -> Result<BTreeMap<String, Role>, Error> {
         let mut found = BTreeMap::new();
         for wanted in &self.desired.roles {
-            found.extend(self.role(&wanted.name).await?.map(|role| (wanted.name.clone(), role)));
+            let Some(mut role) = self.role(&wanted.name).await? else { continue };
+            if wanted.purpose == Purpose::Controller {
+                for (name, document) in &mut role.own {
+                    *document = self.own_policy(&wanted.name, name).await?;
+                }
+            }
+            found.insert(wanted.name.clone(), role);
         }
         Ok(found)
     }
@@ -250,9 +271,22 @@ impl Reader<'_> {
             return Ok(None);
         };
         let attached = iam.list_attached_role_policies(name).await.map_err(reading())?;
+        let own = iam.list_role_policies(name).await.map_err(reading())?;
         let trust = parse(&what, &role.trust)?;
         let attached = attached.into_iter().map(|policy| policy.arn.to_string()).collect();
-        Ok(Some(Role { role, trust, attached }))
+        let own = own.into_iter().map(|name| (name, None)).collect();
+        Ok(Some(Role { role, trust, attached, own, profiles: Vec::new() }))
+    }
+
+    /// The document of a policy in a role, which somebody else wrote.
+    async fn own_policy(&self, role: &str, policy: &str) -> Result<Option<Document>, Error> {
+        match self.clients.iam.get_role_policy(role, policy).await {
+            Ok(text) => Ok(Document::parse(&text).ok()),
+            Err(error) if error.kind == Kind::Denied => Ok(None),
+            Err(source) => {
+                Err(Error::Observe { what: format!("policy `{policy}` of role `{role}`"), source })
+            }
+        }
     }
 
     /// The desired policies and those called as ours are have to be read. Those of others matter to `check` alone and
@@ -272,22 +306,41 @@ impl Reader<'_> {
         let attached = roles.values().flat_map(customers);
         ours.extend(attached.filter(|arn| is_policy_name(self.settings, &name(arn))));
         let controller = self.desired.roles.iter().find(|role| role.purpose == Purpose::Controller);
-        let others = controller.and_then(|role| roles.get(&role.name)).map(customers).unwrap_or_default();
+        let others = controller.and_then(|role| roles.get(&role.name)).map(|role| role.attached.clone());
 
         let (mut found, mut unread) = (BTreeMap::new(), BTreeSet::new());
         for arn in &ours {
             found.extend(self.policy(arn).await?.map(|policy| (arn.clone(), policy)));
         }
-        for arn in others.into_iter().filter(|arn| !ours.contains(arn)) {
-            match self.policy(&arn).await {
-                Ok(policy) => found.extend(policy.map(|policy| (arn, policy))),
-                Err(Error::Observe { source, .. }) if source.kind == Kind::Denied => {
-                    unread.insert(arn);
-                }
-                Err(error) => return Err(error),
+        for arn in others.unwrap_or_default().into_iter().filter(|arn| !ours.contains(arn)) {
+            match self.foreign_policy(&arn).await? {
+                Some(policy) => found.extend([(arn, policy)]),
+                None => drop(unread.insert(arn)),
             }
         }
         Ok((found, unread))
+    }
+
+    /// A policy of others, AWS's own included; `None` when it may not be read or says what we do not understand. Its
+    /// versions are nothing to us.
+    async fn foreign_policy(&self, arn: &str) -> Result<Option<Policy>, Error> {
+        match self.in_force(&Arn::from(arn)).await {
+            Ok((policy, text)) => Ok(Document::parse(&text).ok().map(|document| Policy {
+                name: policy.name,
+                document,
+                versions: Vec::new(),
+                tags: policy.tags,
+            })),
+            Err(error) if error.kind == Kind::Denied || error.is_not_found() => Ok(None),
+            Err(source) => Err(Error::Observe { what: format!("policy `{arn}`"), source }),
+        }
+    }
+
+    /// A policy with the document of its default version.
+    async fn in_force(&self, arn: &Arn) -> karpenter_aws_client::Result<(iam::Policy, String)> {
+        let policy = self.clients.iam.get_policy(arn).await?;
+        let text = self.clients.iam.get_policy_version(arn, &policy.default_version).await?;
+        Ok((policy, text))
     }
 
     async fn policy(&self, arn: &str) -> Result<Option<Policy>, Error> {
@@ -383,28 +436,6 @@ impl Reader<'_> {
             self.clients.eks.find_pod_identity_associations(&self.settings.cluster, namespace, account).await;
         let found = found.map_err(Error::observing(format!("pod identity of `{namespace}/{account}`")))?;
         Ok(found.into_iter().next())
-    }
-
-    /// The subnets named by settings, else the cluster's private ones, else all of the cluster's.
-    async fn subnets(&self, cluster: &eks::Cluster) -> Result<Vec<Subnet>, Error> {
-        let named: Vec<SubnetId> =
-            self.settings.subnets.iter().map(|id| SubnetId::from(id.as_str())).collect();
-        let ids = if named.is_empty() { cluster.subnets.clone() } else { named.clone() };
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let query = SubnetQuery { ids, filters: Vec::new() };
-        let mut all = self
-            .clients
-            .ec2
-            .describe_subnets(&query)
-            .await
-            .map_err(Error::observing("the cluster's subnets"))?;
-        if named.is_empty() && all.iter().any(|subnet| !subnet.public_by_default) {
-            all.retain(|subnet| !subnet.public_by_default);
-        }
-        all.sort_by(|a, b| a.id.cmp(&b.id));
-        Ok(all)
     }
 
     async fn security_groups(&self, cluster: &eks::Cluster) -> Result<Vec<SecurityGroup>, Error> {

@@ -8,13 +8,13 @@ use karpenter_aws_client::Tags;
 
 use crate::desired::interruption::{KEY_ATTRIBUTE, SQS_KEY_ATTRIBUTE};
 use crate::desired::{
-    self, AccessEntry, CLUSTER_TAG, Desired, ManagedPolicy, OWNER_TAG, Purpose, Queue, RULE_TARGET_ID, Role,
-    Rule,
+    self, AccessEntry, Desired, ManagedPolicy, OWNER_TAG, Purpose, Queue, RULE_TARGET_ID, Role, Rule,
 };
+use crate::maker::Maker;
 use crate::observe::{self, Observed, POD_IDENTITY_AGENT, is_ours};
 use crate::policy::node;
 use crate::policy::trust::STS_AUDIENCE;
-use crate::settings::{Identity, Removable, Settings};
+use crate::settings::{Foreign, Identity, Removable, Settings};
 use crate::step::{Step, Tagged};
 
 /// AWS keeps this many versions of a managed policy.
@@ -110,27 +110,46 @@ impl Planner<'_> {
         }
     }
 
-    /// What carries the cluster's tag but not ours is usually looked after by another tool.
-    fn other_tool(&mut self, tags: &Tags) {
-        let note = "roles, queue or rules of this cluster seem to come from CloudFormation (--via cloudformation) or \
-                    Terraform: leave them to that, and ask `karpenter bootstrap check` whether they will do";
-        let of_cluster = tags.get(CLUSTER_TAG) == Some(&self.settings.cluster);
-        if of_cluster && !self.plan.notes.iter().any(|known| known == note) {
-            self.plan.notes.push(note.to_owned());
+    /// Whether something under our name is ours, or becomes so. Otherwise it is in the way, which is noted.
+    fn owned(&mut self, what: &str, tags: &Tags, how: &str) -> bool {
+        let cluster = &self.settings.cluster;
+        let maker = Maker::of(tags, cluster);
+        if maker == Maker::Us {
+            return true;
         }
+        if self.settings.foreign == Foreign::Adopted && maker.may_be_adopted() {
+            if let Maker::Stack(stack) = &maker {
+                self.note(format!(
+                    "CloudFormation stack `{stack}` goes on taking {what} for its own: give its resources \
+                     `DeletionPolicy: Retain` before you delete it"
+                ));
+            }
+            return true;
+        }
+        self.plan.conflicts.push(format!(
+            "{what} exists and does not carry the tag {OWNER_TAG}={cluster}{}: {how}",
+            maker.phrase()
+        ));
+        if maker.may_be_adopted() {
+            self.note(
+                "what is in the way may do as it is: `karpenter bootstrap check` says whether it does, and `karpenter \
+                 bootstrap apply --adopt` takes over what was made for this cluster"
+                    .to_owned(),
+            );
+        }
+        false
     }
 
-    /// Notes that something under our name is not ours. Returns whether it is ours.
-    fn owned(&mut self, what: &str, tags: &Tags, how: &str) -> bool {
-        let ours = is_ours(tags, &self.settings.cluster);
-        if !ours {
-            self.other_tool(tags);
-            self.plan.conflicts.push(format!(
-                "{what} exists and does not carry the tag {OWNER_TAG}={}: {how}",
-                self.settings.cluster
-            ));
+    /// The same of what serves as it is and stands in no way.
+    fn is_or_becomes_ours(&self, tags: &Tags) -> bool {
+        let maker = Maker::of(tags, &self.settings.cluster);
+        maker == Maker::Us || (self.settings.foreign == Foreign::Adopted && maker.may_be_adopted())
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.plan.notes.contains(&note) {
+            self.plan.notes.push(note);
         }
-        ours
     }
 
     fn spot_role(&mut self) {
@@ -146,7 +165,7 @@ impl Planner<'_> {
         if !self.owned(
             &format!("policy `{}`", wanted.name),
             &existing.tags,
-            "delete it, or tag it to hand it over",
+            "delete it, or take it over with --adopt",
         ) {
             return;
         }
@@ -164,14 +183,16 @@ impl Planner<'_> {
             }
             return;
         };
-        let named = wanted.purpose == Purpose::Nodes && self.settings.node_role_name.is_some();
+        let named = wanted.purpose == Purpose::Nodes
+            && self.settings.node_role_name.is_some()
+            && self.settings.foreign == Foreign::InTheWay;
         if named && !is_ours(&existing.role.tags, &self.settings.cluster) {
             if self.at_its_path(wanted, existing, "name it with --node-role-arn") {
                 self.foreign_node_role(existing);
             }
             return;
         }
-        let how = "choose another name, or tag it to hand it over";
+        let how = "choose another name, or take it over with --adopt";
         if !self.owned(&format!("role `{}`", wanted.name), &existing.role.tags, how)
             || !self.at_its_path(wanted, existing, "pass its path with --iam-path, or choose another name")
         {
@@ -271,7 +292,7 @@ impl Planner<'_> {
             }
             Some(existing) => {
                 let what = format!("instance profile `{}`", wanted.name);
-                if !self.owned(&what, &existing.tags, "delete it, or tag it to hand it over") {
+                if !self.owned(&what, &existing.tags, "delete it, or take it over with --adopt") {
                     return;
                 }
                 self.tags(Tagged::InstanceProfile(wanted.name.clone()), &wanted.tags, &existing.tags);
@@ -328,7 +349,7 @@ impl Planner<'_> {
             self.step(Step::PutRule { rule: wanted.clone(), fresh: true });
             return self.step(target);
         };
-        let how = "delete it, or tag it to hand it over";
+        let how = "delete it, or take it over with --adopt";
         if !self.owned(&format!("rule `{}`", wanted.name), &existing.tags, how) {
             return;
         }
@@ -366,14 +387,14 @@ impl Planner<'_> {
         };
         // An entry of the right type lets the nodes join, whoever made it.
         if existing.kind == wanted.kind {
-            if is_ours(&existing.tags, &self.settings.cluster) {
+            if self.is_or_becomes_ours(&existing.tags) {
                 let object = Tagged::AccessEntry(wanted.principal.clone(), existing.arn.clone());
                 self.tags(object, &wanted.tags, &existing.tags);
             }
             return;
         }
         let what = format!("access entry of `{}` (type {})", wanted.principal, existing.kind);
-        let how = format!("nodes need type {}, delete it, or tag it to hand it over", wanted.kind);
+        let how = format!("nodes need type {}, delete it, or take it over with --adopt", wanted.kind);
         if self.owned(&what, &existing.tags, &how) {
             self.step(Step::ReplaceAccessEntry(wanted.clone()));
         }
@@ -399,14 +420,13 @@ impl Planner<'_> {
                 "pod identity association of `{}/{}` with {}",
                 existing.namespace, existing.service_account, existing.role
             );
-            let how =
-                "choose another service account with --service-account, delete it, or tag it to hand it over";
+            let how = "choose another service account with --service-account, delete it, or take it over with --adopt";
             if !self.owned(&what, &existing.tags, how) {
                 return;
             }
             self.step(Step::UpdatePodIdentity { id: existing.id.clone(), role: wanted.role.clone() });
         }
-        if is_ours(&existing.tags, &self.settings.cluster) {
+        if self.is_or_becomes_ours(&existing.tags) {
             let object = Tagged::PodIdentity(existing.id.clone(), existing.arn.clone());
             self.tags(object, &wanted.tags, &existing.tags);
         }

@@ -84,7 +84,8 @@ pub async fn find(clients: &Clients, settings: &Settings, name: &str) -> Result<
             "stack `{name}` is that of cluster `{cluster}`: choose another name with --stack-name"
         )])),
         None => Err(Error::Conflicts(vec![format!(
-            "stack `{name}` was not made from this template: choose another name with --stack-name"
+            "stack `{name}` was not made from this template but from another one, as the reference's is: what it made may \
+             do as it is, ask `karpenter bootstrap check`; else choose another name with --stack-name"
         )])),
     }
 }

@@ -61,6 +61,13 @@ pub enum Step {
         /// Ids of the versions to delete first.
         versions: Vec<String>,
     },
+    /// Delete a policy that stands in a role itself.
+    DeleteOwnPolicy {
+        /// The role's name.
+        role: String,
+        /// The policy's name.
+        policy: String,
+    },
     /// Delete a role that nothing is attached to any more.
     DeleteRole {
         /// The role's name.
@@ -83,6 +90,11 @@ pub enum Step {
         profile: String,
         /// The role that is in it.
         role: Option<String>,
+    },
+    /// Delete a launch template that the controller left behind.
+    DeleteLaunchTemplate {
+        /// Its name.
+        name: String,
     },
     /// Create the interruption queue.
     CreateQueue(Queue),
@@ -267,6 +279,10 @@ impl Step {
             Step::DetachPolicy { role, policy } => {
                 line(Change, "role", role, format!("detach {}", last(policy)))
             }
+            Step::DeleteOwnPolicy { role, policy } => {
+                line(Change, "role", role, format!("delete its own policy {policy}"))
+            }
+            Step::DeleteLaunchTemplate { name } => line(Delete, "launch template", name, String::new()),
             Step::DeletePolicy { policy, .. } => line(Delete, "policy", last(policy), String::new()),
             Step::DeleteRole { role } => line(Delete, "role", role, String::new()),
             Step::CreateInstanceProfile(profile) => {

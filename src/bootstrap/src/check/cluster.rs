@@ -7,7 +7,7 @@ use karpenter_aws_client::Tags;
 use super::Findings;
 use crate::desired::DISCOVERY_TAG;
 use crate::observe::{Observed, SPOT_ROLE};
-use crate::settings::Settings;
+use crate::settings::{Selection, Settings};
 
 /// The cluster is active, spot instances can be launched.
 pub(super) fn check(settings: &Settings, observed: &Observed, findings: &mut Findings) {
@@ -32,6 +32,9 @@ pub(super) fn check(settings: &Settings, observed: &Observed, findings: &mut Fin
 /// Subnets and one security group carry the tag that node classes conventionally select by (spec aws-operations
 /// 1.8). Node classes may select by something else, so nothing here is more than a warning.
 pub(super) fn discovery(settings: &Settings, observed: &Observed, findings: &mut Findings) {
+    if settings.selection == Selection::ByOthers {
+        return findings.ready("subnets", "node classes select by something else than our tag".to_owned());
+    }
     let carries = |tags: &Tags| tags.get(DISCOVERY_TAG) == Some(&settings.cluster);
     let tag = format!("{DISCOVERY_TAG}={}", settings.cluster);
     let zones: BTreeSet<_> = observed

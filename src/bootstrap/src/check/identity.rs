@@ -3,18 +3,28 @@
 use std::collections::BTreeSet;
 
 use super::Findings;
-use crate::desired::{Desired, ManagedPolicy, Purpose};
-use crate::observe::{Observed, POD_IDENTITY_AGENT, Policy, Role};
+use crate::aws_auth::AwsAuth;
+use crate::desired::{AccessEntry, Desired, ManagedPolicy, Purpose};
+use crate::observe::{Observed, POD_IDENTITY_AGENT, Role};
 use crate::policy::trust::STS_AUDIENCE;
 use crate::policy::{Document, Effect, Principal, Statement, node};
-use crate::settings::{Identity, Settings};
+use crate::settings::{Identity, Platform, Settings};
 
 const APPLY: &str = "karpenter bootstrap apply";
+const PASS_ROLE: &str = "iam:PassRole";
 /// Nodes run without it; people cannot open a session on them.
 const SESSION_POLICY: &str = "AmazonSSMManagedInstanceCore";
+/// The network plugin may have a role of its own, or be another one.
+const NETWORK_POLICY: &str = "AmazonEKS_CNI_Policy";
 
 /// Every role that nodes have exists, is EC2's to assume, holds what nodes need and may join.
-pub(super) fn nodes(settings: &Settings, desired: &Desired, observed: &Observed, findings: &mut Findings) {
+pub(super) fn nodes(
+    settings: &Settings,
+    desired: &Desired,
+    observed: &Observed,
+    aws_auth: &AwsAuth,
+    findings: &mut Findings,
+) {
     let made = desired.roles.iter().filter(|role| role.purpose != Purpose::Controller);
     let made = made.map(|role| (role.name.clone(), observed.roles.get(&role.name)));
     let given = settings.existing_node_role.is_some();
@@ -23,21 +33,64 @@ pub(super) fn nodes(settings: &Settings, desired: &Desired, observed: &Observed,
         node_role(settings, &name, role, findings);
     }
     for wanted in &desired.access_entries {
-        let fix = format!(
-            "aws eks create-access-entry --cluster-name {} --principal-arn {} --type {}, or {APPLY}",
-            settings.cluster, wanted.principal, wanted.kind
-        );
-        match observed.access_entries.get(&wanted.principal) {
-            None => findings.missing("access-entry", format!("{} may not join", wanted.principal), fix),
-            Some(entry) if entry.kind != wanted.kind => findings.missing(
-                "access-entry",
-                format!("the entry of {} is of type {}, not {}", wanted.principal, entry.kind, wanted.kind),
-                format!("delete the entry, then {fix}"),
-            ),
-            Some(entry) => {
-                findings.ready("access-entry", format!("{} may join as {}", wanted.principal, entry.kind));
-            }
+        may_join(settings, wanted, observed, aws_auth, findings);
+    }
+}
+
+/// By an access entry, or by `aws-auth` where the cluster heeds it.
+fn may_join(
+    settings: &Settings,
+    wanted: &AccessEntry,
+    observed: &Observed,
+    aws_auth: &AwsAuth,
+    findings: &mut Findings,
+) {
+    let principal = &wanted.principal;
+    let fix = format!(
+        "aws eks create-access-entry --cluster-name {} --principal-arn {principal} --type {}, or {APPLY}",
+        settings.cluster, wanted.kind
+    );
+    match observed.access_entries.get(principal) {
+        Some(entry) if entry.kind == wanted.kind => {
+            return findings.ready("access-entry", format!("{principal} may join as {}", entry.kind));
         }
+        Some(entry) => {
+            let evidence = format!("the entry of {principal} is of type {}, not {}", entry.kind, wanted.kind);
+            return findings.missing("access-entry", evidence, format!("delete the entry, then {fix}"));
+        }
+        None => {}
+    }
+    let mode = observed.cluster.as_ref().and_then(|cluster| cluster.authentication_mode.as_deref());
+    let mode = mode.unwrap_or("CONFIG_MAP");
+    let windows = Platform::Windows.entry_type() == wanted.kind;
+    let platform = if windows { Platform::Windows } else { Platform::Linux };
+    match aws_auth {
+        _ if mode != "API" && aws_auth.lets_join(principal, platform) => {
+            findings.ready("access-entry", format!("{principal} may join by the ConfigMap aws-auth"));
+        }
+        // Such a cluster has no access entries at all, so everything hangs on what was not read.
+        AwsAuth::Unread(why) if mode == "CONFIG_MAP" => findings.warn(
+            "access-entry",
+            format!(
+                "whether {principal} may join is up to the ConfigMap aws-auth, which was not read: {why}"
+            ),
+            format!("kubectl --namespace kube-system get configmap aws-auth -o yaml must map {principal}"),
+        ),
+        AwsAuth::Read(_) if mode == "CONFIG_MAP" => findings.missing(
+            "access-entry",
+            format!("{principal} may not join: the ConfigMap aws-auth does not map it"),
+            format!(
+                "eksctl create iamidentitymapping --cluster {} --arn {principal} --username \
+                 'system:node:{{{{EC2PrivateDNSName}}}}' --group system:bootstrappers --group system:nodes",
+                settings.cluster
+            ),
+        ),
+        AwsAuth::Unread(why) if mode != "API" => findings.missing(
+            "access-entry",
+            format!("{principal} has no access entry, and the ConfigMap aws-auth was not read: {why}"),
+            format!("{fix}; if aws-auth maps it, check again with a kubeconfig of the cluster"),
+        ),
+        _ => findings.missing("access-entry", format!("{principal} may not join"), fix),
     }
 }
 
@@ -59,10 +112,20 @@ fn node_role(settings: &Settings, name: &str, role: Option<&Role>, findings: &mu
         wanted.iter().map(|arn| last(arn)).filter(|name| !holds(&attached, name)).collect();
     let evidence = format!("role `{name}` lacks {}", missing.join(", "));
     let fix = format!("attach {} to it", missing.join(", "));
-    match missing.as_slice() {
-        [] => findings.ready("node-role", format!("role `{name}` holds what nodes need")),
-        [SESSION_POLICY] => findings.warn("node-role", evidence, fix),
-        _ => findings.missing("node-role", evidence, fix),
+    let account = format!("::{}:policy/", settings.account);
+    let of_others = !role.own.is_empty() || role.attached.iter().any(|arn| arn.contains(&account));
+    let minor = |policy: &&str| matches!(*policy, SESSION_POLICY | NETWORK_POLICY);
+    if missing.is_empty() {
+        findings.ready("node-role", format!("role `{name}` holds what nodes need"));
+    } else if missing.iter().all(minor) {
+        let fix = format!(
+            "{fix}, unless the network plugin has its rights from elsewhere and sessions are not wanted"
+        );
+        findings.warn("node-role", evidence, fix);
+    } else if of_others {
+        findings.warn("node-role", format!("{evidence}, unless policies of your own grant the same"), fix);
+    } else {
+        findings.missing("node-role", evidence, fix);
     }
 }
 
@@ -96,20 +159,22 @@ pub(super) fn controller(
         let evidence = format!("role `{}` does not exist", wanted.name);
         return findings.missing("controller-role", evidence, APPLY.to_owned());
     };
-    let missing = missing_actions(&desired.policies, role, observed);
+    let granted = Granted::of(role, observed);
+    let missing = granted.missing(&desired.policies);
     if missing.is_empty() {
         findings.ready("controller-role", format!("role `{}` grants what the controller does", wanted.name));
     } else {
         let evidence = format!("role `{}` does not grant {}", wanted.name, missing.join(", "));
-        let unread = role.attached.iter().filter(|arn| observed.unread_policies.contains(*arn));
-        let unread: Vec<&str> = unread.map(String::as_str).collect();
-        if unread.is_empty() {
+        if granted.unread.is_empty() {
             findings.missing("controller-role", evidence, APPLY.to_owned());
         } else {
             findings.warn(
                 "controller-role",
-                format!("{evidence}, unless a policy does that you may not read"),
-                format!("ask for iam:GetPolicy and iam:GetPolicyVersion on {}", unread.join(", ")),
+                format!("{evidence}, unless a policy does that could not be read"),
+                format!(
+                    "ask for iam:GetRolePolicy, iam:GetPolicy and iam:GetPolicyVersion on {}",
+                    granted.unread.join(", ")
+                ),
             );
         }
     }
@@ -194,22 +259,59 @@ fn irsa(settings: &Settings, issuer: &str, role: &Role, observed: &Observed, fin
     }
 }
 
-/// Actions the controller needs that no policy attached to its role allows.
-fn missing_actions(policies: &[ManagedPolicy], role: &Role, observed: &Observed) -> Vec<String> {
-    let attached: Vec<&Policy> = role.attached.iter().filter_map(|arn| observed.policies.get(arn)).collect();
-    let granted: Vec<&String> = attached
-        .iter()
-        .flat_map(|policy| &policy.document.statements)
-        .filter(|statement| statement.effect == Effect::Allow)
-        .flat_map(|statement| &statement.actions)
-        .collect();
-    let needed: BTreeSet<&String> = policies
-        .iter()
-        .flat_map(|policy| &policy.document.statements)
-        .flat_map(|statement| &statement.actions)
-        .collect();
-    let lacking = needed.into_iter().filter(|action| !granted.iter().any(|pattern| matches(pattern, action)));
-    lacking.cloned().collect()
+/// What the policies of a role allow: its own, those attached, AWS's among them.
+struct Granted<'a> {
+    allowing: Vec<&'a Statement>,
+    /// Policies that could not be read.
+    unread: Vec<&'a str>,
+}
+
+impl<'a> Granted<'a> {
+    fn of(role: &'a Role, observed: &'a Observed) -> Self {
+        let attached = role.attached.iter().filter_map(|arn| observed.policies.get(arn));
+        let own = role.own.values().flatten();
+        let documents = attached.map(|policy| &policy.document).chain(own);
+        let allowing = documents
+            .flat_map(|document| &document.statements)
+            .filter(|statement| statement.effect == Effect::Allow)
+            .collect();
+        let attached = role.attached.iter().filter(|arn| observed.unread_policies.contains(*arn));
+        let own = role.own.iter().filter(|(_, document)| document.is_none()).map(|(name, _)| name);
+        Self { allowing, unread: attached.chain(own).map(String::as_str).collect() }
+    }
+
+    /// What the controller needs and nothing allows: actions, and passing each role that nodes have.
+    fn missing(&self, policies: &[ManagedPolicy]) -> Vec<String> {
+        let needed: BTreeSet<&String> = policies
+            .iter()
+            .flat_map(|policy| &policy.document.statements)
+            .flat_map(|statement| &statement.actions)
+            .collect();
+        let passed = policies.iter().flat_map(|policy| &policy.document.statements);
+        let passed = passed.filter(|statement| statement.actions.iter().any(|action| action == PASS_ROLE));
+        let passed = passed.flat_map(|statement| &statement.resources);
+        let allows = |statement: &Statement, action: &str| {
+            statement.actions.iter().any(|pattern| matches(pattern, action))
+        };
+        let lacking = needed
+            .into_iter()
+            .filter(|action| !self.allowing.iter().any(|statement| allows(statement, action)));
+        let mut missing: Vec<String> = lacking.cloned().collect();
+        if missing.iter().any(|action| action == PASS_ROLE) {
+            return missing;
+        }
+        for role in passed {
+            // A statement without resources names those it is not about: what it covers is not known here.
+            let covers = |statement: &Statement| {
+                statement.resources.is_empty()
+                    || statement.resources.iter().any(|pattern| matches_exactly(pattern, role))
+            };
+            if !self.allowing.iter().any(|statement| allows(statement, PASS_ROLE) && covers(statement)) {
+                missing.push(format!("{PASS_ROLE} on {role}"));
+            }
+        }
+        missing
+    }
 }
 
 /// Whether a trust document lets a principal of `kind` do all of `actions`.
@@ -230,6 +332,11 @@ fn trusts(document: &Document, actions: &[&str], kind: &str, is_it: impl Fn(&str
 
 /// IAM's wildcards; the case of actions does not matter.
 fn matches(pattern: &str, text: &str) -> bool {
+    matches_exactly(&pattern.to_ascii_lowercase(), &text.to_ascii_lowercase())
+}
+
+/// IAM's wildcards in ARNs, where case matters.
+fn matches_exactly(pattern: &str, text: &str) -> bool {
     fn from(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([], []) => true,
@@ -237,7 +344,7 @@ fn matches(pattern: &str, text: &str) -> bool {
                 from(rest, text) || text.split_first().is_some_and(|(_, text)| from(pattern, text))
             }
             ([b'?', pattern @ ..], [_, text @ ..]) => from(pattern, text),
-            ([a, pattern @ ..], [b, text @ ..]) => a.eq_ignore_ascii_case(b) && from(pattern, text),
+            ([a, pattern @ ..], [b, text @ ..]) => a == b && from(pattern, text),
             _ => false,
         }
     }

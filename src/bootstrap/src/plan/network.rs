@@ -28,7 +28,11 @@ impl Planner<'_> {
         }
         if observed.subnets.is_empty() {
             let cluster = &self.settings.cluster;
-            self.plan.conflicts.push(format!("cluster `{cluster}` has no subnets: name them with --subnet"));
+            self.plan.conflicts.push(format!(
+                "no subnet of cluster `{cluster}` or of its VPC is private and has a way out (the tag \
+                 kubernetes.io/role/internal-elb, or a default route to a NAT gateway): name subnets with --subnet, or \
+                 pass --no-discovery-tags and let node classes select by id"
+            ));
         }
     }
 

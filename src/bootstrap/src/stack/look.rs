@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use karpenter_aws_client::Clients;
 use karpenter_aws_client::cloudformation::{Change, ChangeSet, ChangeSetSpec, Stack, says_nothing_to_change};
 use karpenter_aws_client::id::ChangeSetId;
+use karpenter_aws_client::{Clients, Tags};
 
 use super::{Situation, Target, beyond_the_template, change_set, find};
-use crate::Error;
 use crate::desired::Desired;
+use crate::destroy::{InUse, destroy, remains};
+use crate::leftovers::Leftovers;
+use crate::maker::Maker;
 use crate::observe::Observed;
 use crate::plan::{self, surroundings};
 use crate::step::{Effect, Line, Step};
+use crate::{Error, Settings};
 
 /// The pause between two looks at a status.
 pub(super) const PAUSE: Duration = Duration::from_secs(3);
@@ -97,6 +100,30 @@ pub async fn plan(target: Target<'_>) -> Result<Plan, Error> {
     Ok(planned)
 }
 
+/// What `destroy` would do: take away what the controller left behind, the stack, and our tags of the network.
+pub async fn removal(target: Target<'_>, leftovers: &Leftovers, in_use: InUse) -> Result<Plan, Error> {
+    let Target { clients, settings, desired, observed, name } = target;
+    let existing = find(clients, settings, name).await?;
+    let mut rest = remains(settings, observed, leftovers, in_use);
+    rest.steps.extend(untagging(settings, desired, observed));
+    let change = Change {
+        action: "Remove".to_owned(),
+        logical_id: name.to_owned(),
+        kind: "the stack with all its resources".to_owned(),
+        physical_id: None,
+        replacement: None,
+    };
+    let changes = existing.iter().map(|_| change.clone()).collect();
+    Ok(Plan { stack: name.to_owned(), situation: Situation::Settled, changes, rest })
+}
+
+/// Takes our tags off the network.
+pub(super) fn untagging(settings: &Settings, desired: &Desired, observed: &Observed) -> Vec<Step> {
+    let mut steps = destroy(settings, desired, observed, &Leftovers::default(), InUse::Ignore).steps;
+    steps.retain(|step| matches!(step, Step::UntagResource { .. }));
+    steps
+}
+
 /// Everything that does not depend on the stack itself.
 pub(super) fn preflight(target: Target<'_>, situation: Situation) -> plan::Plan {
     let Target { settings, desired, observed, .. } = target;
@@ -104,32 +131,45 @@ pub(super) fn preflight(target: Target<'_>, situation: Situation) -> plan::Plan 
     rest.conflicts.extend(beyond_the_template(settings));
     // After a creation that failed, some of what is there may be the stack's own.
     if situation == Situation::Absent {
-        rest.conflicts.extend(in_the_way(desired, observed));
+        rest.conflicts.extend(in_the_way(settings, desired, observed));
     }
     rest
 }
 
 /// A stack cannot take over what exists under one of its names.
-fn in_the_way(desired: &Desired, observed: &Observed) -> Vec<String> {
-    let mut found: Vec<String> = observed.roles.keys().map(|name| format!("role `{name}`")).collect();
-    let policies = desired.policies.iter().filter(|policy| observed.policies.contains_key(&policy.arn));
-    found.extend(policies.map(|policy| format!("policy `{}`", policy.name)));
-    found.extend(
-        observed.instance_profile.iter().map(|profile| format!("instance profile `{}`", profile.name)),
-    );
-    found.extend(observed.queue.iter().map(|_| format!("queue `{}`", desired.queue.name)));
-    found.extend(observed.rules.keys().map(|name| format!("rule `{name}`")));
-    found.extend(observed.access_entries.keys().map(|principal| format!("access entry of `{principal}`")));
-    found.extend(
-        observed.pod_identity.iter().map(|found| {
-            format!("pod identity association of `{}/{}`", found.namespace, found.service_account)
-        }),
-    );
-    let sentence = |what: String| {
-        format!(
-            "{what} exists outside the stack: remove what bootstrap made with `karpenter bootstrap destroy` first, or \
-             stay with --via sdk"
-        )
+fn in_the_way(settings: &Settings, desired: &Desired, observed: &Observed) -> Vec<String> {
+    let mut found: Vec<(String, &Tags)> = Vec::new();
+    found.extend(observed.roles.iter().map(|(name, role)| (format!("role `{name}`"), &role.role.tags)));
+    found.extend(desired.policies.iter().filter_map(|policy| {
+        let existing = observed.policies.get(&policy.arn)?;
+        Some((format!("policy `{}`", policy.name), &existing.tags))
+    }));
+    let profile = observed.instance_profile.iter();
+    found.extend(profile.map(|profile| (format!("instance profile `{}`", profile.name), &profile.tags)));
+    let queue = observed.queue.iter();
+    found.extend(queue.map(|queue| (format!("queue `{}`", desired.queue.name), &queue.tags)));
+    found.extend(observed.rules.iter().map(|(name, rule)| (format!("rule `{name}`"), &rule.tags)));
+    let entries = observed.access_entries.iter();
+    found.extend(entries.map(|(principal, entry)| (format!("access entry of `{principal}`"), &entry.tags)));
+    found.extend(observed.pod_identity.iter().map(|found| {
+        let what = format!("pod identity association of `{}/{}`", found.namespace, found.service_account);
+        (what, &found.tags)
+    }));
+    let sentence = |(what, tags): (String, &Tags)| {
+        let maker = Maker::of(tags, &settings.cluster);
+        let phrase = maker.phrase();
+        let way_out = match maker {
+            Maker::Us => {
+                "remove what bootstrap made with `karpenter bootstrap destroy` first, or stay with --via sdk".to_owned()
+            }
+            Maker::Stack(stack) => format!(
+                "it may do as it is, ask `karpenter bootstrap check`; to replace it, delete stack `{stack}` first"
+            ),
+            _ => "it may do as it is, ask `karpenter bootstrap check`; else choose another name, delete it, or take it \
+                  over with `--via sdk --adopt`"
+                .to_owned(),
+        };
+        format!("{what} exists outside the stack{phrase}: {way_out}")
     };
     found.into_iter().map(sentence).collect()
 }

@@ -3,11 +3,12 @@
 use karpenter_aws_client::Clients;
 use karpenter_aws_client::cloudformation::{Stack, StackEvent};
 
-use super::look::{Outcome, PAUSE, again, forget, make, preflight, refusal};
+use super::look::{Outcome, PAUSE, again, forget, make, preflight, refusal, untagging};
 use super::{Situation, Target, change_set, find};
 use crate::Error;
 use crate::apply;
-use crate::destroy::destroy as back;
+use crate::destroy::{InUse, remains};
+use crate::leftovers::Leftovers;
 use crate::plan::Plan;
 use crate::step::Step;
 
@@ -69,10 +70,19 @@ pub async fn apply(target: Target<'_>, tell: Listener<'_>) -> Result<bool, Error
     Ok(changed)
 }
 
-/// Deletes the stack, then takes our tags off the network. Returns whether there was anything to do.
-pub async fn destroy(target: Target<'_>, tell: Listener<'_>) -> Result<bool, Error> {
+/// Deletes what the controller left behind, then the stack, then takes our tags off the network. Returns whether there
+/// was anything to do.
+pub async fn destroy(
+    target: Target<'_>,
+    leftovers: &Leftovers,
+    in_use: InUse,
+    tell: Listener<'_>,
+) -> Result<bool, Error> {
     let Target { clients, settings, desired, observed, name } = target;
-    let mut changed = false;
+    // Profiles hold the stack's role, which could then not be deleted.
+    let first = remains(settings, observed, leftovers, in_use);
+    let mut changed = !first.steps.is_empty();
+    apply::apply(clients, &settings.cluster, &first, &mut |step| tell(Progress::Done(step))).await?;
     if let Some(mut stack) = find(clients, settings, name).await? {
         changed = true;
         if Situation::of(&stack.status) == Situation::Busy {
@@ -80,10 +90,8 @@ pub async fn destroy(target: Target<'_>, tell: Listener<'_>) -> Result<bool, Err
         }
         delete(clients, &stack, tell).await?;
     }
-    let mut rest = back(settings, desired, observed);
-    rest.steps.retain(|step| matches!(step, Step::UntagResource { .. }));
+    let rest = Plan { steps: untagging(settings, desired, observed), ..Plan::default() };
     changed |= !rest.steps.is_empty();
-    let rest = Plan { conflicts: Vec::new(), ..rest };
     apply::apply(clients, &settings.cluster, &rest, &mut |step| tell(Progress::Done(step))).await?;
     Ok(changed)
 }

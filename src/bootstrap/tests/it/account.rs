@@ -7,11 +7,13 @@ use karpenter_aws_client::ec2::{SecurityGroupQuery, SubnetQuery};
 use karpenter_aws_client::iam::RoleSpec;
 use karpenter_aws_client::memory::{Account, Options};
 use karpenter_bootstrap::apply::apply;
+use karpenter_bootstrap::aws_auth::AwsAuth;
 use karpenter_bootstrap::check::{Report, check};
 use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
+use karpenter_bootstrap::destroy::{self, InUse};
 use karpenter_bootstrap::observe::{observe, observe_remains, observe_senders};
 use karpenter_bootstrap::plan::{self, Plan};
-use karpenter_bootstrap::{Error, Settings, destroy};
+use karpenter_bootstrap::{Error, Settings, leftovers};
 
 /// The account and the settings that fit it.
 pub(crate) struct Fixture {
@@ -71,15 +73,30 @@ impl Fixture {
     }
 
     pub(crate) async fn check(&self) -> Report {
+        self.check_with(&AwsAuth::Unread("no kubeconfig".to_owned())).await
+    }
+
+    /// `check` of somebody who can read the `ConfigMap` `aws-auth`.
+    pub(crate) async fn check_with(&self, aws_auth: &AwsAuth) -> Report {
         let desired = desired(&self.settings);
         let observed = observe(&self.clients, &self.settings, &desired).await.unwrap();
         let senders = observe_senders(&self.clients, &self.settings, &desired).await.unwrap();
-        check(&self.settings, &desired, &observed, &senders)
+        check(&self.settings, &desired, &observed, &senders, aws_auth)
     }
 
     pub(crate) async fn destroy(&self) -> Result<Plan, Error> {
+        self.destroy_although(InUse::Refuse).await
+    }
+
+    /// What `destroy` would do.
+    pub(crate) async fn plan_to_destroy(&self, in_use: InUse) -> Result<Plan, Error> {
+        let left = leftovers::observe(&self.clients, &self.settings).await?;
         let (desired, observed) = observe_remains(&self.clients, &self.settings).await?;
-        let plan = destroy::destroy(&self.settings, &desired, &observed);
+        Ok(destroy::destroy(&self.settings, &desired, &observed, &left, in_use))
+    }
+
+    pub(crate) async fn destroy_although(&self, in_use: InUse) -> Result<Plan, Error> {
+        let plan = self.plan_to_destroy(in_use).await?;
         apply(&self.clients, &self.settings.cluster, &plan, &mut |_| {}).await?;
         Ok(plan)
     }

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use karpenter_aws_client::ec2::SubnetQuery;
 use karpenter_aws_client::id::Arn;
+use karpenter_aws_client::memory::Fault;
 use karpenter_aws_client::{Tags, iam};
 use karpenter_bootstrap::check::{Report, State};
-use karpenter_bootstrap::desired::DISCOVERY_TAG;
+use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
 
 use crate::account::Fixture;
+
+const NOTHING: &str = r#"{"Version":"2012-10-17","Statement":[]}"#;
 
 /// The checks that are not ready, with how they are.
 fn wrong(report: &Report) -> Vec<(&'static str, State)> {
@@ -50,12 +53,23 @@ async fn each_damage_is_named() {
     let fixture = Fixture::prepared().await;
     let iam = &fixture.clients.iam;
     iam.detach_role_policy(node, &aws("AmazonEKS_CNI_Policy")).await.unwrap();
-    assert_eq!(wrong(&fixture.check().await), [("node-role", State::Missing)]);
+    assert_eq!(
+        wrong(&fixture.check().await),
+        [("node-role", State::Warning)],
+        "the plugin may have its own role"
+    );
 
     let fixture = Fixture::prepared().await;
     let iam = &fixture.clients.iam;
     iam.detach_role_policy(node, &aws("AmazonSSMManagedInstanceCore")).await.unwrap();
     assert_eq!(wrong(&fixture.check().await), [("node-role", State::Warning)]);
+
+    let fixture = Fixture::prepared().await;
+    let iam = &fixture.clients.iam;
+    iam.detach_role_policy(node, &aws("AmazonEKSWorkerNodePolicy")).await.unwrap();
+    assert_eq!(wrong(&fixture.check().await), [("node-role", State::Missing)]);
+    assert!(fixture.account.put_role_policy(node, "same", NOTHING));
+    assert_eq!(wrong(&fixture.check().await), [("node-role", State::Warning)], "it may grant the same");
 
     let fixture = Fixture::prepared().await;
     fixture.account.remove_addon("demo", "eks-pod-identity-agent");
@@ -80,6 +94,73 @@ async fn each_damage_is_named() {
     let report = fixture.check().await;
     assert_eq!(wrong(&report), [("rule", State::Warning)]);
     assert!(report.text().contains("\"AWS Health Event\" does not reach the queue"), "{}", report.text());
+}
+
+/// The controller's rights count wherever they stand: in the role, in AWS's policies, in several.
+#[tokio::test(start_paused = true)]
+async fn rights_count_wherever_they_stand() {
+    let controller = "demo-karpenter";
+    let stripped = async || {
+        let fixture = Fixture::prepared().await;
+        for policy in desired(&fixture.settings).policies {
+            let arn = Arn::from(policy.arn.as_str());
+            fixture.clients.iam.detach_role_policy(controller, &arn).await.unwrap();
+        }
+        assert_eq!(wrong(&fixture.check().await), [("controller-role", State::Missing)]);
+        fixture
+    };
+    let fixture = stripped().await;
+    let statements =
+        desired(&fixture.settings).policies.into_iter().flat_map(|policy| policy.document.statements);
+    let own = karpenter_bootstrap::policy::Document::of(statements.collect()).to_json();
+    assert!(fixture.account.put_role_policy(controller, "karpenter", &own));
+    assert_eq!(wrong(&fixture.check().await), []);
+    fixture.account.inject(Fault::fail("GetRolePolicy", "AccessDenied"));
+    assert_eq!(wrong(&fixture.check().await), [("controller-role", State::Warning)], "it may not be read");
+    fixture.account.heal();
+    let opaque =
+        r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","NotAction":"s3:*","Resource":"*"}]}"#;
+    assert!(fixture.account.put_role_policy(controller, "karpenter", opaque));
+    assert_eq!(wrong(&fixture.check().await), [("controller-role", State::Warning)], "it is not understood");
+
+    let fixture = stripped().await;
+    let all = Arn::from("arn:aws:iam::aws:policy/AdministratorAccess");
+    fixture.clients.iam.attach_role_policy(controller, &all).await.unwrap();
+    assert_eq!(wrong(&fixture.check().await), []);
+}
+
+/// A right to hand on some other role is none to hand on the nodes' role.
+#[tokio::test(start_paused = true)]
+async fn the_role_that_may_be_passed_has_to_be_that_of_the_nodes() {
+    let fixture = Fixture::prepared().await;
+    let node = "arn:aws:iam::123456789012:role/KarpenterNodeRole-demo";
+    for (resource, expected) in [
+        (node.to_owned(), State::Ready),
+        (node.replace("Karpenter", "karpenter"), State::Missing),
+        (node.replace("-demo", "-other"), State::Missing),
+        (node.replace("-demo", "-*"), State::Ready),
+        ("*".to_owned(), State::Ready),
+    ] {
+        for policy in desired(&fixture.settings).policies {
+            let mut document = policy.document.clone();
+            for statement in &mut document.statements {
+                if statement.actions.iter().any(|action| action == "iam:PassRole") {
+                    statement.resources = vec![resource.clone()];
+                }
+            }
+            let arn = Arn::from(policy.arn.as_str());
+            for version in fixture.clients.iam.list_policy_versions(&arn).await.unwrap() {
+                if !version.is_default {
+                    fixture.clients.iam.delete_policy_version(&arn, &version.id).await.unwrap();
+                }
+            }
+            fixture.clients.iam.create_policy_version(&arn, &document.to_json()).await.unwrap();
+        }
+        let report = fixture.check().await;
+        let found = report.findings.iter().find(|finding| finding.check == "controller-role").unwrap();
+        assert_eq!(found.state, expected, "{resource}: {found:?}");
+        assert_eq!(found.evidence.contains("iam:PassRole on"), expected == State::Missing, "{found:?}");
+    }
 }
 
 /// What somebody made with other tools: one policy with wildcards, rules of other names, no tags of ours.

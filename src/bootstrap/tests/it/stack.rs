@@ -6,15 +6,17 @@ use std::collections::BTreeSet;
 use karpenter_aws_client::cloudformation::{Stack, TEMPLATE_BODY_MAX};
 use karpenter_aws_client::memory::Fault;
 use karpenter_bootstrap::desired::{Desired, desired};
+use karpenter_bootstrap::destroy::InUse;
 use karpenter_bootstrap::observe::{Observed, observe, observe_remains};
 use karpenter_bootstrap::permissions::{Action, required_for_stack};
 use karpenter_bootstrap::settings::Removable;
 use karpenter_bootstrap::stack::Target;
 use karpenter_bootstrap::stack::look::{self, Plan};
 use karpenter_bootstrap::stack::run::{self, Progress};
-use karpenter_bootstrap::{Error, show, stack};
+use karpenter_bootstrap::{Error, leftovers, show, stack};
 
 use crate::account::Fixture;
+use crate::leftovers::{end, launch_machine, make_profile};
 
 const NAME: &str = "Karpenter-demo";
 
@@ -45,7 +47,8 @@ impl Fixture {
 
     async fn destroy_stack(&self) -> Result<bool, Error> {
         let (desired, observed) = observe_remains(&self.clients, &self.settings).await?;
-        run::destroy(self.target(&desired, &observed), &mut |_| {}).await
+        let left = leftovers::observe(&self.clients, &self.settings).await?;
+        run::destroy(self.target(&desired, &observed), &left, InUse::Refuse, &mut |_| {}).await
     }
 
     async fn status(&self) -> Option<Stack> {
@@ -326,6 +329,30 @@ async fn what_exists_outside_the_stack_is_in_the_way() {
     let error = fixture.apply_stack().await.0.unwrap_err();
     assert!(matches!(error, Error::Conflicts(_)), "{error}");
     assert_eq!(fixture.account.calls().count("CreateChangeSet"), 0);
+}
+
+/// Deleting the stack would take the role away from the controller, and fail at the profile besides.
+#[tokio::test(start_paused = true)]
+async fn a_stack_stays_while_machines_run() {
+    let fixture = Fixture::fresh().await;
+    fixture.apply_stack().await.0.unwrap();
+    let machine = launch_machine(&fixture).await;
+    make_profile(&fixture, "karpenter-profile").await;
+    let error = fixture.destroy_stack().await.unwrap_err().to_string();
+    assert!(error.contains(machine.as_str()) && error.contains("karpenter-profile"), "{error}");
+    assert_eq!(fixture.account.calls().count("DeleteStack"), 0);
+    end(&fixture, machine).await;
+    let (desired, observed) = observe_remains(&fixture.clients, &fixture.settings).await.unwrap();
+    let left = leftovers::observe(&fixture.clients, &fixture.settings).await.unwrap();
+    let target = fixture.target(&desired, &observed);
+    let plan = look::removal(target, &left, InUse::Ignore).await.unwrap();
+    let text = show::stack_text(&plan);
+    assert!(
+        text.contains("- instance profile karpenter-profile") && text.contains("Karpenter-demo"),
+        "{text}"
+    );
+    assert!(run::destroy(target, &left, InUse::Ignore, &mut |_| {}).await.unwrap());
+    assert!(fixture.status().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]

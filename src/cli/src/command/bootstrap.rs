@@ -1,26 +1,32 @@
 //! `karpenter bootstrap`: the account's prerequisites, planned, applied, checked, rendered or removed.
 //!
-//! Exit codes: 0 done, or nothing to do; 1 failure; 2 (`plan` and `check` only) the account is not as it should be.
+//! Exit codes: 0 done, or nothing to do; 1 failure; 2 (of what only looks) the account is not as it should be.
 
 mod account;
+mod aws_auth;
 mod check;
+mod drain;
+mod kubernetes;
 mod outputs;
+mod removal;
 mod render;
 mod stack;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use karpenter_bootstrap::apply::apply;
-use karpenter_bootstrap::destroy::destroy;
+use karpenter_bootstrap::destroy::InUse;
 use karpenter_bootstrap::permissions::{self, Action as Need};
 use karpenter_bootstrap::plan::{Plan, plan};
+use karpenter_bootstrap::settings::Foreign;
 use karpenter_bootstrap::show;
 use karpenter_bootstrap::step::Step;
 
 use self::account::Account;
+use self::removal::Removal;
 use crate::flags::bootstrap::BootstrapFlags;
 
 /// Exit code of `plan` and `check` when the account is not yet as it should be; 1 is kept for failures.
@@ -43,6 +49,11 @@ enum Action {
         way: stack::Way,
         #[command(flatten)]
         permissions: Permissions,
+        #[command(flatten)]
+        taking: Taking,
+        /// Show what `destroy` would do instead
+        #[arg(long, conflicts_with_all = ["adopt", "via"])]
+        destroy: bool,
         /// How to print the plan
         #[arg(long, default_value = "text")]
         output: Output,
@@ -55,8 +66,11 @@ enum Action {
         way: stack::Way,
         #[command(flatten)]
         permissions: Permissions,
+        #[command(flatten)]
+        taking: Taking,
     },
-    /// Remove what bootstrap made for the cluster, and nothing else
+    /// Remove what bootstrap made for the cluster and its controller left behind, and nothing else; refuses while
+    /// machines run
     Destroy {
         #[command(flatten)]
         flags: BootstrapFlags,
@@ -64,8 +78,10 @@ enum Action {
         way: stack::Way,
         #[command(flatten)]
         permissions: Permissions,
+        #[command(flatten)]
+        removal: Removal,
     },
-    /// Say whether the account is ready, whoever made it so; exit code 0: ready, 2: not, 1: failure
+    /// Say whether the account is ready, by whatever means it was made so; exit code 0: ready, 2: not, 1: failure
     Check {
         #[command(flatten)]
         flags: BootstrapFlags,
@@ -78,6 +94,14 @@ enum Action {
     },
     /// Print the prerequisites in the words of another tool
     Render(render::Arguments),
+}
+
+#[derive(Args)]
+struct Taking {
+    /// Take over what exists under the names that the flags give and was made for this cluster by other means: tag it
+    /// as ours, and bring it to what is wanted
+    #[arg(long)]
+    adopt: bool,
 }
 
 #[derive(Args)]
@@ -95,32 +119,53 @@ enum Output {
     Json,
 }
 
-/// What `destroy` cannot know.
-const LOOKED_FOR: &str = "looked for: subnets and security groups with our tag, and roles, policies, queue, rules and access entries \
-    by the names that these flags give them. What `apply` made under other names needs its flags again\n";
+impl Taking {
+    async fn open(&self, flags: &BootstrapFlags) -> Result<Account> {
+        let mut account = Account::open(flags).await?;
+        if self.adopt {
+            account.settings.foreign = Foreign::Adopted;
+        }
+        Ok(account)
+    }
+}
 
 /// Runs the chosen action.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match arguments.action {
-            Action::Plan { flags, way, permissions, .. } if permissions.print_required_permissions => {
-                print_permissions(&flags, &way, Need::Look).await
+            Action::Plan { flags, way, permissions, destroy, .. }
+                if permissions.print_required_permissions =>
+            {
+                print_permissions(&flags, &way, if destroy { Need::Destroy } else { Need::Look }).await
             }
-            Action::Apply { flags, way, permissions } if permissions.print_required_permissions => {
+            Action::Apply { flags, way, permissions, .. } if permissions.print_required_permissions => {
                 print_permissions(&flags, &way, Need::Apply).await
             }
-            Action::Destroy { flags, way, permissions } if permissions.print_required_permissions => {
+            Action::Destroy { flags, way, permissions, .. } if permissions.print_required_permissions => {
                 print_permissions(&flags, &way, Need::Destroy).await
+            }
+            Action::Plan { way, taking, .. } | Action::Apply { way, taking, .. }
+                if way.is_stack() && taking.adopt =>
+            {
+                bail!("a stack cannot take over what exists: --adopt goes with --via sdk only")
             }
             Action::Plan { flags, way, output, .. } if way.is_stack() => {
                 stack::plan(&flags, &way, output).await
             }
             Action::Apply { flags, way, .. } if way.is_stack() => stack::apply(&flags, &way).await,
-            Action::Destroy { flags, way, .. } if way.is_stack() => stack::destroy(&flags, &way).await,
-            Action::Plan { flags, output, .. } => show_plan(&flags, output).await,
-            Action::Apply { flags, .. } => apply_all(&flags).await,
-            Action::Destroy { flags, .. } => destroy_all(&flags).await,
+            Action::Destroy { flags, removal, .. } if removal.lists_leftovers() => {
+                removal::list(&flags).await
+            }
+            Action::Destroy { flags, way, removal, .. } if way.is_stack() => {
+                stack::destroy(&flags, &way, &removal).await
+            }
+            Action::Plan { flags, destroy: true, output, .. } => {
+                removal::plan(&flags, InUse::Refuse, output).await
+            }
+            Action::Plan { flags, taking, output, .. } => show_plan(&flags, &taking, output).await,
+            Action::Apply { flags, taking, .. } => apply_all(&flags, &taking).await,
+            Action::Destroy { flags, removal, .. } => removal::run(&flags, &removal).await,
             Action::Check { flags, terraform_outputs, output } => {
                 check::run(flags, terraform_outputs.as_deref(), output).await
             }
@@ -140,8 +185,8 @@ async fn print_permissions(flags: &BootstrapFlags, way: &stack::Way, need: Need)
     Ok(ExitCode::SUCCESS)
 }
 
-async fn show_plan(flags: &BootstrapFlags, output: Output) -> Result<ExitCode> {
-    let account = Account::open(flags).await?;
+async fn show_plan(flags: &BootstrapFlags, taking: &Taking, output: Output) -> Result<ExitCode> {
+    let account = taking.open(flags).await?;
     let (desired, observed) = account.look().await?;
     let plan = plan(&account.settings, &desired, &observed);
     match output {
@@ -151,24 +196,11 @@ async fn show_plan(flags: &BootstrapFlags, output: Output) -> Result<ExitCode> {
     Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) })
 }
 
-async fn apply_all(flags: &BootstrapFlags) -> Result<ExitCode> {
-    let account = Account::open(flags).await?;
+async fn apply_all(flags: &BootstrapFlags, taking: &Taking) -> Result<ExitCode> {
+    let account = taking.open(flags).await?;
     let (desired, observed) = account.look().await?;
     let plan = plan(&account.settings, &desired, &observed);
     print(&format!("{}{}", account.heading(), show::text(&plan)))?;
-    carry_out(&account, &plan).await
-}
-
-async fn destroy_all(flags: &BootstrapFlags) -> Result<ExitCode> {
-    let account = Account::open(flags).await?;
-    let (desired, observed) = account.look_for_remains().await?;
-    let plan = destroy(&account.settings, &desired, &observed);
-    let text = if plan.is_empty() {
-        "nothing to do: nothing of ours was found\n".to_owned()
-    } else {
-        show::text(&plan)
-    };
-    print(&format!("{}{text}{LOOKED_FOR}", account.heading()))?;
     carry_out(&account, &plan).await
 }
 

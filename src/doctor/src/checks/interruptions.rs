@@ -13,7 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "the stack fails because the queue exists already",
         cause: "a queue with the cluster's name was left over, or belongs to somebody else",
-        fix: "tag it eks:eks-cluster-name=<cluster> to have it adopted, or choose another one with --queue-name",
+        fix: "`karpenter bootstrap check` says whether it serves as it is; else take it over with `karpenter bootstrap apply --adopt`, or choose another one with --queue-name",
         look: Look::At(untagged_queue),
     },
     Check {

@@ -7,7 +7,7 @@ use karpenter_bootstrap::check::check;
 use karpenter_bootstrap::observe::observe_senders;
 
 use super::account::Account;
-use super::{DIFFERENCES, Output, outputs, print};
+use super::{DIFFERENCES, Output, aws_auth, outputs, print};
 use crate::flags::bootstrap::BootstrapFlags;
 
 /// Looks, and reports. Names that Terraform put out win over flags left at their default.
@@ -22,7 +22,8 @@ pub(super) async fn run(
     let account = Account::open(&flags).await?;
     let (desired, observed) = account.look().await?;
     let senders = observe_senders(&account.clients, &account.settings, &desired).await?;
-    let report = check(&account.settings, &desired, &observed, &senders);
+    let aws_auth = aws_auth::read(observed.cluster.as_ref()).await;
+    let report = check(&account.settings, &desired, &observed, &senders, &aws_auth);
     match output {
         Output::Text => print(&format!("{}{}", account.heading(), report.text()))?,
         Output::Json => print(&format!("{}\n", report.json()))?,

@@ -11,6 +11,7 @@ use karpenter_bootstrap::stack::{Target, look};
 use karpenter_bootstrap::{Settings, show, stack};
 
 use super::account::Account;
+use super::removal::{self, Removal};
 use super::{DIFFERENCES, Output, print};
 use crate::flags::bootstrap::BootstrapFlags;
 
@@ -79,11 +80,19 @@ pub(super) async fn apply(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode>
 }
 
 /// Deletes the stack with a line per event.
-pub(super) async fn destroy(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode> {
+pub(super) async fn destroy(flags: &BootstrapFlags, way: &Way, removal: &Removal) -> Result<ExitCode> {
     let account = Account::open(flags).await?;
+    removal.drain(&account).await?;
+    let left = removal::left(&account).await?;
+    let name = way.stack(&account.settings);
     let seen = account.look_for_remains().await?;
     print(&account.heading())?;
-    let changed = run::destroy(target(&account, &seen, &way.stack(&account.settings)), &mut tell).await?;
+    if removal.is_dry_run() {
+        let plan = look::removal(target(&account, &seen, &name), &left, removal.in_use()).await?;
+        print(&show::stack_text(&plan))?;
+        return Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) });
+    }
+    let changed = run::destroy(target(&account, &seen, &name), &left, removal.in_use(), &mut tell).await?;
     print(if changed { "done: the stack is gone\n" } else { "nothing to do: there is no such stack\n" })?;
     Ok(ExitCode::SUCCESS)
 }

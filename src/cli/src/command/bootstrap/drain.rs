@@ -1,0 +1,193 @@
+//! `destroy --drain`: has the controller take away its machines and instance profiles, while it still can.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use karpenter_api::{EC2NodeClass, NodeClaim, NodePool};
+use kube::api::{Api, DeleteParams, ListParams};
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Half an hour: disruption budgets of pods and grace periods take their time. Another run goes on waiting.
+const LOOKS: u32 = 360;
+
+/// Deletes the NodePools and waits for their NodeClaims, then the EC2NodeClasses and waits for them. `tell` hears what
+/// is done, and how much is left whenever that changes.
+pub(super) async fn drain(client: &Client, tell: &mut (dyn FnMut(&str) + Send)) -> Result<()> {
+    delete_all::<NodePool>(client, "NodePool", tell).await?;
+    until_none::<NodeClaim>(client, "NodeClaim", tell).await?;
+    delete_all::<EC2NodeClass>(client, "EC2NodeClass", tell).await?;
+    until_none::<EC2NodeClass>(client, "EC2NodeClass", tell).await
+}
+
+async fn delete_all<K>(client: &Client, kind: &str, tell: &mut (dyn FnMut(&str) + Send)) -> Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync,
+{
+    let objects = Api::<K>::all(client.clone());
+    for name in names(&objects, kind).await? {
+        tell(&format!("delete {kind} {name}"));
+        match objects.delete(&name, &DeleteParams::background()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            outcome => drop(outcome.with_context(|| format!("cannot delete {kind} `{name}`"))?),
+        }
+    }
+    Ok(())
+}
+
+async fn until_none<K>(client: &Client, kind: &str, tell: &mut (dyn FnMut(&str) + Send)) -> Result<()>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync,
+{
+    let objects = Api::<K>::all(client.clone());
+    let mut known = usize::MAX;
+    let mut left = Vec::new();
+    for _ in 0..LOOKS {
+        left = names(&objects, kind).await?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        if left.len() != known {
+            known = left.len();
+            tell(&format!("waiting for {known} {kind}(s)"));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    bail!(
+        "{} {kind}(s) are still there ({}): `kubectl describe` says what holds them, and the controller must be \
+         running to end them; nothing of the account was changed, run the command again to go on waiting",
+        left.len(),
+        left.join(", ")
+    )
+}
+
+/// Names of all objects; a cluster without the definition has none.
+async fn names<K>(objects: &Api<K>, kind: &str) -> Result<Vec<String>>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync,
+{
+    match objects.list(&ListParams::default()).await {
+        Ok(found) => Ok(found.items.iter().map(ResourceExt::name_any).collect()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot list {kind}s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use karpenter_sim::VirtualClock;
+    use karpenter_sim::apiserver::ApiServer;
+    use kube::api::{Patch, PatchParams};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn server(objects: &[Value]) -> ApiServer {
+        let server = ApiServer::new(Arc::new(VirtualClock::starting_at(jiff::Timestamp::UNIX_EPOCH)));
+        for crd in karpenter_api::crd_values() {
+            server.load(&crd).unwrap();
+        }
+        for object in objects {
+            server.load(object).unwrap_or_else(|refusal| panic!("{object}: {refusal:?}"));
+        }
+        server
+    }
+
+    fn pool() -> Value {
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
+            "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [],
+            }}},
+        })
+    }
+
+    fn claim() -> Value {
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": "default-1", "finalizers": ["karpenter.sh/termination"]},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [],
+            },
+        })
+    }
+
+    fn class() -> Value {
+        json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": {"name": "default", "finalizers": ["karpenter.k8s.aws/termination"]},
+            "spec": {
+                "role": "KarpenterNodeRole-demo",
+                "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
+                "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
+                "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            },
+        })
+    }
+
+    async fn let_go<K>(client: &Client, name: &str)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + serde::Serialize,
+    {
+        let objects = Api::<K>::all(client.clone());
+        objects.delete(name, &DeleteParams::default()).await.unwrap();
+        let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        objects.patch(name, &PatchParams::default(), &none).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pools_go_first_and_classes_when_the_machines_are_gone() {
+        let server = server(&[pool(), claim(), class()]);
+        let client = server.client();
+        let controller = async {
+            tokio::time::sleep(PAUSE * 3).await;
+            assert!(names(&Api::<NodePool>::all(client.clone()), "NodePool").await.unwrap().is_empty());
+            let class = Api::<EC2NodeClass>::all(client.clone()).get("default").await.unwrap();
+            assert!(class.metadata.deletion_timestamp.is_none(), "the machines need it still");
+            let_go::<NodeClaim>(&client, "default-1").await;
+            tokio::time::sleep(PAUSE * 3).await;
+            let class = Api::<EC2NodeClass>::all(client.clone()).get("default").await.unwrap();
+            assert!(class.metadata.deletion_timestamp.is_some());
+            let_go::<EC2NodeClass>(&client, "default").await;
+        };
+        let mut told = Vec::new();
+        let mut tell = |line: &str| told.push(line.to_owned());
+        let (outcome, ()) = tokio::join!(drain(&client, &mut tell), controller);
+        outcome.unwrap();
+        assert_eq!(
+            told,
+            [
+                "delete NodePool default",
+                "waiting for 1 NodeClaim(s)",
+                "delete EC2NodeClass default",
+                "waiting for 1 EC2NodeClass(s)",
+            ]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_does_not_go_is_named_and_classes_stay() {
+        let server = server(&[pool(), claim(), class()]);
+        let client = server.client();
+        let error = drain(&client, &mut |_| {}).await.unwrap_err().to_string();
+        assert!(
+            error.contains("default-1") && error.contains("nothing of the account was changed"),
+            "{error}"
+        );
+        let class = Api::<EC2NodeClass>::all(client).get("default").await.unwrap();
+        assert!(class.metadata.deletion_timestamp.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_without_the_definitions_has_nothing_to_drain() {
+        let server = ApiServer::new(Arc::new(VirtualClock::starting_at(jiff::Timestamp::UNIX_EPOCH)));
+        drain(&server.client(), &mut |line| panic!("{line}")).await.unwrap();
+    }
+}
