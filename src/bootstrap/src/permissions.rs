@@ -1,13 +1,21 @@
 //! What the caller of `karpenter bootstrap` needs: the least that `plan`, `check`, `apply` and `destroy` get by with.
 //!
-//! Meant for whoever has to grant it. A test compares the actions with the calls that an account recorded.
+//! Meant for the people who have to grant it. A test compares the actions with the calls that an account recorded.
+//!
+//! Rights to make roles are conditioned, so that their holder cannot get more by them: only the policies bootstrap
+//! attaches may be attached, roles may be handed to EC2 and to the pods of EKS alone, and with a permissions boundary
+//! no role is made or given policies without it. Without a boundary one way stays open that IAM has no condition for:
+//! the controller's policies are the holder's to write.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::desired::{Desired, desired};
+use crate::desired::{CLUSTER_TAG, DISCOVERY_TAG, Desired, OWNER_TAG, desired};
+use crate::leftovers::profile_path;
 use crate::observe::{SPOT_ROLE, widened};
 use crate::policy::{Document, Statement};
-use crate::settings::Settings;
+use crate::settings::{Removable, Settings};
 
 /// What the caller wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +36,10 @@ pub fn required(settings: &Settings, action: Action) -> Value {
     match action {
         Action::Look => {}
         Action::Apply => statements.extend(scope.apply(settings)),
-        Action::Destroy => statements.extend(scope.destroy(settings)),
+        Action::Destroy => {
+            statements.extend(scope.look_for_leftovers());
+            statements.extend(scope.destroy(settings));
+        }
     }
     statements.retain(|statement| !statement.resources.is_empty());
     Document::of(statements).to_value()
@@ -51,6 +62,7 @@ pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> V
             statements.push(scope.follow());
         }
         Action::Destroy => {
+            statements.extend(scope.look_for_leftovers());
             statements.extend(scope.destroy(settings));
             statements.push(scope.follow());
         }
@@ -88,6 +100,8 @@ fn use_stack(settings: &Settings, stack: &str, action: Action) -> Statement {
 /// ARNs of what bootstrap may touch.
 struct Scope {
     roles: Vec<String>,
+    /// Managed policies that one of the roles is to have.
+    attached: Vec<String>,
     policies: Vec<String>,
     profile: String,
     queue: String,
@@ -108,6 +122,13 @@ impl Scope {
         let role = |name: &String| settings.iam_arn(&format!("role{}{name}", settings.iam_path));
         Self {
             roles: desired.roles.iter().map(|wanted| role(&wanted.name)).collect(),
+            attached: desired
+                .roles
+                .iter()
+                .flat_map(|role| role.attached.clone())
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
             policies: desired.policies.iter().map(|policy| policy.arn.clone()).collect(),
             profile: settings
                 .iam_arn(&format!("instance-profile{}{}", settings.iam_path, desired.instance_profile.name)),
@@ -126,7 +147,17 @@ impl Scope {
         let provider: Vec<String> = settings.oidc_provider_arn().into_iter().collect();
         let addons = self.cluster.replacen(":cluster/", ":addon/", 1) + "/*";
         vec![
-            Statement::allow("LookAtRoles", &["iam:GetRole", "iam:ListAttachedRolePolicies"], roles),
+            Statement::allow(
+                "LookAtRoles",
+                &["iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"],
+                roles,
+            ),
+            // What AWS wrote is no secret, and may be what the controller's role has.
+            Statement::allow(
+                "LookAtPoliciesOfAws",
+                &["iam:GetPolicy", "iam:GetPolicyVersion"],
+                vec![format!("arn:{}:iam::aws:policy/*", settings.partition)],
+            ),
             Statement::allow(
                 "LookAtPolicies",
                 &["iam:GetPolicy", "iam:GetPolicyVersion", "iam:ListPolicyVersions"],
@@ -157,7 +188,7 @@ impl Scope {
             ),
             Statement::allow(
                 "LookAtNetwork",
-                &["ec2:DescribeSecurityGroups", "ec2:DescribeSubnets"],
+                &["ec2:DescribeRouteTables", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets"],
                 vec!["*".to_owned()],
             ),
         ]
@@ -170,17 +201,19 @@ impl Scope {
         vec![
             Statement::allow(
                 "MakeRoles",
-                &[
-                    "iam:AttachRolePolicy",
-                    "iam:CreateRole",
-                    "iam:DeleteRolePermissionsBoundary",
-                    "iam:DetachRolePolicy",
-                    "iam:PutRolePermissionsBoundary",
-                    "iam:TagRole",
-                    "iam:UpdateAssumeRolePolicy",
-                ],
+                &["iam:DetachRolePolicy", "iam:TagRole", "iam:UpdateAssumeRolePolicy"],
                 self.roles.clone(),
             ),
+            bounded(settings, Statement::allow("CreateRoles", &["iam:CreateRole"], self.roles.clone())),
+            bounded(
+                settings,
+                Statement::allow("AttachPolicies", &["iam:AttachRolePolicy"], self.roles.clone()).when(
+                    "ArnEquals",
+                    "iam:PolicyARN",
+                    self.attached.clone(),
+                ),
+            ),
+            self.boundary(settings),
             Statement::allow(
                 "MakePolicies",
                 &[
@@ -202,7 +235,11 @@ impl Scope {
                 ],
                 vec![self.profile.clone()],
             ),
-            Statement::allow("PassRoles", &["iam:PassRole"], passed),
+            Statement::allow("PassRoles", &["iam:PassRole"], passed).when(
+                "StringEquals",
+                "iam:PassedToService",
+                ["ec2.amazonaws.com", "ec2.amazonaws.com.cn", "pods.eks.amazonaws.com"],
+            ),
             Statement::allow("MakeSpotRole", &["iam:CreateServiceLinkedRole"], vec![spot_role(settings)])
                 .when("StringEquals", "iam:AWSServiceName", ["spot.amazonaws.com"]),
             Statement::allow(
@@ -226,13 +263,17 @@ impl Scope {
                 ],
                 vec![self.cluster.clone(), self.entries.clone(), self.associations.clone()],
             ),
-            Statement::allow("MakeDiscoveryTags", &["ec2:CreateTags"], network(settings)),
+            discovery("MakeDiscoveryTags", "ec2:CreateTags", settings),
         ]
     }
 
     fn destroy(&self, settings: &Settings) -> Vec<Statement> {
         vec![
-            Statement::allow("DeleteRoles", &["iam:DeleteRole", "iam:DetachRolePolicy"], self.roles.clone()),
+            Statement::allow(
+                "DeleteRoles",
+                &["iam:DeleteRole", "iam:DeleteRolePolicy", "iam:DetachRolePolicy"],
+                self.roles.clone(),
+            ),
             Statement::allow(
                 "DeletePolicies",
                 &["iam:DeletePolicy", "iam:DeletePolicyVersion"],
@@ -241,7 +282,23 @@ impl Scope {
             Statement::allow(
                 "DeleteProfile",
                 &["iam:DeleteInstanceProfile", "iam:RemoveRoleFromInstanceProfile"],
-                vec![self.profile.clone()],
+                vec![
+                    self.profile.clone(),
+                    settings.iam_arn(&format!("instance-profile{}*", profile_path(settings))),
+                ],
+            ),
+            Statement::allow(
+                "DeleteLaunchTemplates",
+                &["ec2:DeleteLaunchTemplate"],
+                vec![format!(
+                    "arn:{}:ec2:{}:{}:launch-template/*",
+                    settings.partition, settings.region, settings.account
+                )],
+            )
+            .when(
+                "StringEquals",
+                &format!("aws:ResourceTag/{CLUSTER_TAG}"),
+                [settings.cluster.as_str()],
             ),
             Statement::allow("DeleteQueue", &["sqs:DeleteQueue"], vec![self.queue.clone()]),
             Statement::allow(
@@ -254,19 +311,42 @@ impl Scope {
                 &["eks:DeleteAccessEntry", "eks:DeletePodIdentityAssociation"],
                 vec![self.cluster.clone(), self.entries.clone(), self.associations.clone()],
             ),
-            Statement::allow("DeleteDiscoveryTags", &["ec2:DeleteTags"], network(settings)),
+            discovery("DeleteDiscoveryTags", "ec2:DeleteTags", settings),
         ]
     }
 }
 
 impl Scope {
+    /// What the controller may have left behind, and who else holds our roles.
+    fn look_for_leftovers(&self) -> Vec<Statement> {
+        vec![
+            Statement::allow(
+                "LookForLeftovers",
+                &["ec2:DescribeInstances", "ec2:DescribeLaunchTemplates", "iam:ListInstanceProfiles"],
+                vec!["*".to_owned()],
+            ),
+            Statement::allow("LookAtHolders", &["iam:ListInstanceProfilesForRole"], self.roles.clone()),
+        ]
+    }
+
+    /// Sets the boundary that settings name, and no other; takes one off only if that is asked for. No statement, which
+    /// one without resources is, when neither is.
+    fn boundary(&self, settings: &Settings) -> Statement {
+        if settings.permissions_boundary.is_some() {
+            let put =
+                Statement::allow("SetBoundary", &["iam:PutRolePermissionsBoundary"], self.roles.clone());
+            return bounded(settings, put);
+        }
+        let asked = settings.take_off.contains(&Removable::PermissionsBoundary);
+        let roles = if asked { self.roles.clone() } else { Vec::new() };
+        Statement::allow("TakeOffBoundary", &["iam:DeleteRolePermissionsBoundary"], roles)
+    }
+
     /// What `CloudFormation` asks of roles and queue besides.
     fn follow(&self) -> Statement {
         let mut resources = self.roles.clone();
         resources.push(self.queue.clone());
         let actions = [
-            "iam:GetRolePolicy",
-            "iam:ListRolePolicies",
             "iam:ListRoleTags",
             "iam:UntagRole",
             "iam:UpdateRole",
@@ -279,6 +359,23 @@ impl Scope {
 
 fn spot_role(settings: &Settings) -> String {
     settings.iam_arn(&format!("role/aws-service-role/spot.amazonaws.com/{SPOT_ROLE}"))
+}
+
+/// The same for roles that have the boundary which settings name.
+fn bounded(settings: &Settings, statement: Statement) -> Statement {
+    match &settings.permissions_boundary {
+        Some(boundary) => statement.when("StringEquals", "iam:PermissionsBoundary", [boundary.as_str()]),
+        None => statement,
+    }
+}
+
+/// Our two tags, and no others, on subnets and security groups.
+fn discovery(sid: &str, action: &str, settings: &Settings) -> Statement {
+    Statement::allow(sid, &[action], network(settings)).when(
+        "ForAllValues:StringEquals",
+        "aws:TagKeys",
+        [DISCOVERY_TAG, OWNER_TAG],
+    )
 }
 
 /// Subnets may belong to another account that shares its VPC.

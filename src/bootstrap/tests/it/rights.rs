@@ -6,6 +6,7 @@
 //! and threat model), 1.3 (trust), 1.4 (queue), 1.10 (profiles), 1.14 P-4 to P-6.
 
 mod needed;
+mod operators;
 mod refused;
 mod trusted;
 
