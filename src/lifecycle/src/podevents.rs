@@ -43,7 +43,9 @@ pub fn step(claim: &Claim, seen: Seen<'_>, now: Timestamp) -> Step {
     }
 }
 
-/// True when a pod came to a node or left it: newly bound, newly terminal, newly terminating, created or deleted.
+/// True when a pod came to a node or left it: newly bound, newly terminal, newly terminating, created, or deleted
+/// without any of the last two before. The object of a pod that has left already is of no consequence to its node:
+/// Jobs are cleaned up hours after they have ended.
 fn counts(claim: &Claim, seen: Seen<'_>) -> bool {
     let pod = match seen {
         Seen::Listed(pod) | Seen::Created(pod) | Seen::Deleted(pod) | Seen::Updated { new: pod, .. } => pod,
@@ -52,7 +54,8 @@ fn counts(claim: &Claim, seen: Seen<'_>) -> bool {
         return false;
     }
     match seen {
-        Seen::Created(_) | Seen::Deleted(_) => true,
+        Seen::Created(_) => true,
+        Seen::Deleted(last) => !last.is_terminal() && !last.is_terminating(),
         Seen::Listed(pod) => {
             let bound = pod.started_at.unwrap_or(pod.created_at);
             claim.last_pod_event.is_none_or(|last| bound > last)
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn binding_ending_creating_and_deleting_count_and_other_updates_do_not() {
+    fn binding_ending_and_creating_count_and_other_updates_do_not() {
         let claim = claim();
         let unbound = Pod { node_name: None, ..bound() };
         let terminal = Pod { phase: PodPhase::Succeeded, ..bound() };
@@ -91,7 +94,6 @@ mod tests {
         let labelled = Pod { priority: Some(1), ..bound() };
         let old = bound();
         assert!(recorded(&claim, Seen::Created(&old)));
-        assert!(recorded(&claim, Seen::Deleted(&old)));
         assert!(recorded(&claim, Seen::Updated { old: &unbound, new: &old }));
         assert!(recorded(&claim, Seen::Updated { old: &old, new: &terminal }));
         assert!(recorded(&claim, Seen::Updated { old: &old, new: &terminating }));
@@ -99,6 +101,17 @@ mod tests {
         assert!(!recorded(&claim, Seen::Updated { old: &terminating, new: &terminating }));
         assert!(!recorded(&claim, Seen::Created(&unbound)));
         assert!(!recorded(&claim, Seen::Created(&Pod { owner: PodOwner::DaemonSet, ..bound() })));
+    }
+
+    #[test]
+    fn the_end_of_a_pod_counts_once_and_the_removal_of_its_object_only_if_it_came_first() {
+        let claim = claim();
+        let ended = |phase| Pod { phase, ..bound() };
+        let terminating = Pod { deletion: Some(at(1)), ..bound() };
+        assert!(recorded(&claim, Seen::Deleted(&bound())), "deleted by force");
+        assert!(!recorded(&claim, Seen::Deleted(&ended(PodPhase::Succeeded))), "a Job is cleaned up");
+        assert!(!recorded(&claim, Seen::Deleted(&ended(PodPhase::Failed))));
+        assert!(!recorded(&claim, Seen::Deleted(&terminating)), "it left when it was told to");
     }
 
     #[test]
