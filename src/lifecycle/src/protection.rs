@@ -1,11 +1,18 @@
 //! What people are told about `karpenter.sh/do-not-disrupt` on a pod (spec core-disruption 0.5).
 //!
-//! The annotation is judged afresh in every pass; the recorder drops repetitions.
+//! The annotation is judged afresh in every pass; the recorder drops repetitions. That a protection has ended is news
+//! for a while and not for the rest of the pod's life.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::{DoNotDisrupt, Pod};
 
+use crate::elapsed::since;
 use crate::step::{About, Event, PodRef};
+
+/// How long after its end the end of a protection is told.
+const NEWS: Duration = Duration::from_mins(10);
 
 /// The event that goes with a pod's annotation; none without one, nor with `true`.
 pub fn event(pod: &Pod, now: Timestamp) -> Option<Event> {
@@ -21,28 +28,19 @@ pub fn event(pod: &Pod, now: Timestamp) -> Option<Event> {
         DoNotDisrupt::For(duration) => {
             // Until the pod has started there is no end to tell.
             let end = pod.started_at? + *duration;
-            Some(if pod.blocks_disruption(now) {
-                Event::normal(
-                    about,
-                    "DoNotDisruptUntil",
-                    format!("pod is protected from disruption until {end}"),
-                )
-                .on(end.to_string())
-            } else {
-                Event::normal(
-                    about,
-                    "DoNotDisruptGracePeriodElapsed",
-                    format!("pod is no longer protected from disruption since {end}"),
-                )
-            })
+            if pod.blocks_disruption(now) {
+                let message = format!("pod is protected from disruption until {end}");
+                return Some(Event::normal(about, "DoNotDisruptUntil", message).on(end.to_string()));
+            }
+            let message = format!("pod is no longer protected from disruption since {end}");
+            let event = Event::normal(about, "DoNotDisruptGracePeriodElapsed", message);
+            (since(end, now) < NEWS).then_some(event)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use karpenter_model::PodKey;
 
     use super::*;
@@ -58,6 +56,8 @@ mod tests {
             (minute(), None, None),
             (minute(), Some(50), Some(("DoNotDisruptUntil", false))),
             (minute(), Some(40), Some(("DoNotDisruptGracePeriodElapsed", false))),
+            (minute(), Some(100 - 60 - 599), Some(("DoNotDisruptGracePeriodElapsed", false))),
+            (minute(), Some(100 - 60 - 600), None),
         ];
         for (do_not_disrupt, started, expected) in table {
             let mut pod = Pod::pending(PodKey::new("ns", "a"), "uid", at(0));
