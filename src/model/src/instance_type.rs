@@ -1,8 +1,9 @@
 //! What a cloud sells: instance types and their offerings (spec core-scheduling 10).
 
-use crate::id::{CapacityType, InstanceTypeName, ReservationId, Zone};
+use crate::id::{CapacityType, InstanceTypeName, LabelValue, ReservationId, Zone};
 use crate::label::LabelRegistry;
 use crate::money::Price;
+use crate::node::Node;
 use crate::quantity::Quantity;
 use crate::requirement_set::{Requirements, Undefined};
 use crate::resources::{self, Resources};
@@ -94,6 +95,21 @@ impl InstanceType {
     pub fn allocatable_through(&self, offering: &Offering) -> Resources {
         let capacity = self.capacity.replaced_by(&offering.capacity_override);
         allocatable(&capacity, &self.overhead.total().replaced_by(&offering.overhead_override))
+    }
+
+    /// The offering a machine of this type was bought through, available or not. Of several reservations in one zone
+    /// it is the one the machine names; the first, should that have ended.
+    pub fn bought_through(&self, node: &Node, registry: &LabelRegistry) -> Option<&Offering> {
+        let (zone, capacity_type) = (node.zone()?, node.capacity_type()?);
+        let sold = |offering: &&Offering| offering.zone == zone && offering.capacity_type == capacity_type;
+        let mut offerings = self.offerings.iter().filter(sold);
+        let named = registry.reservation_id.as_ref().and_then(|key| node.effective_labels().get(key));
+        let first = offerings.clone().next();
+        let own = offerings.find(|offering| {
+            let reservation = offering.reservation.as_ref().map(|reservation| reservation.id.as_str());
+            reservation.is_some() && reservation == named.map(LabelValue::as_str)
+        });
+        own.or(first)
     }
 
     /// Available offerings that `requirements` accept.

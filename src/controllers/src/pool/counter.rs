@@ -125,7 +125,7 @@ fn publish(context: &Context, published: &Published, pool: &KnownPool, used: &Re
 /// The cost of a pool, and one error for every machine whose price has become unknown.
 fn publish_cost(context: &Context, published: &mut Published, pool: &PoolName, snapshot: &Snapshot) {
     let Some(types) = snapshot.instance_types.get(pool) else { return };
-    let cost = cost::cost(pool, snapshot.nodes.iter().map(AsRef::as_ref), types);
+    let cost = cost::cost(pool, snapshot.nodes.iter().map(AsRef::as_ref), types, &snapshot.registry);
     let before = published.unpriced.insert(pool.clone(), cost.unpriced.clone()).unwrap_or_default();
     let errors = cost.unpriced.difference(&before).count();
     let metrics = &context.metrics.nodepools;

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{
-    CapacityType, InstanceType, InstanceTypeName, Node, Offering, Pool, PoolName, Price, Snapshot,
-};
+use karpenter_model::{InstanceType, InstanceTypeName, Node, Offering, Pool, PoolName, Price, Snapshot};
 
 /// Pools and instance types by name.
 #[derive(Debug)]
@@ -47,30 +45,14 @@ impl<'a> Lookup<'a> {
         self.types.get(pool)?.get(&node.instance_type()?).copied()
     }
 
-    /// The offering a machine was bought through, available or not. Of several reservations in one zone it is the one
-    /// the machine names.
+    /// The offering a machine was bought through, available or not.
     pub(crate) fn offering(&self, node: &Node, pool: &PoolName) -> Option<&'a Offering> {
-        let (zone, capacity_type) = (node.zone()?, node.capacity_type()?);
-        let instance_type = self.instance_type(node, pool)?;
-        let sold = |offering: &&Offering| offering.zone == zone && offering.capacity_type == capacity_type;
-        let mut offerings = instance_type.offerings.iter().filter(sold);
-        let named = self.reservation(node, capacity_type);
-        let first = offerings.clone().next()?;
-        let reserved = |offering: &&Offering| {
-            offering.reservation.as_ref().is_some_and(|r| Some(r.id.as_str()) == named)
-        };
-        Some(offerings.find(reserved).unwrap_or(first))
+        self.instance_type(node, pool)?.bought_through(node, &self.snapshot.registry)
     }
 
     /// Price of that offering; zero when it is not known.
     pub(crate) fn price(&self, node: &Node, pool: &PoolName) -> Price {
         self.offering(node, pool).map_or(Price::ZERO, |offering| offering.price)
-    }
-
-    fn reservation<'n>(&self, node: &'n Node, capacity_type: CapacityType) -> Option<&'n str> {
-        let key = self.snapshot.registry.reservation_id.as_ref()?;
-        let id = node.effective_labels().get(key)?;
-        (capacity_type == CapacityType::Reserved).then(|| id.as_str())
     }
 }
 

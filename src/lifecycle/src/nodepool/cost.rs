@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_model::{InstanceType, Node, NodeId, PoolName, Price};
+use karpenter_model::{InstanceType, LabelRegistry, Node, NodeId, PoolName, Price};
 
 /// What the machines of a pool cost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,13 +21,14 @@ pub fn cost<'a>(
     pool: &PoolName,
     nodes: impl IntoIterator<Item = &'a Node>,
     types: &[impl AsRef<InstanceType>],
+    registry: &LabelRegistry,
 ) -> Cost {
     let mut cost = Cost::default();
     for node in nodes {
         if !node.is_managed() || node.unlaunched().is_some() || node.pool().as_ref() != Some(pool) {
             continue;
         }
-        match price(node, types) {
+        match price(node, types, registry) {
             Some(price) => cost.total = cost.total.saturating_add(price),
             None => drop(cost.unpriced.insert(node.id.clone())),
         }
@@ -35,17 +36,17 @@ pub fn cost<'a>(
     cost
 }
 
-fn price(node: &Node, types: &[impl AsRef<InstanceType>]) -> Option<Price> {
-    let (name, zone, capacity_type) = (node.instance_type()?, node.zone()?, node.capacity_type()?);
+fn price(node: &Node, types: &[impl AsRef<InstanceType>], registry: &LabelRegistry) -> Option<Price> {
+    let name = node.instance_type()?;
     let known = types.iter().map(AsRef::as_ref).find(|known| known.name == name)?;
-    let mut sold = known.offerings.iter();
-    sold.find(|sold| sold.zone == zone && sold.capacity_type == capacity_type).map(|sold| sold.price)
+    known.bought_through(node, registry).map(|offering| offering.price)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use karpenter_model::instance_type::Reservation;
     use karpenter_model::instance_type::{Overhead, Overlaid};
     use karpenter_model::{CapacityType, Claim, Offering, Requirements, Resources, label};
 
@@ -100,8 +101,32 @@ mod tests {
             ..claim()
         };
         let unlaunched = Node { claim: Some(Arc::new(coming)), ..Node::new("5".into(), at(0)) };
-        let cost = cost(&"web".into(), nodes.iter().chain([&unlaunched]), &catalogue());
+        let nodes = nodes.iter().chain([&unlaunched]);
+        let cost = cost(&"web".into(), nodes, &catalogue(), &LabelRegistry::core());
         assert_eq!(cost.total, Price::from_nanos(8));
         assert_eq!(cost.unpriced, BTreeSet::from(["4".into()]));
+    }
+
+    #[test]
+    fn a_reserved_machine_costs_what_its_own_reservation_does() {
+        let key = "cloud.example/reservation-id";
+        let registry = LabelRegistry { reservation_id: Some(key.into()), ..LabelRegistry::core() };
+        let reserved = |id: &str, nanos| Offering {
+            capacity_type: CapacityType::Reserved,
+            price: Price::from_nanos(nanos),
+            reservation: Some(Reservation { id: id.into(), count: 1 }),
+            ..catalogue()[0].offerings[0].clone()
+        };
+        let offerings = vec![reserved("r1", 1), reserved("r2", 7)];
+        let types = [Arc::new(InstanceType { offerings, ..(*catalogue()[0]).clone() })];
+        let of = |id: &str| {
+            let mut node = machine(id, "web", "a");
+            let claim = Arc::make_mut(node.claim.as_mut().expect("it has one"));
+            claim.labels.insert(label::CAPACITY_TYPE.into(), "reserved".into());
+            claim.labels.insert(key.into(), id.into());
+            cost(&"web".into(), [&node], &types, &registry).total
+        };
+        assert_eq!((of("r1"), of("r2")), (Price::from_nanos(1), Price::from_nanos(7)));
+        assert_eq!(of("ended"), Price::from_nanos(1), "the first, for want of its own");
     }
 }
