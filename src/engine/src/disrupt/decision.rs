@@ -35,7 +35,7 @@ impl Decision {
     /// Whether it proposes nothing and took no question to find out: the next pass over the same cluster would decide
     /// the same.
     pub(crate) fn is_idle(&self) -> bool {
-        let quiet = |stats: &MethodStats| stats.simulations == 0 && !stats.timed_out;
+        let quiet = |stats: &MethodStats| stats.simulations == 0 && !stats.unfinished;
         self.commands.is_empty() && self.methods.values().all(quiet)
     }
 }
@@ -47,7 +47,9 @@ pub struct MethodStats {
     pub eligible: u32,
     /// Simulations it ran.
     pub simulations: u32,
-    /// The simulations of the pass were used up before it had looked at everything.
+    /// The simulations of the pass were used up before it had looked at everything; the next pass goes on.
+    pub unfinished: bool,
+    /// It has not come to an end for as long as its time limit, counted once for each such span.
     pub timed_out: bool,
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
             }
         }
     }
-    pass.stats(METHOD).timed_out = left;
+    pass.stats(METHOD).unfinished = left;
     if !left && pass.memory.drift_sweep.finish(input) && !found_any {
         pass.settle(METHOD, input, &drifted);
     }

@@ -3,6 +3,7 @@
 
 mod recall;
 mod refused;
+mod unfinished;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::disrupt::sweep::Sweep;
 use crate::disrupt::{Decision, Rejection, Standing};
 use recall::Recall;
 use refused::Refused;
+use unfinished::Unfinished;
 
 /// How long it is believed at most that there is nothing to do, or nothing to be done with a machine, as long as the
 /// input stays the same (spec core-disruption 0.7).
@@ -35,6 +37,8 @@ pub struct Memory {
     pub(crate) drift_sweep: Sweep,
     /// How far consolidation has come with looking at every machine alone.
     pub(crate) sweep: Sweep,
+    /// Since when methods have not come to an end.
+    unfinished: Unfinished,
     /// When commands started, oldest first.
     started: VecDeque<Timestamp>,
     /// Claims that took over from one machine, and from which.
@@ -186,6 +190,11 @@ impl Memory {
         self.successors.retain(|_, succession| within(succession.at, anti_flap, now));
         self.refused.forget(now);
         self.gates.retain(|pool, _| snapshot.pools.iter().any(|known| known.name == *pool));
+    }
+
+    /// Takes note of whether `method` came to an end in a pass, and says whether it has not for too long.
+    pub(crate) fn ended(&mut self, method: Method, unfinished: bool, now: Timestamp) -> bool {
+        self.unfinished.note(method, unfinished, now)
     }
 
     /// Differs between passes that saw different devices, where devices count.

@@ -275,6 +275,12 @@ impl<'a> Pass<'a> {
                 let pods = format_args!("{} pods", candidate.missed);
                 NodeOutcome::Kept(Reason::new(ReasonCode::NotEmpty, pods))
             });
+        for method in Method::ALL {
+            let unfinished = self.decision.methods.get(&method).is_some_and(|stats| stats.unfinished);
+            if self.memory.ended(method, unfinished, self.snapshot.now) {
+                self.stats(method).timed_out = true;
+            }
+        }
         }
         let count = |nodes: &BTreeSet<NodeId>| u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         Decision {

@@ -116,7 +116,7 @@ fn rendered(decision: &Decision) -> String {
         let name = method.consolidation_type();
         if stats.eligible > 0 && matches!(method, Method::MultiNode | Method::SingleNode | Method::ManyToMany)
         {
-            let more = if stats.timed_out { ", more next time" } else { "" };
+            let more = if stats.unfinished { ", more next time" } else { "" };
             let _ = writeln!(text, "{name}: {} eligible{more}", stats.eligible);
         }
     }

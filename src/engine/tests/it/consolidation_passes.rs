@@ -47,10 +47,10 @@ fn pools_take_turns_and_the_next_pass_goes_on_with_those_not_seen() {
     let (cluster, mut memory) = (cluster(8), Memory::default());
     let first = pass(&cluster, &mut memory);
     assert_eq!(waiting(&first), ["web3", "web4", "web5", "web6"], "two of each pool were looked at");
-    assert!(first.methods[&Method::SingleNode].timed_out);
+    assert!(first.methods[&Method::SingleNode].unfinished);
     let second = pass(&cluster, &mut memory);
     assert_eq!(waiting(&second), [""; 0], "the others, and what was said of the first is remembered");
-    assert!(!second.methods[&Method::SingleNode].timed_out);
+    assert!(!second.methods[&Method::SingleNode].unfinished);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn with_a_single_simulation_per_pass_every_method_comes_to_an_end() {
     let passes = (1..100).find(|_| {
         let decision = pass(&cluster, &mut memory);
         assert!(simulations(&decision) <= 4, "one for each method");
-        [Method::Drift, Method::SingleNode].iter().all(|method| !decision.methods[method].timed_out)
+        [Method::Drift, Method::SingleNode].iter().all(|method| !decision.methods[method].unfinished)
             && waiting(&decision).is_empty()
     });
     assert!(passes.is_some_and(|passes| passes <= 20), "{passes:?}");
@@ -131,4 +131,20 @@ fn what_one_method_does_not_use_goes_to_the_next() {
     let single = first.methods[&Method::SingleNode].simulations;
     assert_eq!(single, 8, "all machines, although half of sixteen went to several at once");
     assert_eq!(waiting(&first), [""; 0]);
+}
+
+#[test]
+fn a_look_that_takes_many_passes_is_called_late_only_when_the_reference_would_have_given_up() {
+    for (seconds, late) in [(10, 0), (60, 2)] {
+        let (mut cluster, mut memory, mut timeouts) = (cluster(1), Memory::default(), 0);
+        let passes = (1..100).find(|_| {
+            let decision = pass(&cluster, &mut memory);
+            let stats = decision.methods[&Method::SingleNode];
+            timeouts += u32::from(stats.timed_out);
+            cluster.now += jiff::SignedDuration::from_secs(seconds);
+            !stats.unfinished
+        });
+        assert_eq!(passes, Some(8), "one machine per pass");
+        assert_eq!(timeouts, late, "a pass every {seconds} s");
+    }
 }

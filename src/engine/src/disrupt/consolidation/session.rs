@@ -128,7 +128,7 @@ impl<'p, 'a> Session<'p, 'a> {
             }
         }
         let left = self.not_reached(&turns);
-        self.pass.stats(SINGLE).timed_out = left;
+        self.pass.stats(SINGLE).unfinished = left;
         self.pass.spend(SINGLE, self.bench.asked());
         if !left && self.pass.memory.sweep.finish(input) && !found_any && !self.held {
             self.pass.settle(SINGLE, input, candidates);
@@ -268,10 +268,10 @@ impl<'p, 'a> Session<'p, 'a> {
 
     /// Writes down what `method` did, and whether it needs to look at the same things again.
     fn finish(&mut self, method: Method, found_any: bool, candidates: &[Candidate<'a>], input: Input) {
-        let timed_out = self.bench.left() == 0;
+        let unfinished = self.bench.left() == 0;
         self.pass.spend(method, self.bench.asked());
-        self.pass.stats(method).timed_out = timed_out;
-        if !found_any && !timed_out && !self.held {
+        self.pass.stats(method).unfinished = unfinished;
+        if !found_any && !unfinished && !self.held {
             self.pass.settle(method, input, candidates);
         }
     }
