@@ -10,7 +10,7 @@ use karpenter_model::{Command, ConditionType, Method, Price, Reason};
 use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::consolidation;
-use crate::disrupt::note::{Note, NoteKind};
+use crate::disrupt::note::Note;
 use crate::disrupt::pass::{Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
 
@@ -99,7 +99,8 @@ fn one<'a>(
     if !simulated.unplaced.is_empty() {
         let reason = Reason::new(ReasonCode::CannotReschedule, unplaced(&simulated));
         let text = format!("Not all pods would schedule, {}", reason.detail);
-        pass.note(Note::machine(&candidate.node.id, NoteKind::DisruptionBlocked, text));
+        let first = simulated.unplaced.first().map(|(pod, _)| pod.to_string()).unwrap_or_default();
+        pass.note(Note::blocked(&candidate.node.id, reason.code, &first, text));
         return Err(Stays::Because(reason));
     }
     replacements_come_up(pass, &simulated).map_err(Stays::Held)?;

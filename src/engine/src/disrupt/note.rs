@@ -1,5 +1,6 @@
 //! What a pass tells people: events about machines and pools (spec core-disruption 7).
 
+use karpenter_model::report::ReasonCode;
 use karpenter_model::{NodeId, PoolName};
 
 /// One event to publish.
@@ -71,6 +72,13 @@ impl Note {
             message: message.into(),
             distinguished_by: String::new(),
         }
+    }
+
+    /// A machine may not be disrupted. Told anew when something else keeps it: another reason, or another `operand`,
+    /// such as the pod or the budget. Other words about the same are not news: they list amounts and all pods
+    /// concerned, which change all the time.
+    pub(crate) fn blocked(id: &NodeId, why: ReasonCode, operand: &str, message: impl Into<String>) -> Self {
+        Self::machine(id, NoteKind::DisruptionBlocked, message).distinguished_by(format!("{why} {operand}"))
     }
 
     /// The same, one of several that `values` tell apart.

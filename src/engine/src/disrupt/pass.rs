@@ -102,7 +102,7 @@ impl<'a> Pass<'a> {
                 Ok(candidate) => self.candidates.push(candidate),
                 Err(blocker) => {
                     if blocker.is_told() {
-                        self.note(Note::machine(&node.id, NoteKind::DisruptionBlocked, blocker.to_string()));
+                        self.note(blocker.note(&node.id));
                     }
                     self.keep(&node.id, blocker.reason());
                 }
@@ -128,8 +128,7 @@ impl<'a> Pass<'a> {
                 continue;
             }
             if let Some(blocker) = candidate.blocker(method) {
-                let text = blocker.to_string();
-                self.note(Note::machine(&candidate.node.id, NoteKind::DisruptionBlocked, text));
+                self.note(blocker.note(&candidate.node.id));
                 // A drifted machine is judged by the methods that may pass over its pods.
                 if !candidate.is_drifted() || method.reason() == DisruptionReason::Drifted {
                     self.keep(&candidate.node.id, blocker.reason());
@@ -275,12 +274,12 @@ impl<'a> Pass<'a> {
                 let pods = format_args!("{} pods", candidate.missed);
                 NodeOutcome::Kept(Reason::new(ReasonCode::NotEmpty, pods))
             });
+        }
         for method in Method::ALL {
             let unfinished = self.decision.methods.get(&method).is_some_and(|stats| stats.unfinished);
             if self.memory.ended(method, unfinished, self.snapshot.now) {
                 self.stats(method).timed_out = true;
             }
-        }
         }
         let count = |nodes: &BTreeSet<NodeId>| u32::try_from(nodes.len()).unwrap_or(u32::MAX);
         Decision {

@@ -7,6 +7,7 @@ mod consolidation_optimum;
 mod consolidation_passes;
 mod devices;
 mod disruption;
+mod disruption_blocked;
 mod optimum;
 mod overrides;
 mod properties;

@@ -129,7 +129,7 @@ reasons! {
     /// A node or NodeClaim may not be disrupted now, or a budget of the NodePool is used up.
     DISRUPTION_BLOCKED = Reason::normal("DisruptionBlocked")
         .about(MACHINE)
-        .told_apart_by(&["message"]);
+        .told_apart_by(&["blocker"]);
     /// A budget of the NodePool lets no node go.
     DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal("DisruptionBlocked")
         .every(Duration::from_mins(1))

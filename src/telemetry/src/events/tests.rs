@@ -105,7 +105,7 @@ fn the_table_is_that_of_the_reference() {
     // speak again when the reason is another one, `FailedDraining` for each pod that a budget holds, and
     // `NodeRepairBlocked` on every object it is about.
     let table: [Row; 25] = [
-        ("DisruptionBlocked", NORMAL, MACHINE, &["message"], 120),
+        ("DisruptionBlocked", NORMAL, MACHINE, &["blocker"], 120),
         ("DisruptionBlocked", NORMAL, &["NodePool"], &["reason"], 60),
         ("DisruptionLaunching", NORMAL, &["NodeClaim"], &["reason"], 120),
         ("DisruptionWaitingReadiness", NORMAL, &["NodeClaim"], &[], 120),

@@ -104,9 +104,6 @@ fn events(context: &Context, snapshot: &Snapshot, decision: &Decision) {
                 let mut event = Event::new(object, event_reason(note), note.message.as_str());
                 if !note.distinguished_by.is_empty() {
                     event = event.distinguished_by(note.distinguished_by.as_str());
-                } else if note.kind == NoteKind::DisruptionBlocked {
-                    // Whoever removes one blocker wants to hear of the next at once.
-                    event = event.distinguished_by(note.message.as_str());
                 }
                 context.recorder.publish(event);
             }

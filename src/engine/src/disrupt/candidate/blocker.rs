@@ -3,9 +3,10 @@
 use std::fmt;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Node, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, Zone, label};
+use karpenter_model::{Node, NodeId, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, Zone, label};
 
 use crate::disrupt::lookup::Lookup;
+use crate::disrupt::note::Note;
 
 /// The first thing that speaks against a machine. `Display` is the text of the event `DisruptionBlocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +60,29 @@ impl Blocker {
                 ReasonCode::PodDisruptionBudget,
                 format_args!("{} protect {pod}", budgets.join(", ")),
             ),
+        }
+    }
+
+    /// What people are told about the machine `id`.
+    pub(crate) fn note(&self, id: &NodeId) -> Note {
+        Note::blocked(id, self.reason().code, &self.operand(), self.to_string())
+    }
+
+    /// What would have to go away or change.
+    fn operand(&self) -> String {
+        match self {
+            Self::Unmanaged
+            | Self::NoNode
+            | Self::NotInitialized
+            | Self::Leaving
+            | Self::Nominated
+            | Self::NodeDoNotDisrupt
+            | Self::NoPoolLabel => String::new(),
+            Self::ZoneAway(zone) => zone.to_string(),
+            Self::PoolMissing(pool) | Self::NoInstanceTypes(pool) => pool.to_string(),
+            Self::PodDoNotDisrupt(pod) => pod.to_string(),
+            Self::Budget { budget, .. } => budget.clone(),
+            Self::SeveralBudgets { budgets, .. } => budgets.join(","),
         }
     }
 
