@@ -24,6 +24,27 @@ pub enum Fault {
     Refuse(Box<Refusal>),
     /// The request takes this much longer; then the next matching rule applies.
     Delay(Duration),
+    /// The connection ends before anything is done.
+    HangUp,
+    /// What was asked for is done, and the connection ends before the answer.
+    LostAnswer,
+    /// What was asked for is done, and the answer comes this much later.
+    LateAnswer(Duration),
+}
+
+/// The connection ended before an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection was closed before an answer")]
+pub struct HungUp;
+
+/// How a request fares.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Fate {
+    /// It is answered after this long.
+    Answered(Duration),
+    Refused(Refusal),
+    Lost,
+    HungUp,
 }
 
 /// Which requests a fault hits. An empty text matches everything.
@@ -125,8 +146,8 @@ impl Faults {
         self.broken_watches.subscribe()
     }
 
-    /// What happens to a request: how long it waits, and how it is refused if it is.
-    pub(super) fn strike(&self, request: Request<'_>) -> (Duration, Option<Refusal>) {
+    /// What happens to a request: how long it waits, and how it fares then.
+    pub(super) fn strike(&self, request: Request<'_>) -> (Duration, Fate) {
         let mut delay = Duration::ZERO;
         let state = &mut *self.lock();
         for (rule, fault) in &mut state.rules {
@@ -136,10 +157,13 @@ impl Faults {
             rule.times = if rule.times == u32::MAX { u32::MAX } else { rule.times - 1 };
             match fault {
                 Fault::Delay(more) => delay += *more,
-                other => return (delay, Some(refusal(other, request))),
+                Fault::HangUp => return (delay, Fate::HungUp),
+                Fault::LostAnswer => return (delay, Fate::Lost),
+                Fault::LateAnswer(late) => return (delay, Fate::Answered(*late)),
+                other => return (delay, Fate::Refused(refusal(other, request))),
             }
         }
-        (delay, None)
+        (delay, Fate::Answered(Duration::ZERO))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -164,7 +188,7 @@ fn refusal(fault: &Fault, request: Request<'_>) -> Refusal {
             Refusal::too_many_requests("too many requests, please try again later", Some(*seconds))
         }
         Fault::Refuse(refusal) => Refusal::clone(refusal),
-        Fault::InternalError | Fault::Delay(_) => Refusal::internal("an injected error on the server"),
+        _ => Refusal::internal("an injected error on the server"),
     }
 }
 
@@ -178,8 +202,9 @@ mod tests {
     fn a_rule_strikes_as_often_as_it_says() {
         let faults = Faults::new(1);
         faults.inject(Rule::on("update").resource("nodes").times(2), Fault::Conflict);
-        let codes: Vec<_> = (0..3).map(|_| faults.strike(REQUEST).1.map(|r| r.code)).collect();
-        assert_eq!(codes, [Some(409), Some(409), None]);
+        let refused = |fate| matches!(fate, Fate::Refused(refusal) if refusal.code == 409);
+        let struck: Vec<_> = (0..3).map(|_| refused(faults.strike(REQUEST).1)).collect();
+        assert_eq!(struck, [true, true, false]);
     }
 
     #[test]
@@ -188,7 +213,7 @@ mod tests {
         faults.inject(Rule::on("update").name("n2"), Fault::Conflict);
         faults.inject(Rule::on("get"), Fault::InternalError);
         faults.inject(Rule::any().resource("nodes/status"), Fault::InternalError);
-        assert_eq!(faults.strike(REQUEST), (Duration::ZERO, None));
+        assert_eq!(faults.strike(REQUEST), (Duration::ZERO, Fate::Answered(Duration::ZERO)));
     }
 
     #[test]
@@ -197,8 +222,8 @@ mod tests {
         faults.inject(Rule::any(), Fault::Delay(Duration::from_secs(2)));
         faults.inject(Rule::any(), Fault::Delay(Duration::from_secs(3)));
         faults.inject(Rule::any(), Fault::TooManyRequests(1));
-        let (delay, refusal) = faults.strike(REQUEST);
+        let (delay, fate) = faults.strike(REQUEST);
         assert_eq!(delay, Duration::from_secs(5));
-        assert_eq!(refusal.and_then(|r| r.retry_after_seconds), Some(1));
+        assert!(matches!(fate, Fate::Refused(refusal) if refusal.retry_after_seconds == Some(1)));
     }
 }

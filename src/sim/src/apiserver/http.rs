@@ -9,7 +9,6 @@ mod route;
 mod watch;
 
 use std::{
-    convert::Infallible,
     future::Future,
     pin::Pin,
     task::{Context, Poll},
@@ -23,7 +22,7 @@ use self::{
     answer::Body,
     route::{Query, Route},
 };
-use super::{ApiServer, refusal::Refusal};
+use super::{ApiServer, faults::HungUp, refusal::Refusal};
 
 /// The service.
 #[derive(Clone)]
@@ -54,20 +53,20 @@ where
     B::Error: std::fmt::Display,
 {
     type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Error = HungUp;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, HungUp>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), HungUp>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let server = self.server.clone();
-        Box::pin(async move { Ok(respond(&server, request).await) })
+        Box::pin(async move { respond(&server, request).await })
     }
 }
 
-async fn respond<B>(server: &ApiServer, request: Request<B>) -> Response<Body>
+async fn respond<B>(server: &ApiServer, request: Request<B>) -> Result<Response<Body>, HungUp>
 where
     B: http_body::Body + Send,
     B::Data: Send,
@@ -77,7 +76,7 @@ where
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) => {
-            return answer::refused(&Refusal::bad_request(format!("cannot read the body: {error}")));
+            return Ok(answer::refused(&Refusal::bad_request(format!("cannot read the body: {error}"))));
         }
     };
     let header =
@@ -98,12 +97,12 @@ where
     };
     let path = head.uri.path();
     let answered = match route::route(server, path) {
-        Some(Route::Resource(target)) => call::answer(server, &target, &incoming).await,
+        Some(Route::Resource(target)) => call::answer(server, &target, &incoming).await?,
         Some(Route::Review(kind)) => {
             reviews::answer(kind, &incoming).map(|review| answer::json(StatusCode::CREATED, &review))
         }
         Some(Route::Document(document)) => Ok(discovery::answer(server, &document)),
         None => Err(Refusal::no_such_path()),
     };
-    answered.unwrap_or_else(|refusal| answer::refused(&refusal))
+    Ok(answered.unwrap_or_else(|refusal| answer::refused(&refusal)))
 }

@@ -10,7 +10,8 @@ use super::{
     watch,
 };
 use crate::apiserver::{
-    ApiServer, columns, faults,
+    ApiServer, columns,
+    faults::{self, Fate, HungUp},
     object::{self, Key},
     refusal::Refusal,
     resource::Resource,
@@ -53,25 +54,47 @@ fn metadata_only(stored: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": stored["metadata"]})
 }
 
-/// Answers a request about objects.
+/// Answers a request about objects, unless the connection is to end first.
 pub(super) async fn answer(
     server: &ApiServer,
     target: &Target,
     incoming: &Incoming,
-) -> Result<Response<Body>, Refusal> {
-    let verb = verb(target, incoming)?;
+) -> Result<Result<Response<Body>, Refusal>, HungUp> {
+    let verb = match verb(target, incoming) {
+        Ok(verb) => verb,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
     let resource = match target.subresource.as_str() {
         "" => target.resource.plural.clone(),
         subresource => format!("{}/{subresource}", target.resource.plural),
     };
     let request = faults::Request { verb, resource: &resource, name: &target.name };
-    let (delay, refusal) = server.faults().strike(request);
+    let (delay, fate) = server.faults().strike(request);
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
-    if let Some(refusal) = refusal {
-        return Err(refusal);
+    let late = match fate {
+        Fate::Refused(refusal) => return Ok(Err(refusal)),
+        Fate::HungUp => return Err(HungUp),
+        Fate::Lost => {
+            let _lost = carry_out(server, verb, target, incoming);
+            return Err(HungUp);
+        }
+        Fate::Answered(late) => late,
+    };
+    let answer = carry_out(server, verb, target, incoming);
+    if !late.is_zero() {
+        tokio::time::sleep(late).await;
     }
+    Ok(answer)
+}
+
+fn carry_out(
+    server: &ApiServer,
+    verb: &str,
+    target: &Target,
+    incoming: &Incoming,
+) -> Result<Response<Body>, Refusal> {
     if verb == "watch" {
         return watch::start(server, target, &incoming.query, View::wanted(&incoming.accept));
     }
