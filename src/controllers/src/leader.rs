@@ -86,12 +86,12 @@ pub async fn run<F: Future<Output = ()>>(
         seen: None,
         metrics,
     };
-    tokio::select! {
+    let acquired = tokio::select! {
         () = shutdown.cancelled() => return Ok(()),
-        () = election.acquire() => {}
-    }
+        acquired = election.acquire() => acquired,
+    };
     let mut renewing = election.clone();
-    let mut keeping = AbortOnDropHandle::new(tokio::spawn(async move { renewing.keep().await }));
+    let mut keeping = AbortOnDropHandle::new(tokio::spawn(async move { renewing.keep(acquired).await }));
     let ended = tokio::select! {
         () = lead(shutdown.child_token()) => Ok(()),
         after = &mut keeping => Err(after.expect("invariant: nothing in renewing panics, nobody else aborts it")),
@@ -122,26 +122,28 @@ struct Election {
 }
 
 impl Election {
-    /// Returns when the lease is ours.
-    async fn acquire(&mut self) {
+    /// Returns when the lease is ours, with the instant before which nobody can have seen that.
+    async fn acquire(&mut self) -> Instant {
         tracing::info!(lease = self.candidate.name, identity = self.candidate.identity, "waiting to lead");
         self.metrics.operator.leader.set([&self.candidate.name], 0.0);
-        loop {
-            match timeout(self.candidate.renew_deadline, self.try_hold()).await {
-                Ok(Ok(true)) => break,
+        let acquired = loop {
+            let started = Instant::now();
+            // As with renewals: whoever learns late that it leads would have no time left to renew.
+            match timeout(self.candidate.renew_deadline / 2, self.try_hold()).await {
+                Ok(Ok(true)) => break started,
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "cannot acquire lease, trying again"),
                 Err(_elapsed) => tracing::warn!("acquiring the lease takes too long, trying again"),
             }
             sleep(self.candidate.retry).await;
-        }
+        };
         tracing::info!(lease = self.candidate.name, identity = self.candidate.identity, "leading");
         self.metrics.operator.leader.set([&self.candidate.name], 1.0);
+        acquired
     }
 
-    /// Renews until that fails for the renew deadline; returns how long it had failed.
-    async fn keep(&mut self) -> Duration {
-        let mut renewed = Instant::now();
+    /// Renews until that fails for the renew deadline, counted from `renewed`; returns how long it had failed.
+    async fn keep(&mut self, mut renewed: Instant) -> Duration {
         loop {
             sleep(self.candidate.retry).await;
             let left = self.candidate.renew_deadline.saturating_sub(renewed.elapsed());
@@ -163,8 +165,18 @@ impl Election {
         }
     }
 
-    /// One try to take or renew the lease; false when somebody else holds it.
+    /// One try to take or renew the lease; false when somebody else holds it. A lease that is ours is renewed as it was
+    /// left; only if it is not like that any more it is read first.
     async fn try_hold(&mut self) -> Result<bool, kube::Error> {
+        if let Some((ours, _)) = self.seen.clone().filter(|(seen, _)| self.is_ours(seen)) {
+            let lease = record::held(ours, &self.candidate, self.clock.now());
+            match self.leases.replace(&self.candidate.name, &PostParams::default(), &lease).await {
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                    self.metrics.operator.leader_slowpath_total.inc([&self.candidate.name]);
+                }
+                answer => return self.taken(answer),
+            }
+        }
         let Some(present) = self.leases.get_opt(&self.candidate.name).await? else {
             let lease = record::first(&self.candidate, self.clock.now());
             let created = self.leases.create(&PostParams::default(), &lease).await;
@@ -177,6 +189,10 @@ impl Election {
         let lease = record::held(present, &self.candidate, self.clock.now());
         let replaced = self.leases.replace(&self.candidate.name, &PostParams::default(), &lease).await;
         self.taken(replaced)
+    }
+
+    fn is_ours(&self, lease: &Lease) -> bool {
+        matches!(Holder::of(lease), Holder::Somebody { identity, .. } if identity == self.candidate.identity)
     }
 
     /// Somebody else being quicker is not an error.
@@ -193,9 +209,9 @@ impl Election {
 
     /// Notes when the record changed, by our own time.
     fn observe(&mut self, lease: &Lease) {
-        if self.seen.as_ref().is_none_or(|(seen, _)| seen.spec != lease.spec) {
-            self.seen = Some((lease.clone(), Instant::now()));
-        }
+        let changed = self.seen.as_ref().is_none_or(|(seen, _)| seen.spec != lease.spec);
+        let since = self.seen.as_ref().filter(|_| !changed).map_or_else(Instant::now, |(_, since)| *since);
+        self.seen = Some((lease.clone(), since));
     }
 
     /// Whether the lease as it was seen last is another's.
@@ -218,8 +234,7 @@ impl Election {
     async fn release(&mut self) {
         let released = async {
             let Some(present) = self.leases.get_opt(&self.candidate.name).await? else { return Ok(()) };
-            let ours = matches!(Holder::of(&present), Holder::Somebody { identity, .. } if identity == self.candidate.identity);
-            if ours {
+            if self.is_ours(&present) {
                 let lease = record::released(present, self.clock.now());
                 self.leases.replace(&self.candidate.name, &PostParams::default(), &lease).await?;
             }

@@ -118,12 +118,28 @@ async fn a_leader_that_cannot_renew_stops_before_another_may_act() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_learns_late_that_it_leads_stops_before_another_may_act_all_the_same() {
+    let world = World::new().await;
+    let leading = Arc::new(AtomicUsize::new(0));
+    let answered = Duration::from_millis(4500);
+    world.server.faults().inject(Rule::on("create").resource("leases").times(1), Fault::LateAnswer(answered));
+    // Nothing else of it arrives: it stands in the lease from the beginning, and knows only when it is answered.
+    world.server.faults().inject(Rule::on("update").resource("leases"), Fault::InternalError);
+    let written = Instant::now();
+    let first = replica(&world, "first", &leading);
+    sleep(answered + Duration::from_millis(100)).await;
+    assert_eq!(leading.load(Ordering::SeqCst), 1, "it leads");
+    first.task.await.unwrap().unwrap_err();
+    assert!(written.elapsed() <= Duration::from_secs(12), "{:?}", written.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_renewal_that_hangs_or_meets_a_conflict_does_not_cost_the_leadership() {
     let world = World::new().await;
     let leading = Arc::new(AtomicUsize::new(0));
     let first = replica(&world, "first", &leading);
     sleep(Duration::from_secs(5)).await;
-    for fault in [Fault::Conflict, Fault::Delay(Duration::from_hours(1))] {
+    for fault in [Fault::Conflict, Fault::Delay(Duration::from_hours(1)), Fault::LostAnswer] {
         world.server.faults().inject(Rule::on("update").resource("leases").times(1), fault);
         sleep(Duration::from_secs(30)).await;
         assert_eq!((leading.load(Ordering::SeqCst), holder(&world).await.as_str()), (1, "first"));
@@ -158,4 +174,31 @@ async fn a_leader_that_is_busy_renews_all_the_same() {
         .await
         .unwrap();
     looks.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_read_for_a_renewal_only_if_it_is_not_as_it_was_left() {
+    let world = World::new().await;
+    let clock: Arc<dyn Clock> = world.clock.clone();
+    let candidate = Candidate::new("default", "karpenter-leader-election", "first");
+    let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
+    let slow = || metrics.operator.leader_slowpath_total.value(["karpenter-leader-election"]);
+    let lead = |stop: CancellationToken| async move { stop.cancelled().await };
+    let (client, counted, stop) = (world.client.clone(), Arc::clone(&metrics), shutdown.clone());
+    let task = tokio::spawn(leader::run(client, candidate, clock, counted, stop, lead));
+    sleep(Duration::from_secs(5)).await;
+    world.server.faults().inject(Rule::on("get").resource("leases"), Fault::InternalError);
+    sleep(Duration::from_secs(60)).await;
+    assert!(!task.is_finished(), "renewed without reading");
+    assert_eq!(slow(), 0);
+    world.server.faults().clear();
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "default");
+    let label = serde_json::json!({"metadata": {"labels": {"somebody": "else"}}});
+    let (params, label) = (kube::api::PatchParams::default(), kube::api::Patch::Merge(label));
+    leases.patch("karpenter-leader-election", &params, &label).await.unwrap();
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(slow(), 1);
+    assert!(lease(&world).await.metadata.labels.is_some(), "what somebody else has written stays");
+    shutdown.cancel();
+    task.await.unwrap().unwrap();
 }
