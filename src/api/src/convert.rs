@@ -1,14 +1,16 @@
 //! The way from Kubernetes objects into the model, and back for what we create.
 //!
 //! Conversions are total over what an API server accepts; what it would not accept gives an [`Error`] that
-//! names object and field, so that one odd object is skipped and reported instead of stopping a pass.
+//! names object and field, so that one odd object is skipped and reported instead of stopping a pass. Machines must
+//! not be overlooked for it: claims, Nodes and the pods on them can be read in part.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
+use k8s_openapi::api::core::v1::Taint as ApiTaint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use karpenter_model::quantity::QuantityError;
-use karpenter_model::{Annotations, Labels, Quantity, Resources};
+use karpenter_model::{Annotations, Effect, Labels, Quantity, Resources, Taint};
 
 use crate::quantity::RawQuantity;
 
@@ -32,12 +34,12 @@ mod volume;
 
 pub use budget::budget;
 pub use buffer::{buffer, template_pod};
-pub use claim::claim;
+pub use claim::{claim, claim_in_part};
 pub use daemon::daemon;
 pub use device::{device_class, resource_claim, resource_slice};
 pub use launch::node_claim;
 pub use limit_range::limit_range;
-pub use node::node;
+pub use node::{node, node_in_part};
 pub use overlay::overlay;
 pub use pod::{pod, pod_without_rules};
 pub use pool::pool;
@@ -86,6 +88,31 @@ impl FieldError {
     /// Says whose field it is.
     fn of(self, kind: &str, name: &str) -> Error {
         Error { object: format!("{kind} `{name}`"), field: self.field, problem: self.problem }
+    }
+}
+
+/// Reads what can be read of an object that must not be overlooked, and keeps the first problem.
+#[derive(Debug, Default)]
+struct InPart(Option<FieldError>);
+
+impl InPart {
+    /// What was read, or nothing: no amount, no end.
+    fn or_nothing<T: Default>(&mut self, read: Result<T, FieldError>) -> T {
+        read.unwrap_or_else(|error| {
+            self.0.get_or_insert(error);
+            T::default()
+        })
+    }
+
+    /// The taints; one with an effect nobody knows keeps pods away and drives none out.
+    fn taints(&mut self, field: &str, written: Option<&Vec<ApiTaint>>) -> Vec<Taint> {
+        let read = |(index, written): (usize, &ApiTaint)| {
+            taint::taint(&format!("{field}[{index}]"), written).unwrap_or_else(|error| {
+                self.0.get_or_insert(error);
+                Taint::new(&written.key, written.value.as_deref().unwrap_or_default(), Effect::NoSchedule)
+            })
+        };
+        written.into_iter().flatten().enumerate().map(read).collect()
     }
 }
 

@@ -90,7 +90,7 @@ impl<'a> Pass<'a> {
 
     /// The claim with all changes so far.
     pub(crate) fn claim(&self) -> Option<Claim> {
-        self.draft.as_ref().and_then(|draft| read::claim(draft.object(), self.context.view.registry()))
+        self.draft.as_ref().map(|draft| read::claim(draft.object(), self.context.view.registry()))
     }
 
     /// True once the claim is gone for good.

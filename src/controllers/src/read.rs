@@ -1,4 +1,5 @@
-//! Reads objects of the API server into the model; what cannot be read is reported and left out.
+//! Reads objects of the API server into the model; what cannot be read is reported and left out. Claims and Nodes are
+//! never left out: a machine that cannot be seen looks like one that nobody wants.
 
 use std::cell::RefCell;
 
@@ -12,14 +13,14 @@ use karpenter_model::{
     Claim, Daemon, LabelRegistry, NodeObject, PodKey, PodUid, Pool, ResourceClaim, ResourceSlice,
 };
 
-/// A claim.
-pub(crate) fn claim(object: &NodeClaim, registry: &LabelRegistry) -> Option<Claim> {
-    reported(convert::claim(object, registry))
+/// A claim, as far as it can be read. To be acted upon by more than that it must be read as a whole.
+pub(crate) fn claim(object: &NodeClaim, registry: &LabelRegistry) -> Claim {
+    in_part(convert::claim_in_part(object, registry))
 }
 
-/// A Node.
-pub(crate) fn node(object: &Node) -> Option<NodeObject> {
-    reported(convert::node(object))
+/// A Node, as far as it can be read.
+pub(crate) fn node(object: &Node) -> NodeObject {
+    in_part(convert::node_in_part(object))
 }
 
 /// A pool.
@@ -71,6 +72,13 @@ pub(crate) fn resource_claim(object: &v1::ResourceClaim) -> Option<(ResourceClai
         true
     });
     Some((reported(claim)?, pods.into_inner()))
+}
+
+fn in_part<T>((read, problem): (T, Option<convert::Error>)) -> T {
+    if let Some(error) = problem {
+        tracing::warn!(%error, "read an object in part");
+    }
+    read
 }
 
 fn reported<T>(read: Result<T, convert::Error>) -> Option<T> {

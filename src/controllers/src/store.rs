@@ -69,10 +69,7 @@ impl<K: ResourceExt, M> Store<K, M> {
         if object.uid().is_some_and(|uid| self.gone.contains(&uid)) {
             return None;
         }
-        let name = match object.namespace() {
-            Some(namespace) => format!("{namespace}/{}", object.name_any()),
-            None => object.name_any(),
-        };
+        let name = name_of(&*object);
         if let Some(known) = self.objects.get(&name)
             && known.object.uid() == object.uid()
             && version(&*known.object) >= version(&*object)
@@ -104,6 +101,15 @@ impl<K: ResourceExt, M> Store<K, M> {
         if same { self.take(name) } else { None }
     }
 
+    /// Forgets what is known of an object of which a newer version cannot be taken, and returns it. A version after that
+    /// may come back.
+    pub(crate) fn withdraw(&mut self, newer: &K) -> Option<Known<K, M>> {
+        let name = name_of(newer);
+        let known = self.objects.get(&name)?;
+        let is_newer = known.object.uid() != newer.uid() || version(&*known.object) < version(newer);
+        if is_newer { self.take(&name) } else { None }
+    }
+
     /// Forgets every object that `keep` refuses and returns them.
     pub(crate) fn retain(&mut self, keep: impl Fn(&M) -> bool) -> Vec<Known<K, M>> {
         let refused = self.objects.iter().filter(|(_, known)| !keep(&known.model));
@@ -128,6 +134,13 @@ impl<K: ResourceExt, M> Store<K, M> {
 /// What a new object took the place of, if anything.
 #[derive(Debug)]
 pub(crate) struct Replaced<K, M>(pub(crate) Option<Known<K, M>>);
+
+fn name_of<K: ResourceExt>(object: &K) -> String {
+    match object.namespace() {
+        Some(namespace) => format!("{namespace}/{}", object.name_any()),
+        None => object.name_any(),
+    }
+}
 
 /// Resource versions of one kind are ordered numbers; an unreadable one counts as newest, so that it is shown.
 fn version<K: ResourceExt>(object: &K) -> u64 {

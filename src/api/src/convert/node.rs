@@ -3,29 +3,44 @@
 use k8s_openapi::api::core::v1::{Node, NodeCondition as ApiCondition};
 use karpenter_model::{ConditionStatus, NodeCondition, NodeObject};
 
-use super::{Error, FieldError, annotations, labels, present, resources, taints};
+use super::{Error, InPart, annotations, labels, present, resources};
 
 /// Reads a Node.
 pub fn node(object: &Node) -> Result<NodeObject, Error> {
-    let name = object.metadata.name.as_deref().unwrap_or_default();
-    read(object, name).map_err(|error| error.of("Node", name))
+    match node_in_part(object) {
+        (node, None) => Ok(node),
+        (_, Some(error)) => Err(error),
+    }
 }
 
-fn read(object: &Node, name: &str) -> Result<NodeObject, FieldError> {
+/// Reads what can be read of a Node, with the first problem: what becomes of its machine is judged by what it says now.
+/// Nothing new is placed by an amount that cannot be read, nor past a taint.
+pub fn node_in_part(object: &Node) -> (NodeObject, Option<Error>) {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let mut part = InPart::default();
+    let node = read(object, name, &mut part);
+    (node, part.0.map(|error| error.of("Node", name)))
+}
+
+fn read(object: &Node, name: &str, part: &mut InPart) -> NodeObject {
     let metadata = &object.metadata;
     let spec = object.spec.as_ref();
     let status = object.status.as_ref();
     let owners = metadata.owner_references.iter().flatten();
-    Ok(NodeObject {
+    NodeObject {
         name: name.into(),
         provider_id: present(spec.and_then(|spec| spec.provider_id.as_ref())).map(Into::into),
         labels: labels(metadata.labels.as_ref()),
         annotations: annotations(metadata.annotations.as_ref()),
-        taints: taints("spec.taints", spec.and_then(|spec| spec.taints.as_ref()))?,
+        taints: part.taints("spec.taints", spec.and_then(|spec| spec.taints.as_ref())),
         finalizers: metadata.finalizers.clone().unwrap_or_default(),
         owners: owners.map(|owner| owner.uid.as_str().into()).collect(),
-        capacity: resources("status.capacity", status.and_then(|status| status.capacity.as_ref()))?,
-        allocatable: resources("status.allocatable", status.and_then(|status| status.allocatable.as_ref()))?,
+        capacity: part
+            .or_nothing(resources("status.capacity", status.and_then(|status| status.capacity.as_ref()))),
+        allocatable: part.or_nothing(resources(
+            "status.allocatable",
+            status.and_then(|status| status.allocatable.as_ref()),
+        )),
         conditions: status
             .into_iter()
             .flat_map(|status| status.conditions.iter().flatten())
@@ -33,7 +48,7 @@ fn read(object: &Node, name: &str) -> Result<NodeObject, FieldError> {
             .collect(),
         created_at: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
         deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
-    })
+    }
 }
 
 fn condition(written: &ApiCondition) -> NodeCondition {

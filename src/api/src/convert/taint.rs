@@ -7,12 +7,15 @@ use super::FieldError;
 
 /// Reads a list of taints; `field` is the path of the list.
 pub fn taints(field: &str, written: Option<&Vec<ApiTaint>>) -> Result<Vec<Taint>, FieldError> {
-    let read = |(index, taint): (usize, &ApiTaint)| {
-        let effect = Effect::parse(&taint.effect)
-            .ok_or_else(|| FieldError::unknown(&format!("{field}[{index}].effect"), &taint.effect))?;
-        Ok(Taint::new(&taint.key, taint.value.as_deref().unwrap_or_default(), effect))
-    };
+    let read = |(index, written): (usize, &ApiTaint)| taint(&format!("{field}[{index}]"), written);
     written.into_iter().flatten().enumerate().map(read).collect()
+}
+
+/// Reads one taint; `field` is its path.
+pub(super) fn taint(field: &str, written: &ApiTaint) -> Result<Taint, FieldError> {
+    let effect = Effect::parse(&written.effect)
+        .ok_or_else(|| FieldError::unknown(&format!("{field}.effect"), &written.effect))?;
+    Ok(Taint::new(&written.key, written.value.as_deref().unwrap_or_default(), effect))
 }
 
 /// Writes a taint; an empty value is left out.

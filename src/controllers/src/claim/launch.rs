@@ -4,14 +4,14 @@
 //! first attempt again: the provider adopts what earlier ones have launched before it launches anything, and a token
 //! that turns out to be spent costs one more try.
 
-use karpenter_api::{NodeClaim, Operator};
+use karpenter_api::{NodeClaim, Operator, convert};
 use karpenter_cloud::overlay::PoolOverlays;
 use karpenter_cloud::{Kind, LaunchRequest};
 use karpenter_lifecycle::launch::{Answer, Machine};
 use karpenter_model::{Claim, InstanceTypeName, label};
 
 use crate::view::Unevaluated;
-use crate::{Context, cloud, read};
+use crate::{Context, cloud};
 
 /// Launches, or finds the machine of an earlier try: the request is the same for every try of one claim.
 pub(crate) async fn ask(context: &Context, controller: &'static str, object: &NodeClaim) -> Answer {
@@ -53,8 +53,8 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
 
 /// The request for the machine of this claim, or why there is none yet.
 fn request(context: &Context, object: &NodeClaim) -> Result<LaunchRequest, String> {
-    let read = read::claim(object, context.view.registry());
-    let claim = read.ok_or("the claim cannot be read, see the log")?;
+    // Half of what was asked for would be another machine.
+    let claim = convert::claim(object, context.view.registry()).map_err(|error| error.to_string())?;
     let overlays = overlays(context, &claim).map_err(|error| error.to_string())?;
     Ok(LaunchRequest {
         attempt: context.view.launch_attempt(&claim.uid),

@@ -163,12 +163,13 @@ impl View {
         self.classes.iter().any(|kind| kind.owns(class))
     }
 
-    /// Takes a claim as the API server shows it, and returns the newest known.
-    pub fn put_claim(&self, claim: NodeClaim) -> Arc<NodeClaim> {
-        let (model, object) = (read::claim(&claim, &self.registry), Arc::new(claim));
-        let Some(model) = model.filter(|model| self.is_ours(&model.node_class)).map(Arc::new) else {
+    /// Takes a claim as the API server shows it, without what nobody reads, and returns the newest known.
+    pub fn put_claim(&self, mut claim: NodeClaim) -> Arc<NodeClaim> {
+        claim.metadata.managed_fields = None;
+        let (model, object) = (Arc::new(read::claim(&claim, &self.registry)), Arc::new(claim));
+        if !self.is_ours(&model.node_class) {
             return object;
-        };
+        }
         let replaced = {
             let mut inner = self.lock();
             let replaced = inner.claims.put(Arc::clone(&object), Arc::clone(&model));
@@ -227,8 +228,7 @@ impl View {
         if let Some(status) = &mut node.status {
             status.images = None;
         }
-        let Some(model) = read::node(&node).map(Arc::new) else { return };
-        let object = Arc::new(node);
+        let (model, object) = (Arc::new(read::node(&node)), Arc::new(node));
         let replaced = {
             let mut inner = self.lock();
             let replaced = inner.nodes.put(Arc::clone(&object), Arc::clone(&model));
@@ -274,10 +274,13 @@ impl View {
         self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
     }
 
-    /// Takes a pool as the API server shows it.
-    pub fn put_pool(&self, pool: NodePool) {
+    /// Takes a pool as the API server shows it. One that cannot be read takes no part, whatever it said before: nothing
+    /// is launched from a template its owner has changed.
+    pub fn put_pool(&self, mut pool: NodePool) {
+        pool.metadata.managed_fields = None;
         let model = read::pool(&pool, &self.registry);
         let Some(model) = model.filter(|model| self.is_ours(&model.template.node_class)).map(Arc::new) else {
+            self.withdraw_pool(&pool);
             return;
         };
         let object = Arc::new(pool);
@@ -306,6 +309,16 @@ impl View {
             }) {
                 self.wake_claims_of_pool(&model.name);
             }
+        }
+    }
+
+    fn withdraw_pool(&self, pool: &NodePool) {
+        let mut inner = self.lock();
+        if let Some(known) = inner.pools.withdraw(pool) {
+            let key = known.model.name.clone();
+            inner.cluster.apply(Event::Pool(Told::Gone { key, version: version(pool) }));
+            drop(inner);
+            self.tell_gone_pool(&known);
         }
     }
 

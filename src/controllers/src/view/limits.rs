@@ -46,9 +46,8 @@ impl View {
 
     /// Takes in a claim we have just created, with the pods it is for, before any watch tells of it.
     pub fn created(&self, claim: &NodeClaim, pods: &[PodKey]) {
-        if let Some(model) = read::claim(claim, &self.registry) {
-            self.lock().cluster.created(version(claim), model, pods.iter().cloned());
-        }
+        let model = read::claim(claim, &self.registry);
+        self.lock().cluster.created(version(claim), model, pods.iter().cloned());
         self.put_claim(claim.clone());
     }
 }

@@ -79,3 +79,89 @@ fn pool_again() -> NodePool {
     pool.metadata.resource_version = Some("9".to_owned());
     pool
 }
+
+fn web_pool(version: u32, spec: &Value) -> NodePool {
+    let mut pool = json!({
+        "metadata": {"name": "web", "uid": "uid-web", "resourceVersion": version.to_string()},
+        "spec": {"template": {"spec": {
+            "nodeClassRef": {"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"},
+            "requirements": [],
+        }}},
+    });
+    pool["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    serde_json::from_value(pool).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_cannot_be_read_any_more_takes_no_part_until_it_can() {
+    let view = World::new().context.view;
+    let limits = |cpu: &str| json!({"limits": {"cpu": cpu}});
+    let known = || view.pool(&"web".into()).is_some();
+    view.put_pool(web_pool(2, &limits("10")));
+    assert!(known());
+    view.put_pool(web_pool(1, &limits("many")));
+    assert!(known(), "a late answer says nothing new");
+    view.put_pool(web_pool(3, &limits("many")));
+    assert!(!known());
+    view.with_cluster(|cluster| assert!(cluster.snapshot(jiff::Timestamp::UNIX_EPOCH).pools.is_empty()));
+    view.put_pool(web_pool(2, &limits("10")));
+    view.put_pool(web_pool(4, &limits("20")));
+    assert!(known());
+    view.with_cluster(|cluster| assert_eq!(cluster.snapshot(jiff::Timestamp::UNIX_EPOCH).pools.len(), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_and_nodes_that_can_be_read_in_part_are_what_they_say_now() {
+    let view = World::new().context.view;
+    let claim = |version: u32, more: &Value| {
+        let mut claim = json!({
+            "metadata": {"name": "web-1", "uid": "uid", "resourceVersion": version.to_string()},
+            "spec": {
+                "requirements": [],
+                "nodeClassRef": {"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"},
+            },
+            "status": {"providerID": "memory:///a/1", "conditions": []},
+        });
+        claim["status"]["capacity"] = json!({"cpu": if version == 1 { "2" } else { "much" }});
+        claim["metadata"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value::<NodeClaim>(claim).unwrap()
+    };
+    view.put_claim(claim(1, &json!({})));
+    let deletion =
+        json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["karpenter.sh/termination"]});
+    view.put_claim(claim(2, &deletion));
+    let known = view.claim(&"web-1".into()).expect("it is there");
+    assert!(known.model.deletion.is_some(), "it is on its way out, readable or not");
+    assert_eq!(view.claims_of(&"memory:///a/1".into()).len(), 1, "its machine is wanted");
+    let node = |version: u32, effect: &str| {
+        serde_json::from_value::<Node>(json!({
+            "metadata": {"name": "n", "uid": "uid", "resourceVersion": version.to_string()},
+            "spec": {"providerID": "memory:///a/1", "taints": [{"key": "t", "effect": effect}]},
+            "status": {"conditions": [{"type": "Ready", "status": if version == 1 { "True" } else { "False" }}]},
+        }))
+        .unwrap()
+    };
+    view.put_node(node(1, "NoSchedule"));
+    view.put_node(node(2, "NotYetInvented"));
+    let known = view.node(&"n".into()).expect("it is there");
+    assert!(!known.model.is_ready());
+    assert_eq!(known.model.taints[0].to_string(), "t:NoSchedule");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wrote_which_field_is_not_kept() {
+    let view = World::new().context.view;
+    let managed =
+        json!([{"manager": "kubectl", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {}}]);
+    let class = json!({"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"});
+    let mut pool = web_pool(1, &json!({}));
+    pool.metadata.managed_fields = serde_json::from_value(managed.clone()).unwrap();
+    view.put_pool(pool);
+    assert_eq!(view.pool(&"web".into()).unwrap().object.metadata.managed_fields, None);
+    let claim = json!({
+        "metadata": {"name": "web-1", "uid": "uid", "resourceVersion": "1", "managedFields": managed},
+        "spec": {"requirements": [], "nodeClassRef": class},
+    });
+    view.put_claim(serde_json::from_value(claim).unwrap());
+    assert_eq!(view.claim(&"web-1".into()).unwrap().object.metadata.managed_fields, None);
+}
