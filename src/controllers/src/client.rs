@@ -35,6 +35,16 @@ const ANSWER: Duration = Duration::from_secs(70);
 struct NoAnswer;
 
 /// How many requests may be made.
+/// Whether a request failed because its connection ended, or could not be made, rather than by an answer or for want
+/// of one: asked again, the API server may well answer.
+pub(crate) fn connection_ended(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::HyperError(_) => true,
+        kube::Error::Service(cause) => !cause.is::<NoAnswer>() && !cause.is::<body::Stalled>(),
+        _ => false,
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sustained requests per second; 0 is no limit.

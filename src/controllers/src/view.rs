@@ -13,6 +13,7 @@ mod device;
 mod feed;
 mod limit_range;
 mod limits;
+mod names;
 mod overlay;
 mod types;
 mod volume;
@@ -73,6 +74,7 @@ struct Inner {
     buffers: buffer::Buffers,
     types_problems: BTreeMap<PoolName, String>,
     derivations: u64,
+    suffixes: names::Suffixes,
 }
 
 impl Inner {
@@ -114,6 +116,7 @@ impl View {
             buffers: buffer::Buffers::default(),
             types_problems: BTreeMap::new(),
             derivations: 0,
+            suffixes: names::Suffixes::default(),
         };
         Self {
             classes: classes.to_vec(),

@@ -2,7 +2,12 @@
 //!
 //! Changes are JSON merge patches of exactly the fields that change. A patch that replaces a list carries the
 //! resource version it was computed from, so that a change by somebody else is a conflict and not lost.
+//!
+//! A write whose answer is lost because the connection ended, as happens whenever an API server restarts, is repeated
+//! at once. That is safe because each names its object: a patch or a deletion done twice is done once, and what a
+//! repeated creation finds under its name is what the first one has made.
 
+mod lost;
 pub mod node;
 
 use std::fmt::Debug;
@@ -14,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Error;
+use lost::repeated;
 
 /// An object of the API server that passes may write.
 pub trait Object: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwned {}
@@ -22,27 +28,45 @@ impl<K: Resource<DynamicType = ()> + Clone + Debug + Serialize + DeserializeOwne
 
 /// Merges `change` into the object; `None` when it is not there.
 pub async fn merge<K: Object>(api: &Api<K>, name: &str, change: &Value) -> Result<Option<K>, Error> {
-    found("patch", name, api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await)
+    let (params, patch) = (PatchParams::default(), Patch::Merge(change));
+    found("patch", name, repeated(|| api.patch(name, &params, &patch)).await)
 }
 
 /// Merges `change` into the object through its status subresource; `None` when it is not there.
 pub async fn merge_status<K: Object>(api: &Api<K>, name: &str, change: &Value) -> Result<Option<K>, Error> {
-    found(
-        "patch status of",
-        name,
-        api.patch_status(name, &PatchParams::default(), &Patch::Merge(change)).await,
-    )
+    let (params, patch) = (PatchParams::default(), Patch::Merge(change));
+    found("patch status of", name, repeated(|| api.patch_status(name, &params, &patch)).await)
 }
 
 /// The object as the API server has it now, for another attempt at a write that conflicted; `None` when it is gone.
 pub async fn read<K: Object>(api: &Api<K>, name: &str) -> Result<Option<K>, Error> {
-    api.get_opt(name).await.map_err(|source| failed::<K>("get", name, source))
+    repeated(|| api.get_opt(name)).await.map_err(|source| failed::<K>("get", name, source))
 }
 
-/// Creates the object and returns it with its name and uid.
+/// Creates the object, which must have a name, and returns it as the API server has it. An object of the same name
+/// that somebody else has made is a conflict.
 pub async fn create<K: Object>(api: &Api<K>, object: &K) -> Result<K, Error> {
-    let name = object.meta().name.clone().or_else(|| object.meta().generate_name.clone()).unwrap_or_default();
-    api.create(&PostParams::default(), object).await.map_err(|source| failed::<K>("create", &name, source))
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    debug_assert!(!name.is_empty(), "a creation without a name cannot be repeated");
+    let (params, mut tries) = (PostParams::default(), 0);
+    let created = repeated(|| {
+        tries += 1;
+        api.create(&params, object)
+    })
+    .await;
+    let refused = match created {
+        Ok(created) => return Ok(created),
+        Err(refused) => refused,
+    };
+    let exists = matches!(&refused, kube::Error::Api(status) if status.is_already_exists());
+    if exists
+        && tries > 1
+        && let Some(found) = read(api, name).await?
+        && lost::is_what_was_sent(&found, object)
+    {
+        return Ok(found);
+    }
+    Err(failed::<K>("create", name, refused))
 }
 
 /// Asks for the deletion of exactly the object with this uid; false when it is not there (any more).
@@ -51,7 +75,7 @@ pub async fn delete<K: Object>(api: &Api<K>, name: &str, uid: Option<String>) ->
         preconditions: uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
         ..DeleteParams::default()
     };
-    match api.delete(name, &params).await {
+    match repeated(|| api.delete(name, &params)).await {
         Ok(_) => Ok(true),
         // A conflict here is the precondition: the object with that uid is gone.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),

@@ -13,6 +13,9 @@ use crate::report::label_of;
 use crate::view::KnownPool;
 use crate::{Context, Error, write};
 
+/// Names that are tried for a claim.
+const NAMES: u32 = 5;
+
 /// Why a launch of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
@@ -29,8 +32,7 @@ pub async fn create(context: &Context, launch: &Launch, reason: &str) -> Result<
     let pool = context.view.pool(&launch.pool).filter(|pool| !pool.model.deleting);
     let Some(pool) = pool else { return Err(CreateError::NoPool(launch.pool.clone())) };
     let room = Room::take(context, &pool)?;
-    let wanted = object(launch, &pool.model);
-    let created = write::create(&context.all::<NodeClaim>(), &wanted).await;
+    let created = named(context, object(launch, &pool.model), &launch.pool).await;
     if let Ok(created) = &created {
         context.view.created(created, &launch.pods);
     }
@@ -47,6 +49,20 @@ pub async fn create(context: &Context, launch: &Launch, reason: &str) -> Result<
         "created nodeclaim"
     );
     Ok(created)
+}
+
+/// Creates `claim` under a name nothing has. The view does not know claims of other node classes, so a name may turn
+/// out to be taken.
+async fn named(context: &Context, mut claim: NodeClaim, pool: &PoolName) -> Result<NodeClaim, Error> {
+    let claims = context.all::<NodeClaim>();
+    let mut tries = 1;
+    loop {
+        claim.metadata.name = Some(context.view.new_claim_name(pool, context.now()));
+        match write::create(&claims, &claim).await {
+            Err(error) if error.is_conflict() && tries < NAMES => tries += 1,
+            answer => return answer,
+        }
+    }
 }
 
 /// One node's worth of room under the limits of a pool, given back when dropped.

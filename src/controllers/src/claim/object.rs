@@ -11,7 +11,7 @@ use karpenter_api::{
 };
 use karpenter_model::{Expression, Launch, Pool, Taint, label};
 
-/// The object to create. Its name is chosen by the API server, below the pool's. It has the finalizer from the
+/// The object to create, without its name. It has the finalizer from the
 /// start: nothing may be launched for a claim without, and putting it on afterwards would cost a write and a pass.
 pub(super) fn object(launch: &Launch, pool: &Pool) -> NodeClaim {
     NodeClaim {

@@ -16,7 +16,7 @@ pub(super) const SILENCE: Duration = Duration::from_mins(5);
 /// The rest of an answer did not arrive.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing more of an answer of the API server has arrived for {SILENCE:?}")]
-struct Stalled;
+pub(super) struct Stalled;
 
 /// A body that fails when nothing of it arrives for [`SILENCE`].
 pub(super) struct Bounded<B> {
