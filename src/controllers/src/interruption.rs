@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use karpenter_lifecycle::interruption::{self, Reaction};
+use karpenter_lifecycle::step::Step;
 use karpenter_model::{ClaimName, NoticeKind};
 
 pub use karpenter_lifecycle::interruption::Exhausted;
@@ -17,6 +18,13 @@ use crate::{Context, Error};
 pub fn exhausted(context: &Context, kind: NoticeKind, claim: &ClaimName) -> Option<Exhausted> {
     let known = context.view.claim(claim)?;
     reaction(context, kind, &known).exhausted
+}
+
+/// Whether a notice about the machine of a claim says something that is not known: that a machine ends which we have
+/// terminated is no news.
+pub fn is_news(context: &Context, kind: NoticeKind, claim: &ClaimName) -> bool {
+    let known = context.view.claim(claim);
+    known.is_some_and(|known| reaction(context, kind, &known).step != Step::idle())
 }
 
 /// Does what a notice about the machine of a claim asks for.

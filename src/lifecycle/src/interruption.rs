@@ -6,8 +6,8 @@
 
 use jiff::Timestamp;
 use karpenter_model::{
-    Annotations, CapacityType, Claim, InstanceTypeName, LabelRegistry, NodeName, NoticeKind, ReservationId,
-    Zone, label,
+    Annotations, CapacityType, Claim, ConditionType, InstanceTypeName, LabelRegistry, NodeName, NoticeKind,
+    ReservationId, Zone, label,
 };
 
 use crate::step::{About, DeletionCause, Effect, Event, Step};
@@ -45,6 +45,9 @@ pub fn react(
     registry: &LabelRegistry,
     now: Timestamp,
 ) -> Reaction {
+    if is_our_doing(kind, claim) {
+        return Reaction { exhausted: None, step: Step::idle() };
+    }
     let (reason, warning, message) = told(kind);
     let mut effects = pair(claim, node, reason, warning, message, message);
     if gives_up(kind) && claim.deletion.is_none() {
@@ -60,6 +63,11 @@ pub fn react(
         effects.push(Effect::DeleteClaim(DeletionCause::Interrupted(kind)));
     }
     Reaction { exhausted: exhausted(kind, claim, registry), step: Step::of(effects) }
+}
+
+/// Whether the notice says no more than that a machine ends which we have told to.
+fn is_our_doing(kind: NoticeKind, claim: &Claim) -> bool {
+    kind == NoticeKind::InstanceTerminated && claim.is_true(ConditionType::InstanceTerminating)
 }
 
 /// A rebalance recommendation is only told: most such machines live on.
@@ -144,7 +152,7 @@ fn pair(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{at, claim};
+    use crate::fixture::{at, claim, holding};
 
     fn spot() -> Claim {
         let mut claim = claim();
@@ -236,6 +244,18 @@ mod tests {
             run(NoticeKind::SpotInterrupted, &deleting).exhausted.is_some(),
             "the offering is gone all the same"
         );
+    }
+
+    #[test]
+    fn the_end_of_a_machine_we_have_terminated_is_no_interruption() {
+        let ours = holding(Claim { deletion: Some(at(1)), ..spot() }, &[ConditionType::InstanceTerminating]);
+        for kind in NoticeKind::ALL {
+            let silent = run(kind, &ours).step == Step::idle();
+            assert_eq!(silent, kind == NoticeKind::InstanceTerminated, "{kind}");
+        }
+        let draining = Claim { deletion: Some(at(1)), ..spot() };
+        let told = reasons(&run(NoticeKind::InstanceTerminated, &draining).step);
+        assert_eq!(told, [("InstanceTerminating", true); 2], "somebody else has ended it under its pods");
     }
 
     #[test]

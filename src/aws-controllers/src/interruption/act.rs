@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use karpenter_aws::provider_id::instance_of;
 use karpenter_aws::unavailable::Subject;
 use karpenter_cloud::{InstanceId, OfferingKey};
-use karpenter_controllers::interruption::{Exhausted, exhausted, interrupted};
+use karpenter_controllers::interruption::{Exhausted, exhausted, interrupted, is_news};
 use karpenter_model::{ClaimName, NoticeKind};
 
 use crate::{AwsContext, Error};
@@ -41,7 +41,7 @@ impl Claims {
         let known = instances.iter().filter_map(|instance| self.0.get(instance.as_str()));
         let claims: Vec<ClaimName> = known.flatten().cloned().collect();
         let mut errors = Vec::new();
-        for claim in &claims {
+        for claim in claims.iter().filter(|claim| is_news(&context.common, kind, claim)) {
             tracing::info!(nodeclaim = %claim, "message-kind" = %kind, "initiating action from interruption message");
             if let Some(gone) = exhausted(&context.common, kind, claim) {
                 remember(context, &gone);
