@@ -29,6 +29,8 @@ const FIRST_SHIFTS: Duration = Duration::from_secs(5);
 pub(crate) struct Parts {
     /// The API server.
     pub(crate) kubernetes: kube::Client,
+    /// The API server, for events.
+    pub(crate) events: kube::Client,
     /// The API server, for renewals of the lease.
     pub(crate) leases: kube::Client,
     /// Where everything is counted.
@@ -55,7 +57,7 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
     provider.prices.refresh_file().await?;
     provider.refresh_catalogue().await.context("cannot read the instance types that EC2 offers")?;
 
-    let (sink, writer) = KubeSink::new(&parts.kubernetes, &metrics.progress);
+    let (sink, writer) = KubeSink::new(&parts.events, &metrics.progress);
     let events = tokio::spawn(writer.run());
     let now = Arc::clone(&parts.clock);
     let settings = Arc::new(parts.settings);
@@ -86,6 +88,7 @@ pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()>
     let candidate = Candidate::new(parts.lease_namespace, settings.leader_election.name.as_str(), identity());
     let control = async {
         if !settings.leader_election.enabled {
+            tracing::info!("leading without an election");
             return lead(common, None, provider, readiness, shutdown).await;
         }
         let watching = settings.warm_up.then(|| Watching::start(&common, &shutdown));
@@ -208,6 +211,7 @@ mod tests {
             let aws_settings = karpenter_aws::Settings::new("demo", "https://demo.invalid");
             let parts = Parts {
                 kubernetes: playground.client(),
+                events: playground.client(),
                 leases: playground.client(),
                 metrics: Arc::clone(&metrics),
                 aws: playground.aws(),

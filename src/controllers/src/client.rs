@@ -2,13 +2,14 @@
 //!
 //! The limit protects the API server from us, not us from it: it is a bucket over all requests, as in the reference
 //! (spec core-disruption 5.1). Renewals of the lease do not go through it, so that load cannot cost us the leadership.
+//! Events go through it, but leave half of the burst to the others: a storm of them delays no launch.
 
 mod body;
 mod bucket;
 mod request;
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::{BoxError, Layer, Service};
 
 use body::Bounded;
-use bucket::Bucket;
+use bucket::{Bucket, Rank};
 use request::About;
 
 /// How long an answer may take to begin: somewhat longer than the minute after which API servers give up themselves.
@@ -34,7 +35,6 @@ const ANSWER: Duration = Duration::from_secs(70);
 #[error("no answer from the API server for {ANSWER:?}")]
 struct NoAnswer;
 
-/// How many requests may be made.
 /// Whether a request failed because its connection ended, or could not be made, rather than by an answer or for want
 /// of one: asked again, the API server may well answer.
 pub(crate) fn connection_ended(error: &kube::Error) -> bool {
@@ -45,6 +45,7 @@ pub(crate) fn connection_ended(error: &kube::Error) -> bool {
     }
 }
 
+/// How many requests may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sustained requests per second; 0 is no limit.
@@ -53,34 +54,55 @@ pub struct Limits {
     pub burst: u32,
 }
 
-/// A client that keeps to `limits` and whose requests are counted.
-pub fn connect(config: Config, limits: Limits, metrics: Arc<Metrics>) -> Result<Client, kube::Error> {
-    Ok(ClientBuilder::try_from(config)?.with_layer(&Gate { limits, metrics }).build())
+/// Clients that keep to common limits and whose requests are counted.
+pub struct Connected {
+    /// For everything but events.
+    pub client: Client,
+    /// For events, which wait for everything else.
+    pub events: Client,
+}
+
+/// Connects so that both clients together keep to `limits`.
+pub fn connect(config: Config, limits: Limits, metrics: Arc<Metrics>) -> Result<Connected, kube::Error> {
+    let (gate, of_events) = Gate::pair(limits, metrics);
+    Ok(Connected {
+        client: ClientBuilder::try_from(config.clone())?.with_layer(&gate).build(),
+        events: ClientBuilder::try_from(config)?.with_layer(&of_events).build(),
+    })
 }
 
 /// Puts the limit and the measuring in front of a service.
 #[derive(Clone)]
 struct Gate {
-    limits: Limits,
+    bucket: Arc<Mutex<Bucket>>,
+    rank: Rank,
     metrics: Arc<Metrics>,
+}
+
+impl Gate {
+    /// Gates of one bucket: for what matters, and for what may wait.
+    fn pair(limits: Limits, metrics: Arc<Metrics>) -> (Self, Self) {
+        let bucket = Arc::new(Mutex::new(Bucket::new(limits, Instant::now())));
+        let first = Self { bucket, rank: Rank::First, metrics };
+        let last = Self { rank: Rank::Last, ..first.clone() };
+        (first, last)
+    }
 }
 
 impl<S> Layer<S> for Gate {
     type Service = Gated<S>;
 
     fn layer(&self, inner: S) -> Gated<S> {
-        let bucket = Bucket::new(self.limits, Instant::now());
-        Gated { inner, bucket, pause: None, metrics: Arc::clone(&self.metrics) }
+        Gated { inner, gate: self.clone(), pause: None }
     }
 }
 
-/// A service behind the gate. There is one of it for all clones of a client, so a plain bucket will do.
+/// A service behind the gate. There is one of it for all clones of a client.
 struct Gated<S> {
     inner: S,
-    bucket: Bucket,
-    /// Runs while the bucket is empty.
+    gate: Gate,
+    /// Runs while the bucket has nothing for this service.
     pause: Option<Pin<Box<Sleep>>>,
-    metrics: Arc<Metrics>,
 }
 
 impl<S, B> Service<Request<Body>> for Gated<S>
@@ -104,8 +126,10 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let started = Instant::now();
-        self.pause = self.bucket.take(started).map(|wait| Box::pin(sleep(wait)));
-        let (metrics, method) = (Arc::clone(&self.metrics), request.method().to_string());
+        let mut bucket = self.gate.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        self.pause = bucket.take(started, self.gate.rank).map(|wait| Box::pin(sleep(wait)));
+        drop(bucket);
+        let (metrics, method) = (Arc::clone(&self.gate.metrics), request.method().to_string());
         let about = About::of(request.uri().path());
         let answer = self.inner.call(request);
         async move {
@@ -140,7 +164,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_above_the_burst_wait_and_all_are_counted() {
         let metrics = Arc::new(Metrics::new());
-        let gate = Gate { limits: Limits { per_second: 10, burst: 3 }, metrics: Arc::clone(&metrics) };
+        let (gate, _) = Gate::pair(Limits { per_second: 10, burst: 3 }, Arc::clone(&metrics));
         let answer = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(())) };
         let mut service = gate.layer(tower::service_fn(answer));
         let started = Instant::now();
@@ -156,9 +180,41 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn events_delay_no_other_request_and_get_what_is_left() {
+        let metrics = Arc::new(Metrics::new());
+        let (gate, of_events) = Gate::pair(Limits { per_second: 10, burst: 20 }, Arc::clone(&metrics));
+        let answer = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(())) };
+        let (mut first, mut last) =
+            (gate.layer(tower::service_fn(answer)), of_events.layer(tower::service_fn(answer)));
+        let request = || Request::post("/api/v1/namespaces/default/events").body(Body::empty()).unwrap();
+        let started = Instant::now();
+        let storm = async {
+            for _ in 0..30 {
+                last.ready().await.unwrap().call(request()).await.unwrap();
+            }
+            started.elapsed()
+        };
+        let others = async {
+            sleep(Duration::from_millis(500)).await;
+            let began = Instant::now();
+            for _ in 0..8 {
+                first.ready().await.unwrap().call(request()).await.unwrap();
+            }
+            began.elapsed()
+        };
+        let (storm, others) = tokio::join!(storm, others);
+        assert_eq!(others, Duration::ZERO, "in the middle of the storm half of the burst is there");
+        assert!(
+            storm > Duration::from_secs(2) && storm < Duration::from_secs(5),
+            "it gets the rest: {storm:?}"
+        );
+        assert_eq!(metrics.kube.request_total.value(["200", "POST"]), 38);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_request_without_answer_ends_and_whoever_tries_again_is_not_stuck() {
         let metrics = Arc::new(Metrics::new());
-        let gate = Gate { limits: Limits { per_second: 0, burst: 0 }, metrics: Arc::clone(&metrics) };
+        let (gate, _) = Gate::pair(Limits { per_second: 0, burst: 0 }, Arc::clone(&metrics));
         let silence = |_: Request<Body>| std::future::pending::<Result<Response<()>, Infallible>>();
         let mut service = gate.layer(tower::service_fn(silence));
         let started = Instant::now();
@@ -197,7 +253,7 @@ mod tests {
             let text = Bytes::from_static(br#"{"kind": "PodList", "items": ["#);
             Ok::<_, Infallible>(Response::new(Half(Some(text))))
         };
-        let gate = Gate { limits: Limits { per_second: 0, burst: 0 }, metrics: Arc::default() };
+        let (gate, _) = Gate::pair(Limits { per_second: 0, burst: 0 }, Arc::default());
         let client = ClientBuilder::new(tower::service_fn(half), "default").with_layer(&gate).build();
         let started = Instant::now();
         let error = client.list_core_api_versions().await.unwrap_err();
@@ -208,7 +264,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_without_limit_does_not_wait() {
-        let gate = Gate { limits: Limits { per_second: 0, burst: 0 }, metrics: Arc::default() };
+        let (gate, _) = Gate::pair(Limits { per_second: 0, burst: 0 }, Arc::default());
         let mut service = gate
             .layer(tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(())) }));
         let started = Instant::now();

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Service;
 use karpenter_aws_client::{Clients, sdk};
 use karpenter_aws_controllers::settings::Settings as Given;
 use karpenter_controllers::Settings;
-use karpenter_controllers::client::{self, Limits};
+use karpenter_controllers::client::{self, Connected, Limits};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
 use kube::Api;
@@ -45,16 +45,21 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         commit: option_env!("KARPENTER_COMMIT").unwrap_or_default(),
     };
     logging::init(&logging).context("cannot set up logging")?;
-    tracing::debug!(version = env!("CARGO_PKG_VERSION"), "starting");
     for (setting, why) in arguments.flags.without_effect() {
         tracing::warn!(setting, why, "setting has no effect");
     }
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
-    runtime.block_on(control(arguments.system_namespace, settings, aws))?;
+    let differing = arguments.flags.differing();
+    runtime.block_on(control(arguments.system_namespace, settings, aws, &differing))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn control(system_namespace: String, settings: Settings, given: Given) -> Result<()> {
+async fn control(
+    system_namespace: String,
+    settings: Settings,
+    given: Given,
+    differing: &[String],
+) -> Result<()> {
     let shutdown = CancellationToken::new();
     let mut terminated = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let stop = shutdown.clone();
@@ -75,14 +80,16 @@ async fn control(system_namespace: String, settings: Settings, given: Given) -> 
     // Renewals of the lease do not wait behind other requests.
     let leases = kube::Client::try_from(config.clone()).context("cannot set up the Kubernetes client")?;
     let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
-    let kubernetes = client::connect(config, limits, Arc::clone(&metrics))
+    let Connected { client: kubernetes, events } = client::connect(config, limits, Arc::clone(&metrics))
         .context("cannot set up the Kubernetes client")?;
     let aws = sdk::connect(sdk::Config::default()).await.context("cannot set up the AWS clients")?;
+    introduce(&given.cluster_name, &aws.region, differing);
     aws.ec2.dry_run_describe_instance_types().await.context("EC2 does not answer as it should")?;
     let aws_settings = aws_settings(&given, &settings, &kubernetes, &aws, authority).await?;
     let namespace = settings.leader_election.namespace.clone();
     let parts = Parts {
         kubernetes,
+        events,
         leases,
         metrics,
         aws,
@@ -92,6 +99,17 @@ async fn control(system_namespace: String, settings: Settings, given: Given) -> 
         lease_namespace: namespace.unwrap_or(system_namespace),
     };
     compose::run(parts, shutdown).await
+}
+
+/// Says what runs, where, and how it was told to be: the first thing to know about a log.
+fn introduce(cluster: &str, region: &str, differing: &[String]) {
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        cluster,
+        region,
+        settings = differing.join(" "),
+        "karpenter controller"
+    );
 }
 
 /// The provider's settings: flags, completed by what the cluster and EKS say (spec aws-provider 2.2).
@@ -159,6 +177,26 @@ async fn kube_dns_ip(kubernetes: &kube::Client) -> Option<String> {
         Err(error) => {
             tracing::warn!(%error, "cannot read service kube-system/kube-dns, nodes get the default DNS address");
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_telemetry::logging::{Level, MemoryLog};
+
+    use super::introduce;
+
+    #[test]
+    fn the_log_begins_with_what_runs_where() {
+        let (log, _guard) = MemoryLog::of_this_thread(Level::Info);
+        introduce("prod", "eu-west-1", &["log-level=debug".to_owned(), "batch-idle-duration=2s".to_owned()]);
+        let told = log.lines("karpenter controller");
+        let version = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
+        for part in
+            [&*version, "cluster=\"prod\"", "region=\"eu-west-1\"", "log-level=debug batch-idle-duration=2s"]
+        {
+            assert!(told.len() == 1 && told[0].contains(part), "{part}: {told:?}");
         }
     }
 }

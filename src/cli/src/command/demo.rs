@@ -111,6 +111,7 @@ impl Demo {
 
         let parts = Parts {
             kubernetes: playground.client(),
+            events: playground.client(),
             leases: playground.client(),
             metrics: Arc::new(Metrics::new()),
             aws: playground.aws(),

@@ -6,6 +6,15 @@ use tokio::time::Instant;
 
 use super::Limits;
 
+/// Who may take how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rank {
+    /// All there is.
+    First,
+    /// Only while the bucket is more than half full.
+    Last,
+}
+
 /// Says how long to wait after each request.
 #[derive(Debug)]
 pub(super) struct Bucket {
@@ -24,10 +33,14 @@ impl Bucket {
         Self { interval, ahead: interval * limits.burst.saturating_sub(1), full: now }
     }
 
-    /// Takes note of a request; the wait before the next one, if there is one.
-    pub(super) fn take(&mut self, now: Instant) -> Option<Duration> {
+    /// Takes note of a request; the wait before the next one of that rank, if there is one.
+    pub(super) fn take(&mut self, now: Instant, rank: Rank) -> Option<Duration> {
         self.full = self.full.max(now) + self.interval;
-        let wait = self.full.saturating_duration_since(now).saturating_sub(self.ahead);
+        let ahead = match rank {
+            Rank::First => self.ahead,
+            Rank::Last => self.ahead / 2,
+        };
+        let wait = self.full.saturating_duration_since(now).saturating_sub(ahead);
         (!wait.is_zero()).then_some(wait)
     }
 }
@@ -42,17 +55,27 @@ mod tests {
         let mut bucket = Bucket::new(Limits { per_second: 10, burst: 3 }, start);
         let at = |millis| start + Duration::from_millis(millis);
         let wait = |millis| Some(Duration::from_millis(millis));
-        assert_eq!(bucket.take(at(0)), None);
-        assert_eq!(bucket.take(at(0)), None);
-        assert_eq!(bucket.take(at(0)), wait(100), "the third of three is the last at once");
-        assert_eq!(bucket.take(at(100)), wait(100));
-        assert_eq!(bucket.take(at(1000)), None, "full again");
+        assert_eq!(bucket.take(at(0), Rank::First), None);
+        assert_eq!(bucket.take(at(0), Rank::First), None);
+        assert_eq!(bucket.take(at(0), Rank::First), wait(100), "the third of three is the last at once");
+        assert_eq!(bucket.take(at(100), Rank::First), wait(100));
+        assert_eq!(bucket.take(at(1000), Rank::First), None, "full again");
+    }
+
+    #[test]
+    fn the_last_wait_until_the_bucket_is_half_full_and_the_first_do_not() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(Limits { per_second: 10, burst: 21 }, start);
+        let waits: Vec<_> = (0..12).map(|_| bucket.take(start, Rank::Last)).collect();
+        assert_eq!(waits.iter().position(Option::is_some), Some(10), "the eleventh of ten at once");
+        assert!((0..8).all(|_| bucket.take(start, Rank::First).is_none()));
+        assert_eq!(bucket.take(start, Rank::Last), Some(Duration::from_millis(1100)));
     }
 
     #[test]
     fn no_rate_is_no_limit() {
         let start = Instant::now();
         let mut bucket = Bucket::new(Limits { per_second: 0, burst: 0 }, start);
-        assert!((0..1000).all(|_| bucket.take(start).is_none()));
+        assert!((0..1000).all(|_| bucket.take(start, Rank::First).is_none()));
     }
 }
