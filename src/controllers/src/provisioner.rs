@@ -7,6 +7,7 @@
 mod apply;
 mod gauges;
 mod lessons;
+mod log;
 mod tell;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,6 +112,7 @@ fn opens(old: &NodePool, new: &NodePool) -> bool {
 pub(crate) struct Memory {
     pub(crate) waiting: Waiting,
     pub(crate) lessons: Lessons,
+    log: Arc<Mutex<log::Log>>,
     slices: Arc<Mutex<Slices>>,
 }
 
@@ -183,7 +185,7 @@ pub(crate) async fn run(
                 if batch.close(context.now()).is_some() {
                     // Failures are logged and counted by the wrapper; the pods trigger again by themselves.
                     let work = pass(&context, &memory, &zones);
-                    let _reported = observe::pass(&context.metrics, NAME, "", |outcome| *outcome, work).await;
+                    let _reported = observe::pass(&context.metrics, NAME, "", |outcome| outcome.again(), work).await;
                     if std::mem::take(&mut memory.slices().go_on) {
                         batch.trigger(BACKLOG.to_owned(), context.now());
                     }
@@ -235,6 +237,7 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     let mut pods = apply::pods(&snapshot);
     pods.extend(held.iter().map(|(pod, _)| (&pod.key, &**pod)));
     tell::tell(context, &pods, &report);
+    memory.log.lock().unwrap_or_else(PoisonError::into_inner).plan(&snapshot, &plan, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
     memory.planned(&snapshot, &report, left_out);
     let room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));

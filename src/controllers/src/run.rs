@@ -116,6 +116,15 @@ async fn complete(context: &Context, shutdown: &CancellationToken) -> bool {
     }
     metrics.unsynced_time_seconds.set([], 0.0);
     metrics.synced.set([], 1.0);
+    let (pools, pods) = (context.view.pools(), context.view.with_cluster(|cluster| cluster.pods().count()));
+    tracing::info!(
+        nodepools = pools.len(),
+        "nodepools-ready" = pools.iter().filter(|pool| pool.model.ready).count(),
+        nodeclaims = context.view.claims().len(),
+        nodes = context.view.nodes().len(),
+        pods,
+        "the cluster is known, deciding from now on"
+    );
     true
 }
 

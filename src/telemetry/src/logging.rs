@@ -10,8 +10,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use tracing::Dispatch;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -175,6 +176,43 @@ impl Lines {
 
     fn with_errors(self, errors: Self) -> Self {
         Self { errors: Some(Box::new(errors)), ..self }
+    }
+}
+
+/// What was logged, kept in memory: for tests of what people read.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryLog(Arc<Mutex<Vec<u8>>>);
+
+impl MemoryLog {
+    /// Keeps what this thread logs at `level` until the guard is dropped.
+    pub fn of_this_thread(level: Level) -> (Self, tracing::subscriber::DefaultGuard) {
+        // While there is but one subscriber, a message that another thread meets first is switched off for all.
+        static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
+        ANOTHER.get_or_init(|| Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF)));
+        let log = Self::default();
+        let outputs: Vec<Mutex<Box<dyn Write + Send>>> = vec![Mutex::new(Box::new(log.clone()))];
+        let lines = Lines { outputs: Arc::new(outputs), errors: None };
+        let text = tracing_subscriber::fmt::layer().without_time().with_target(false).with_ansi(false);
+        let subscriber =
+            tracing_subscriber::registry().with(text.with_writer(lines).with_filter(filter(level)));
+        (log, subscriber.set_default())
+    }
+
+    /// The lines so far that contain `text`.
+    pub fn lines(&self, text: &str) -> Vec<String> {
+        let logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let logged = String::from_utf8_lossy(&logged);
+        logged.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+    }
+}
+
+impl Write for MemoryLog {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -47,6 +47,36 @@ impl ControllerFlags {
     }
 }
 
+impl ControllerFlags {
+    /// The settings that are not what they would be by themselves, as `name=value`, in the order of the tables.
+    pub(crate) fn differing(&self) -> Vec<String> {
+        let flags = TABLES.into_iter().flat_map(|(_, table)| table);
+        let differing = flags.filter(|flag| flag.without_effect.is_none()).filter_map(|flag| {
+            let (text, _) = self.0.get(flag.name)?;
+            let text = match flag.name {
+                GATES => new_parts(text, flag.default),
+                CERTIFICATE if !text.is_empty() => "(set)".to_owned(),
+                _ if text == flag.default => String::new(),
+                _ => text.clone(),
+            };
+            (!text.is_empty()).then(|| format!("{}={text}", flag.name))
+        });
+        differing.collect()
+    }
+}
+
+/// The setting that lists parts of itself in any order.
+const GATES: &str = "feature-gates";
+/// The setting that would fill a page.
+const CERTIFICATE: &str = "cluster-ca-bundle";
+
+/// The parts of `text` that `default` does not have.
+fn new_parts(text: &str, default: &str) -> String {
+    let known: Vec<&str> = default.split(',').map(str::trim).collect();
+    let new = text.split(',').map(str::trim).filter(|part| !part.is_empty() && !known.contains(part));
+    new.collect::<Vec<_>>().join(",")
+}
+
 impl Args for ControllerFlags {
     fn augment_args(command: Command) -> Command {
         let flags =
@@ -143,6 +173,32 @@ mod tests {
         let given = parse(&["--enable-profiling", "--disable-controller-warmup=true"]);
         let names: Vec<&str> = given.without_effect().map(|(name, _)| name).collect();
         assert_eq!(names, ["enable-profiling"], "a value that is the default asks for nothing");
+    }
+
+    #[test]
+    fn settings_that_differ_are_told_and_those_that_only_repeat_the_default_are_not() {
+        let given = [
+            "--batch-idle-duration=2s",
+            "--batch-max-duration=10s",
+            "--disable-leader-election",
+            "--feature-gates=StaticCapacity=false, NodeRepair=true",
+            "--cluster-ca-bundle=LS0tLS1CRUdJTg==",
+            "--enable-profiling",
+        ];
+        let told = parse(&given).differing();
+        assert_eq!(
+            told,
+            [
+                "cluster-ca-bundle=(set)",
+                "cluster-name=demo",
+                "disable-leader-election=true",
+                "batch-idle-duration=2s",
+                "feature-gates=NodeRepair=true",
+            ]
+        );
+        for known in [GATES, CERTIFICATE] {
+            assert!(TABLES.iter().any(|(_, table)| table.iter().any(|flag| flag.name == known)), "{known}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use karpenter_api::conditions::{Conditions, nodepool};
+use karpenter_api::conditions::{Conditions, READY, nodepool};
 use karpenter_api::{Condition, ConditionStatus, NodePool};
 use karpenter_lifecycle::nodepool::health::{Generations, outdated};
 use karpenter_lifecycle::nodepool::readiness::{NodeClass, verdict};
@@ -71,8 +71,39 @@ async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {
     let patch = locked(&*pool.object, patch);
     if let Some(pool) = write::merge_status(&context.all::<NodePool>(), name.as_str(), &patch).await? {
         context.view.put_pool(pool);
+        tell(name, &before.conditions, &after.conditions);
     }
     Ok(Done::applied())
+}
+
+/// Says when a pool becomes ready and when it stops being so, or never was.
+fn tell(name: &PoolName, before: &[Condition], after: &[Condition]) {
+    let ready = |conditions: &[Condition]| conditions.iter().find(|one| one.kind == READY).cloned();
+    let (was, Some(is)) = (ready(before), ready(after)) else { return };
+    if was.is_some_and(|was| was.status == is.status) && failing(before) == failing(after) {
+        return;
+    }
+    match is.status {
+        ConditionStatus::True => tracing::info!(nodepool = %name, "nodepool is ready"),
+        ConditionStatus::False => {
+            tracing::info!(nodepool = %name, because = failing(after), "nodepool is not ready");
+        }
+        // Not looked at as a whole yet.
+        ConditionStatus::Unknown => {}
+    }
+}
+
+/// What keeps a pool from being ready, in the words of those conditions.
+fn failing(conditions: &[Condition]) -> String {
+    let needed = [nodepool::VALIDATION_SUCCEEDED, nodepool::NODE_CLASS_READY];
+    let failing = conditions
+        .iter()
+        .filter(|one| one.status == ConditionStatus::False && needed.contains(&one.kind.as_str()));
+    let words = failing.map(|one| {
+        let words = if one.message.is_empty() { &one.reason } else { &one.message };
+        format!("{}: {words}", one.kind)
+    });
+    words.collect::<Vec<_>>().join("; ")
 }
 
 fn reset_needed(pool: &KnownPool, conditions: &[Condition], class: i64, class_observed: i64) -> bool {

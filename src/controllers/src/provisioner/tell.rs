@@ -52,13 +52,14 @@ pub(super) fn tell(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report: &R
 
 /// What a pod is told.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
-    text: String,
+pub(super) struct Told {
+    pub(super) text: String,
     /// What must change for the pod to be told again.
-    gist: String,
+    pub(super) gist: String,
 }
 
-fn told(outcome: &PodOutcome) -> Option<Told> {
+/// What a pod is told about what a plan does for it; nothing if it has a place, or knows.
+pub(super) fn told(outcome: &PodOutcome) -> Option<Told> {
     match outcome {
         PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => None,
         PodOutcome::Ignored(reasons) => {

@@ -28,6 +28,7 @@ mod repair;
 mod scale;
 mod scrape;
 mod static_capacity;
+mod telling;
 mod termination;
 mod volumes;
 mod watchdog;

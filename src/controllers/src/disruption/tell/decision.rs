@@ -2,7 +2,7 @@
 //!
 //! A cluster in which nothing changes gets the same decision again and again; that costs next to nothing here, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ const REMIND: Duration = Duration::from_mins(1);
 /// Tells decisions.
 pub(in crate::disruption) struct Teller {
     budgets: Budgets,
+    /// The brakes that were on, for the log.
+    brakes: BTreeSet<Brake>,
     /// The decision before, and when its events were told.
     last: Option<(Arc<Decision>, Instant)>,
 }
@@ -34,7 +36,7 @@ pub(in crate::disruption) struct Teller {
 impl Teller {
     /// Tells in `metrics` and wherever the context of a decision says.
     pub(in crate::disruption) fn of(metrics: &Metrics) -> Self {
-        Self { budgets: Budgets::of(metrics), last: None }
+        Self { budgets: Budgets::of(metrics), brakes: BTreeSet::new(), last: None }
     }
 
     /// Tells a decision that took so long. Of one that is the same as before only the time, and its events now and
@@ -55,11 +57,27 @@ impl Teller {
             methods(&context.metrics, decision);
             moves(&context.metrics, decision);
             kept(&context.metrics, decision);
+            self.log_brakes(decision);
             context.explanations.disrupted(snapshot, decision);
         }
         if told.is_none_or(|at| at.elapsed() >= REMIND) {
             events(context, snapshot, decision);
             self.last = Some((Arc::clone(decision), Instant::now()));
+        }
+    }
+}
+
+impl Teller {
+    /// Says when a brake is put on and when it is taken off.
+    fn log_brakes(&mut self, decision: &Decision) {
+        for brake in Brake::ALL {
+            let held = decision.held.get(&brake).copied().unwrap_or_default();
+            let name = brake.as_str();
+            if held > 0 && self.brakes.insert(brake) {
+                tracing::info!(brake = name, nodes = held, "a brake holds disruption back");
+            } else if held == 0 && self.brakes.remove(&brake) {
+                tracing::info!(brake = name, "a brake no longer holds disruption back");
+            }
         }
     }
 }

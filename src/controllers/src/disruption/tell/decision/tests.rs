@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use karpenter_engine::disrupt::{Move, Verdict};
+use karpenter_telemetry::logging::{Level, MemoryLog};
 use serde_json::json;
 use tokio::time::advance;
 
@@ -57,4 +58,18 @@ async fn a_decision_that_does_not_change_is_counted_once_and_its_events_are_told
     assert_eq!(rejected(), 1);
     teller.tell(&context, &snapshot(70), &decision(), Duration::ZERO);
     assert_eq!(rejected(), 2, "made anew, even if it says the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn brakes_are_logged_when_they_are_put_on_and_taken_off() {
+    let (log, _guard) = MemoryLog::of_this_thread(Level::Info);
+    let World { context, .. } = World::new();
+    let mut teller = Teller::of(&context.metrics);
+    let snapshot = context.view.with_cluster(|cluster| cluster.snapshot(Timestamp::UNIX_EPOCH));
+    for (held, lines) in [(0, 0), (3, 1), (5, 1), (0, 2), (1, 3)] {
+        let held = [(Brake::MassDrift, held)].into();
+        teller.tell(&context, &snapshot, &Arc::new(Decision { held, ..Decision::default() }), Duration::ZERO);
+        assert_eq!(log.lines("holds disruption back").len(), lines);
+    }
+    assert!(log.lines("mass_drift")[0].contains("nodes=3"), "{:?}", log.lines(""));
 }
