@@ -1,11 +1,13 @@
 //! `capacitybuffer`: finds out what the pods of each capacity buffer are like and how many there are, and lets that
 //! many virtual pods wait (spec core-scheduling 23). Only with the feature gate `CapacityBuffer`.
 //!
-//! Buffers are looked at when they or their pod template change and every 30 seconds, because workloads are scaled. An
-//! API server that does not answer takes no room away: what a buffer held before it goes on holding.
+//! Buffers are looked at when they change or the object they name appears, changes or goes, and every 30 seconds, for
+//! want of the right to watch. An API server that does not answer takes no room away: what a buffer held before it goes
+//! on holding.
 
 mod ask;
 mod provisioned;
+mod workloads;
 
 use karpenter_api::conditions::Conditions;
 use karpenter_api::conditions::capacitybuffer::READY_FOR_PROVISIONING;
@@ -26,6 +28,7 @@ use crate::write::{self, locked};
 use crate::{Context, Error, Settings};
 
 pub(crate) use provisioned::{counted, provisioned};
+use workloads::Workloads;
 
 const NAME: &str = "capacitybuffer";
 
@@ -37,7 +40,7 @@ pub(crate) fn spawn(
     shutdown: &CancellationToken,
 ) {
     if enabled(context) {
-        let controller = Controller { triggers: triggers.clone() };
+        let controller = Controller { triggers: triggers.clone(), workloads: Workloads::default() };
         tasks.spawn(start(controller, context, shutdown, |queue| context.view.subscribers().buffers(queue)));
     }
 }
@@ -49,6 +52,7 @@ pub(crate) fn enabled(context: &Context) -> bool {
 
 struct Controller {
     triggers: Triggers,
+    workloads: Workloads,
 }
 
 impl Reconciler for Controller {
@@ -62,11 +66,13 @@ impl Reconciler for Controller {
     async fn pass(&self, context: &Context, key: &BufferKey) -> Result<Done, Error> {
         let known = context.view.buffer(key);
         let Some(known) = known.filter(|known| known.object.metadata.deletion_timestamp.is_none()) else {
+            self.workloads.forget(key);
             // Its machines may be empty now, which the next plan finds out.
             context.view.buffer_asked(key, Some(Vec::new()));
             self.triggers.buffer(key);
             return Ok(Done::idle());
         };
+        self.workloads.follow(context, key, &known);
         let resolution = match ask::resolve(context, key, &known).await {
             Ok(resolution) => resolution,
             Err(error) => {

@@ -33,7 +33,7 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
         rule("autoscaling.x-k8s.io", &["capacitybuffers"], &["get", "list", "watch"]),
         rule("autoscaling.x-k8s.io", &["capacitybuffers/status"], &["patch"]),
         rule("", &["podtemplates"], &["get", "list", "watch"]),
-        rule("apps", &["deployments", "replicasets", "statefulsets"], &["get"]),
+        rule("apps", &["deployments", "replicasets", "statefulsets"], &["get", "list", "watch"]),
     ];
     rules.extend(optional_rbac());
     for class in classes {

@@ -89,7 +89,7 @@ pub async fn follow<K>(
         }
         listener(seen);
     };
-    pursue(api, shutdown, broken, listener).await;
+    pursue(api, everything(), shutdown, broken, listener).await;
 }
 
 /// The same for what the roles may not grant: that is said once, with `without`, what it means, and tried again
@@ -103,8 +103,32 @@ pub async fn follow_if_allowed<K>(
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
+    pursue(api, everything(), shutdown, tolerant(kind, without), listener).await;
+}
+
+/// The same for the one object of this name.
+pub async fn follow_one_if_allowed<K>(
+    kind: &str,
+    without: &str,
+    api: Api<K>,
+    name: &str,
+    shutdown: CancellationToken,
+    listener: impl FnMut(Seen<K>),
+) where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let only = everything().fields(&format!("metadata.name={name}"));
+    pursue(api, only, shutdown, tolerant(kind, without), listener).await;
+}
+
+fn everything() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE)
+}
+
+/// What to do when a watch breaks that may not be allowed.
+fn tolerant(kind: &str, without: &str) -> impl FnMut(&watcher::Error) -> Duration {
     let mut told = false;
-    let broken = |error: &watcher::Error| {
+    move |error: &watcher::Error| {
         if !is_forbidden(error) {
             tracing::warn!(kind, %error, "watch broke, starting it again");
             return Duration::ZERO;
@@ -116,21 +140,20 @@ pub async fn follow_if_allowed<K>(
             );
         }
         FORBIDDEN
-    };
-    pursue(api, shutdown, broken, listener).await;
+    }
 }
 
 /// `broken` says how long to wait after an error, in addition to the back-off.
 async fn pursue<K>(
     api: Api<K>,
+    what: watcher::Config,
     shutdown: CancellationToken,
     mut broken: impl FnMut(&watcher::Error) -> Duration,
     mut listener: impl FnMut(Seen<K>),
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let mut events =
-        std::pin::pin!(watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff());
+    let mut events = std::pin::pin!(watcher(api, what).default_backoff());
     let mut listed = BTreeSet::new();
     loop {
         let event = tokio::select! {

@@ -157,7 +157,7 @@ impl Subscribers {
         }
     }
 
-    pub(super) fn wake_buffer(&self, key: &BufferKey) {
+    pub(crate) fn wake_buffer(&self, key: &BufferKey) {
         for queue in self.buffers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             queue.add(key.clone());
         }

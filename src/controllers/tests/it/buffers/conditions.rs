@@ -1,6 +1,6 @@
 //! What the status of a buffer says, and when it says something else.
 
-use karpenter_sim::apiserver::{Fault, Rule};
+use karpenter_sim::apiserver::{Fault, Refusal, Rule};
 
 use super::*;
 
@@ -56,14 +56,14 @@ async fn references_that_lead_nowhere_are_named_and_followed_once_they_lead_some
     template(&world, "late", "1", &json!({}));
     says(&world, "template", "ReadyForProvisioning", "Resolved", Duration::from_secs(3)).await;
     deployment(&world, "late", 0);
-    says(&world, "workload", "ReadyForProvisioning", "Resolved", Duration::from_secs(31)).await;
+    says(&world, "workload", "ReadyForProvisioning", "Resolved", Duration::from_secs(3)).await;
     change(&world, "nothing", &json!({"podTemplateRef": {"name": "late"}})).await;
     says(&world, "nothing", "ReadyForProvisioning", "Resolved", Duration::from_secs(3)).await;
     process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_share_of_a_workload_follows_it_within_half_a_minute() {
+async fn a_share_of_a_workload_follows_it_at_once() {
     let world = World::new().await;
     world.pool("default", &json!({}));
     deployment(&world, "web", 10);
@@ -85,10 +85,10 @@ async fn a_share_of_a_workload_follows_it_within_half_a_minute() {
     let api: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(world.client.clone(), "default");
     let scaled = Patch::Merge(json!({"spec": {"replicas": 5}}));
     api.patch("web", &PatchParams::default(), &scaled).await.unwrap();
-    replicas(1, Duration::from_secs(32)).await;
+    replicas(1, Duration::from_secs(3)).await;
     let scaled = Patch::Merge(json!({"spec": {"replicas": 20}}));
     api.patch("web", &PatchParams::default(), &scaled).await.unwrap();
-    replicas(4, Duration::from_secs(32)).await;
+    replicas(4, Duration::from_secs(3)).await;
     change(&world, "share", &json!({"limits": {"cpu": "250m"}})).await;
     replicas(2, Duration::from_secs(3)).await;
     process.stop().await;
@@ -160,5 +160,56 @@ async fn changes_of_conditions_are_told_and_counted() {
     let text = process.metrics.render();
     let series = "operator_capacitybuffer_status_condition_count{";
     assert!(text.lines().any(|line| line.starts_with(series) && line.contains("name=\"spare\"")), "{text}");
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_watch_workloads_they_are_asked_for_every_half_minute() {
+    let world = world().await;
+    let may_not = Refusal {
+        code: 403,
+        reason: "Forbidden",
+        message: "deployments.apps is forbidden".to_owned(),
+        subject: None,
+        causes: Vec::new(),
+        retry_after_seconds: None,
+    };
+    for verb in ["list", "watch"] {
+        let rule = Rule::on(verb).resource("deployments");
+        world.server.faults().inject(rule, Fault::Refuse(Box::new(may_not.clone())));
+    }
+    let like = json!({"kind": "Deployment", "name": "late"});
+    buffer(&world, "workload", &json!({"scalableRef": like, "replicas": 1}));
+    let process = start(&world);
+    says(&world, "workload", "ReadyForProvisioning", "ScalableRefNotFound", MINUTE).await;
+    deployment(&world, "late", 0);
+    says(&world, "workload", "ReadyForProvisioning", "Resolved", Duration::from_secs(31)).await;
+    assert_eq!(process.metrics.runtime.reconcile_errors_total.value(["capacitybuffer"]), 0);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_buffer_that_names_another_workload_follows_that_one() {
+    let world = world().await;
+    let like = |name: &str| json!({"scalableRef": {"kind": "Deployment", "name": name}, "percentage": 100});
+    deployment(&world, "a", 2);
+    deployment(&world, "b", 3);
+    buffer(&world, "share", &like("a"));
+    let process = start(&world);
+    let replicas = |wanted: i32| {
+        let world = &world;
+        async move {
+            let what = format!("{wanted} replicas");
+            let reached = || async { status(world, "share").await.replicas == Some(wanted) };
+            world.until(&what, Duration::from_secs(3), reached).await;
+        }
+    };
+    says(&world, "share", "ReadyForProvisioning", "Resolved", MINUTE).await;
+    change(&world, "share", &like("b")).await;
+    replicas(3).await;
+    let api: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(world.client.clone(), "default");
+    let scaled = Patch::Merge(json!({"spec": {"replicas": 7}}));
+    api.patch("b", &PatchParams::default(), &scaled).await.unwrap();
+    replicas(7).await;
     process.stop().await;
 }
