@@ -51,20 +51,22 @@ impl Watchdog {
             *counts.entry(work.controller).or_default() += 1.0;
         }
         self.told = stuck.iter().map(|work| work.id).collect();
-        let longest = metrics.progress.longest().into_iter();
-        let longest: BTreeMap<_, _> = longest.map(|(name, age)| (name, age.as_secs_f64())).collect();
-        let oldest = &metrics.runtime.longest_running_processor_seconds;
-        publish(&mut self.working, &longest, |name, age| oldest.set([name, name], age));
+        let (oldest, unfinished) =
+            (&metrics.runtime.longest_running_processor_seconds, &metrics.runtime.unfinished_work_seconds);
+        publish(&mut self.working, &metrics.progress.ages(), |name, ages| {
+            oldest.set([name, name], ages.longest.as_secs_f64());
+            unfinished.set([name, name], ages.total.as_secs_f64());
+        });
         let stuck: &Gauge<1> = &metrics.runtime.stuck_work;
         publish(&mut self.stuck, &counts, |name, count| stuck.set([name], count));
     }
 }
 
 /// Sets what there is, and to zero what was there the last time.
-fn publish(
+fn publish<T: Copy + Default>(
     published: &mut BTreeSet<&'static str>,
-    present: &BTreeMap<&'static str, f64>,
-    set: impl Fn(&'static str, f64),
+    present: &BTreeMap<&'static str, T>,
+    set: impl Fn(&'static str, T),
 ) {
     published.extend(present.keys());
     for name in published.iter() {

@@ -51,9 +51,9 @@ impl Progress {
         self.lock().stuck(Instant::now(), PATIENCE)
     }
 
-    /// For each controller with work under way, how long its oldest piece has been.
-    pub fn longest(&self) -> BTreeMap<&'static str, Duration> {
-        self.lock().longest(Instant::now())
+    /// How long work has been under way, for each controller that has some.
+    pub fn ages(&self) -> BTreeMap<&'static str, Ages> {
+        self.lock().ages(Instant::now())
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
@@ -78,6 +78,15 @@ impl Drop for Work {
     fn drop(&mut self) {
         self.progress.lock().end(self.id);
     }
+}
+
+/// How long the work of one controller has been under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ages {
+    /// The oldest piece of it.
+    pub longest: Duration,
+    /// All of it together.
+    pub total: Duration,
 }
 
 /// A piece of work that nothing has come of for too long.
@@ -148,14 +157,15 @@ impl Ledger {
         stuck
     }
 
-    fn longest(&self, now: Instant) -> BTreeMap<&'static str, Duration> {
-        let mut longest = BTreeMap::new();
+    fn ages(&self, now: Instant) -> BTreeMap<&'static str, Ages> {
+        let mut ages: BTreeMap<&'static str, Ages> = BTreeMap::new();
         for entry in self.works.values() {
             let lasted = now.saturating_duration_since(entry.began);
-            let known: &mut Duration = longest.entry(entry.controller).or_default();
-            *known = lasted.max(*known);
+            let known = ages.entry(entry.controller).or_default();
+            known.longest = lasted.max(known.longest);
+            known.total = known.total.saturating_add(lasted);
         }
-        longest
+        ages
     }
 }
 
@@ -181,7 +191,9 @@ mod tests {
         ledger.advanced(slow, start + 16 * MINUTE);
         ledger.end(hanging);
         assert!(stuck(&ledger, 17).is_empty(), "what goes on or ends is not stuck any more");
-        assert_eq!(ledger.longest(start + 17 * MINUTE), BTreeMap::from([("provisioner", 17 * MINUTE)]));
+        ledger.begin("provisioner", "".into(), start + 15 * MINUTE);
+        let ages = Ages { longest: 17 * MINUTE, total: 19 * MINUTE };
+        assert_eq!(ledger.ages(start + 17 * MINUTE), BTreeMap::from([("provisioner", ages)]));
     }
 
     #[test]

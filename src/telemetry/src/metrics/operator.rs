@@ -10,6 +10,10 @@ area! {
             Stable, "Always 1; the label goversion carries the toolchain, its name is kept for dashboards";
         leader: Gauge = "leader_election_master_status" ["name"]
             Stable, "1 on the replica that holds the lease";
+        leader_slowpath_total: Counter = "leader_election_slowpath_total" ["name"]
+            Stable, "Renewals for which the lease had to be read first, because it was not as it was left";
+        conversion_webhook_panics_total: Counter = "controller_runtime_conversion_webhook_panics_total" []
+            Stable, "Panics of conversion webhooks; always 0, there are none";
     }
 }
 
@@ -22,6 +26,8 @@ area! {
             Stable, "Passes that failed";
         terminal_reconcile_errors_total: Counter = "controller_runtime_terminal_reconcile_errors_total" ["controller"]
             Stable, "Passes that failed for good; always 0, every failure is tried again";
+        reconcile_timeouts_total: Counter = "controller_runtime_reconcile_timeouts_total" ["controller"]
+            Stable, "Passes that ran into a time limit of their own; always 0, single calls have limits and passes have none";
         reconcile_panics_total: Counter = "controller_runtime_reconcile_panics_total" ["controller"]
             Stable, "Passes that panicked";
         reconcile_time_seconds: Histogram = "controller_runtime_reconcile_time_seconds" ["controller"]
@@ -40,6 +46,8 @@ area! {
             Stable, "Duration of passes", buckets::QUEUE;
         queue_retries_total: Counter = "workqueue_retries_total" ["name", "controller"]
             Stable, "Objects queued again after a failure";
+        unfinished_work_seconds: Gauge = "workqueue_unfinished_work_seconds" ["name", "controller"]
+            Stable, "Age of all running passes together";
         longest_running_processor_seconds: Gauge = "workqueue_longest_running_processor_seconds" ["name", "controller"]
             Stable, "Age of the oldest running pass";
         stuck_work: Gauge = "karpenter_stuck_work" ["controller"]

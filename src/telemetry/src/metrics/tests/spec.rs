@@ -104,6 +104,10 @@ const CORE: &[Row] = &[
 /// Full name, type, labels, stability.
 const OUTSIDE_THE_PREFIX: &[Row] = &[
     ("leader_election_master_status", Gauge, "name", Stable),
+    ("leader_election_slowpath_total", Counter, "name", Stable),
+    ("controller_runtime_conversion_webhook_panics_total", Counter, "", Stable),
+    ("controller_runtime_reconcile_timeouts_total", Counter, "controller", Stable),
+    ("workqueue_unfinished_work_seconds", Gauge, "name controller", Stable),
     ("controller_runtime_reconcile_total", Counter, "controller result", Stable),
     ("controller_runtime_reconcile_errors_total", Counter, "controller", Stable),
     ("controller_runtime_reconcile_time_seconds", Histogram, "controller", Stable),
