@@ -43,7 +43,7 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
     loop {
         let pass = async {
             tokio::time::sleep(wait).await;
-            observe::pass(&metrics, NAME, "", |outcome| *outcome, reader.pass()).await
+            observe::pass(&metrics, NAME, "", |outcome| outcome.again(), reader.pass()).await
         };
         let result = tokio::select! {
             // A message that is being handled is not deleted, and comes again.

@@ -31,7 +31,7 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     let mut soon = SOON;
     loop {
         // Failures are logged and counted by the wrapper, and the next look tries again.
-        let pass = observe::pass(&metrics, NAME, "", |outcome| *outcome, pass(&context));
+        let pass = observe::pass(&metrics, NAME, "", |outcome| outcome.again(), pass(&context));
         let result = tokio::select! {
             () = shutdown.cancelled() => return,
             result = pass => result,

@@ -58,7 +58,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
         }
         let metrics = Arc::clone(&controller.context.metrics);
         // Failures are logged and counted by the wrapper, and the next look starts from what is true then.
-        let _reported = observe::pass(&metrics, NAME, "", |outcome| *outcome, controller.pass()).await;
+        let _reported = observe::pass(&metrics, NAME, "", |outcome| outcome.again(), controller.pass()).await;
         next = Instant::now() + controller.idle();
     }
     let executions = &mut controller.executions;

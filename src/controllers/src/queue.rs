@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_telemetry::metrics::Metrics;
-use karpenter_telemetry::observe::{self, Outcome};
+use karpenter_telemetry::observe::{self, Ended, Outcome};
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
@@ -49,6 +49,13 @@ impl Done {
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { outcome: self.outcome, again: Again::After(delay) }
+    }
+
+    fn ended(&self) -> Ended {
+        match self.again {
+            Again::OnEvent => self.outcome.into(),
+            Again::After(_) | Again::Backoff { .. } => self.outcome.again(),
+        }
     }
 
     /// Look again after the key's back-off, although nothing failed that a person should read about.
@@ -148,7 +155,7 @@ where
                 metrics.runtime.queue_duration_seconds.observe([spec.name, spec.name], waited);
                 let (metrics, subject, work) = (Arc::clone(&metrics), key.to_string(), pass(key.clone()));
                 let task = running.spawn(async move {
-                    observe::pass(&metrics, spec.name, &subject, |done: &Done| done.outcome, work).await
+                    observe::pass(&metrics, spec.name, &subject, Done::ended, work).await
                 });
                 keys.insert(task.id(), key);
             }

@@ -39,13 +39,35 @@ impl Outcome {
         }
     }
 
+    /// The same of a pass that comes again by itself.
+    pub fn again(self) -> Ended {
+        Ended { outcome: self, again: true }
+    }
+}
+
+/// How a pass ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    outcome: Outcome,
+    /// The next one comes even if nothing happens.
+    again: bool,
+}
+
+impl From<Outcome> for Ended {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, again: false }
+    }
+}
+
+impl Ended {
     /// The value of the `result` label dashboards of the reference use.
     fn result(self) -> &'static str {
-        match self {
-            Self::Applied | Self::Skipped => "success",
-            Self::Waiting => "requeue_after",
-            Self::Failed => "error",
-            Self::Abandoned => "requeue",
+        match self.outcome {
+            Outcome::Failed => "error",
+            Outcome::Abandoned => "requeue",
+            Outcome::Waiting => "requeue_after",
+            Outcome::Applied | Outcome::Skipped if self.again => "requeue_after",
+            Outcome::Applied | Outcome::Skipped => "success",
         }
     }
 }
@@ -53,11 +75,11 @@ impl Outcome {
 /// Runs one pass of `controller` over `subject` and reports how it ended.
 ///
 /// `outcome` reads the outcome off a successful result. Errors are logged with their causes and returned.
-pub async fn pass<T, E: Error + 'static>(
+pub async fn pass<T, E: Error + 'static, O: Into<Ended>>(
     metrics: &Metrics,
     controller: &'static str,
     subject: &str,
-    outcome: impl FnOnce(&T) -> Outcome,
+    outcome: impl FnOnce(&T) -> O,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     let span = tracing::info_span!("pass", controller, name = subject);
@@ -67,11 +89,11 @@ pub async fn pass<T, E: Error + 'static>(
         let result = work.await;
         match &result {
             Ok(value) => {
-                report.outcome = outcome(value);
-                tracing::trace!(outcome = report.outcome.as_str(), "pass ended");
+                report.ended = outcome(value).into();
+                tracing::trace!(outcome = report.ended.outcome.as_str(), "pass ended");
             }
             Err(error) => {
-                report.outcome = Outcome::Failed;
+                report.ended = Outcome::Failed.into();
                 tracing::error!(error = %Chain(error), "pass failed");
             }
         }
@@ -95,13 +117,13 @@ struct Report<'a> {
     metrics: &'a Metrics,
     controller: &'static str,
     started: Instant,
-    outcome: Outcome,
+    ended: Ended,
 }
 
 impl<'a> Report<'a> {
     fn start(metrics: &'a Metrics, controller: &'static str) -> Self {
         metrics.runtime.active_workers.inc([controller]);
-        Self { metrics, controller, started: Instant::now(), outcome: Outcome::Abandoned }
+        Self { metrics, controller, started: Instant::now(), ended: Outcome::Abandoned.into() }
     }
 }
 
@@ -109,11 +131,11 @@ impl Drop for Report<'_> {
     fn drop(&mut self) {
         let (runtime, controller) = (&self.metrics.runtime, self.controller);
         runtime.active_workers.dec([controller]);
-        runtime.reconcile_total.inc([controller, self.outcome.result()]);
+        runtime.reconcile_total.inc([controller, self.ended.result()]);
         let elapsed = self.started.elapsed();
         runtime.reconcile_time_seconds.observe([controller], elapsed);
         runtime.work_duration_seconds.observe([controller, controller], elapsed);
-        if self.outcome == Outcome::Failed {
+        if self.ended.outcome == Outcome::Failed {
             runtime.reconcile_errors_total.inc([controller]);
         }
     }
@@ -143,7 +165,7 @@ pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option
 mod tests {
     use std::time::Duration;
 
-    use super::{Chain, Outcome, pass, within};
+    use super::{Chain, Ended, Outcome, pass, within};
     use crate::metrics::Metrics;
 
     #[derive(Debug, thiserror::Error)]
@@ -157,15 +179,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_outcome_is_counted_as_dashboards_expect() {
         let metrics = Metrics::new();
-        for (outcome, result) in [
-            (Outcome::Applied, "success"),
-            (Outcome::Skipped, "success"),
-            (Outcome::Waiting, "requeue_after"),
+        for (ended, result) in [
+            (Outcome::Applied.into(), "success"),
+            (Outcome::Skipped.into(), "success"),
+            (Outcome::Applied.again(), "requeue_after"),
+            (Outcome::Skipped.again(), "requeue_after"),
+            (Outcome::Waiting.into(), "requeue_after"),
         ] {
             let before = count(&metrics, result);
-            let ended =
-                pass(&metrics, "test", "a", |outcome| *outcome, async { Ok::<_, Outer>(outcome) }).await;
-            assert_eq!(ended.unwrap(), outcome);
+            let came: Ended =
+                pass(&metrics, "test", "a", |ended| *ended, async { Ok::<_, Outer>(ended) }).await.unwrap();
+            assert_eq!(came, ended);
             assert_eq!(count(&metrics, result), before + 1);
         }
         let failed =

@@ -26,7 +26,7 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     let metrics = Arc::clone(&context.common.metrics);
     let mut poller = Poller { context, counted: BTreeSet::new(), denied: false };
     loop {
-        let pass = observe::pass(&metrics, NAME, "", |outcome| *outcome, poller.pass());
+        let pass = observe::pass(&metrics, NAME, "", |outcome| outcome.again(), poller.pass());
         tokio::select! {
             () = shutdown.cancelled() => return,
             // Failures are logged and counted by the wrapper, and the next look tries again.

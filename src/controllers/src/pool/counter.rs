@@ -36,9 +36,14 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
             _ = ticks.tick() => {}
         }
         // Failures are logged and counted by the wrapper, and the next tick tries again.
-        let _reported =
-            observe::pass(&context.metrics, NAME, "", |outcome| *outcome, pass(&context, &mut published))
-                .await;
+        let _reported = observe::pass(
+            &context.metrics,
+            NAME,
+            "",
+            |outcome| outcome.again(),
+            pass(&context, &mut published),
+        )
+        .await;
     }
 }
 
