@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use karpenter_lifecycle::consolidatable;
 use karpenter_lifecycle::podevents::{self, Seen};
 use karpenter_lifecycle::step::Step;
-use karpenter_model::{ClaimName, Pod};
+use karpenter_model::{ClaimName, ConditionType, Pod};
 
 use crate::evict::Evictions;
 use crate::pass::Pass;
@@ -70,6 +71,12 @@ impl Reconciler for Writer {
         };
         let mut pass = Pass::over_claim(context, NAME, &self.evictions, Arc::clone(&known.object));
         pass.carry_out(step.clone()).await?;
+        // The mark that the node is quiet goes with what ends the quiet: one write, not two.
+        if let Some(claim) = pass.claim().filter(|claim| claim.is_true(ConditionType::Consolidatable)) {
+            let pool = claim.pool.as_ref().and_then(|name| context.view.pool(name));
+            let pool = pool.as_ref().map(|pool| &*pool.model);
+            pass.carry_out(consolidatable::step(&claim, pool, context.now())).await?;
+        }
         let done = pass.finish().await?;
         // What came in meanwhile stays for the next pass.
         let mut pending = events.lock();
