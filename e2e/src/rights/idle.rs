@@ -1,8 +1,9 @@
 //! Rights that no suite makes use of, each with its reason. Checked both ways: a right that is unused and not here fails,
 //! and so does a row about a right that is used or that nobody grants any more.
 //!
-//! One reason needs no row: `get` of a kind that may be listed tells no more than `list`, and the controllers, which live
-//! on watches, need it only to look again after a conflict.
+//! One reason needs no row: `get` and `list` of a kind that may be watched tell no more than `watch`. The controllers live
+//! on watches, which begin with what there is; they need `list` where the API server does not do that, and `get` only to
+//! look again after a conflict.
 
 use anyhow::{Result, ensure};
 
@@ -67,12 +68,16 @@ fn complaints(rights: &Rights, idle: &[Idle], sometimes: &[Idle]) -> Vec<String>
     let listed = |list: &[Idle], right: &Right| {
         list.iter().any(|row| row.place == right.place && row.what == right.what)
     };
-    let told_by_list =
-        |right: &Right| right.what == "get" && rights.used.contains(&Right::new(&right.place, "list"));
+    let used = |right: &Right, verb: &str| rights.used.contains(&Right::new(&right.place, verb));
+    let told_anyway = |right: &Right| match right.what.as_str() {
+        "get" => used(right, "list") || used(right, "watch"),
+        "list" => used(right, "watch"),
+        _ => false,
+    };
     let gated = |right: &Right| GATED.iter().any(|(place, _gate)| *place == right.place);
     let mut found: Vec<String> = rights
         .unused()
-        .filter(|right| !gated(right) && !told_by_list(right))
+        .filter(|right| !gated(right) && !told_anyway(right))
         .filter(|right| !listed(idle, right) && !listed(sometimes, right))
         .map(|right| {
             format!(
@@ -126,9 +131,14 @@ mod tests {
         let granted = [read("core/pods"), read("core/secrets"), read("karpenter.sh/nodeoverlays")]
             .into_iter()
             .flatten();
-        let rights = Rights { granted: granted.collect(), used: [Right::new("core/pods", "list")].into() };
-        let lines = complaints(&rights, &[], &[]);
-        assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines.iter().all(|line| line.contains("secrets")), "{lines:?}");
+        let granted: std::collections::BTreeSet<Right> = granted.collect();
+        for (used, excused) in [("list", &["get"][..]), ("watch", &["get", "list"])] {
+            let of_pods = excused.iter().map(|verb| Right::new("core/pods", verb));
+            let granted = granted.iter().filter(|right| right.place != "core/pods").cloned().chain(of_pods);
+            let rights = Rights { granted: granted.collect(), used: [Right::new("core/pods", used)].into() };
+            let lines = complaints(&rights, &[], &[]);
+            assert_eq!(lines.len(), 2, "{lines:?}");
+            assert!(lines.iter().all(|line| line.contains("secrets")), "{lines:?}");
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Watches: every object once at the start, then every change, and nothing lost when a watch breaks.
 //!
 //! A watch that had to list again is turned into a difference: what the new list lacks has been deleted. Objects
-//! are reduced to what the view keeps before anything else happens, so memory is bounded by the view.
+//! are reduced to what the view keeps before anything else happens, so memory is bounded by the view. Lists are
+//! streamed by servers that do that, and asked for in pages of the others.
+
+mod streaming;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -89,7 +92,7 @@ pub async fn follow<K>(
         }
         listener(seen);
     };
-    pursue(api, everything(), shutdown, broken, listener).await;
+    pursue(api, None, shutdown, broken, listener).await;
 }
 
 /// The same for what the roles may not grant: that is said once, with `without`, what it means, and tried again
@@ -103,7 +106,7 @@ pub async fn follow_if_allowed<K>(
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    pursue(api, everything(), shutdown, tolerant(kind, without), listener).await;
+    pursue(api, None, shutdown, tolerant(kind, without), listener).await;
 }
 
 /// The same for the one object of this name.
@@ -117,12 +120,8 @@ pub async fn follow_one_if_allowed<K>(
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let only = everything().fields(&format!("metadata.name={name}"));
-    pursue(api, only, shutdown, tolerant(kind, without), listener).await;
-}
-
-fn everything() -> watcher::Config {
-    watcher::Config::default().page_size(PAGE)
+    let only = format!("metadata.name={name}");
+    pursue(api, Some(&only), shutdown, tolerant(kind, without), listener).await;
 }
 
 /// What to do when a watch breaks that may not be allowed.
@@ -146,14 +145,20 @@ fn tolerant(kind: &str, without: &str) -> impl FnMut(&watcher::Error) -> Duratio
 /// `broken` says how long to wait after an error, in addition to the back-off.
 async fn pursue<K>(
     api: Api<K>,
-    what: watcher::Config,
+    fields: Option<&str>,
     shutdown: CancellationToken,
     mut broken: impl FnMut(&watcher::Error) -> Duration,
     mut listener: impl FnMut(Seen<K>),
 ) where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let mut events = std::pin::pin!(watcher(api, what).default_backoff());
+    tokio::select! {
+        () = shutdown.cancelled() => return,
+        streaming::NotServed = streaming::pursue(&api, fields, &mut broken, &mut listener) => {}
+    }
+    let mut pages = watcher::Config::default().page_size(PAGE);
+    pages.field_selector = fields.map(str::to_owned);
+    let mut events = std::pin::pin!(watcher(api, pages).default_backoff());
     let mut listed = BTreeSet::new();
     loop {
         let event = tokio::select! {

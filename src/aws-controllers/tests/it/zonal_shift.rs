@@ -112,7 +112,9 @@ async fn a_shift_is_known_before_the_cluster_is_and_told_when_everybody_can_be()
     let world = World::without_role();
     assert!(world.account.register_for_zonal_shifts("demo"));
     world.account.inject(memory::Fault::fail("GetManagedResource", "InternalServerException").times(2));
-    world.server.faults().inject(Rule::on("list").resource("nodes"), Fault::InternalError);
+    for verb in ["list", "watch"] {
+        world.server.faults().inject(Rule::on(verb).resource("nodes"), Fault::InternalError);
+    }
     let subnets = world.account.clients().ec2.describe_subnets(&Default::default()).await.unwrap();
     world.account.shift_away(subnets[0].zone_id.as_ref().unwrap(), None);
     world.class("default", &json!({}));

@@ -195,7 +195,7 @@ async fn a_process_that_starts_decides_nothing_before_it_knows_claims_and_pods()
         world
             .server
             .faults()
-            .inject(Rule::on("list").resource(unknown), Fault::Delay(Duration::from_secs(20)));
+            .inject(Rule::on("watch").resource(unknown).times(1), Fault::Delay(Duration::from_secs(20)));
         let process = world.start();
         world
             .until("the machine to be gone, and so is what it stood for", Duration::from_mins(3), || async {

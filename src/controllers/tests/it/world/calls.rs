@@ -28,6 +28,8 @@ pub(crate) struct Calls {
 struct State {
     /// Method and path, with the query cut off.
     seen: BTreeSet<(String, String)>,
+    /// Those of them that were answered with what was asked for.
+    granted: BTreeSet<(String, String)>,
     writes: usize,
 }
 
@@ -49,11 +51,15 @@ impl Calls {
         request: Request<Body>,
         crash: Crash,
     ) -> Result<Response<Body>, kube::Error> {
+        let asked = (method_of(&request), request.uri().path().to_owned());
         let write = self.note(&request);
         if write.is_some_and(|write| crash == Crash::BeforeWrite(write)) {
             return self.crash().await;
         }
         let answer = inner.send(request).await;
+        if answer.as_ref().is_ok_and(|answer| answer.status().is_success()) {
+            self.state.lock().unwrap().granted.insert(asked);
+        }
         if write.is_some_and(|write| crash == Crash::AfterWrite(write)) {
             return self.crash().await;
         }
@@ -63,14 +69,7 @@ impl Calls {
     /// The number of the write, if it is one.
     fn note(&self, request: &Request<Body>) -> Option<usize> {
         let mut state = self.state.lock().unwrap();
-        let method = if request.method() == "GET"
-            && request.uri().query().is_some_and(|query| query.contains("watch=true"))
-        {
-            "WATCH".to_owned()
-        } else {
-            request.method().to_string()
-        };
-        state.seen.insert((method, request.uri().path().to_owned()));
+        state.seen.insert((method_of(request), request.uri().path().to_owned()));
         if request.method() == "GET" {
             return None;
         }
@@ -92,4 +91,14 @@ impl Calls {
     pub(crate) fn seen(&self) -> BTreeSet<(String, String)> {
         self.state.lock().unwrap().seen.clone()
     }
+
+    /// Method and path of every request that was granted.
+    pub(crate) fn granted(&self) -> BTreeSet<(String, String)> {
+        self.state.lock().unwrap().granted.clone()
+    }
+}
+
+fn method_of(request: &Request<Body>) -> String {
+    let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+    if watches { "WATCH".to_owned() } else { request.method().to_string() }
 }
