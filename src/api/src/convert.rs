@@ -104,7 +104,7 @@ impl InPart {
         })
     }
 
-    /// The taints; one with an effect nobody knows keeps pods away and drives none out.
+    /// The taints; one with an unknown effect keeps pods away and drives none out.
     fn taints(&mut self, field: &str, written: Option<&Vec<ApiTaint>>) -> Vec<Taint> {
         let read = |(index, written): (usize, &ApiTaint)| {
             taint::taint(&format!("{field}[{index}]"), written).unwrap_or_else(|error| {

@@ -122,13 +122,13 @@ struct Election {
 }
 
 impl Election {
-    /// Returns when the lease is ours, with the instant before which nobody can have seen that.
+    /// Returns when the lease is ours, with the instant before which no other replica can have seen that.
     async fn acquire(&mut self) -> Instant {
         tracing::info!(lease = self.candidate.name, identity = self.candidate.identity, "waiting to lead");
         self.metrics.operator.leader.set([&self.candidate.name], 0.0);
         let acquired = loop {
             let started = Instant::now();
-            // As with renewals: whoever learns late that it leads would have no time left to renew.
+            // As with renewals: a replica that learns late that it leads would have no time left to renew.
             match timeout(self.candidate.renew_deadline / 2, self.try_hold()).await {
                 Ok(Ok(true)) => break started,
                 Ok(Ok(false)) => {}

@@ -1,5 +1,5 @@
 //! Reads objects of the API server into the model; what cannot be read is reported and left out. Claims and Nodes are
-//! never left out: a machine that cannot be seen looks like one that nobody wants.
+//! never left out: a machine that cannot be seen looks like one without a claim.
 
 use std::cell::RefCell;
 

@@ -16,8 +16,8 @@ pub fn claim(object: &NodeClaim, registry: &LabelRegistry) -> Result<Claim, Erro
     }
 }
 
-/// Reads what can be read of a claim, with the first problem: its machine would be taken for one that nobody wants if
-/// the claim were overlooked. What cannot be read is not there: nothing is asked for, nothing offered, nothing ends.
+/// Reads what can be read of a claim, with the first problem: its machine would be taken for one without a claim if it
+/// were overlooked. What cannot be read is not there: nothing is asked for, nothing offered, nothing ends.
 pub fn claim_in_part(object: &NodeClaim, registry: &LabelRegistry) -> (Claim, Option<Error>) {
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let mut part = InPart::default();

@@ -163,7 +163,7 @@ impl View {
         self.classes.iter().any(|kind| kind.owns(class))
     }
 
-    /// Takes a claim as the API server shows it, without what nobody reads, and returns the newest known.
+    /// Takes a claim as the API server shows it, without what is never read, and returns the newest known.
     pub fn put_claim(&self, mut claim: NodeClaim) -> Arc<NodeClaim> {
         claim.metadata.managed_fields = None;
         let (model, object) = (Arc::new(read::claim(&claim, &self.registry)), Arc::new(claim));

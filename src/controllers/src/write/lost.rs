@@ -9,7 +9,7 @@ use crate::client;
 const TRIES: u32 = 3;
 
 /// Makes a request that may be made twice, again at once when its connection ends without an answer. A server that does
-/// not answer at all is another matter: whoever asked has waited long enough.
+/// not answer at all is another matter: the caller has waited long enough.
 pub(super) async fn repeated<T, F>(mut request: impl FnMut() -> F) -> Result<T, kube::Error>
 where
     F: Future<Output = Result<T, kube::Error>>,

@@ -188,7 +188,7 @@ async fn a_lease_is_read_for_a_renewal_only_if_it_is_not_as_it_was_left() {
     let task = tokio::spawn(leader::run(client, candidate, clock, counted, stop, lead));
     sleep(Duration::from_secs(5)).await;
     world.server.faults().inject(Rule::on("get").resource("leases"), Fault::InternalError);
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     assert!(!task.is_finished(), "renewed without reading");
     assert_eq!(slow(), 0);
     world.server.faults().clear();
@@ -196,7 +196,7 @@ async fn a_lease_is_read_for_a_renewal_only_if_it_is_not_as_it_was_left() {
     let label = serde_json::json!({"metadata": {"labels": {"somebody": "else"}}});
     let (params, label) = (kube::api::PatchParams::default(), kube::api::Patch::Merge(label));
     leases.patch("karpenter-leader-election", &params, &label).await.unwrap();
-    sleep(Duration::from_secs(60)).await;
+    sleep(Duration::from_mins(1)).await;
     assert_eq!(slow(), 1);
     assert!(lease(&world).await.metadata.labels.is_some(), "what somebody else has written stays");
     shutdown.cancel();

@@ -74,7 +74,7 @@ impl Note {
         }
     }
 
-    /// A machine may not be disrupted. Told anew when something else keeps it: another reason, or another `operand`,
+    /// A machine may not be disrupted. Told again when something else keeps it: another reason, or another `operand`,
     /// such as the pod or the budget. Other words about the same are not news: they list amounts and all pods
     /// concerned, which change all the time.
     pub(crate) fn blocked(id: &NodeId, why: ReasonCode, operand: &str, message: impl Into<String>) -> Self {

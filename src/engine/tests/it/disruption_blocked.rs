@@ -1,4 +1,4 @@
-//! When a person is told anew why a machine may not be disrupted: when something else keeps it, not other words.
+//! When people are told again why a machine may not be disrupted: when something else keeps it, not other words.
 
 use std::collections::BTreeSet;
 

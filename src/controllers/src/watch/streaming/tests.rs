@@ -11,7 +11,7 @@ use super::*;
 use crate::fixture::World;
 use crate::watch::{Troubles, follow};
 
-/// A watch of the config maps of `shop`, and what it has said.
+/// A watch of the config maps of `default`, and what it has said.
 struct Following {
     world: World,
     maps: Api<ConfigMap>,
@@ -29,7 +29,7 @@ impl Following {
     /// Starts it where the maps `present` are, after `prepare`.
     async fn start(present: &[&str], prepare: impl FnOnce(&World)) -> Self {
         let world = World::new();
-        let maps: Api<ConfigMap> = Api::namespaced(world.context.client.clone(), "shop");
+        let maps: Api<ConfigMap> = Api::namespaced(world.context.client.clone(), "default");
         let following = Self { world, maps, said: Arc::default(), stop: CancellationToken::new() };
         for name in present {
             following.create(name).await;

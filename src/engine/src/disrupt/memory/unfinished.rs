@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_goes_on_is_late_once_per_limit_and_one_that_ends_begins_anew() {
+    fn a_look_that_goes_on_is_late_once_per_limit_and_one_that_ends_begins_again() {
         let (mut unfinished, method) = (Unfinished::default(), Method::SingleNode);
         let mut pass =
             |second, going_on| unfinished.note(method, going_on, Timestamp::from_second(second).unwrap());
