@@ -1,6 +1,9 @@
 //! What is wrong with a plan.
 
+use std::collections::BTreeSet;
 use std::fmt;
+
+use karpenter_model::{BinId, NodeId, PodKey, PoolName, ReservationId, ResourceClaimKey, Target};
 
 /// The rules a plan must keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,20 +66,97 @@ pub enum Rule {
     Score,
 }
 
+/// What breaks a rule: what would have to be left out for the rest of the plan to keep it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// The plan as a whole.
+    Plan,
+    /// The place of one pod.
+    Pod(PodKey),
+    /// One launch.
+    Bin(BinId),
+    /// Everything that is launched for one pool.
+    Pool(PoolName),
+    /// Everything that is sent to one machine.
+    Target(Target),
+    /// Every launch into one reservation.
+    Reservation(ReservationId),
+    /// Every pod that uses one of these claims, which have a device or a counter in common.
+    Claims {
+        /// What they have in common.
+        of: String,
+        /// The claims.
+        claims: BTreeSet<ResourceClaimKey>,
+    },
+    /// A command or a part of one.
+    Command(String),
+}
+
+impl From<&PodKey> for Subject {
+    fn from(pod: &PodKey) -> Self {
+        Self::Pod(pod.clone())
+    }
+}
+
+impl From<BinId> for Subject {
+    fn from(bin: BinId) -> Self {
+        Self::Bin(bin)
+    }
+}
+
+impl From<&PoolName> for Subject {
+    fn from(pool: &PoolName) -> Self {
+        Self::Pool(pool.clone())
+    }
+}
+
+impl From<&Target> for Subject {
+    fn from(target: &Target) -> Self {
+        Self::Target(target.clone())
+    }
+}
+
+impl From<&ResourceClaimKey> for Subject {
+    fn from(claim: &ResourceClaimKey) -> Self {
+        Self::Claims { of: claim.to_string(), claims: [claim.clone()].into() }
+    }
+}
+
+impl From<&NodeId> for Subject {
+    fn from(node: &NodeId) -> Self {
+        Self::Command(node.to_string())
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan => f.write_str("plan"),
+            Self::Pod(pod) => pod.fmt(f),
+            Self::Bin(bin) => bin.fmt(f),
+            Self::Pool(pool) => pool.fmt(f),
+            Self::Target(Target::Node(node)) => node.fmt(f),
+            Self::Target(Target::Claim(claim)) => claim.fmt(f),
+            Self::Reservation(id) => id.fmt(f),
+            Self::Claims { of: text, .. } | Self::Command(text) => f.write_str(text),
+        }
+    }
+}
+
 /// One broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Which rule.
     pub rule: Rule,
-    /// What breaks it: a pod, bin, pool or node.
-    pub subject: String,
+    /// What breaks it.
+    pub subject: Subject,
     /// How.
     pub detail: String,
 }
 
 impl Finding {
-    pub(crate) fn new(rule: Rule, subject: impl fmt::Display, detail: impl fmt::Display) -> Self {
-        Self { rule, subject: subject.to_string(), detail: detail.to_string() }
+    pub(crate) fn new(rule: Rule, subject: impl Into<Subject>, detail: impl fmt::Display) -> Self {
+        Self { rule, subject: subject.into(), detail: detail.to_string() }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The second opinion: every rule a plan must keep, re-derived from the specification.
 //!
 //! Shares nothing with the planner but the model, and prefers the obvious computation to the fast one: a
-//! checker that is as clever as what it checks proves nothing. A plan with a finding is refused by whoever
-//! was about to apply it.
+//! checker that is as clever as what it checks proves nothing. What a finding is about is not applied;
+//! [`sound_part`] is the rest of the plan.
 //!
 //! Soft rules (`PreferNoSchedule`, preferences) are not checked, because a plan may relax them.
 
@@ -11,11 +11,13 @@ mod cron;
 mod finding;
 mod places;
 mod rules;
+mod sound_part;
 mod world;
 
 use karpenter_model::{Plan, Snapshot};
 
-pub use finding::{Finding, Rule};
+pub use finding::{Finding, Rule, Subject};
+pub use sound_part::{SoundPart, sound_part};
 
 /// Everything wrong with `plan` as an answer to `snapshot`; empty for a sound plan. Findings come in a fixed
 /// order: by rule family, then in plan order.

@@ -1,13 +1,14 @@
 //! `provisioner`: makes a plan for pods that wait, has it audited, and carries it out.
 //!
-//! Triggers are collected into a batch; then everything known is frozen, planned on another thread and audited. A
-//! plan with a finding is refused as a whole. What is left waiting is tried again every ten seconds, and at once
-//! when a pool becomes able to take nodes.
+//! Triggers are collected into a batch; then everything known is frozen, planned on another thread and audited. What
+//! a finding of the audit is about is not carried out, the rest is. What is left waiting is tried again every ten
+//! seconds, and at once when a pool becomes able to take nodes.
 
 mod apply;
 mod gauges;
 mod lessons;
 mod log;
+mod refusals;
 mod tell;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,6 @@ use std::time::Duration;
 
 use karpenter_api::conditions::READY;
 use karpenter_api::{ConditionStatus, NodePool};
-use karpenter_audit::Finding;
 use karpenter_engine::backlog::Backlog;
 use karpenter_lifecycle::batch::Batcher;
 use karpenter_model::{BufferKey, Plan, Pod, PodOutcome, Report, Snapshot, Taint};
@@ -30,6 +30,7 @@ use crate::view::{Conditioned, PodSeen, StatusSeen};
 use crate::{Context, Error, buffers, instance_types};
 use gauges::{Running, Zones};
 use lessons::Lessons;
+use refusals::Refusals;
 
 const NAME: &str = "provisioner";
 
@@ -113,6 +114,7 @@ pub(crate) struct Memory {
     pub(crate) waiting: Waiting,
     pub(crate) lessons: Lessons,
     log: Arc<Mutex<log::Log>>,
+    refusals: Refusals,
     slices: Arc<Mutex<Slices>>,
 }
 
@@ -210,11 +212,13 @@ fn again_for(context: &Context) -> Vec<Trigger> {
 async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outcome, Error> {
     instance_types::refresh(context, NAME).await;
     let Some(mut snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
+    let mut held = memory.refusals.hold(&mut snapshot);
     // Virtual pods are never bound, so nothing is learned from them, and they wait behind nobody.
     let (of_buffers, waiting): (Vec<_>, _) =
         snapshot.pending.into_iter().partition(|pod: &Arc<Pod>| pod.is_virtual());
     snapshot.pending = waiting;
-    let held = memory.lessons.hold(context, &mut snapshot);
+    held.extend(memory.lessons.hold(context, &mut snapshot));
+    context.metrics.scheduler.held_pods_count.set_count([], held.len());
     zones.publish(&snapshot);
     let left_out = memory.admit(&mut snapshot);
     snapshot.pending.extend(of_buffers);
@@ -224,14 +228,19 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
         let started = Instant::now();
         let (plan, report) = karpenter_engine::plan(&planned);
         let took = started.elapsed();
-        let findings = karpenter_audit::audit(&planned, &plan);
-        (plan, report, took, findings)
+        let part = karpenter_audit::sound_part(&planned, &plan);
+        (plan, report, took, part)
     });
-    let (plan, mut report, took, findings) = Running::new(context, &snapshot)
+    let (mut plan, mut report, took, part) = Running::new(context, &snapshot)
         .until(planning)
         .await
         .expect("invariant: neither the planner nor the audit panics");
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], took);
+    if let Some(part) = part {
+        refusals::tell(context, &plan, &part.plan, &part.findings);
+        memory.refusals.note(&snapshot, &part, &mut report);
+        plan = part.plan;
+    }
     // To those who ask, pods that were not planned for wait like the others, for a reason of their own.
     report.pods.extend(held.iter().map(|(pod, outcome)| (pod.key.clone(), outcome.clone())));
     let mut pods = apply::pods(&snapshot);
@@ -242,9 +251,6 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     memory.planned(&snapshot, &report, left_out);
     let room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));
     context.explanations.planned(snapshot.now, report);
-    if !approved(context, &plan, &findings) {
-        return Ok(Outcome::Skipped);
-    }
     let outcome = apply::apply(context, &memory.lessons, &snapshot, &plan).await;
     if let Some(room) = room {
         buffers::provisioned(context, &room).await;
@@ -252,21 +258,11 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     Ok(outcome)
 }
 
-/// The second opinion: true when the plan breaks no rule.
+/// The second opinion: true when the plan breaks no rule; otherwise tells what the audit has found.
 pub(crate) fn audited(context: &Context, snapshot: &Snapshot, plan: &Plan) -> bool {
-    approved(context, plan, &karpenter_audit::audit(snapshot, plan))
-}
-
-/// Tells what the audit has found; true when that is nothing.
-fn approved(context: &Context, plan: &Plan, findings: &[Finding]) -> bool {
-    for finding in findings {
-        if context.explanations.refused(&finding.to_string(), context.now()) {
-            tracing::error!(finding = %finding, "refused plan");
-        }
-        context.metrics.scheduler.audit_findings_total.inc([&format!("{:?}", finding.rule)]);
-    }
+    let findings = karpenter_audit::audit(snapshot, plan);
     if !findings.is_empty() {
-        apply::refused(context, plan, findings);
+        refusals::tell(context, plan, &Plan::default(), &findings);
     }
     findings.is_empty()
 }

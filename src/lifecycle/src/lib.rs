@@ -34,6 +34,7 @@ pub mod liveness;
 pub mod nodepool;
 pub mod podevents;
 pub mod protection;
+pub mod refusal;
 pub mod registration;
 pub mod repair;
 pub mod static_capacity;

@@ -155,6 +155,8 @@ reason_codes! {
     Reservation: "compatible reservations are in use";
     /// A node came up for pods of its workload and the scheduler did not use it.
     PromisedNodeNotUsed: "the scheduler does not use nodes that come up for this workload";
+    /// Its place, or that of a pod it was placed with, did not pass the second opinion on the plan.
+    PlaceRefused: "place broke a rule when the plan was checked";
 
     /// The machine is not managed.
     Unmanaged: "node is not managed";

@@ -2,14 +2,14 @@
 
 use karpenter_model::{Command, Launch, Method, Plan, Price};
 
-use crate::finding::{Finding, Rule};
+use crate::finding::{Finding, Rule, Subject};
 use crate::world::World;
 
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
     for command in &plan.commands {
         let subject = subject(command);
         for detail in shape(command).into_iter().chain(from_template(world, command)) {
-            findings.push(Finding::new(Rule::Command, &subject, detail));
+            findings.push(Finding::new(Rule::Command, subject.clone(), detail));
         }
         let settings = &world.snapshot.settings;
         let switched_off = match command.method {
@@ -18,15 +18,15 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
             Method::Emptiness | Method::Drift | Method::MultiNode | Method::SingleNode => false,
         };
         if switched_off {
-            findings.push(Finding::new(Rule::Command, &subject, "comes from a method that is switched off"));
+            findings.push(Finding::new(Rule::Command, subject, "comes from a method that is switched off"));
         }
     }
 }
 
 /// How findings call a command.
-pub(crate) fn subject(command: &Command) -> String {
+pub(crate) fn subject(command: &Command) -> Subject {
     let nodes: Vec<&str> = command.nodes().map(karpenter_model::NodeId::as_str).collect();
-    format!("{:?} [{}]", command.method, nodes.join(", "))
+    Subject::Command(format!("{:?} [{}]", command.method, nodes.join(", ")))
 }
 
 fn shape(command: &Command) -> Vec<String> {

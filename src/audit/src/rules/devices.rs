@@ -4,6 +4,7 @@
 //! a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use karpenter_model::device::{Device, DeviceCount, RequestKind};
 use karpenter_model::{
@@ -11,7 +12,7 @@ use karpenter_model::{
     PodUid, ResourceClaim, ResourceClaimKey, ResourceSlice,
 };
 
-use crate::finding::{Finding, Rule};
+use crate::finding::{Finding, Rule, Subject};
 use crate::world::World;
 
 /// Driver, pool and name of a device.
@@ -166,13 +167,13 @@ impl<'a> Books<'a> {
         for (meter, total) in totals {
             if let (Meter::Device((_, pool, device)), true) = (meter, total > 1) {
                 let detail = format!("device of pool `{pool}` is given {total} times");
-                findings.push(Finding::new(Rule::Devices, device, detail));
+                findings.push(Finding::new(Rule::Devices, self.takers(plan, meter, device), detail));
             }
             if let Meter::Counter(driver, pool, set, counter) = meter
                 && total > self.limit(driver, pool, set, counter)
             {
                 let detail = format!("counter of `{set}` in pool `{pool}` is overdrawn");
-                findings.push(Finding::new(Rule::Devices, counter, detail));
+                findings.push(Finding::new(Rule::Devices, self.takers(plan, meter, counter), detail));
             }
         }
         self.promised_twice(plan, findings);
@@ -184,10 +185,27 @@ impl<'a> Books<'a> {
         for grant in &plan.grants {
             for one in grant.devices.iter().filter(|one| one.promised && !self.shared.contains(&one.device)) {
                 if !given.insert((&grant.place, one)) {
-                    findings.push(Finding::new(Rule::Devices, &one.device, "is given twice on one machine"));
+                    let alike = plan
+                        .grants
+                        .iter()
+                        .filter(|other| other.place == grant.place && other.devices.contains(one));
+                    let claims = alike.map(|other| other.claim.clone()).collect();
+                    let subject = Subject::Claims { of: one.device.to_string(), claims };
+                    findings.push(Finding::new(Rule::Devices, subject, "is given twice on one machine"));
                 }
             }
         }
+    }
+
+    /// The claims the plan gives something of `meter`, which is called `of`.
+    fn takers(&self, plan: &'a Plan, meter: Meter<'_>, of: impl fmt::Display) -> Subject {
+        let takes = |grant: &&'a DeviceGrant| {
+            let published = grant.devices.iter().filter(|one| !one.promised);
+            let mut taken = published.flat_map(|one| self.taken((&one.driver, &one.pool, &one.device)));
+            taken.any(|(taken, _)| taken == meter)
+        };
+        let claims = plan.grants.iter().filter(takes).map(|grant| grant.claim.clone()).collect();
+        Subject::Claims { of: of.to_string(), claims }
     }
 
     /// What is taken with device `name`: itself where it is exclusive, and what it draws.

@@ -17,11 +17,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
     for (target, pods) in sent {
         let Some(node) = world.node(target).filter(|node| !node.is_leaving()) else {
-            findings.push(Finding::new(
-                Rule::Unusable,
-                format!("{target:?}"),
-                "is not there or on its way out",
-            ));
+            findings.push(Finding::new(Rule::Unusable, target, "is not there or on its way out"));
             continue;
         };
         for pod in &pods {
@@ -32,7 +28,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
                 findings.push(Finding::new(Rule::HostPort, &pod.key, detail));
             }
         }
-        findings.extend(capacity(world, node, &pods));
+        findings.extend(capacity(world, (target, node), &pods));
     }
 }
 
@@ -51,7 +47,7 @@ fn labels_and_taints(world: &World<'_>, node: &Node, pod: &Pod) -> Vec<Finding> 
 }
 
 /// All pods, bound and sent, and all daemons must fit into what the machine has.
-fn capacity(world: &World<'_>, node: &Node, sent: &[&Pod]) -> Option<Finding> {
+fn capacity(world: &World<'_>, (target, node): (&Target, &Node), sent: &[&Pod]) -> Option<Finding> {
     let missing = world.daemons_on_existing(node).subtract(&node.daemon_requested()).floor_zero();
     let sent: Resources = sent.iter().map(|pod| &pod.requests).sum();
     let total = node.requested().merge(&missing).merge(&sent);
@@ -62,5 +58,5 @@ fn capacity(world: &World<'_>, node: &Node, sent: &[&Pod]) -> Option<Finding> {
     });
     let (name, _) = over?;
     let detail = format!("{name}: {} of {}", total.amount(name.as_str()), available.amount(name.as_str()));
-    Some(Finding::new(Rule::Capacity, node.display_name(), detail))
+    Some(Finding::new(Rule::Capacity, target, detail))
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use karpenter_model::{Plan, Pod};
 
-use crate::finding::{Finding, Rule};
+use crate::finding::{Finding, Rule, Subject};
 use crate::world::World;
 
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
     let revision = world.snapshot.revision;
     if plan.revision != revision {
         let detail = format!("made from revision {}, the snapshot has {revision}", plan.revision);
-        findings.push(Finding::new(Rule::Stale, "plan", detail));
+        findings.push(Finding::new(Rule::Stale, Subject::Plan, detail));
     }
     let mut placed = BTreeSet::new();
     let launched = plan.launches.iter().flat_map(|launch| &launch.pods);

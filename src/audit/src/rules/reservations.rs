@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use karpenter_model::{CapacityType, LabelValue, Launch, Plan, label};
 
-use crate::finding::{Finding, Rule};
+use crate::finding::{Finding, Rule, Subject};
 use crate::world::World;
 
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
@@ -27,7 +27,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         let count = instances(world, &id);
         if promised > count {
             let detail = format!("is promised to {promised} claims, {count} instances are left");
-            findings.push(Finding::new(Rule::Reservation, id, detail));
+            findings.push(Finding::new(Rule::Reservation, Subject::Reservation(id.name()), detail));
         }
     }
 }

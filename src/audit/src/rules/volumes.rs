@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{
-    DriverName, LabelKey, LabelValue, Launch, Node, Plan, Pod, Requirement, Requirements, Volume,
+    DriverName, LabelKey, LabelValue, Launch, Node, Plan, Pod, Requirement, Requirements, Target, Volume,
     VolumeClaimName,
 };
 
@@ -14,7 +14,7 @@ use crate::world::{World, satisfies};
 const MAX_KINDS: usize = 4096;
 
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
-    let mut sent: BTreeMap<_, Vec<&Pod>> = BTreeMap::new();
+    let mut sent: BTreeMap<_, (&Target, &Node, Vec<&Pod>)> = BTreeMap::new();
     for launch in &plan.launches {
         for pod in world.pods_of(launch) {
             let reaches = |volume: &Volume| everywhere(world, launch, volume);
@@ -29,12 +29,12 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
                     || stated(world, volume).iter().any(|wanted| satisfies(node, wanted, world.registry()))
             };
             findings.extend(out_of_reach(world, pod, &reaches));
-            sent.entry(&node.id).or_default().push(pod);
+            let (_, _, pods) = sent.entry(&node.id).or_insert((&nomination.target, node, Vec::new()));
+            pods.push(pod);
         }
     }
-    for (id, pods) in sent {
-        let node = world.snapshot.nodes.iter().find(|node| node.id == *id);
-        findings.extend(node.and_then(|node| too_many(world, node, &pods)));
+    for (target, node, pods) in sent.into_values() {
+        findings.extend(too_many(world, (target, node), &pods));
     }
 }
 
@@ -107,7 +107,7 @@ fn with(kind: &Requirements, value: &Requirement) -> Requirements {
 }
 
 /// A driver that would have to attach more volumes to `node` than it can, because of `pods`.
-fn too_many(world: &World<'_>, node: &Node, pods: &[&Pod]) -> Option<Finding> {
+fn too_many(world: &World<'_>, (target, node): (&Target, &Node), pods: &[&Pod]) -> Option<Finding> {
     let mut attached: BTreeMap<&DriverName, BTreeSet<_>> = BTreeMap::new();
     let mut added = BTreeSet::new();
     for pod in node.pods.iter().map(AsRef::as_ref).chain(pods.iter().copied()) {
@@ -123,7 +123,7 @@ fn too_many(world: &World<'_>, node: &Node, pods: &[&Pod]) -> Option<Finding> {
         let (limit, count) = (node.attach_limits.get(driver)?, attached[driver].len());
         let over = count > usize::try_from(*limit).unwrap_or(usize::MAX);
         let detail = format!("`{driver}` would attach {count} volumes, {limit} are possible");
-        over.then(|| Finding::new(Rule::Volume, node.display_name(), detail))
+        over.then(|| Finding::new(Rule::Volume, target, detail))
     })
 }
 

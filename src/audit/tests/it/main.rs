@@ -6,6 +6,7 @@
 mod commands;
 mod devices;
 mod promises;
+mod sound_part;
 mod work;
 
 use std::collections::BTreeSet;

@@ -1,10 +1,9 @@
 //! Carries out a plan that passed the audit, and tells pods where they are expected to go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use futures::stream;
-use karpenter_audit::Finding;
 use karpenter_lifecycle::contradiction::patience;
 use karpenter_model::{ClaimName, Launch, Plan, Pod, PodKey, Snapshot, Target};
 use karpenter_telemetry::events::{Event, ObjectRef, reason};
@@ -95,19 +94,5 @@ pub(super) fn about(pod: &Pod) -> ObjectRef {
         namespace: Some(pod.key.namespace.to_string()),
         name: pod.key.name.to_string(),
         uid: pod.uid.to_string(),
-    }
-}
-
-/// Tells the pools of a refused plan why nothing happens.
-pub(super) fn refused(context: &Context, plan: &Plan, findings: &[Finding]) {
-    let candidates = plan.commands.iter().flat_map(|command| &command.candidates);
-    let launching = plan.launches.iter().map(|launch| &launch.pool);
-    let pools: BTreeSet<_> = launching.chain(candidates.map(|candidate| &candidate.pool)).collect();
-    let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    for known in pools.into_iter().filter_map(|name| context.view.pool(name)) {
-        let (name, uid) = (known.model.name.to_string(), known.model.uid.to_string());
-        let object = ObjectRef::cluster_scoped("karpenter.sh/v1", "NodePool", name, uid);
-        let message = format!("Refused a plan that breaks a rule, please report this: {text}");
-        context.recorder.publish(Event::new(object, reason::PLAN_REFUSED, message));
     }
 }

@@ -48,7 +48,6 @@ impl Lessons {
             outcomes.push((Arc::clone(pod), PodOutcome::Unschedulable(vec![refusal])));
             false
         });
-        metrics.held_pods_count.set_count([], outcomes.len());
         outcomes
     }
 
