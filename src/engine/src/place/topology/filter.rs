@@ -1,10 +1,10 @@
 //! Which machines count for a spread constraint: by default those the pod's node affinity allows, whatever
-//! their taints (spec core-scheduling 18.3).
+//! their taints (spec core-scheduling 18.3). Soft taints never matter: the scheduler counts a node it would rather
+//! not use.
 
 use karpenter_model::affinity::NodeInclusion;
-use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    LabelRegistry, Labels, Node, NodeTerm, Pod, Requirements, SpreadConstraint, Taint, Toleration, Undefined,
+    Effect, LabelRegistry, Labels, Node, NodeTerm, Pod, Requirements, SpreadConstraint, Taint, Toleration, Undefined,
 };
 
 /// The machines that count; part of a group's identity as a whole.
@@ -37,7 +37,10 @@ impl Filter {
 
     /// Whether taints are tolerated, as far as they matter.
     pub(crate) fn tolerates(&self, taints: &[Taint]) -> bool {
-        self.tolerations.as_ref().is_none_or(|tolerations| first_untolerated(taints, tolerations).is_none())
+        self.tolerations.as_ref().is_none_or(|tolerations| {
+            let tolerated = |taint: &Taint| tolerations.iter().any(|toleration| toleration.tolerates(taint));
+            taints.iter().all(|taint| taint.effect == Effect::PreferNoSchedule || tolerated(taint))
+        })
     }
 
     /// Whether an existing machine counts.
