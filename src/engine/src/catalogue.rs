@@ -75,6 +75,8 @@ pub(crate) struct Catalogue<'a> {
     masks: InternedMap<RuleSetId, Arc<Mask>>,
     /// Per set: the shapes it leaves, cheapest first.
     ranked: InternedMap<RuleSetId, Arc<[Ranked<'a>]>>,
+    /// Offerings with the shape they belong to, cheapest first; made once somebody asks what the least price is.
+    by_price: Option<Vec<(usize, usize)>>,
 }
 
 impl<'a> Catalogue<'a> {
@@ -113,7 +115,7 @@ impl<'a> Catalogue<'a> {
             reserved.collect::<Vec<_>>()
         };
         let reserved = shapes.iter().enumerate().flat_map(of_shape).collect();
-        let (shape_rules, offering_rules, masks, ranked) = Default::default();
+        let (shape_rules, offering_rules, masks, ranked, by_price) = Default::default();
         Self {
             shapes,
             offerings,
@@ -126,6 +128,7 @@ impl<'a> Catalogue<'a> {
             offering_rules,
             masks,
             ranked,
+            by_price,
         }
     }
 
@@ -220,6 +223,36 @@ impl<'a> Catalogue<'a> {
     pub(crate) fn least_price(&mut self, set: RuleSetId, shapes: &Bits, rules: &Rules<'_>) -> Option<Price> {
         let ranked = self.ranked(set, rules);
         ranked.iter().find(|one| shapes.contains(one.shape)).map(|one| one.cheapest.price)
+    }
+
+    /// The same for a set that is asked about once: nothing is sorted for it. Offerings out of reservations that are
+    /// not `usable` do not count.
+    pub(crate) fn least_price_now(
+        &mut self,
+        set: RuleSetId,
+        shapes: &Bits,
+        usable: impl Fn(&ReservationId) -> bool,
+        rules: &Rules<'_>,
+    ) -> Option<Price> {
+        let mask = self.mask(set, rules);
+        let Self { shapes: all, offerings, by_price, .. } = self;
+        let by_price = by_price.get_or_insert_with(|| {
+            let numbered = all.iter().enumerate();
+            let of_shape = |(number, shape): (usize, &Shape<'a>)| {
+                shape.offerings.clone().map(move |offering| (offering, number))
+            };
+            let mut by_price: Vec<(usize, usize)> = numbered.flat_map(of_shape).collect();
+            by_price.sort_by_key(|(offering, _)| (offerings[*offering].price, *offering));
+            by_price
+        });
+        let left = |(offering, shape): &&(usize, usize)| {
+            let reservation = offerings[*offering].reservation.as_ref();
+            mask.matching.contains(*offering)
+                && mask.requirements.contains(*shape)
+                && shapes.contains(*shape)
+                && reservation.is_none_or(|reservation| usable(&reservation.id))
+        };
+        by_price.iter().find(left).map(|(offering, _)| offerings[*offering].price)
     }
 
     /// The shapes `set` leaves, cheapest first, equal prices by name; computed once per set.

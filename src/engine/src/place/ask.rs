@@ -12,6 +12,7 @@ use karpenter_model::{HostPort, Resources, Toleration};
 use crate::amounts::{Amounts, ResourceId};
 use crate::bits::Bits;
 use crate::interning::InternedMap;
+use crate::place::solve::Prices;
 use crate::place::topology::ProfileId;
 use crate::rules::RuleSetId;
 
@@ -60,6 +61,8 @@ pub(crate) struct Refusals {
     pub(crate) kinds: Vec<Option<bool>>,
     /// Per pool, once known: the shapes that could host the ask alone if there were no limits.
     pub(crate) hosts: BTreeMap<usize, Option<Bits>>,
+    /// The least price of a machine for the ask alone, by requirements.
+    pub(crate) prices: Prices,
     /// Existing machines that have no room in this pass.
     pub(crate) nodes: Bits,
     /// Bins that cannot take it in this pass.

@@ -38,6 +38,11 @@ impl Reservations {
         self.left.is_empty()
     }
 
+    /// Whether an instance of `id` is left.
+    pub(crate) fn has_left(&self, id: &ReservationId) -> bool {
+        self.left.is_empty() || self.left.get(id).is_some_and(|left| *left > 0)
+    }
+
     /// What a bin that holds `held` would hold when it can be launched into `compatible`.
     pub(crate) fn reservable(
         &self,

@@ -23,7 +23,7 @@ use crate::amounts::ResourceIndex;
 use crate::bits::Bits;
 use crate::interning::InternedMap;
 use crate::place::Placement;
-use crate::place::ask::{Ask, Known, WantId, Wants};
+use crate::place::ask::{Ask, Known, Refusals, WantId, Wants};
 use crate::place::bin::{Bin, State};
 use crate::place::class::Class;
 use crate::place::devices::Holdings;
@@ -35,6 +35,7 @@ use crate::place::refusal;
 use crate::place::reservations::Reservations;
 use crate::place::topology::{ProfileId, Topology};
 use crate::rules::Rules;
+pub(crate) use join::Prices;
 use join::{Joined, Joiner};
 
 /// Everything a pass works on.
@@ -210,7 +211,8 @@ impl<'a> Solver<'a> {
         refused.become_either(&refusals.bins, &memory.bins);
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
         let held = (&self.reservations, self.devices.as_ref());
-        let mut joiner = Joiner::new(rules, others, held, ask, MinValuesPolicy::Strict);
+        let asked = (ask, &mut refusals.prices);
+        let mut joiner = Joiner::new(rules, others, held, asked, MinValuesPolicy::Strict);
         let (number, state) = loop {
             let Some(number) = self.open.next(&mut candidates, refused) else { return false };
             let bin = &self.bins[number];
@@ -261,13 +263,14 @@ impl<'a> Solver<'a> {
     ) -> Tried {
         let (pod, _) = self.queue[index];
         let Known { ask: own, refusals, .. } = self.wants.known(want, self.pass);
-        let mut of_all = BTreeMap::new();
-        let (ask, hosts) = together.map_or((own, &mut refusals.hosts), |all| (all, &mut of_all));
+        let mut of_all = Refusals::default();
+        let (ask, Refusals { hosts, prices, .. }) =
+            together.map_or((own, refusals), |all| (all, &mut of_all));
         let number = self.bins.len();
         let lower = self.settings.min_values_policy;
         let (rules, others) = (&mut self.rules, (&self.topology, bound));
         let held = (&self.reservations, self.devices.as_ref());
-        let mut joiner = Joiner::new(rules, others, held, ask, lower);
+        let mut joiner = Joiner::new(rules, others, held, (ask, prices), lower);
         for (position, space) in self.pools.spaces.iter_mut().enumerate() {
             let catalogue = &mut self.pools.catalogues[space.catalogue];
             let hosting = hosts.entry(position).or_insert_with(|| joiner.hosting(space, catalogue));

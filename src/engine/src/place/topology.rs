@@ -3,11 +3,13 @@
 //! Pods with the same rule share a *group*, which counts matching pods per domain. A pod's *profile* lists the
 //! groups it must satisfy and those that count it. Rules are answered with the domains that are fine now, in
 //! order of preference; the caller tries them until one leaves a machine, so a choice is never a dead end as
-//! long as another choice exists.
+//! long as another choice exists. Among domains with as many pods the cheaper one comes first, then the one with fewer
+//! machines of the pool, then the one whose name does.
 //!
 //! Unlike the reference, anti-affinity between new pods commits to one domain at once, so that one pass places
 //! as many pods as there are domains, and filters and `minDomains` are part of a group's identity.
 
+mod census;
 mod count;
 mod filter;
 mod group;
@@ -20,14 +22,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_model::{
-    LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, Requirement, Requirements, Snapshot,
-    label,
+    LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, PoolName, Price, Requirement,
+    Requirements, Snapshot, label,
 };
 
 use crate::interning::{Interned, InternedMap};
 use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Wish;
+use census::Census;
 pub(crate) use group::Domain;
 use group::{Alternatives, Group, GroupKey, Kind};
 use lookup::Lookup;
@@ -37,6 +40,21 @@ use stance::term_key;
 
 /// Most combinations of domains that are tried for one pod on one bin.
 const MAX_CHOICES: usize = 64;
+/// Prices that differ by less than one part in so many do not decide between domains: prices of spot change all the
+/// time, and what spreads machines is worth something too.
+const PRICE_STEPS: i64 = 20;
+
+/// What a domain has to offer to a pod that looks for a bin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prospect {
+    /// The least price of a machine for it there.
+    pub(crate) price: Price,
+    /// Machines of the pool that are there already, or will be.
+    pub(crate) machines: u32,
+}
+
+/// What domains have to offer; nothing where no instance type comes in one.
+pub(crate) type Prospects<'p> = dyn FnMut(&LabelKey, &LabelValue) -> Option<Prospect> + 'p;
 
 /// What a rule leaves of the domains, in order of preference.
 #[derive(Debug)]
@@ -120,6 +138,8 @@ pub(crate) struct Topology {
     groups: InternedMap<GroupKey, Group>,
     profiles: InternedMap<ProfileKey, Links>,
     identities: Interned<Identity>,
+    /// What breaks ties between domains.
+    census: Census,
     /// Anti-affinity of bound pods is counted here; otherwise it is part of what pods ask for.
     bound_owners: bool,
     /// What to take back, where anybody will ask for it.
@@ -236,6 +256,7 @@ impl Topology {
             links.hosts = said.max().unwrap_or_default();
         }
         count::fill(&mut self.groups, &lookup, snapshot, spaces, batch);
+        self.census = Census::new(self.keys(), snapshot);
         if self.bound_owners {
             for (node, _, key) in bound_owners(snapshot) {
                 if let (Some(domain), Some(group)) =
@@ -340,15 +361,20 @@ impl Topology {
         self.entry(id).1.domains
     }
 
+    /// Machines of `pool` that are in a domain already, or will be.
+    pub(crate) fn machines(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
+        self.census.machines(pool, key, value)
+    }
+
     /// What would put the profile into a domain that is fine, best first, for a bin whose requirements are `bin`
     /// (the pod's own included). Hosts are another question. A single rule gives every domain; of several, where one
-    /// alone has more than are tried, those that are not `offered` are left out before anything is cut.
+    /// alone has more than are tried, those without `prospects` are left out before anything is cut.
     pub(crate) fn choices<'t>(
         &'t self,
         id: ProfileId,
         bin: &Requirements,
         registry: &LabelRegistry,
-        offered: &mut dyn FnMut(&LabelKey, &LabelValue) -> bool,
+        prospects: &mut Prospects<'_>,
     ) -> Choices<'t> {
         let (profile, links) = self.entry(id);
         let about_domains = links.rules.iter().filter(|link| !link.host);
@@ -363,17 +389,24 @@ impl Topology {
             Some((&key.topology_key, alternatives?))
         });
         let first = match (rules.next(), rules.next()) {
-            (Some((key, Alternatives::Each(values))), None) => return Choices::Values(key, values),
+            (Some((key, Alternatives::Each(values))), None) => {
+                return Choices::Values(key, ordered(key, values, prospects));
+            }
             (first, second) => first.into_iter().chain(second),
         };
         let mut choices = vec![Requirements::new()];
-        for (key, mut alternatives) in first.chain(rules) {
-            if let Alternatives::Each(values) = &mut alternatives
-                && values.len() > MAX_CHOICES
-            {
-                values.retain(|value| offered(key, value));
-            }
-            choices = combine(&choices, &alternatives.requirements(key));
+        for (key, alternatives) in first.chain(rules) {
+            let alternatives = match alternatives {
+                Alternatives::Each(mut values) => {
+                    if values.len() > MAX_CHOICES {
+                        values.retain(|(_, value)| prospects(key, value).is_some());
+                    }
+                    let values = ordered(key, values, prospects).into_iter();
+                    values.map(|value| exactly(key, value)).collect()
+                }
+                Alternatives::Among(requirement) => vec![requirement],
+            };
+            choices = combine(&choices, &alternatives);
         }
         Choices::Any(choices)
     }
@@ -404,7 +437,8 @@ impl Topology {
         space: &PoolSpace<'_>,
         registry: &LabelRegistry,
     ) {
-        let Self { groups, profiles, journal, .. } = self;
+        let Self { groups, profiles, journal, census, .. } = self;
+        census.narrowed(number, &space.pool.name, bin);
         for index in counting(profiles, id) {
             let (key, group) = groups.get_index_mut(index).expect("invariant: groups are never removed");
             if !key.counts_bin(bin, &space.pool.template.taints, registry) {
@@ -463,6 +497,32 @@ fn domain_of(node: &Node, key: &LabelKey) -> Option<LabelValue> {
         return Some(node.hostname());
     }
     node.effective_labels().get(key).cloned()
+}
+
+/// `values`, which come with their number of pods in ascending order, with equals ordered by their `prospects`.
+fn ordered<'t>(
+    key: &LabelKey,
+    mut values: Vec<(u32, &'t LabelValue)>,
+    prospects: &mut Prospects<'_>,
+) -> Vec<&'t LabelValue> {
+    for tied in values.chunk_by_mut(|a, b| a.0 == b.0).filter(|tied| tied.len() > 1) {
+        let known: Vec<_> = tied.iter().map(|(_, value)| (prospects(key, value), *value)).collect();
+        let least = known.iter().filter_map(|(prospect, _)| *prospect).map(|prospect| prospect.price).min();
+        let least = least.map_or(0, Price::nanos);
+        let rank = |prospect: Option<Prospect>| {
+            // Where nothing is offered comes last.
+            prospect.map_or((true, 0, 0), |prospect| {
+                let dearer = prospect.price.nanos().saturating_sub(least);
+                (false, dearer.saturating_mul(PRICE_STEPS) / least.max(1), prospect.machines)
+            })
+        };
+        let mut known: Vec<_> = known.into_iter().map(|(prospect, value)| (rank(prospect), value)).collect();
+        known.sort_unstable();
+        for (place, (_, value)) in tied.iter_mut().zip(known) {
+            place.1 = value;
+        }
+    }
+    values.into_iter().map(|(_, value)| value).collect()
 }
 
 /// Every way to meet one more rule, best first, without those that contradict what was chosen before.

@@ -13,4 +13,5 @@ mod overrides;
 mod properties;
 mod refusals;
 mod scenarios;
+mod ties;
 mod together;

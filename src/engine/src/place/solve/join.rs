@@ -2,9 +2,11 @@
 
 mod serve;
 
+use std::collections::BTreeMap;
+
 use karpenter_devices::Proposal;
 use karpenter_model::settings::MinValuesPolicy;
-use karpenter_model::{LabelKey, LabelValue};
+use karpenter_model::{LabelKey, LabelValue, Price};
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
@@ -14,7 +16,7 @@ use crate::place::devices::Holdings;
 use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
 use crate::place::reservations::{Reservations, UsedUp};
-use crate::place::topology::{Choices, Domain, ProfileId, Topology};
+use crate::place::topology::{Choices, Domain, ProfileId, Prospect, Topology};
 use crate::rules::{RuleSetId, Rules};
 use serve::Server;
 
@@ -36,6 +38,9 @@ pub(super) enum Joined {
     Never,
 }
 
+/// By requirements, which name the pool: the least price of a machine for an ask alone, if there is one.
+pub(crate) type Prices = BTreeMap<RuleSetId, Option<Price>>;
+
 /// One pod that looks for a bin.
 pub(super) struct Joiner<'s, 'a> {
     rules: &'s mut Rules<'a>,
@@ -46,6 +51,8 @@ pub(super) struct Joiner<'s, 'a> {
     /// What the pod is to others, where that matters.
     bound: Option<ProfileId>,
     lower: MinValuesPolicy,
+    /// The least prices of a machine for the ask alone, once known.
+    prices: &'s mut Prices,
     /// By the requirements of bins: what they may become. Few bins differ in this.
     ways: Vec<(RuleSetId, Ways)>,
     /// Devices the pod would get in the bin it joined last.
@@ -76,10 +83,11 @@ impl<'s, 'a> Joiner<'s, 'a> {
         rules: &'s mut Rules<'a>,
         (topology, bound): (&'s Topology, Option<ProfileId>),
         (reservations, devices): (&'s Reservations, Option<&'s Holdings<'a>>),
-        ask: &'s Ask,
+        (ask, prices): (&'s Ask, &'s mut Prices),
         lower: MinValuesPolicy,
     ) -> Self {
-        Self { rules, topology, reservations, devices, ask, bound, lower, ways: Vec::new(), proposal: None }
+        let (ways, proposal) = Default::default();
+        Self { rules, topology, reservations, devices, ask, bound, lower, prices, ways, proposal }
     }
 
     /// The shapes of `space` that could host the pod alone if there were no limits.
@@ -99,7 +107,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
     ) -> Joined {
         let known = self.ways.iter().position(|(of, _)| *of == state.rules);
         let known = known.unwrap_or_else(|| {
-            let ways = self.ways_of(state.rules, hosting, catalogue);
+            let ways = self.ways_of(state.rules, hosting, space, catalogue);
             self.ways.push((state.rules, ways));
             self.ways.len() - 1
         });
@@ -136,14 +144,21 @@ impl<'s, 'a> Joiner<'s, 'a> {
     }
 
     /// What the requirements `of` a bin may become. They name the pool, so they tell which shapes are `hosting`.
-    fn ways_of(&mut self, of: RuleSetId, hosting: &Bits, catalogue: &mut Catalogue<'a>) -> Ways {
-        let Some(own) = self.ask.rules.and_then(|own| self.rules.meet(of, own)) else { return Ways::Clash };
-        let mut ways = Vec::with_capacity(self.ask.places.len());
-        for place in &self.ask.places {
+    fn ways_of(
+        &mut self,
+        of: RuleSetId,
+        hosting: &Bits,
+        space: &PoolSpace<'a>,
+        catalogue: &mut Catalogue<'a>,
+    ) -> Ways {
+        let ask = self.ask;
+        let Some(own) = ask.rules.and_then(|own| self.rules.meet(of, own)) else { return Ways::Clash };
+        let mut ways = Vec::with_capacity(ask.places.len());
+        for place in &ask.places {
             let Some(alone) = self.rules.meet(own, *place) else { continue };
             let sets = match self.bound {
                 None => vec![alone],
-                Some(bound) => domains((bound, self.topology), alone, self.rules, (hosting, catalogue)),
+                Some(bound) => self.domains(bound, alone, hosting, space, catalogue),
             };
             ways.push(Way { alone, sets });
         }
@@ -151,6 +166,50 @@ impl<'s, 'a> Joiner<'s, 'a> {
             _ if ways.is_empty() => Ways::Clash,
             true => Ways::NoDomain,
             false => Ways::Some(ways),
+        }
+    }
+
+    /// What the requirements `set` become in each domain that is fine for a bin of `space`, best first. Where there are
+    /// too many to try, those no shape in `hosting` comes in are left out.
+    fn domains(
+        &mut self,
+        bound: ProfileId,
+        set: RuleSetId,
+        hosting: &Bits,
+        space: &PoolSpace<'a>,
+        catalogue: &mut Catalogue<'a>,
+    ) -> Vec<RuleSetId> {
+        let Self { rules, topology, reservations, prices, .. } = self;
+        if !topology.asks_for_domains(bound) {
+            return vec![set];
+        }
+        let whole = rules.whole(set);
+        let registry = rules.registry();
+        // What is left of reservations changes with every bin.
+        let lasting = reservations.is_empty() || !catalogue.has_reservations();
+        let mut prospects = |key: &LabelKey, value: &LabelValue| {
+            let value_set = rules.exactly(key, value);
+            let set = rules.meet(set, value_set)?;
+            let mut least =
+                || catalogue.least_price_now(set, hosting, |id| reservations.has_left(id), rules);
+            let price = if lasting { *prices.entry(set).or_insert_with(least) } else { least() };
+            Some(Prospect { price: price?, machines: topology.machines(&space.pool.name, key, value) })
+        };
+        match topology.choices(bound, &whole, registry, &mut prospects) {
+            Choices::Values(key, values) => {
+                let narrowed = values.into_iter().filter_map(|value| {
+                    let choice = rules.exactly(key, value);
+                    rules.meet(set, choice)
+                });
+                narrowed.collect()
+            }
+            Choices::Any(choices) => {
+                let narrowed = choices.iter().filter_map(|choice| {
+                    let choice = rules.set(choice);
+                    rules.meet(set, choice)
+                });
+                narrowed.collect()
+            }
         }
     }
 }
@@ -191,39 +250,4 @@ fn reserve<'a>(
         }
     }
     Joined::As(state)
-}
-
-/// What the requirements `set` become in each domain that is fine for a bin, best first. Where there are too many to
-/// try, those no shape in `hosting` comes in are left out.
-fn domains<'a>(
-    (bound, topology): (ProfileId, &Topology),
-    set: RuleSetId,
-    rules: &mut Rules<'a>,
-    (hosting, catalogue): (&Bits, &mut Catalogue<'a>),
-) -> Vec<RuleSetId> {
-    if !topology.asks_for_domains(bound) {
-        return vec![set];
-    }
-    let whole = rules.whole(set);
-    let registry = rules.registry();
-    let mut offered = |key: &LabelKey, value: &LabelValue| {
-        let value = rules.exactly(key, value);
-        rules.meet(set, value).is_some_and(|set| catalogue.mask(set, rules).both.meets(hosting))
-    };
-    match topology.choices(bound, &whole, registry, &mut offered) {
-        Choices::Values(key, values) => {
-            let narrowed = values.into_iter().filter_map(|value| {
-                let choice = rules.exactly(key, value);
-                rules.meet(set, choice)
-            });
-            narrowed.collect()
-        }
-        Choices::Any(choices) => {
-            let narrowed = choices.iter().filter_map(|choice| {
-                let choice = rules.set(choice);
-                rules.meet(set, choice)
-            });
-            narrowed.collect()
-        }
-    }
 }

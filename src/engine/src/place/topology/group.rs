@@ -9,7 +9,6 @@ use karpenter_model::{
     Requirement, Requirements, Snapshot, Taint, label,
 };
 
-use super::exactly;
 use super::filter::Filter;
 use super::scope::Scope;
 
@@ -70,20 +69,10 @@ pub(crate) struct Group {
 /// Ways to narrow the values of a key so that a rule holds.
 #[derive(Debug)]
 pub(crate) enum Alternatives<'g> {
-    /// To one of these values, best first.
-    Each(Vec<&'g LabelValue>),
+    /// To one of these values: those with the fewest pods first, equals by name.
+    Each(Vec<(u32, &'g LabelValue)>),
     /// To what this requirement leaves.
     Among(Requirement),
-}
-
-impl Alternatives<'_> {
-    /// The same as requirements of `key`, best first.
-    pub(crate) fn requirements(self, key: &LabelKey) -> Vec<Requirement> {
-        match self {
-            Self::Each(values) => values.into_iter().map(|value| exactly(key, value)).collect(),
-            Self::Among(requirement) => vec![requirement],
-        }
-    }
 }
 
 /// What is known about a value.
@@ -308,12 +297,13 @@ impl Group {
         own: bool,
         strict: &Requirements,
     ) -> Option<Alternatives<'g>> {
-        let each =
-            |values: &mut dyn Iterator<Item = &'g LabelValue>| Some(Alternatives::Each(values.collect()));
+        let each = |values: &mut dyn Iterator<Item = &'g LabelValue>| {
+            Some(Alternatives::Each(values.map(|value| (0, value)).collect()))
+        };
         let any = |values: &mut dyn Iterator<Item = &'g LabelValue>| {
             let values: Vec<&LabelValue> = values.collect();
             Some(match values.as_slice() {
-                [] | [_] => Alternatives::Each(values),
+                [] | [_] => Alternatives::Each(values.into_iter().map(|value| (0, value)).collect()),
                 several => Alternatives::Among(Requirement::one_of(
                     key.topology_key.clone(),
                     several.iter().copied().cloned(),
@@ -327,7 +317,7 @@ impl Group {
                 let within = self.within(allowed).filter(|(_, pods)| i64::from(*pods) <= most);
                 let mut fine: Vec<(u32, &LabelValue)> = within.map(|(value, pods)| (pods, value)).collect();
                 fine.sort_unstable();
-                each(&mut fine.into_iter().map(|(_, value)| value))
+                Some(Alternatives::Each(fine))
             }
             Kind::Affinity => {
                 let joined = || self.within(allowed).filter(|(_, pods)| *pods > 0).map(|(value, _)| value);

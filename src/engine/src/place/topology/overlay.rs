@@ -13,6 +13,7 @@ impl Topology {
     /// Forgets what could have been taken back: it is how things are now.
     pub(crate) fn settle(&mut self) {
         self.journal.iter_mut().for_each(Vec::clear);
+        self.census.settle();
     }
 
     /// Takes back every change since the journal was begun or settled.
@@ -31,6 +32,7 @@ impl Topology {
             }
         }
         self.journal = Some(journal);
+        self.census.revert();
     }
 
     /// Counts a pod of this profile no more on `node`, where it counts now: as one that others look for when
@@ -62,6 +64,7 @@ impl Topology {
 
     /// `node` no longer makes its domains known.
     pub(crate) fn forget_node(&mut self, node: &Node, registry: &LabelRegistry) {
+        self.census.leave(node);
         for (index, (key, group)) in self.groups.iter_mut().enumerate() {
             if key.topology_key == label::HOSTNAME || !key.counts_node(node, registry) {
                 continue;

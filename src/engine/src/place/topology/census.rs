@@ -1,0 +1,99 @@
+//! How many machines each pool has in each domain, those of the plan included.
+//!
+//! Rules about other pods look at one application at a time. A hundred applications of one pod each would all be
+//! fine with the first zone; how many machines are there already is what spreads them.
+
+use karpenter_model::{LabelKey, LabelValue, Node, PoolName, Requirement, Requirements, Snapshot};
+
+use super::domain_of;
+use crate::interning::InternedMap;
+
+/// Pool, place of the topology key, domain.
+type InDomain = (PoolName, usize, LabelValue);
+
+/// Machines by domain.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Census {
+    keys: Vec<LabelKey>,
+    existing: InternedMap<InDomain, u32>,
+    planned: InternedMap<InDomain, u32>,
+    /// Domains new machines are certain to be in, by bin and in the order of the keys.
+    bins: InternedMap<usize, Vec<Option<LabelValue>>>,
+    /// Machines that were taken away and may be put back.
+    away: Vec<InDomain>,
+}
+
+impl Census {
+    /// The machines of `snapshot` that stay, by their domains of `keys`.
+    pub(super) fn new(keys: Vec<LabelKey>, snapshot: &Snapshot) -> Self {
+        let mut census = Self { keys, ..Self::default() };
+        if census.keys.is_empty() {
+            return census;
+        }
+        for node in snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
+            for domain in census.domains(node) {
+                *census.existing.entry(domain).or_default() += 1;
+            }
+        }
+        census
+    }
+
+    /// Machines of `pool` in the domain `value` of `key`.
+    pub(super) fn machines(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
+        let Some(place) = self.keys.iter().position(|known| known == key) else { return 0 };
+        let domain = (pool.clone(), place, value.clone());
+        [&self.existing, &self.planned].iter().filter_map(|machines| machines.get(&domain)).sum()
+    }
+
+    /// The requirements of bin `number`, of `pool`, are `bin` now.
+    pub(super) fn narrowed(&mut self, number: usize, pool: &PoolName, bin: &Requirements) {
+        let Self { keys, planned, bins, .. } = self;
+        let known = bins.entry(number).or_insert_with(|| vec![None; keys.len()]);
+        for (place, key) in keys.iter().enumerate() {
+            // Bins only get narrower: who is in one domain stays there.
+            if known[place].is_none() {
+                known[place] = only(bin, key).cloned();
+                if let Some(value) = &known[place] {
+                    *planned.entry((pool.clone(), place, value.clone())).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// `node` is taken away.
+    pub(super) fn leave(&mut self, node: &Node) {
+        for domain in self.domains(node) {
+            if let Some(machines) = self.existing.get_mut(&domain) {
+                *machines = machines.saturating_sub(1);
+                self.away.push(domain);
+            }
+        }
+    }
+
+    /// Machines that were taken away are there again, and nothing is planned.
+    pub(super) fn revert(&mut self) {
+        for domain in self.away.drain(..) {
+            *self.existing.entry(domain).or_default() += 1;
+        }
+        self.settle();
+    }
+
+    /// Machines that were taken away stay away. What was planned is no part of later plans.
+    pub(super) fn settle(&mut self) {
+        self.away.clear();
+        self.planned.clear();
+        self.bins.clear();
+    }
+
+    fn domains(&self, node: &Node) -> Vec<InDomain> {
+        let Some(pool) = node.pool() else { return Vec::new() };
+        let domain = |(place, key)| Some((pool.clone(), place, domain_of(node, key)?));
+        self.keys.iter().enumerate().filter_map(domain).collect()
+    }
+}
+
+/// The only value of `key` that `bin` leaves.
+pub(super) fn only<'b>(bin: &'b Requirements, key: &LabelKey) -> Option<&'b LabelValue> {
+    let values = bin.get(key.as_str()).and_then(Requirement::concrete)?;
+    values.first().filter(|_| values.len() == 1)
+}
