@@ -27,8 +27,17 @@ pub fn social_text(seed: u64) -> String {
         some(
             &mut options,
             rng,
-            &[" spread=zone/1", " spread=host/1", " spread=zone/2/soft", " select=zone=a"],
+            &[
+                " spread=zone/1",
+                " spread=host/1",
+                " spread=zone/2/soft",
+                " select=zone=a",
+                " spread=zone/1/taints=honor",
+                " spread=zone/1/affinity=ignore",
+                " spread=zone/1/min=2",
+            ],
         );
+        some(&mut options, rng, &[" tolerate=x", " select=team=a", " res=gpu=1"]);
         one(&mut options, rng, &["", "", "", " anti-affinity=host", " anti-affinity=zone"]);
         one(
             &mut options,

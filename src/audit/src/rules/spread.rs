@@ -4,14 +4,18 @@
 //! a constraint counts carry that very constraint, no domain that got one is above the emptiest by more than
 //! `maxSkew`.
 //!
+//! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. Where
+//! none could, for want of room, of an offering or of a pool the constraint counts, there will be no node to count.
+//!
 //! Pods of one deployment ask the same, so the counts are taken once for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_model::affinity::NodeInclusion;
 use karpenter_model::{
-    LabelKey, LabelValue, Labels, Namespace, NodeTerm, Pod, Pool, Requirement, Requirements,
-    SpreadConstraint, Toleration, Undefined, WhenUnsatisfiable, label,
+    InstanceType, LabelKey, LabelValue, Labels, Namespace, NodeTerm, Pod, Pool, Requirement, Requirements,
+    Resources, SpreadConstraint, Toleration, Undefined, WhenUnsatisfiable, label,
 };
 
 use crate::finding::{Finding, Rule};
@@ -49,6 +53,7 @@ struct Question<'p> {
     node_selector: &'p Labels,
     required_terms: &'p [NodeTerm],
     tolerations: &'p [Toleration],
+    requests: &'p Resources,
 }
 
 impl<'p> Question<'p> {
@@ -60,6 +65,7 @@ impl<'p> Question<'p> {
             node_selector: &pod.node_selector,
             required_terms: &pod.required_terms,
             tolerations: &pod.tolerations,
+            requests: &pod.requests,
         }
     }
 }
@@ -154,11 +160,13 @@ impl Asked<'_, '_> {
         if spread.topology_key == label::HOSTNAME {
             return domains;
         }
-        for (pool, offered) in offers {
+        for offer in offers {
             let honored = spread.node_taints_policy == NodeInclusion::Honor;
-            if !(honored && hard_taint(&pool.template.taints, self.pod).is_some()) {
-                domains.extend(offered.iter().cloned());
+            if honored && hard_taint(&offer.pool.template.taints, self.pod).is_some() {
+                continue;
             }
+            let missing = offer.domains.difference(&domains).cloned().collect::<Vec<_>>();
+            domains.extend(missing.into_iter().filter(|domain| self.could_get(offer, domain)));
         }
         for node in self.world.snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
             let place = Place::Node(node);
@@ -167,6 +175,30 @@ impl Asked<'_, '_> {
             }
         }
         domains
+    }
+
+    /// Whether a machine the constraint counts, with room for the pod, could be launched in `domain`.
+    fn could_get(&self, offer: &Offer<'_>, domain: &LabelValue) -> bool {
+        let (registry, key) = (self.world.registry(), &self.spread.topology_key);
+        let nothing = [Vec::new()];
+        let honored = self.spread.node_affinity_policy == NodeInclusion::Honor;
+        let stated = if honored { self.stated.as_slice() } else { &nothing };
+        stated.iter().any(|wanted| {
+            let mut claim = offer.template.clone();
+            let domain = Requirement::one_of(key.clone(), [domain.clone()]);
+            let agrees = wanted.iter().chain([&domain]).all(|one| {
+                let one: Requirements = [one.clone()].into_iter().collect();
+                let agrees = claim.compatible(&one, Undefined::WellKnown(registry)).is_ok();
+                claim.add_all(&one);
+                agrees
+            });
+            let holds = |known: &InstanceType| {
+                let mut offerings = known.compatible_offerings(&claim, registry);
+                claim.intersects(&known.requirements).is_ok()
+                    && offerings.any(|one| self.pod.requests.fits(&known.allocatable_through(one)))
+            };
+            agrees && offer.types.iter().any(|known| holds(known))
+        })
     }
 
     /// Whether pods on a machine count, by the inclusion policies of the constraint.
@@ -189,8 +221,15 @@ impl Asked<'_, '_> {
     }
 }
 
-/// A pool that could launch a machine, and the domains it could be in.
-type Offer<'a> = (&'a Pool, BTreeSet<LabelValue>);
+/// A pool that could launch a machine.
+struct Offer<'a> {
+    pool: &'a Pool,
+    /// What its claims start with.
+    template: Requirements,
+    types: &'a [Arc<InstanceType>],
+    /// Domains its machines could be in, some pod or other aside.
+    domains: BTreeSet<LabelValue>,
+}
 
 /// The domains of `key` each pool could launch a machine in.
 fn offered<'a>(world: &World<'a>, key: &LabelKey) -> Vec<Offer<'a>> {
@@ -212,7 +251,8 @@ fn offered<'a>(world: &World<'a>, key: &LabelKey) -> Vec<Offer<'a>> {
         let named = own.concrete().into_iter().flatten();
         let offered = types.iter().filter_map(|known| known.requirements.get(key.as_str())?.concrete());
         let offered = offered.flatten().filter(|value| own.allows(value.as_str()));
-        offers.push((pool.as_ref(), named.chain(offered).cloned().collect()));
+        let domains = named.chain(offered).cloned().collect();
+        offers.push(Offer { pool, template, types, domains });
     }
     offers
 }

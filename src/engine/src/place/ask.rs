@@ -166,6 +166,11 @@ impl Wants {
         Known { ask, profile: want.profile, refusals, memory }
     }
 
+    /// What pods that are something to others ask for.
+    pub(crate) fn profiled(&self) -> impl Iterator<Item = (&Ask, ProfileId)> {
+        self.wants.keys().filter_map(|want| Some((&self.asks[want.ask].0, want.profile?)))
+    }
+
     /// What is asked for.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.asks.values().map(|(ask, _)| ask)

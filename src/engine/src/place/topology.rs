@@ -15,6 +15,7 @@ mod filter;
 mod group;
 mod lookup;
 mod overlay;
+mod reach;
 mod scope;
 mod stance;
 
@@ -26,6 +27,7 @@ use karpenter_model::{
     Requirements, Snapshot, label,
 };
 
+use crate::amounts::Amounts;
 use crate::interning::{Interned, InternedMap};
 use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
@@ -34,6 +36,7 @@ use census::Census;
 pub(crate) use group::Domain;
 use group::{Alternatives, Group, GroupKey, Kind};
 use lookup::Lookup;
+pub(crate) use reach::Reach;
 pub(crate) use scope::Scope;
 pub(crate) use stance::Stance;
 use stance::term_key;
@@ -230,7 +233,7 @@ impl Topology {
     }
 
     /// Links profiles to groups and counts what is there, once every profile is known.
-    pub(crate) fn complete(&mut self, snapshot: &Snapshot, spaces: &[PoolSpace<'_>], batch: &[&Pod]) {
+    pub(crate) fn complete(&mut self, snapshot: &Snapshot, reach: &mut Reach<'_, '_>, batch: &[&Pod]) {
         let lookup = Lookup::new(self.groups.keys());
         let selecting = |identity: &Identity| {
             let candidates = lookup.candidates(&identity.labels).into_iter();
@@ -255,7 +258,12 @@ impl Topology {
             let said = about_hosts.map(|link| HostRules::of(&self.groups.keys()[link.group].kind));
             links.hosts = said.max().unwrap_or_default();
         }
-        count::fill(&mut self.groups, &lookup, snapshot, spaces, batch);
+        let requests = reach.requests(self.profiles.len());
+        let mut of_groups: Vec<Vec<&Amounts>> = vec![Vec::new(); self.groups.len()];
+        for (profile, requests) in self.profiles.keys().zip(&requests) {
+            profile.owned.iter().for_each(|group| of_groups[*group].extend(requests));
+        }
+        count::fill(&mut self.groups, &lookup, snapshot, (reach, &of_groups), batch);
         self.census = Census::new(self.keys(), snapshot);
         if self.bound_owners {
             for (node, _, key) in bound_owners(snapshot) {

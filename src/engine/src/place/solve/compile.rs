@@ -20,7 +20,7 @@ use crate::place::open::OpenBins;
 use crate::place::pool::{PoolSpace, Pools};
 use crate::place::relax::{self, Wish};
 use crate::place::reservations::Reservations;
-use crate::place::topology::{ProfileId, Topology};
+use crate::place::topology::{ProfileId, Reach, Topology};
 use crate::place::volumes::{Need, Volumes};
 use crate::place::{Placement, default_spread, queue, reject};
 use crate::rules::{RuleSetId, Rules};
@@ -55,7 +55,7 @@ impl<'a> Solver<'a> {
         let mut resources = ResourceIndex::default();
         let pods: Vec<&Pod> = audience.pods.iter().map(|(pod, _)| *pod).collect();
         let volumes = Volumes::new(snapshot, &pods);
-        let pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
+        let mut pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
         let devices = Holdings::new(snapshot, audience.pods.iter().copied());
         let mut compiler = Compiler::new(snapshot, volumes, &pools, audience);
         let Sorted { queue, requests, classes } =
@@ -63,7 +63,9 @@ impl<'a> Solver<'a> {
         let Compiler { volumes, wants, mut topology, .. } = compiler;
         let staying: Vec<&Pod> =
             audience.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
-        topology.complete(snapshot, &pools.spaces, &staying);
+        let asked = wants.profiled();
+        let requests = asked.map(|(ask, profile)| (profile, resources.amounts(&ask.requests))).collect();
+        topology.complete(snapshot, &mut Reach::new(&mut pools, &mut rules, requests), &staying);
         let reservations = if settings.gates.reserved_capacity {
             Reservations::new(&pools.catalogues, settings.reservation_policy)
         } else {

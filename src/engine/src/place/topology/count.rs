@@ -2,27 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::{LabelKey, LabelValue, Labels, Namespace, Node, Pod, PodKey, Snapshot, Taint, label};
+use karpenter_model::{LabelKey, LabelValue, Labels, Namespace, Node, Pod, PodKey, Snapshot, label};
 
 use super::domain_of;
 use super::group::{Domain, Group, GroupKey, Kind};
 use super::lookup::Lookup;
+use super::reach::Reach;
+use crate::amounts::Amounts;
 use crate::interning::{Interned, InternedMap};
-use crate::place::pool::PoolSpace;
 
-/// Domains new machines may be in, with the taints of each pool that reaches them.
-type Universe<'a> = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<&'a [Taint]>>>;
-
-/// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count.
+/// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count. New
+/// machines are within `reach`; `requests` are those of the pods of each group.
 pub(crate) fn fill(
     groups: &mut InternedMap<GroupKey, Group>,
     lookup: &Lookup,
     snapshot: &Snapshot,
-    spaces: &[PoolSpace<'_>],
+    (reach, requests): (&mut Reach<'_, '_>, &[Vec<&Amounts>]),
     batch: &[&Pod],
 ) {
     let keys: BTreeSet<LabelKey> = groups.keys().map(|key| key.topology_key.clone()).collect();
-    let universe = universe(&keys, snapshot, spaces);
+    reach.survey(&keys, snapshot);
     // Looked at only where pods are on machines.
     let occupied = snapshot.nodes.iter().any(|node| !node.pods.is_empty());
     let batch: Interned<&PodKey> = batch.iter().filter(|_| occupied).map(|pod| &pod.key).collect();
@@ -34,11 +33,8 @@ pub(crate) fn fill(
         let matched = candidates.filter(|group| groups.keys()[*group].selects(namespace, labels));
         matched.for_each(|group| matching[group].push(index));
     }
-    for ((key, group), matching) in groups.iter_mut().zip(matching) {
-        let reached = universe.get(&key.topology_key).into_iter().flatten();
-        for (value, _) in reached.filter(|(_, taints)| reachable(key, taints)) {
-            group.know(value.clone(), 1);
-        }
+    for (((key, group), matching), requests) in groups.iter_mut().zip(matching).zip(requests) {
+        reach.domains(key, requests).into_iter().for_each(|value| group.know(value, 1));
         let domains =
             domains.entry(&key.topology_key).or_insert_with(|| Domains::new(&key.topology_key, snapshot));
         let counts = key.counting_nodes(snapshot);
@@ -96,35 +92,6 @@ fn backers(
         }
     }
     backers
-}
-
-/// Whether some pool that reaches a domain has no taint the group's pods do not tolerate, where that matters.
-fn reachable(key: &GroupKey, pools: &[&[Taint]]) -> bool {
-    match &key.kind {
-        Kind::Spread { filter, .. } => pools.iter().any(|taints| filter.tolerates(taints)),
-        Kind::Affinity | Kind::AntiAffinity | Kind::Inverse => true,
-    }
-}
-
-fn universe<'a>(keys: &BTreeSet<LabelKey>, snapshot: &Snapshot, spaces: &[PoolSpace<'a>]) -> Universe<'a> {
-    let mut universe = Universe::new();
-    for space in spaces {
-        let taints = space.pool.template.taints.as_slice();
-        let types = snapshot.instance_types.get(&space.pool.name).into_iter().flat_map(|types| types.iter());
-        let types: Vec<_> = types.collect();
-        for key in keys.iter().filter(|key| **key != label::HOSTNAME) {
-            let own = space.template.value_of(key);
-            let mut values: BTreeSet<&LabelValue> = own.concrete().into_iter().flatten().collect();
-            let offered =
-                types.iter().filter_map(|candidate| candidate.requirements.get(key.as_str())?.concrete());
-            values.extend(offered.flatten().filter(|value| own.allows(value.as_str())));
-            let domains = universe.entry(key.clone()).or_default();
-            for value in values {
-                domains.entry(value.clone()).or_default().push(taints);
-            }
-        }
-    }
-    universe
 }
 
 /// Nodes of the pods that count, by namespace and labels: many pods, few different ones.

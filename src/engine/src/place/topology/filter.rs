@@ -4,8 +4,12 @@
 
 use karpenter_model::affinity::NodeInclusion;
 use karpenter_model::{
-    Effect, LabelRegistry, Labels, Node, NodeTerm, Pod, Requirements, SpreadConstraint, Taint, Toleration, Undefined,
+    Effect, LabelRegistry, Labels, Node, NodeTerm, Pod, Requirement, Requirements, SpreadConstraint, Taint,
+    Toleration, Undefined,
 };
+
+use crate::place::conjunction::conjunction;
+use crate::rules::{RuleSetId, Rules};
 
 /// The machines that count; part of a group's identity as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -28,6 +32,21 @@ impl Filter {
             filter.tolerations = Some(pod.tolerations.clone());
         }
         filter
+    }
+
+    /// What machines must be to count, any one of these; taints aside. None where the selector and the terms
+    /// contradict each other.
+    pub(crate) fn alternatives(&self, rules: &mut Rules<'_>) -> Vec<RuleSetId> {
+        let registry = rules.registry();
+        let selected = Requirements::from_labels(registry, &self.selector);
+        let with = |term: &NodeTerm| {
+            let expressions = term.expressions.iter().map(|expression| Requirement::new(registry, expression));
+            conjunction(&selected.iter().cloned().chain(expressions).collect::<Vec<_>>())
+        };
+        let none = [NodeTerm::default()];
+        let terms = if self.terms.is_empty() { &none[..] } else { self.terms.as_slice() };
+        let alternatives: Vec<Requirements> = terms.iter().filter_map(with).collect();
+        alternatives.iter().map(|alternative| rules.set(alternative)).collect()
     }
 
     /// Whether every machine counts.

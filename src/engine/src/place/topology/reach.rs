@@ -1,0 +1,109 @@
+//! Domains new machines could be in, for the sake of which pods (spec core-scheduling 18.2).
+//!
+//! A domain no pod of a group will ever use must not hold the others back: the scheduler counts nodes, and there will
+//! be none that it counts. So a domain counts for a topology spread when some instance type that can be had there now
+//! has room for a pod of the group, and the pool and the type are such that the constraint counts their nodes: whatever
+//! the pods select where it ignores node affinity, whatever they tolerate where it ignores taints. A domain with a
+//! node that counts is known through that node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::{LabelKey, LabelValue, Snapshot, label};
+
+use super::ProfileId;
+use super::group::{GroupKey, Kind};
+use crate::amounts::Amounts;
+use crate::interning::Interned;
+use crate::place::pool::Pools;
+use crate::rules::{RuleSetId, Rules};
+
+/// By key and domain: the pools that reach it.
+type Universe = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<usize>>>;
+
+/// What decides where new machines could be.
+pub(crate) struct Reach<'r, 'a> {
+    pools: &'r mut Pools<'a>,
+    rules: &'r mut Rules<'a>,
+    /// What pods of each profile request.
+    requests: Interned<(ProfileId, Amounts)>,
+    universe: Universe,
+}
+
+impl<'r, 'a> Reach<'r, 'a> {
+    /// Machines of `pools` for pods with these `requests`.
+    pub(crate) fn new(
+        pools: &'r mut Pools<'a>,
+        rules: &'r mut Rules<'a>,
+        requests: Interned<(ProfileId, Amounts)>,
+    ) -> Self {
+        Self { pools, rules, requests, universe: Universe::new() }
+    }
+
+    /// Looks up the domains of `keys`.
+    pub(super) fn survey(&mut self, keys: &BTreeSet<LabelKey>, snapshot: &Snapshot) {
+        for (number, space) in self.pools.spaces.iter().enumerate() {
+            let types = snapshot.instance_types.get(&space.pool.name).into_iter().flat_map(|types| types.iter());
+            let types: Vec<_> = types.collect();
+            for key in keys.iter().filter(|key| **key != label::HOSTNAME) {
+                let own = space.template.value_of(key);
+                let mut values: BTreeSet<&LabelValue> = own.concrete().into_iter().flatten().collect();
+                let offered =
+                    types.iter().filter_map(|candidate| candidate.requirements.get(key.as_str())?.concrete());
+                values.extend(offered.flatten().filter(|value| own.allows(value.as_str())));
+                let domains = self.universe.entry(key.clone()).or_default();
+                for value in values {
+                    domains.entry(value.clone()).or_default().push(number);
+                }
+            }
+        }
+    }
+
+    /// What the pods of each profile request, by the number of the profile.
+    pub(super) fn requests(&self, profiles: usize) -> Vec<Vec<Amounts>> {
+        let mut requests = vec![Vec::new(); profiles];
+        for (ProfileId(profile), amounts) in &self.requests {
+            requests[*profile].push(amounts.clone());
+        }
+        requests
+    }
+
+    /// The domains that count for the group of `key`, some of whose pods ask for `requests`.
+    pub(super) fn domains(&mut self, key: &GroupKey, requests: &[&Amounts]) -> Vec<LabelValue> {
+        let Some(domains) = self.universe.get(&key.topology_key) else { return Vec::new() };
+        let Kind::Spread { filter, .. } = &key.kind else { return domains.keys().cloned().collect() };
+        let Self { pools, rules, .. } = self;
+        let asked = filter.alternatives(rules);
+        let mut counts = |value: &LabelValue, spaces: &[usize]| {
+            spaces.iter().any(|number| {
+                let domain = (&key.topology_key, value);
+                filter.tolerates(&pools.spaces[*number].pool.template.taints)
+                    && asked.iter().any(|asked| hosts(pools, rules, *number, *asked, domain, requests))
+            })
+        };
+        let counting = domains.iter().filter(|(value, spaces)| counts(value, spaces));
+        counting.map(|(value, _)| value.clone()).collect()
+    }
+}
+
+/// Whether an instance type that can be had in the domain `value` of `key` from pool `number`, narrowed to what is
+/// `asked` for, holds one of `requests`.
+fn hosts<'a>(
+    pools: &mut Pools<'a>,
+    rules: &mut Rules<'a>,
+    number: usize,
+    asked: RuleSetId,
+    (key, value): (&LabelKey, &LabelValue),
+    requests: &[&Amounts],
+) -> bool {
+    let space = &pools.spaces[number];
+    let catalogue = &mut pools.catalogues[space.catalogue];
+    let domain = rules.exactly(key, value);
+    let Some(set) = rules.meet(space.rules, asked).and_then(|set| rules.meet(set, domain)) else { return false };
+    let offered = space.base.and(&catalogue.mask(set, rules).both);
+    let mut holds = |amounts: &&Amounts| {
+        let mut holding = offered.clone();
+        catalogue.keep_fitting(amounts, &Amounts::default(), &mut holding);
+        !holding.is_empty()
+    };
+    !offered.is_empty() && requests.iter().any(holds)
+}
