@@ -137,7 +137,9 @@ impl<'a> Solver<'a> {
     /// Places the pod at `index` as `want` says, if anything takes it.
     fn try_want(&mut self, index: usize, want: WantId) -> Tried {
         let Known { ask, profile, memory, .. } = self.wants.known(want, self.pass);
-        let bound = profile.filter(|id| self.topology.is_bound_to_others(*id));
+        let concerns = |id: &ProfileId| self.topology.is_bound_to_others(*id) || self.topology.is_sought(*id);
+        let bound = profile.filter(concerns);
+        let waits = profile.is_some_and(|id| self.topology.is_bound_to_others(id));
         let served = !ask.claims.is_empty();
         let held = self.devices.as_ref().filter(|_| served).map_or(0, Holdings::version);
         let version = bound.map_or(0, |id| self.topology.version(id)) + self.reservations.releases() + held;
@@ -163,7 +165,7 @@ impl<'a> Solver<'a> {
             Tried::Refused => None,
         };
         used_up |= memory.used_up.is_some();
-        memory.stuck_at = (bound.is_some() || used_up || served).then_some(version);
+        memory.stuck_at = (waits || used_up || served).then_some(version);
         memory.exhausted = memory.stuck_at.is_none();
         opened
     }

@@ -7,7 +7,8 @@
 //! machines of the pool, then the one whose name does.
 //!
 //! Unlike the reference, anti-affinity between new pods commits to one domain at once, so that one pass places
-//! as many pods as there are domains, and filters and `minDomains` are part of a group's identity.
+//! as many pods as there are domains; so does the first of the pods that others want to share a domain with, so that
+//! those know where to go; and filters and `minDomains` are part of a group's identity.
 
 mod census;
 mod count;
@@ -19,7 +20,7 @@ mod reach;
 mod scope;
 mod stance;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_model::{
@@ -119,9 +120,11 @@ struct Links {
     rules: Vec<Link>,
     /// Groups that count this pod.
     counted: Vec<usize>,
+    /// Those of them by which others must be in the domain of this pod, whatever it asks for itself.
+    sought: Vec<usize>,
     /// What the rules say about sharing a host.
     hosts: HostRules,
-    /// Some rule looks at something else.
+    /// Some rule looks at something else, or somebody looks for the domain of this pod.
     domains: bool,
 }
 
@@ -143,6 +146,8 @@ pub(crate) struct Topology {
     identities: Interned<Identity>,
     /// What breaks ties between domains.
     census: Census,
+    /// Groups of required affinity over domains, with what those who insist on it ask of their nodes.
+    seekers: BTreeMap<usize, BTreeSet<Arc<Requirements>>>,
     /// Anti-affinity of bound pods is counted here; otherwise it is part of what pods ask for.
     bound_owners: bool,
     /// What to take back, where anybody will ask for it.
@@ -242,6 +247,13 @@ impl Topology {
             candidates.filter(selects).collect()
         };
         let selecting: Vec<Vec<usize>> = self.identities.iter().map(selecting).collect();
+        for profile in self.profiles.keys() {
+            for group in &profile.owned {
+                if let Some(seekers) = self.seekers.get_mut(group) {
+                    seekers.insert(Arc::clone(&profile.strict));
+                }
+            }
+        }
         for (profile, links) in &mut self.profiles {
             let selecting = &selecting[profile.identity];
             let link = |group: &usize| {
@@ -253,7 +265,10 @@ impl Topology {
             let keeping_out = selecting.iter().filter(inverse);
             links.rules = profile.owned.iter().chain(keeping_out).map(link).collect();
             links.counted = selecting.iter().filter(|group| !inverse(group)).copied().collect();
-            links.domains = links.rules.iter().any(|link| !link.host);
+            let seekers = &self.seekers;
+            let sought = |group: &&usize| seekers.contains_key(*group) && !profile.owned.contains(*group);
+            links.sought = selecting.iter().filter(sought).copied().collect();
+            links.domains = links.rules.iter().any(|link| !link.host) || !links.sought.is_empty();
             let about_hosts = links.rules.iter().filter(|link| link.host);
             let said = about_hosts.map(|link| HostRules::of(&self.groups.keys()[link.group].kind));
             links.hosts = said.max().unwrap_or_default();
@@ -279,6 +294,11 @@ impl Topology {
     /// Whether the outcome for this profile can change while others are placed, other than for the worse.
     pub(crate) fn is_bound_to_others(&self, id: ProfileId) -> bool {
         !self.entry(id).1.rules.is_empty()
+    }
+
+    /// Whether others look for the domain of this profile.
+    pub(crate) fn is_sought(&self, id: ProfileId) -> bool {
+        !self.entry(id).1.sought.is_empty()
     }
 
     /// What the profile says about sharing a host, and others about sharing one with it.
@@ -386,7 +406,7 @@ impl Topology {
     ) -> Choices<'t> {
         let (profile, links) = self.entry(id);
         let about_domains = links.rules.iter().filter(|link| !link.host);
-        let mut rules = about_domains.filter_map(|link| {
+        let rules = about_domains.filter_map(|link| {
             let (key, group) = self.at(link.group);
             let alternatives = if key.kind == Kind::Inverse && self.bound_owners {
                 group.exclusion(key, registry).map(Alternatives::Among)
@@ -396,8 +416,11 @@ impl Topology {
             };
             Some((&key.topology_key, alternatives?))
         });
+        let rules: Vec<_> = rules.collect();
+        let unsettled = self.unsettled(links, bin, &rules);
+        let mut rules = rules.into_iter();
         let first = match (rules.next(), rules.next()) {
-            (Some((key, Alternatives::Each(values))), None) => {
+            (Some((key, Alternatives::Each(values))), None) if unsettled.is_empty() => {
                 return Choices::Values(key, ordered(key, values, prospects));
             }
             (first, second) => first.into_iter().chain(second),
@@ -416,7 +439,49 @@ impl Topology {
             };
             choices = combine(&choices, &alternatives);
         }
+        for (key, values) in unsettled {
+            let values = ordered(key, values, prospects).into_iter().map(|value| exactly(key, value));
+            let mut settled = combine(&choices, &values.collect::<Vec<_>>());
+            // Others would like to know the domain; it is no reason to leave this pod without a place.
+            settled.append(&mut choices);
+            choices = settled;
+        }
         Choices::Any(choices)
+    }
+
+    /// The keys under which somebody looks for the domain of a pod while nobody they look for is anywhere, with the
+    /// domains `bin` may be in: those first in which the most of who looks may be. Not where the bin is in one domain,
+    /// or `rules` choose one anyway.
+    fn unsettled<'t>(
+        &'t self,
+        links: &Links,
+        bin: &Requirements,
+        rules: &[(&LabelKey, Alternatives<'_>)],
+    ) -> Vec<(&'t LabelKey, Vec<(u32, &'t LabelValue)>)> {
+        // By key and domain: how many of those who look for it cannot be there.
+        let mut unsettled: BTreeMap<&LabelKey, BTreeMap<&LabelValue, u32>> = BTreeMap::new();
+        for index in &links.sought {
+            let (GroupKey { topology_key: key, .. }, group) = self.at(*index);
+            let settles = |(of, how): &(&LabelKey, Alternatives<'_>)| {
+                *of == key && matches!(how, Alternatives::Each(_))
+            };
+            if group.occupied() > 0 || census::only(bin, key).is_some() || rules.iter().any(settles) {
+                continue;
+            }
+            let domains = unsettled.entry(key).or_default();
+            for value in group.known(bin.get(key.as_str())) {
+                let seekers = self.seekers.get(index).into_iter().flatten();
+                let kept_out = seekers.filter(|strict| !strict.value_of(key).allows(value.as_str())).count();
+                *domains.entry(value).or_default() += u32::try_from(kept_out).unwrap_or(u32::MAX);
+            }
+        }
+        let sorted = unsettled.into_iter().map(|(key, domains)| {
+            let mut domains: Vec<_> =
+                domains.into_iter().map(|(value, kept_out)| (kept_out, value)).collect();
+            domains.sort_unstable();
+            (key, domains)
+        });
+        sorted.collect()
     }
 
     /// Counts the profile on an existing machine.

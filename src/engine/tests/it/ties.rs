@@ -29,9 +29,12 @@ fn counts<const N: usize>(expected: [(&str, usize); N]) -> BTreeMap<String, usiz
 
 #[test]
 fn many_small_applications_use_every_zone() {
-    for (rule, selector) in
-        [("spread=zone/1", ""), ("anti-affinity=zone", ""), ("affinity=zone", ""), ("spread=zone/1", "label=more=yes")]
-    {
+    for (rule, selector) in [
+        ("spread=zone/1", ""),
+        ("anti-affinity=zone", ""),
+        ("affinity=zone", ""),
+        ("spread=zone/1", "label=more=yes"),
+    ] {
         let mut text = String::from("type m cpu=4 mem=16Gi pods=20 od=0.20 zones=a,b,c\npool web types=*\n");
         for app in 0..30 {
             text.push_str(&format!("pod app{app:02} cpu=3 label=app=a{app} {selector} {rule}\n"));
@@ -68,13 +71,13 @@ fn machines_that_exist_count_of_the_same_pool_only() {
 #[test]
 fn a_domain_that_is_cheaper_comes_first_and_one_that_is_hardly_cheaper_does_not() {
     let spread = |key: &str, types: &str| {
-        let (_, plan) =
-            plan(&format!("{types}\npool web types=*\npod p cpu=1 label=app=x spread={key}/1\n"));
+        let (_, plan) = plan(&format!("{types}\npool web types=*\npod p cpu=1 label=app=x spread={key}/1\n"));
         machines(&plan, if key == "zone" { label::ZONE } else { label::CAPACITY_TYPE })
     };
     let spot = "type m cpu=2 mem=4Gi od=0.20 spot=0.08 zones=a";
     assert_eq!(spread("capacity", spot), counts([("spot", 1)]));
-    let zones = |b: &str| format!("type m cpu=2 mem=4Gi od=0.20 zones=a\ntype n cpu=2 mem=4Gi od={b} zones=b");
+    let zones =
+        |b: &str| format!("type m cpu=2 mem=4Gi od=0.20 zones=a\ntype n cpu=2 mem=4Gi od={b} zones=b");
     assert_eq!(spread("zone", &zones("0.15")), counts([("b", 1)]));
     assert_eq!(spread("zone", &zones("0.195")), counts([("a", 1)]), "less than five percent");
     let small = format!("{}\ntype tiny cpu=500m mem=1Gi od=0.01 zones=b", zones("0.30"));

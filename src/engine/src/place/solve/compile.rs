@@ -64,8 +64,8 @@ impl<'a> Solver<'a> {
         let staying: Vec<&Pod> =
             audience.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
         let asked = wants.profiled();
-        let requests = asked.map(|(ask, profile)| (profile, resources.amounts(&ask.requests))).collect();
-        topology.complete(snapshot, &mut Reach::new(&mut pools, &mut rules, requests), &staying);
+        let asked = asked.map(|(ask, profile)| (profile, resources.amounts(&ask.requests))).collect();
+        topology.complete(snapshot, &mut Reach::new(&mut pools, &mut rules, asked), &staying);
         let reservations = if settings.gates.reserved_capacity {
             Reservations::new(&pools.catalogues, settings.reservation_policy)
         } else {

@@ -190,8 +190,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
         let mut prospects = |key: &LabelKey, value: &LabelValue| {
             let value_set = rules.exactly(key, value);
             let set = rules.meet(set, value_set)?;
-            let mut least =
-                || catalogue.least_price_now(set, hosting, |id| reservations.has_left(id), rules);
+            let mut least = || catalogue.least_price_now(set, hosting, |id| reservations.has_left(id), rules);
             let price = if lasting { *prices.entry(set).or_insert_with(least) } else { least() };
             Some(Prospect { price: price?, machines: topology.machines(&space.pool.name, key, value) })
         };

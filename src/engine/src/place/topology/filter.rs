@@ -40,7 +40,8 @@ impl Filter {
         let registry = rules.registry();
         let selected = Requirements::from_labels(registry, &self.selector);
         let with = |term: &NodeTerm| {
-            let expressions = term.expressions.iter().map(|expression| Requirement::new(registry, expression));
+            let expressions =
+                term.expressions.iter().map(|expression| Requirement::new(registry, expression));
             conjunction(&selected.iter().cloned().chain(expressions).collect::<Vec<_>>())
         };
         let none = [NodeTerm::default()];

@@ -233,6 +233,11 @@ impl Group {
         values.map(|(value, tally)| (value, tally.pods))
     }
 
+    /// Known values that `allowed` allows, or all, by name.
+    pub(crate) fn known<'g>(&'g self, allowed: Option<&Requirement>) -> impl Iterator<Item = &'g LabelValue> {
+        self.within(allowed).map(|(value, _)| value)
+    }
+
     /// Whether one more pod may go to `domain`. `own` says that the pod counts itself, `strict` is what the
     /// pod asks of its node.
     pub(crate) fn admits(&self, key: &GroupKey, domain: &Domain, own: bool, strict: &Requirements) -> bool {

@@ -42,7 +42,8 @@ impl<'r, 'a> Reach<'r, 'a> {
     /// Looks up the domains of `keys`.
     pub(super) fn survey(&mut self, keys: &BTreeSet<LabelKey>, snapshot: &Snapshot) {
         for (number, space) in self.pools.spaces.iter().enumerate() {
-            let types = snapshot.instance_types.get(&space.pool.name).into_iter().flat_map(|types| types.iter());
+            let types =
+                snapshot.instance_types.get(&space.pool.name).into_iter().flat_map(|types| types.iter());
             let types: Vec<_> = types.collect();
             for key in keys.iter().filter(|key| **key != label::HOSTNAME) {
                 let own = space.template.value_of(key);
@@ -98,9 +99,11 @@ fn hosts<'a>(
     let space = &pools.spaces[number];
     let catalogue = &mut pools.catalogues[space.catalogue];
     let domain = rules.exactly(key, value);
-    let Some(set) = rules.meet(space.rules, asked).and_then(|set| rules.meet(set, domain)) else { return false };
+    let Some(set) = rules.meet(space.rules, asked).and_then(|set| rules.meet(set, domain)) else {
+        return false;
+    };
     let offered = space.base.and(&catalogue.mask(set, rules).both);
-    let mut holds = |amounts: &&Amounts| {
+    let holds = |amounts: &&Amounts| {
         let mut holding = offered.clone();
         catalogue.keep_fitting(amounts, &Amounts::default(), &mut holding);
         !holding.is_empty()

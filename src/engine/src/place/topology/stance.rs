@@ -1,6 +1,6 @@
 //! What one pod says about others, turned into groups once and used by each of its wishes.
 
-use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable};
+use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable, label};
 
 use super::filter::Filter;
 use super::group::{GroupKey, Kind};
@@ -31,6 +31,10 @@ impl<'p> Stance<'p> {
         let mut stance = Self { pod, snapshot, identity, inverse, spread, terms };
         let required = pod.pod_anti_affinity.required.iter();
         stance.inverse = required.map(|rule| stance.term(rule, &Kind::Inverse, topology)).collect();
+        for rule in pod.pod_affinity.required.iter().filter(|rule| rule.topology_key != label::HOSTNAME) {
+            let group = stance.term(rule, &Kind::Affinity, topology);
+            topology.seekers.entry(group).or_default();
+        }
         stance
     }
 
