@@ -1,8 +1,9 @@
-//! Reservations are promised at most as often as they have instances (spec core-scheduling 17).
+//! A claim that may become reserved capacity names the reservations it may use, and those are named at most as often as
+//! they have instances (spec core-scheduling 17).
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{CapacityType, LabelValue, Launch, Plan, label};
+use karpenter_model::{CapacityType, LabelValue, Launch, Plan, Requirement, ReservationId, label};
 
 use crate::finding::{Finding, Rule, Subject};
 use crate::world::World;
@@ -13,13 +14,13 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         return;
     }
     let mut promised: BTreeMap<LabelValue, u32> = BTreeMap::new();
-    for launch in plan.launches.iter().filter(|launch| is_reserved(launch)) {
-        let ids = launch.requirements.value_of(key);
-        match ids.concrete().filter(|ids| !ids.is_empty()) {
-            None => {
-                let detail = "is reserved capacity without a reservation";
-                findings.push(Finding::new(Rule::Reservation, launch.bin, detail));
-            }
+    for launch in plan.launches.iter().filter(|launch| may_be_reserved(launch)) {
+        let ids = launch.requirements.get(key.as_str()).and_then(Requirement::concrete);
+        match ids.filter(|ids| !ids.is_empty()) {
+            None => findings.extend(usable(world, launch).map(|id| {
+                let detail = format!("may be launched into reservation `{id}`, which it does not name");
+                Finding::new(Rule::Reservation, launch.bin, detail)
+            })),
             Some(ids) => ids.iter().for_each(|id| *promised.entry(id.clone()).or_default() += 1),
         }
     }
@@ -32,11 +33,20 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// Whether `launch` can only become reserved capacity.
-fn is_reserved(launch: &Launch) -> bool {
-    let capacity_type = launch.requirements.value_of(&label::CAPACITY_TYPE.into());
-    let reserved = CapacityType::Reserved.as_str();
-    capacity_type.concrete().is_some_and(|values| values.len() == 1 && values.contains(reserved))
+/// Whether the requirements of `launch` allow reserved capacity.
+fn may_be_reserved(launch: &Launch) -> bool {
+    launch.requirements.value_of(&label::CAPACITY_TYPE.into()).allows(CapacityType::Reserved.as_str())
+}
+
+/// A reservation one of the types of `launch` could be launched into now.
+fn usable<'a>(world: &World<'a>, launch: &Launch) -> Option<&'a ReservationId> {
+    world.types_of(launch).into_iter().find_map(|known| {
+        let accepted = known.offerings.iter().filter(|offering| {
+            let reserved = offering.available && offering.capacity_type == CapacityType::Reserved;
+            reserved && offering.is_compatible(&launch.requirements, world.registry())
+        });
+        accepted.filter_map(|offering| offering.reservation.as_ref()).map(|reservation| &reservation.id).next()
+    })
 }
 
 /// Instances of reservation `id` that are left, by the most cautious offering.

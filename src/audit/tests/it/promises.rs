@@ -89,6 +89,30 @@ fn reservations_are_promised_once_per_instance() {
 }
 
 #[test]
+fn what_may_become_reserved_capacity_names_what_it_may_use() {
+    let world = "type r cpu=2 mem=4Gi pods=9 od=0.10 zones=a reserved=r1/1/a\npool web types=*\npool od types=* weight=1\n\
+                 pod p cpu=1500m select=pool=web\npod q cpu=1500m select=pool=od select=capacity=on-demand\n";
+    let snapshot = karpenter_testkit::snapshot(world);
+    let (plan, _) = karpenter_engine::plan(&snapshot);
+    assert_eq!(rules(&snapshot, &plan), []);
+    let wider = |ids: &[&str]| {
+        let mut plan = plan.clone();
+        let launch = plan.launches.iter_mut().find(|launch| launch.pool == "od").expect("q gets a node");
+        let either = ["on-demand", "reserved"].map(Into::into);
+        launch.requirements.replace(Requirement::one_of(label::CAPACITY_TYPE.into(), either));
+        if !ids.is_empty() {
+            let ids = ids.iter().map(|id| (*id).into());
+            launch
+                .requirements
+                .replace(Requirement::one_of(karpenter_testkit::fixture::RESERVATION_ID.into(), ids));
+        }
+        rules(&snapshot, &plan)
+    };
+    assert!(wider(&[]).contains(&Rule::Reservation), "it could be launched into r1, which p has");
+    assert!(wider(&["r1"]).contains(&Rule::Reservation), "there is one instance for two");
+}
+
+#[test]
 fn a_claim_is_where_its_only_types_are() {
     let text = "type t cpu=2 mem=4Gi pods=9 od=0.10 zones=a\npool web types=*\npool own types=* taint=x:NoSchedule weight=1\n\
                 pod w cpu=1 label=app=w tolerate=x\npod s cpu=900m affinity=zone/app=w\n";

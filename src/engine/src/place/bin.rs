@@ -26,7 +26,7 @@ pub(crate) struct State {
     pub(crate) shapes: Bits,
     /// Volumes of its pods that other pods mount too.
     pub(crate) attached: BTreeSet<usize>,
-    /// Reservations it holds an instance of.
+    /// Reservations it holds an instance of one of.
     pub(crate) reserved: BTreeSet<ReservationId>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use karpenter_model::plan::MAX_INSTANCE_TYPES;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::settings::{MinValuesPolicy, ReservationPolicy};
+use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
     Annotations, BinId, CapacityType, Expression, InstanceType, InstanceTypeName, LabelRegistry, LabelValue,
     Labels, Launch, Offering, OfferingRef, Operator, Overlaid, Pod, Price, Reason, Requirement, Requirements,
@@ -122,30 +122,26 @@ fn claim<'a>(
     Terms { settings, quotes }: Terms<'_>,
 ) -> Result<Quoted, Reason> {
     let policy = settings.min_values_policy;
-    let reserved = with_reservations(bin, settings, rules);
-    let held = !bin.state.reserved.is_empty();
-    let strict = if held { MinValuesPolicy::Strict } else { policy };
-    let cut = reserved.and_then(|set| cut(set, bin, strict, catalogue, rules).ok());
-    let fallback =
-        settings.gates.reserved_capacity && settings.reservation_policy == ReservationPolicy::Fallback;
-    let narrowed = cut.filter(|cut| !cut.candidates.is_empty());
-    let promised = held && narrowed.is_some();
-    let Cut { set, mask, candidates } = match narrowed {
+    let reserved = with_reservations(bin, rules);
+    let reserved = reserved.and_then(|set| cut(set, bin, MinValuesPolicy::Strict, catalogue, rules).ok());
+    let Cut { set, mask, candidates } = match reserved.filter(|cut| !cut.candidates.is_empty()) {
         Some(cut) => cut,
-        // Nothing but reservations would do, and others hold them.
-        None if fallback && !held => return Err(Reason::bare(ReasonCode::Reservation)),
-        None => self::cut(bin.state.rules, bin, policy, catalogue, rules)?,
+        // It holds none, or with those it holds alone `minValues` would not be met: what it does not name it must not use.
+        None if settings.gates.reserved_capacity && catalogue.has_reservations() => {
+            let unreserved = unreserved(rules);
+            let set = rules.meet(bin.state.rules, unreserved);
+            let cut = set.map(|set| cut(set, bin, policy, catalogue, rules)).transpose()?;
+            let cut = cut.filter(|cut| !cut.candidates.is_empty());
+            // Nothing but reservations would do, and others hold them.
+            cut.ok_or_else(|| Reason::bare(ReasonCode::Reservation))?
+        }
+        None => cut(bin.state.rules, bin, policy, catalogue, rules)?,
     };
     let shapes = || candidates.iter().flat_map(Candidate::shapes);
     let offerings = |shape| catalogue.offerings_of(shape, &mask);
     let mut capacity_types = BTreeSet::new();
     for offering in shapes().flat_map(offerings) {
         capacity_types.insert(offering.capacity_type);
-    }
-    let only_reserved = capacity_types.iter().eq([&CapacityType::Reserved]);
-    if settings.gates.reserved_capacity && only_reserved && !promised {
-        // With the reservations it holds alone, `minValues` would not be met.
-        return Err(Reason::bare(ReasonCode::Reservation));
     }
     let names: Arc<[InstanceTypeName]> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
     let relaxed = min_values::is_relaxed(set, space.rules, rules);
@@ -210,28 +206,31 @@ fn cut<'a>(
     Ok(Cut { set, mask, candidates })
 }
 
-/// The requirements of `bin` once it may only be launched into the reservations it holds, or into none of
-/// those others hold. Where too few types are left for `minValues`, the caller goes without.
-fn with_reservations(bin: &Bin, settings: &Settings, rules: &mut Rules<'_>) -> Option<RuleSetId> {
-    let registry = rules.registry();
-    let capacity_type = |operator| {
-        let expression = Expression::new(label::CAPACITY_TYPE, operator, &[CapacityType::Reserved.as_str()]);
-        Requirement::new(registry, &expression)
-    };
-    let mut only = Requirements::new();
-    if !bin.state.reserved.is_empty() {
-        only.add(capacity_type(Operator::In));
-        if let Some(key) = &registry.reservation_id {
-            let ids = bin.state.reserved.iter().map(|id| id.as_str().into());
-            only.add(Requirement::one_of(key.clone(), ids));
-        }
-    } else if settings.gates.reserved_capacity && settings.reservation_policy == ReservationPolicy::Fallback {
-        only.add(capacity_type(Operator::NotIn));
-    } else {
+/// The requirements of `bin` once it may only be launched into the reservations it names, if it names any. Where too
+/// few types are left for `minValues`, the caller goes without.
+fn with_reservations(bin: &Bin, rules: &mut Rules<'_>) -> Option<RuleSetId> {
+    if bin.state.reserved.is_empty() {
         return None;
+    }
+    let registry = rules.registry();
+    let mut only: Requirements = [capacity_type(Operator::In, registry)].into_iter().collect();
+    if let Some(key) = &registry.reservation_id {
+        let ids = bin.state.reserved.iter().map(|id| id.as_str().into());
+        only.add(Requirement::one_of(key.clone(), ids));
     }
     let only = rules.set(&only);
     rules.meet(bin.state.rules, only)
+}
+
+/// The requirement to be no reserved capacity.
+pub(crate) fn unreserved(rules: &mut Rules<'_>) -> RuleSetId {
+    let without = capacity_type(Operator::NotIn, rules.registry());
+    rules.set(&[without].into_iter().collect())
+}
+
+fn capacity_type(operator: Operator, registry: &LabelRegistry) -> Requirement {
+    let expression = Expression::new(label::CAPACITY_TYPE, operator, &[CapacityType::Reserved.as_str()]);
+    Requirement::new(registry, &expression)
 }
 
 /// The types of those of `ranked` that are in `shapes`, in the same order.

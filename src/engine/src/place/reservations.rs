@@ -1,25 +1,38 @@
-//! Capacity reservations within one pass (spec core-scheduling 17).
+//! Which reservations bins hold an instance of (spec core-scheduling 17).
 //!
-//! A bin holds an instance of every reservation it may still be launched into: pessimistic, so that a pass
-//! never promises an instance twice. What a bin gives up when it gets narrower can be held by others.
+//! A bin needs one instance, of any of the reservations it could be launched into. Which one stays open as long as
+//! possible: a bin that could use another one makes room for one that could not. So as many bins get an instance as
+//! can; the reference takes one of each for every bin and leaves pods waiting beside free instances.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use karpenter_model::ReservationId;
 use karpenter_model::settings::ReservationPolicy;
 
 use crate::catalogue::Catalogue;
 
-/// Reservations and how many instances of each nobody holds.
+/// Reservations and who holds them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reservations {
     left: BTreeMap<ReservationId, u32>,
+    /// By bin: what it holds.
+    held: BTreeMap<usize, Held>,
     policy: ReservationPolicy,
+    /// How often a bin gave an instance back.
     releases: u64,
 }
 
-/// Every reservation a bin could use is held by others.
-#[derive(Debug)]
+/// The instance a bin holds.
+#[derive(Debug, Clone)]
+struct Held {
+    /// The reservations any of which would do.
+    among: BTreeSet<ReservationId>,
+    /// Where it is from, for now.
+    of: ReservationId,
+}
+
+/// A compatible reservation exists, but no instance is left; whoever wants one waits.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UsedUp;
 
 impl Reservations {
@@ -30,7 +43,7 @@ impl Reservations {
             let known = left.entry(reservation.id.clone()).or_insert(reservation.count);
             *known = reservation.count.min(*known);
         }
-        Self { left, policy, releases: 0 }
+        Self { left, policy, ..Self::default() }
     }
 
     /// Whether there is nothing to hold.
@@ -38,40 +51,110 @@ impl Reservations {
         self.left.is_empty()
     }
 
-    /// Whether an instance of `id` is left.
+    /// Whether an instance of `id` is left; always where nobody keeps count.
     pub(crate) fn has_left(&self, id: &ReservationId) -> bool {
-        self.left.is_empty() || self.left.get(id).is_some_and(|left| *left > 0)
+        self.is_empty() || self.is_free(id)
     }
 
-    /// What a bin that holds `held` would hold when it can be launched into `compatible`.
+    fn is_free(&self, id: &ReservationId) -> bool {
+        self.left.get(id).is_some_and(|left| *left > 0)
+    }
+
+    /// The reservations bin `number` would hold an instance of one of when it can be launched into `compatible`; none
+    /// when it holds nothing then.
     pub(crate) fn reservable(
         &self,
-        held: &BTreeSet<ReservationId>,
+        number: usize,
         compatible: BTreeSet<ReservationId>,
     ) -> Result<BTreeSet<ReservationId>, UsedUp> {
-        let wanted = !compatible.is_empty() || !held.is_empty();
-        let free = |id: &ReservationId| self.left.get(id).is_some_and(|left| *left > 0);
-        let reservable: BTreeSet<_> =
-            compatible.into_iter().filter(|id| held.contains(id) || free(id)).collect();
-        if wanted && reservable.is_empty() && self.policy == ReservationPolicy::Strict {
-            return Err(UsedUp);
+        let wanted = !compatible.is_empty() || self.held.contains_key(&number);
+        if self.moves(number, &compatible).is_some() {
+            return Ok(compatible);
         }
-        Ok(reservable)
+        if wanted && self.policy == ReservationPolicy::Strict { Err(UsedUp) } else { Ok(BTreeSet::new()) }
     }
 
-    /// A bin that held `before` holds `after`.
-    pub(crate) fn hold(&mut self, before: &BTreeSet<ReservationId>, after: &BTreeSet<ReservationId>) {
-        for id in after.difference(before) {
-            if let Some(left) = self.left.get_mut(id) {
-                *left = left.saturating_sub(1);
+    /// Bin `number` holds an instance of one of `among` from now on, as [`Self::reservable`] has answered.
+    pub(crate) fn hold(&mut self, number: usize, among: &BTreeSet<ReservationId>) {
+        let moves = self.moves(number, among);
+        if let Some(held) = self.held.remove(&number) {
+            self.give_back(&held.of);
+            self.releases += u64::from(moves.is_none());
+        }
+        // The last one to move takes what is free, the one before it what that one has left, and so on.
+        for (bin, to) in moves.into_iter().flatten() {
+            if bin == number {
+                self.take(&to);
+                self.held.insert(bin, Held { among: among.clone(), of: to });
+            } else if let Some(held) = self.held.get_mut(&bin) {
+                let from = std::mem::replace(&mut held.of, to.clone());
+                self.take(&to);
+                self.give_back(&from);
             }
         }
-        for id in before.difference(after) {
-            if let Some(left) = self.left.get_mut(id) {
-                *left += 1;
-                self.releases += 1;
+    }
+
+    fn take(&mut self, id: &ReservationId) {
+        if let Some(left) = self.left.get_mut(id) {
+            *left = left.saturating_sub(1);
+        }
+    }
+
+    fn give_back(&mut self, id: &ReservationId) {
+        if let Some(left) = self.left.get_mut(id) {
+            *left += 1;
+        }
+    }
+
+    /// Who has to move to which reservation, in this order, so that bin `number` gets an instance of one of `among`:
+    /// the shortest chain of bins each of which makes room for the next; `None` when there is none.
+    fn moves(&self, number: usize, among: &BTreeSet<ReservationId>) -> Option<Vec<(usize, ReservationId)>> {
+        let own = self.held.get(&number).map(|held| &held.of);
+        if let Some(own) = own.filter(|own| among.contains(*own)) {
+            return Some(vec![(number, own.clone())]);
+        }
+        // By reservation: the bin that could move there, and where it is now.
+        let mut reached: BTreeMap<&ReservationId, Option<(usize, &ReservationId)>> =
+            among.iter().map(|id| (id, None)).collect();
+        let mut waiting: VecDeque<&ReservationId> = among.iter().collect();
+        while let Some(id) = waiting.pop_front() {
+            if self.is_free(id) || own == Some(id) {
+                let mut moves = Vec::new();
+                let mut at = id;
+                while let Some((bin, before)) = reached[at] {
+                    moves.push((bin, at.clone()));
+                    at = before;
+                }
+                moves.push((number, at.clone()));
+                return Some(moves);
+            }
+            for (bin, held) in self.held.iter().filter(|(bin, held)| held.of == *id && **bin != number) {
+                for other in &held.among {
+                    if !reached.contains_key(other) {
+                        reached.insert(other, Some((*bin, id)));
+                        waiting.push_back(other);
+                    }
+                }
             }
         }
+        None
+    }
+
+    /// By bin: the reservations its claim may name. The instance it holds, and one of each other that would do as long
+    /// as any are left, so that a launch has a choice where that takes nothing from another.
+    pub(crate) fn settled(&self) -> BTreeMap<usize, BTreeSet<ReservationId>> {
+        let mut spare = self.left.clone();
+        let named = self.held.iter().map(|(number, held)| {
+            let mut named = BTreeSet::from([held.of.clone()]);
+            for id in held.among.iter().filter(|id| **id != held.of) {
+                if let Some(left) = spare.get_mut(id).filter(|left| **left > 0) {
+                    *left -= 1;
+                    named.insert(id.clone());
+                }
+            }
+            (*number, named)
+        });
+        named.collect()
     }
 
     /// Grows whenever something can be held again.
@@ -88,34 +171,82 @@ mod tests {
         names.iter().map(|name| (*name).into()).collect()
     }
 
-    fn reservations(policy: ReservationPolicy) -> Reservations {
-        Reservations { left: [("one".into(), 1), ("two".into(), 2)].into(), policy, releases: 0 }
+    fn reservations(counts: &[(&str, u32)], policy: ReservationPolicy) -> Reservations {
+        let left = counts.iter().map(|(name, count)| ((*name).into(), *count)).collect();
+        Reservations { left, policy, ..Reservations::default() }
+    }
+
+    /// Bin `number` asks for one of `names`; whether it gets one.
+    fn holds(reservations: &mut Reservations, number: usize, names: &[&str]) -> bool {
+        let Ok(among) = reservations.reservable(number, ids(names)) else { return false };
+        reservations.hold(number, &among);
+        !among.is_empty()
     }
 
     #[test]
-    fn instances_are_held_once_and_given_back() {
-        let mut reservations = reservations(ReservationPolicy::Strict);
-        let first = reservations.reservable(&ids(&[]), ids(&["one", "two"])).expect("both are free");
-        assert_eq!(first, ids(&["one", "two"]));
-        reservations.hold(&ids(&[]), &first);
-        reservations.hold(&first, &first);
-        let second = reservations.reservable(&ids(&[]), ids(&["one", "two"])).expect("one is left");
-        assert_eq!(second, ids(&["two"]));
-        assert!(reservations.reservable(&ids(&[]), ids(&["one"])).is_err(), "it is held");
+    fn bins_make_room_for_those_that_have_no_choice() {
+        let mut reservations =
+            reservations(&[("one", 1), ("two", 1), ("three", 1)], ReservationPolicy::Strict);
+        assert!(holds(&mut reservations, 1, &["one", "two"]));
+        assert!(holds(&mut reservations, 2, &["one", "three"]));
+        assert!(holds(&mut reservations, 3, &["one"]), "both others can do without it");
+        assert!(!holds(&mut reservations, 4, &["one", "two", "three"]), "three instances for three bins");
+        let settled = reservations.settled();
+        assert_eq!(settled, [(1, ids(&["two"])), (2, ids(&["three"])), (3, ids(&["one"]))].into());
+    }
+
+    #[test]
+    fn a_bin_that_gets_narrower_keeps_an_instance_if_it_can() {
+        let mut reservations = reservations(&[("one", 1), ("two", 1)], ReservationPolicy::Strict);
+        assert!(holds(&mut reservations, 1, &["one", "two"]));
+        assert_eq!(reservations.settled()[&1], ids(&["one", "two"]), "nobody else wants the other");
+        assert!(holds(&mut reservations, 1, &["two"]));
+        assert!(holds(&mut reservations, 2, &["one", "two"]));
+        assert!(!holds(&mut reservations, 2, &["two"]), "the other has nowhere to go");
+        assert_eq!(reservations.settled(), [(1, ids(&["two"])), (2, ids(&["one"]))].into());
         assert_eq!(reservations.releases(), 0);
-        reservations.hold(&first, &ids(&["two"]));
-        assert_eq!(reservations.releases(), 1);
-        assert!(reservations.reservable(&ids(&[]), ids(&["one"])).is_ok(), "it was given back");
+    }
+
+    #[test]
+    fn as_many_bins_hold_one_as_can() {
+        // Every bin asks for some of three reservations, compared with trying every assignment.
+        let names = ["one", "two", "three"];
+        let counts = [1, 1, 2];
+        for asked in 0..7_usize.pow(4) {
+            let wants: Vec<usize> = (0..4).map(|bin| asked / 7_usize.pow(bin) % 7 + 1).collect();
+            let named = |want: usize| -> Vec<&str> {
+                (0..3).filter(|id| want >> id & 1 == 1).map(|id| names[id]).collect()
+            };
+            let counted: Vec<(&str, u32)> = names.into_iter().zip(counts).collect();
+            let mut reservations = reservations(&counted, ReservationPolicy::Strict);
+            let served = (0..4).filter(|bin| holds(&mut reservations, *bin, &named(wants[*bin]))).count();
+            let most = (0..4_usize.pow(4)).filter_map(|choice| {
+                let chosen: Vec<usize> = (0..4).map(|bin| choice / 4_usize.pow(bin) % 4).collect();
+                let fits = (0..3).all(|id| {
+                    let takers = chosen.iter().filter(|one| **one == id).count();
+                    u32::try_from(takers).is_ok_and(|takers| takers <= counts[id])
+                });
+                let allowed = chosen.iter().zip(&wants).all(|(one, want)| *one == 3 || want >> one & 1 == 1);
+                (fits && allowed).then(|| chosen.iter().filter(|one| **one < 3).count())
+            });
+            assert_eq!(Some(served), most.max(), "{wants:?}");
+        }
     }
 
     #[test]
     fn only_the_strict_policy_insists() {
         for (policy, insists) in [(ReservationPolicy::Strict, true), (ReservationPolicy::Fallback, false)] {
-            let mut reservations = reservations(policy);
-            reservations.hold(&ids(&[]), &ids(&["one"]));
-            assert_eq!(reservations.reservable(&ids(&[]), ids(&["one"])).is_err(), insists, "used up");
-            assert_eq!(reservations.reservable(&ids(&["one"]), ids(&[])).is_err(), insists, "lost it");
-            assert!(reservations.reservable(&ids(&[]), ids(&[])).is_ok(), "never wanted one");
+            let mut reservations = reservations(&[("one", 1), ("two", 1)], policy);
+            assert!(holds(&mut reservations, 1, &["one"]));
+            assert_eq!(reservations.reservable(2, ids(&["one"])).is_err(), insists, "used up");
+            assert_eq!(reservations.reservable(1, ids(&[])).is_err(), insists, "lost it");
+            assert!(reservations.reservable(2, ids(&[])).is_ok(), "never wanted one");
+            assert!(reservations.reservable(2, ids(&["none"])).is_err() == insists, "there is no such thing");
         }
+        let mut reservations = reservations(&[("one", 1)], ReservationPolicy::Fallback);
+        assert!(holds(&mut reservations, 1, &["one"]));
+        assert!(!holds(&mut reservations, 1, &[]));
+        assert_eq!(reservations.releases(), 1);
+        assert!(holds(&mut reservations, 2, &["one"]), "it was given back");
     }
 }

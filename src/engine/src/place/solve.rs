@@ -243,7 +243,7 @@ impl<'a> Solver<'a> {
         };
         let proposal = joiner.proposal.take();
         let bin = &mut self.bins[number];
-        self.reservations.hold(&bin.state.reserved, &state.reserved);
+        self.reservations.hold(number, &state.reserved);
         self.open.narrowed(number, Some(bin.state.rules), state.rules);
         bin.state = state;
         bin.ports.add(&pod.key, &ask.host_ports);
@@ -289,7 +289,7 @@ impl<'a> Solver<'a> {
             };
             let proposal = joiner.proposal.take();
             space.limits.charge(catalogue, &state.shapes);
-            self.reservations.hold(&empty.reserved, &state.reserved);
+            self.reservations.hold(number, &state.reserved);
             let mut ports = HostPorts::default();
             ports.add(&pod.key, &own.host_ports);
             self.open.narrowed(number, None, state.rules);
@@ -356,7 +356,11 @@ impl<'a> Solver<'a> {
     /// Turns bins into claims and completes the report.
     fn finish(mut self) -> Placement {
         let mut launches_of = BTreeMap::new();
+        self.settle_reservations(0);
         for number in 0..self.bins.len() {
+            if self.bins[number].pods.is_empty() {
+                continue;
+            }
             let pool = self.pools.spaces[self.bins[number].pool].pool.name.clone();
             let id = BinId(u32::try_from(self.placement.launches.len() + 1).unwrap_or(u32::MAX));
             let outcome = match self.launch(number, id) {
@@ -388,6 +392,14 @@ impl<'a> Solver<'a> {
         }
         self.placement.used_nodes = self.homes.into_iter().map(|(_, node)| node).collect();
         self.placement
+    }
+
+    /// Decides which reservations the bins from number `from` on name.
+    fn settle_reservations(&mut self, from: usize) {
+        let mut settled = self.reservations.settled();
+        for (number, bin) in self.bins.iter_mut().enumerate().skip(from) {
+            bin.state.reserved = settled.remove(&number).unwrap_or_default();
+        }
     }
 
     /// The claim for bin `number`.

@@ -6,7 +6,8 @@
 //! cuts in order of size for many.
 //!
 //! New bins keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes, rules
-//! about domains) stays true. Bins for which other machines could be wrong are left alone: pools with limits,
+//! about domains) stays true. They are compared at what they cost without reservations; once all is dealt, those that
+//! could use what is left of one get it. Bins for which other machines could be wrong are left alone: pools with limits,
 //! reservations, `minValues`, host ports, shared volumes, devices, and pods that must share a host. Only pods without any
 //! rule about hosts are mixed.
 
@@ -19,6 +20,7 @@ use crate::amounts::Amounts;
 use crate::bits::Bits;
 use crate::place::bin::{self, Bin, State};
 use crate::place::class::Class;
+use crate::place::materialise;
 use crate::place::topology::HostRules;
 use crate::rules::RuleSetId;
 
@@ -55,7 +57,42 @@ impl Solver<'_> {
             }
             self.deal(&bins, &mut left);
         }
-        self.bins.retain(|bin| !bin.pods.is_empty());
+        self.reserve_left();
+    }
+
+    /// Gives bins that hold nothing an instance of a reservation they could use, as long as any are left.
+    fn reserve_left(&mut self) {
+        if self.reservations.is_empty() {
+            return;
+        }
+        for number in 0..self.bins.len() {
+            let bin = &self.bins[number];
+            if bin.pods.is_empty() || !self.is_plain(bin) {
+                continue;
+            }
+            let space = &self.pools.spaces[bin.pool];
+            let catalogue = &mut self.pools.catalogues[space.catalogue];
+            let mask = catalogue.mask(bin.state.rules, &self.rules);
+            let shapes = bin::fitting(&bin.state.total, &space.base.and(&mask.both), &[], space, catalogue);
+            let compatible = catalogue.reservations_of(&shapes, &mask);
+            let Ok(reserved) = self.reservations.reservable(number, compatible) else { continue };
+            if !reserved.is_empty() {
+                self.reservations.hold(number, &reserved);
+                let state = &mut self.bins[number].state;
+                (state.shapes, state.reserved) = (shapes, reserved);
+            }
+        }
+    }
+
+    /// The requirements a machine like bin `like` has as long as it holds no reservation.
+    fn unreserved(&mut self, like: usize) -> Option<RuleSetId> {
+        let bin = &self.bins[like];
+        let catalogue = &self.pools.catalogues[self.pools.spaces[bin.pool].catalogue];
+        if self.reservations.is_empty() || !catalogue.has_reservations() {
+            return Some(bin.state.rules);
+        }
+        let unreserved = materialise::unreserved(&mut self.rules);
+        self.rules.meet(bin.state.rules, unreserved)
     }
 
     /// Bins with few pods in sets of the same pool and requirements that have few pods together.
@@ -126,6 +163,7 @@ impl Solver<'_> {
     /// Per set of `pods`, as bits: the least price of a machine like bin `like`, which may be any of `allowed`, for
     /// them.
     fn prices(&mut self, like: usize, allowed: &Bits, pods: &[usize]) -> Vec<Option<Price>> {
+        let Some(rules) = self.unreserved(like) else { return vec![None; 1 << pods.len()] };
         let bin = &self.bins[like];
         let space = &self.pools.spaces[bin.pool];
         let catalogue = &mut self.pools.catalogues[space.catalogue];
@@ -139,7 +177,7 @@ impl Solver<'_> {
                 wants.first().iter().for_each(|want| total.add(&self.wants.ask(**want).amounts));
             }
             bin::fit(&total, allowed, &[], space, catalogue, &mut fitting, &mut scratch);
-            prices.push(catalogue.least_price(bin.state.rules, &fitting, &self.rules));
+            prices.push(catalogue.least_price(rules, &fitting, &self.rules));
             totals.push(total);
         }
         prices
@@ -216,12 +254,13 @@ impl Solver<'_> {
         profiles.map(|id| self.topology.host_rules(id)).max().unwrap_or_default()
     }
 
-    /// The shapes a machine like bin `like` may be, whatever its pods request.
+    /// The shapes a machine like bin `like` may be without a reservation, whatever its pods request.
     fn allowed(&mut self, like: usize) -> Bits {
+        let Some(rules) = self.unreserved(like) else { return Bits::default() };
         let bin = &self.bins[like];
         let space = &self.pools.spaces[bin.pool];
         let catalogue = &mut self.pools.catalogues[space.catalogue];
-        space.base.and(&catalogue.mask(bin.state.rules, &self.rules).both)
+        space.base.and(&catalogue.mask(rules, &self.rules).both)
     }
 
     /// A machine like bin `like`, which may be any of `allowed`, for `pods`; `None` when no instance type would do.
@@ -232,11 +271,12 @@ impl Solver<'_> {
                 total.add(&self.wants.ask(*wants.first()?).amounts);
             }
         }
+        let unreserved = self.unreserved(like)?;
         let bin = &self.bins[like];
         let space = &self.pools.spaces[bin.pool];
         let catalogue = &mut self.pools.catalogues[space.catalogue];
         let shapes = bin::fitting(&total, allowed, &[], space, catalogue);
-        let price = catalogue.least_price(bin.state.rules, &shapes, &self.rules)?;
+        let price = catalogue.least_price(unreserved, &shapes, &self.rules)?;
         let (attached, reserved) = Default::default();
         Some(Part { state: State { rules: bin.state.rules, total, shapes, attached, reserved }, pods, price })
     }

@@ -131,7 +131,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
                 server.join(&way.sets, state, catalogue, rules)
             };
             let joined = match joined {
-                Joined::As(state) => reserve(state, reservations, catalogue, rules),
+                Joined::As(state) => reserve(state, number, reservations, catalogue, rules),
                 other => other,
             };
             match (joined, &outcome) {
@@ -233,9 +233,10 @@ impl Way {
     }
 }
 
-/// Takes every reservation the bin could be launched into.
+/// Takes an instance of one of the reservations bin `number` could be launched into.
 fn reserve<'a>(
     mut state: State,
+    number: usize,
     reservations: &Reservations,
     catalogue: &mut Catalogue<'a>,
     rules: &Rules<'a>,
@@ -243,7 +244,7 @@ fn reserve<'a>(
     if !reservations.is_empty() && catalogue.has_reservations() {
         let mask = catalogue.mask(state.rules, rules);
         let compatible = catalogue.reservations_of(&state.shapes, &mask);
-        match reservations.reservable(&state.reserved, compatible) {
+        match reservations.reservable(number, compatible) {
             Ok(reserved) => state.reserved = reserved,
             Err(UsedUp) => return Joined::UsedUp,
         }

@@ -258,6 +258,7 @@ impl<'a> Solver<'a> {
     /// What became of the pods in `homeless`.
     fn moved(&mut self, homeless: &[usize], ground: &Ground) -> Moved {
         let mut moved = Moved::default();
+        self.settle_reservations(self.closed_bins);
         for number in self.closed_bins..self.bins.len() {
             let id = BinId(u32::try_from(moved.launches.len() + 1).unwrap_or(u32::MAX));
             match self.launch(number, id) {
