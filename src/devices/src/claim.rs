@@ -6,7 +6,9 @@ use std::sync::Arc;
 use karpenter_model::device::{
     DeviceConstraint, DeviceCount, Devices, ExactRequest, MAX_DEVICES_PER_CLAIM, RequestKind,
 };
-use karpenter_model::{DeviceRequestName, QualifiedName, Quantity, ResourceClaim, ResourceClaimKey};
+use karpenter_model::{
+    DeviceRequestName, QualifiedName, Quantity, ResourceClaim, ResourceClaimKey, Toleration,
+};
 
 use crate::refusal::Refusal;
 use crate::selector::{SelectorId, Verdicts};
@@ -39,6 +41,7 @@ pub(crate) struct Request {
     pub(crate) selectors: Vec<SelectorId>,
     pub(crate) count: DeviceCount,
     pub(crate) capacity: BTreeMap<String, Quantity>,
+    pub(crate) tolerations: Vec<Toleration>,
 }
 
 /// Devices that must have the same value of an attribute.
@@ -117,5 +120,6 @@ fn request(
         });
         compiled.push(id?);
     }
-    Ok(Request { name, selectors: compiled, count: exact.count, capacity: exact.capacity.clone() })
+    let (capacity, tolerations) = (exact.capacity.clone(), exact.tolerations.clone());
+    Ok(Request { name, selectors: compiled, count: exact.count, capacity, tolerations })
 }

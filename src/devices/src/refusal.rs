@@ -1,6 +1,6 @@
 //! Why the claims of a pod cannot be served.
 
-use karpenter_model::{DeviceClassName, DeviceRequestName, DriverName, ResourceClaimKey};
+use karpenter_model::{DeviceClassName, DeviceName, DeviceRequestName, DriverName, ResourceClaimKey};
 
 /// Why the claims of a pod cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -65,6 +65,16 @@ pub enum Refusal {
     /// The claim has devices that cannot be used there.
     #[error("devices of resource claim `{0}` cannot be used there")]
     Elsewhere(ResourceClaimKey),
+    /// A device that would do must not be given away, and others there are none or too few of.
+    #[error("resource claim `{claim}` cannot have device `{device}`: {why}")]
+    Barred {
+        /// The claim.
+        claim: ResourceClaimKey,
+        /// The device.
+        device: DeviceName,
+        /// What is in the way.
+        why: String,
+    },
     /// No candidate has the devices.
     #[error("no devices are left for resource claim `{0}`")]
     NoDevices(ResourceClaimKey),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::device::{AttributeValue, DeviceCount, MAX_DEVICES_PER_CLAIM, PlaceTerm, Reach};
+use karpenter_model::taint::first_untolerated;
 use karpenter_model::{InstanceTypeName, LabelRegistry, QualifiedName, Requirements};
 
 use crate::allocator::Place;
@@ -147,7 +148,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         self.pins.extend(demand.matching.iter().map(|_| Pin::Open));
         let mut devices = 0;
         for (position, request) in demand.requests.iter().enumerate() {
-            let offers = self.offers(demand, request, requirements)?;
+            let (offers, barred) = self.offers(demand, request, requirements)?;
             let ask = self.asks.len();
             let all = request.count == DeviceCount::All;
             let wanted = match request.count {
@@ -158,8 +159,9 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
             if devices > MAX_DEVICES_PER_CLAIM {
                 return Ok(Err(Some(Refusal::TooMany { claim: demand.key.clone(), count: devices })));
             }
-            if offers.is_empty() {
-                return Ok(Err(None));
+            // All of them cannot be had where one cannot.
+            if offers.is_empty() || all && barred.is_some() {
+                return Ok(Err(barred));
             }
             let slot = |number| Slot { ask, only: all.then_some(number), left: wanted - number };
             self.slots.extend((0..wanted).map(slot));
@@ -168,16 +170,16 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         Ok(Ok(()))
     }
 
-    /// The devices `request` may get, those that exist first.
+    /// The devices `request` may get, those that exist first; and why it does not get one that would do otherwise.
     fn offers(
         &mut self,
         demand: &Demand,
         request: &'s Request,
         requirements: &Requirements,
-    ) -> Result<Vec<Offer<'s>>, Refusal> {
+    ) -> Result<(Vec<Offer<'s>>, Option<Refusal>), Refusal> {
         let Scene { index, ledger, .. } = self.scene;
         let all = request.count == DeviceCount::All;
-        let mut offers = Vec::new();
+        let (mut offers, mut barred) = (Vec::new(), None);
         for pool in &index.pools {
             let is_lost =
                 |slice: &Slice| slice.owner.as_ref().is_some_and(|owner| ledger.lost.contains(owner));
@@ -207,7 +209,11 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
                     if self.matches(demand, request, *device)?
                         && let Some(uses) = index.entries[*device].uses(request)
                     {
-                        offers.push(Offer { device: *device, uses, terms, local, promised: false });
+                        let bar = self.bar(demand, request, *device);
+                        if bar.is_none() {
+                            offers.push(Offer { device: *device, uses, terms, local, promised: false });
+                        }
+                        barred = barred.or(bar);
                     }
                 }
             }
@@ -216,10 +222,25 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
             if self.matches(demand, request, *device)?
                 && let Some(uses) = index.entries[*device].uses(request)
             {
-                offers.push(Offer { device: *device, uses, terms: None, local: true, promised: true });
+                let bar = self.bar(demand, request, *device);
+                if bar.is_none() {
+                    offers.push(Offer { device: *device, uses, terms: None, local: true, promised: true });
+                }
+                barred = barred.or(bar);
             }
         }
-        Ok(offers)
+        Ok((offers, barred))
+    }
+
+    /// Why `request` must not have `device` although it matches.
+    fn bar(&self, demand: &Demand, request: &Request, device: DeviceId) -> Option<Refusal> {
+        let device = &self.scene.index.entries[device].device;
+        let why = match (&device.unsupported, first_untolerated(&device.taints, &request.tolerations)) {
+            (Some(field), _) => format!("it has `{field}`, which is not supported"),
+            (None, Some(taint)) => format!("taint `{taint}` is not tolerated"),
+            (None, None) => return None,
+        };
+        Some(Refusal::Barred { claim: demand.key.clone(), device: device.name.clone(), why })
     }
 
     /// Whether devices of `slice` can be reached, or what it says about counters counts.

@@ -190,6 +190,8 @@ mod tests {
             capacity: BTreeMap::from([(name("memory"), capacity(40 << 30))]),
             draws: Vec::new(),
             shareable: true,
+            taints: Vec::new(),
+            unsupported: None,
         }
     }
 

@@ -13,6 +13,7 @@ use crate::id::{
 };
 use crate::quantity::Quantity;
 use crate::requirement::Expression;
+use crate::taint::Taint;
 
 pub use claim::{
     AllocatedDevice, Allocation, Consumer, DeviceConstraint, DeviceCount, DeviceRequest, ExactRequest,
@@ -101,6 +102,10 @@ pub struct Device {
     pub draws: Vec<CounterSet>,
     /// Several claims may have it at the same time (`allowMultipleAllocations`).
     pub shareable: bool,
+    /// What keeps claims away that do not tolerate it.
+    pub taints: Vec<Taint>,
+    /// It works in a way that cannot be planned for, by the name of the field; no claim gets it.
+    pub unsupported: Option<String>,
 }
 
 /// The value of an attribute; values of different kinds are never equal.

@@ -14,7 +14,7 @@ use karpenter_model::device::{
     AttributeValue, CapacityPolicy, CapacityValues, CounterSet, Device, DeviceCapacity, DeviceClass,
     PlaceTerm, Reach,
 };
-use karpenter_model::{CounterName, NodeName, QualifiedName, Quantity, ResourceSlice};
+use karpenter_model::{CounterName, Effect, NodeName, QualifiedName, Quantity, ResourceSlice, Taint};
 
 use super::volume::expression;
 use super::{Error, FieldError, Written, present};
@@ -124,7 +124,20 @@ fn device(written: &v1::Device, driver: &str) -> Result<Device, FieldError> {
         capacity,
         draws: draws.collect::<Result<_, _>>()?,
         shareable: written.allow_multiple_allocations == Some(true),
+        taints: written.taints.iter().flatten().filter_map(taint).collect(),
+        // Who gets it depends on what its driver says once somebody has it.
+        unsupported: written
+            .binding_conditions
+            .as_ref()
+            .filter(|conditions| !conditions.is_empty())
+            .map(|_| "bindingConditions".to_owned()),
     })
+}
+
+/// A taint that keeps claims away; those with another effect do not.
+fn taint(written: &v1::DeviceTaint) -> Option<Taint> {
+    let effect = Effect::parse(&written.effect)?;
+    Some(Taint::new(&written.key, written.value.as_deref().unwrap_or_default(), effect))
 }
 
 /// Puts `value` under the full form of `name`; one written in full is not replaced by one that is not.

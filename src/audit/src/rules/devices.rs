@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use karpenter_model::device::{Device, DeviceCount, RequestKind};
+use karpenter_model::device::{Device, DeviceCount, DeviceRequest, RequestKind};
 use karpenter_model::{
     CounterName, DeviceGrant, DeviceName, DevicePoolName, DriverName, GrantPlace, GrantedDevice, Plan, Pod,
     PodUid, ResourceClaim, ResourceClaimKey, ResourceSlice,
@@ -116,6 +116,22 @@ impl<'a> Books<'a> {
             }
         }
         let Some(claim) = self.claims.get(&grant.claim) else { return finding("does not exist".to_owned()) };
+        for device in
+            grant.devices.iter().filter_map(|one| self.device((&one.driver, &one.pool, &one.device)))
+        {
+            let tolerates = |request: &DeviceRequest| match &request.kind {
+                RequestKind::Exactly(asked) => device
+                    .taints
+                    .iter()
+                    .all(|taint| asked.tolerations.iter().any(|toleration| toleration.tolerates(taint))),
+                RequestKind::Unsupported(_) => false,
+            };
+            if let Some(field) = &device.unsupported {
+                finding(format!("device `{}` has `{field}`", device.name));
+            } else if !claim.requests.iter().any(tolerates) {
+                finding(format!("does not tolerate the taints of device `{}`", device.name));
+            }
+        }
         let (mut least, mut exact) = (0, true);
         for request in &claim.requests {
             match &request.kind {

@@ -77,6 +77,19 @@ fn plans_that_give_devices_wrongly_are_found_out() {
 }
 
 #[test]
+fn devices_claims_must_not_have_are_found_out() {
+    for (barred, said) in
+        [("taint=broken", "does not tolerate the taints"), ("binding", "has `bindingConditions`")]
+    {
+        let (_, plan) = sound();
+        let snapshot =
+            karpenter_testkit::snapshot(&WORLD.replace("device=g0", &format!("device=g0:{barred}")));
+        let findings = audit(&snapshot, &plan);
+        assert!(findings.iter().any(|finding| finding.detail.contains(said)), "{barred}: {findings:?}");
+    }
+}
+
+#[test]
 fn a_claim_that_is_gone_is_found_out() {
     let (mut snapshot, plan) = sound();
     let devices = std::sync::Arc::make_mut(&mut snapshot.devices);

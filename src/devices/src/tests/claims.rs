@@ -1,7 +1,9 @@
 //! What claims ask for, and claims that have devices already.
 
-use karpenter_model::device::{Consumer, DeviceConstraint, DeviceCount, DeviceRequest, Reach, RequestKind};
-use karpenter_model::{Requirements, ResourceClaim};
+use karpenter_model::device::{
+    Consumer, Device, DeviceConstraint, DeviceCount, DeviceRequest, Reach, RequestKind,
+};
+use karpenter_model::{Effect, Requirements, ResourceClaim, Taint, Toleration};
 
 use super::world::*;
 use crate::{Refusal, Spot};
@@ -50,6 +52,45 @@ fn what_cannot_be_planned_for_is_named() {
         let refusal = run.allocator.claims_of(&pod(&[name])).expect_err(name).to_string();
         assert!(refusal.starts_with(expected), "{refusal}");
     }
+}
+
+#[test]
+fn devices_nobody_may_have_are_named_and_others_are_taken() {
+    let mut tainted = device("tainted");
+    tainted.taints.push(Taint::new("broken", "", Effect::NoExecute));
+    let mut bound = device("bound");
+    bound.unsupported = Some("bindingConditions".to_owned());
+    let asking = |name: &str, count, tolerant: bool| {
+        let mut request = request_of("gpu", count, &[]);
+        if let (RequestKind::Exactly(exact), true) = (&mut request.kind, tolerant) {
+            exact.tolerations.push(Toleration::everything());
+        }
+        claim(name, vec![request])
+    };
+    let one = DeviceCount::Exactly(1);
+    let said = |devices: &[&Device], claim: ResourceClaim| {
+        let name = claim.key.name.to_string();
+        let devices = devices.iter().map(|device| (*device).clone()).collect();
+        let world = world().slice(slice("pool", devices)).claim(claim);
+        let mut run = world.start();
+        match run.launch(&[&name], 0, &["small"]) {
+            Ok(_) => run.taken(&Spot::Launch(0)).join(" "),
+            Err(refusal) => refusal.to_string(),
+        }
+    };
+    let plain = device("plain");
+    let refused = |name: &str, why: &str| format!("resource claim `default/{name}` cannot have device {why}");
+    let intolerant = refused("c", "`tainted`: taint `broken:NoExecute` is not tolerated");
+    assert_eq!(said(&[&tainted], asking("c", one, false)), intolerant);
+    assert_eq!(said(&[&tainted, &plain], asking("c", one, false)), "small:c=plain");
+    assert_eq!(said(&[&tainted, &plain], asking("c", DeviceCount::All, false)), intolerant);
+    assert_eq!(
+        said(&[&tainted, &plain], asking("c", DeviceCount::All, true)),
+        "small:c=tainted small:c=plain"
+    );
+    let conditions = refused("c", "`bound`: it has `bindingConditions`, which is not supported");
+    assert_eq!(said(&[&bound], asking("c", one, true)), conditions);
+    assert_eq!(said(&[&bound, &plain], asking("c", one, true)), "small:c=plain");
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub(super) fn device(name: &str) -> Device {
         capacity: BTreeMap::new(),
         draws: Vec::new(),
         shareable: false,
+        taints: Vec::new(),
+        unsupported: None,
     }
 }
 
@@ -104,6 +106,7 @@ pub(super) fn request_of(name: &str, count: DeviceCount, selectors: &[&str]) -> 
         selectors: selectors.iter().map(|&text| text.to_owned()).collect(),
         count,
         capacity: BTreeMap::new(),
+        tolerations: Vec::new(),
     };
     DeviceRequest { name: name.into(), kind: RequestKind::Exactly(exact) }
 }
@@ -115,6 +118,7 @@ pub(super) fn portion(name: &str, amount: i64) -> DeviceRequest {
         selectors: Vec::new(),
         count: DeviceCount::Exactly(1),
         capacity: BTreeMap::from([("memory".to_owned(), Quantity::from_units(amount))]),
+        tolerations: Vec::new(),
     };
     DeviceRequest { name: name.into(), kind: RequestKind::Exactly(exact) }
 }

@@ -10,6 +10,7 @@ use crate::id::{
     QualifiedName, ResourceClaimName,
 };
 use crate::quantity::Quantity;
+use crate::taint::Toleration;
 
 use super::PlaceTerm;
 
@@ -69,6 +70,8 @@ pub struct ExactRequest {
     pub count: DeviceCount,
     /// What is taken of a shared device; names without a domain belong to the driver of the device.
     pub capacity: BTreeMap<String, Quantity>,
+    /// Taints of devices it tolerates.
+    pub tolerations: Vec<Toleration>,
 }
 
 /// How many devices a request asks for.

@@ -5,7 +5,9 @@ use karpenter_model::device::{
     AllocatedDevice, Allocation, Consumer, DeviceConstraint, DeviceCount, DeviceRequest, ExactRequest,
     RequestKind,
 };
-use karpenter_model::{PodKey, PodUid, QualifiedName, ResourceClaim, ResourceClaimKey};
+use karpenter_model::{
+    Effect, PodKey, PodUid, QualifiedName, ResourceClaim, ResourceClaimKey, Toleration, TolerationOperator,
+};
 
 use super::{places, quantity, selectors};
 use crate::convert::{Error, FieldError};
@@ -64,6 +66,10 @@ fn request(written: &v1::DeviceRequest) -> Result<DeviceRequest, FieldError> {
 }
 
 fn exact(written: &v1::ExactDeviceRequest) -> Result<RequestKind, FieldError> {
+    if written.admin_access == Some(true) {
+        // It takes nothing, wherever the devices are in use.
+        return Ok(RequestKind::Unsupported("adminAccess".to_owned()));
+    }
     let count = match written.allocation_mode.as_deref().unwrap_or("ExactCount") {
         "ExactCount" | "" => {
             let count = written.count.unwrap_or(1);
@@ -81,7 +87,23 @@ fn exact(written: &v1::ExactDeviceRequest) -> Result<RequestKind, FieldError> {
         selectors: selectors(written.selectors.as_deref()),
         count,
         capacity: capacity.collect::<Result<_, _>>()?,
+        tolerations: written.tolerations.iter().flatten().filter_map(toleration).collect(),
     }))
+}
+
+/// A toleration; one of an operator or effect that is not known tolerates nothing.
+fn toleration(written: &v1::DeviceToleration) -> Option<Toleration> {
+    let operator = match written.operator.as_deref().unwrap_or_default() {
+        "" | "Equal" => TolerationOperator::Equal,
+        "Exists" => TolerationOperator::Exists,
+        _ => return None,
+    };
+    let effect = match written.effect.as_deref().unwrap_or_default() {
+        "" => None,
+        effect => Some(Effect::parse(effect)?),
+    };
+    let (key, value) = (written.key.clone().unwrap_or_default(), written.value.clone().unwrap_or_default());
+    Some(Toleration { key, operator, value, effect })
 }
 
 fn constraint(written: &v1::DeviceConstraint) -> DeviceConstraint {
@@ -110,8 +132,10 @@ fn allocation(written: &v1::AllocationResult) -> Result<Allocation, FieldError> 
         })
     };
     let places = written.node_selector.as_ref().map(places).transpose();
+    // Whoever looks after devices takes nothing of them.
+    let taken = results.iter().filter(|result| result.admin_access != Some(true));
     Ok(Allocation {
-        devices: results.iter().map(device).collect::<Result<_, _>>()?,
+        devices: taken.map(device).collect::<Result<_, _>>()?,
         places: places.map_err(|error| error.below("nodeSelector"))?,
     })
 }

@@ -176,3 +176,67 @@ fn claims_say_what_they_ask_for_what_they_have_and_who_uses_them() {
         [Consumer::Pod("u1".into()), Consumer::Gone("another".into()), Consumer::Other]
     );
 }
+
+#[test]
+fn what_keeps_claims_from_devices_is_read() {
+    let read = slice(json!({
+        "driver": "d", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "allNodes": true,
+        "devices": [
+            {"name": "tainted", "taints": [
+                {"key": "d/unhealthy", "value": "yes", "effect": "NoExecute"},
+                {"key": "d/noted", "effect": "None"}]},
+            {"name": "bound", "bindsToNode": true, "bindingConditions": ["d/attached"]},
+            {"name": "plain", "bindingConditions": []},
+        ],
+    }))
+    .unwrap();
+    let kept: Vec<_> = read
+        .devices
+        .iter()
+        .map(|device| {
+            let taints: Vec<String> = device.taints.iter().map(ToString::to_string).collect();
+            (device.name.as_str(), taints, device.unsupported.as_deref())
+        })
+        .collect();
+    assert_eq!(
+        kept,
+        [
+            ("tainted", vec!["d/unhealthy=yes:NoExecute".to_owned()], None),
+            ("bound", vec![], Some("bindingConditions")),
+            ("plain", vec![], None),
+        ]
+    );
+}
+
+#[test]
+fn requests_say_what_they_tolerate_and_whether_they_take_anything() {
+    let claim = json!({
+        "metadata": {"namespace": "ml", "name": "gpus"},
+        "spec": {"devices": {"requests": [
+            {"name": "patient", "exactly": {"deviceClassName": "gpu", "tolerations": [
+                {"key": "d/unhealthy", "operator": "Exists", "effect": "NoExecute"},
+                {"key": "d/unhealthy", "operator": "Never"},
+                {"key": "d/noted", "value": "x"}]}},
+            {"name": "looks", "exactly": {"deviceClassName": "gpu", "adminAccess": true}},
+        ]}},
+        "status": {"allocation": {"devices": {"results": [
+            {"request": "patient", "driver": "d", "pool": "p", "device": "taken"},
+            {"request": "looks", "driver": "d", "pool": "p", "device": "watched", "adminAccess": true},
+        ]}}},
+    });
+    let claim = resource_claim(&serde_json::from_value(claim).unwrap(), |_, _| true).unwrap();
+    let RequestKind::Exactly(patient) = &claim.requests[0].kind else { panic!("{claim:?}") };
+    let tolerated = |text: (&str, &str, Effect)| {
+        let taint = Taint::new(text.0, text.1, text.2);
+        patient.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
+    };
+    assert_eq!(patient.tolerations.len(), 2, "an operator that is not known tolerates nothing");
+    assert!(tolerated(("d/unhealthy", "any", Effect::NoExecute)));
+    assert!(!tolerated(("d/unhealthy", "any", Effect::NoSchedule)));
+    assert!(
+        tolerated(("d/noted", "x", Effect::NoSchedule)) && !tolerated(("d/noted", "y", Effect::NoSchedule))
+    );
+    assert_eq!(claim.requests[1].kind, RequestKind::Unsupported("adminAccess".to_owned()));
+    let taken: Vec<_> = claim.allocation.unwrap().devices.into_iter().map(|one| one.device).collect();
+    assert_eq!(taken, ["taken"], "who only looks takes nothing");
+}
