@@ -4,7 +4,7 @@
 
 use karpenter_model::affinity::WeightedAffinityTerm;
 use karpenter_model::{
-    AffinityTerm, Expression, InstanceType, LabelSelector, Labels, NodeTerm, Pod, PodAffinity, Pool,
+    AffinityTerm, Expression, InstanceType, LabelSelector, Labels, NodeTerm, Pod, PodAffinity, Pool, Price,
     Requirement, Resources, Snapshot, SpreadConstraint, Toleration, resources,
 };
 use serde_json::{Map, Value, json};
@@ -91,7 +91,7 @@ fn instance_type(one: &InstanceType) -> Value {
         json!({
             "zone": offering.zone.as_str(),
             "capacityType": offering.capacity_type.as_str(),
-            "pricePerHour": offering.price.to_string(),
+            "pricePerHour": dollars(offering.price),
             "available": offering.available,
         })
     };
@@ -102,6 +102,13 @@ fn instance_type(one: &InstanceType) -> Value {
         "allocatable": amounts(&one.allocatable()),
         "offerings": one.offerings.iter().map(offering).collect::<Value>(),
     })
+}
+
+/// A price in dollars: a plain number, exact to the billionth.
+fn dollars(price: Price) -> Value {
+    let (whole, rest) = (price.nanos() / 1_000_000_000, price.nanos() % 1_000_000_000);
+    let text = format!("{whole}.{:09}", rest.abs());
+    text.parse::<serde_json::Number>().expect("invariant: digits with a point are a number").into()
 }
 
 fn labels(labels: &Labels) -> Value {
@@ -215,5 +222,20 @@ mod tests {
             Some(6),
             "three zones, spot and on-demand"
         );
+        let prices = types.as_array().into_iter().flatten().filter_map(|one| one["offerings"].as_array());
+        assert!(prices.flatten().all(|offering| offering["pricePerHour"].is_number()), "{types}");
+    }
+
+    #[test]
+    fn prices_are_plain_numbers() {
+        for (nanos, text) in [
+            (0, "0.0"),
+            (1, "1e-9"),
+            (96_000_000, "0.096"),
+            (12_345_678_901, "12.345678901"),
+            (2_000_000_000, "2.0"),
+        ] {
+            assert_eq!(dollars(Price::from_nanos(nanos)).to_string(), text);
+        }
     }
 }

@@ -90,6 +90,36 @@ pub fn attached_text(seed: u64) -> String {
     text
 }
 
+/// The world of `seed` in which sizes are coarse, so that repacking pays, and some types come with reserved capacity.
+pub fn coarse(seed: u64) -> Snapshot {
+    fixture::snapshot(&coarse_text(seed))
+}
+
+/// The text of [`coarse`].
+pub fn coarse_text(seed: u64) -> String {
+    let rng = &mut Rng::with_seed(seed ^ 0xc0a5);
+    let mut text = String::new();
+    if rng.u8(0..3) == 0 {
+        text.push_str("set reservations=fallback\n");
+    }
+    for (name, cpu, price) in [("two", 2, 10), ("four", 4, 19), ("six", 6, 25), ("eight", 8, 39)] {
+        let _ = write!(text, "type {name} cpu={cpu} mem={}Gi pods=20 od=0.{price}", cpu * 4);
+        one(&mut text, rng, &[" zones=a", " zones=a,b", " zones=a,b"]);
+        some(&mut text, rng, &[" reserved=r1/1/a", " reserved=r2/2/a", " reserved=r3/1/b", " spot=0.09"]);
+        text.push('\n');
+    }
+    text.push_str("pool web types=*");
+    some(&mut text, rng, &[" require=type:Exists/min=2", " require=capacity:In:on-demand,reserved"]);
+    text.push('\n');
+    for (name, sizes) in [("big", ["5", "3500m", "3"]), ("small", ["1", "900m", "1500m"])] {
+        let _ = write!(text, "pod {name}-{{1..{}}} label=app={name}", rng.u8(1..10));
+        let _ = write!(text, " cpu={}", sizes[rng.usize(0..3)]);
+        one(&mut text, rng, &["", "", " select=zone=a", " spread=zone/1", " spread=host/2"]);
+        text.push('\n');
+    }
+    text
+}
+
 /// The same world as scenario text, to be pasted into a scenario file.
 pub fn text(seed: u64) -> String {
     let rng = &mut Rng::with_seed(seed);

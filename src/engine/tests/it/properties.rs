@@ -14,7 +14,8 @@ const SEEDS: u64 = 400;
 
 /// Every kind of small world.
 fn worlds() -> impl Iterator<Item = Snapshot> {
-    seeds().map(small::world).chain(seeds().map(small::social)).chain(seeds().map(small::attached))
+    let kinds = [small::world, small::social, small::attached, small::coarse];
+    kinds.into_iter().flat_map(|kind| seeds().map(kind))
 }
 
 /// Seeds of a run; `PROPERTY_SEEDS=10000` asks for more of them.
