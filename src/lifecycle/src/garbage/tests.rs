@@ -115,6 +115,18 @@ fn a_pass_gives_up_no_more_than_its_bound_and_starts_with_the_oldest() {
             .push(Machine { launched_at: at(100 - number), ..machine(&format!("cloud:///i-{number:02}")) });
     }
     let garbage = run(&[&claim], &[], &machines);
-    assert_eq!(garbage.machines.len(), MAX_PER_PASS);
+    assert_eq!(garbage.machines.len(), MAX_MACHINES_PER_PASS);
     assert_eq!(garbage.machines[0], "cloud:///i-29");
+}
+
+#[test]
+fn hundreds_of_claims_whose_machines_are_gone_go_in_one_pass() {
+    let claim = |number: usize| registered(&format!("web-{number:03}"), &format!("cloud:///i-{number:03}"));
+    let claims: Vec<Claim> = (0..MAX_CLAIMS_PER_PASS + 10).map(claim).collect();
+    let claims: Vec<&Claim> = claims.iter().collect();
+    // One machine is left, so the list is believed.
+    let left = [machine("cloud:///i-000")];
+    let given_up = run(&claims, &[], &left).claims;
+    assert_eq!(given_up.len(), MAX_CLAIMS_PER_PASS);
+    assert_eq!(given_up[0], "web-001", "in the order of names, so that the next pass goes on");
 }
