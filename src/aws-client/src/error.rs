@@ -159,6 +159,17 @@ impl Error {
         self.kind == Kind::NotFound
     }
 
+    /// Whether AWS's text names this thing: tells which of the ids of one call a refusal is about.
+    pub fn names(&self, id: &str) -> bool {
+        let part_of_id = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+        let text = self.message.as_bytes();
+        self.message.match_indices(id).any(|(start, _)| {
+            let before = start.checked_sub(1).and_then(|before| text.get(before));
+            let after = text.get(start + id.len());
+            !id.is_empty() && !before.is_some_and(part_of_id) && !after.is_some_and(part_of_id)
+        })
+    }
+
     /// `code: message`, the form launch failures are classified and reported in.
     pub fn code_and_message(&self) -> String {
         format!("{}{}", lead(self), self.message)
@@ -210,6 +221,25 @@ mod tests {
         assert_eq!(optional::<()>(Err(Error::answered("GetRole", "x", "NoSuchEntity", "gone"))), Ok(None));
         assert_eq!(optional(Ok(1)), Ok(Some(1)));
         assert!(optional::<()>(Err(Error::answered("GetRole", "x", "AccessDenied", "no"))).is_err());
+    }
+
+    #[test]
+    fn a_refusal_names_whole_ids_only() {
+        for (text, named) in [
+            ("The instance ID 'i-0abc' does not exist", true),
+            ("The instance IDs 'i-1, i-0abc, i-2' do not exist", true),
+            (
+                "not authorized to perform: ec2:TerminateInstances on resource: arn:aws:ec2:x:1:instance/i-0abc",
+                true,
+            ),
+            ("The instance ID 'i-0abcd' does not exist", false),
+            ("The instance ID 'eni-0abc' or 'xi-0abc' does not exist", false),
+            ("You are not authorized to perform this operation.", false),
+        ] {
+            let error = Error::answered("TerminateInstances", "two", "InvalidInstanceID.NotFound", text);
+            assert_eq!(error.names("i-0abc"), named, "{text}");
+            assert!(!error.names(""), "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The provider's counters as metrics (spec aws-provider 16).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use karpenter_aws::observer::{LaunchFailed, Observer};
 use karpenter_telemetry::metrics::Metrics;
@@ -23,5 +24,10 @@ impl Observer for MetricsObserver {
 
     fn user_data(&self, class: &str, bytes: usize) {
         self.0.aws.ec2nodeclasses_userdata_bytes.set_count([class], bytes);
+    }
+
+    fn batched(&self, batcher: &'static str, size: usize, waited: Duration) {
+        self.0.cloud.batch_time_seconds.observe([batcher], waited);
+        self.0.cloud.batch_size.observe_count([batcher], size);
     }
 }

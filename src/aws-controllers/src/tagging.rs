@@ -17,14 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{AwsContext, Error};
 
-/// One at a time and at most one per second: tagging shares a mutating quota with launches and is never urgent.
+/// So many that the provider can read them together and keep to a pace that leaves the quota of tags to others; few
+/// enough that the last of them has its turn before the call is given up.
 const SPEC: Spec = Spec {
     name: "nodeclaim.tagging",
-    concurrency: 1,
+    concurrency: 50,
     backoff_min: Duration::from_secs(1),
     backoff_max: Duration::from_mins(1),
 };
-const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     let metrics = Arc::clone(&context.common.metrics);
@@ -37,9 +37,6 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
         let context = context.clone();
         async move {
             let done = tag(&context, &name).await?;
-            if done {
-                tokio::time::sleep(PAUSE).await;
-            }
             Ok::<_, Error>(if done { Done::applied() } else { Done::idle() })
         }
     };

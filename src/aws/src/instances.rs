@@ -1,7 +1,12 @@
 //! Instances as EC2 describes them: found by tag, read by id, ended, named (spec aws-provider 5.11).
+//!
+//! Reading, ending and naming are asked for one by one and done for many at once, see [`crate::batch`].
+
+mod calls;
+mod ending;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,6 +17,8 @@ use karpenter_aws_client::{Error, Filter, Result, Tags};
 use karpenter_cloud::{Read, Termination};
 use karpenter_model::Clock;
 
+use self::calls::{Calls, Tagged};
+use self::ending::Ending;
 use crate::cache::later;
 use crate::network::zone_names::ZoneNames;
 use crate::observer::Observer;
@@ -19,8 +26,6 @@ use crate::tags;
 
 /// How long EC2 may take to know an instance it has just launched.
 const SETTLING: Duration = Duration::from_mins(5);
-/// How long an instance may take to end before nobody asks for it any more.
-const ENDING: Duration = Duration::from_hours(1);
 
 /// The instances of one cluster.
 pub struct Instances {
@@ -29,6 +34,7 @@ pub struct Instances {
     cluster: String,
     observer: Arc<dyn Observer>,
     zones: Arc<ZoneNames>,
+    calls: Calls,
     known: Mutex<Known>,
 }
 
@@ -37,8 +43,7 @@ struct Known {
     described: BTreeMap<InstanceId, Instance>,
     /// Launched by us lately: a "not found" about these is EC2 catching up, not an answer.
     launched: BTreeMap<InstanceId, Timestamp>,
-    /// Ended by us lately, as they were.
-    ending: BTreeMap<InstanceId, (Timestamp, Instance)>,
+    ending: Ending,
 }
 
 impl Instances {
@@ -50,13 +55,14 @@ impl Instances {
         observer: Arc<dyn Observer>,
         zones: Arc<ZoneNames>,
     ) -> Self {
-        Self { ec2, clock, cluster: cluster.to_owned(), observer, zones, known: Mutex::default() }
+        let calls = Calls::new(&ec2, cluster, &observer);
+        Self { ec2, clock, cluster: cluster.to_owned(), observer, zones, calls, known: Mutex::default() }
     }
 
     /// Remembers that an instance has just been launched.
     pub fn launched(&self, id: &InstanceId) {
         let now = self.clock.now();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         known.launched.retain(|_, at| later(*at, SETTLING) > now);
         known.launched.insert(id.clone(), now);
     }
@@ -77,43 +83,21 @@ impl Instances {
         };
         let instances = self.ec2.describe_instances(&query).await?;
         self.zones.learn(instances.iter().map(|one| (one.zone_id.as_ref(), &one.zone)));
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         known.described = instances.iter().map(|one| (one.id.clone(), one.clone())).collect();
         Ok(instances)
     }
 
     /// The running instance of a claim, if there is one; the oldest when there are several.
+    ///
+    /// # Errors
+    /// When EC2 cannot say.
     pub async fn of_claim(&self, claim: &str) -> Result<Option<Instance>> {
-        let living = [InstanceState::Pending, InstanceState::Running];
-        let query = InstanceQuery {
-            ids: Vec::new(),
-            filters: vec![
-                Filter::tag(tags::NODE_CLAIM, claim),
-                Filter::tag(tags::CLUSTER_NAME, &self.cluster),
-                Filter::new("instance-state-name", living.map(InstanceState::as_str)),
-            ],
-        };
-        let found = self.ec2.describe_instances(&query).await?;
-        let mut living: Vec<_> = found.into_iter().filter(|one| living.contains(&one.state)).collect();
-        living.sort_by(|a, b| a.launched_at.cmp(&b.launched_at).then_with(|| a.id.cmp(&b.id)));
-        Ok(living.into_iter().next())
-    }
-
-    /// What an instance was that we have ended; asked for once, when it is gone.
-    pub fn take_ended(&self, id: &InstanceId) -> Option<Instance> {
-        let ending = self.known.lock().unwrap_or_else(PoisonError::into_inner).ending.remove(id);
-        ending.map(|(_, instance)| instance)
-    }
-
-    fn ending(&self, instance: &Instance) {
-        let now = self.clock.now();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.ending.retain(|_, (at, _)| later(*at, ENDING) > now);
-        known.ending.entry(instance.id.clone()).or_insert_with(|| (now, instance.clone()));
+        self.calls.by_claim.ask(claim.to_owned()).await
     }
 
     fn last_described(&self, id: &InstanceId) -> Option<Instance> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).described.get(id).cloned()
+        self.known().described.get(id).cloned()
     }
 
     /// One instance; `None` when it is gone.
@@ -126,58 +110,42 @@ impl Instances {
         {
             return Ok(Some(instance));
         }
-        let query = InstanceQuery { ids: vec![id.clone()], filters: Vec::new() };
-        let found = match self.ec2.describe_instances(&query).await {
-            Ok(found) => found.into_iter().find(|one| one.id == *id),
-            Err(error) if error.is_not_found() => None,
+        // The Node of a machine on its way out is asked about again and again.
+        match self.progress(id).await? {
+            Some(Termination::AlreadyGone) => return Ok(None),
+            Some(Termination::Started) => {
+                if let Some(described) = self.known().ending.described(id) {
+                    return Ok(Some(described));
+                }
+            }
+            None => {}
+        }
+        let found = match self.calls.by_id.ask(id.clone()).await {
+            Ok(found) => Some(found).filter(|one| one.state != InstanceState::Terminated),
+            Err(error) if error.is_not_found() => {
+                self.absent(id)?;
+                None
+            }
             Err(error) => return Err(error),
         };
-        let now = self.clock.now();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match found {
-            Some(instance) if instance.state != InstanceState::Terminated => {
-                known.described.insert(id.clone(), instance.clone());
-                Ok(Some(instance))
-            }
-            None if known.launched.get(id).is_some_and(|at| later(*at, SETTLING) > now) => {
-                let message = "the instance was launched moments ago and is not visible yet";
-                Err(Error::transient("DescribeInstances", id.as_str(), message))
-            }
-            Some(_) | None => {
-                known.described.remove(id);
-                known.launched.remove(id);
-                Ok(None)
-            }
+        let mut known = self.known();
+        if let Some(instance) = &found {
+            known.described.insert(id.clone(), instance.clone());
+        } else {
+            known.described.remove(id);
+            known.launched.remove(id);
         }
+        Ok(found)
     }
 
-    /// Ends an instance.
-    pub async fn terminate(&self, id: &InstanceId) -> Result<Termination> {
-        let Some(instance) = self.get(id, Read::Consistent).await? else {
-            return Ok(Termination::AlreadyGone);
-        };
-        if instance.state == InstanceState::ShuttingDown {
-            self.ending(&instance);
-            return Ok(Termination::Started);
+    /// Whether an instance EC2 does not know is gone: one launched moments ago may not be visible yet.
+    fn absent(&self, id: &InstanceId) -> Result<()> {
+        let now = self.clock.now();
+        if self.known().launched.get(id).is_some_and(|at| later(*at, SETTLING) > now) {
+            let message = "the instance was launched moments ago and is not visible yet";
+            return Err(Error::transient("DescribeInstances", id.as_str(), message));
         }
-        let answer = self.ec2.terminate_instances(std::slice::from_ref(id)).await;
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).described.remove(id);
-        match answer {
-            Ok(changes) => {
-                let ending = |state| matches!(state, InstanceState::ShuttingDown | InstanceState::Terminated);
-                if changes.iter().any(|change| change.id == *id && ending(change.current)) {
-                    self.ending(&instance);
-                    return Ok(Termination::Started);
-                }
-                self.failed(&instance);
-                Err(Error::transient("TerminateInstances", id.as_str(), "the instance is not shutting down"))
-            }
-            Err(error) if error.is_not_found() => Ok(Termination::AlreadyGone),
-            Err(error) => {
-                self.failed(&instance);
-                Err(error)
-            }
-        }
+        Ok(())
     }
 
     /// Writes names into an instance's tags. A tag that is there already stays: users rename instances.
@@ -203,14 +171,13 @@ impl Instances {
         if missing.is_empty() {
             return Ok(false);
         }
-        self.ec2.create_tags(&[id.to_string()], &missing).await?;
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).described.remove(id);
+        self.calls.tag.ask(Tagged { tags: missing, id: id.clone() }).await?;
+        self.known().described.remove(id);
         Ok(true)
     }
 
-    fn failed(&self, instance: &Instance) {
-        let zone_id = instance.zone_id.as_ref().map(ToString::to_string).unwrap_or_default();
-        self.observer.termination_failed(instance.zone.as_str(), &zone_id);
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

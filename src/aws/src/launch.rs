@@ -10,6 +10,7 @@ pub mod filter;
 pub mod fleet;
 pub mod group;
 mod learning;
+pub mod limit;
 mod lost;
 pub mod outcome;
 pub mod placed;
@@ -42,6 +43,7 @@ use crate::unavailable::Unavailable;
 
 use filter::{Candidate, Wanted};
 use fleet::TemplatedGroup;
+use limit::Limit;
 use placed::Placed;
 use reserved::Reserved;
 use templates::Templates;
@@ -70,6 +72,8 @@ pub struct Launcher {
     pub reservations: Arc<Reservations>,
     /// Label keys.
     pub registry: Arc<LabelRegistry>,
+    /// How many fleets are asked for at once.
+    pub fleets: Limit,
     /// Receiver of counters.
     pub observer: Arc<dyn Observer>,
     /// The present time.
@@ -166,7 +170,7 @@ impl Launcher {
         fleet: &FleetRequest,
         prepared: &Prepared,
     ) -> karpenter_aws_client::Result<FleetResult> {
-        let answer = self.clients.ec2.create_fleet(fleet).await;
+        let answer = self.fleets.within(self.clients.ec2.create_fleet(fleet)).await;
         for group in prepared.groups.iter().filter(|group| lost::says_gone(&answer, &group.template.name)) {
             self.templates.lost(&group.template);
         }

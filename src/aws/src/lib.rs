@@ -4,6 +4,7 @@
 //! return values; only a handful of types hold clients, and every one of them keeps what it knew when AWS
 //! answers with an error or with nothing. [`AwsProvider`] puts the parts together behind the provider port.
 
+mod batch;
 pub mod cache;
 pub mod catalogue;
 pub mod class_view;

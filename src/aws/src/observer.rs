@@ -1,6 +1,7 @@
 //! What the provider reports while it works: counters live with whoever owns metrics, not here.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use karpenter_cloud::OfferingKey;
 
@@ -12,6 +13,8 @@ pub trait Observer: Send + Sync + Debug {
     fn termination_failed(&self, zone: &str, zone_id: &str);
     /// Size of the user data a `NodeClass` renders to, in bytes.
     fn user_data(&self, class: &str, bytes: usize);
+    /// So many calls became one after the first had waited this long.
+    fn batched(&self, batcher: &'static str, size: usize, waited: Duration);
 }
 
 /// One failed offering.
@@ -33,4 +36,5 @@ impl Observer for Silent {
     fn launch_failed(&self, _: &LaunchFailed<'_>) {}
     fn termination_failed(&self, _: &str, _: &str) {}
     fn user_data(&self, _: &str, _: usize) {}
+    fn batched(&self, _: &'static str, _: usize, _: Duration) {}
 }

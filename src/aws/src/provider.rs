@@ -1,5 +1,7 @@
 //! The provider port on AWS: the parts of this crate put together.
 
+mod asked;
+mod described;
 mod drifted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +13,6 @@ use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws_client::Clients;
 use karpenter_aws_client::ec2::Instance as Ec2Instance;
 use karpenter_aws_client::id::InstanceId;
-use karpenter_cloud::overlay::PoolOverlays;
 use karpenter_cloud::{
     DriftReason, Error, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RegistrationHook,
     RepairPolicy, Result, Termination,
@@ -21,6 +22,8 @@ use karpenter_model::{
     Price, ProviderId, Zone,
 };
 
+use self::asked::Asked;
+use self::described::Joined;
 use crate::catalogue::Catalogue;
 use crate::cluster::Cluster;
 use crate::discovered::DiscoveredMemory;
@@ -30,6 +33,7 @@ use crate::instance_profiles::InstanceProfiles;
 use crate::instance_types::{self, InstanceTypes, Sources};
 use crate::instances::Instances;
 use crate::launch::Launcher;
+use crate::launch::limit::Limit;
 use crate::launch::templates::Templates;
 use crate::network::security_groups::SecurityGroups;
 use crate::network::subnets::Subnets;
@@ -90,6 +94,7 @@ pub struct AwsProvider {
     launcher: Launcher,
     registry: Arc<LabelRegistry>,
     clock: Arc<dyn Clock>,
+    asked: Asked,
 }
 
 impl std::fmt::Debug for AwsProvider {
@@ -146,22 +151,20 @@ impl AwsProvider {
             placement_groups: Arc::clone(&placement_groups),
             reservations: Arc::clone(&reservations),
             registry: Arc::clone(&registry),
+            fleets: Limit::default(),
             observer: Arc::clone(&observer),
             clock: time(),
         };
+        let iam = Arc::clone(&clients.iam);
         Self {
             classes: Arc::clone(types.classes()),
             security_groups: Arc::new(SecurityGroups::new(ec2(), time())),
             images: Arc::new(Images::new(ec2(), Arc::clone(&clients.ssm), time(), refresh)),
-            profiles: Arc::new(InstanceProfiles::new(
-                Arc::clone(&clients.iam),
-                &clock,
-                name,
-                &clients.region,
-            )),
+            profiles: Arc::new(InstanceProfiles::new(iam, &clock, name, &clients.region)),
             instances: Arc::new(Instances::new(ec2(), time(), name, observer, Arc::clone(&zone_names))),
             types: Arc::new(types),
             clock: time(),
+            asked: Asked::new(time()),
             cluster,
             catalogue,
             prices,
@@ -270,25 +273,14 @@ impl AwsProvider {
         }
     }
 
-    /// An instance and what its type has, seen through `overlays`.
-    fn view(&self, instance: &Ec2Instance, overlays: Option<&PoolOverlays>) -> Instance {
-        let name = instance.tags.get(karpenter_api::labels::aws::EC2_NODE_CLASS);
-        let class = name.and_then(|name| match self.classes.get(name) {
-            Lookup::Found(class) => Some(class),
-            Lookup::Absent | Lookup::NotSynced => None,
-        });
-        let types = class.as_ref().and_then(|class| self.types.list(class).ok());
-        let seen =
-            |types| overlays.map(|overlays| overlays.lay_over(&types, &self.registry)).unwrap_or(types);
-        let types = types.map(seen);
-        let of_type = types.as_ref().and_then(|types| named(types, instance.instance_type.as_str()));
-        instance_view::of_described(
-            instance,
-            of_type,
-            class.as_deref(),
-            self.ca_bundle(),
-            self.settings.reserved_capacity,
-        )
+    /// The instance that was launched for this claim before, if it may be there.
+    async fn launched_before(&self, request: &LaunchRequest) -> Result<Option<Ec2Instance>> {
+        if !self.asked.before(request) {
+            return Ok(None);
+        }
+        let claim = request.claim.as_str();
+        let found = self.instances.of_claim(claim).await;
+        found.map_err(|error| cloud_error("find instance of claim", claim, &error))
     }
 }
 
@@ -311,15 +303,19 @@ impl Provider for AwsProvider {
         let claim = request.claim.as_str();
         let class = self.class(OPERATION, &request.node_class)?;
         ready(OPERATION, claim, &class)?;
-        let found = self.instances.of_claim(claim).await;
-        let found = found.map_err(|error| cloud_error("find instance of claim", claim, &error))?;
-        if let Some(instance) = found {
+        if let Some(instance) = self.launched_before(request).await? {
             tracing::info!(claim, instance = %instance.id, "adopted instance launched before");
-            return Ok(self.view(&instance, request.overlays.as_ref()));
+            self.asked.heard(request);
+            return Ok(Joined::new(self, request.overlays.as_ref()).view(&instance));
         }
         self.placement_group(OPERATION, claim, &class).await?;
         let types = request.seen(&self.list(OPERATION, &class)?, &self.registry);
-        let mut launched = self.launcher.launch(request, &class, &types).await?;
+        self.asked.now(request);
+        let launched = self.launcher.launch(request, &class, &types).await;
+        if launched.as_ref().map_or_else(|error| error.token_spent, |_| true) {
+            self.asked.heard(request);
+        }
+        let mut launched = launched?;
         let id = InstanceId::from(launched.instance.as_str());
         self.instances.launched(&id);
         let wants_efa = !request.requests.amount(crate::instance_type::capacity::EFA).is_zero();
@@ -346,7 +342,7 @@ impl Provider for AwsProvider {
         let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
         let found = self.instances.get(&instance, read).await;
         let found = found.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
-        found.map(|instance| self.view(&instance, None)).ok_or_else(|| {
+        found.map(|instance| Joined::new(self, None).view(&instance)).ok_or_else(|| {
             Error::new(
                 Kind::NotFound,
                 OPERATION,
@@ -360,7 +356,8 @@ impl Provider for AwsProvider {
         let listed = self.instances.list().await;
         let listed =
             listed.map_err(|error| cloud_error("list instances of", &self.settings.cluster_name, &error))?;
-        Ok(listed.iter().map(|instance| self.view(instance, None)).collect())
+        let mut joined = Joined::new(self, None);
+        Ok(listed.iter().map(|instance| joined.view(instance)).collect())
     }
 
     async fn instance_types(&self, pool: &Pool) -> Result<Arc<[Arc<InstanceType>]>> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use karpenter_model::{
     ClaimName, ClaimUid, InstanceTypeName, LabelKey, LabelRegistry, LabelValue, NodeClassRef, PoolName,
     Requirements, Resources, Taint,
@@ -18,6 +19,8 @@ pub struct LaunchRequest {
     pub claim: ClaimName,
     /// The claim's uid, first half of the launch token.
     pub uid: ClaimUid,
+    /// When the claim was made: one from before this process may have been launched by another.
+    pub created_at: Timestamp,
     /// Which attempt this is, from 0; it grows with every try that spent its token. A new attempt is a new machine
     /// unless an older attempt's machine is found.
     pub attempt: u32,

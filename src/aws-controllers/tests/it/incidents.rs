@@ -9,58 +9,20 @@ use karpenter_aws_client::ec2::{Image, ImageQuery, ImageState, SecurityGroup, Su
 use karpenter_aws_client::memory::{Fault, OfferingSelector};
 use karpenter_sim::apiserver::{Fault as ApiFault, Rule};
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::interruption::{left, listen, send};
-use crate::workload::{claims, runs};
+use crate::workload::{claims, one_per_node, pool_of, runs};
 use crate::world::World;
 
 const MINUTE: Duration = Duration::from_mins(1);
-
-/// A pool of one type that nothing is consolidated in.
-fn pool(world: &World, name: &str, instance_type: &str) {
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
-        "spec": {
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [
-                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
-                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]},
-                ],
-            }},
-            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
-        },
-    }));
-}
-
-/// Pods that each need a node of this pool to themselves.
-fn one_per_node(world: &World, name: &str, replicas: usize, pool: &str) {
-    let container: Value = json!({
-        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
-        "ports": [{"containerPort": 80, "hostPort": 80}],
-    });
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 5, "containers": [container],
-                    "nodeSelector": {"karpenter.sh/nodepool": pool},
-                },
-            },
-        },
-    }));
-}
 
 async fn running(nodes: usize) -> World {
     let world = World::new().await;
     world.class("default", &json!({}));
     world.until_ready("default").await;
-    pool(&world, "web", "m5.large");
+    pool_of(&world, "web", "m5.large");
     one_per_node(&world, "web", nodes, "web");
     world.until("all pods run", async || runs(&world).await && claims(&world).await.len() == nodes).await;
     world
@@ -128,8 +90,8 @@ async fn answers_without_images_subnets_groups_and_types_make_no_node_drift() {
 async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_pools_nothing() {
     let world = World::new().await;
     world.class("default", &json!({}));
-    pool(&world, "sold-out", "m5.large");
-    pool(&world, "fine", "c5.large");
+    pool_of(&world, "sold-out", "m5.large");
+    pool_of(&world, "fine", "c5.large");
     let sold_out = OfferingSelector { instance_type: Some("m5.large".into()), ..Default::default() };
     world.account.limit_capacity(sold_out.clone(), 0);
     world.until_ready("default").await;
@@ -159,7 +121,7 @@ async fn a_minute_of_throttling_is_met_with_few_calls_and_is_over_when_it_is_ove
     const CLAIMS: usize = 100;
     let world = World::new().await;
     world.class("default", &json!({}));
-    pool(&world, "web", "m5.large");
+    pool_of(&world, "web", "m5.large");
     world.until_ready("default").await;
     let over = world.now() + MINUTE;
     for operation in ["CreateFleet", "CreateLaunchTemplate", "DescribeLaunchTemplates", "DescribeInstances"] {
@@ -189,7 +151,7 @@ async fn hundreds_of_interruptions_at_once_are_acted_on_within_seconds() {
     listen(&world).await;
     world.class("default", &json!({}));
     world.until_ready("default").await;
-    pool(&world, "web", "m5.large");
+    pool_of(&world, "web", "m5.large");
     let count = usize::try_from(NODES).unwrap();
     one_per_node(&world, "web", count, "web");
     world.until("all pods run", async || runs(&world).await && claims(&world).await.len() == count).await;

@@ -7,6 +7,7 @@
 )]
 
 mod cluster;
+mod endings;
 mod incidents;
 mod interruption;
 mod nodeclass;

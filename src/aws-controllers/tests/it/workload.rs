@@ -40,6 +40,44 @@ pub(crate) fn replicas(world: &World, count: u32) {
     }));
 }
 
+/// A pool of one type that nothing is consolidated in.
+pub(crate) fn pool_of(world: &World, name: &str, instance_type: &str) {
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+        "spec": {
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
+                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]},
+                ],
+            }},
+            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
+        },
+    }));
+}
+
+/// Pods that each need a node of this pool to themselves.
+pub(crate) fn one_per_node(world: &World, name: &str, replicas: usize, pool: &str) {
+    let container = json!({
+        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
+        "ports": [{"containerPort": 80, "hostPort": 80}],
+    });
+    world.load(&json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 5, "containers": [container],
+                    "nodeSelector": {"karpenter.sh/nodepool": pool},
+                },
+            },
+        },
+    }));
+}
+
 /// Whether there are pods and all of them run.
 pub(crate) async fn runs(world: &World) -> bool {
     let pods = Api::<Pod>::all(world.client.clone()).list(&Default::default()).await.unwrap();

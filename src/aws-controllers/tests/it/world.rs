@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws::{AwsProvider, Settings};
 use karpenter_aws_client::iam::RoleSpec;
@@ -60,18 +61,35 @@ impl World {
         world
     }
 
+    /// The same for very many nodes, in an account of another kind: heartbeats are as rare as they may be, because they
+    /// are most of what there is to simulate.
+    pub(crate) async fn large(options: Options) -> Self {
+        let kubelet = kubelet::Options { heartbeat: Duration::from_secs(45), ..kubelet::Options::default() };
+        let world = Self::in_account(options, kubelet);
+        world.create_role("node-role").await;
+        world
+    }
+
     pub(crate) fn without_role() -> Self {
+        Self::in_account(Self::options(), kubelet::Options::default())
+    }
+
+    /// The usual account.
+    pub(crate) fn options() -> Options {
+        Options { zones: 2, kubernetes_version: "1.35".to_owned(), ..Options::default() }
+    }
+
+    fn in_account(options: Options, kubelet: kubelet::Options) -> Self {
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
         let clock = Arc::new(VirtualClock::starting_at(start));
         let server = ApiServer::new(clock.clone());
         for crd in karpenter_api::crd::crd_values() {
             server.load(&crd).unwrap();
         }
-        let options = Options { zones: 2, kubernetes_version: "1.35".to_owned(), ..Options::default() };
         let account = Account::with_clock(options, Arc::new(Time(Arc::clone(&clock))));
         let (client, stop, events) = (server.client(), CancellationToken::new(), MemorySink::default());
         let machines = Arc::new(machines::OnAws(account.clone()));
-        let agent = Agent::new(client.clone(), machines, clock.clone(), kubelet::Options::default());
+        let agent = Agent::new(client.clone(), machines, clock.clone(), kubelet);
         let stopped = stop.clone();
         tokio::spawn(async move { agent.run(stopped).await });
         let (system, stopped) = (server.clone(), stop.clone());
@@ -161,6 +179,12 @@ impl World {
             eprintln!("{}", serde_json::to_string(&json!(class)).unwrap());
         }
         panic!("not reached: {what}");
+    }
+
+    /// How many Nodes there are.
+    pub(crate) async fn nodes(&self) -> usize {
+        let nodes = Api::<Node>::all(self.client.clone()).list(&Default::default()).await.unwrap();
+        nodes.items.len()
     }
 
     pub(crate) fn now(&self) -> Timestamp {

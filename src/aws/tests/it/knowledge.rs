@@ -9,7 +9,8 @@ use karpenter_cloud::Provider;
 
 use crate::world::{World, on_demand, pool};
 
-#[tokio::test]
+
+#[tokio::test(start_paused = true)]
 async fn the_catalogue_survives_failed_refreshes() {
     let world = World::new().await;
     let before = world.provider.instance_types(&pool()).await.expect("lists");
@@ -19,7 +20,7 @@ async fn the_catalogue_survives_failed_refreshes() {
     assert!(std::sync::Arc::ptr_eq(&before, &after), "nothing is built again either");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_throttled_image_parameter_is_an_error_and_not_a_missing_image() {
     let mut world = World::new().await;
     world.class.metadata.generation = Some(2);
@@ -31,7 +32,7 @@ async fn a_throttled_image_parameter_is_an_error_and_not_a_missing_image() {
     assert_eq!(Some(amis), world.class.status.map(|status| status.amis));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn profiles_are_made_once_replaced_on_another_role_and_collected_when_unused() {
     let mut world = World::new().await;
     let first = world.class.status.as_ref().unwrap().instance_profile.clone().unwrap();
@@ -62,7 +63,7 @@ async fn profiles_are_made_once_replaced_on_another_role_and_collected_when_unus
     assert!(left.is_empty(), "{left:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn types_are_not_joined_again_because_subnets_swap_places() {
     let mut world = World::new().await;
     let before = world.provider.instance_types(&pool()).await.expect("lists");
@@ -76,7 +77,7 @@ async fn types_are_not_joined_again_because_subnets_swap_places() {
     assert!(!Arc::ptr_eq(&after, &fewer), "a zone less");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_zone_that_is_shifted_away_keeps_its_name_when_no_node_class_selects_it_any_more() {
     let mut world = World::new().await;
     assert!(world.account.register_for_zonal_shifts("demo"));

@@ -16,7 +16,7 @@ const DEARER: &str = "m5.large";
 /// A resource no type has by itself.
 const DEVICE: &str = "smarter-devices/fuse";
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_type_no_image_is_for_stays_listed_and_cannot_be_had() {
     let mut world = World::new().await;
     world.class.status.as_mut().unwrap().amis.retain(|ami| {
@@ -39,7 +39,7 @@ async fn a_type_no_image_is_for_stays_listed_and_cannot_be_had() {
     assert!(m5.offerings.iter().any(|offering| offering.available), "no image is known yet");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_instance_carries_what_the_claim_needs_and_its_owners_tags() {
     let world = World::new().await;
     let instance = world.provider.launch(&request("web-1")).await.expect("launches");
@@ -77,7 +77,7 @@ async fn an_instance_carries_what_the_claim_needs_and_its_owners_tags() {
     assert_eq!(read.annotations, instance.annotations);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn user_data_reaches_the_instance() {
     let world = World::new().await;
     world.provider.launch(&request("web-1")).await.expect("launches");
@@ -97,7 +97,7 @@ async fn user_data_reaches_the_instance() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_spot_capacity_the_next_launch_is_on_demand() {
     let world = World::new().await;
     let spot = OfferingSelector { spot: Some(true), ..Default::default() };
@@ -111,7 +111,7 @@ async fn without_spot_capacity_the_next_launch_is_on_demand() {
     assert_eq!(third.kind, Kind::NoCapacity, "{third}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_missing_spot_role_takes_out_spot_and_says_what_to_do() {
     let options = Options { zones: 2, spot_service_linked_role: false, ..Options::default() };
     let world = World::with(options, |_| {}).await;
@@ -123,7 +123,7 @@ async fn a_missing_spot_role_takes_out_spot_and_says_what_to_do() {
     assert_eq!(second.capacity_type, CapacityType::OnDemand);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn throttling_is_told_apart_from_lack_of_capacity() {
     let world = World::new().await;
     world.account.inject(Fault::fail("CreateFleet", "RequestLimitExceeded").times(1));
@@ -133,7 +133,7 @@ async fn throttling_is_told_apart_from_lack_of_capacity() {
     assert_eq!(retried.claim.as_ref().map(karpenter_model::ClaimName::as_str), Some("web-1"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn denial_carries_reason_and_hint() {
     let world = World::new().await;
     world.account.inject(Fault::fail("CreateFleet", "UnauthorizedOperation").times(1));
@@ -142,7 +142,7 @@ async fn denial_carries_reason_and_hint() {
     assert!(failed.hint.is_some());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_zone_whose_subnet_is_full_is_avoided() {
     let world = World::new().await;
     let subnet = world.class.status.as_ref().unwrap().subnets[0].clone();
@@ -156,7 +156,7 @@ async fn a_zone_whose_subnet_is_full_is_avoided() {
     assert!(world.account.instances().iter().all(|one| one.zone.as_str() != subnet.zone));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_node_class_that_is_not_ready_launches_nothing() {
     for edit in [
         |class: &mut karpenter_api::EC2NodeClass| class.metadata.generation = Some(2),
@@ -178,7 +178,7 @@ async fn a_node_class_that_is_not_ready_launches_nothing() {
     assert_eq!(failed.kind, Kind::NodeClassNotReady, "{failed}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn metal_and_accelerators_are_launched_only_when_nothing_else_will_do() {
     let world = World::new().await;
     let names = ["g5.xlarge", "m5.large"];
@@ -196,7 +196,7 @@ async fn metal_and_accelerators_are_launched_only_when_nothing_else_will_do() {
     assert_ne!(gpu.image_id, plain.image_id, "GPU nodes have an image of their own");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_family_launches() {
     for family in AmiFamily::ALL {
         if matches!(family, AmiFamily::Custom | AmiFamily::Windows2025 | AmiFamily::AL2) {
@@ -211,7 +211,7 @@ async fn every_family_launches() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn tagging_adds_what_is_missing_and_overwrites_nothing() {
     let world = World::new().await;
     let instance = world.provider.launch(&request("web-1")).await.expect("launches");
@@ -225,7 +225,7 @@ async fn tagging_adds_what_is_missing_and_overwrites_nothing() {
     assert_eq!(tagged.tags["karpenter.sh/nodeclaim"], "web-1");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn exhausted_offerings_are_listed_as_unavailable() {
     let world = World::new().await;
     let all = world.provider.instance_types(&pool()).await.expect("lists");
@@ -239,7 +239,7 @@ async fn exhausted_offerings_are_listed_as_unavailable() {
     assert_eq!(count(&all) - count(&after), 4, "two types in two zones");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refused_launch_needs_another_attempt_and_a_lost_answer_does_not() {
     let world = World::new().await;
     world.account.set_quotas(Quotas { on_demand_vcpus: Some(0), ..Quotas::default() });
@@ -283,7 +283,7 @@ fn overlays(world: &World) -> PoolOverlays {
     judged.overlays.of(&pool(), &registry).expect("the pool was looked at")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn overlays_decide_which_type_is_launched_and_what_it_counts_as_having() {
     let world = World::new().await;
     let mut request = on_demand("web-1");
@@ -299,7 +299,7 @@ async fn overlays_decide_which_type_is_launched_and_what_it_counts_as_having() {
     assert_eq!((adopted.provider_id, adopted.capacity), (launched.provider_id, launched.capacity));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pods_that_ask_for_a_device_are_launched_for_only_with_the_overlay_that_names_it() {
     let world = World::new().await;
     let mut request = on_demand("web-1");

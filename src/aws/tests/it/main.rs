@@ -7,6 +7,7 @@
 )]
 
 mod conformance;
+mod ending;
 mod knowledge;
 mod launching;
 mod placement;

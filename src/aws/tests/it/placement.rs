@@ -39,7 +39,7 @@ fn label<'a>(instance: &'a Instance, key: &str) -> Option<&'a str> {
     instance.labels.get(key).map(LabelValue::as_str)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn instances_are_in_the_group_and_say_so() {
     for strategy in [PlacementStrategy::Cluster, PlacementStrategy::Spread] {
         let world = placed(strategy.clone()).await;
@@ -53,7 +53,7 @@ async fn instances_are_in_the_group_and_say_so() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn registration_waits_for_the_partition_ec2_chose() {
     let world = placed(PlacementStrategy::Partition).await;
     let instance = world.provider.launch(&request("web-1")).await.expect("launches");
@@ -72,7 +72,7 @@ async fn registration_waits_for_the_partition_ec2_chose() {
     assert!(matches!(hooks[0].state, HookState::Pending(Some(_))), "{:?}", hooks[0].state);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_rules_partitions_out_gets_the_lowest_of_the_others() {
     let world = placed(PlacementStrategy::Partition).await;
     let wanted = request_with("web-1", one_of(aws::PLACEMENT_GROUP_PARTITION, &["3", "2"]));
@@ -87,7 +87,7 @@ async fn a_claim_that_rules_partitions_out_gets_the_lowest_of_the_others() {
     assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn lack_of_capacity_in_one_partition_says_nothing_about_the_others() {
     let world = placed(PlacementStrategy::Partition).await;
     world.account.limit_capacity(OfferingSelector::default(), 0);
@@ -102,7 +102,7 @@ async fn lack_of_capacity_in_one_partition_says_nothing_about_the_others() {
     assert_eq!(world.account.calls().count("CreateFleet"), asked + 1, "the third partition is tried");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_partition_is_one_that_has_what_the_launch_buys() {
     let world = placed(PlacementStrategy::Partition).await;
     let spot = OfferingSelector { spot: Some(true), ..Default::default() };
@@ -116,7 +116,7 @@ async fn the_partition_is_one_that_has_what_the_launch_buys() {
     assert_eq!((instance.capacity_type, partition), (CapacityType::Spot, Some("2")));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn another_group_under_the_same_name_is_drift_and_silence_is_not() {
     let mut world = placed(PlacementStrategy::Spread).await;
     let instance = world.provider.launch(&request("web-1")).await.expect("launches");
@@ -135,7 +135,7 @@ async fn another_group_under_the_same_name_is_drift_and_silence_is_not() {
     assert_eq!(drifted, Some(drift::PLACEMENT_GROUP));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_is_planned_or_launched_while_the_group_is_unknown() {
     let world = placed(PlacementStrategy::Spread).await;
     let again = world.restarted().await;

@@ -20,7 +20,7 @@ async fn in_region(region: &str) -> World {
     World::with(options, |_| {}).await
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn prices_know_their_source_and_survive_failed_refreshes() {
     let world = World::new().await;
     let prices = &world.provider.prices;
@@ -37,7 +37,7 @@ async fn prices_know_their_source_and_survive_failed_refreshes() {
     assert_eq!(prices.book().revision, before.revision);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn prices_that_are_told_again_change_nothing() {
     let world = World::new().await;
     let prices = &world.provider.prices;
@@ -52,7 +52,7 @@ async fn prices_that_are_told_again_change_nothing() {
     assert_ne!(prices.book().revision, before.revision);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_price_of_zero_is_no_price_and_one_a_hundred_times_too_high_concerns_only_its_offering() {
     let world = World::new().await;
     let prices = &world.provider.prices;
@@ -77,7 +77,7 @@ async fn a_price_of_zero_is_no_price_and_one_a_hundred_times_too_high_concerns_o
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn before_the_first_refresh_prices_are_those_of_the_largest_region_and_say_that_they_are_estimates() {
     let world = World::new().await;
     let fresh = world.unpriced(None).await;
@@ -95,7 +95,7 @@ async fn before_the_first_refresh_prices_are_those_of_the_largest_region_and_say
     assert_eq!(marks, [(CapacityType::Spot, false), (CapacityType::OnDemand, true)].into());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn regions_whose_price_list_cannot_be_asked_have_their_own_figures() {
     let world = in_region("us-gov-west-1").await;
     let prices = &world.provider.prices;
@@ -116,7 +116,7 @@ async fn regions_whose_price_list_cannot_be_asked_have_their_own_figures() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_price_file_counts_before_aws_and_is_read_again_when_it_changes() {
     let world = World::new().await;
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ async fn a_price_file_counts_before_aws_and_is_read_again_when_it_changes() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_tally_says_how_many_types_have_their_price_from_where_and_how_old_it_is() {
     let world = World::new().await;
     let fresh = world.unpriced(None).await;

@@ -66,7 +66,7 @@ fn launched(world: &World) -> Ec2Instance {
     world.account.live_instances().remove(0)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_reserved_of_the_smallest_type_costs_next_to_nothing_and_not_nothing() {
     let world = selecting(&[reservation("cr-1", 2)]).await;
     let price = async |on_demand: u64| {
@@ -80,7 +80,7 @@ async fn what_is_reserved_of_the_smallest_type_costs_next_to_nothing_and_not_not
     assert_eq!(price(5_200_000).await, Some(1), "nothing would read as unknown");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn reserved_capacity_comes_first_and_the_count_follows_launches_and_ends() {
     let world = selecting(&[reservation("cr-1", 2)]).await;
     assert_eq!(offered(&world).await, ["cr-1 true 2"]);
@@ -109,7 +109,7 @@ async fn reserved_capacity_comes_first_and_the_count_follows_launches_and_ends()
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_ordinary_launch_stays_out_of_every_reservation() {
     let world = selecting(&[reservation("cr-1", 2)]).await;
     let on_demand = request_with("web-1", one_of(labels::CAPACITY_TYPE, &["on-demand"]));
@@ -121,7 +121,7 @@ async fn an_ordinary_launch_stays_out_of_every_reservation() {
     assert_eq!(offered(&world).await, ["cr-1 true 2"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn kinds_of_reservations_are_launched_each_in_its_way() {
     let block = || CapacityReservation { kind: Some("capacity-block".to_owned()), ..reservation("cr-1", 1) };
     let interruptible = || CapacityReservation { interruptible: Some(true), ..reservation("cr-1", 1) };
@@ -140,7 +140,7 @@ async fn kinds_of_reservations_are_launched_each_in_its_way() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn four_reservations_of_which_two_share_type_and_zone_have_three_templates() {
     let of = |id, zone: &str, instance_type: &str, available| CapacityReservation {
         zone: zone.into(),
@@ -158,7 +158,7 @@ async fn four_reservations_of_which_two_share_type_and_zone_have_three_templates
     assert_eq!(world.account.calls().count("CreateLaunchTemplate"), 3);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reservation_ec2_has_nothing_left_of_is_out_until_it_is_counted_again() {
     let world = selecting(&[reservation("cr-1", 1)]).await;
     world.account.put_capacity_reservation(reservation("cr-1", 0));
@@ -172,7 +172,7 @@ async fn a_reservation_ec2_has_nothing_left_of_is_out_until_it_is_counted_again(
     assert_eq!(bought.capacity_type, CapacityType::Spot);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn throttling_exhausts_no_reservation() {
     let world = selecting(&[reservation("cr-1", 1)]).await;
     world.account.inject(Fault::fail("CreateFleet", "RequestLimitExceeded").times(1));
@@ -181,7 +181,7 @@ async fn throttling_exhausts_no_reservation() {
     assert_eq!(offered(&world).await, ["cr-1 true 1"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reservation_no_longer_selected_is_drift_and_one_that_ended_is_not() {
     let mut world = selecting(&[reservation("cr-1", 2)]).await;
     let instance = world.provider.launch(&reserved("web-1")).await.expect("launches");

@@ -29,7 +29,7 @@ async fn list(world: &World, class: &str) -> List {
     world.provider.instance_types(&pool_of(class)).await.expect("lists")
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn classes_of_the_same_content_share_one_list_also_while_something_is_out() {
     let world = World::new().await;
     let names: Vec<String> = (0..50).map(|number| format!("class-{number}")).collect();
@@ -53,7 +53,7 @@ async fn classes_of_the_same_content_share_one_list_also_while_something_is_out(
     assert_eq!(copied.map(|(one, _)| one.name.as_str()).collect::<Vec<_>>(), ["m5.large"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_types_do_not_depend_on_does_not_part_classes() {
     let world = World::new().await;
     let mut other = copy(&world, "other");
@@ -63,7 +63,7 @@ async fn what_types_do_not_depend_on_does_not_part_classes() {
     assert!(Arc::ptr_eq(&list(&world, "default").await, &list(&world, "other").await));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_class_adds_only_what_differs() {
     let world = World::new().await;
     let mut few_pods = copy(&world, "few-pods");
@@ -78,7 +78,7 @@ async fn a_class_adds_only_what_differs() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn types_that_a_refresh_does_not_change_stay_the_same_objects() {
     let world = World::new().await;
     let before = list(&world, "default").await;
@@ -91,7 +91,7 @@ async fn types_that_a_refresh_does_not_change_stay_the_same_objects() {
     assert_eq!(changed.map(|(one, _)| one.name.as_str()).collect::<Vec<_>>(), ["m5.large"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_belongs_to_a_class_goes_with_it_also_when_it_is_asked_for_in_that_moment() {
     let world = World::new().await;
     let held = |list: &List| -> Vec<Weak<InstanceType>> { list.iter().map(Arc::downgrade).collect() };
@@ -114,7 +114,7 @@ async fn what_belongs_to_a_class_goes_with_it_also_when_it_is_asked_for_in_that_
     assert_eq!(alive(&unlisted), 0, "missed by the watch");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_class_that_nobody_asks_for_does_not_keep_what_was_known_before() {
     let world = World::new().await;
     world.provider.classes.replace([world.class.clone(), copy(&world, "idle")]);

@@ -16,7 +16,7 @@ async fn delete_all(world: &World) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn templates_are_made_once_swept_when_unused_and_made_again_when_lost() {
     let world = World::new().await;
     world.provider.launch(&on_demand("web-1")).await.expect("launches");
@@ -34,7 +34,7 @@ async fn templates_are_made_once_swept_when_unused_and_made_again_when_lost() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn launches_with_a_known_template_go_on_while_nothing_can_be_learnt_about_templates() {
     let world = World::new().await;
     world.provider.launch(&on_demand("web-1")).await.expect("launches");
@@ -85,7 +85,7 @@ async fn a_template_that_is_deleted_under_launches_is_made_once_more_and_all_of_
     assert_eq!(world.account.instances().len(), 9);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn templates_of_an_earlier_process_expire_too() {
     let world = World::new().await;
     world.provider.launch(&on_demand("web-1")).await.expect("launches");
@@ -100,7 +100,7 @@ async fn templates_of_an_earlier_process_expire_too() {
     assert_eq!(again.templates.sweep().await, 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_launch_that_cannot_make_its_lost_template_again_gives_its_addresses_back() {
     let world = World::new().await;
     world.provider.launch(&on_demand("web-1")).await.expect("launches");
@@ -117,7 +117,7 @@ async fn a_launch_that_cannot_make_its_lost_template_again_gives_its_addresses_b
     world.provider.launch(&on_demand("web-2")).await.expect("launches");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_trial_template_that_is_deleted_is_made_again_by_the_next_check() {
     let world = World::new().await;
     let types = world.provider.instance_types(&pool()).await.expect("lists");

@@ -172,6 +172,7 @@ pub(crate) fn request(claim: &str) -> LaunchRequest {
     LaunchRequest {
         claim: claim.into(),
         uid: format!("uid-of-{claim}").into(),
+        created_at: Timestamp::UNIX_EPOCH,
         attempt: 0,
         pool: Some("web".into()),
         pool_hash: None,

@@ -45,6 +45,7 @@ impl World for Memory {
         LaunchRequest {
             claim: claim.into(),
             uid: format!("uid-{claim}").into(),
+            created_at: Timestamp::UNIX_EPOCH,
             attempt: 0,
             pool: Some("web".into()),
             pool_hash: None,

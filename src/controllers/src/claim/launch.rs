@@ -57,6 +57,7 @@ fn request(context: &Context, object: &NodeClaim) -> Result<LaunchRequest, Strin
     let claim = convert::claim(object, context.view.registry()).map_err(|error| error.to_string())?;
     let overlays = overlays(context, &claim).map_err(|error| error.to_string())?;
     Ok(LaunchRequest {
+        created_at: claim.created_at,
         attempt: context.view.launch_attempt(&claim.uid),
         claim: claim.name,
         uid: claim.uid,

@@ -108,6 +108,12 @@ impl<const LABELS: usize> Histogram<LABELS> {
         self.0.with_label_values(&labels).observe(value);
     }
 
+    /// Records a count, in the unit of the buckets.
+    #[expect(clippy::cast_precision_loss, reason = "samples are doubles by format")]
+    pub fn observe_count(&self, labels: [&str; LABELS], count: usize) {
+        self.observe_value(labels, count as f64);
+    }
+
     /// How many observations there were.
     pub fn count(&self, labels: [&str; LABELS]) -> u64 {
         self.0.with_label_values(&labels).get_sample_count()

@@ -1,0 +1,127 @@
+//! Many machines that end at once, and what that costs in calls (spec aws-provider 5.8).
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_api::{NodeClaim, annotations};
+use karpenter_aws_client::memory::{CallRecord, Options};
+use kube::ResourceExt;
+use kube::api::Api;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::workload::{claims, one_per_node, pool_of};
+use crate::world::World;
+
+const MINUTE: Duration = Duration::from_mins(1);
+/// How often to look at all objects where the second counts.
+const SOON: Duration = Duration::from_secs(1);
+/// The same where it does not: reading six hundred objects takes longer than all else here.
+const LATER: Duration = Duration::from_secs(20);
+/// How long EC2 takes to end a machine here, so that there are minutes in which all that happens is waiting.
+const SHUTDOWN: Duration = Duration::from_mins(4);
+
+/// Most calls of an operation within any minute that begins at `from` or later.
+fn most_in_a_minute(calls: &[CallRecord], operation: &str, from: Timestamp) -> usize {
+    let at: Vec<Timestamp> = calls
+        .iter()
+        .filter(|call| call.operation == operation && call.at >= from)
+        .map(|call| call.at)
+        .collect();
+    let within = |start: &Timestamp| at.iter().filter(|at| *start <= **at && **at < *start + MINUTE).count();
+    at.iter().map(within).max().unwrap_or_default()
+}
+
+/// A claim as the planner makes it. There are no pods on its node: how long those take to go is not of interest here.
+fn claim(name: &str, pool: &str, instance_type: &str) -> Value {
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": pool}},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]},
+            ],
+            "resources": {"requests": {"cpu": "1"}},
+        },
+    })
+}
+
+async fn launched(world: &World, pool: &str, count: usize) -> bool {
+    let of_pool = |claim: &&NodeClaim| {
+        claim.labels().get("karpenter.sh/nodepool").is_some_and(|name| name == pool)
+            && claim.status.as_ref().is_some_and(|status| status.provider_id.is_some())
+    };
+    claims(world).await.iter().filter(of_pool).count() == count
+}
+
+async fn within(limit: Duration, every: Duration, what: &str, reached: impl AsyncFn() -> bool) {
+    let started = Instant::now();
+    while !reached().await {
+        assert!(started.elapsed() < limit, "not within {limit:?}: {what}");
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// How long it takes until so many new pods of a pool have a machine each.
+async fn launch(world: &World, round: usize, each: usize) -> Duration {
+    let started = Instant::now();
+    one_per_node(world, &format!("beside-{round}"), each, "beside");
+    within(5 * MINUTE, SOON, "machines beside", async || launched(world, "beside", round * each).await).await;
+    started.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_hundred_machines_end_with_few_calls_and_launches_beside_them_do_not_wait() {
+    const NODES: usize = 500;
+    const BESIDE: usize = 20;
+    let world = World::large(Options { shutdown_delay: SHUTDOWN, ..World::options() }).await;
+    // What an account has to begin with, and no more.
+    for (operation, burst, per_second) in
+        [("DescribeInstances", 100, 20), ("TerminateInstances", 100, 5), ("CreateTags", 50, 5)]
+    {
+        world.account.throttle(operation, burst, per_second);
+    }
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    pool_of(&world, "many", "m5.large");
+    pool_of(&world, "beside", "c5.large");
+    for number in 0..NODES {
+        world.load(&claim(&format!("many-{number:03}"), "many", "m5.large"));
+    }
+    within(10 * MINUTE, LATER, "the machines are there", async || world.nodes().await == NODES).await;
+    let in_peace = launch(&world, 1, BESIDE).await;
+    // Everything that follows a launch is over.
+    let tagged = |claim: &NodeClaim| claim.annotations().contains_key(annotations::aws::TAGGED);
+    within(20 * MINUTE, LATER, "all have names", async || claims(&world).await.iter().all(tagged)).await;
+    world.account.forget_calls();
+
+    let began = world.now();
+    let all = Api::<NodeClaim>::all(world.client.clone());
+    for claim in claims(&world).await {
+        if claim.labels()["karpenter.sh/nodepool"] == "many" {
+            all.delete(&claim.name_any(), &Default::default()).await.unwrap();
+        }
+    }
+    let at_the_start = launch(&world, 2, BESIDE).await;
+    tokio::time::sleep(MINUTE).await;
+    let amid = launch(&world, 3, BESIDE).await;
+    within(3 * SHUTDOWN, LATER, "the machines are gone", async || claims(&world).await.len() == 3 * BESIDE)
+        .await;
+
+    let calls = world.account.calls().0;
+    let describes = most_in_a_minute(&calls, "DescribeInstances", began);
+    let terminations = most_in_a_minute(&calls, "TerminateInstances", began + MINUTE);
+    assert!(describes <= 20, "{describes} describe calls in a minute");
+    assert!(terminations <= 5, "{terminations} terminate calls in a minute");
+    let ending = calls.iter().filter(|call| call.operation == "TerminateInstances").count();
+    assert!(ending <= 10, "{ending} terminate calls in all");
+    let refused: Vec<&CallRecord> = calls.iter().filter(|call| call.failure.is_some()).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    for beside in [at_the_start, amid] {
+        assert!(beside <= in_peace + Duration::from_secs(1), "{beside:?} beside, {in_peace:?} in peace");
+    }
+    let running = world.account.live_instances().len();
+    assert_eq!(running, 3 * BESIDE, "ended nothing else");
+}

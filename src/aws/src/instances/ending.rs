@@ -1,0 +1,180 @@
+//! Machines on their way out: told to end in one call for many, and then looked at together.
+//!
+//! A question about a machine that is ending gets the answer of the last look at all of them; the first one
+//! that comes when that is old takes the next look. "Gone" stays true, so it does not matter how old it is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use karpenter_aws_client::ec2::{Instance, InstanceState};
+use karpenter_aws_client::id::InstanceId;
+use karpenter_aws_client::{Error, Kind, Result};
+use karpenter_cloud::{Read, Termination};
+
+use super::Instances;
+use crate::cache::later;
+
+/// How long a machine may take to end before it is told to once more.
+const ENDING: Duration = Duration::from_hours(1);
+/// How old a look may be. Less than the time after which claims and nodes ask again
+/// (`karpenter_lifecycle::finalize::TERMINATING_POLL`): one that ends alone is looked at each time.
+const LOOK: Duration = Duration::from_secs(4);
+
+/// What we have ended lately.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    machines: BTreeMap<InstanceId, Machine>,
+    looked_at: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Machine {
+    since: Timestamp,
+    /// As it was described last, until that is asked for.
+    instance: Option<Instance>,
+    gone: bool,
+}
+
+impl Ending {
+    /// It is on its way out.
+    fn began(&mut self, id: &InstanceId, instance: Option<Instance>, now: Timestamp) {
+        self.machines.retain(|_, machine| later(machine.since, ENDING) > now);
+        let instance = instance.map(|described| Instance { state: InstanceState::ShuttingDown, ..described });
+        self.machines.entry(id.clone()).or_insert(Machine { since: now, instance, gone: false });
+    }
+
+    /// What is to be looked at, if it is time to.
+    fn due(&mut self, now: Timestamp) -> Vec<InstanceId> {
+        self.machines.retain(|_, machine| later(machine.since, ENDING) > now);
+        if self.looked_at.is_some_and(|at| later(at, LOOK) > now) {
+            return Vec::new();
+        }
+        self.looked_at = Some(now);
+        let there = self.machines.iter().filter(|(_, machine)| !machine.gone);
+        there.map(|(id, _)| id.clone()).collect()
+    }
+
+    fn seen(&mut self, id: &InstanceId, found: Option<Instance>) {
+        let Some(machine) = self.machines.get_mut(id) else { return };
+        let state = found.as_ref().map(|instance| instance.state);
+        // What it was before it ended says more than what EC2 still shows of it.
+        machine.instance = machine.instance.take().or(found);
+        match state {
+            Some(InstanceState::ShuttingDown) => {}
+            Some(InstanceState::Terminated) | None => machine.gone = true,
+            Some(
+                InstanceState::Pending
+                | InstanceState::Running
+                | InstanceState::Stopping
+                | InstanceState::Stopped,
+            ) => {
+                self.machines.remove(id);
+            }
+        }
+    }
+
+    fn progress(&self, id: &InstanceId) -> Option<Termination> {
+        let gone =
+            |machine: &Machine| if machine.gone { Termination::AlreadyGone } else { Termination::Started };
+        self.machines.get(id).map(gone)
+    }
+
+    /// What is known of a machine on its way out.
+    pub(super) fn described(&self, id: &InstanceId) -> Option<Instance> {
+        self.machines.get(id).filter(|machine| !machine.gone)?.instance.clone()
+    }
+
+    /// What a machine was that is gone; once.
+    pub(super) fn take(&mut self, id: &InstanceId) -> Option<Instance> {
+        self.machines.get_mut(id).filter(|machine| machine.gone)?.instance.take()
+    }
+}
+
+impl Instances {
+    /// Ends an instance, or says how far its end is.
+    ///
+    /// # Errors
+    /// When EC2 refuses, or cannot say.
+    pub async fn terminate(&self, id: &InstanceId) -> Result<Termination> {
+        if let Some(progress) = self.progress(id).await? {
+            return Ok(progress);
+        }
+        match self.calls.end.ask(id.clone()).await {
+            Ok(InstanceState::ShuttingDown) => {
+                let now = self.clock.now();
+                let mut known = self.known();
+                let instance = known.described.remove(id);
+                known.ending.began(id, instance, now);
+                Ok(Termination::Started)
+            }
+            Ok(InstanceState::Terminated) => Ok(self.gone(id)),
+            Ok(_) => {
+                let message = "the instance is not shutting down";
+                self.refused(id, Error::transient("TerminateInstances", id.as_str(), message))
+            }
+            Err(error) if error.is_not_found() => self.absent(id).map(|()| self.gone(id)),
+            // EC2 asks IAM first, and what no longer exists has no tags that a policy could allow it by.
+            Err(error) if matches!(error.kind, Kind::Denied | Kind::Invalid | Kind::Conflict) => {
+                match self.get(id, Read::Consistent).await {
+                    Ok(None) => Ok(self.gone(id)),
+                    Ok(Some(_)) | Err(_) => self.refused(id, error),
+                }
+            }
+            Err(error) => self.refused(id, error),
+        }
+    }
+
+    /// What an instance was that we have ended; said once, when it is gone.
+    pub fn take_ended(&self, id: &InstanceId) -> Option<Instance> {
+        self.known().ending.take(id)
+    }
+
+    /// How far the end of an instance is that has begun, as of the last look; `None` when it has not.
+    pub(super) async fn progress(&self, id: &InstanceId) -> Result<Option<Termination>> {
+        let due = {
+            let mut known = self.known();
+            if known.ending.progress(id).is_none() {
+                return Ok(None);
+            }
+            known.ending.due(self.clock.now())
+        };
+        let looks = due.iter().map(|one| async move { (one, self.calls.by_id.ask(one.clone()).await) });
+        let looks = join_all(looks).await;
+        let mut known = self.known();
+        let mut failed = None;
+        for (one, look) in looks {
+            match look {
+                Ok(instance) => known.ending.seen(one, Some(instance)),
+                Err(error) if error.is_not_found() => known.ending.seen(one, None),
+                // The others may know better, and are asked about again.
+                Err(error) if one == id => failed = Some(error),
+                Err(_) => {}
+            }
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(known.ending.progress(id)),
+        }
+    }
+
+    /// Remembers that it is gone: its Node and its claim both ask.
+    fn gone(&self, id: &InstanceId) -> Termination {
+        let now = self.clock.now();
+        let mut known = self.known();
+        known.described.remove(id);
+        known.ending.began(id, None, now);
+        known.ending.seen(id, None);
+        Termination::AlreadyGone
+    }
+
+    fn refused(&self, id: &InstanceId, error: Error) -> Result<Termination> {
+        // What has become of it is not known: it may be ending.
+        let described = self.known().described.remove(id);
+        let zone = described.as_ref().map(|one| one.zone.as_str()).unwrap_or_default();
+        let zone_id = described.as_ref().and_then(|one| one.zone_id.as_ref()).map(ToString::to_string);
+        self.observer.termination_failed(zone, &zone_id.unwrap_or_default());
+        Err(error)
+    }
+}

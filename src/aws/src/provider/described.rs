@@ -1,0 +1,67 @@
+//! Instances as the port knows them: what EC2 describes, joined with what their types have.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use karpenter_api::EC2NodeClass;
+use karpenter_aws_client::ec2::Instance as Ec2Instance;
+use karpenter_cloud::Instance;
+use karpenter_cloud::overlay::{List, PoolOverlays};
+
+use super::{AwsProvider, named};
+use crate::instance_view;
+use crate::node_class::Lookup;
+
+/// Joins descriptions. Made for one answer: what a `NodeClass` says is looked up once, however many of its instances
+/// there are.
+pub(super) struct Joined<'a> {
+    provider: &'a AwsProvider,
+    overlays: Option<&'a PoolOverlays>,
+    classes: BTreeMap<String, Known>,
+}
+
+/// What is known of a `NodeClass`.
+#[derive(Clone, Default)]
+struct Known {
+    class: Option<Arc<EC2NodeClass>>,
+    types: Option<List>,
+}
+
+impl<'a> Joined<'a> {
+    /// Sees types through `overlays`.
+    pub(super) fn new(provider: &'a AwsProvider, overlays: Option<&'a PoolOverlays>) -> Self {
+        Self { provider, overlays, classes: BTreeMap::new() }
+    }
+
+    /// An instance and what its type has.
+    pub(super) fn view(&mut self, instance: &Ec2Instance) -> Instance {
+        let name = instance.tags.get(karpenter_api::labels::aws::EC2_NODE_CLASS);
+        let Known { class, types } = name.map(|name| self.known(name)).unwrap_or_default();
+        let of_type = types.as_ref().and_then(|types| named(types, instance.instance_type.as_str()));
+        instance_view::of_described(
+            instance,
+            of_type,
+            class.as_deref(),
+            self.provider.ca_bundle(),
+            self.provider.settings.reserved_capacity,
+        )
+    }
+
+    fn known(&mut self, name: &str) -> Known {
+        if let Some(known) = self.classes.get(name) {
+            return known.clone();
+        }
+        let class = match self.provider.classes.get(name) {
+            Lookup::Found(class) => Some(class),
+            Lookup::Absent | Lookup::NotSynced => None,
+        };
+        let types = class.as_ref().and_then(|class| self.provider.types.list(class).ok());
+        let seen = |types| match self.overlays {
+            Some(overlays) => overlays.lay_over(&types, &self.provider.registry),
+            None => types,
+        };
+        let known = Known { class, types: types.map(seen) };
+        self.classes.insert(name.to_owned(), known.clone());
+        known
+    }
+}
