@@ -67,6 +67,7 @@ and with the values.
 {{- include "karpenter.env" (list "DISABLE_DRY_RUN" $settings.disableDryRun) }}
 {{- include "karpenter.env" (list "AMI_REFRESH_INTERVAL" $settings.amiRefreshInterval) }}
 {{- include "karpenter.env" (list "SUBNET_REFRESH_INTERVAL" $settings.subnetRefreshInterval) }}
+{{- include "karpenter.env" (list "CAPACITY_BACKOFF_MAX" $settings.capacityBackoffMax) }}
 {{- include "karpenter.env" (list "KUBE_CLIENT_QPS" $settings.kubeClientQPS) }}
 {{- include "karpenter.env" (list "KUBE_CLIENT_BURST" $settings.kubeClientBurst) }}
 {{- include "karpenter.env" (list "DISABLE_LEADER_ELECTION" $settings.disableLeaderElection) }}

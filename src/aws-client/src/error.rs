@@ -8,7 +8,7 @@ mod launch;
 mod text;
 
 pub use classify::kind_of;
-pub use launch::{LaunchFailure, is_service_linked_role_refusal, is_spread_limit, is_unfulfillable};
+pub use launch::{LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal, is_unfulfillable};
 pub(crate) use text::readable;
 
 /// Result of an AWS call.

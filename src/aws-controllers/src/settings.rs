@@ -61,6 +61,12 @@ pub const FLAGS: &[Flag] = &[
     ),
     Flag::new("ami-refresh-interval", "AMI_REFRESH_INTERVAL", "1m", "How often images are looked up"),
     Flag::new("subnet-refresh-interval", "SUBNET_REFRESH_INTERVAL", "1m", "How often subnets are looked up"),
+    Flag::new(
+        "capacity-backoff-max",
+        "CAPACITY_BACKOFF_MAX",
+        "30m",
+        "Longest an offering that keeps lacking capacity is left alone while others will do; not in the reference",
+    ),
 ];
 
 /// The settings of one process, resolved and valid.
@@ -87,6 +93,8 @@ pub struct Settings {
     pub ami_refresh_interval: Duration,
     /// At least a minute.
     pub subnet_refresh_interval: Duration,
+    /// At least a minute.
+    pub capacity_backoff_max: Duration,
 }
 
 impl Settings {
@@ -110,6 +118,7 @@ impl Settings {
             enable_zonal_shift: reader.boolean("enable-zonal-shift"),
             ami_refresh_interval: reader.duration_from_one_minute("ami-refresh-interval"),
             subnet_refresh_interval: reader.duration_from_one_minute("subnet-refresh-interval"),
+            capacity_backoff_max: reader.duration_from_one_minute("capacity-backoff-max"),
         };
         reader.finish().map(|()| settings)
     }
@@ -163,6 +172,7 @@ mod tests {
             enable_zonal_shift: false,
             ami_refresh_interval: Duration::from_mins(1),
             subnet_refresh_interval: Duration::from_mins(1),
+            capacity_backoff_max: Duration::from_mins(30),
         };
         assert_eq!(resolve(&[("cluster-name", "demo")]), Ok(want));
     }

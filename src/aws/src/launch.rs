@@ -120,6 +120,8 @@ struct Prepared {
 #[derive(Clone, Debug)]
 struct Way {
     capacity_type: CapacityType,
+    /// The claim could be bought in another way, too.
+    others: bool,
     dedicated: bool,
     placed: Option<Placed>,
 }
@@ -210,6 +212,7 @@ impl Launcher {
         let candidates = filter::narrow(&named(request, types), wanted)
             .map_err(|empty| Error::new(Kind::NoCapacity, OPERATION, claim, empty.to_string()))?;
         let capacity_type = filter::capacity_type(&candidates);
+        let others = filter::has_other_capacity_types(&candidates, capacity_type);
         let candidates = filter::of_capacity_type(candidates, capacity_type);
         let few = filter::few_to_fall_back_to(&candidates, capacity_type, &request.requirements);
         if let Some(types) = few {
@@ -233,7 +236,7 @@ impl Launcher {
         if subnets.is_empty() {
             return Err(not_ready("no subnets are resolved".into()).with_reason("SubnetResolutionFailed"));
         }
-        let way = Way { capacity_type, dedicated: filter::dedicated(&request.requirements), placed };
+        let way = Way { capacity_type, others, dedicated: filter::dedicated(&request.requirements), placed };
         let groups = self.ensure_templates(request, class, status, &candidates, &way, &tags).await?;
         Ok(Prepared { groups, subnets, way, tags })
     }

@@ -120,11 +120,13 @@ impl AwsProvider {
         let cluster = Arc::new(Cluster::new(Arc::clone(&clients.eks), name));
         let catalogue = Arc::new(Catalogue::new(ec2()));
         let prices = Arc::new(prices(&clients, time(), &settings));
-        let unavailable = Arc::new(Unavailable::new(time()));
+        let longest = Duration::from_secs(settings.capacity_backoff_seconds);
+        let unavailable = Arc::new(Unavailable::new(time(), longest));
         let discovered = Arc::new(DiscoveredMemory::new(time()));
         let refresh = Duration::from_secs(settings.subnet_refresh_seconds);
         let zone_names = Arc::new(ZoneNames::default());
-        let subnets = Arc::new(Subnets::new(ec2(), time(), refresh, Arc::clone(&zone_names)));
+        let zones = Arc::clone(&zone_names);
+        let subnets = Arc::new(Subnets::new(ec2(), time(), refresh, zones, Arc::clone(&unavailable)));
         let templates = Arc::new(Templates::new(ec2(), time(), name));
         let refresh = Duration::from_secs(settings.ami_refresh_seconds);
         let placement_groups = Arc::new(PlacementGroups::new(ec2(), &clock));

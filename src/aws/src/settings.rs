@@ -34,6 +34,8 @@ pub struct Settings {
     pub ami_refresh_seconds: u64,
     /// How long a subnet lookup is reused, in seconds.
     pub subnet_refresh_seconds: u64,
+    /// Longest an offering that keeps lacking capacity is left alone, in seconds.
+    pub capacity_backoff_seconds: u64,
 }
 
 impl Settings {
@@ -55,6 +57,7 @@ impl Settings {
             interruption_queue: None,
             ami_refresh_seconds: 60,
             subnet_refresh_seconds: 60,
+            capacity_backoff_seconds: 30 * 60,
         }
     }
 

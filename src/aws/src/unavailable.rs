@@ -2,7 +2,10 @@
 //!
 //! One typed key serves both the writer and the reader; nothing here is looked up by text. An entry lasts
 //! three minutes. An offering that fails again soon after it came back is left alone for longer, up to half an
-//! hour: a pool that is dry for hours then costs a handful of calls instead of one every three minutes.
+//! hour by default: a pool that is dry for hours then costs a handful of calls instead of one every three minutes.
+//!
+//! That is for what others can stand in for. Where nothing else would do, the offering is what somebody is hunting for,
+//! and a quota or a role is there again from the moment somebody has seen to it: both are tried every three minutes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,8 +20,8 @@ use crate::cache::later;
 
 /// How long the first failure keeps an offering out.
 pub const FIRST: Duration = Duration::from_mins(3);
-/// The longest an offering is kept out.
-pub const LONGEST: Duration = Duration::from_mins(30);
+/// How long the offerings of a launch stay out when EC2 does not say which of them it lacks.
+pub const BRIEF: Duration = Duration::from_secs(30);
 /// A failure this long after the previous one starts from the beginning.
 const FORGET: Duration = Duration::from_hours(1);
 
@@ -35,6 +38,17 @@ pub enum Subject {
     Subnet(SubnetId),
 }
 
+/// Why something is kept out, which decides for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// EC2 lacks it and has others instead: twice as long each time.
+    Lacking,
+    /// Nothing else would do, or it is up to people to mend it: the same time each time.
+    Wanted,
+    /// It may be this one or another: briefly.
+    Unnamed,
+}
+
 /// A placement group, or one partition of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -47,6 +61,7 @@ pub struct Place {
 /// The memory of failures.
 pub struct Unavailable {
     clock: Arc<dyn Clock>,
+    longest: Duration,
     inner: Mutex<Inner>,
 }
 
@@ -66,32 +81,44 @@ struct Entry {
 }
 
 impl Unavailable {
-    /// An empty memory.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, inner: Mutex::new(Inner::default()) }
+    /// An empty memory that keeps nothing out for more than `longest`.
+    pub fn new(clock: Arc<dyn Clock>, longest: Duration) -> Self {
+        Self { clock, longest, inner: Mutex::new(Inner::default()) }
     }
 
     /// Keeps a subject out from now on.
     ///
     /// Marking what is out already only starts its time again: parallel launches that fail together are one
     /// failure, not many.
-    pub fn mark(&self, subject: Subject) {
+    pub fn mark(&self, subject: Subject, cause: Cause) {
         let now = self.clock.now();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.sweep(now);
-        let strikes = match inner.entries.get(&subject) {
-            Some(entry) if entry.until > now => entry.strikes,
-            Some(entry) => entry.strikes.saturating_add(1),
-            None => 0,
+        let known = inner.entries.get(&subject).copied();
+        let strikes = match (cause, known) {
+            (Cause::Lacking, Some(entry)) if entry.until <= now => entry.strikes.saturating_add(1),
+            (_, Some(entry)) => entry.strikes,
+            (_, None) => 0,
         };
-        let entry = Entry {
-            until: later(now, span(strikes)),
-            strikes,
-            forget_at: later(now, span(strikes) + FORGET),
-            expired: false,
+        let span = match cause {
+            Cause::Lacking => FIRST.saturating_mul(1 << strikes.min(8)),
+            Cause::Wanted => FIRST,
+            Cause::Unnamed => BRIEF,
         };
+        // What is known of this one is not forgotten for something that may have been about another.
+        let kept = known.map(|entry| entry.until).filter(|_| cause == Cause::Unnamed);
+        let until = later(now, span.min(self.longest)).max(kept.unwrap_or(now));
+        let entry = Entry { until, strikes, forget_at: later(until, FORGET), expired: false };
         inner.entries.insert(subject, entry);
         inner.revision += 1;
+    }
+
+    /// Lets a subject in again: EC2 says that it has it.
+    pub fn clear(&self, subject: &Subject) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.entries.remove(subject).is_some() {
+            inner.revision += 1;
+        }
     }
 
     /// Whether a subject is out at the moment.
@@ -121,10 +148,6 @@ impl Inner {
         }
         self.entries.retain(|_, entry| entry.forget_at > now);
     }
-}
-
-fn span(strikes: u32) -> Duration {
-    FIRST.saturating_mul(1 << strikes.min(8)).min(LONGEST)
 }
 
 /// What was out at one instant.
@@ -176,13 +199,13 @@ mod tests {
 
     fn memory() -> (Arc<ManualClock>, Unavailable) {
         let clock = Arc::new(ManualClock::default());
-        (Arc::clone(&clock), Unavailable::new(clock))
+        (Arc::clone(&clock), Unavailable::new(clock, Duration::from_mins(30)))
     }
 
     #[test]
     fn only_the_marked_offering_is_out_and_for_three_minutes() {
         let (clock, unavailable) = memory();
-        unavailable.mark(Subject::Offering(offering("a", CapacityType::Spot)));
+        unavailable.mark(Subject::Offering(offering("a", CapacityType::Spot)), Cause::Lacking);
         let view = unavailable.view();
         assert!(view.excludes(&offering("a", CapacityType::Spot), None, &[]));
         assert!(!view.excludes(&offering("b", CapacityType::Spot), None, &[]));
@@ -197,8 +220,8 @@ mod tests {
         let (_, unavailable) = memory();
         let place = |group: &str, partition| Place { group: group.into(), partition };
         let [a, b] = ["a", "b"].map(|zone| offering(zone, CapacityType::OnDemand));
-        unavailable.mark(Subject::Placed(a.clone(), place("pg-1", None)));
-        unavailable.mark(Subject::Placed(b.clone(), place("pg-1", Some(2))));
+        unavailable.mark(Subject::Placed(a.clone(), place("pg-1", None)), Cause::Lacking);
+        unavailable.mark(Subject::Placed(b.clone(), place("pg-1", Some(2))), Cause::Lacking);
         let view = unavailable.view();
         for (offering, place, out) in [
             (&a, None, false),
@@ -216,8 +239,8 @@ mod tests {
     #[test]
     fn a_capacity_type_takes_all_its_offerings_and_a_zone_needs_all_its_subnets() {
         let (_, unavailable) = memory();
-        unavailable.mark(Subject::CapacityType(CapacityType::Spot));
-        unavailable.mark(Subject::Subnet("subnet-1".into()));
+        unavailable.mark(Subject::CapacityType(CapacityType::Spot), Cause::Lacking);
+        unavailable.mark(Subject::Subnet("subnet-1".into()), Cause::Lacking);
         let view = unavailable.view();
         assert!(view.excludes(&offering("z", CapacityType::Spot), None, &[]));
         let on_demand = offering("a", CapacityType::OnDemand);
@@ -226,23 +249,78 @@ mod tests {
         assert!(!view.excludes(&on_demand, None, &[]));
     }
 
+    /// For how many minutes it is out each time it fails as soon as it is back.
+    fn minutes_out(clock: &ManualClock, unavailable: &Unavailable, cause: Cause) -> Vec<u64> {
+        let subject = Subject::Offering(offering("a", CapacityType::Spot));
+        let once = |_| {
+            unavailable.mark(subject.clone(), cause);
+            let mut out = 0;
+            while unavailable.contains(&subject) {
+                clock.advance(Duration::from_mins(1));
+                out += 1;
+            }
+            out
+        };
+        (0..6).map(once).collect()
+    }
+
     #[test]
     fn repeated_failures_keep_it_out_longer_and_quiet_time_forgives() {
         let (clock, unavailable) = memory();
-        let subject = Subject::Offering(offering("a", CapacityType::Spot));
-        let mut spans = Vec::new();
-        for _ in 0..6 {
-            unavailable.mark(subject.clone());
-            let mut out = Duration::ZERO;
-            while unavailable.contains(&subject) {
-                clock.advance(Duration::from_mins(1));
-                out += Duration::from_mins(1);
-            }
-            spans.push(out.as_secs() / 60);
-        }
-        assert_eq!(spans, [3, 6, 12, 24, 30, 30]);
+        assert_eq!(minutes_out(&clock, &unavailable, Cause::Lacking), [3, 6, 12, 24, 30, 30]);
         clock.advance(FORGET);
-        unavailable.mark(subject.clone());
+        let subject = Subject::Offering(offering("a", CapacityType::Spot));
+        unavailable.mark(subject.clone(), Cause::Lacking);
+        clock.advance(FIRST);
+        assert!(!unavailable.contains(&subject));
+    }
+
+    #[test]
+    fn what_nothing_stands_in_for_is_tried_again_every_three_minutes() {
+        let (clock, unavailable) = memory();
+        assert_eq!(minutes_out(&clock, &unavailable, Cause::Wanted), [3; 6]);
+        assert_eq!(minutes_out(&clock, &unavailable, Cause::Unnamed), [1; 6], "half a minute");
+    }
+
+    #[test]
+    fn the_longest_time_is_a_setting() {
+        for (longest, expected) in [(10, [3, 6, 10, 10, 10, 10]), (3, [3; 6]), (1, [1; 6])] {
+            let clock = Arc::new(ManualClock::default());
+            let unavailable = Unavailable::new(Arc::clone(&clock) as _, Duration::from_mins(longest));
+            assert_eq!(minutes_out(&clock, &unavailable, Cause::Lacking), expected);
+        }
+    }
+
+    #[test]
+    fn a_failure_that_names_none_shortens_nothing_that_is_known() {
+        let (clock, unavailable) = memory();
+        let subject = Subject::Offering(offering("a", CapacityType::Spot));
+        unavailable.mark(subject.clone(), Cause::Lacking);
+        unavailable.mark(subject.clone(), Cause::Unnamed);
+        clock.advance(BRIEF);
+        assert!(unavailable.contains(&subject));
+        clock.advance(FIRST);
+        assert!(!unavailable.contains(&subject));
+        unavailable.mark(subject.clone(), Cause::Unnamed);
+        clock.advance(BRIEF);
+        assert!(!unavailable.contains(&subject));
+    }
+
+    #[test]
+    fn what_is_there_again_is_let_in_and_starts_from_the_beginning() {
+        let (clock, unavailable) = memory();
+        let subject = Subject::Subnet("subnet-1".into());
+        for _ in 0..3 {
+            unavailable.mark(subject.clone(), Cause::Lacking);
+            clock.advance(Duration::from_mins(15));
+        }
+        unavailable.mark(subject.clone(), Cause::Lacking);
+        let before = unavailable.view().revision;
+        unavailable.clear(&subject);
+        assert!(!unavailable.contains(&subject));
+        assert_ne!(unavailable.view().revision, before);
+        unavailable.clear(&subject);
+        unavailable.mark(subject.clone(), Cause::Lacking);
         clock.advance(FIRST);
         assert!(!unavailable.contains(&subject));
     }
@@ -252,7 +330,7 @@ mod tests {
         let (clock, unavailable) = memory();
         let subject = Subject::Offering(offering("a", CapacityType::Spot));
         for _ in 0..5 {
-            unavailable.mark(subject.clone());
+            unavailable.mark(subject.clone(), Cause::Lacking);
         }
         clock.advance(FIRST);
         assert!(!unavailable.contains(&subject));

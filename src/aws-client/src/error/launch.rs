@@ -145,11 +145,11 @@ pub fn is_service_linked_role_refusal(code: &str) -> bool {
     code == SLR_CODE
 }
 
-/// The spread placement group has its seven instances in this zone.
-pub fn is_spread_limit(message: &str) -> bool {
-    message.contains("maximum of 7 instances per Availability Zone")
-        || message.contains("limit of 7 instances per Availability Zone")
-        || (message.contains("spread") && message.contains("placement group") && message.contains("limit"))
+/// EC2 speaks of the limit of a placement group, which has no code of its own: a spread group takes seven instances in a
+/// zone.
+pub fn is_placement_group_limit(message: &str) -> bool {
+    let text = message.to_lowercase();
+    text.contains("placement group") && ["limit", "maximum", "exceed"].iter().any(|word| text.contains(word))
 }
 
 const SLR_CODE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";

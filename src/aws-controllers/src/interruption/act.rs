@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use karpenter_aws::provider_id::instance_of;
-use karpenter_aws::unavailable::Subject;
+use karpenter_aws::unavailable::{Cause, Subject};
 use karpenter_cloud::{InstanceId, OfferingKey};
 use karpenter_controllers::interruption::{Exhausted, exhausted, interrupted, is_news};
 use karpenter_model::{ClaimName, NoticeKind};
@@ -56,11 +56,12 @@ impl Claims {
 fn remember(context: &AwsContext, gone: &Exhausted) {
     match gone {
         Exhausted::Offering { instance_type, zone, capacity_type } => {
-            context.aws.unavailable.mark(Subject::Offering(OfferingKey {
+            let key = OfferingKey {
                 instance_type: instance_type.clone(),
                 zone: zone.clone(),
                 capacity_type: *capacity_type,
-            }));
+            };
+            context.aws.unavailable.mark(Subject::Offering(key), Cause::Lacking);
         }
         Exhausted::Reservation(id) => context.aws.reservations.availability().exhausted(id.as_str()),
     }

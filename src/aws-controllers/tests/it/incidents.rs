@@ -106,14 +106,14 @@ async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_poo
     }
     let created = world.metrics.nodeclaims.created_total.value(["provisioned", "sold-out", "false"]);
     let fleets = world.account.calls().count("CreateFleet");
-    // Each failure of an offering doubles the time it is left alone, up to half an hour: rounds after 0, 3, 9, 21 and
-    // 45 minutes, in each of which spot and on-demand are tried by twenty claims.
-    assert!((20..=200).contains(&created), "{created} claims in an hour");
-    assert!(fleets <= 210, "{fleets} fleets in an hour");
+    // Nothing else would do for these pods, so a round comes every three minutes, in which spot and on-demand are tried
+    // by twenty claims: between two rounds nothing is asked for.
+    assert!((20..=850).contains(&created), "{created} claims in an hour");
+    assert!(fleets <= 860, "{fleets} fleets in an hour");
     world.account.unlimit_capacity(&sold_out);
     let started = Instant::now();
     world.until("capacity is used when it is back", async || live() == 26).await;
-    assert!(started.elapsed() < 31 * MINUTE, "{:?}", started.elapsed());
+    assert!(started.elapsed() < 4 * MINUTE, "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

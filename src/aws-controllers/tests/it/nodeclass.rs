@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use karpenter_api::ConditionStatus::{False, True, Unknown};
 use karpenter_api::{EC2NodeClass, NodeClaim, annotations};
-use karpenter_aws::unavailable::Subject;
+use karpenter_aws::unavailable::{Cause, Subject};
 use karpenter_aws_client::ec2::{LaunchTemplateData, LaunchTemplateSpec};
 use karpenter_aws_client::memory::Fault;
 use karpenter_model::CapacityType;
@@ -51,7 +51,7 @@ async fn a_node_class_is_sound_although_nothing_can_be_had_at_the_moment() {
     let world = World::new().await;
     let start = world.now();
     for capacity_type in [CapacityType::OnDemand, CapacityType::Spot] {
-        world.aws.unavailable.mark(Subject::CapacityType(capacity_type));
+        world.aws.unavailable.mark(Subject::CapacityType(capacity_type), Cause::Wanted);
     }
     world.class("default", &json!({}));
     world.until_ready("default").await;

@@ -92,6 +92,12 @@ pub fn capacity_type(candidates: &[Candidate]) -> CapacityType {
         .unwrap_or(CapacityType::OnDemand)
 }
 
+/// Whether the claim could be bought in another way than this one.
+pub fn has_other_capacity_types(candidates: &[Candidate], capacity_type: CapacityType) -> bool {
+    let mut offerings = candidates.iter().flat_map(|candidate| &candidate.offerings);
+    offerings.any(|offering| offering.capacity_type != capacity_type)
+}
+
 /// Leaves the offerings of one capacity type: a launch buys one way, and what it decides next is about those only.
 pub fn of_capacity_type(candidates: Vec<Candidate>, capacity_type: CapacityType) -> Vec<Candidate> {
     let fewer = |mut candidate: Candidate| {

@@ -12,7 +12,7 @@ use super::fleet::TemplatedGroup;
 use super::reserved::Reserved;
 use super::{Launched, Launcher, Prepared, outcome};
 use crate::observer::LaunchFailed;
-use crate::unavailable::Subject;
+use crate::unavailable::{Cause, Subject};
 
 /// The error of a fleet that launched nothing.
 pub(super) fn failure(request: &LaunchRequest, result: &FleetResult, prepared: &Prepared) -> Error {
@@ -25,9 +25,12 @@ impl Launcher {
     pub(super) fn learn(&self, result: &FleetResult, fleet: &FleetRequest, prepared: &Prepared) {
         let capacity_type = prepared.way.capacity_type;
         let asked = outcome::Asked { request: fleet, capacity_type, placed: prepared.way.placed.as_ref() };
+        let out: Vec<_> = result.errors.iter().flat_map(|error| outcome::takes_out(error, asked)).collect();
+        let others = prepared.way.others || outcome::leaves_others(asked, &out);
         for error in &result.errors {
             self.count(error, prepared);
-            for subject in outcome::takes_out(error, asked) {
+            for (subject, cause) in outcome::takes_out(error, asked) {
+                let cause = if others { cause } else { cause.max(Cause::Wanted) };
                 tracing::info!(?subject, code = %error.code, "offering unavailable");
                 match &subject {
                     Subject::Subnet(subnet) => self.subnets.addresses().exhausted(subnet),
@@ -42,7 +45,7 @@ impl Launcher {
                     }
                     Subject::Offering(_) | Subject::Placed(..) | Subject::CapacityType(_) => {}
                 }
-                self.unavailable.mark(subject);
+                self.unavailable.mark(subject, cause);
             }
         }
     }

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_aws_client::ec2::{FleetError, FleetRequest, PlacementStrategy};
-use karpenter_aws_client::error::{LaunchFailure, is_service_linked_role_refusal, is_unfulfillable};
-use karpenter_aws_client::id::InstanceType;
+use karpenter_aws_client::ec2::{FleetError, FleetOverride, FleetRequest, PlacementStrategy};
+use karpenter_aws_client::error::{
+    LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal, is_unfulfillable,
+};
+use karpenter_aws_client::id::{InstanceType, Zone};
 use karpenter_cloud::{Error, Kind, OfferingKey};
 use karpenter_model::CapacityType;
 
 use super::placed::Placed;
-use crate::unavailable::Subject;
+use crate::unavailable::{Cause, Subject};
 
 const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
 
@@ -24,18 +26,19 @@ pub struct Asked<'a> {
     pub placed: Option<&'a Placed>,
 }
 
-/// What one failure of a fleet takes out. Throttling and denials take out nothing.
+/// What one failure of a fleet takes out, and why. Throttling and denials take out nothing.
 ///
 /// A subnet without addresses is taken out alone: another subnet of the zone may have room. What happens in a placement
-/// group says nothing about launches outside of it; a full spread group is full for every type.
-pub fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<Subject> {
+/// group says nothing about launches outside of it; a full spread group is full for every type. A failure that does not
+/// say what it is about may be about all that was asked for: without a pause the same would be asked at once.
+pub fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<(Subject, Cause)> {
     if is_service_linked_role_refusal(&error.code) {
-        return vec![Subject::CapacityType(CapacityType::Spot)];
+        return vec![(Subject::CapacityType(CapacityType::Spot), Cause::Wanted)];
     }
     if error.code == NO_ADDRESSES
         && let Some(subnet) = &error.subnet
     {
-        return vec![Subject::Subnet(subnet.clone())];
+        return vec![(Subject::Subnet(subnet.clone()), Cause::Wanted)];
     }
     let full = is_spread_full(error, asked.placed);
     if !full && !is_unfulfillable(&error.code) {
@@ -47,32 +50,61 @@ pub fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<Subject> {
         let subnet = error.subnet.as_ref()?;
         overrides().find(|one| one.subnet == *subnet)?.zone.clone()
     });
-    let Some(zone) = zone else { return Vec::new() };
-    let types: BTreeSet<&InstanceType> = if full {
-        overrides().filter(|one| one.zone.as_ref() == Some(&zone)).map(|one| &one.instance_type).collect()
-    } else {
-        error.instance_type.iter().collect()
+    let instance_type = error.instance_type.as_ref().filter(|_| !full);
+    let (offerings, cause): (BTreeSet<(&InstanceType, &Zone)>, Cause) = match (instance_type, &zone) {
+        (Some(instance_type), Some(zone)) => ([(instance_type, zone)].into(), cause_of(&error.code)),
+        (instance_type, zone) => {
+            let may_be = |one: &&FleetOverride| {
+                instance_type.is_none_or(|named| *named == one.instance_type)
+                    && zone.as_ref().is_none_or(|named| one.zone.as_ref() == Some(named))
+            };
+            let asked_for = overrides().filter(may_be);
+            let asked_for = asked_for.filter_map(|one| Some((&one.instance_type, one.zone.as_ref()?)));
+            (asked_for.collect(), if full { Cause::Wanted } else { Cause::Unnamed })
+        }
     };
-    let subject = |instance_type: &InstanceType| {
+    let subject = |(instance_type, zone): (&InstanceType, &Zone)| {
         let key = OfferingKey {
             instance_type: instance_type.as_str().into(),
             zone: zone.as_str().into(),
             capacity_type: asked.capacity_type,
         };
-        match asked.placed {
+        let subject = match asked.placed {
             Some(placed) => Subject::Placed(key, placed.place()),
             None => Subject::Offering(key),
-        }
+        };
+        (subject, cause)
     };
-    types.into_iter().map(subject).collect()
+    offerings.into_iter().map(subject).collect()
+}
+
+/// Quotas are there again from the moment they are raised or machines have gone.
+fn cause_of(code: &str) -> Cause {
+    match code {
+        "VcpuLimitExceeded" | "MaxSpotInstanceCountExceeded" | "MaxFleetCountExceeded" => Cause::Wanted,
+        _ => Cause::Lacking,
+    }
+}
+
+/// Whether something that was asked for is not among what is taken out.
+pub fn leaves_others(asked: Asked<'_>, out: &[(Subject, Cause)]) -> bool {
+    let is_out = |one: &FleetOverride| {
+        out.iter().any(|(subject, _)| match subject {
+            Subject::Offering(key) | Subject::Placed(key, _) => {
+                key.instance_type.as_str() == one.instance_type.as_str()
+                    && one.zone.as_ref().is_none_or(|zone| zone.as_str() == key.zone.as_str())
+            }
+            Subject::Subnet(subnet) => *subnet == one.subnet,
+            Subject::CapacityType(capacity_type) => *capacity_type == asked.capacity_type,
+        })
+    };
+    asked.request.configs.iter().flat_map(|config| &config.overrides).any(|one| !is_out(one))
 }
 
 /// Whether the failure is the limit of a spread group, seven instances per zone, which only its text tells.
 pub fn is_spread_full(error: &FleetError, placed: Option<&Placed>) -> bool {
-    let spread = placed.is_some_and(|placed| placed.group.strategy == PlacementStrategy::Spread);
-    let text = error.message.to_lowercase();
-    let limit = ["limit", "maximum", "exceed"].iter().any(|word| text.contains(word));
-    spread && limit && text.contains("placement group")
+    placed.is_some_and(|placed| placed.group.strategy == PlacementStrategy::Spread)
+        && is_placement_group_limit(&error.message)
 }
 
 /// The error of a fleet that launched nothing: lack of capacity only if *every* failure was one.

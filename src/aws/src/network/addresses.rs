@@ -22,6 +22,8 @@ struct Count {
     round: u64,
     /// What is left after launches in flight, when there are any.
     adjusted: Option<u32>,
+    /// What EC2 had said when it refused a launch: its count lags behind, so as many or fewer are none.
+    refused_at: Option<u32>,
 }
 
 /// A charge against one subnet, to be given back if the launch did not use it.
@@ -40,11 +42,15 @@ impl Charge {
 }
 
 impl Addresses {
-    /// Takes over a fresh count; launches up to now are in it.
-    pub fn described(&self, subnet: &SubnetId, free: u32) {
+    /// Takes over a fresh count; launches up to now are in it. Returns whether addresses have come free since a launch
+    /// was refused for want of them.
+    pub fn described(&self, subnet: &SubnetId, free: u32) -> bool {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let count = book.entry(subnet.clone()).or_default();
-        *count = Count { described: free, round: count.round + 1, adjusted: None };
+        let recovered = count.refused_at.is_some_and(|before| free > before);
+        let refused_at = count.refused_at.filter(|_| !recovered).map(|before| before.min(free));
+        *count = Count { described: free, round: count.round + 1, adjusted: None, refused_at };
+        recovered
     }
 
     /// Addresses believed free; 0 for a subnet nothing is known about.
@@ -77,7 +83,8 @@ impl Addresses {
     pub fn exhausted(&self, subnet: &SubnetId) {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let count = book.entry(subnet.clone()).or_default();
-        *count = Count { described: 0, round: count.round + 1, adjusted: None };
+        let refused_at = count.refused_at.or(Some(count.described));
+        *count = Count { described: 0, round: count.round + 1, adjusted: None, refused_at };
     }
 }
 
@@ -101,6 +108,20 @@ mod tests {
         assert_eq!(addresses.free(&subnet()), 90);
         addresses.described(&subnet(), 95);
         assert_eq!(addresses.free(&subnet()), 95);
+    }
+
+    #[test]
+    fn a_refused_subnet_has_recovered_when_ec2_counts_more_than_it_did_then() {
+        let addresses = Addresses::default();
+        assert!(!addresses.described(&subnet(), 12));
+        for _ in 0..2 {
+            // Launches that fail together are one refusal.
+            addresses.exhausted(&subnet());
+        }
+        assert!(!addresses.described(&subnet(), 12), "the count lags behind");
+        assert!(!addresses.described(&subnet(), 0));
+        assert!(addresses.described(&subnet(), 3), "machines have gone");
+        assert!(!addresses.described(&subnet(), 100), "said once");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::addresses::Addresses;
 use super::zone_names::ZoneNames;
 use crate::cache::TtlCache;
 use crate::selector::{lookup_key, tag_filters};
+use crate::unavailable::{Subject, Unavailable};
 
 /// Finds subnets and remembers their free addresses.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub struct Subnets {
     ec2: Arc<dyn Ec2>,
     addresses: Addresses,
     zones: Arc<ZoneNames>,
+    unavailable: Arc<Unavailable>,
     lookups: TtlCache<String, Vec<Subnet>>,
 }
 
@@ -35,9 +37,17 @@ pub struct ZonalSubnet {
 }
 
 impl Subnets {
-    /// A finder that reuses a lookup for `refresh`, and notes the names of zones.
-    pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>, refresh: Duration, zones: Arc<ZoneNames>) -> Self {
-        Self { ec2, addresses: Addresses::default(), zones, lookups: TtlCache::new(clock, refresh) }
+    /// A finder that reuses a lookup for `refresh`, notes the names of zones, and lets full subnets in again when they
+    /// have addresses.
+    pub fn new(
+        ec2: Arc<dyn Ec2>,
+        clock: Arc<dyn Clock>,
+        refresh: Duration,
+        zones: Arc<ZoneNames>,
+        unavailable: Arc<Unavailable>,
+    ) -> Self {
+        let lookups = TtlCache::new(clock, refresh);
+        Self { ec2, addresses: Addresses::default(), zones, unavailable, lookups }
     }
 
     /// The book of free addresses.
@@ -61,7 +71,9 @@ impl Subnets {
         let mut subnets: Vec<Subnet> = found.into_values().collect();
         subnets.sort_by(|a, b| b.free_addresses.cmp(&a.free_addresses).then_with(|| a.id.cmp(&b.id)));
         for subnet in &subnets {
-            self.addresses.described(&subnet.id, subnet.free_addresses);
+            if self.addresses.described(&subnet.id, subnet.free_addresses) {
+                self.unavailable.clear(&Subject::Subnet(subnet.id.clone()));
+            }
         }
         self.zones.learn(subnets.iter().map(|subnet| (subnet.zone_id.as_ref(), &subnet.zone)));
         self.lookups.put(key, subnets.clone());

@@ -1,5 +1,7 @@
 //! What is listed, and what of it can be had.
 
+use std::time::Duration;
+
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_aws_client::ec2::PlacementStrategy;
@@ -8,7 +10,7 @@ use karpenter_model::{Overhead, Overlaid};
 use super::*;
 use crate::reservations::availability::Availability;
 use crate::testing::{ManualClock, class, machine};
-use crate::unavailable::{Subject, Unavailable};
+use crate::unavailable::{Cause, Subject, Unavailable};
 
 fn reserving(state: &str) -> EC2NodeClass {
     let mut class = class(AmiFamily::Custom);
@@ -50,7 +52,7 @@ fn reserved(instance_type: &InstanceType) -> Vec<(bool, u32)> {
 #[test]
 fn a_reserved_offering_is_available_while_instances_are_left_and_it_is_not_expiring() {
     let left = Availability::new(Arc::new(ManualClock::default()));
-    let unavailable = Unavailable::new(Arc::new(ManualClock::default()));
+    let unavailable = Unavailable::new(Arc::new(ManualClock::default()), Duration::from_mins(30));
     for (state, count, expected) in
         [("active", 2, (true, 2)), ("active", 0, (false, 0)), ("expiring", 2, (false, 2))]
     {
@@ -71,20 +73,21 @@ fn full_subnets_take_out_reserved_offerings_too_but_lack_of_capacity_elsewhere_d
     let clock = Arc::new(ManualClock::default());
     let left = Availability::new(Arc::clone(&clock) as _);
     left.counted("cr-1", 2, 2);
-    let unavailable = Unavailable::new(clock);
+    let unavailable = Unavailable::new(clock, Duration::from_mins(30));
     let class = reserving("active");
     let view = ClassView::new(&class);
     let available = |unavailable: &Unavailable| {
         let now = Now { unavailable: &unavailable.view(), left: &left.left(), away: &BTreeSet::new() };
         reserved(&as_of_now(&listed(&view), &view, now))[0].0
     };
-    unavailable.mark(Subject::Offering(OfferingKey {
+    let key = OfferingKey {
         instance_type: "m5.large".into(),
         zone: "a".into(),
         capacity_type: CapacityType::OnDemand,
-    }));
+    };
+    unavailable.mark(Subject::Offering(key), Cause::Lacking);
     assert!(available(&unavailable));
-    unavailable.mark(Subject::Subnet("subnet-a".into()));
+    unavailable.mark(Subject::Subnet("subnet-a".into()), Cause::Wanted);
     assert!(!available(&unavailable));
 }
 
@@ -132,13 +135,14 @@ fn partitions_multiply_offerings_and_each_has_its_own_memory_of_failures() {
     for offering in &mut placed.offerings {
         offering.available = offering.reservation.is_none();
     }
-    let unavailable = Unavailable::new(Arc::new(ManualClock::default()));
+    let unavailable = Unavailable::new(Arc::new(ManualClock::default()), Duration::from_mins(30));
     let key = OfferingKey {
         instance_type: "m5.large".into(),
         zone: "a".into(),
         capacity_type: CapacityType::OnDemand,
     };
-    unavailable.mark(Subject::Placed(key, Place { group: "pg-1".into(), partition: Some(2) }));
+    let place = Place { group: "pg-1".into(), partition: Some(2) };
+    unavailable.mark(Subject::Placed(key, place), Cause::Lacking);
     let now = Now { unavailable: &unavailable.view(), left: &Left::default(), away: &BTreeSet::new() };
     let current = as_of_now(&Arc::new(placed), &view, now);
     let out: Vec<_> = current

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_api::{annotations, labels};
+use karpenter_aws::unavailable::FIRST;
 use karpenter_aws_client::memory::{Fault, OfferingSelector, Options, Quotas};
 use karpenter_cloud::overlay::{PoolOverlays, Sight, judge, labels_of};
 use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
@@ -309,4 +310,75 @@ async fn pods_that_ask_for_a_device_are_launched_for_only_with_the_overlay_that_
     request.overlays = Some(overlays(&world));
     let launched = world.provider.launch(&request).await.expect("launches");
     assert_eq!(launched.instance_type, DEARER);
+}
+
+/// How many of six launches reach EC2, one as soon as the pause after the first failure is over.
+async fn asked_in_six_rounds(world: &World, request: impl Fn(u32) -> LaunchRequest) -> usize {
+    world.account.forget_calls();
+    for round in 0..6 {
+        let failed = world.provider.launch(&request(round)).await.expect_err("nothing to be had");
+        assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
+        world.clock.advance(FIRST);
+    }
+    world.account.calls().count("CreateFleet")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nothing_else_would_do_for_is_asked_for_every_three_minutes() {
+    let world = World::with(Options { zones: 1, ..Options::default() }, |_| {}).await;
+    let one = |round| {
+        let mut request = on_demand(&format!("web-{round}"));
+        request.requirements.add(one_of(labels::INSTANCE_TYPE, &[DEARER]));
+        LaunchRequest { instance_types: vec![DEARER.into()], ..request }
+    };
+    let selector = OfferingSelector { instance_type: Some(DEARER.into()), ..Default::default() };
+    world.account.limit_capacity(selector, 0);
+    assert_eq!(asked_in_six_rounds(&world, one).await, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_is_tried_every_three_minutes_whatever_else_would_do() {
+    let world = World::new().await;
+    world.account.set_quotas(Quotas { on_demand_vcpus: Some(0), ..Quotas::default() });
+    // Spot would do, and is dry.
+    let spot = OfferingSelector { spot: Some(true), ..Default::default() };
+    world.account.limit_capacity(spot, 0);
+    assert_eq!(asked_in_six_rounds(&world, |round| on_demand(&format!("web-{round}"))).await, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_stand_in_for_is_asked_for_less_and_less() {
+    let world = World::new().await;
+    let dry = OfferingSelector { instance_type: Some("c5.large".into()), spot: Some(false), zone: None };
+    world.account.limit_capacity(dry, 0);
+    let mut refused = 0;
+    for round in 0..10 {
+        let before = world.provider.unavailable.view().revision;
+        let launched =
+            world.provider.launch(&on_demand(&format!("web-{round}"))).await.expect("the other type");
+        assert_eq!(launched.instance_type, DEARER);
+        refused += u32::from(world.provider.unavailable.view().revision != before);
+        world.clock.advance(FIRST);
+    }
+    // At 0, 3, 9 and 21 minutes.
+    assert_eq!(refused, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subnet_is_used_again_as_soon_as_ec2_counts_more_addresses() {
+    let mut world = World::with(Options { zones: 1, ..Options::default() }, |_| {}).await;
+    let subnet = world.class.status.as_ref().unwrap().subnets[0].id.as_str().into();
+    let look = async |world: &mut World| {
+        world.clock.advance(Duration::from_secs(61));
+        world.resolve().await;
+    };
+    world.account.set_free_addresses(&subnet, 0);
+    world.provider.launch(&on_demand("web-1")).await.expect_err("no addresses");
+    look(&mut world).await;
+    world.account.forget_calls();
+    world.provider.launch(&on_demand("web-2")).await.expect_err("still none");
+    assert_eq!(world.account.calls().count("CreateFleet"), 0, "known");
+    world.account.set_free_addresses(&subnet, 200);
+    look(&mut world).await;
+    world.provider.launch(&on_demand("web-3")).await.expect("launches");
 }

@@ -7,6 +7,7 @@ use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::KubeletConfiguration;
 use karpenter_aws::instance_types::List;
 use karpenter_aws::prices::Source;
+use karpenter_aws::unavailable::{Cause, Subject};
 use karpenter_cloud::Provider;
 use karpenter_model::{InstanceType, Pool};
 
@@ -43,7 +44,7 @@ async fn classes_of_the_same_content_share_one_list_also_while_something_is_out(
         zone: "us-west-2a".into(),
         capacity_type: karpenter_model::CapacityType::Spot,
     };
-    world.provider.unavailable.mark(karpenter_aws::unavailable::Subject::Offering(out));
+    world.provider.unavailable.mark(Subject::Offering(out), Cause::Lacking);
     let short = list(&world, &names[0]).await;
     assert!(!Arc::ptr_eq(&first, &short));
     for name in &names {

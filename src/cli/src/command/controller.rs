@@ -153,6 +153,7 @@ async fn aws_settings(
         interruption_queue: flags.interruption_queue.clone(),
         ami_refresh_seconds: flags.ami_refresh_interval.as_secs(),
         subnet_refresh_seconds: flags.subnet_refresh_interval.as_secs(),
+        capacity_backoff_seconds: flags.capacity_backoff_max.as_secs(),
         ..karpenter_aws::Settings::new(&flags.cluster_name, &endpoint)
     })
 }

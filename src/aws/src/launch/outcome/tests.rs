@@ -49,32 +49,92 @@ fn error(code: &str, zone: Option<&str>, subnet: Option<&str>) -> FleetError {
     }
 }
 
-fn offering(zone: &str) -> Vec<Subject> {
-    vec![Subject::Offering(OfferingKey {
-        instance_type: "m5.large".into(),
+fn of_type(instance_type: &str, zone: &str) -> Subject {
+    Subject::Offering(OfferingKey {
+        instance_type: instance_type.into(),
         zone: zone.into(),
         capacity_type: CapacityType::OnDemand,
-    })]
+    })
+}
+
+fn offering(zone: &str, cause: Cause) -> Vec<(Subject, Cause)> {
+    vec![(of_type("m5.large", zone), cause)]
+}
+
+/// A request for two types in two zones.
+fn wide_request() -> FleetRequest {
+    let mut request = request();
+    let one = request.configs[0].overrides[0].clone();
+    request.configs[0].overrides =
+        [("m5.large", "b"), ("c5.large", "b"), ("m5.large", "c"), ("c5.large", "c")]
+            .map(|(instance_type, zone)| FleetOverride {
+                instance_type: instance_type.into(),
+                subnet: format!("subnet-{zone}").as_str().into(),
+                zone: Some(zone.into()),
+                ..one.clone()
+            })
+            .into();
+    request
 }
 
 #[test]
 fn capacity_errors_take_out_exactly_their_offering() {
     let out = |error| takes_out(&error, asked(&request(), CapacityType::OnDemand, None));
-    for code in ["InsufficientInstanceCapacity", "MaxFleetCountExceeded", "VcpuLimitExceeded", "Unsupported"]
-    {
-        assert_eq!(out(error(code, Some("a"), None)), offering("a"), "{code}");
+    for (code, cause) in [
+        ("InsufficientInstanceCapacity", Cause::Lacking),
+        ("Unsupported", Cause::Lacking),
+        ("MaxFleetCountExceeded", Cause::Wanted),
+        ("MaxSpotInstanceCountExceeded", Cause::Wanted),
+        ("VcpuLimitExceeded", Cause::Wanted),
+    ] {
+        assert_eq!(out(error(code, Some("a"), None)), offering("a", cause), "{code}");
     }
-    assert_eq!(out(error("UnfulfillableCapacity", None, Some("subnet-b"))), offering("b"));
-    assert_eq!(out(error("UnfulfillableCapacity", None, None)), [], "nothing is known to be out");
+    let by_subnet = out(error("UnfulfillableCapacity", None, Some("subnet-b")));
+    assert_eq!(by_subnet, offering("b", Cause::Lacking));
+}
+
+#[test]
+fn a_failure_that_does_not_say_what_it_is_about_pauses_all_it_may_be_about() {
+    let request = wide_request();
+    let out = |error: FleetError| -> Vec<(Subject, Cause)> {
+        takes_out(&error, asked(&request, CapacityType::OnDemand, None))
+    };
+    let unnamed = |offerings: &[(&str, &str)]| -> Vec<(Subject, Cause)> {
+        offerings.iter().map(|(kind, zone)| (of_type(kind, zone), Cause::Unnamed)).collect()
+    };
+    let nameless = FleetError { instance_type: None, ..error("UnfulfillableCapacity", None, None) };
+    let all = [("c5.large", "b"), ("c5.large", "c"), ("m5.large", "b"), ("m5.large", "c")];
+    assert_eq!(out(nameless), unnamed(&all));
+    let of_type = error("UnfulfillableCapacity", None, None);
+    assert_eq!(out(of_type), unnamed(&[("m5.large", "b"), ("m5.large", "c")]));
+    let of_zone = FleetError { instance_type: None, ..error("UnfulfillableCapacity", Some("c"), None) };
+    assert_eq!(out(of_zone), unnamed(&[("c5.large", "c"), ("m5.large", "c")]));
+}
+
+#[test]
+fn it_is_known_whether_something_else_was_asked_for() {
+    let request = wide_request();
+    let asked = asked(&request, CapacityType::OnDemand, None);
+    let out = |offerings: &[(&str, &str)]| -> Vec<(Subject, Cause)> {
+        offerings.iter().map(|(kind, zone)| (of_type(kind, zone), Cause::Lacking)).collect()
+    };
+    let mut all = vec![("m5.large", "b"), ("c5.large", "b"), ("m5.large", "c"), ("c5.large", "c")];
+    assert!(!leaves_others(asked, &out(&all)));
+    all.pop();
+    assert!(leaves_others(asked, &out(&all)));
+    let subnets = ["subnet-b", "subnet-c"].map(|subnet| (Subject::Subnet(subnet.into()), Cause::Wanted));
+    assert!(leaves_others(asked, &subnets[..1]));
+    assert!(!leaves_others(asked, &subnets));
+    assert!(leaves_others(asked, &[]));
 }
 
 #[test]
 fn full_subnets_and_the_missing_spot_role_have_their_own_reach() {
     let out = |error| takes_out(&error, asked(&request(), CapacityType::Spot, None));
     let full = error("InsufficientFreeAddressesInSubnet", Some("b"), Some("subnet-b"));
-    assert_eq!(out(full), [Subject::Subnet("subnet-b".into())]);
+    assert_eq!(out(full), [(Subject::Subnet("subnet-b".into()), Cause::Wanted)]);
     let role = error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", Some("a"), None);
-    assert_eq!(out(role), [Subject::CapacityType(CapacityType::Spot)]);
+    assert_eq!(out(role), [(Subject::CapacityType(CapacityType::Spot), Cause::Wanted)]);
 }
 
 #[test]
@@ -114,7 +174,7 @@ fn what_fails_in_a_placement_group_is_out_only_there() {
     let out = |error: &FleetError, placed: &Placed| -> Vec<(String, Option<u32>)> {
         takes_out(error, asked(&request, CapacityType::OnDemand, Some(placed)))
             .into_iter()
-            .map(|subject| match subject {
+            .map(|(subject, _)| match subject {
                 Subject::Placed(key, place) => (key.instance_type.to_string(), place.partition),
                 other => panic!("{other:?}"),
             })
