@@ -37,6 +37,7 @@ pub mod sqs;
 pub mod ssm;
 pub mod sts;
 pub mod survey;
+pub mod watch;
 
 mod clients;
 

@@ -15,6 +15,7 @@ mod eks;
 mod events;
 mod http;
 mod iam;
+mod meter;
 mod pricing;
 mod shift;
 mod sqs;
@@ -31,7 +32,9 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
 
+use crate::watch::{Unwatched, Watch};
 use crate::{Clients, Error, Partition, Result};
+use meter::Meter;
 
 /// Where and how to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +88,6 @@ pub enum Retries {
         /// Attempts in all, at least 1.
         max_attempts: u32,
     },
-    /// The same, plus a client-side rate that falls when AWS throttles and rises slowly again.
-    Adaptive {
-        /// Attempts in all, at least 1.
-        max_attempts: u32,
-    },
 }
 
 impl Retries {
@@ -97,17 +95,22 @@ impl Retries {
         match self {
             Self::Never => RetryConfig::disabled(),
             Self::Standard { max_attempts } => RetryConfig::standard().with_max_attempts(max_attempts.max(1)),
-            Self::Adaptive { max_attempts } => RetryConfig::adaptive().with_max_attempts(max_attempts.max(1)),
         }
     }
 }
 
 /// Builds the clients. Makes no AWS call; only looking up the region may ask instance metadata.
 pub async fn connect(config: Config) -> Result<Clients> {
-    clients(&load(&config).await?)
+    connect_watched(config, Arc::new(Unwatched)).await
 }
 
-fn clients(sdk: &SdkConfig) -> Result<Clients> {
+/// The same, and reports what each call costs.
+pub async fn connect_watched(config: Config, watch: Arc<dyn Watch>) -> Result<Clients> {
+    clients(&load(&config).await?, watch)
+}
+
+fn clients(sdk: &SdkConfig, watch: Arc<dyn Watch>) -> Result<Clients> {
+    let meter = Meter::new(watch);
     let region = sdk.region().map(ToString::to_string).ok_or_else(|| {
         Error::invalid(
             "connect",
@@ -119,17 +122,17 @@ fn clients(sdk: &SdkConfig) -> Result<Clients> {
     let pricing_region =
         Partition::pricing_region(&region).map_or(Region::new(region.clone()), Region::from_static);
     Ok(Clients {
-        ec2: Arc::new(ec2::Client::new(sdk)),
-        iam: Arc::new(iam::Client::new(sdk)),
-        sqs: Arc::new(sqs::Client::new(sdk)),
-        events: Arc::new(events::Client::new(sdk)),
-        ssm: Arc::new(ssm::Client::new(sdk)),
-        pricing: Arc::new(pricing::Client::new(&sdk.to_builder().region(pricing_region).build())),
-        eks: Arc::new(eks::Client::new(sdk)),
-        cloudformation: Arc::new(cloudformation::Client::new(sdk)),
-        shifts: Arc::new(shift::Client::new(sdk)),
-        sts: Arc::new(sts::Client::new(sdk)),
-        survey: Arc::new(survey::Client::new(sdk)),
+        ec2: Arc::new(ec2::Client::new(sdk, &meter)),
+        iam: Arc::new(iam::Client::new(sdk, &meter)),
+        sqs: Arc::new(sqs::Client::new(sdk, &meter)),
+        events: Arc::new(events::Client::new(sdk, &meter)),
+        ssm: Arc::new(ssm::Client::new(sdk, &meter)),
+        pricing: Arc::new(pricing::Client::new(&sdk.to_builder().region(pricing_region).build(), &meter)),
+        eks: Arc::new(eks::Client::new(sdk, &meter)),
+        cloudformation: Arc::new(cloudformation::Client::new(sdk, &meter)),
+        shifts: Arc::new(shift::Client::new(sdk, &meter)),
+        sts: Arc::new(sts::Client::new(sdk, &meter)),
+        survey: Arc::new(survey::Client::new(sdk, &meter)),
         partition: Partition::of_region(&region),
         region,
     })

@@ -27,7 +27,7 @@ mod status;
 mod summary;
 
 pub use area::{Descriptor, Kind, Stability};
-pub use cloud::{Aws, Cloud};
+pub use cloud::{Aws, AwsSdk, Cloud};
 pub use disruption::Disruption;
 pub use family::Family;
 pub use handle::{Counter, Gauge, Histogram, Summary};
@@ -58,6 +58,7 @@ pub struct Metrics {
     pub disruption: Disruption,
     pub cloud: Cloud,
     pub aws: Aws,
+    pub aws_sdk: AwsSdk,
     pub operator: Operator,
     pub runtime: Runtime,
     pub kube: Kube,
@@ -77,6 +78,7 @@ impl Metrics {
             disruption: Disruption::register(&registry),
             cloud: Cloud::register(&registry),
             aws: Aws::register(&registry),
+            aws_sdk: AwsSdk::register(&registry),
             operator: Operator::register(&registry),
             runtime: Runtime::register(&registry),
             kube: Kube::register(&registry),
@@ -152,6 +154,7 @@ pub fn reference() -> Vec<(&'static str, &'static [Descriptor])> {
         ("Voluntary disruption", Disruption::TABLE),
         ("Cloud provider", Cloud::TABLE),
         ("AWS", Aws::TABLE),
+        ("Requests to AWS", AwsSdk::TABLE),
         ("Operator", Operator::TABLE),
         ("Controller runtime", Runtime::TABLE),
         ("Kubernetes client", Kube::TABLE),

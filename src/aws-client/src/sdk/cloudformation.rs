@@ -6,6 +6,7 @@ use aws_sdk_cloudformation::types::{self, Capability, ChangeSetType, Parameter, 
 
 use super::call::Call;
 use super::convert::{instant, text};
+use super::meter::{Meter, measured};
 use crate::cloudformation::{Change, ChangeSet, ChangeSetSpec, CloudFormation, Stack, StackEvent};
 use crate::id::{ChangeSetId, StackId};
 use crate::{Result, Tags};
@@ -14,8 +15,8 @@ use crate::{Result, Tags};
 pub(super) struct Client(aws_sdk_cloudformation::Client);
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
-        Self(aws_sdk_cloudformation::Client::new(config))
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
+        Self(measured!(aws_sdk_cloudformation, config, meter))
     }
 }
 

@@ -10,8 +10,10 @@ mod reservation;
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
+use aws_sdk_ec2::config::retry::RetryPartition;
 use aws_sdk_ec2::types;
 
+use super::meter::{Meter, measured};
 use crate::ec2::{
     AvailabilityZone, CapacityReservation, CapacityReservationQuery, Ec2, FleetRequest, FleetResult, Image,
     ImageQuery, Instance, InstanceHealth, InstanceQuery, InstanceTypeInfo, InstanceTypeQuery, LaunchTemplate,
@@ -23,109 +25,117 @@ use crate::id::InstanceId;
 use crate::{Filter, Listing, Result, Secret, Tags};
 
 #[derive(Clone, Debug)]
-pub(super) struct Client(aws_sdk_ec2::Client);
+pub(super) struct Client {
+    ec2: aws_sdk_ec2::Client,
+    /// Launches may repeat their requests out of a quota of their own: reads that are throttled do not use it up.
+    launches: aws_sdk_ec2::Client,
+}
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
-        Self(aws_sdk_ec2::Client::new(config))
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
+        let ec2 = measured!(aws_sdk_ec2, config, meter);
+        let quota = RetryPartition::new("ec2-launches");
+        let launches =
+            aws_sdk_ec2::Client::from_conf(ec2.config().to_builder().retry_partition(quota).build());
+        Self { ec2, launches }
     }
 }
 
 #[async_trait]
 impl Ec2 for Client {
     async fn describe_instance_types(&self, query: &InstanceTypeQuery) -> Result<Listing<InstanceTypeInfo>> {
-        catalogue::instance_types(&self.0, query).await
+        catalogue::instance_types(&self.ec2, query).await
     }
 
     async fn dry_run_describe_instance_types(&self) -> Result<()> {
-        catalogue::dry_run(&self.0).await
+        catalogue::dry_run(&self.ec2).await
     }
 
     async fn describe_instance_type_offerings(&self, filters: &[Filter]) -> Result<Listing<TypeOffering>> {
-        catalogue::offerings(&self.0, filters).await
+        catalogue::offerings(&self.ec2, filters).await
     }
 
     async fn describe_spot_price_history(&self, query: &SpotPriceQuery) -> Result<Listing<SpotPrice>> {
-        catalogue::spot_prices(&self.0, query).await
+        catalogue::spot_prices(&self.ec2, query).await
     }
 
     async fn describe_availability_zones(&self) -> Result<Vec<AvailabilityZone>> {
-        network::zones(&self.0).await
+        network::zones(&self.ec2).await
     }
 
     async fn describe_vpcs(&self, query: &VpcQuery) -> Result<Vec<Vpc>> {
-        network::vpcs(&self.0, query).await
+        network::vpcs(&self.ec2, query).await
     }
 
     async fn describe_subnets(&self, query: &SubnetQuery) -> Result<Vec<Subnet>> {
-        network::subnets(&self.0, query).await
+        network::subnets(&self.ec2, query).await
     }
 
     async fn describe_security_groups(&self, query: &SecurityGroupQuery) -> Result<Vec<SecurityGroup>> {
-        network::security_groups(&self.0, query).await
+        network::security_groups(&self.ec2, query).await
     }
 
     async fn describe_images(&self, query: &ImageQuery) -> Result<Listing<Image>> {
-        image::images(&self.0, query).await
+        image::images(&self.ec2, query).await
     }
 
     async fn describe_capacity_reservations(
         &self,
         query: &CapacityReservationQuery,
     ) -> Result<Vec<CapacityReservation>> {
-        reservation::reservations(&self.0, query).await
+        reservation::reservations(&self.ec2, query).await
     }
 
     async fn describe_placement_groups(&self, query: &PlacementGroupQuery) -> Result<Vec<PlacementGroup>> {
-        reservation::placement_groups(&self.0, query).await
+        reservation::placement_groups(&self.ec2, query).await
     }
 
     async fn create_launch_template(&self, spec: &LaunchTemplateSpec) -> Result<LaunchTemplate> {
-        launch_template::create(&self.0, spec).await
+        launch_template::create(&self.ec2, spec).await
     }
 
     async fn describe_launch_templates(&self, query: &LaunchTemplateQuery) -> Result<Vec<LaunchTemplate>> {
-        launch_template::describe(&self.0, query).await
+        launch_template::describe(&self.ec2, query).await
     }
 
     async fn delete_launch_template(&self, name: &str) -> Result<()> {
-        launch_template::delete(&self.0, name).await
+        launch_template::delete(&self.ec2, name).await
     }
 
     async fn create_fleet(&self, request: &FleetRequest) -> Result<FleetResult> {
-        fleet::create(&self.0, request).await
+        fleet::create(&self.launches, request).await
     }
 
     async fn dry_run_create_fleet(&self, request: &FleetRequest) -> Result<()> {
-        fleet::dry_run(&self.0, request).await
+        fleet::dry_run(&self.ec2, request).await
     }
 
     async fn dry_run_run_instances(&self, request: &RunInstancesRequest) -> Result<()> {
-        instance::dry_run_run(&self.0, request).await
+        instance::dry_run_run(&self.ec2, request).await
     }
 
     async fn describe_instances(&self, query: &InstanceQuery) -> Result<Vec<Instance>> {
-        instance::describe(&self.0, query).await
+        instance::describe(&self.ec2, query).await
     }
 
     async fn describe_user_data(&self, instance: &InstanceId) -> Result<Option<Secret>> {
-        instance::user_data(&self.0, instance).await
+        instance::user_data(&self.ec2, instance).await
     }
 
     async fn describe_instance_status(&self, filters: &[Filter]) -> Result<Vec<InstanceHealth>> {
-        instance::health(&self.0, filters).await
+        instance::health(&self.ec2, filters).await
     }
 
     async fn terminate_instances(&self, ids: &[InstanceId]) -> Result<Vec<StateChange>> {
-        instance::terminate(&self.0, ids).await
+        instance::terminate(&self.ec2, ids).await
     }
 
     async fn create_tags(&self, resources: &[String], tags: &Tags) -> Result<()> {
-        instance::create_tags(&self.0, resources, tags).await
+        instance::create_tags(&self.ec2, resources, tags).await
     }
 
     async fn delete_tags(&self, resources: &[String], keys: &[String]) -> Result<()> {
-        instance::delete_tags(&self.0, resources, keys).await
+        instance::delete_tags(&self.ec2, resources, keys).await
     }
 }
 

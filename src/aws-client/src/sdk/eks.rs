@@ -7,6 +7,7 @@ use aws_config::SdkConfig;
 use aws_sdk_eks::types;
 
 use super::call::{Call, each_page};
+use super::meter::{Meter, measured};
 use crate::eks::{
     AccessEntry, AccessEntrySpec, Addon, Cluster, Eks, PodIdentityAssociation, PodIdentitySpec,
 };
@@ -17,8 +18,8 @@ use crate::{Result, Tags};
 pub(super) struct Client(aws_sdk_eks::Client);
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
-        Self(aws_sdk_eks::Client::new(config))
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
+        Self(measured!(aws_sdk_eks, config, meter))
     }
 }
 

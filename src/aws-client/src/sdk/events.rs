@@ -5,6 +5,7 @@ use aws_config::SdkConfig;
 use aws_sdk_eventbridge::types::{PutEventsRequestEntry, RuleState, Tag, Target as SdkTarget};
 
 use super::call::Call;
+use super::meter::{Meter, measured};
 use crate::events::{Event, Events, Rule, RuleSpec, Target};
 use crate::id::Arn;
 use crate::{Result, Tags};
@@ -13,8 +14,8 @@ use crate::{Result, Tags};
 pub(super) struct Client(aws_sdk_eventbridge::Client);
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
-        Self(aws_sdk_eventbridge::Client::new(config))
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
+        Self(measured!(aws_sdk_eventbridge, config, meter))
     }
 }
 

@@ -9,6 +9,7 @@ use aws_sdk_iam::types;
 use self::documents::decode;
 use super::call::{Call, each_page};
 use super::convert::{count, instant};
+use super::meter::{Meter, measured};
 use crate::iam::{
     AttachedPolicy, Iam, InstanceProfile, InstanceProfileSpec, OidcProvider, Policy, PolicySpec,
     PolicyVersion, Role, RoleSpec,
@@ -20,8 +21,8 @@ use crate::{Result, Tags};
 pub(super) struct Client(aws_sdk_iam::Client);
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
-        Self(aws_sdk_iam::Client::new(config))
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
+        Self(measured!(aws_sdk_iam, config, meter))
     }
 }
 

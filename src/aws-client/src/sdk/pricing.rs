@@ -8,6 +8,7 @@ use aws_sdk_pricing::types::{Filter, FilterType};
 use serde_json::Value;
 
 use super::call::{Call, each_page};
+use super::meter::{Meter, measured};
 use crate::pricing::{Pricing, Product, ProductQuery};
 use crate::{Listing, Result, Skipped};
 
@@ -15,8 +16,8 @@ use crate::{Listing, Result, Skipped};
 pub(super) struct Client(aws_sdk_pricing::Client);
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
-        Self(aws_sdk_pricing::Client::new(config))
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
+        Self(measured!(aws_sdk_pricing, config, meter))
     }
 }
 

@@ -6,6 +6,7 @@ use aws_sdk_arczonalshift::types::{AppliedStatus, AutoshiftAppliedStatus};
 
 use super::call::Call;
 use super::convert::instant;
+use super::meter::{Meter, measured};
 use crate::Result;
 use crate::id::{Arn, ZoneId};
 use crate::shift::{Shift, ZonalShifts};
@@ -14,8 +15,8 @@ use crate::shift::{Shift, ZonalShifts};
 pub(super) struct Client(aws_sdk_arczonalshift::Client);
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
-        Self(aws_sdk_arczonalshift::Client::new(config))
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
+        Self(measured!(aws_sdk_arczonalshift, config, meter))
     }
 }
 

@@ -8,6 +8,7 @@ use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
 use jiff::Timestamp;
 
 use super::call::Call;
+use super::meter::{Meter, measured};
 use crate::id::QueueUrl;
 use crate::sqs::{Attributes, Message, ReceiveOptions, Sqs};
 use crate::{Result, Tags};
@@ -16,8 +17,8 @@ use crate::{Result, Tags};
 pub(super) struct Client(aws_sdk_sqs::Client);
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
-        Self(aws_sdk_sqs::Client::new(config))
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
+        Self(measured!(aws_sdk_sqs, config, meter))
     }
 }
 

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use aws_config::SdkConfig;
 
 use super::call::Call;
+use super::meter::{Meter, measured};
 use crate::Result;
 use crate::ssm::Ssm;
 
@@ -11,8 +12,8 @@ use crate::ssm::Ssm;
 pub(super) struct Client(aws_sdk_ssm::Client);
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
-        Self(aws_sdk_ssm::Client::new(config))
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
+        Self(measured!(aws_sdk_ssm, config, meter))
     }
 }
 

@@ -8,6 +8,7 @@ use aws_sdk_ec2::types::{Filter, Route};
 use aws_sdk_iam::types::{ContextEntry, ContextKeyTypeEnum, EvaluationResult, PolicyEvaluationDecisionType};
 
 use super::call::{Call, each_page};
+use super::meter::{Meter, measured};
 use crate::Result;
 use crate::id::VpcId;
 use crate::survey::{RouteTable, Simulation, Survey, Verdict, VolumeEncryption, VpcEndpoint};
@@ -21,12 +22,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(config: &SdkConfig) -> Self {
+    pub(super) fn new(config: &SdkConfig, meter: &Meter) -> Self {
         Self {
-            ec2: aws_sdk_ec2::Client::new(config),
-            iam: aws_sdk_iam::Client::new(config),
-            kms: aws_sdk_kms::Client::new(config),
-            quotas: aws_sdk_servicequotas::Client::new(config),
+            ec2: measured!(aws_sdk_ec2, config, meter),
+            iam: measured!(aws_sdk_iam, config, meter),
+            kms: measured!(aws_sdk_kms, config, meter),
+            quotas: measured!(aws_sdk_servicequotas, config, meter),
         }
     }
 }

@@ -8,6 +8,7 @@ use base64::Engine;
 use clap::Args;
 use k8s_openapi::api::core::v1::Service;
 use karpenter_aws_client::{Clients, sdk};
+use karpenter_aws_controllers::MetricsObserver;
 use karpenter_aws_controllers::settings::Settings as Given;
 use karpenter_controllers::Settings;
 use karpenter_controllers::client::{self, Connected, Limits};
@@ -82,7 +83,9 @@ async fn control(
     let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
     let Connected { client: kubernetes, events } = client::connect(config, limits, Arc::clone(&metrics))
         .context("cannot set up the Kubernetes client")?;
-    let aws = sdk::connect(sdk::Config::default()).await.context("cannot set up the AWS clients")?;
+    let watch = Arc::new(MetricsObserver(Arc::clone(&metrics)));
+    let aws = sdk::connect_watched(sdk::Config::default(), watch).await;
+    let aws = aws.context("cannot set up the AWS clients")?;
     introduce(&given.cluster_name, &aws.region, differing);
     aws.ec2.dry_run_describe_instance_types().await.context("EC2 does not answer as it should")?;
     let aws_settings = aws_settings(&given, &settings, &kubernetes, &aws, authority).await?;

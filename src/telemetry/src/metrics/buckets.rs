@@ -61,6 +61,9 @@ pub(super) const RECONCILE: &[f64] = &[
 /// Times of work queues as the controller runtime has them: 10 ns to 1,000 s, times ten.
 pub(super) const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 
+/// Repeated requests.
+pub(super) const RETRIES: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
+
 /// Requests merged into one cloud call.
 pub(super) const BATCH_SIZE: &[f64] = &[
     1.0, 2.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 125.0,

@@ -34,6 +34,22 @@ area! {
 }
 
 area! {
+    /// Requests to AWS, named as the reference's SDK names them. A request has as many attempts as it took.
+    pub struct AwsSdk {
+        request_total: Counter = "aws_sdk_go_request_total" ["action", "code", "service"]
+            Stable, "Requests to AWS by operation and HTTP status; the status is 0 when there was no answer";
+        request_retry_count: Histogram = "aws_sdk_go_request_retry_count" ["action", "code", "service"]
+            Stable, "How often a request was repeated", buckets::RETRIES;
+        request_duration_seconds: Histogram = "aws_sdk_go_request_duration_seconds" ["action", "code", "service"]
+            Stable, "Duration of requests with all their attempts", buckets::DURATION;
+        request_attempt_total: Counter = "aws_sdk_go_request_attempt_total" ["action", "code", "service"]
+            Stable, "Attempts by operation and HTTP status; the status is 0 when there was no answer";
+        request_attempt_duration_seconds: Histogram = "aws_sdk_go_request_attempt_duration_seconds" ["action", "code", "service"]
+            Stable, "Duration of attempts", buckets::DURATION;
+    }
+}
+
+area! {
     /// What only AWS has: the interruption queue, instance status and user data.
     pub struct Aws {
         interruption_received_messages_total: Counter = "karpenter_interruption_received_messages_total" ["message_type"]

@@ -42,6 +42,16 @@ async fn throttled_calls_are_repeated_within_bounds() {
 }
 
 #[tokio::test]
+async fn every_call_and_each_attempt_is_reported_with_its_status() {
+    let mut wire = Wire::new(Retries::Standard { max_attempts: 2 }).await;
+    wire.answers("DescribeInstances", 503, &ec2_error("RequestLimitExceeded", "slow down")).await;
+    wire.clients.ec2.describe_instances(&InstanceQuery::default()).await.unwrap_err();
+    let attempt = "attempt EC2 DescribeInstances Some(503)";
+    let call = "call EC2 DescribeInstances Some(503) repeated 1";
+    assert_eq!(*wire.reported.0.lock().unwrap(), [attempt, attempt, call]);
+}
+
+#[tokio::test]
 async fn an_answer_that_is_not_aws_is_transient_and_shows_no_default() {
     let mut wire = Wire::new(Retries::Never).await;
     wire.answers("DescribeInstances", 502, "<html>bad gateway</html>").await;

@@ -1,6 +1,7 @@
 //! A loopback server that answers in order and remembers what it was asked.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
@@ -8,12 +9,30 @@ use mockito::{Matcher, Server, ServerGuard};
 
 use super::super::{Config, Retries, clients, load};
 use crate::Clients;
+use crate::watch::{Call, Watch};
 
 /// A server and clients of it.
 pub(super) struct Wire {
     pub(super) server: ServerGuard,
     pub(super) clients: Clients,
     asked: Arc<Mutex<Vec<String>>>,
+    /// What was reported about calls.
+    pub(super) reported: Arc<Reported>,
+}
+
+/// Calls as they were reported: which, with what status, and how often they were repeated.
+#[derive(Debug, Default)]
+pub(super) struct Reported(pub(super) Mutex<Vec<String>>);
+
+impl Watch for Reported {
+    fn attempted(&self, call: Call<'_>, _: Duration) {
+        self.0.lock().unwrap().push(format!("attempt {} {} {:?}", call.service, call.action, call.status));
+    }
+
+    fn called(&self, call: Call<'_>, retries: u32, _: Duration) {
+        let text = format!("call {} {} {:?} repeated {retries}", call.service, call.action, call.status);
+        self.0.lock().unwrap().push(text);
+    }
 }
 
 impl Wire {
@@ -34,7 +53,9 @@ impl Wire {
             .to_builder()
             .credentials_provider(SharedCredentialsProvider::new(credentials))
             .build();
-        Self { server, clients: clients(&sdk).unwrap(), asked: Arc::default() }
+        let reported = Arc::new(Reported::default());
+        let watch: Arc<dyn Watch> = reported.clone();
+        Self { server, clients: clients(&sdk, watch).unwrap(), asked: Arc::default(), reported }
     }
 
     /// Answers EC2 (or another query-protocol service) for one action, every time it is asked.

@@ -117,6 +117,11 @@ const OUTSIDE_THE_PREFIX: &[Row] = &[
     ("workqueue_adds_total", Counter, "name controller", Stable),
     ("workqueue_retries_total", Counter, "name controller", Stable),
     ("client_go_request_total", Counter, "code method", Stable),
+    ("aws_sdk_go_request_total", Counter, "action code service", Stable),
+    ("aws_sdk_go_request_retry_count", Histogram, "action code service", Stable),
+    ("aws_sdk_go_request_duration_seconds", Histogram, "action code service", Stable),
+    ("aws_sdk_go_request_attempt_total", Counter, "action code service", Stable),
+    ("aws_sdk_go_request_attempt_duration_seconds", Histogram, "action code service", Stable),
     ("client_go_request_duration_seconds", Histogram, "verb group version kind subresource", Stable),
     ("operator_status_condition_count", Gauge, "namespace name type status reason group kind", Deprecated),
     (
