@@ -88,12 +88,14 @@ impl Instances {
         Ok(instances)
     }
 
-    /// The running instance of a claim, if there is one; the oldest when there are several.
+    /// The instance that was launched for a claim and is in one of `states`; the oldest when there are several.
     ///
     /// # Errors
     /// When EC2 cannot say.
-    pub async fn of_claim(&self, claim: &str) -> Result<Option<Instance>> {
-        self.calls.by_claim.ask(claim.to_owned()).await
+    pub async fn of_claim(&self, claim: &str, states: &[InstanceState]) -> Result<Option<Instance>> {
+        let found = self.calls.by_claim.ask(claim.to_owned()).await?;
+        let own = found.into_iter().filter(|one| states.contains(&one.state));
+        Ok(own.min_by(|a, b| a.launched_at.cmp(&b.launched_at).then_with(|| a.id.cmp(&b.id))))
     }
 
     fn last_described(&self, id: &InstanceId) -> Option<Instance> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws_client::Clients;
-use karpenter_aws_client::ec2::Instance as Ec2Instance;
+use karpenter_aws_client::ec2::{Instance as Ec2Instance, InstanceState};
 use karpenter_aws_client::id::InstanceId;
 use karpenter_cloud::{
     DriftReason, Error, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RegistrationHook,
@@ -42,7 +42,7 @@ use crate::node_class::{Lookup, NodeClassStore};
 use crate::observer::Observer;
 use crate::placement_groups::{Group, PlacementGroups, is_wanted};
 use crate::prices::{Prices, estimate::by_size};
-use crate::provider_id::instance_of;
+use crate::provider_id::{instance_of, provider_id};
 use crate::registry::label_registry;
 use crate::reservations::Reservations;
 use crate::settings::Settings;
@@ -281,7 +281,8 @@ impl AwsProvider {
             return Ok(None);
         }
         let claim = request.claim.as_str();
-        let found = self.instances.of_claim(claim).await;
+        let living = [InstanceState::Pending, InstanceState::Running];
+        let found = self.instances.of_claim(claim, &living).await;
         found.map_err(|error| cloud_error("find instance of claim", claim, &error))
     }
 }
@@ -352,6 +353,12 @@ impl Provider for AwsProvider {
                 "EC2 has no such instance, or it is terminated",
             )
         })
+    }
+
+    async fn machine_of(&self, claim: &ClaimName) -> Result<Option<ProviderId>> {
+        let found = self.instances.of_claim(claim.as_str(), &InstanceState::ALIVE).await;
+        let found = found.map_err(|error| cloud_error("find instance of claim", claim.as_str(), &error))?;
+        Ok(found.map(|instance| provider_id(instance.zone.as_str(), instance.id.as_str())))
     }
 
     async fn instances(&self) -> Result<Vec<Instance>> {

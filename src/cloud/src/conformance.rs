@@ -117,6 +117,14 @@ pub const CHECKS: &[Check] = &[
     Check { name: "terminated machine is not found", run: |w| Box::pin(ending::terminated_is_not_found(w)) },
     Check { name: "terminate survives a lost answer", run: |w| Box::pin(ending::survives_a_lost_answer(w)) },
     Check { name: "terminate fails when refused", run: |w| Box::pin(ending::fails_when_refused(w)) },
+    Check {
+        name: "the machine of a claim is found until it is gone",
+        run: |w| Box::pin(ending::machine_of_claim_is_found(w)),
+    },
+    Check {
+        name: "the machine of a claim is an error when refused",
+        run: |w| Box::pin(ending::machine_of_claim_is_an_error_when_refused(w)),
+    },
     Check { name: "list is complete", run: |w| Box::pin(listing::is_complete(w)) },
     Check { name: "list is an error when refused", run: |w| Box::pin(listing::is_an_error_when_refused(w)) },
     Check {

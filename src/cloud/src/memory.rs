@@ -182,6 +182,14 @@ impl Provider for MemoryProvider {
         })
     }
 
+    async fn machine_of(&self, claim: &ClaimName) -> Result<Option<ProviderId>> {
+        self.call(Operation::MachineOf, claim.as_str(), || {
+            let machines = self.account.machines().into_iter();
+            let mut own = machines.filter(|instance| instance.claim.as_ref() == Some(claim));
+            Ok(own.next().map(|instance| instance.provider_id))
+        })
+    }
+
     async fn instances(&self) -> Result<Vec<Instance>> {
         self.call(Operation::Instances, "", || Ok(self.account.machines()))
     }

@@ -42,6 +42,10 @@ pub trait Provider: Send + Sync {
     /// One machine. `NotFound` when it never existed, is shutting down for good (consistent read) or is gone.
     async fn instance(&self, id: &ProviderId, read: Read) -> Result<Instance>;
 
+    /// The machine that was started for this claim and is not gone, found by its tags: for a claim that does not know
+    /// the id. The oldest when there are several; `None` rests on a consistent read.
+    async fn machine_of(&self, claim: &ClaimName) -> Result<Option<ProviderId>>;
+
     /// Every machine that carries this cluster's tags and is not terminated: complete, or an error.
     async fn instances(&self) -> Result<Vec<Instance>>;
 

@@ -119,6 +119,7 @@ impl<'a> Pass<'a> {
             Effect::RemoveFinalizer => self.remove_finalizer().await,
             Effect::Launch => self.launch().await,
             Effect::Terminate(id) => self.terminate(&id).await,
+            Effect::LookUp => self.look_up().await,
             Effect::DeleteClaim(cause) => self.delete_claim(cause).await,
             Effect::PatchNode(patch) => self.patch_node(&patch).await,
             Effect::DeleteNode(name) => self.delete_node(&name).await,
@@ -146,6 +147,7 @@ impl<'a> Pass<'a> {
                 Ok(())
             }
             Effect::RecordLaunch(launched) => self.draw(|draft| draft.record_launch(&launched)),
+            Effect::RecordMachine(id) => self.draw(|draft| draft.record_machine(&id)),
             Effect::RecordNode(name) => self.draw(|draft| draft.record_node(&name)),
             Effect::LabelClaim(key, value) => self.draw(|draft| draft.label(&key, &value)),
             Effect::AnnotateClaim(annotations) => self.draw(|draft| draft.annotate(&annotations)),
@@ -224,6 +226,24 @@ impl<'a> Pass<'a> {
             (None, Some(claim)) => finalize::terminated(&claim, &answer, now),
             (None, None) => Step::idle(),
         };
+        Box::pin(self.carry_out(next)).await
+    }
+
+    async fn look_up(&mut self) -> Result<(), Error> {
+        let (context, Some(claim)) = (self.context, self.claim()) else { return Ok(()) };
+        let asked = context.provider.machine_of(&claim.name);
+        let found = match cloud::call(context, self.controller, "Get", asked).await {
+            Ok(Some(id)) => {
+                tracing::info!("provider-id" = %id, "found the instance of a deleted nodeclaim that knew none");
+                finalize::Found::Machine(id)
+            }
+            Ok(None) => finalize::Found::Nothing,
+            Err(error) => {
+                tracing::warn!(%error, "cannot find out whether there is an instance, trying again");
+                finalize::Found::Failed(error.to_string())
+            }
+        };
+        let next = finalize::looked_up(&claim, &found, context.now());
         Box::pin(self.carry_out(next)).await
     }
 
@@ -313,6 +333,10 @@ impl<'a> Pass<'a> {
         let mut written = false;
         if let Some(patch) = draft.metadata_patch() {
             let Some(claim) = write::merge(&claims, draft.name(), &patch).await? else { return Ok(false) };
+            if claim.metadata.uid != draft.base().metadata.uid {
+                // Another claim under the same name, made meanwhile: nothing of this pass is about it.
+                return Ok(false);
+            }
             // Conditions are replaced as a list, so they may only go where what they were made from still stands.
             if claim.status == draft.base().status {
                 present = Arc::new(claim.clone());

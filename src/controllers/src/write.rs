@@ -12,7 +12,7 @@ pub mod node;
 
 use std::fmt::Debug;
 
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -41,6 +41,12 @@ pub async fn merge_status<K: Object>(api: &Api<K>, name: &str, change: &Value) -
 /// The object as the API server has it now, for another attempt at a write that conflicted; `None` when it is gone.
 pub async fn read<K: Object>(api: &Api<K>, name: &str) -> Result<Option<K>, Error> {
     repeated(|| api.get_opt(name)).await.map_err(|source| failed::<K>("get", name, source))
+}
+
+/// Whether there is no object of the kind at all, by a consistent read.
+pub async fn none<K: Object>(api: &Api<K>) -> Result<bool, Error> {
+    let one = repeated(|| api.list(&ListParams::default().limit(1))).await;
+    one.map(|list| list.items.is_empty()).map_err(|source| failed::<K>("list", "", source))
 }
 
 /// Creates the object, which must have a name, and returns it as the API server has it. An object of the same name

@@ -4,12 +4,14 @@
 //! Nodes are deleted only when they had registered: an unregistered machine may still be writing its Node, and
 //! deleting the object under it would leak it. A Node says itself that it is registered, so that a crash between
 //! its patch and the claim's does not end a machine under running pods. The finalizer goes only after the provider
-//! said, by a consistent read, that the machine is gone.
+//! said, by a consistent read, that the machine is gone. A claim that knows no machine may have one all the same: it
+//! may have been deleted while its launch was on the way, or the process may have died before it wrote the answer
+//! down. So the provider is asked by the tags of the claim, and what it names is written down and goes the usual way.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::{Annotations, Claim, ConditionType, NodeObject, label};
+use karpenter_model::{Annotations, Claim, ConditionType, NodeObject, ProviderId, label};
 
 use crate::elapsed::since;
 use crate::step::{About, Change, Effect, Event, Milestone, Step, Wake};
@@ -28,8 +30,19 @@ pub enum Answer {
     Failed(String),
 }
 
+/// What the provider says about a claim that knows no machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// This one was started for it.
+    Machine(ProviderId),
+    /// None is there, by a consistent read.
+    Nothing,
+    /// The call failed; try again.
+    Failed(String),
+}
+
 /// The next thing to do for a deleted claim. `nodes` are all Nodes with its provider id.
-pub fn step(claim: &Claim, nodes: &[&NodeObject], now: Timestamp) -> Step {
+pub fn step(claim: &Claim, nodes: &[&NodeObject]) -> Step {
     let Some(deletion) = claim.deletion else { return Step::idle() };
     if !claim.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER) {
         return Step::idle();
@@ -44,7 +57,19 @@ pub fn step(claim: &Claim, nodes: &[&NodeObject], now: Timestamp) -> Step {
     }
     match &claim.provider_id {
         Some(id) => step.then(Step::of([Effect::Terminate(id.clone())])),
-        None => step.then(removed(deletion, now)),
+        None => step.then(Step::of([Effect::LookUp])),
+    }
+}
+
+/// What the provider's answer about the machine of a claim that knows none means for it.
+pub fn looked_up(claim: &Claim, found: &Found, now: Timestamp) -> Step {
+    match found {
+        // Its Nodes can be told only now, so everything starts over.
+        Found::Machine(id) => {
+            Step::of([Effect::RecordMachine(id.clone())]).and_wake(Wake::After(Duration::ZERO))
+        }
+        Found::Nothing => removed(claim.deletion.unwrap_or(now), now),
+        Found::Failed(_) => Step::idle().and_wake(Wake::Backoff),
     }
 }
 

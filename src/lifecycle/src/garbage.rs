@@ -3,8 +3,11 @@
 //! Claims whose machine is gone are deleted; machines whose claim is gone are terminated. Either is irreversible,
 //! so the list of machines has to be complete, and it is taken **before** claims and Nodes are read: a machine in
 //! the list then has its claim among the claims read. The other way round only claims that had registered before
-//! the list was asked for are looked up in it. An empty answer of either side is not believed when the other side
-//! says there is a whole cluster.
+//! the list was asked for are looked up in it.
+//!
+//! What the comparison finds is a suspicion. Each is confirmed by consistent reads before anything is given up: a claim
+//! by one of its machine, a machine by one of the claim its tags name, [`is_claimed`]. Where no claim is known at all,
+//! the API server is asked whether there is any, [`Garbage::doubts_claims`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -57,37 +60,28 @@ pub struct Facts<'a> {
 pub struct Garbage {
     /// Registered claims without machine, in name order: confirm each by a consistent read, then delete.
     pub claims: Vec<ClaimName>,
-    /// Machines without claim, oldest first: terminate.
-    pub machines: Vec<ProviderId>,
-    /// Why the pass believed nothing, if it did not.
-    pub disbelieved: Option<Disbelief>,
-}
-
-/// Why a list of machines was not believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Disbelief {
-    /// No machine at all, though several claims have one.
-    Empty,
-    /// No claim at all, though there are machines: the API server answered with nothing.
-    NoClaims,
+    /// Machines without claim, oldest first: confirm each by a consistent read of the claim named in its tags, then
+    /// terminate.
+    pub machines: Vec<Machine>,
+    /// No claim at all is known: machines are given up only if the API server, asked consistently, has none either.
+    pub doubts_claims: bool,
 }
 
 /// Compares claims with machines.
 pub fn collect(facts: Facts<'_>) -> Garbage {
     let living = facts.machines.iter().filter(|machine| !machine.ending);
     let living: BTreeSet<&ProviderId> = living.map(|machine| &machine.provider_id).collect();
-    let launched = facts.claims.iter().filter(|claim| registered_before(claim, facts.listed_at)).count();
-    if facts.machines.is_empty() && launched > 1 {
-        return Garbage { disbelieved: Some(Disbelief::Empty), ..Garbage::default() };
-    }
-    if facts.claims.is_empty() && living.len() > 1 {
-        return Garbage { disbelieved: Some(Disbelief::NoClaims), ..Garbage::default() };
-    }
+    let machines = machines_without_claim(facts);
     Garbage {
         claims: claims_without_machine(facts, &living),
-        machines: machines_without_claim(facts),
-        disbelieved: None,
+        doubts_claims: facts.claims.is_empty() && !machines.is_empty(),
+        machines,
     }
+}
+
+/// Whether `claim`, which the tags of `machine` name, speaks for it: it has this machine, or none that it knows of.
+pub fn is_claimed(machine: &Machine, claim: &Claim) -> bool {
+    claim.provider_id.as_ref().is_none_or(|id| *id == machine.provider_id)
 }
 
 /// Registered, not being deleted, machine absent or ending, and no Node of it still reporting Ready.
@@ -119,7 +113,7 @@ fn registered_before(claim: &Claim, instant: Timestamp) -> bool {
 }
 
 /// Older than the grace, not ending, and neither its id nor the claim in its tags is known.
-fn machines_without_claim(facts: Facts<'_>) -> Vec<ProviderId> {
+fn machines_without_claim(facts: Facts<'_>) -> Vec<Machine> {
     let ids: BTreeSet<&ProviderId> =
         facts.claims.iter().filter_map(|claim| claim.provider_id.as_ref()).collect();
     let waiting: BTreeSet<&ClaimName> =
@@ -132,7 +126,7 @@ fn machines_without_claim(facts: Facts<'_>) -> Vec<ProviderId> {
         .filter(|machine| since(machine.launched_at, facts.listed_at) > INSTANCE_GRACE)
         .collect();
     machines.sort_by_key(|machine| (machine.launched_at, machine.provider_id.clone()));
-    machines.into_iter().take(MAX_MACHINES_PER_PASS).map(|machine| machine.provider_id.clone()).collect()
+    machines.into_iter().take(MAX_MACHINES_PER_PASS).cloned().collect()
 }
 
 #[cfg(test)]

@@ -113,6 +113,11 @@ pub enum Effect {
     RemoveFinalizer,
     /// Ask the provider to launch, and feed the answer to [`crate::launch::answered`].
     Launch,
+    /// Ask the provider which machine was started for the claim, which knows none, and feed the answer to
+    /// [`crate::finalize::looked_up`].
+    LookUp,
+    /// Write the id of the claim's machine into its status.
+    RecordMachine(ProviderId),
     /// Merge what the provider resolved into the claim's metadata and status.
     RecordLaunch(Box<Launched>),
     /// Write `status.nodeName`.

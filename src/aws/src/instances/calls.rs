@@ -57,8 +57,8 @@ const TAGGING: Rate = Rate { burst: 20, every: Duration::from_millis(500) };
 pub(super) struct Calls {
     /// An instance as it is now.
     pub(super) by_id: Batcher<InstanceId, Instance>,
-    /// The living instance of a claim, the oldest when there are several.
-    pub(super) by_claim: Batcher<String, Option<Instance>>,
+    /// The instances of a claim that are not terminated.
+    pub(super) by_claim: Batcher<String, Vec<Instance>>,
     /// Ends an instance; the state it is in then.
     pub(super) end: Batcher<InstanceId, InstanceState>,
     /// Writes tags.
@@ -113,12 +113,11 @@ async fn find(
     ec2: Arc<dyn Ec2>,
     cluster: String,
     claims: BTreeSet<String>,
-) -> Answers<String, Option<Instance>> {
-    let living = [InstanceState::Pending, InstanceState::Running];
+) -> Answers<String, Vec<Instance>> {
     let filters = vec![
         Filter::new(format!("tag:{}", tags::NODE_CLAIM), claims.iter().cloned()),
         Filter::tag(tags::CLUSTER_NAME, &cluster),
-        Filter::new("instance-state-name", living.map(InstanceState::as_str)),
+        Filter::new("instance-state-name", InstanceState::ALIVE.map(InstanceState::as_str)),
     ];
     let found = ec2.describe_instances(&InstanceQuery { ids: Vec::new(), filters }).await;
     let found = match found {
@@ -128,15 +127,13 @@ async fn find(
             return claims.into_iter().map(about).collect();
         }
     };
-    let mut oldest: BTreeMap<&str, &Instance> = BTreeMap::new();
-    for instance in found.iter().filter(|one| living.contains(&one.state)) {
-        let Some(claim) = instance.tags.get(tags::NODE_CLAIM) else { continue };
-        let first = oldest.entry(claim).or_insert(instance);
-        if (instance.launched_at, &instance.id) < (first.launched_at, &first.id) {
-            *first = instance;
+    let mut of_claims: BTreeMap<String, Vec<Instance>> = BTreeMap::new();
+    for instance in found {
+        if let Some(claim) = instance.tags.get(tags::NODE_CLAIM).cloned() {
+            of_claims.entry(claim).or_default().push(instance);
         }
     }
-    claims.iter().map(|claim| (claim.clone(), Ok(oldest.get(claim.as_str()).copied().cloned()))).collect()
+    claims.into_iter().map(|claim| (claim.clone(), Ok(of_claims.remove(&claim).unwrap_or_default()))).collect()
 }
 
 async fn end(ec2: Arc<dyn Ec2>, ids: BTreeSet<InstanceId>) -> Answers<InstanceId, InstanceState> {

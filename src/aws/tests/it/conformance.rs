@@ -74,7 +74,9 @@ fn call(operation: Operation) -> &'static str {
     match operation {
         Operation::Launch => "CreateFleet",
         Operation::Terminate => "TerminateInstances",
-        Operation::Instance | Operation::Instances | Operation::Drift => "DescribeInstances",
+        Operation::Instance | Operation::MachineOf | Operation::Instances | Operation::Drift => {
+            "DescribeInstances"
+        }
         Operation::InstanceTypes => "DescribeInstanceTypes",
         Operation::Tag => "CreateTags",
     }

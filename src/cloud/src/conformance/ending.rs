@@ -55,6 +55,32 @@ pub(super) async fn fails_when_refused(world: &dyn World) -> Verdict {
     ensure(kept.state == InstanceState::Running, || format!("state after a refused call is {:?}", kept.state))
 }
 
+pub(super) async fn machine_of_claim_is_found(world: &dyn World) -> Verdict {
+    let claim = world.request("web-1").claim;
+    let before = succeeds("find before the launch", world.provider().machine_of(&claim).await)?;
+    ensure(before.is_none(), || format!("found {before:?} before anything was launched"))?;
+    let launched = launch(world).await?;
+    succeeds("launch of another", world.provider().launch(&world.request("web-2")).await)?;
+    for provider in [world.provider(), world.restarted()] {
+        let found = succeeds("find", provider.machine_of(&claim).await)?;
+        ensure(found.as_ref() == Some(&launched.provider_id), || format!("found {found:?}"))?;
+    }
+    succeeds("terminate", world.provider().terminate(&launched.provider_id).await)?;
+    let ending = succeeds("find while it ends", world.provider().machine_of(&claim).await)?;
+    ensure(ending.as_ref() == Some(&launched.provider_id), || format!("found {ending:?} while it ends"))?;
+    world.settle().await;
+    let after = succeeds("find when it is gone", world.provider().machine_of(&claim).await)?;
+    ensure(after.is_none(), || format!("found {after:?} when it was gone"))
+}
+
+pub(super) async fn machine_of_claim_is_an_error_when_refused(world: &dyn World) -> Verdict {
+    launch(world).await?;
+    world.refuse(Operation::MachineOf).await;
+    let claim = world.request("web-1").claim;
+    let kind = fails("refused search", world.provider().machine_of(&claim).await)?;
+    ensure(kind != Kind::NotFound, || "a refused search reads as not found".to_owned())
+}
+
 async fn launch(world: &dyn World) -> Result<Instance, String> {
     succeeds("launch", world.provider().launch(&world.request("web-1")).await)
 }

@@ -13,6 +13,8 @@ pub enum Operation {
     Terminate,
     /// `instance`
     Instance,
+    /// `machine_of`
+    MachineOf,
     /// `instances`
     Instances,
     /// `instance_types`
@@ -30,6 +32,7 @@ impl Operation {
             Self::Launch => "launch instance",
             Self::Terminate => "terminate instance",
             Self::Instance => "describe instance",
+            Self::MachineOf => "find instance of claim",
             Self::Instances => "list instances",
             Self::InstanceTypes => "list instance types",
             Self::Drift => "compare instance",

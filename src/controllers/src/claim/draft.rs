@@ -1,7 +1,9 @@
 //! The working copy of a NodeClaim during one pass.
 //!
 //! Stages change the copy and see each other's changes; at the end the difference to what was read is written as
-//! one metadata patch and one status patch, the second locked when conditions changed because they are a list.
+//! one metadata patch and one status patch, the second locked when conditions changed because they are a list. The
+//! first is not: it names single labels and annotations, so it takes nothing from others, and what came of a launch
+//! is not lost because somebody else wrote meanwhile, be it the claim's deletion.
 
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karpenter_api::conditions::{Conditions, nodeclaim};
 use karpenter_api::{NodeClaim, NodeClaimStatus, RawQuantity};
 use karpenter_lifecycle::step::{Change, Launched};
-use karpenter_model::{Annotations, ConditionStatus, LabelKey, LabelValue, NodeName, Resources};
+use karpenter_model::{Annotations, ConditionStatus, LabelKey, LabelValue, NodeName, ProviderId, Resources};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -77,6 +79,11 @@ impl Draft {
         status.allocatable = Some(quantities(&launched.allocatable));
     }
 
+    /// Writes the id of a machine that was found.
+    pub fn record_machine(&mut self, id: &ProviderId) {
+        self.status().provider_id = Some(id.to_string());
+    }
+
     /// Writes `status.nodeName`.
     pub fn record_node(&mut self, node: &NodeName) {
         self.status().node_name = Some(node.to_string());
@@ -97,8 +104,7 @@ impl Draft {
         self.object.metadata.annotations.get_or_insert_default().extend(annotations.clone());
     }
 
-    /// What changed in labels and annotations, as a merge patch; locked, because the status patch that follows is
-    /// computed from the same claim.
+    /// What changed in labels and annotations, as a merge patch.
     pub fn metadata_patch(&self) -> Option<Value> {
         let labels = difference(&self.base.metadata.labels, &self.object.metadata.labels);
         let annotations = difference(&self.base.metadata.annotations, &self.object.metadata.annotations);
@@ -106,7 +112,7 @@ impl Draft {
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), value?)))
             .collect();
-        (!metadata.is_empty()).then(|| locked(&*self.base, json!({"metadata": metadata})))
+        (!metadata.is_empty()).then(|| json!({"metadata": metadata}))
     }
 
     /// Whether the status is to become another one.
@@ -195,10 +201,7 @@ mod tests {
         let mut draft = Draft::new(Arc::new(draft().object().clone()), Timestamp::UNIX_EPOCH);
         draft.label(&"a".into(), &"b".into());
         draft.record_node(&"node-1".into());
-        assert_eq!(
-            draft.metadata_patch(),
-            Some(json!({"metadata": {"labels": {"a": "b"}, "resourceVersion": "7"}}))
-        );
+        assert_eq!(draft.metadata_patch(), Some(json!({"metadata": {"labels": {"a": "b"}}})));
         assert_eq!(draft.status_patch(draft.object()), Some(json!({"status": {"nodeName": "node-1"}})));
         draft.change(&Change::holds(ConditionType::Launched));
         let patch = draft.status_patch(draft.object()).unwrap();

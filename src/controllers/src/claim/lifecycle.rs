@@ -47,8 +47,7 @@ impl Reconciler for Lifecycle {
             Way::Finalize => {
                 let claim = pass.claim().unwrap_or_else(|| (*known.model).clone());
                 let nodes = nodes_of(context, &claim);
-                step("finalize", pass.carry_out(finalize::step(&claim, &borrowed(&nodes), context.now())))
-                    .await?;
+                step("finalize", pass.carry_out(finalize::step(&claim, &borrowed(&nodes)))).await?;
             }
             // The stored finalizer comes back as an event.
             Way::Prepare(wanted) => step("finalizer", pass.carry_out(wanted)).await?,

@@ -54,6 +54,10 @@ impl Provider for Partly {
         self.inner.instance(id, read).await
     }
 
+    async fn machine_of(&self, claim: &ClaimName) -> karpenter_cloud::Result<Option<ProviderId>> {
+        self.inner.machine_of(claim).await
+    }
+
     async fn instances(&self) -> karpenter_cloud::Result<Vec<Instance>> {
         self.inner.instances().await
     }

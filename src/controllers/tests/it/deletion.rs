@@ -1,5 +1,6 @@
 //! Whatever goes first, everything goes.
 
+mod launching;
 mod orders;
 
 use std::time::Duration;

@@ -5,6 +5,7 @@
 
 mod calls;
 mod machines;
+mod slow;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub(crate) struct World {
     pub(crate) account: Arc<Account>,
     pub(crate) agent: Arc<Agent>,
     pub(crate) clock: Arc<VirtualClock>,
+    /// How long after its machine is there a launch is answered.
+    pub(crate) launches_take: Duration,
     catalogue: Arc<Catalogue>,
     stop: CancellationToken,
 }
@@ -81,7 +84,8 @@ impl World {
         tokio::spawn(
             async move { kube_system::run(&system, kube_system::Options::default(), stopped).await },
         );
-        let world = Self { server, client, account, agent, clock, catalogue, stop };
+        let launches_take = Duration::ZERO;
+        let world = Self { server, client, account, agent, clock, launches_take, catalogue, stop };
         world.class("default");
         world
     }
@@ -144,8 +148,8 @@ impl World {
         run: impl FnOnce(Context, Readiness, CancellationToken) -> F,
     ) -> Process {
         let settings = Arc::new(Settings { decisions: Arc::new(decisions), ..Settings::default() });
-        let provider: Arc<dyn Provider> =
-            Arc::new(MemoryProvider::new(Arc::clone(&self.account), Arc::clone(&self.catalogue)));
+        let inner = MemoryProvider::new(Arc::clone(&self.account), Arc::clone(&self.catalogue));
+        let provider: Arc<dyn Provider> = Arc::new(slow::Slow { inner, answer: self.launches_take });
         let (events, metrics) = (MemorySink::default(), Arc::new(Metrics::new()));
         let clock: Arc<dyn Clock> = self.clock.clone();
         let time = Arc::clone(&clock);

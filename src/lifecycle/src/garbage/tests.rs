@@ -91,19 +91,30 @@ fn a_machine_whose_claim_does_not_know_it_yet_is_kept() {
     assert!(run(&[&launching], &[], std::slice::from_ref(&named)).machines.is_empty());
     let launched = Claim { provider_id: Some("cloud:///i-1".into()), ..claim() };
     let both = [machine("cloud:///i-1"), named];
-    assert_eq!(run(&[&launched], &[], &both).machines, ["cloud:///i-2"], "a second machine of one claim");
+    assert_eq!(run(&[&launched], &[], &both).machines, both[1..], "a second machine of one claim");
 }
 
 #[test]
-fn empty_answers_are_not_believed_against_a_cluster() {
+fn an_empty_side_is_a_suspicion_like_any_other_and_names_what_would_prove_it() {
     let claims = [registered("web-1", "cloud:///i-1"), registered("web-2", "cloud:///i-2")];
     let claims: Vec<&Claim> = claims.iter().collect();
     let machines = [machine("cloud:///i-1"), machine("cloud:///i-2")];
-    let nothing = |disbelief| Garbage { disbelieved: Some(disbelief), ..Garbage::default() };
-    assert_eq!(run(&claims, &[], &[]), nothing(Disbelief::Empty));
-    assert_eq!(run(&[], &[], &machines), nothing(Disbelief::NoClaims));
-    assert_eq!(run(&[], &[], &[]), Garbage::default());
-    assert_eq!(run(&claims[..1], &[], &[]).claims, ["web-1"], "the last machine of a cluster may be gone");
+    let no_machine = run(&claims, &[], &[]);
+    assert_eq!(no_machine.claims, ["web-1", "web-2"], "each is confirmed by a read of its machine");
+    let no_claim = run(&[], &[], &machines);
+    assert_eq!((no_claim.machines.as_slice(), no_claim.doubts_claims), (&machines[..], true));
+    assert!(!run(&claims[..1], &[], &machines).doubts_claims);
+    assert_eq!(run(&[], &[], &[]), Garbage::default(), "nothing to prove");
+}
+
+#[test]
+fn a_claim_speaks_for_the_machine_it_has_and_for_any_until_it_knows_one() {
+    let named = Machine { claim: Some("web-1".into()), ..machine("cloud:///i-1") };
+    let with = |id: Option<&str>| Claim { provider_id: id.map(Into::into), ..claim() };
+    let table = [(None, true), (Some("cloud:///i-1"), true), (Some("cloud:///i-2"), false)];
+    for (id, claimed) in table {
+        assert_eq!(is_claimed(&named, &with(id)), claimed, "{id:?}");
+    }
 }
 
 #[test]
@@ -116,7 +127,7 @@ fn a_pass_gives_up_no_more_than_its_bound_and_starts_with_the_oldest() {
     }
     let garbage = run(&[&claim], &[], &machines);
     assert_eq!(garbage.machines.len(), MAX_MACHINES_PER_PASS);
-    assert_eq!(garbage.machines[0], "cloud:///i-29");
+    assert_eq!(garbage.machines[0].provider_id, "cloud:///i-29");
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl World {
     fn reconcile_claim(&mut self) {
         let Some(claim) = self.claim.clone() else { return };
         let nodes: Vec<&NodeObject> = self.node.iter().collect();
-        let mut step = finalize::step(&claim, &nodes, at(self.now));
+        let mut step = finalize::step(&claim, &nodes);
         if matches!(step.effects.last(), Some(Effect::Terminate(_))) {
             let answer = self.terminate();
             step = step.then(finalize::terminated(&claim, &answer, at(self.now)));

@@ -28,6 +28,10 @@ enum Defect {
     ForgetsTypes,
     /// Lack of capacity is an error like any other.
     VagueAboutCapacity,
+    /// An error on the way reads as "no machine was started".
+    ErrorIsNoMachine,
+    /// The machine of a claim is not found any more as soon as it is told to end.
+    LosesSightOfTheDying,
     /// Tags nothing and says it did.
     DoesNotTag,
 }
@@ -101,6 +105,21 @@ impl Provider for Broken {
             return Ok(ghost);
         }
         answer
+    }
+
+    async fn machine_of(&self, claim: &ClaimName) -> Result<Option<ProviderId>> {
+        let answer = self.inner.machine_of(claim).await;
+        match self.defect {
+            Defect::ErrorIsNoMachine => Ok(answer.unwrap_or_default()),
+            Defect::LosesSightOfTheDying => {
+                let living = |id: &ProviderId| {
+                    let machines = self.account.machines();
+                    machines.iter().any(|one| one.provider_id == *id && one.state.exists())
+                };
+                answer.map(|found| found.filter(living))
+            }
+            _ => answer,
+        }
     }
 
     async fn instances(&self) -> Result<Vec<Instance>> {
@@ -215,6 +234,8 @@ async fn every_defect_is_found_by_the_check_about_it() {
         (Defect::GoneTooEarly, "terminate twice is already gone"),
         (Defect::TerminateFailsWhenGone, "terminate of an unknown machine is already gone"),
         (Defect::RemembersTheDead, "terminated machine is not found"),
+        (Defect::ErrorIsNoMachine, "the machine of a claim is an error when refused"),
+        (Defect::LosesSightOfTheDying, "the machine of a claim is found until it is gone"),
         (Defect::ShortList, "list is complete"),
         (Defect::ErrorIsEmpty, "list is an error when refused"),
         (Defect::ExcludesTheType, "lack of capacity excludes only its offering"),

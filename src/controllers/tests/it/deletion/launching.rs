@@ -1,0 +1,130 @@
+//! Claims that go while their machines are being launched: nothing of them is left, whoever writes meanwhile and
+//! wherever the process dies.
+
+use std::time::Duration;
+
+use karpenter_api::NodeClaim;
+use karpenter_cloud::InstanceState;
+use karpenter_sim::apiserver::{Fault, Rule};
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use serde_json::json;
+
+use super::{Part, take};
+use crate::world::{Crash, Process, World};
+
+/// From the machine to the answer of the launch.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Enough for everything that is known to be told to end; the collector of machines without claim comes later.
+const SOON: Duration = Duration::from_mins(1);
+
+/// A cluster whose only pool wants so many machines.
+async fn wanting(machines: usize, crash: Crash) -> (World, Process) {
+    let mut world = World::new().await;
+    world.launches_take = ANSWER;
+    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
+    for pod in 0..machines {
+        world.pod(&format!("web-{pod}"), "14");
+    }
+    let process = world.start_with(crash);
+    (world, process)
+}
+
+/// Deletes the pool as soon as all machines are there, which is before any launch is answered.
+async fn delete_during_launch(world: &World, machines: usize) {
+    let launched = || async { world.account.machines().len() == machines };
+    world.until("the machines are there", SOON, launched).await;
+    take(world, Part::Pool).await;
+}
+
+fn all_end(world: &World) -> bool {
+    world.account.machines().iter().all(|machine| machine.state == InstanceState::ShuttingDown)
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_of_claims_that_go_together_during_their_launch_are_terminated() {
+    for machines in [1, 2, 3] {
+        for conflicts in [0, 1, 4] {
+            let (world, process) = wanting(machines, Crash::Never).await;
+            delete_during_launch(&world, machines).await;
+            for resource in ["nodeclaims", "nodeclaims/status"] {
+                let rule = Rule::on("patch").resource(resource).times(conflicts);
+                world.server.faults().inject(rule, Fault::Conflict);
+            }
+            world.until("every machine is told to end", SOON, || async { all_end(&world) }).await;
+            world.all_gone().await;
+            process.stop().await;
+        }
+    }
+}
+
+/// Deletes everything during the launch of `machines`, with a crash at the chosen write; false when there was no such
+/// write.
+async fn survives(machines: usize, crash: Crash) -> bool {
+    let (world, first) = wanting(machines, crash).await;
+    let story = async {
+        delete_during_launch(&world, machines).await;
+        world.all_gone().await;
+    };
+    let crashed = tokio::select! {
+        () = first.calls.crashed() => true,
+        () = story => false,
+    };
+    first.kill();
+    if !crashed {
+        return false;
+    }
+    take(&world, Part::Pool).await;
+    let second = world.start();
+    world.all_gone().await;
+    second.stop().await;
+    true
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_write_while_they_go_leaks_nothing() {
+    for machines in [2, 3] {
+        for crash in [Crash::BeforeWrite as fn(usize) -> Crash, Crash::AfterWrite] {
+            let mut write = 0;
+            while survives(machines, crash(write)).await {
+                write += 1;
+            }
+            assert!(write > 8, "only {write} writes were crashed at");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_moment_of_the_launch_leaks_nothing() {
+    for moment in 0..24 {
+        let (world, first) = wanting(3, Crash::Never).await;
+        tokio::time::sleep(Duration::from_millis(500) * moment).await;
+        first.kill();
+        take(&world, Part::Pool).await;
+        let second = world.start();
+        world.all_gone().await;
+        second.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_that_no_claim_is_left_of_are_terminated() {
+    let (world, process) = wanting(3, Crash::Never).await;
+    world.all_running().await;
+    process.kill();
+    for pod in world.pods().await {
+        world.delete_pod(&pod.name_any()).await;
+    }
+    let claims: Api<NodeClaim> = Api::all(world.client.clone());
+    for claim in world.claims().await {
+        let name = claim.name_any();
+        let bare = json!({"metadata": {"finalizers": null}});
+        claims.patch(&name, &PatchParams::default(), &Patch::Merge(bare)).await.unwrap();
+        claims.delete(&name, &DeleteParams::default()).await.unwrap();
+    }
+    assert_eq!((world.claims().await.len(), world.account.machines().len()), (0, 3));
+    let process = world.start();
+    let gone = || async { world.account.machines().is_empty() };
+    world.until("the machines are gone", Duration::from_mins(5), gone).await;
+    process.stop().await;
+}
