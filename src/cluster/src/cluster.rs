@@ -203,16 +203,17 @@ impl Cluster {
         }
     }
 
-    /// What the machines of a pool that stay add up to, `nodes` included; empty when there are none.
-    pub fn usage(&mut self, pool: &PoolName) -> Resources {
+    /// What the machines of a pool that stay add up to, `nodes` included, and how many they are, without those of the
+    /// claims `going`; empty when there are none.
+    pub fn usage<'c>(
+        &mut self,
+        pool: &PoolName,
+        going: impl IntoIterator<Item = &'c ClaimName>,
+    ) -> (Resources, usize) {
         self.refresh();
-        self.derived.usage.of(pool)
-    }
-
-    /// How many machines of a pool stay.
-    pub fn machines_of(&mut self, pool: &PoolName) -> usize {
-        self.refresh();
-        self.derived.usage.machines(pool)
+        let claims = going.into_iter().filter_map(|name| self.facts.claims.get(name));
+        let going = claims.map(|claim| machine::id_of_claim(claim)).collect();
+        self.derived.usage.without(pool, &going)
     }
 
     /// Grows whenever something happened that may make another consolidation possible: a machine came or went, was

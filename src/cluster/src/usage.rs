@@ -3,7 +3,7 @@
 //! Every machine contributes at most once, and what it contributed is remembered: a change takes exactly that out
 //! again, so nothing is ever subtracted twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{Node, NodeId, PoolName, Resources};
 
@@ -46,6 +46,17 @@ impl Usage {
     /// How many machines a pool has.
     pub(crate) fn machines(&self, pool: &PoolName) -> usize {
         self.pools.get(pool).map_or(0, |sum| sum.machines)
+    }
+
+    /// The same two figures without the machines `going`.
+    pub(crate) fn without(&self, pool: &PoolName, going: &BTreeSet<NodeId>) -> (Resources, usize) {
+        let (mut resources, mut machines) = (self.of(pool), self.machines(pool));
+        for id in going {
+            let Some((_, own)) = self.contributions.get(id).filter(|(of, _)| of == pool) else { continue };
+            resources = resources.subtract(own);
+            machines -= 1;
+        }
+        (resources, machines)
     }
 
     fn subtract(&mut self, pool: &PoolName, resources: &Resources) {

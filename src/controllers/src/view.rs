@@ -19,7 +19,7 @@ mod types;
 mod volume;
 mod wake;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -63,6 +63,8 @@ struct Inner {
     pools: Store<NodePool, Pool>,
     cluster: Cluster,
     reservations: limits::Granted,
+    /// Claims whose replacements are being created.
+    replacing: BTreeSet<ClaimName>,
     attempts: attempts::Attempts,
     node_classes: class::Classes,
     volumes: volume::Volumes,
@@ -106,6 +108,7 @@ impl View {
             pools: Store::new(|_| None),
             cluster: Cluster::new(settings, Arc::clone(&registry)),
             reservations: limits::Granted::default(),
+            replacing: BTreeSet::new(),
             attempts: attempts::Attempts::new(),
             node_classes: class::Classes::default(),
             volumes: volume::Volumes::default(),

@@ -209,7 +209,7 @@ fn usage_follows_every_transition_and_subtracts_once() {
     let web: PoolName = "web".into();
     let mut cluster = cluster();
     let expect = |cluster: &mut Cluster, cpu: i64, nodes: i64, why: &str| {
-        let usage = cluster.usage(&web);
+        let (usage, _) = cluster.usage(&web, []);
         let seen = (usage.amount("cpu"), usage.amount("nodes"));
         assert_eq!(seen, (Quantity::from_units(cpu), Quantity::from_units(nodes)), "{why}");
     };
@@ -234,9 +234,27 @@ fn usage_follows_every_transition_and_subtracts_once() {
     expect(&mut cluster, 4, 1, "gone");
     cluster.mark_for_deletion([&"c2".into()]);
     expect(&mut cluster, 0, 0, "empty");
-    assert_eq!(cluster.usage(&web), Resources::new(), "and not zeros");
+    assert_eq!(cluster.usage(&web, []), (Resources::new(), 0), "and not zeros");
     cluster.unmark([&"c2".into()]);
     expect(&mut cluster, 4, 1, "back");
+}
+
+#[test]
+fn usage_leaves_out_machines_that_are_going_once_and_only_those_that_count() {
+    let web: PoolName = "web".into();
+    let mut cluster = cluster();
+    for (version, name) in [(1, "c1"), (2, "c2"), (3, "c3")] {
+        cluster.apply(Event::claim(Version(version), claim(name)));
+    }
+    cluster.mark_for_deletion([&"c3".into()]);
+    let going: Vec<ClaimName> = ["c1", "c1", "c3", "unknown"].map(ClaimName::from).to_vec();
+    let (usage, machines) = cluster.usage(&web, &going);
+    assert_eq!(
+        (usage.amount("cpu"), usage.amount("nodes"), machines),
+        (Quantity::from_units(4), Quantity::ONE, 1)
+    );
+    assert_eq!(cluster.usage(&web, []).1, 2, "nothing of it is kept");
+    assert_eq!(cluster.usage(&"other".into(), &going), (Resources::new(), 0));
 }
 
 #[test]

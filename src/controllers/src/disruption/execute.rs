@@ -180,6 +180,9 @@ impl Execution {
         }
     }
 
+        let claims = || command.candidates.iter().map(|candidate| &candidate.target.claim);
+        let view = std::sync::Arc::clone(&self.context.view);
+        let replacing = view.replacing(claims().cloned());
     /// Creates the replacements; only once all of them exist are the candidates marked in the index, or the
     /// provisioner would launch for their pods as well.
     async fn create(&mut self) {
@@ -198,8 +201,8 @@ impl Execution {
         if !errors.is_empty() {
             return self.running.not_created(errors.join("; "));
         }
-        let claims = command.candidates.iter().map(|candidate| &candidate.target.claim);
-        self.context.view.with_cluster(|cluster| cluster.mark_for_deletion(claims));
+        self.context.view.with_cluster(|cluster| cluster.mark_for_deletion(claims()));
+        drop(replacing);
         self.nominate(&names);
         tell::decided(&self.context, command);
         self.underway.news(News::Started(command.clone(), names.clone(), self.context.now()));

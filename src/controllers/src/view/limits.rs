@@ -1,8 +1,13 @@
 //! Room under the limits of pools, and claims that have just been created.
+//!
+//! The rule is that of the planner and of the audit: what a pool has counts without the machines a command takes away,
+//! from the moment it begins to create what takes their place. A pool at its limit can so replace its machines, and
+//! holds one more for each until the old one is gone. Only pools with a fixed number of nodes have to have room for
+//! both: they count whatever exists.
 
 use karpenter_api::NodeClaim;
 use karpenter_cluster::Reservations;
-use karpenter_model::{PodKey, PoolName, Resources, resources};
+use karpenter_model::{ClaimName, PodKey, PoolName, Resources, resources};
 
 use super::View;
 use super::feed::version;
@@ -12,8 +17,10 @@ impl View {
     /// Takes room for one node of a pool, to be given back by [`View::release_node`] once the node counts by itself
     /// or will not come. Refused with the resources that are used up.
     pub fn reserve_node(&self, pool: &PoolName, limits: Option<&Resources>) -> Result<(), Resources> {
-        let mut inner = self.lock();
-        let used = inner.cluster.usage(pool);
+        let inner = &mut *self.lock();
+        let fixed = inner.pools.get(pool.as_str()).is_some_and(|known| known.model.replicas.is_some());
+        let going = (!fixed).then_some(&inner.replacing).into_iter().flatten();
+        let (used, staying) = inner.cluster.usage(pool, going);
         let limits = limits.cloned().unwrap_or_default();
         let exceeded: Vec<_> =
             limits.iter().filter(|(name, limit)| used.amount(name.as_str()) > **limit).collect();
@@ -25,12 +32,11 @@ impl View {
         let nodes = limits.iter().find(|(name, _)| name.as_str() == resources::NODES);
         let limit =
             nodes.map_or(u64::MAX, |(_, limit)| u64::try_from(limit.as_units_ceil()).unwrap_or_default());
-        let fixed = inner.pools.get(pool.as_str()).is_some_and(|known| known.model.replicas.is_some());
         let existing = if fixed {
             // The limit of a pool with a fixed number of nodes also holds while some of them are leaving.
             inner.claims.iter().filter(|known| known.model.pool.as_ref() == Some(pool)).count()
         } else {
-            inner.cluster.machines_of(pool)
+            staying
         };
         let existing = u64::try_from(existing).unwrap_or(u64::MAX);
         if inner.reservations.reserve(pool, limit, existing, 1) == 1 {
@@ -44,11 +50,33 @@ impl View {
         self.lock().reservations.release(pool, 1);
     }
 
+    /// What takes the place of `claims` is created from now on, until the answer is dropped: they use up no limit.
+    pub fn replacing(&self, claims: impl IntoIterator<Item = ClaimName>) -> Replacing<'_> {
+        let claims: Vec<ClaimName> = claims.into_iter().collect();
+        self.lock().replacing.extend(claims.iter().cloned());
+        Replacing { view: self, claims }
+    }
+
     /// Takes in a claim we have just created, with the pods it is for, before any watch tells of it.
     pub fn created(&self, claim: &NodeClaim, pods: &[PodKey]) {
         let model = read::claim(claim, &self.registry);
         self.lock().cluster.created(version(claim), model, pods.iter().cloned());
         self.put_claim(claim.clone());
+    }
+}
+
+/// Machines that are being replaced. A machine is in one command at most.
+pub struct Replacing<'v> {
+    view: &'v View,
+    claims: Vec<ClaimName>,
+}
+
+impl Drop for Replacing<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.view.lock();
+        for claim in &self.claims {
+            inner.replacing.remove(claim);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod brakes;
 mod history;
+mod limits;
 mod policies;
 
 use std::collections::BTreeSet;

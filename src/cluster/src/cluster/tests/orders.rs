@@ -79,7 +79,7 @@ fn seen(cluster: &mut Cluster) -> impl PartialEq + std::fmt::Debug + use<> {
         snapshot.nodes,
         snapshot.pending,
         snapshot.pools,
-        (cluster.usage(&web), cluster.machines_of(&web)),
+        cluster.usage(&web, []),
         cluster.derived.members.keys().cloned().collect::<Vec<_>>(),
         cluster.derived.bound.clone(),
     )
@@ -143,7 +143,7 @@ proptest! {
             } else if version % 3 == 1 {
                 cluster.unmark(&marked);
             }
-            let usage = cluster.usage(&"web".into());
+            let (usage, _) = cluster.usage(&"web".into(), []);
             prop_assert_eq!(&usage, &usage_of(&cluster.snapshot(at(0))));
         }
     }
