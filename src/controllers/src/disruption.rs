@@ -2,11 +2,12 @@
 //! 3.1, 3.14 and 3.15).
 //!
 //! Every ten seconds, and as soon as a command has taken its place in the cluster, everything is looked at anew.
-//! Commands that must be quiet first are held and looked at a second time when they are due; a command that starts is
-//! carried out by a task of its own, several side by side. Before that the plan is audited. Taints and conditions of
+//! Commands that must be quiet first are held and looked at a second time when they are due, all of them at once; a
+//! command that starts is carried out by a task of its own, several side by side. Before that the plan is audited. Taints and conditions of
 //! commands nobody carries out, left by a crash, are taken back.
 
 mod execute;
+mod looks;
 mod mark;
 mod proposals;
 mod tell;
@@ -27,6 +28,7 @@ use crate::provisioner::audited;
 use crate::report::publish_event;
 use crate::{Context, Error, Settings, buffers, instance_types};
 use execute::Execution;
+use looks::Looks;
 use proposals::Proposals;
 use underway::{News, Underway};
 
@@ -84,6 +86,7 @@ struct Disruption {
     memory: Memory,
     proposals: Proposals,
     underway: Underway,
+    looks: Looks,
     executions: JoinSet<()>,
     teller: tell::Teller,
 }
@@ -97,6 +100,7 @@ impl Disruption {
             memory: Memory::default(),
             proposals: Proposals::default(),
             underway: Underway::default(),
+            looks: Looks::default(),
             executions: JoinSet::new(),
             teller,
         }
@@ -122,27 +126,29 @@ impl Disruption {
         let held = self.underway.nodes();
         let cleaned = mark::take_back_leftovers(&self.context, &snapshot, &held).await;
         let confirmed = self.second_looks(&snapshot).await;
-        let mut started = self.start(&snapshot, confirmed);
+        let mut started = self.start(&snapshot, confirmed).await;
         let decision = self.decide(&snapshot).await;
         let at_once = self.proposals.sort(decision.commands.clone(), snapshot.now);
-        started += self.start(&snapshot, at_once);
+        started += self.start(&snapshot, at_once).await;
         let applied = cleaned? || started > 0;
         Ok(if applied { Outcome::Applied } else { Outcome::Skipped })
     }
 
     /// Looks again at the proposals that are due; returns those that may start, as they may start.
     async fn second_looks(&mut self, snapshot: &Arc<Snapshot>) -> Vec<Command> {
-        let mut confirmed = self.underway.unplaced(None);
-        let earlier = confirmed.len();
-        let (now, running) = (snapshot.now, self.underway.nodes());
-        for command in self.proposals.due(now) {
-            let (snapshot, running, proposed) = (Arc::clone(snapshot), running.clone(), confirmed.clone());
-            let (command, answer) = deciding(move || {
-                let standing = Standing { proposed: &proposed, running: &running };
-                let answer = confirm(&snapshot, &command, &standing);
-                (command, answer)
-            })
-            .await;
+        let due = self.proposals.due(snapshot.now);
+        if due.is_empty() {
+            return due;
+        }
+        let (asked, proposed, running) =
+            (Arc::clone(snapshot), self.underway.unplaced(), self.underway.nodes());
+        let (due, answers) = deciding(move || {
+            let answers = confirm(&asked, &due, &Standing { proposed: &proposed, running: &running });
+            (due, answers)
+        })
+        .await;
+        let mut confirmed = Vec::new();
+        for (command, answer) in due.into_iter().zip(answers) {
             match answer {
                 Ok(fresh) => {
                     tell::shrunk(&self.context, &command, &fresh);
@@ -150,15 +156,15 @@ impl Disruption {
                 }
                 Err(rejection) => {
                     tell::rejected(&self.context, &command, &rejection);
-                    self.underway.news(News::Rejected(command, rejection, now));
+                    self.underway.news(News::Rejected(command, rejection, snapshot.now));
                 }
             }
         }
-        confirmed.split_off(earlier)
+        confirmed
     }
 
     async fn decide(&mut self, snapshot: &Arc<Snapshot>) -> Arc<Decision> {
-        let mut proposed = self.underway.unplaced(None);
+        let mut proposed = self.underway.unplaced();
         proposed.extend_from_slice(self.proposals.all());
         let (asked, running, mut memory) =
             (Arc::clone(snapshot), self.underway.nodes(), std::mem::take(&mut self.memory));
@@ -176,10 +182,16 @@ impl Disruption {
     }
 
     /// Starts the commands that pass the audit; returns how many.
-    fn start(&mut self, snapshot: &Snapshot, commands: Vec<Command>) -> usize {
+    async fn start(&mut self, snapshot: &Arc<Snapshot>, commands: Vec<Command>) -> usize {
+        if commands.is_empty() {
+            return 0;
+        }
+        let (context, asked) = (self.context.clone(), Arc::clone(snapshot));
         let mut started = 0;
-        for command in sound(&self.context, snapshot, commands) {
-            let execution = Execution::new(self.context.clone(), self.underway.clone(), command);
+        for command in deciding(move || sound(&context, &asked, commands)).await {
+            let (context, underway, looks) =
+                (self.context.clone(), self.underway.clone(), self.looks.clone());
+            let execution = Execution::new(context, underway, looks, command);
             self.executions.spawn(execution.run(self.shutdown.clone()));
             started += 1;
         }
@@ -191,7 +203,7 @@ impl Disruption {
 /// that one that is wrong stops no other.
 fn sound(context: &Context, snapshot: &Snapshot, commands: Vec<Command>) -> Vec<Command> {
     let plan = |commands| Plan { revision: snapshot.revision, commands, ..Plan::default() };
-    if commands.is_empty() || karpenter_audit::audit(snapshot, &plan(commands.clone())).is_empty() {
+    if karpenter_audit::audit(snapshot, &plan(commands.clone())).is_empty() {
         return commands;
     }
     let mut sound: Vec<Command> = Vec::new();

@@ -12,9 +12,12 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use jiff::SignedDuration;
-use karpenter_engine::disrupt::{Decision, Memory, Standing, decide};
+use karpenter_engine::disrupt::{Decision, Memory, Standing, confirm, decide};
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{InstanceType, Method, NodeOutcome, Settings, Snapshot};
+use karpenter_model::{
+    Claim, Command, Condition, ConditionStatus, ConditionType, InstanceType, Method, NodeOutcome, Settings,
+    Snapshot,
+};
 use karpenter_testkit::{fixture, world};
 
 /// Runs of a pass that is repeated; the median counts.
@@ -24,7 +27,8 @@ const TYPES: usize = 400;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
-    let tables: [(&str, fn()); 3] = [("judged", judged), ("sweep", sweep), ("idle", idle)];
+    let tables: [(&str, fn()); 4] =
+        [("judged", judged), ("sweep", sweep), ("idle", idle), ("looks", second_looks)];
     for (name, table) in tables.into_iter().filter(|(name, _)| name.contains(&wanted)) {
         println!("\n{name}");
         table();
@@ -164,6 +168,49 @@ fn idle() {
     row("the slowest of those", runs[runs.len() - 1]);
     let most = runs.iter().map(|(_, _, _, allocations)| *allocations).max().unwrap_or_default();
     assert_eq!(most, 0, "a pass in which nothing has changed allocates nothing");
+}
+
+/// A day on which every machine drifts: the looks after the taint at all commands of one pass, on one ground, and at
+/// some of them one by one, each after those before it.
+fn second_looks() {
+    println!("{:<44} {:>10} {:>14} {:>14}", "case", "time", "most memory", "confirmed");
+    let mut snapshot = cluster(10_000, Load::Packed, 1);
+    for node in &mut snapshot.nodes {
+        let node = Arc::make_mut(node);
+        node.claim = node.claim.as_deref().map(|claim| Arc::new(drifted(claim, snapshot.now)));
+    }
+    let (decision, _) = pass(&snapshot, &mut Memory::default());
+    let commands: Vec<Command> =
+        decision.commands.iter().filter(|command| command.method == Method::Drift).cloned().collect();
+    let running = BTreeSet::new();
+    let mut row = |case: &str, proposed: &[Command], looked: &[Command]| {
+        let (mut confirmed, start) = (0, Instant::now());
+        let memory = allocation_counter::measure(|| {
+            let answers = confirm(&snapshot, looked, &Standing { proposed, running: &running });
+            confirmed = answers.iter().filter(|answer| answer.is_ok()).count();
+        });
+        let mebibytes = memory.bytes_max / (1 << 20);
+        println!("{case:<44} {:>10.1?} {:>10} MiB {confirmed:>14}", start.elapsed(), mebibytes);
+    };
+    row(&format!("10,000 nodes, {} commands together", commands.len()), &[], &commands);
+    for position in [0, commands.len() / 2, commands.len().saturating_sub(1)] {
+        let case = format!("10,000 nodes, command {} alone", position + 1);
+        row(&case, &commands[..position], &commands[position..=position]);
+    }
+}
+
+/// `claim` as it is an hour after its class has changed.
+fn drifted(claim: &Claim, now: jiff::Timestamp) -> Claim {
+    let condition = Condition {
+        status: ConditionStatus::True,
+        reason: "NodeClassDrift".to_owned(),
+        message: String::new(),
+        last_transition: now - SignedDuration::from_hours(1),
+        observed_generation: 1,
+    };
+    let mut claim = claim.clone();
+    claim.conditions.insert(ConditionType::Drifted, condition);
+    claim
 }
 
 /// Processor time of this thread, which other work on the machine distorts least; zero where it is not known.

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
 use karpenter_api::NodeClaim;
-use karpenter_engine::disrupt::{Standing, confirm};
 use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replacement, Running};
 use karpenter_lifecycle::step::Wake;
 use karpenter_model::command::Candidate;
@@ -18,8 +17,9 @@ use kube::ResourceExt;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::looks::Looks;
 use super::underway::{News, Number, Underway};
-use super::{FAN_OUT, deciding, mark, tell};
+use super::{FAN_OUT, mark, tell};
 use crate::claim::create::{CreateError, create};
 use crate::claim::disrupted;
 use crate::report::publish_event;
@@ -32,6 +32,7 @@ const NAME: &str = "disruption.queue";
 pub(super) struct Execution {
     context: Context,
     underway: Underway,
+    looks: Looks,
     number: Number,
     id: CommandId,
     running: Running,
@@ -43,7 +44,7 @@ pub(super) struct Execution {
 
 impl Execution {
     /// A command that starts now.
-    pub(super) fn new(context: Context, underway: Underway, command: Command) -> Self {
+    pub(super) fn new(context: Context, underway: Underway, looks: Looks, command: Command) -> Self {
         let now = context.now();
         let number = underway.begin(command.clone());
         let claims = command.candidates.iter().map(|candidate| &candidate.target.claim);
@@ -52,7 +53,7 @@ impl Execution {
         let id = CommandId::new(now, number);
         tell::started(&id, &command);
         let running = Running::new(command, now);
-        Self { context, underway, number, id, running, uids, replacements: Vec::new() }
+        Self { context, underway, looks, number, id, running, uids, replacements: Vec::new() }
     }
 
     /// Carries the command out, or as far as it comes until `shutdown`.
@@ -143,24 +144,15 @@ impl Execution {
 
     /// The look after the taint: pods that came before it may have made the command wrong.
     async fn confirm(&mut self) {
-        let Some(snapshot) = self.context.snapshot() else {
-            return self.running.rejected("the cluster is not known completely");
-        };
-        let (command, others) = (self.running.command().clone(), self.underway.nodes_but(Some(self.number)));
-        let earlier = self.underway.unplaced(Some(self.number));
-        let (asked, answer) = deciding(move || {
-            let standing = Standing { proposed: &earlier, running: &others };
-            let answer = confirm(&snapshot, &command, &standing);
-            (command, answer)
-        })
-        .await;
-        match answer {
-            Ok(now) => {
+        let asked = self.running.command().clone();
+        match self.looks.look(&self.context, &self.underway, (self.number, &asked)).await {
+            None => self.running.rejected("the cluster is not known completely"),
+            Some(Ok(now)) => {
                 tell::shrunk(&self.context, &asked, &now);
                 let dropped = self.running.confirmed(now);
                 self.release(&dropped).await;
             }
-            Err(rejection) => {
+            Some(Err(rejection)) => {
                 tell::rejected(&self.context, &asked, &rejection);
                 self.running.rejected(rejection.detail.as_str());
                 self.underway.news(News::Rejected(asked, rejection, self.context.now()));

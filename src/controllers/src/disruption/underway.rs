@@ -109,22 +109,12 @@ impl Underway {
 
     /// Machines of all commands.
     pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
-        self.nodes_but(None)
+        self.lock().open.values().flat_map(|open| open.command.nodes().cloned()).collect()
     }
 
-    /// Machines of all commands but one.
-    pub(super) fn nodes_but(&self, own: Option<Number>) -> BTreeSet<NodeId> {
-        let commands = self.lock();
-        let others = commands.open.iter().filter(|(number, _)| Some(**number) != own);
-        others.flat_map(|(_, open)| open.command.nodes().cloned()).collect()
-    }
-
-    /// Commands no snapshot shows yet, of those that began before `number` if one is given.
-    pub(super) fn unplaced(&self, before: Option<Number>) -> Vec<Command> {
-        let commands = self.lock();
-        let earlier =
-            commands.open.iter().filter(|(number, _)| before.is_none_or(|before| **number < before));
-        earlier.filter(|(_, open)| !open.placed).map(|(_, open)| open.command.clone()).collect()
+    /// Commands no snapshot shows yet.
+    pub(super) fn unplaced(&self) -> Vec<Command> {
+        self.lock().open.values().filter(|open| !open.placed).map(|open| open.command.clone()).collect()
     }
 
     /// How many machines are in commands.

@@ -1,18 +1,18 @@
 //! The second look (spec core-disruption 3.14): whether a command may still start, judged by what is true now.
 
 mod consolidation;
+mod ground;
+mod pairing;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
-use karpenter_model::{Command, Launch, Method, Node, NodeId, Nomination, Pool, Price, Snapshot};
+use karpenter_model::{Command, Launch, Method, NodeId, Nomination, Pool, Price, Snapshot};
 
-use crate::disrupt::balanced::Totals;
-use crate::disrupt::budget::Budgets;
 use crate::disrupt::candidate::{Blocker, Candidate};
-use crate::disrupt::lookup::Lookup;
-use crate::disrupt::{Standing, drift, empty, pass};
-use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
+use crate::disrupt::{Standing, drift, empty};
+use crate::place::what_if::{Destinations, Patience, Quoted, Simulated};
+use ground::Ground;
 
 /// Why a command may not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,70 +59,53 @@ impl fmt::Display for RejectionKind {
     }
 }
 
-/// The command as it may start now, or why not. Emptiness keeps the machines that still qualify; every other command
-/// stands or falls as a whole. What it says about machines, pods and prices is told anew; what it may buy does not
-/// change, except that drift may buy whatever would do now.
+/// Each of `commands` as it may start now, or why not, in their order: each is judged as if those before it that may
+/// start had happened, and the cluster is compiled once for all of them. Emptiness keeps the machines that still
+/// qualify; every other command stands or falls as a whole. What a command says about machines, pods and prices is
+/// told anew; what it may buy does not change, except that drift may buy whatever would do now.
 ///
-/// Confirm commands one after the other: each that starts belongs into `standing` for the next. That `command` itself
-/// stands there does not count.
+/// That `commands` themselves are in `standing` does not count.
 pub fn confirm(
     snapshot: &Snapshot,
-    command: &Command,
+    commands: &[Command],
     standing: &Standing<'_>,
-) -> Result<Command, Rejection> {
-    let look = Look::new(snapshot, command, standing);
-    match command.method {
-        Method::Emptiness => look.at_empty(),
-        Method::StaticDrift => look.at_static_drift(),
-        Method::Drift => look.at_drift(),
-        Method::MultiNode | Method::SingleNode | Method::ManyToMany => look.at_consolidation(),
-    }
+) -> Vec<Result<Command, Rejection>> {
+    let mut ground = Ground::new(snapshot, commands, standing);
+    commands.iter().map(|command| ground.settle(|ground| Look::new(ground, command).judge())).collect()
 }
 
 /// What a second look sees.
-struct Look<'a> {
-    snapshot: &'a Snapshot,
+struct Look<'g, 'a> {
+    ground: &'g mut Ground<'a>,
     command: &'a Command,
-    budgets: Budgets<'a>,
     /// Machines of the command that may still go, in its order.
     still: Vec<Candidate<'a>>,
     /// Those that do not qualify any more, and why.
     gone: Vec<(NodeId, Blocker)>,
-    /// Machines of other commands the snapshot does not show yet.
-    assumed: Vec<Vec<&'a Node>>,
-    totals: Totals,
 }
 
-impl<'a> Look<'a> {
-    fn new(snapshot: &'a Snapshot, command: &'a Command, standing: &Standing<'_>) -> Self {
-        let own: BTreeSet<&NodeId> = command.nodes().collect();
-        let taken: BTreeSet<NodeId> = standing.nodes().into_iter().filter(|id| !own.contains(id)).collect();
-        let lookup = Lookup::new(snapshot);
-        let by_id: BTreeMap<&NodeId, &'a Node> =
-            snapshot.nodes.iter().map(|node| (&node.id, node.as_ref())).collect();
-        let mut look = Self {
-            snapshot,
-            command,
-            budgets: Budgets::new(snapshot, &taken),
-            still: Vec::new(),
-            gone: Vec::new(),
-            assumed: pass::assumed(snapshot, standing, |id| !own.contains(id)),
-            totals: Totals::new(&lookup),
-        };
+impl<'g, 'a> Look<'g, 'a> {
+    fn new(ground: &'g mut Ground<'a>, command: &'a Command) -> Self {
+        let (mut still, mut gone) = (Vec::new(), Vec::new());
         for id in command.nodes() {
-            let Some(node) = by_id.get(id) else {
-                look.gone.push((id.clone(), Blocker::NoNode));
-                continue;
-            };
-            match Candidate::of(node, &lookup) {
+            match ground.candidate(id) {
                 Ok(candidate) => match candidate.blocker(command.method) {
-                    None => look.still.push(candidate),
-                    Some(blocker) => look.gone.push((id.clone(), blocker.clone())),
+                    None => still.push(candidate),
+                    Some(blocker) => gone.push((id.clone(), blocker.clone())),
                 },
-                Err(blocker) => look.gone.push((id.clone(), blocker)),
+                Err(blocker) => gone.push((id.clone(), blocker)),
             }
         }
-        look
+        Self { ground, command, still, gone }
+    }
+
+    fn judge(self) -> Result<Command, Rejection> {
+        match self.command.method {
+            Method::Emptiness => self.at_empty(),
+            Method::StaticDrift => self.at_static_drift(),
+            Method::Drift => self.at_drift(),
+            Method::MultiNode | Method::SingleNode | Method::ManyToMany => self.at_consolidation(),
+        }
     }
 
     fn rejected(&self, kind: RejectionKind, detail: impl fmt::Display) -> Rejection {
@@ -141,7 +124,7 @@ impl<'a> Look<'a> {
     /// Takes every machine out of its budget.
     fn all_within_budget(&mut self) -> Result<(), Rejection> {
         for candidate in &self.still {
-            if let Err(exhausted) = self.budgets.take(&candidate.pool.name, self.command.reason) {
+            if let Err(exhausted) = self.ground.budgets.take(&candidate.pool.name, self.command.reason) {
                 let nodes = vec![candidate.node.id.clone()];
                 let detail = exhausted.reason().to_string();
                 return Err(Rejection { kind: RejectionKind::Budget, nodes, detail });
@@ -151,13 +134,14 @@ impl<'a> Look<'a> {
     }
 
     fn at_empty(mut self) -> Result<Command, Rejection> {
-        self.still.retain(|candidate| empty::ready(candidate, self.snapshot).is_ok());
+        self.still.retain(|candidate| empty::ready(candidate, self.ground.snapshot).is_ok());
         if self.still.is_empty() {
             let nominated = self.gone.iter().any(|(_, blocker)| *blocker == Blocker::Nominated);
             let kind = if nominated { RejectionKind::Budget } else { RejectionKind::Churn };
             return Err(self.rejected(kind, "no node of the command is empty and free to go any more"));
         }
-        self.still.retain(|candidate| self.budgets.take(&candidate.pool.name, self.command.reason).is_ok());
+        let (budgets, reason) = (&mut self.ground.budgets, self.command.reason);
+        self.still.retain(|candidate| budgets.take(&candidate.pool.name, reason).is_ok());
         if self.still.is_empty() {
             return Err(self.rejected(RejectionKind::Budget, "disruption budgets are used up"));
         }
@@ -177,9 +161,8 @@ impl<'a> Look<'a> {
         self.all_qualify()?;
         self.all_drifted(|pool| pool.replicas.is_none())?;
         self.all_within_budget()?;
-        let simulated = self.simulate(Destinations::All)?;
-        let launches: Vec<&Launch> = simulated.launches.iter().map(|quoted| &quoted.launch).collect();
-        self.replacements_are_among(&launches)?;
+        let mut simulated = self.simulate(Destinations::All)?;
+        self.pair_replacements(&mut simulated.launches)?;
         let replacements = simulated.launches.into_iter().map(|quoted| quoted.launch).collect();
         Ok(self.as_now(replacements, simulated.nominations))
     }
@@ -218,15 +201,9 @@ impl<'a> Look<'a> {
     }
 
     /// Where the pods of the command would go now; everybody must have a place.
-    fn simulate(&self, destinations: Destinations) -> Result<Simulated, Rejection> {
-        let own: Vec<&Node> = self.still.iter().map(|candidate| candidate.node).collect();
-        let mut all = own.clone();
-        all.extend(self.assumed.iter().flatten());
-        let mut what_if = WhatIf::new(self.snapshot, &all, destinations);
-        for nodes in &self.assumed {
-            what_if.commit(nodes);
-        }
-        let simulated = what_if.without(&own, Patience::Full);
+    fn simulate(&mut self, destinations: Destinations) -> Result<Simulated, Rejection> {
+        let own: Vec<_> = self.still.iter().map(|candidate| candidate.node).collect();
+        let simulated = self.ground.what_if(destinations).without(&own, Patience::Full);
         if simulated.unplaced.is_empty() {
             return Ok(simulated);
         }
@@ -234,21 +211,21 @@ impl<'a> Look<'a> {
         Err(self.rejected(RejectionKind::Scheduling, detail))
     }
 
-    /// As many machines as the command launches are needed, and what it would buy is what would do.
-    fn replacements_are_among(&self, launches: &[&Launch]) -> Result<(), Rejection> {
-        let (wanted, needed) = (self.command.replacements.len(), launches.len());
-        if wanted != needed {
-            let detail = format!("{needed} new nodes would be needed, not {wanted}");
+    /// As many machines as the command launches are needed, and what it would buy is what would do: `launches` in the
+    /// order of the command's, each with all instance types of its own.
+    fn pair_replacements(&self, launches: &mut Vec<Quoted>) -> Result<(), Rejection> {
+        let wanted: Vec<&Launch> = self.command.replacements.iter().collect();
+        if wanted.len() != launches.len() {
+            let detail = format!("{} new nodes would be needed, not {}", launches.len(), wanted.len());
             return Err(self.rejected(RejectionKind::Scheduling, detail));
         }
-        for (launch, fresh) in self.command.replacements.iter().zip(launches) {
-            let known: BTreeSet<_> = fresh.instance_types.iter().collect();
-            let gone = launch.instance_types.iter().find(|name| !known.contains(name));
-            if let Some(name) = gone {
-                let detail = format!("instance type {name} would not do any more");
-                return Err(self.rejected(RejectionKind::Scheduling, detail));
-            }
-        }
+        let fresh: Vec<&Launch> = launches.iter().map(|quoted| &quoted.launch).collect();
+        let order = pairing::order(&wanted, &fresh).map_err(|name| {
+            let detail = format!("instance type {name} would not do any more");
+            self.rejected(RejectionKind::Scheduling, detail)
+        })?;
+        let mut left: Vec<Option<Quoted>> = std::mem::take(launches).into_iter().map(Some).collect();
+        launches.extend(order.into_iter().filter_map(|position| left[position].take()));
         Ok(())
     }
 }

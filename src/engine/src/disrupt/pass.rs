@@ -291,7 +291,8 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Machines of standing commands that `count` and are not on their way out in `snapshot`, command by command.
+/// Machines of standing commands that `count` and are not on their way out in `snapshot`, command by command and each
+/// once: a command that is proposed and runs already is one.
 pub(crate) fn assumed<'a>(
     snapshot: &'a Snapshot,
     standing: &Standing<'_>,
@@ -302,7 +303,9 @@ pub(crate) fn assumed<'a>(
     let here = |id: &&NodeId| by_id.get(id).copied().filter(|node| count(&node.id) && !node.is_leaving());
     let proposed =
         standing.proposed.iter().map(|command| command.nodes().filter_map(|id| here(&id)).collect());
-    let running = standing.running.iter().filter_map(|id| here(&id)).collect();
+    let named: BTreeSet<&NodeId> = standing.proposed.iter().flat_map(Command::nodes).collect();
+    let others = standing.running.iter().filter(|id| !named.contains(id));
+    let running = others.filter_map(|id| here(&id)).collect();
     proposed.chain([running]).filter(|nodes: &Vec<_>| !nodes.is_empty()).collect()
 }
 

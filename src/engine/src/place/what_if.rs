@@ -16,7 +16,7 @@ pub(crate) use crate::place::materialise::{Quote, Quoted, note_overlays};
 pub(crate) use crate::place::solve::overlay::{Moved as Simulated, Patience};
 
 /// Which machines may take the pods that would have to move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Destinations {
     /// Every machine that stays.
     All,

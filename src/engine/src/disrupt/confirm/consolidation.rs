@@ -11,12 +11,12 @@ use crate::disrupt::candidate::Candidate;
 use crate::disrupt::consolidation::{self, Proposal, Refusal};
 use crate::place::what_if::{Destinations, Simulated};
 
-impl Look<'_> {
+impl Look<'_, '_> {
     /// The command as it would be proposed now, for no other instance types than before.
     pub(super) fn at_consolidation(mut self) -> Result<Command, Rejection> {
         self.all_qualify()?;
         for candidate in &self.still {
-            if let Err(refusal) = consolidation::check(candidate, self.snapshot) {
+            if let Err(refusal) = consolidation::check(candidate, self.ground.snapshot) {
                 let nodes = vec![candidate.node.id.clone()];
                 let detail = refusal.reason.to_string();
                 return Err(Rejection { kind: RejectionKind::Churn, nodes, detail });
@@ -25,11 +25,12 @@ impl Look<'_> {
         self.all_within_budget()?;
         let mut simulated = self.simulate(Destinations::Quiet)?;
         self.only_what_it_would_buy(&mut simulated)?;
-        let proposal = consolidation::judge(self.command.method, &self.still, simulated, self.snapshot)
+        let snapshot = self.ground.snapshot;
+        let proposal = consolidation::judge(self.command.method, &self.still, simulated, snapshot)
             .map_err(|refusal| self.refused(&refusal))?;
         self.everything_is_still_cheap(&proposal)?;
         let candidates: Vec<&Candidate<'_>> = self.still.iter().collect();
-        if let Some(weighed) = self.totals.judge(&candidates, proposal.replacement_price).rejection() {
+        if let Some(weighed) = self.ground.totals.judge(&candidates, proposal.replacement_price).rejection() {
             return Err(self.rejected(RejectionKind::Score, weighed.text()));
         }
         Ok(self.as_now(proposal.replacements, proposal.nominations))
@@ -37,8 +38,7 @@ impl Look<'_> {
 
     /// Reduces what would do now to what the command would buy; all of it must be there.
     fn only_what_it_would_buy(&self, simulated: &mut Simulated) -> Result<(), Rejection> {
-        let launches: Vec<_> = simulated.launches.iter().map(|quoted| &quoted.launch).collect();
-        self.replacements_are_among(&launches)?;
+        self.pair_replacements(&mut simulated.launches)?;
         for (quoted, launch) in simulated.launches.iter_mut().zip(&self.command.replacements) {
             let wanted: BTreeSet<_> = launch.instance_types.iter().collect();
             let offered =

@@ -62,12 +62,12 @@ fn only_the_machine_that_holds_room_stays_and_zero_does_not_protect() {
 #[test]
 fn a_second_look_keeps_the_machine_that_holds_room_by_then() {
     let mut snapshot = world(TWO_EMPTY);
-    let command = decided(&snapshot).commands[0].clone();
+    let commands = [decided(&snapshot).commands[0].clone()];
     let standing = Standing { proposed: &[], running: &BTreeSet::new() };
     counted(&mut snapshot, "a", 1);
-    assert_eq!(confirm(&snapshot, &command, &standing).unwrap().candidates.len(), 1);
+    assert_eq!(confirm(&snapshot, &commands, &standing)[0].clone().unwrap().candidates.len(), 1);
     counted(&mut snapshot, "b", 1);
-    assert_eq!(confirm(&snapshot, &command, &standing).unwrap_err().kind, RejectionKind::Churn);
+    assert_eq!(confirm(&snapshot, &commands, &standing)[0].clone().unwrap_err().kind, RejectionKind::Churn);
 }
 
 #[test]

@@ -78,9 +78,10 @@ impl History {
     /// Starts what a second look has nothing against.
     fn start(&mut self, seed: u64, commands: Vec<Command>) {
         let mut started: Vec<Command> = Vec::new();
-        for command in commands {
-            let standing = Standing { proposed: &started, running: &self.running };
-            match confirm(&self.world, &command, &standing) {
+        let standing = Standing { proposed: &[], running: &self.running };
+        let answers = confirm(&self.world, &commands, &standing);
+        for (command, answer) in commands.into_iter().zip(answers) {
+            match answer {
                 Ok(command) => started.push(command),
                 Err(rejection) => {
                     self.refused += 1;

@@ -118,15 +118,32 @@ fn budgets_hold_at_the_start_of_every_command() {
 fn a_second_look_at_an_unchanged_world_changes_nothing() {
     for (seed, snapshot) in clusters() {
         let commands = decided(&snapshot).commands.clone();
-        let running = BTreeSet::new();
-        let mut started: Vec<Command> = Vec::new();
-        for command in commands {
-            let standing = Standing { proposed: &started, running: &running };
-            let confirmed = confirm(&snapshot, &command, &standing);
-            assert_eq!(confirmed.as_ref(), Ok(&command), "seed {seed}:\n{}", disruptable::text(seed));
-            started.push(command);
+        let standing = Standing { proposed: &[], running: &BTreeSet::new() };
+        for (command, answer) in commands.iter().zip(confirm(&snapshot, &commands, &standing)) {
+            assert_eq!(answer.as_ref(), Ok(command), "seed {seed}:\n{}", disruptable::text(seed));
         }
-        assert_eq!(audit(&snapshot, &plan(&snapshot, started)), [], "seed {seed}");
+        assert_eq!(audit(&snapshot, &plan(&snapshot, commands)), [], "seed {seed}");
+    }
+}
+
+#[test]
+fn looking_at_commands_together_says_what_looking_at_one_after_the_other_says() {
+    for ((seed, before), (_, after)) in clusters().zip(clusters().skip(1)).take(300) {
+        let commands = decided(&before).commands.clone();
+        // The world has changed: that of the next seed has machines of the same names.
+        for snapshot in [&before, &after] {
+            let running = BTreeSet::new();
+            let mut started: Vec<Command> = Vec::new();
+            let mut apart = Vec::new();
+            for command in &commands {
+                let standing = Standing { proposed: &started, running: &running };
+                let answer = confirm(snapshot, std::slice::from_ref(command), &standing).remove(0);
+                started.extend(answer.clone().ok());
+                apart.push(answer);
+            }
+            let together = confirm(snapshot, &commands, &Standing { proposed: &[], running: &running });
+            assert_eq!(together, apart, "seed {seed}");
+        }
     }
 }
 

@@ -34,7 +34,8 @@ fn confirmed(
     command: &Command,
     standing: &Standing<'_>,
 ) -> Result<Command, RejectionKind> {
-    let command = confirm(snapshot, command, standing).map_err(|rejection| rejection.kind)?;
+    let answer = confirm(snapshot, std::slice::from_ref(command), standing).remove(0);
+    let command = answer.map_err(|rejection| rejection.kind)?;
     let plan = Plan { commands: vec![command.clone()], ..Plan::default() };
     assert_eq!(audit(snapshot, &plan), []);
     Ok(command)
@@ -286,4 +287,64 @@ pod   q cpu=1 on=b
             ("budget=2", "budget=1", Budget),
         ],
     );
+}
+
+#[test]
+fn commands_looked_at_together_share_budgets_and_room() {
+    let text = "
+pool  web types=* budget=1
+node  a pool=web type=small zone=a capacity=on-demand drifted=10m
+node  b pool=web type=small zone=a capacity=on-demand drifted=5m
+node  c pool=web type=small zone=a capacity=on-demand drifted=1m
+pod   p cpu=1500m on=a
+pod   q cpu=1500m on=b
+pod   r cpu=1500m on=c
+";
+    let all =
+        decided(&snapshot(&format!("{WORLD}{}", text.replace("budget=1", "budget=3")))).commands.clone();
+    let alone = Standing { proposed: &[], running: &BTreeSet::new() };
+    let kinds = |text: &str| {
+        let answers = confirm(&snapshot(&format!("{WORLD}{text}")), &all, &alone);
+        answers.into_iter().map(|answer| answer.map(drop).map_err(|no| no.kind)).collect::<Vec<_>>()
+    };
+    let no = Err(RejectionKind::Budget);
+    assert_eq!(kinds(text), [Ok(()), no, no]);
+    let first_stays = text.replace(" drifted=10m", "");
+    assert_eq!(kinds(&first_stays), [Err(RejectionKind::Churn), Ok(()), no], "what is refused takes nothing");
+}
+
+#[test]
+fn new_machines_in_another_order_are_the_same() {
+    let text = "
+pool  web types=small,mid budget=1
+node  a pool=web type=large zone=a capacity=on-demand drifted=10m
+pod   p cpu=1900m on=a
+pod   q cpu=3900m on=a
+";
+    let snapshot = snapshot(&format!("{WORLD}{text}"));
+    let mut command = decided(&snapshot).commands[0].clone();
+    assert_eq!((command.method, command.replacements.len()), (Method::Drift, 2));
+    let alone = Standing { proposed: &[], running: &BTreeSet::new() };
+    assert_eq!(confirmed(&snapshot, &command, &alone).as_ref(), Ok(&command));
+    command.replacements.reverse();
+    assert_eq!(confirmed(&snapshot, &command, &alone).as_ref(), Ok(&command));
+}
+
+#[test]
+fn a_command_that_is_proposed_and_runs_already_counts_once() {
+    let text = "
+pool  web types=* budget=2
+node  a pool=web type=small zone=a capacity=on-demand drifted=10m
+node  b pool=web type=small zone=a capacity=on-demand drifted=5m
+node  room-1 cpu=2 mem=8Gi pods=10 zone=a
+node  room-2 cpu=2 mem=8Gi pods=10 zone=a
+pod   p cpu=1500m on=a
+pod   q cpu=1500m on=b
+";
+    let snapshot = snapshot(&format!("{WORLD}{text}"));
+    let both = decided(&snapshot).commands.clone();
+    assert!(both.len() == 2 && both.iter().all(|command| command.replacements.is_empty()), "{both:#?}");
+    let running: BTreeSet<NodeId> = both[0].nodes().cloned().collect();
+    let standing = Standing { proposed: &both[..1], running: &running };
+    assert_eq!(confirmed(&snapshot, &both[1], &standing).as_ref(), Ok(&both[1]));
 }

@@ -1,0 +1,68 @@
+//! The look after the taint, for all commands that wait for it at once.
+//!
+//! A look compiles the whole cluster, which takes long and much memory where it is large; a day on which everything
+//! drifts starts hundreds of commands. So one look is under way at a time, and whoever has the turn looks for everybody
+//! who waits by then.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use karpenter_engine::disrupt::{Rejection, Standing, confirm};
+use karpenter_model::Command;
+use tokio::sync::{Mutex as Turn, oneshot};
+
+use super::deciding;
+use super::underway::{Number, Underway};
+use crate::Context;
+
+/// What a look says: the command as it may go on, or why not.
+pub(super) type Answer = Result<Command, Rejection>;
+
+/// Commands that wait for their look. Cheap to clone; shared.
+#[derive(Clone, Default)]
+pub(super) struct Looks {
+    waiting: Arc<Mutex<Vec<Waiting>>>,
+    turn: Arc<Turn<()>>,
+}
+
+struct Waiting {
+    number: Number,
+    command: Command,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Looks {
+    /// Looks at a command of `underway`; nothing when the cluster is not known completely.
+    pub(super) async fn look(
+        &self,
+        context: &Context,
+        underway: &Underway,
+        (number, command): (Number, &Command),
+    ) -> Option<Answer> {
+        let (answer, mut answered) = oneshot::channel();
+        self.lock().push(Waiting { number, command: command.clone(), answer });
+        let turn = self.turn.lock().await;
+        if let Ok(answer) = answered.try_recv() {
+            return Some(answer);
+        }
+        let mut round = std::mem::take(&mut *self.lock());
+        round.sort_by_key(|one| one.number);
+        // Without an answer, whoever waits finds out by itself.
+        let snapshot = context.snapshot()?;
+        let (proposed, running) = (underway.unplaced(), underway.nodes());
+        let commands: Vec<Command> = round.iter().map(|one| one.command.clone()).collect();
+        let answers = deciding(move || {
+            confirm(&snapshot, &commands, &Standing { proposed: &proposed, running: &running })
+        })
+        .await;
+        for (one, answer) in round.into_iter().zip(answers) {
+            // Nobody waits any more when the process is about to end.
+            let _ended = one.answer.send(answer);
+        }
+        drop(turn);
+        answered.try_recv().ok()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
