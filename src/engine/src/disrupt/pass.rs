@@ -11,7 +11,7 @@ use indexmap::IndexSet;
 use jiff::Timestamp;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
-    Command, DisruptionReason, Method, Node, NodeId, NodeOutcome, Reason, Snapshot, Target,
+    Command, DisruptionReason, Method, Node, NodeId, NodeOutcome, PoolName, Reason, Snapshot, Target,
 };
 
 use crate::disrupt::Standing;
@@ -45,6 +45,8 @@ pub(crate) struct Pass<'a> {
     by_target: BTreeMap<Target, &'a NodeId>,
     /// Machines of commands the snapshot does not show yet, command by command.
     assumed: Vec<Vec<&'a Node>>,
+    /// Machines those commands launch, per pool.
+    coming: BTreeMap<PoolName, usize>,
     /// Commands that may still be proposed; no limit if none.
     commands_left: Option<usize>,
     /// Simulations that are left.
@@ -69,6 +71,7 @@ impl<'a> Pass<'a> {
             totals: Totals::new(&lookup),
             candidates: Vec::new(),
             assumed: assumed(snapshot, standing, |_| true),
+            coming: BTreeMap::new(),
             promised: BTreeSet::new(),
             by_target: by_target(snapshot),
             commands_left: brake::commands_left(memory, standing.proposed.len(), brakes),
@@ -82,6 +85,9 @@ impl<'a> Pass<'a> {
         };
         for command in standing.proposed {
             pass.promise(command);
+            for launch in &command.replacements {
+                *pass.coming.entry(launch.pool.clone()).or_default() += 1;
+            }
         }
         pass.look(&lookup, standing);
         pass
@@ -215,6 +221,11 @@ impl<'a> Pass<'a> {
     }
 
     fn promise(&mut self, command: &Command) {
+    /// Machines of `pool` that commands launch and the snapshot may not show yet.
+    pub(crate) fn coming(&self, pool: &PoolName) -> usize {
+        self.coming.get(pool).copied().unwrap_or_default()
+    }
+
         let targets = command.nominations.iter().map(|nomination| &nomination.target);
         let nodes = targets.filter_map(|target| self.by_target.get(target)).map(|id| (*id).clone());
         self.promised.extend(nodes);

@@ -85,7 +85,8 @@ fn replace<'a>(pass: &mut Pass<'a>, candidates: &[Candidate<'a>]) {
     }
 }
 
-/// How many machines `pool` may have more, and whether it has more than it wants already.
+/// How many machines `pool` may have more, and whether it has more than it wants already. What earlier commands launch
+/// is there already, as far as the limit goes; so are machines on their way out.
 fn room(pool: &Pool, pass: &Pass<'_>) -> (Option<usize>, bool) {
     let own = || {
         let claims = pass.snapshot.nodes.iter().filter(|node| node.is_managed());
@@ -95,5 +96,6 @@ fn room(pool: &Pool, pass: &Pass<'_>) -> (Option<usize>, bool) {
     let wanted = usize::try_from(pool.replicas.unwrap_or(0)).unwrap_or(0);
     let limit = pool.limits.as_ref().and_then(|limits| limits.get(resources::NODES));
     let limit = limit.map(|limit| usize::try_from(limit.as_units_ceil()).unwrap_or(0));
-    (limit.map(|limit| limit.saturating_sub(own().count())), staying > wanted)
+    let there = own().count() + pass.coming(&pool.name);
+    (limit.map(|limit| limit.saturating_sub(there)), staying > wanted)
 }

@@ -152,6 +152,20 @@ fn static_drift_goes_on_pass_by_pass_until_nothing_is_drifted() {
 }
 
 #[test]
+fn what_earlier_commands_launch_takes_room_under_the_limit_before_it_is_there() {
+    let mut text = String::from("set static=on\ntype small cpu=2 mem=4Gi od=0.10\n");
+    text.push_str("pool fixed types=* replicas=5 limit=nodes=7 budget=100%\n");
+    for node in 0..5 {
+        let _ = writeln!(text, "node n{node} pool=fixed type=small zone=a capacity=on-demand drifted=1h");
+    }
+    let (world, running) = (snapshot(&text), BTreeSet::new());
+    let first = decide(&world, &mut Memory::default(), &Standing { proposed: &[], running: &running });
+    assert_eq!(first.commands.len(), 2);
+    let standing = Standing { proposed: &first.commands, running: &running };
+    assert_eq!(decide(&world, &mut Memory::default(), &standing).commands, []);
+}
+
+#[test]
 fn machines_in_a_command_say_so_and_are_in_no_other() {
     let world = world(Method::Emptiness, 1, "100%");
     let first =
