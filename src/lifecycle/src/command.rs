@@ -56,8 +56,7 @@ enum Stage {
     Create,
     /// Replacements come up, then candidates are deleted.
     Wait {
-        /// Whether each has been seen initialized. Never unlearned.
-        replacements: BTreeMap<ClaimName, bool>,
+        replacements: BTreeMap<ClaimName, Progress>,
         deleted: BTreeSet<ClaimName>,
         /// Deletions were asked for, and some failed.
         tried: bool,
@@ -83,12 +82,39 @@ pub struct Facts {
 pub enum Replacement {
     /// Neither the API server nor the index has it.
     Missing,
-    /// On its way.
+    /// It has no machine yet.
     Launching,
+    /// Its machine was launched and is on its way.
+    Joining,
     /// Ready to take pods.
     Initialized,
-    /// Given up: its claim is being deleted.
+    /// Its claim is being deleted and never had a machine.
+    GivenUp,
+    /// Its claim is being deleted, its machine with it.
     Failed,
+}
+
+impl Replacement {
+    /// How far it has come.
+    fn progress(self) -> Progress {
+        match self {
+            Self::Missing | Self::Launching | Self::GivenUp => Progress::Created,
+            Self::Joining | Self::Failed => Progress::Launched,
+            Self::Initialized => Progress::Initialized,
+        }
+    }
+
+    fn is_gone(self) -> bool {
+        matches!(self, Self::Missing | Self::GivenUp | Self::Failed)
+    }
+}
+
+/// How far a replacement has come. Never unlearned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Progress {
+    Created,
+    Launched,
+    Initialized,
 }
 
 /// What to do now.
@@ -105,8 +131,12 @@ pub enum Next {
     Delete(Vec<ClaimName>),
     /// Look again after this long.
     Wait(Duration),
-    /// All candidates are on their way out.
-    Done,
+    /// All candidates are on their way out. Those that left by themselves did not wait for what takes their place, so
+    /// it may not have come up.
+    Done {
+        /// Every replacement was seen initialized.
+        came_up: bool,
+    },
     /// Take back what was done to the candidates that are [`Running::left`]; replacements stay.
     RollBack(Failure),
 }
@@ -132,6 +162,9 @@ pub enum Failure {
     /// A replacement could not be created.
     #[error("cannot create replacement, {0}")]
     NotCreated(String),
+    /// A replacement was given up before it had a machine: there was no capacity, or its class was not ready.
+    #[error("replacement `{0}` could not be launched")]
+    NotLaunched(ClaimName),
     /// A replacement was deleted before the candidates were.
     #[error("replacement `{0}` was deleted")]
     ReplacementGone(ClaimName),
@@ -153,9 +186,15 @@ impl Failure {
     /// Whether replacements had been created, so that some may have failed.
     pub fn is_late(&self) -> bool {
         match self {
-            Self::ReplacementGone(_) | Self::TimedOut(_) => true,
+            Self::NotLaunched(_) | Self::ReplacementGone(_) | Self::TimedOut(_) => true,
             Self::NotMarked(_) | Self::Rejected(_) | Self::NotCreated(_) => false,
         }
+    }
+
+    /// Whether it tells of machines that were launched and did not come up. That there was none to be had says nothing
+    /// about the next one.
+    pub fn blames_machines(&self) -> bool {
+        self.is_late() && !matches!(self, Self::NotLaunched(_))
     }
 }
 
@@ -185,7 +224,9 @@ impl Running {
     /// Replacements that have not been seen initialized, those never created among them.
     pub fn missing_replacements(&self) -> usize {
         match &self.stage {
-            Stage::Wait { replacements, .. } => replacements.values().filter(|ready| !**ready).count(),
+            Stage::Wait { replacements, .. } => {
+                replacements.values().filter(|progress| **progress < Progress::Initialized).count()
+            }
             Stage::Mark | Stage::Confirm | Stage::Create | Stage::Over(_) => self.command.replacements.len(),
         }
     }
@@ -205,25 +246,32 @@ impl Running {
                     .cloned()
                     .collect();
                 if left.is_empty() {
-                    return quiet(Next::Done);
+                    let came_up = replacements.values().all(|progress| *progress == Progress::Initialized);
+                    return quiet(Next::Done { came_up });
                 }
                 let mut events = Vec::new();
-                for (name, ready) in &mut *replacements {
+                for (name, progress) in &mut *replacements {
                     let state = facts.replacements.get(name).copied().unwrap_or(Replacement::Missing);
-                    if matches!(state, Replacement::Missing | Replacement::Failed) {
-                        return Look { events, next: Next::RollBack(Failure::ReplacementGone(name.clone())) };
-                    }
-                    if !*ready {
+                    if *progress < Progress::Initialized && !state.is_gone() {
                         events.push(launching(name, self.command.reason));
-                        *ready = state == Replacement::Initialized;
                     }
-                    if !*ready {
+                    *progress = state.progress().max(*progress);
+                    if state.is_gone() {
+                        let failure = match progress {
+                            Progress::Created => Failure::NotLaunched(name.clone()),
+                            Progress::Launched | Progress::Initialized => {
+                                Failure::ReplacementGone(name.clone())
+                            }
+                        };
+                        return Look { events, next: Next::RollBack(failure) };
+                    }
+                    if *progress < Progress::Initialized {
                         events.push(waiting_for_readiness(name));
                     }
                 }
                 let limit = timeout(facts.queued);
                 let over = since(self.started, facts.now) > limit;
-                let ready = replacements.values().all(|ready| *ready);
+                let ready = replacements.values().all(|progress| *progress == Progress::Initialized);
                 let next = match (ready, over) {
                     (true, true) if *tried => Next::RollBack(Failure::TimedOut(limit)),
                     (true, _) => Next::Delete(left),
@@ -273,7 +321,7 @@ impl Running {
 
     /// Says that every replacement was created, under these names.
     pub fn created(&mut self, names: impl IntoIterator<Item = ClaimName>) {
-        let replacements = names.into_iter().map(|name| (name, false)).collect();
+        let replacements = names.into_iter().map(|name| (name, Progress::Created)).collect();
         self.stage = Stage::Wait { replacements, deleted: BTreeSet::new(), tried: false };
     }
 

@@ -192,8 +192,8 @@ reason_codes! {
     Disrupting: "node is part of a disruption that has started";
     /// It is part of a command that waits for its second look.
     SecondLook: "node will be disrupted unless a second look finds a reason against it";
-    /// A second look found a reason against it a while ago.
-    Rejected: "a second look found a reason against disrupting the node";
+    /// A second look found a reason against it a while ago, or a command failed.
+    Rejected: "a while ago something spoke against disrupting the node, or it failed";
     /// Pods on it would be left without a place.
     CannotReschedule: "pods on the node would have no place to go";
     /// Its static pool has more machines than replicas.

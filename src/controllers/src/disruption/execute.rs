@@ -92,9 +92,11 @@ impl Execution {
                 }
             }
             Next::Wait(delay) => return Ok(Wake::After(delay)),
-            Next::Done => {
-                tracing::debug!("command-id" = %self.id, "command succeeded");
-                self.underway.news(News::Succeeded(self.running.command().clone()));
+            Next::Done { came_up } => {
+                tracing::debug!("command-id" = %self.id, came_up, "command is over");
+                if came_up {
+                    self.underway.news(News::Succeeded(self.running.command().clone()));
+                }
                 return Ok(Wake::OnEvent);
             }
             Next::RollBack(failure) => return self.roll_back(&failure).await.map(|()| Wake::OnEvent),
@@ -126,12 +128,13 @@ impl Execution {
                 Ok(Some(_)) | Err(_) => Replacement::Launching,
             };
         };
-        if known.model.deletion.is_some() {
-            Replacement::Failed
-        } else if known.model.is_true(ConditionType::Initialized) {
-            Replacement::Initialized
-        } else {
-            Replacement::Launching
+        let holds = |kind| known.model.is_true(kind);
+        match (known.model.deletion.is_some(), holds(ConditionType::Launched)) {
+            (true, false) => Replacement::GivenUp,
+            (true, true) => Replacement::Failed,
+            (false, _) if holds(ConditionType::Initialized) => Replacement::Initialized,
+            (false, true) => Replacement::Joining,
+            (false, false) => Replacement::Launching,
         }
     }
 
@@ -172,14 +175,14 @@ impl Execution {
         }
     }
 
-        let claims = || command.candidates.iter().map(|candidate| &candidate.target.claim);
-        let view = std::sync::Arc::clone(&self.context.view);
-        let replacing = view.replacing(claims().cloned());
     /// Creates the replacements; only once all of them exist are the candidates marked in the index, or the
     /// provisioner would launch for their pods as well.
     async fn create(&mut self) {
         let command = self.running.command();
         let reason = command.reason.to_string().to_lowercase();
+        let claims = || command.candidates.iter().map(|candidate| &candidate.target.claim);
+        let view = std::sync::Arc::clone(&self.context.view);
+        let replacing = view.replacing(claims().cloned());
         let creations: Vec<_> =
             command.replacements.iter().map(|launch| created(&self.context, launch, &reason)).collect();
         let results: Vec<_> = stream::iter(creations).buffered(FAN_OUT).collect().await;
@@ -254,8 +257,9 @@ impl Execution {
 
     async fn roll_back(&self, failure: &Failure) -> Result<(), Error> {
         tell::rolled_back(&self.context, &self.id, &self.running, failure);
-        if failure.is_late() && self.running.missing_replacements() > 0 {
-            self.underway.news(News::Failed(self.running.command().clone(), self.context.now()));
+        if !failure.is_change_of_mind() {
+            let (command, now) = (self.running.command().clone(), self.context.now());
+            self.underway.news(News::RolledBack(command, failure.clone(), now));
         }
         mark::take_back(&self.context, self.running.left()).await
     }

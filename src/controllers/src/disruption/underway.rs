@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use karpenter_engine::disrupt::{Memory, Rejection};
+use karpenter_lifecycle::command::Failure;
 use karpenter_model::{ClaimName, Command, NodeId};
 use tokio::sync::Notify;
 
@@ -34,10 +35,10 @@ struct Commands {
 pub(super) enum News {
     /// It has started: its replacements exist under these names.
     Started(Command, Vec<ClaimName>, Timestamp),
-    /// Every replacement came up.
+    /// It was carried out: its machines go, and every replacement came up.
     Succeeded(Command),
-    /// Some did not.
-    Failed(Command, Timestamp),
+    /// Something went wrong, and it was rolled back.
+    RolledBack(Command, Failure, Timestamp),
     /// A second look found something against it.
     Rejected(Command, Rejection, Timestamp),
 }
@@ -47,7 +48,12 @@ impl News {
         match self {
             Self::Started(command, replacements, at) => memory.started(&command, &replacements, at),
             Self::Succeeded(command) => memory.succeeded(&command),
-            Self::Failed(command, at) => memory.failed(&command, at),
+            Self::RolledBack(command, failure, at) => {
+                memory.rolled_back(&command, &failure.to_string(), at);
+                if failure.blames_machines() {
+                    memory.failed(&command, at);
+                }
+            }
             Self::Rejected(command, rejection, at) => memory.rejected(&command, &rejection, at),
         }
     }

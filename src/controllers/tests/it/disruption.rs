@@ -273,6 +273,39 @@ async fn a_replacement_that_cannot_be_launched_is_taken_back_and_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn replacements_without_capacity_are_tried_ever_later_and_close_no_gate() {
+    let (world, process) = about_to_drift(&drift_only("100%")).await;
+    let old = claim_names(&world).await;
+    for _ in 0..4 {
+        world.account.fail(Operation::Launch, Fault::Refused(Kind::NoCapacity));
+    }
+    drift_all(&world);
+    let replaced = || async {
+        claim_names(&world).await.is_disjoint(&old)
+            && initialized(&world, 1).await
+            && running(&world, 1).await
+    };
+    world.until("the fifth try succeeds", Duration::from_mins(12), replaced).await;
+    let created = &process.metrics.nodeclaims.created_total;
+    assert_eq!(created.value(["drifted", "default", "false"]), 5);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_cannot_create_its_replacement_does_not_flap() {
+    let (world, process) = about_to_drift(&drift_only("100%")).await;
+    let old = claim_names(&world).await;
+    world.server.faults().inject(Rule::on("create").resource("nodeclaims"), ApiFault::InternalError);
+    let since = revision(&world);
+    drift_all(&world);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(claim_names(&world).await, old);
+    let taints = history::taints(&world, since);
+    assert!((2..=5).contains(&taints), "tainted {taints} times in ten minutes");
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_replacement_that_never_joins_is_given_up_and_the_old_machine_stays() {
     let (world, process) = about_to_drift(&drift_only("100%")).await;
     let old = claim_names(&world).await;

@@ -3,8 +3,8 @@
 //!
 //! - mass drift: after a start, or when instance types vanish from what the provider says, drift of many machines at
 //!   once smells of missing or misread data. It is held until it has lasted longer than drift takes to be found wrong;
-//! - health gate: when replacements of a pool do not come up, more of its machines are not drifted away, except for
-//!   one try now and then;
+//! - health gate: when replacements of a pool do not come up, nothing more is replaced by machines of it, except for one
+//!   try now and then;
 //! - no capacity: a machine of a static pool is not given up for one that cannot be bought now;
 //! - anti-flap: a machine that took over from another one is not replaced by one like that shortly after;
 //! - command rate: so many commands per minute and no more.
@@ -123,6 +123,20 @@ pub(crate) fn health_gate(
         return Ok(());
     }
     Err(Held::new(Brake::HealthGate, format_args!("pool {}", pool.name)))
+}
+
+/// Whether the pools of `launches` may be relied upon.
+pub(crate) fn health_gates<'l>(
+    launches: impl IntoIterator<Item = &'l Launch>,
+    memory: &mut Memory,
+    snapshot: &Snapshot,
+) -> Result<(), Held> {
+    for launch in launches {
+        if let Some(pool) = snapshot.pools.iter().find(|pool| pool.name == launch.pool) {
+            health_gate(pool, memory, snapshot.now, &snapshot.settings.disruption.brakes)?;
+        }
+    }
+    Ok(())
 }
 
 /// `launches` are going to be tried, by one command.

@@ -42,26 +42,42 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
         return;
     }
     let many = pass.snapshot.settings.disruption.many_to_many.enabled;
-    let several = pass.unsettled(MULTI, &candidates);
-    let alone = pass.unsettled(SINGLE, &candidates);
-    let grouped = many.then(|| pass.unsettled(MANY, &candidates)).flatten();
+    let for_several = not_refused(pass, MULTI, &candidates);
+    let for_one = not_refused(pass, SINGLE, &candidates);
+    let for_groups = if many { not_refused(pass, MANY, &candidates) } else { Vec::new() };
+    for candidate in &candidates {
+        // No more is said of a machine that is not looked at alone, unless it goes with others.
+        if let Some(reason) = pass.refused(SINGLE, &candidate.node.id) {
+            pass.keep(&candidate.node.id, reason);
+        }
+    }
+    let several = pass.unsettled(MULTI, &for_several);
+    let alone = pass.unsettled(SINGLE, &for_one);
+    let grouped = many.then(|| pass.unsettled(MANY, &for_groups)).flatten();
     if several.is_none() && alone.is_none() && grouped.is_none() {
         return;
     }
     if let Some(input) = alone {
-        pass.memory.sweep.go_on(input, candidates.iter().map(|candidate| &candidate.node.id));
+        pass.memory.sweep.go_on(input, for_one.iter().map(|candidate| &candidate.node.id));
     }
-    let mut session = Session::new(pass, &candidates, alone.is_some());
+    let one_by_one = if alone.is_some() { &for_one[..] } else { &[] };
+    let mut session = Session::new(pass, one_by_one, [&for_several, &for_groups]);
     if let Some(input) = several {
         let others = usize::from(grouped.is_some()) + usize::from(alone.is_some());
-        session.several(&candidates, input, others);
+        session.several(&for_several, input, others);
     }
     if let Some(input) = grouped {
-        session.many(&candidates, input, usize::from(alone.is_some()));
+        session.many(&for_groups, input, usize::from(alone.is_some()));
     }
     if let Some(input) = alone {
-        session.alone(&candidates, input);
+        session.alone(&for_one, input);
     }
+}
+
+/// Those of `candidates` nothing has spoken against lately, as far as `method` is concerned.
+fn not_refused<'a>(pass: &Pass<'a>, method: Method, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+    let free = |candidate: &&Candidate<'a>| pass.refused(method, &candidate.node.id).is_none();
+    candidates.iter().filter(free).cloned().collect()
 }
 
 /// How many methods of consolidation may want simulations in this pass.

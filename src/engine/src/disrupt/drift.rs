@@ -103,24 +103,13 @@ fn one<'a>(
         pass.note(Note::blocked(&candidate.node.id, reason.code, &first, text));
         return Err(Stays::Because(reason));
     }
-    replacements_come_up(pass, &simulated).map_err(Stays::Held)?;
+    let launches = simulated.launches.iter().map(|quoted| &quoted.launch);
+    brake::health_gates(launches, pass.memory, pass.snapshot).map_err(Stays::Held)?;
     pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
     what_if.commit(&[candidate.node]);
     let command = command(candidate, simulated, pass);
     brake::tries(&command.replacements, pass.memory, pass.snapshot);
     pass.propose(command);
-    Ok(())
-}
-
-/// Whether the pools that would launch something may be relied upon.
-fn replacements_come_up(pass: &mut Pass<'_>, simulated: &Simulated) -> Result<(), Held> {
-    let (snapshot, brakes) = (pass.snapshot, &pass.snapshot.settings.disruption.brakes);
-    for quoted in &simulated.launches {
-        let pool = snapshot.pools.iter().find(|pool| pool.name == quoted.launch.pool);
-        if let Some(pool) = pool {
-            brake::health_gate(pool, pass.memory, snapshot.now, brakes)?;
-        }
-    }
     Ok(())
 }
 

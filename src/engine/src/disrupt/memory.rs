@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::{
-    CapacityType, ClaimName, Command, Devices, DisruptionReason, InstanceTypeName, Method, NodeId, Pool,
-    PoolName, Reason, Snapshot,
+    CapacityType, ClaimName, Command, Devices, InstanceTypeName, Method, NodeId, Pool, PoolName, Reason,
+    Snapshot,
 };
 
 use crate::disrupt::sweep::Sweep;
 use crate::disrupt::{Decision, Rejection, Standing};
 use recall::Recall;
 use refused::Refused;
+pub(crate) use refused::Scope;
 use unfinished::Unfinished;
 
 /// How long it is believed at most that there is nothing to do, or nothing to be done with a machine, as long as the
@@ -45,7 +46,7 @@ pub struct Memory {
     successors: BTreeMap<ClaimName, Succession>,
     /// Pools whose replacements do not come up.
     gates: BTreeMap<PoolName, Gate>,
-    /// Machines second looks spoke against.
+    /// Machines second looks spoke against, and those of commands that failed.
     refused: Refused,
     /// Devices of the last pass in which they counted.
     devices: Arc<Devices>,
@@ -98,7 +99,6 @@ impl Memory {
     pub fn started(&mut self, command: &Command, replacements: &[ClaimName], now: Timestamp) {
         self.recall = None;
         self.started.push_back(now);
-        self.refused.went(command.reason, command.nodes());
         let [candidate] = &command.candidates[..] else { return };
         let [successor] = replacements else { return };
         let shape = candidate.instance_type.clone().zip(candidate.capacity_type);
@@ -107,15 +107,23 @@ impl Memory {
         }
     }
 
-    /// Every replacement of a command came up.
+    /// A command was carried out: its machines are gone and every replacement came up.
     pub fn succeeded(&mut self, command: &Command) {
         self.recall = None;
+        self.refused.went(command.reason, command.nodes());
         for launch in &command.replacements {
             self.gates.remove(&launch.pool);
         }
     }
 
-    /// Replacements of a command did not come up, and it was rolled back.
+    /// A command had to be rolled back because something went wrong: its machines wait before they are proposed again.
+    pub fn rolled_back(&mut self, command: &Command, why: &str, now: Timestamp) {
+        self.recall = None;
+        let scope = Scope::Reason(command.reason);
+        self.refused.note(scope, command.nodes(), &format!("rolled back, {why}"), now);
+    }
+
+    /// Machines that were launched for a command did not come up.
     pub fn failed(&mut self, command: &Command, now: Timestamp) {
         self.recall = None;
         let pools: BTreeMap<&PoolName, &String> =
@@ -130,7 +138,9 @@ impl Memory {
     /// A second look refused a command: its machines wait before they are proposed again.
     pub fn rejected(&mut self, command: &Command, rejection: &Rejection, now: Timestamp) {
         self.recall = None;
-        self.refused.note(command.reason, rejection, now);
+        let why = format!("{}: {}", rejection.kind, rejection.detail);
+        let scope = Scope::of(command.method, rejection.kind);
+        self.refused.note(scope, rejection.nodes.iter(), &why, now);
     }
 
     /// The decision for `snapshot` and `standing`, if it was made already and nothing has changed since.
@@ -169,9 +179,9 @@ impl Memory {
         ends.chain(settled).chain(self.refused.instants())
     }
 
-    /// Why `node` does not go for `reason` yet, because of what a second look found.
-    pub(crate) fn refused(&self, reason: DisruptionReason, node: &NodeId, now: Timestamp) -> Option<Reason> {
-        self.refused.why(reason, node, now)
+    /// Why `node` does not go within `scope` yet, because of what came of an earlier command.
+    pub(crate) fn refused(&self, scope: Scope, node: &NodeId, now: Timestamp) -> Option<Reason> {
+        self.refused.why(scope, node, now)
     }
 
     /// Takes note of a pass over `snapshot` and forgets what no longer matters.

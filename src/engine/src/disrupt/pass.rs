@@ -22,7 +22,7 @@ use crate::disrupt::budget::{Budgets, Exhausted};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::decision::{Decision, MethodStats};
 use crate::disrupt::lookup::Lookup;
-use crate::disrupt::memory::Memory;
+use crate::disrupt::memory::{Memory, Scope};
 use crate::disrupt::note::{Note, NoteKind};
 use crate::place::what_if::{Destinations, WhatIf};
 pub(crate) use input::Input;
@@ -158,15 +158,21 @@ impl<'a> Pass<'a> {
         eligible
     }
 
-    /// Whether a second look found something against the candidate a while ago; written down, unless another method
-    /// may take it for another reason.
+    /// Whether something spoke against the candidate a while ago, whatever method takes it; written down, unless another
+    /// one may take it for another reason.
     fn was_refused(&mut self, method: Method, candidate: &Candidate<'_>) -> bool {
         let (node, reason) = (&candidate.node.id, method.reason());
-        let Some(why) = self.memory.refused(reason, node, self.snapshot.now) else { return false };
+        let refused = self.memory.refused(Scope::Reason(reason), node, self.snapshot.now);
+        let Some(why) = refused else { return false };
         if !candidate.is_drifted() || reason == DisruptionReason::Drifted {
             self.keep(node, why);
         }
         true
+    }
+
+    /// What spoke against `method` taking `node` a while ago.
+    pub(crate) fn refused(&self, method: Method, node: &NodeId) -> Option<Reason> {
+        self.memory.refused(Scope::Method(method), node, self.snapshot.now)
     }
 
     /// Machines no general check speaks against and that are in no command yet.
@@ -215,17 +221,17 @@ impl<'a> Pass<'a> {
         what_if
     }
 
+    /// Machines of `pool` that commands launch and the snapshot may not show yet.
+    pub(crate) fn coming(&self, pool: &PoolName) -> usize {
+        self.coming.get(pool).copied().unwrap_or_default()
+    }
+
     /// Whether a command sends pods to `node`, so that it must stay.
     pub(crate) fn is_promised(&self, node: &NodeId) -> bool {
         self.promised.contains(node)
     }
 
     fn promise(&mut self, command: &Command) {
-    /// Machines of `pool` that commands launch and the snapshot may not show yet.
-    pub(crate) fn coming(&self, pool: &PoolName) -> usize {
-        self.coming.get(pool).copied().unwrap_or_default()
-    }
-
         let targets = command.nominations.iter().map(|nomination| &nomination.target);
         let nodes = targets.filter_map(|target| self.by_target.get(target)).map(|id| (*id).clone());
         self.promised.extend(nodes);

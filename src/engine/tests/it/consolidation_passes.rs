@@ -148,3 +148,21 @@ fn a_look_that_takes_many_passes_is_called_late_only_when_the_reference_would_ha
         assert_eq!(timeouts, late, "a pass every {seconds} s");
     }
 }
+
+#[test]
+fn groups_of_three_are_tried_however_many_machines_there_are() {
+    // Two machines have too much for one; what three have fits two of another type, which cost less.
+    let mut text = String::from(
+        "set many-to-many=on\ntype old cpu=4 mem=8Gi pods=10 od=1.00 zones=a\ntype new cpu=6600m mem=16Gi pods=10 \
+         od=1.10 zones=a\npool web types=* budget=100%\n",
+    );
+    for node in 1..=70 {
+        let _ = writeln!(text, "node n{node:02} pool=web type=old zone=a capacity=on-demand");
+        let _ =
+            writeln!(text, "pod a{node:02} cpu=2600m on=n{node:02}\npod b{node:02} cpu=1300m on=n{node:02}");
+    }
+    let decision = pass(&snapshot(&text), &mut Memory::default());
+    let sizes: Vec<(usize, usize)> =
+        decision.commands.iter().map(|one| (one.candidates.len(), one.replacements.len())).collect();
+    assert!(sizes.iter().any(|(gone, new)| *gone > 2 && new < gone), "{sizes:?}");
+}

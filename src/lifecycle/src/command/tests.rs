@@ -105,7 +105,7 @@ fn reasons(look: &Look) -> Vec<(&'static str, String)> {
     look.events.iter().map(|event| (event.reason, about(event))).collect()
 }
 
-use Replacement::{Failed, Initialized, Launching, Missing};
+use Replacement::{Failed, GivenUp, Initialized, Joining, Launching, Missing};
 
 #[test]
 fn the_timeout_grows_with_the_queue() {
@@ -130,7 +130,7 @@ fn without_replacements_candidates_go_at_once() {
     let mut running = waiting(2, 0);
     assert_eq!(running.look(&facts(0, &[])).next, Next::Delete(vec![claim(0), claim(1)]));
     running.deleted([claim(0), claim(1)]);
-    assert_eq!(running.look(&facts(0, &[])).next, Next::Done);
+    assert_eq!(running.look(&facts(0, &[])).next, Next::Done { came_up: true });
     assert_eq!(running.left().count(), 0);
 }
 
@@ -179,6 +179,26 @@ fn a_deleted_replacement_rolls_back_even_when_it_was_ready_before() {
 }
 
 #[test]
+fn a_replacement_that_never_had_a_machine_says_nothing_about_machines() {
+    let table = [
+        (vec![Launching, GivenUp], false),
+        (vec![Launching, Missing], false),
+        (vec![Missing], false),
+        (vec![Launching, Failed], true),
+        (vec![Joining, Missing], true),
+        (vec![Joining, GivenUp], true),
+        (vec![Failed], true),
+    ];
+    for (states, blames) in table {
+        let mut running = waiting(1, 1);
+        let looks =
+            states.iter().zip(1..).map(|(state, second)| running.look(&facts(second, &[*state])).next);
+        let Some(Next::RollBack(failure)) = looks.last() else { panic!("{states:?} goes on") };
+        assert_eq!((failure.blames_machines(), failure.is_late()), (blames, true), "{states:?}");
+    }
+}
+
+#[test]
 fn time_is_over_after_the_limit_and_a_late_success_is_one() {
     let mut running = waiting(1, 1);
     assert_eq!(running.look(&facts(600, &[Launching])).next, Next::Wait(POLL));
@@ -210,7 +230,7 @@ fn a_candidate_that_vanishes_holds_up_no_other() {
         facts.replacements.insert(new(0), Initialized);
         assert_eq!(running.look(&facts).next, Next::Delete(vec![claim(1 - vanished)]));
         running.deleted([claim(1 - vanished)]);
-        assert_eq!(running.look(&facts).next, Next::Done);
+        assert_eq!(running.look(&facts).next, Next::Done { came_up: true });
     }
 }
 
@@ -219,7 +239,7 @@ fn with_all_candidates_gone_there_is_nothing_left_to_do() {
     let mut running = waiting(2, 1);
     let mut facts = facts(1, &[Missing]);
     facts.leaving.extend([claim(0), claim(1)]);
-    assert_eq!(running.look(&facts).next, Next::Done);
+    assert_eq!(running.look(&facts).next, Next::Done { came_up: false });
 }
 
 #[test]
@@ -284,7 +304,7 @@ fn a_replacement_that_cannot_be_created_rolls_back() {
 /// Two candidates and two replacements: every state of each, early and late, with and without failed deletions.
 #[test]
 fn every_look_at_two_and_two_keeps_the_rules() {
-    let states = [Missing, Launching, Initialized, Failed];
+    let states = [Missing, Launching, Joining, Initialized, GivenUp, Failed];
     let mut looks = 0;
     for (first, second) in states.iter().flat_map(|one| states.iter().map(move |two| (*one, *two))) {
         for bits in 0..16_u32 {
@@ -298,7 +318,7 @@ fn every_look_at_two_and_two_keeps_the_rules() {
             }
             let next = running.look(&facts).next;
             let both = |state| first == state && second == state;
-            let broken = [first, second].iter().any(|state| matches!(state, Missing | Failed));
+            let broken = [first, second].iter().any(|state| matches!(state, Missing | GivenUp | Failed));
             let expected = if bit(0) && bit(1) {
                 "done"
             } else if broken {
@@ -311,7 +331,7 @@ fn every_look_at_two_and_two_keeps_the_rules() {
                 "wait"
             };
             let actual = match next {
-                Next::Done => "done",
+                Next::Done { .. } => "done",
                 Next::RollBack(_) => "back",
                 Next::Delete(claims) => {
                     assert!(claims.iter().all(|claim| !facts.leaving.contains(claim)) && !claims.is_empty());
@@ -324,7 +344,7 @@ fn every_look_at_two_and_two_keeps_the_rules() {
             looks += 1;
         }
     }
-    assert_eq!(looks, 256);
+    assert_eq!(looks, 576);
 }
 
 proptest! {
@@ -370,13 +390,13 @@ proptest! {
                     running.deleted(accepted);
                 }
                 Next::Wait(_) => {}
-                Next::Done | Next::RollBack(_) => break,
+                Next::Done { .. } | Next::RollBack(_) => break,
             }
             facts.now += Duration::from_secs(1);
             match happenings.next() {
                 Some((index, 0)) => { facts.leaving.insert(claim(index)); }
                 Some((index, kind)) if index < replacements => {
-                    let state = [Launching, Initialized, Initialized, Failed][usize::from(kind) - 1];
+                    let state = [Joining, Initialized, Initialized, Failed][usize::from(kind) - 1];
                     facts.replacements.insert(new(index), state);
                 }
                 _ => {}

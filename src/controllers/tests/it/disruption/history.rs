@@ -64,6 +64,18 @@ pub(super) fn check(world: &World, rules: &Rules) -> usize {
     most
 }
 
+/// How often a Node was tainted after revision `since`.
+pub(super) fn taints(world: &World, since: u64) -> usize {
+    let changes = world.server.read(|store| store.changes_since(&TableName::new("", "nodes"), 0)).unwrap();
+    let mut tainted: BTreeMap<String, bool> = BTreeMap::new();
+    let became = changes.into_iter().filter(|change| {
+        let now = is_tainted(&change.object);
+        let before = tainted.insert(object::name(&change.object).to_owned(), now);
+        change.revision > since && now && before != Some(true)
+    });
+    became.count()
+}
+
 impl Moment {
     /// A replacement is created only once a candidate keeps new pods away and says why.
     fn check_created(&self, name: &str) {

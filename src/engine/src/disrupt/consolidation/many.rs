@@ -1,23 +1,21 @@
 //! Several machines replaced by several: opt-in, because it moves many pods at once (the reference never does it).
 //!
-//! Machines next to each other in order of savings are taken together, in groups of a few sizes. A group goes when
-//! what it needs costs clearly less, by an amount and by a share that are settings, whatever offerings the launches
-//! end up with.
+//! Machines next to each other in order of savings are taken together, in groups of every size from each of the first of
+//! them on. A group goes when what it needs costs clearly less, by an amount and by a share that are settings, whatever
+//! offerings the launches end up with.
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::ManyToMany;
 use karpenter_model::{Node, Price, Snapshot};
 
-use super::bench::Bench;
 use super::cheaper::Narrowing;
 use super::judge::{Proposal, everybody_has_a_place, least, price};
-use super::multi::Found;
+use super::multi::{Found, Search};
 use super::refusal::Refusal;
-use crate::disrupt::balanced::Totals;
 use crate::disrupt::candidate::Candidate;
 use crate::place::what_if::{Patience, Simulated};
 
-/// Sizes of groups that are tried, small ones first: they disturb least.
+/// Sizes of groups that are tried from each machine on, small ones first: they disturb least.
 const SIZES: [usize; 6] = [2, 3, 4, 6, 8, 12];
 /// Most new machines for each that goes.
 const MAX_SPLIT: usize = 2;
@@ -25,25 +23,19 @@ const MAX_SPLIT: usize = 2;
 const MAX_GROUPS: usize = 64;
 
 /// The group of `candidates` that saves most.
-pub(crate) fn best<'a>(
-    bench: &mut Bench<'a>,
-    candidates: &[Candidate<'a>],
-    totals: &Totals,
-    snapshot: &'a Snapshot,
-) -> Option<Found<'a>> {
-    let groups = SIZES.into_iter().flat_map(|size| candidates.windows(size));
+pub(crate) fn best<'a>(search: &mut Search<'_, 'a>, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
+    let of_size = |start: usize| move |size: usize| candidates.get(start..start + size);
+    let groups = (0..candidates.len()).flat_map(|start| SIZES.into_iter().filter_map(of_size(start)));
     let mut best: Option<Found<'a>> = None;
     for group in groups.take(MAX_GROUPS) {
         let nodes: Vec<&Node> = group.iter().map(|candidate| candidate.node).collect();
-        let Some(simulated) = bench.ask(&nodes, Patience::Until { launches: MAX_SPLIT * group.len() }) else {
-            break;
-        };
-        let Ok(proposal) = judge(group, simulated, snapshot) else { continue };
-        let members: Vec<&Candidate<'_>> = proposal.candidates.iter().collect();
-        let judgement = totals.judge(&members, proposal.replacement_price);
-        let better = best.as_ref().is_none_or(|known| proposal.savings() > known.proposal.savings());
-        if judgement.approves() && better {
-            best = Some(Found { proposal, judgement });
+        let patience = Patience::Until { launches: MAX_SPLIT * group.len() };
+        let Some(simulated) = search.bench.ask(&nodes, patience) else { break };
+        let Ok(proposal) = judge(group, simulated, search.snapshot) else { continue };
+        let Some(found) = search.approved(proposal) else { continue };
+        let savings = |found: &Found<'_>| found.proposal.savings();
+        if best.as_ref().is_none_or(|known| savings(&found) > savings(known)) {
+            best = Some(found);
         }
     }
     best

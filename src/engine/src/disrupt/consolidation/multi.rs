@@ -10,7 +10,9 @@ use super::bench::Bench;
 use super::complement::Shape;
 use super::judge::{Proposal, judge};
 use crate::disrupt::balanced::{Judgement, Totals};
+use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::memory::Memory;
 use crate::place::what_if::Patience;
 
 /// Most machines of one command.
@@ -25,8 +27,11 @@ pub(crate) struct Search<'s, 'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) bench: &'s mut Bench<'a>,
     pub(crate) totals: &'s Totals,
+    pub(crate) memory: &'s mut Memory,
     /// The last move a `Balanced` pool was against.
     pub(crate) rejected: Option<Judgement>,
+    /// Something would have gone if its replacements could be relied upon.
+    pub(crate) held: bool,
 }
 
 /// Machines that may go together and should.
@@ -103,12 +108,21 @@ impl<'a> Search<'_, 'a> {
         let nodes: Vec<&Node> = candidates.iter().map(|candidate| candidate.node).collect();
         let simulated = self.bench.ask(&nodes, Patience::Until { launches: 1 })?;
         let proposal = judge(candidates, simulated, self.snapshot).ok()?;
+        self.approved(proposal)
+    }
+
+    /// The proposal, if it is worth it and nothing holds it.
+    pub(crate) fn approved(&mut self, proposal: Proposal<'a>) -> Option<Found<'a>> {
         let members: Vec<&Candidate<'_>> = proposal.candidates.iter().collect();
         let judgement = self.totals.judge(&members, proposal.replacement_price);
-        if judgement.approves() {
-            return Some(Found { proposal, judgement });
+        if !judgement.approves() {
+            self.rejected = Some(judgement);
+            return None;
         }
-        self.rejected = Some(judgement);
-        None
+        if brake::health_gates(&proposal.replacements, self.memory, self.snapshot).is_err() {
+            self.held = true;
+            return None;
+        }
+        Some(Found { proposal, judgement })
     }
 }

@@ -34,13 +34,18 @@ pub(super) struct Session<'p, 'a> {
 }
 
 impl<'p, 'a> Session<'p, 'a> {
-    /// The ground: everything there is, without any machine this pass can get to; each of them `alone` too, or only
-    /// several at once.
-    pub(super) fn new(pass: &'p mut Pass<'a>, candidates: &[Candidate<'a>], alone: bool) -> Self {
-        let limit = if alone { usize::try_from(pass.share(0)).unwrap_or(usize::MAX) } else { 0 };
+    /// The ground: everything there is, without any machine this pass can get to: those of `alone` one by one, and the
+    /// first of each of `together` with others.
+    pub(super) fn new(
+        pass: &'p mut Pass<'a>,
+        alone: &[Candidate<'a>],
+        together: [&[Candidate<'a>]; 2],
+    ) -> Self {
+        let limit = usize::try_from(pass.share(0)).unwrap_or(usize::MAX);
         let sweep = &pass.memory.sweep;
-        let turns = single::in_turns(candidates, |candidate| sweep.has_seen(&candidate.node.id));
-        let within_reach = turns.iter().take(limit).chain(candidates.iter().take(2 * multi::MAX_BATCH));
+        let turns = single::in_turns(alone, |candidate| sweep.has_seen(&candidate.node.id));
+        let firsts = together.into_iter().flat_map(|list| list.iter().take(2 * multi::MAX_BATCH));
+        let within_reach = turns.iter().take(limit).chain(firsts);
         let reach: BTreeMap<&NodeId, &'a Node> =
             within_reach.map(|candidate| (&candidate.node.id, candidate.node)).collect();
         let nodes: Vec<&'a Node> = reach.values().copied().collect();
@@ -52,29 +57,34 @@ impl<'p, 'a> Session<'p, 'a> {
     /// Several machines for at most one, until nothing more is found.
     pub(super) fn several(&mut self, candidates: &[Candidate<'a>], input: Input, others: usize) {
         self.allow(MULTI, others);
-        let mut found_any = false;
-        while let Some(found) = self.search(candidates) {
-            found_any = true;
+        while let Some(found) = self.search(MULTI, candidates) {
             for note in found.judgement.pool_notes() {
                 self.pass.note(note);
             }
             self.accept(MULTI, found.proposal);
         }
-        self.finish(MULTI, found_any, candidates, input);
+        self.finish(MULTI, candidates, input);
     }
 
-    fn search(&mut self, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
+    /// What `method` finds that may go now.
+    fn search(&mut self, method: Method, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
         if !self.may_command() {
             return None;
         }
-        let batch = self.within_budget(MULTI, candidates);
+        let batch = self.within_budget(method, candidates);
         if batch.len() < 2 {
             return None;
         }
-        let snapshot = self.pass.snapshot;
-        let mut search =
-            Search { snapshot, bench: &mut self.bench, totals: &self.pass.totals, rejected: None };
-        let found = search.best(&batch);
+        let mut search = Search {
+            snapshot: self.pass.snapshot,
+            bench: &mut self.bench,
+            totals: &self.pass.totals,
+            memory: self.pass.memory,
+            rejected: None,
+            held: false,
+        };
+        let found = if method == MANY { many::best(&mut search, &batch) } else { search.best(&batch) };
+        self.held |= search.held;
         let judgement = found.as_ref().map(|found| found.judgement.clone()).or(search.rejected);
         if let Some(judgement) = judgement {
             self.pass.weighed(&judgement);
@@ -85,23 +95,16 @@ impl<'p, 'a> Session<'p, 'a> {
     /// Several machines for several, until nothing more is found.
     pub(super) fn many(&mut self, candidates: &[Candidate<'a>], input: Input, others: usize) {
         self.allow(MANY, others);
-        let mut found_any = false;
-        while self.may_command() {
-            let batch = self.within_budget(MANY, candidates);
-            let found = many::best(&mut self.bench, &batch, &self.pass.totals, self.pass.snapshot);
-            let Some(found) = found else { break };
-            found_any = true;
-            self.pass.weighed(&found.judgement);
+        while let Some(found) = self.search(MANY, candidates) {
             self.accept(MANY, found.proposal);
         }
-        self.finish(MANY, found_any, candidates, input);
+        self.finish(MANY, candidates, input);
     }
 
     /// One machine at a time, in turns, as far as questions go.
     pub(super) fn alone(&mut self, candidates: &[Candidate<'a>], input: Input) {
         self.allow(SINGLE, 0);
         let turns = std::mem::take(&mut self.turns);
-        let mut found_any = false;
         for chunk in turns.chunks(CHUNK) {
             let chunk: Vec<Candidate<'a>> =
                 chunk.iter().filter(|candidate| self.worth_asking(candidate)).cloned().collect();
@@ -118,11 +121,7 @@ impl<'p, 'a> Session<'p, 'a> {
                     answer = again;
                 }
                 match single::alone(candidate, answer, self.pass.snapshot) {
-                    Ok(proposal) => {
-                        let went = self.go_alone(candidate, proposal);
-                        found_any |= went;
-                        moved |= went;
-                    }
+                    Ok(proposal) => moved |= self.go_alone(candidate, proposal),
                     Err(refusal) => self.stays(candidate, refusal),
                 }
             }
@@ -130,7 +129,7 @@ impl<'p, 'a> Session<'p, 'a> {
         let left = self.not_reached(&turns);
         self.pass.stats(SINGLE).unfinished = left;
         self.pass.spend(SINGLE, self.bench.asked());
-        if !left && self.pass.memory.sweep.finish(input) && !found_any && !self.held {
+        if !left && self.pass.memory.sweep.finish(input) && self.found_nothing() {
             self.pass.settle(SINGLE, input, candidates);
         }
     }
@@ -164,7 +163,10 @@ impl<'p, 'a> Session<'p, 'a> {
             self.stays(candidate, Refusal::silent(ReasonCode::Score, rejection.text()));
             return false;
         }
-        if let Err(held) = brake::anti_flap(&[candidate], &proposal.replacements, self.pass.memory) {
+        let launches = &proposal.replacements;
+        let held = brake::anti_flap(&[candidate], launches, self.pass.memory)
+            .and_then(|()| brake::health_gates(launches, self.pass.memory, self.pass.snapshot));
+        if let Err(held) = held {
             self.hold(candidate, held);
             return false;
         }
@@ -238,6 +240,7 @@ impl<'p, 'a> Session<'p, 'a> {
         let command = self.command(method, proposal);
         if !command.replacements.is_empty() {
             announce(self.pass, &command);
+            brake::tries(&command.replacements, self.pass.memory, self.pass.snapshot);
         }
         self.pass.propose(command);
     }
@@ -267,13 +270,19 @@ impl<'p, 'a> Session<'p, 'a> {
     }
 
     /// Writes down what `method` did, and whether it needs to look at the same things again.
-    fn finish(&mut self, method: Method, found_any: bool, candidates: &[Candidate<'a>], input: Input) {
+    fn finish(&mut self, method: Method, candidates: &[Candidate<'a>], input: Input) {
         let unfinished = self.bench.left() == 0;
         self.pass.spend(method, self.bench.asked());
         self.pass.stats(method).unfinished = unfinished;
-        if !found_any && !unfinished && !self.held {
+        if !unfinished && self.found_nothing() {
             self.pass.settle(method, input, candidates);
         }
+    }
+
+    /// Whether no method has found anything so far, nor was kept from it. A command that is accepted changes the ground
+    /// for the methods that follow, and it may be taken back.
+    fn found_nothing(&self) -> bool {
+        self.out.is_empty() && !self.held
     }
 }
 

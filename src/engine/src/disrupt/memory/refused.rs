@@ -1,25 +1,58 @@
-//! Machines a second look found something against. Proposed again at once they would be refused again, so they wait:
-//! for half a minute at first, twice as long each time, at most as long as a method believes that there is nothing.
+//! Machines a second look found something against, and those of commands that failed. Proposed again at once they would
+//! be refused or fail again, so they wait: for half a minute at first, twice as long each time until a command succeeds,
+//! at most as long as a method believes that there is nothing.
+//!
+//! What speaks against a machine counts for every method that would take it for the same reason. What speaks against
+//! the company it was to go in counts for the method that chose that company.
 //!
 //! Bounded: a machine that was not refused anew is forgotten a while after its wait is over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{DisruptionReason, NodeId, Reason};
+use karpenter_model::{DisruptionReason, Method, NodeId, Reason};
 
 use super::SETTLED_FOR;
-use crate::disrupt::Rejection;
+use crate::disrupt::RejectionKind;
 
 /// The first wait, twice the usual time until a second look.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(30);
 /// The longest wait, and how long a machine is remembered after its wait.
 const LONGEST_WAIT: SignedDuration = SETTLED_FOR;
 
-/// Machines that wait, by what they were to go for.
+/// Who is not to propose a machine for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// Every method that would take it for this reason.
+    Reason(DisruptionReason),
+    /// This method of consolidation.
+    Method(Method),
+}
+
+impl Scope {
+    /// Whom a rejection of a command of `method` concerns.
+    pub(crate) fn of(method: Method, kind: RejectionKind) -> Self {
+        match (kind, method) {
+            (
+                RejectionKind::Scheduling | RejectionKind::Price | RejectionKind::Score,
+                Method::MultiNode | Method::SingleNode | Method::ManyToMany,
+            ) => Self::Method(method),
+            _ => Self::Reason(method.reason()),
+        }
+    }
+
+    fn reason(self) -> DisruptionReason {
+        match self {
+            Self::Reason(reason) => reason,
+            Self::Method(method) => method.reason(),
+        }
+    }
+}
+
+/// Machines that wait.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Refused(BTreeMap<(DisruptionReason, NodeId), Refusal>);
+pub(crate) struct Refused(BTreeMap<(Scope, NodeId), Refusal>);
 
 /// What was said against a machine.
 #[derive(Debug, Clone)]
@@ -30,32 +63,40 @@ struct Refusal {
 }
 
 impl Refused {
-    /// A second look spoke against machines that were to go for `reason`.
-    pub(crate) fn note(&mut self, reason: DisruptionReason, rejection: &Rejection, now: Timestamp) {
-        for node in &rejection.nodes {
-            let key = (reason, node.clone());
+    /// Something spoke against `nodes`.
+    pub(crate) fn note<'n>(
+        &mut self,
+        scope: Scope,
+        nodes: impl Iterator<Item = &'n NodeId>,
+        why: &str,
+        now: Timestamp,
+    ) {
+        for node in nodes {
+            let key = (scope, node.clone());
             let before = self.0.get(&key).map_or(SignedDuration::ZERO, |known| known.wait);
             let wait = (before + before).clamp(FIRST_WAIT, LONGEST_WAIT);
             let until = now.checked_add(wait).unwrap_or(Timestamp::MAX);
-            let why = format!("{}: {}, until {until}", rejection.kind, rejection.detail);
+            let why = format!("{why}, until {until}");
             self.0.insert(key, Refusal { until, wait, why });
         }
     }
 
-    /// Why `node` does not go for `reason` yet.
-    pub(crate) fn why(&self, reason: DisruptionReason, node: &NodeId, now: Timestamp) -> Option<Reason> {
+    /// Why `node` does not go within `scope` yet.
+    pub(crate) fn why(&self, scope: Scope, node: &NodeId, now: Timestamp) -> Option<Reason> {
         if self.0.is_empty() {
             return None;
         }
-        let refusal = self.0.get(&(reason, node.clone())).filter(|refusal| now < refusal.until)?;
+        let refusal = self.0.get(&(scope, node.clone())).filter(|refusal| now < refusal.until)?;
         Some(Reason::new(ReasonCode::Rejected, &refusal.why))
     }
 
-    /// `nodes` go for `reason` after all.
+    /// `nodes` went for `reason` after all.
     pub(crate) fn went<'n>(&mut self, reason: DisruptionReason, nodes: impl Iterator<Item = &'n NodeId>) {
-        for node in nodes {
-            self.0.remove(&(reason, node.clone()));
+        if self.0.is_empty() {
+            return;
         }
+        let gone: BTreeSet<&NodeId> = nodes.collect();
+        self.0.retain(|(scope, node), _| scope.reason() != reason || !gone.contains(node));
     }
 
     /// Forgets those whose wait has been over for long.

@@ -152,6 +152,48 @@ fn failures_of_another_template_do_not_count() {
     assert_eq!(removed(&look(&snapshot, memory), Method::Drift), ["a"]);
 }
 
+#[test]
+fn consolidation_launches_nothing_from_a_pool_whose_replacements_fail() {
+    let together = format!(
+        "type medium cpu=4 mem=8Gi pods=20 od=0.20 zones=a\n{OVERSIZED}{}",
+        "node big2 pool=web type=large zone=a capacity=on-demand\npod q cpu=1500m on=big2\n"
+    );
+    for (text, method) in [(OVERSIZED, Method::SingleNode), (&together, Method::MultiNode)] {
+        let memory = &mut Memory::default();
+        let at = |seconds| later(text, seconds);
+        let launching = |memory: &mut Memory, seconds| -> Vec<Method> {
+            let decision = look(&at(seconds), memory);
+            let launching = decision.commands.iter().filter(|command| !command.replacements.is_empty());
+            launching.map(|command| command.method).collect()
+        };
+        let command = look(&at(0), memory).commands[0].clone();
+        assert_eq!((command.method, command.replacements.len()), (method, 1));
+        for _ in 0..3 {
+            memory.failed(&command, at(0).now);
+        }
+        assert_eq!(launching(memory, 10), []);
+        assert_eq!(launching(memory, 1_800), [method], "one try after half an hour");
+        assert_eq!(launching(memory, 1_810), [], "and no second one");
+        memory.succeeded(&command);
+        assert_eq!(launching(memory, 1_820), [method]);
+    }
+    let memory = &mut Memory::default();
+    let command = look(&later(OVERSIZED, 0), memory).commands[0].clone();
+    for _ in 0..3 {
+        memory.failed(&command, later(OVERSIZED, 0).now);
+    }
+    let held = look(&later(OVERSIZED, 10), memory);
+    assert_eq!((why(&held, "big"), held.held[&Brake::HealthGate]), (Some(ReasonCode::HealthGate), 1));
+}
+
+#[test]
+fn what_launches_nothing_asks_no_gate() {
+    let text = OVERSIZED.replace("pool  web types=*", "pool  web types=* unhealthy")
+        + "node  other pool=web type=large zone=a capacity=on-demand annotation=karpenter.sh/do-not-disrupt=true\n";
+    let decision = look(&later(&text, 0), &mut Memory::default());
+    assert_eq!(removed(&decision, Method::SingleNode), ["big"]);
+}
+
 /// A machine worth replacing by a small one.
 const OVERSIZED: &str = "
 pool  web types=* budget=100%

@@ -66,18 +66,48 @@ fn a_refused_consolidation_does_not_hold_up_drift() {
     let command = look(&at(WORLD, 0), memory).commands[0].clone();
     assert_eq!(command.method, Method::SingleNode);
     memory.rejected(&command, &against(&command), at(WORLD, 0).now);
-    let drifted = WORLD.replacen("capacity=on-demand", "capacity=on-demand drifted=1m", 1);
-    let decision = look(&at(&drifted, 1), memory);
+    let decision = look(&at(&drifted(), 1), memory);
     assert_eq!(decision.commands.iter().map(|one| one.method).collect::<Vec<_>>(), [Method::Drift]);
 }
 
 #[test]
-fn a_command_that_starts_wipes_the_slate() {
+fn a_command_that_is_carried_out_wipes_the_slate() {
     let memory = &mut Memory::default();
     let command = look(&at(WORLD, 0), memory).commands[0].clone();
     memory.rejected(&command, &against(&command), at(WORLD, 0).now);
     memory.started(&command, &[], at(WORLD, 1).now);
-    assert_eq!(look(&at(WORLD, 2), memory).commands.len(), 1);
+    assert_eq!(look(&at(WORLD, 2), memory).commands, [], "it has proven nothing yet");
+    memory.succeeded(&command);
+    assert_eq!(look(&at(WORLD, 3), memory).commands.len(), 1);
+}
+
+#[test]
+fn machines_of_a_command_that_failed_wait_longer_after_every_failure() {
+    for (text, method) in [(WORLD.to_owned(), Method::SingleNode), (only_drifted(), Method::Drift)] {
+        let memory = &mut Memory::default();
+        let mut now = 0;
+        for wait in [30, 60, 120, 240, 300] {
+            let command = look(&at(&text, now), memory).commands[0].clone();
+            assert_eq!(command.method, method);
+            memory.started(&command, &[], at(&text, now).now);
+            memory.rolled_back(&command, "pool `web` is at its limits", at(&text, now).now);
+            let decision = look(&at(&text, now + wait - 1), memory);
+            assert_eq!(decision.commands, [], "{wait} s after the failure at {now}");
+            let Some(NodeOutcome::Kept(why)) = decision.nodes.get("a") else { panic!("{decision:?}") };
+            let said = "rolled back, pool `web` is at its limits, until 2026-";
+            assert!(why.detail.starts_with(said), "{}", why.detail);
+            now += wait;
+        }
+    }
+}
+
+fn drifted() -> String {
+    WORLD.replacen("capacity=on-demand", "capacity=on-demand drifted=1m", 1)
+}
+
+/// The same where nothing but drift takes it.
+fn only_drifted() -> String {
+    drifted().replace("budget=100%", "budget=100% consolidate=never")
 }
 
 #[test]
@@ -91,4 +121,39 @@ fn only_the_machines_a_second_look_names_wait() {
     memory.rejected(&command, &rejection, at(&both, 0).now);
     let next = look(&at(&both, 1), memory).commands.clone();
     assert_eq!(next.iter().flat_map(Command::nodes).map(ToString::to_string).collect::<Vec<_>>(), ["b"]);
+}
+
+/// Two machines that may go together, and each of them alone.
+const TWO: &str = "
+type  small cpu=2 mem=4Gi pods=10 od=0.10 zones=a
+pool  web types=* budget=100%
+node  a pool=web type=small zone=a capacity=on-demand
+node  b pool=web type=small zone=a capacity=on-demand
+node  other pool=web type=small zone=a capacity=on-demand annotation=karpenter.sh/do-not-disrupt=true
+pod   p cpu=500m on=a
+pod   q cpu=500m on=b
+";
+
+#[test]
+fn what_speaks_against_machines_together_does_not_speak_against_each() {
+    let together = |memory: &mut Memory| {
+        let command = look(&at(TWO, 0), memory).commands[0].clone();
+        assert_eq!((command.method, command.candidates.len()), (Method::MultiNode, 2));
+        command
+    };
+    let methods = |memory: &mut Memory| -> Vec<Method> {
+        look(&at(TWO, 1), memory).commands.iter().map(|command| command.method).collect()
+    };
+    for kind in [RejectionKind::Scheduling, RejectionKind::Price, RejectionKind::Score] {
+        let memory = &mut Memory::default();
+        let command = together(memory);
+        memory.rejected(&command, &Rejection { kind, ..against(&command) }, at(TWO, 0).now);
+        assert_eq!(methods(memory), [Method::SingleNode, Method::SingleNode], "{kind}");
+    }
+    for kind in [RejectionKind::Churn, RejectionKind::Budget] {
+        let memory = &mut Memory::default();
+        let command = together(memory);
+        memory.rejected(&command, &Rejection { kind, ..against(&command) }, at(TWO, 0).now);
+        assert_eq!(methods(memory), [], "{kind} is about the machines");
+    }
 }
