@@ -2,49 +2,43 @@
 //! prices come from.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use karpenter_aws::instance_types::List;
 use karpenter_aws::node_class::Lookup;
 use karpenter_aws::prices::Tally;
-use karpenter_model::{CapacityType, Price, resources};
+use karpenter_model::{CapacityType, InstanceTypeName, Offering, Price, Zone, resources};
+use karpenter_telemetry::metrics::Samples;
 
 use crate::AwsContext;
 
-/// Publishes the present state. `NodeClasses` whose types are not known yet are left out.
+/// Publishes the present state. `NodeClasses` whose types are not known yet are left out, and so is what no pool sees.
 pub fn publish(context: &AwsContext) {
-    let mut offerings: BTreeMap<(String, &'static str, String), (bool, Option<Price>)> = BTreeMap::new();
-    let gauges = &context.common.metrics.cloud;
+    let mut seen: Vec<List> = Vec::new();
+    let mut all = Seen { reserved_capacity: context.aws.settings.reserved_capacity, ..Seen::default() };
     for pool in context.common.view.pools() {
         let Lookup::Found(class) = context.aws.classes.get(&pool.model.template.node_class.name) else {
             continue;
         };
         let Ok(types) = context.aws.types.list(&class) else { continue };
-        for one in types.iter() {
-            let name = one.name.as_str();
-            gauges.instance_type_cpu_cores.set_count([name], count(one.capacity.amount(resources::CPU)));
-            gauges
-                .instance_type_memory_bytes
-                .set_count([name], count(one.capacity.amount(resources::MEMORY)));
-            for offering in &one.offerings {
-                let key = (name.to_owned(), offering.capacity_type.as_str(), offering.zone.to_string());
-                let entry = offerings.entry(key).or_insert((false, None));
-                entry.0 |= offering.available;
-                entry.1 = entry.1.or(Some(offering.price));
-                if context.aws.settings.reserved_capacity {
-                    // A zone without a reservation says so instead of saying nothing.
-                    let reserved = CapacityType::Reserved.as_str();
-                    let key = (name.to_owned(), reserved, offering.zone.to_string());
-                    offerings.entry(key).or_insert((false, None));
-                }
-            }
+        // Most pools see the same types.
+        if !seen.iter().any(|known| Arc::ptr_eq(known, &types)) {
+            all.add(&types);
+            seen.push(types);
         }
     }
-    for ((name, capacity_type, zone), (available, price)) in &offerings {
-        let labels = [name.as_str(), *capacity_type, zone.as_str()];
-        gauges.instance_type_offering_available.set_count(labels, usize::from(*available));
-        if let Some(price) = price {
-            gauges.instance_type_offering_price_estimate.set(labels, dollars(*price));
-        }
-    }
+    let gauges = &context.common.metrics.cloud;
+    gauges.instance_type_cpu_cores.publish(all.cores);
+    gauges.instance_type_memory_bytes.publish(all.memory);
+    let ways = CapacityType::ALL.map(|way| (way, Arc::<str>::from(way.as_str())));
+    let labels = |(name, way, zone): &Key| -> [Arc<str>; 3] {
+        let way = ways.iter().find(|(known, _)| known == way).map(|(_, text)| Arc::clone(text));
+        [name.clone().into(), way.unwrap_or_default(), zone.clone().into()]
+    };
+    let available = all.offerings.iter().map(|(key, (available, _))| (labels(key), f64::from(*available)));
+    gauges.instance_type_offering_available.publish(available.collect());
+    let priced = all.offerings.iter().filter_map(|(key, (_, price))| Some((labels(key), dollars((*price)?))));
+    gauges.instance_type_offering_price_estimate.publish(priced.collect());
     for Tally { capacity_type, source, types, read } in context.aws.prices.tally() {
         let labels = [capacity_type.as_str(), source.as_str()];
         gauges.instance_types_priced.set_count(labels, types);
@@ -54,8 +48,45 @@ pub fn publish(context: &AwsContext) {
     }
 }
 
-fn count(quantity: karpenter_model::Quantity) -> usize {
-    usize::try_from(quantity.as_units_ceil()).unwrap_or_default()
+type Key = (InstanceTypeName, CapacityType, Zone);
+
+/// What pools see.
+#[derive(Default)]
+struct Seen {
+    reserved_capacity: bool,
+    cores: Samples<1>,
+    memory: Samples<1>,
+    /// Whether each can be had, and what it costs.
+    offerings: BTreeMap<Key, (bool, Option<Price>)>,
+}
+
+impl Seen {
+    fn add(&mut self, types: &List) {
+        for one in types.iter() {
+            let name: Arc<str> = one.name.clone().into();
+            self.cores.insert([Arc::clone(&name)], count(one.capacity.amount(resources::CPU)));
+            self.memory.insert([name], count(one.capacity.amount(resources::MEMORY)));
+            for offering in &one.offerings {
+                self.add_offering(&one.name, offering);
+            }
+        }
+    }
+
+    fn add_offering(&mut self, name: &InstanceTypeName, offering: &Offering) {
+        let key = |way| (name.clone(), way, offering.zone.clone());
+        let known = self.offerings.entry(key(offering.capacity_type)).or_default();
+        known.0 |= offering.available;
+        known.1 = known.1.or(Some(offering.price));
+        if self.reserved_capacity {
+            // A zone without a reservation says so instead of saying nothing.
+            self.offerings.entry(key(CapacityType::Reserved)).or_default();
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "samples are doubles by format")]
+fn count(quantity: karpenter_model::Quantity) -> f64 {
+    quantity.as_units_ceil() as f64
 }
 
 #[expect(

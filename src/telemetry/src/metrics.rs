@@ -25,6 +25,7 @@ mod scheduler;
 mod series;
 mod status;
 mod summary;
+mod table;
 
 pub use area::{Descriptor, Kind, Stability};
 pub use cloud::{Aws, AwsSdk, Cloud};
@@ -40,6 +41,7 @@ pub use pods::Pods;
 pub use scheduler::{ClusterState, Scheduler};
 pub use series::Series;
 pub use status::{StatusFamilies, Statuses, Watched};
+pub use table::{GaugeTable, Samples};
 
 /// All metrics of one process, and the registry that renders them.
 #[derive(Debug)]

@@ -79,7 +79,7 @@ macro_rules! descriptor {
     ($kind:ident, $name:literal, [$($label:literal),*], $stability:ident, $help:literal, $buckets:expr) => {
         crate::metrics::Descriptor {
             name: $name,
-            kind: crate::metrics::Kind::$kind,
+            kind: crate::metrics::$kind::<0>::KIND,
             labels: &[$($label),*],
             stability: crate::metrics::Stability::$stability,
             help: $help,

@@ -10,17 +10,17 @@ area! {
             Beta, "Duration of provider calls", buckets::DURATION;
         errors_total: Counter = "karpenter_cloudprovider_errors_total" ["controller", "method", "provider", "error"]
             Beta, "Provider calls that failed";
-        instance_type_offering_available: Gauge = "karpenter_cloudprovider_instance_type_offering_available" ["instance_type", "capacity_type", "zone"]
+        instance_type_offering_available: GaugeTable = "karpenter_cloudprovider_instance_type_offering_available" ["instance_type", "capacity_type", "zone"]
             Beta, "1 when the offering may be launched";
-        instance_type_offering_price_estimate: Gauge = "karpenter_cloudprovider_instance_type_offering_price_estimate" ["instance_type", "capacity_type", "zone"]
+        instance_type_offering_price_estimate: GaugeTable = "karpenter_cloudprovider_instance_type_offering_price_estimate" ["instance_type", "capacity_type", "zone"]
             Beta, "Price of the offering, in dollars per hour";
         instance_types_priced: Gauge = "karpenter_cloudprovider_instance_types_priced" ["capacity_type", "source"]
             Alpha, "Instance types by where their price comes from: file, aws, built-in or estimate; not in the reference, alert on estimates";
         price_age_seconds: Gauge = "karpenter_cloudprovider_price_age_seconds" ["capacity_type", "source"]
             Alpha, "How long ago the prices of the source were told; not in the reference";
-        instance_type_cpu_cores: Gauge = "karpenter_cloudprovider_instance_type_cpu_cores" ["instance_type"]
+        instance_type_cpu_cores: GaugeTable = "karpenter_cloudprovider_instance_type_cpu_cores" ["instance_type"]
             Beta, "CPU cores of the instance type";
-        instance_type_memory_bytes: Gauge = "karpenter_cloudprovider_instance_type_memory_bytes" ["instance_type"]
+        instance_type_memory_bytes: GaugeTable = "karpenter_cloudprovider_instance_type_memory_bytes" ["instance_type"]
             Beta, "Memory of the instance type";
         instance_launch_failures_total: Counter = "karpenter_cloudprovider_instance_launch_failures_total" ["zone", "zone_id", "capacity_type", "reason"]
             Alpha, "Offerings that could not be launched";

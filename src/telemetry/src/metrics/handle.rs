@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::area::Descriptor;
+use super::area::{Descriptor, Kind};
 use super::registry::Registry;
 use super::summary::{SummaryBuilder, SummaryVec};
 
@@ -11,6 +11,8 @@ use super::summary::{SummaryBuilder, SummaryVec};
 pub struct Counter<const LABELS: usize>(prometheus::IntCounterVec);
 
 impl<const LABELS: usize> Counter<LABELS> {
+    pub(super) const KIND: Kind = Kind::Counter;
+
     pub(super) fn register(row: &'static Descriptor, registry: &Registry) -> Self {
         let family = prometheus::IntCounterVec::new(opts(row), row.labels).expect(WELL_FORMED);
         if LABELS == 0 {
@@ -41,6 +43,8 @@ impl<const LABELS: usize> Counter<LABELS> {
 pub struct Gauge<const LABELS: usize>(prometheus::GaugeVec);
 
 impl<const LABELS: usize> Gauge<LABELS> {
+    pub(super) const KIND: Kind = Kind::Gauge;
+
     pub(super) fn register(row: &'static Descriptor, registry: &Registry) -> Self {
         let family = prometheus::GaugeVec::new(opts(row), row.labels).expect(WELL_FORMED);
         if LABELS == 0 {
@@ -88,6 +92,8 @@ impl<const LABELS: usize> Gauge<LABELS> {
 pub struct Histogram<const LABELS: usize>(prometheus::HistogramVec);
 
 impl<const LABELS: usize> Histogram<LABELS> {
+    pub(super) const KIND: Kind = Kind::Histogram;
+
     pub(super) fn register(row: &'static Descriptor, registry: &Registry) -> Self {
         let opts = prometheus::HistogramOpts::new(row.name, row.help).buckets(row.buckets.to_vec());
         let family = prometheus::HistogramVec::new(opts, row.labels).expect(WELL_FORMED);
@@ -125,6 +131,8 @@ impl<const LABELS: usize> Histogram<LABELS> {
 pub struct Summary<const LABELS: usize>(SummaryVec);
 
 impl<const LABELS: usize> Summary<LABELS> {
+    pub(super) const KIND: Kind = Kind::Summary;
+
     pub(super) fn register(row: &'static Descriptor, registry: &Registry) -> Self {
         let mut describer = opts(row);
         describer.variable_labels = row.labels.iter().map(ToString::to_string).collect();

@@ -115,3 +115,30 @@ fn series_of_a_pool_go_with_it_whatever_kind_they_are() {
     metrics.forget_pool("data");
     assert_eq!(metrics.render(), empty, "nothing of them is left");
 }
+
+#[test]
+fn a_table_is_exported_like_other_gauges_and_has_only_what_was_published_last() {
+    let metrics = Metrics::new();
+    let table = &metrics.cloud.instance_type_offering_available;
+    let key = |zone: &str| ["m5.large", "spot", zone].map(std::sync::Arc::from);
+    table.publish([(key("zone-a"), 1.0), (key("zone-b"), 0.0)].into());
+    let name = "karpenter_cloudprovider_instance_type_offering_available";
+    let series = |metrics: &Metrics| -> Vec<String> {
+        let text = metrics.render();
+        let lines = text.lines().filter(|line| line.contains(name));
+        lines.map(|line| line.replace(name, "NAME")).collect()
+    };
+    let labels =
+        |zone: &str| format!("NAME{{capacity_type=\"spot\",instance_type=\"m5.large\",zone=\"{zone}\"}}");
+    let expected = [
+        "# HELP NAME 1 when the offering may be launched".to_owned(),
+        "# TYPE NAME gauge".to_owned(),
+        format!("{} 1", labels("zone-a")),
+        format!("{} 0", labels("zone-b")),
+    ];
+    assert_eq!(series(&metrics), expected);
+    table.publish([(key("zone-b"), 1.0)].into());
+    assert_eq!(series(&metrics)[2..], [format!("{} 1", labels("zone-b"))]);
+    table.publish(super::Samples::new());
+    assert_eq!(series(&metrics), [""; 0]);
+}
