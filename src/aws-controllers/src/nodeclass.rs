@@ -171,7 +171,7 @@ impl Reconciler {
 
     /// Takes over what the API server answered to a write.
     fn take(&self, written: EC2NodeClass) -> EC2NodeClass {
-        self.context.aws.classes.put(written.clone());
+        self.context.aws.classes.written(written.clone());
         written
     }
 }

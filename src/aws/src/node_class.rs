@@ -40,6 +40,16 @@ impl NodeClassStore {
         }
     }
 
+    /// Replaces one object by what a write was answered with. One that has gone in the meantime stays gone: no event
+    /// would ever take it out again.
+    pub fn written(&self, class: EC2NodeClass) {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let name = class.metadata.name.as_deref().unwrap_or_default();
+        if let Some(known) = inner.classes.get_mut(name) {
+            *known = Arc::new(class);
+        }
+    }
+
     /// Forgets one object.
     pub fn remove(&self, name: &str) {
         self.inner.write().unwrap_or_else(PoisonError::into_inner).classes.remove(name);
@@ -92,5 +102,18 @@ mod tests {
         store.replace([]);
         assert!(matches!(store.get("a"), Lookup::Absent));
         assert_eq!(store.all().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn the_answer_to_a_write_does_not_bring_back_what_has_gone() {
+        let store = NodeClassStore::default();
+        store.replace([EC2NodeClass::new("a", Default::default())]);
+        let mut written = EC2NodeClass::new("a", Default::default());
+        written.metadata.generation = Some(2);
+        store.written(written.clone());
+        assert!(matches!(store.get("a"), Lookup::Found(class) if class.metadata.generation == Some(2)));
+        store.remove("a");
+        store.written(written);
+        assert!(matches!(store.get("a"), Lookup::Absent));
     }
 }
