@@ -14,6 +14,7 @@ mod nodeclass;
 mod placement;
 mod prices;
 mod reserved;
+mod sharing;
 mod workload;
 mod world;
 mod zonal_shift;
