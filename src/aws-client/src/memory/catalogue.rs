@@ -21,15 +21,17 @@ pub(super) struct Catalogue {
 
 impl Catalogue {
     /// Everything in every zone, with a few gaps: GPUs in the first two only, Graviton 3 not in the fourth,
-    /// `t3` not in the third.
-    pub(super) fn generate(zones: &[Zone]) -> Self {
+    /// `t3` not in the third. With later generations, or without the last ones, if it is to be `count` types.
+    pub(super) fn generate(zones: &[Zone], count: Option<usize>) -> Self {
         let mut catalogue = Self {
             types: BTreeMap::new(),
             offerings: BTreeSet::new(),
             on_demand: BTreeMap::new(),
             spot: BTreeMap::new(),
         };
-        for (info, price) in families::all() {
+        let usual = families::all();
+        let count = count.unwrap_or(usual.len());
+        for (info, price) in (0..).flat_map(|ahead| families::later(&usual, ahead)).take(count) {
             let family = info.name.as_str().split('.').next().unwrap_or_default().to_owned();
             for (position, zone) in zones.iter().enumerate() {
                 if !is_offered(&family, position) {
@@ -75,8 +77,19 @@ mod tests {
     }
 
     #[test]
+    fn a_region_can_sell_as_many_types_as_are_wanted() {
+        for count in [5, 117, 1_100] {
+            let catalogue = Catalogue::generate(&zones(), Some(count));
+            assert_eq!(catalogue.types.len(), count, "names are distinct");
+            assert_eq!(catalogue.on_demand.len(), count, "all are priced");
+        }
+        let catalogue = Catalogue::generate(&zones(), Some(1_100));
+        assert!(catalogue.types.contains_key("m5.large") && catalogue.types.contains_key("m15.large"));
+    }
+
+    #[test]
     fn network_limits_give_the_pod_counts_of_the_real_types() {
-        let catalogue = Catalogue::generate(&zones());
+        let catalogue = Catalogue::generate(&zones(), None);
         for (name, pods) in [
             ("t3.large", 35),
             ("t3.medium", 17),
@@ -94,7 +107,7 @@ mod tests {
 
     #[test]
     fn spot_costs_thirty_to_forty_percent() {
-        let catalogue = Catalogue::generate(&zones());
+        let catalogue = Catalogue::generate(&zones(), None);
         assert!(!catalogue.spot.is_empty());
         for ((name, zone), spot) in &catalogue.spot {
             let on_demand = catalogue.on_demand[name];
@@ -104,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_catalogue_has_gaps_and_both_architectures() {
-        let catalogue = Catalogue::generate(&zones());
+        let catalogue = Catalogue::generate(&zones(), None);
         assert!((90..=130).contains(&catalogue.types.len()), "{}", catalogue.types.len());
         assert!(!catalogue.offerings.contains(&("g5.xlarge".into(), "us-west-2c".into())));
         assert!(catalogue.offerings.contains(&("g5.xlarge".into(), "us-west-2a".into())));

@@ -11,6 +11,8 @@ pub struct Options {
     pub account: String,
     /// Number of availability zones, 1 to 6.
     pub zones: u8,
+    /// Instance types the region sells. Those beyond the usual hundred are later generations of them.
+    pub instance_types: Option<usize>,
     /// Name of the EKS cluster that exists; its discovery tag is on subnets and security group.
     pub cluster: String,
     /// Kubernetes minor version of the cluster and of the published images, `1.33`.
@@ -41,6 +43,7 @@ impl Default for Options {
             region: "us-west-2".to_owned(),
             account: "123456789012".to_owned(),
             zones: 4,
+            instance_types: None,
             cluster: "demo".to_owned(),
             kubernetes_version: "1.33".to_owned(),
             addresses_per_subnet: 16_379,

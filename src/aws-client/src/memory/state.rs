@@ -73,7 +73,7 @@ impl State {
             region: options.region.clone(),
             account: options.account.clone(),
             partition,
-            catalogue: Catalogue::generate(&zones),
+            catalogue: Catalogue::generate(&zones, options.instance_types),
             compute,
             directory: Directory::new(options, partition, now),
             queues: Queues::default(),
