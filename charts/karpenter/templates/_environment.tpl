@@ -1,9 +1,9 @@
 {{/*
-The environment of the controller: one line for each setting. A test compares them with the settings of the code
-and with the values.
+The environment of the controller: one line for each setting, with the templates in the values filled in. A test
+compares them with the settings of the code and with the values.
 */}}
 {{- define "karpenter.environment" -}}
-{{- $settings := .Values.settings -}}
+{{- $settings := include "karpenter.settings" . | fromYaml -}}
 - name: KUBERNETES_MIN_VERSION
   value: "1.19.0-0"
 - name: KARPENTER_SERVICE
@@ -52,9 +52,9 @@ and with the values.
 {{- include "karpenter.env" (list "DISRUPTION_HEALTH_GATE_PAUSE" $settings.disruptionHealthGatePause) }}
 {{- include "karpenter.env" (list "DISRUPTION_ANTI_FLAP_WINDOW" $settings.disruptionAntiFlapWindow) }}
 {{- include "karpenter.env" (list "DISRUPTION_LAUNCHABLE_CAPACITY" $settings.disruptionLaunchableCapacity) }}
-{{- include "karpenter.env" (list "CLUSTER_CA_BUNDLE" (tpl (default "" $settings.clusterCABundle) .)) }}
+{{- include "karpenter.env" (list "CLUSTER_CA_BUNDLE" $settings.clusterCABundle) }}
 {{- include "karpenter.env" (list "CLUSTER_NAME" (include "karpenter.clusterName" .)) }}
-{{- include "karpenter.env" (list "CLUSTER_ENDPOINT" (tpl (default "" $settings.clusterEndpoint) .)) }}
+{{- include "karpenter.env" (list "CLUSTER_ENDPOINT" $settings.clusterEndpoint) }}
 {{- include "karpenter.env" (list "ISOLATED_VPC" $settings.isolatedVPC) }}
 {{- include "karpenter.env" (list "PRICE_FILE" $settings.priceFile) }}
 {{- include "karpenter.env" (list "EKS_CONTROL_PLANE" $settings.eksControlPlane) }}
@@ -79,10 +79,11 @@ and with the values.
 {{- end -}}
 
 {{- define "karpenter.featureGates" -}}
-{{- $gates := .Values.settings.featureGates -}}
+{{- $gates := (include "karpenter.settings" . | fromYaml).featureGates -}}
 NodeRepair={{ $gates.nodeRepair }},ReservedCapacity={{ $gates.reservedCapacity }},SpotToSpotConsolidation={{ $gates.spotToSpotConsolidation }},NodeOverlay={{ $gates.nodeOverlay }},StaticCapacity={{ $gates.staticCapacity }},CapacityBuffer={{ $gates.capacityBuffer }}
 {{- end -}}
 
 {{- define "karpenter.clusterName" -}}
-{{- required "settings.clusterName must be set: the name of the EKS cluster" (tpl (default "" .Values.settings.clusterName) .) -}}
+{{- $settings := include "karpenter.settings" . | fromYaml -}}
+{{- required "settings.clusterName must be set: the name of the EKS cluster" (include "karpenter.text" (default "" $settings.clusterName)) -}}
 {{- end -}}

@@ -60,13 +60,31 @@ subjects:
     namespace: {{ .Release.Namespace }}
 {{- end -}}
 
+{{/* The settings with their templates filled in: like the reference's, each may refer to the release and to other values. */}}
+{{- define "karpenter.settings" -}}
+{{- $filled := deepCopy .Values.settings -}}
+{{- range $group := list $filled $filled.featureGates -}}
+{{- range $name, $value := $group -}}
+{{- if kindIs "string" $value -}}{{- $_ := set $group $name (tpl $value $) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $filled -}}
+{{- end -}}
+
+{{- define "karpenter.leaseName" -}}
+{{- (include "karpenter.settings" . | fromYaml).leaderElectionName -}}
+{{- end -}}
+
 {{- define "karpenter.leaseNamespace" -}}
-{{- default .Release.Namespace .Values.settings.leaderElectionNamespace -}}
+{{- default .Release.Namespace (include "karpenter.settings" . | fromYaml).leaderElectionNamespace -}}
 {{- end -}}
 
 {{- define "karpenter.image" -}}
 {{- $image := .Values.controller.image -}}
-{{- required "controller.image.repository must be set: no image is published, build one with the Dockerfile, push it to your registry and name it here" $image.repository }}:{{ default .Chart.AppVersion $image.tag }}{{ with $image.digest }}@{{ . }}{{ end }}
+{{- if hasPrefix "public.ecr.aws/karpenter/" $image.repository -}}
+{{- fail (printf "controller.image.repository is %s, the image of the reference, which needs rights that this chart does not give. Build the image of this project with the Dockerfile, push it to your registry and name it in controller.image.repository; leave controller.image.tag and controller.image.digest empty or give those of that image" $image.repository) -}}
+{{- end -}}
+{{- required "controller.image.repository must be set: no image is published, build one with the Dockerfile, push it to your registry and name it here" $image.repository }}:{{ include "karpenter.text" (default .Chart.AppVersion $image.tag) }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{/* A value as text: whole numbers stay whole, Helm reads them all as floats. */}}

@@ -57,7 +57,7 @@
   verbs: ["create", "get"]
 - apiGroups: ["coordination.k8s.io"]
   resources: ["leases"]
-  resourceNames: ["{{ .Values.settings.leaderElectionName }}"]
+  resourceNames: ["{{ include "karpenter.leaseName" . }}"]
   verbs: ["patch", "update"]
 {{- end -}}
 {{- define "karpenter.rules.dns" -}}

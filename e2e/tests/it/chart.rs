@@ -161,6 +161,34 @@ fn every_value_of_the_reference_reaches_the_manifests_by_itself() {
     assert!(without_effect.is_empty(), "{without_effect:#?}");
 }
 
+/// The leaf of a tree of values.
+fn at<'a>(values: &'a mut Value, path: &str) -> &'a mut Value {
+    path.split('.').fold(values, |inner, name| &mut inner[name])
+}
+
+#[test]
+fn every_setting_may_be_a_template_that_refers_to_other_values() {
+    let case = charts().join("tests/everything.values.yaml");
+    let text = fs::read_to_string(&case).unwrap();
+    let mut values = manifests::documents(&text).unwrap().remove(0);
+    let mut settings = Vec::new();
+    leaves("settings", &values["settings"], &mut settings);
+    // Two are templates already.
+    settings.retain(|(_, value)| !value.as_str().is_some_and(|text| text.contains("{{")));
+    assert!(settings.len() > 20, "{settings:?}");
+    for (path, value) in settings {
+        let name = path.replace('.', "_");
+        values["global"][&name] = value;
+        *at(&mut values, &path) = json!(format!("{{{{ .Values.global.{name} }}}}"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("values.json");
+    fs::write(&file, values.to_string()).unwrap();
+    let arguments = heading(&case, "arguments");
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    assert_eq!(render("karpenter", Some(&file), &arguments), render_case(&case));
+}
+
 #[test]
 fn the_linter_has_nothing_to_say() {
     let helm = prepare::helm().expect("helm is built from its module");

@@ -101,12 +101,15 @@ fn rows(prefix: &str, properties: &Map<String, Value>) -> Vec<String> {
 const HEAD: &str = r#"
 # The karpenter chart
 
-Takes the values of the reference chart v1.14 as they are; those it does not know are marked *not in the reference*.
+Takes the values of the reference chart v1.14 as they are, but for the image: `controller.image.repository` of the
+reference is refused, because its controller needs rights that this chart does not give. Values that the reference does
+not know are marked *not in the reference*.
 
 ```sh
 helm upgrade --install karpenter-crd charts/karpenter-crd --namespace kube-system
 helm upgrade --install karpenter charts/karpenter --namespace kube-system --skip-crds \
-  --set settings.clusterName=prod --set settings.interruptionQueue=prod
+  --set settings.clusterName=prod --set settings.interruptionQueue=prod \
+  --set controller.image.repository=registry.example.com/karpenter
 ```
 
 `karpenter bootstrap apply --cluster-name prod` makes the roles, the queue and the service account's permission
@@ -114,6 +117,8 @@ beforehand; `karpenter doctor --cluster-name prod` says afterwards whether every
 
 - A value of `false` or `0` is passed on. In the reference chart, `settings.ignoreDRARequests: false` and
   `settings.vmMemoryOverheadPercent: 0` are lost.
+- Each value below `settings` may be a template, such as `"{{ .Values.global.queue }}"`. What it comes to is checked by
+  the controller when it starts, not by Helm.
 - A value that does not exist is refused, with its name: a misspelt one would do nothing without a word.
 - `settings.leaderElectionName` may be changed: the Role follows it.
 - The rights are those the code needs, generated from it. They never exceed the reference's.
