@@ -7,6 +7,17 @@ require() {
     exit 1
 }
 
+# require_python: stops with one line unless there is an interpreter that the emulated account can use. The same names and
+# version as in e2e/src/prepare/python.rs, asked before a long build instead of after it.
+require_python() {
+    local name
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        "$name" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && return
+    done
+    echo "missing: Python 3.11 or newer with venv (Debian, Ubuntu: apt-get install python3 python3-venv)" >&2
+    exit 1
+}
+
 # require_space GIB: stops with one line when there is less room for a first build.
 require_space() {
     [ ! -d target/debug ] || return 0

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use karpenter_e2e::world::{self, Options};
 use karpenter_e2e::{account, cluster};
@@ -29,8 +29,13 @@ pub(crate) enum AccountChoice {
     Localstack,
 }
 
-/// A world of the chosen parts, its logs in `folder`.
+/// A world of the chosen parts, its logs in `folder`. One that cannot be installed in is refused before anything starts.
 pub(crate) fn options(cluster: ClusterChoice, account: AccountChoice, folder: &Path) -> Result<Options> {
+    if matches!(account, AccountChoice::Localstack) {
+        bail!(
+            "--aws localstack: LocalStack has neither EKS nor prices, so nothing can be installed there; use --aws moto"
+        );
+    }
     std::fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
     Ok(Options {

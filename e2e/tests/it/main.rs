@@ -15,4 +15,5 @@ mod failures;
 mod newcomer;
 mod prerequisites;
 mod scenarios;
+mod scripts;
 mod wire;
