@@ -25,8 +25,9 @@ pub trait Survey: Send + Sync + Debug {
     /// `ec2:DescribeRouteTables` of one VPC.
     async fn route_tables(&self, vpc: &VpcId) -> Result<Vec<RouteTable>>;
 
-    /// `kms:GetKeyPolicy`: the policy `default`, which is the only one keys have. JSON.
-    async fn key_policy(&self, key: &str) -> Result<String>;
+    /// `kms:DescribeKey` and `kms:GetKeyPolicy` of a key by its ARN, its id or an alias. Policies are given out by ARN
+    /// and id only, and named `default`, which is the only one keys have.
+    async fn key(&self, key: &str) -> Result<Key>;
 
     /// `servicequotas:GetServiceQuota`: the whole part of the value in force. A service or code that does not exist
     /// is [`crate::Kind::NotFound`].
@@ -46,6 +47,15 @@ pub struct VolumeEncryption {
     pub by_default: bool,
     /// Key for volumes whose launch names none: an alias, an id or an ARN. `alias/aws/ebs` is AWS's own.
     pub key: String,
+}
+
+/// A key of KMS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Key {
+    /// `arn:aws:kms:eu-west-1:123456789012:key/...`
+    pub arn: String,
+    /// Who may use it. JSON.
+    pub policy: String,
 }
 
 /// A way from a VPC to a service of AWS.
@@ -74,7 +84,8 @@ pub struct RouteTable {
     pub is_main: bool,
     /// Subnets that name this table.
     pub subnets: Vec<SubnetId>,
-    /// There is a default route, to whatever: internet gateway, NAT, transit gateway.
+    /// There is a way to other networks: an IPv4 or IPv6 default route or one for a list of prefixes, to whatever:
+    /// internet gateway, NAT, transit gateway.
     pub leads_out: bool,
     /// The default route goes to an internet gateway: subnets with this table are public.
     pub is_public: bool,

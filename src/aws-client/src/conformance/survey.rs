@@ -27,7 +27,7 @@ pub(super) async fn a_vpc_has_a_main_route_table(subject: &Subject) -> Outcome {
 
 pub(super) async fn a_key_that_is_not_there_is_not_found(subject: &Subject) -> Outcome {
     let missing = "00000000-0000-0000-0000-000000000000";
-    refused(subject.clients.survey.key_policy(missing).await, Kind::NotFound, "GetKeyPolicy")
+    refused(subject.clients.survey.key(missing).await, Kind::NotFound, "DescribeKey")
 }
 
 pub(super) async fn identity_limits_are_reported(subject: &Subject) -> Outcome {

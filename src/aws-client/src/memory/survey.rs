@@ -11,7 +11,7 @@ use karpenter_iam::matches as glob;
 use super::state::State;
 use super::{Account, policy};
 use crate::id::VpcId;
-use crate::survey::{RouteTable, Simulation, Survey, Verdict, VolumeEncryption, VpcEndpoint};
+use crate::survey::{Key, RouteTable, Simulation, Survey, Verdict, VolumeEncryption, VpcEndpoint};
 use crate::{Error, Result};
 
 /// Tables that nothing but a diagnosis looks at.
@@ -20,8 +20,8 @@ pub(super) struct Surroundings {
     encryption: VolumeEncryption,
     endpoints: Vec<VpcEndpoint>,
     routes: Vec<RouteTable>,
-    /// Policy of each key, by what the key is asked for with.
-    keys: BTreeMap<String, String>,
+    /// Each key, by what it is asked for with.
+    keys: BTreeMap<String, Key>,
     /// By service and code.
     quotas: BTreeMap<(String, String), u64>,
     /// IAM's quotas that differ from AWS's defaults.
@@ -85,9 +85,9 @@ impl Account {
         });
     }
 
-    /// Adds a customer's key, or replaces its policy.
-    pub fn put_key(&self, key: &str, policy: &str) {
-        self.truth(|state, _| state.surroundings.keys.insert(key.to_owned(), policy.to_owned()));
+    /// Adds a customer's key, or replaces its policy. `name` is what it is asked for with: its ARN, or an alias.
+    pub fn put_key(&self, name: &str, key: Key) {
+        self.truth(|state, _| state.surroundings.keys.insert(name.to_owned(), key));
     }
 
     /// Sets what Service Quotas reports. Launches are limited by [`Account::set_quotas`].
@@ -130,11 +130,11 @@ impl Survey for Account {
         .await
     }
 
-    async fn key_policy(&self, key: &str) -> Result<String> {
+    async fn key(&self, key: &str) -> Result<Key> {
         self.call("GetKeyPolicy", key, |state, _| {
             state.surroundings.keys.get(key).cloned().ok_or_else(|| {
                 let text = format!("Key '{key}' does not exist");
-                Error::answered("GetKeyPolicy", key, "NotFoundException", text)
+                Error::answered("DescribeKey", key, "NotFoundException", text)
             })
         })
         .await

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
-use aws_sdk_ec2::types::{Filter, Route};
+use aws_sdk_ec2::types::{Filter, Route, RouteState};
 use aws_sdk_iam::types::{ContextEntry, ContextKeyTypeEnum, EvaluationResult, PolicyEvaluationDecisionType};
 
 use super::call::{Call, each_page};
 use super::meter::{Meter, measured};
 use crate::Result;
 use crate::id::VpcId;
-use crate::survey::{RouteTable, Simulation, Survey, Verdict, VolumeEncryption, VpcEndpoint};
+use crate::survey::{Key, RouteTable, Simulation, Survey, Verdict, VolumeEncryption, VpcEndpoint};
 
 #[derive(Clone, Debug)]
 pub(super) struct Client {
@@ -75,8 +75,8 @@ impl Survey for Client {
         each_page!(call, request.into_paginator(), next_token, |page| {
             for found in page.route_tables.unwrap_or_default() {
                 let associations = found.associations.unwrap_or_default();
-                let defaults: Vec<Route> =
-                    found.routes.unwrap_or_default().into_iter().filter(is_default).collect();
+                let ways_out: Vec<Route> =
+                    found.routes.unwrap_or_default().into_iter().filter(leads_out).collect();
                 tables.push(RouteTable {
                     id: call.field(found.route_table_id, "routeTableId")?,
                     vpc: call.field(found.vpc_id, "vpcId")?.into(),
@@ -85,19 +85,23 @@ impl Survey for Client {
                         .into_iter()
                         .filter_map(|association| association.subnet_id.map(Into::into))
                         .collect(),
-                    leads_out: !defaults.is_empty(),
-                    is_public: defaults.iter().any(is_public),
+                    leads_out: !ways_out.is_empty(),
+                    is_public: ways_out.iter().any(is_public),
                 });
             }
         });
         Ok(tables)
     }
 
-    async fn key_policy(&self, key: &str) -> Result<String> {
-        let call = Call::new("GetKeyPolicy", key);
-        let request = self.kms.get_key_policy().key_id(key);
+    async fn key(&self, key: &str) -> Result<Key> {
+        let call = Call::new("DescribeKey", key);
+        let request = self.kms.describe_key().key_id(key);
         let answer = request.send().await.map_err(|failure| call.failed(failure))?;
-        call.field(answer.policy, "Policy")
+        let arn = call.field(answer.key_metadata.and_then(|found| found.arn), "KeyMetadata.Arn")?;
+        let call = Call::new("GetKeyPolicy", key);
+        let request = self.kms.get_key_policy().key_id(&arn);
+        let answer = request.send().await.map_err(|failure| call.failed(failure))?;
+        Ok(Key { policy: call.field(answer.policy, "Policy")?, arn })
     }
 
     async fn quota(&self, service: &str, code: &str) -> Result<u64> {
@@ -149,8 +153,14 @@ impl Survey for Client {
     }
 }
 
-fn is_default(route: &Route) -> bool {
-    route.destination_cidr_block.as_deref() == Some("0.0.0.0/0")
+/// Everything, or the networks of a list: which those are is not asked, so they may be all it takes. What gateway
+/// endpoints serve is a list, too, but only one service; a black hole leads nowhere.
+fn leads_out(route: &Route) -> bool {
+    let is_endpoint = route.gateway_id.as_deref().is_some_and(|gateway| gateway.starts_with("vpce-"));
+    let is_wide = route.destination_cidr_block.as_deref() == Some("0.0.0.0/0")
+        || route.destination_ipv6_cidr_block.as_deref() == Some("::/0")
+        || route.destination_prefix_list_id.is_some();
+    is_wide && !is_endpoint && route.state != Some(RouteState::Blackhole)
 }
 
 fn is_public(route: &Route) -> bool {
@@ -183,6 +193,23 @@ fn verdict(result: &EvaluationResult) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_way_out_may_be_of_ipv6_or_a_list_but_no_endpoint() {
+        let nat = || Route::builder().nat_gateway_id("nat-1").destination_cidr_block("0.0.0.0/0");
+        let list = || Route::builder().destination_prefix_list_id("pl-1");
+        for (route, expected) in [
+            (nat(), true),
+            (nat().state(RouteState::Blackhole), false),
+            (nat().destination_cidr_block("10.0.0.0/8"), false),
+            (Route::builder().destination_ipv6_cidr_block("::/0"), true),
+            (list().transit_gateway_id("tgw-1"), true),
+            (list().gateway_id("vpce-1"), false),
+        ] {
+            let route = route.build();
+            assert_eq!(leads_out(&route), expected, "{route:?}");
+        }
+    }
 
     #[test]
     fn quotas_are_whole_numbers() {
