@@ -10,12 +10,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use k8s_openapi::api::core::v1::Node;
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::cluster::local::{self, LocalCluster};
-use karpenter_e2e::{controller, prepare};
-use kube::api::{Api, PostParams};
-use serde_json::json;
+use karpenter_e2e::{controller, manifests, prepare};
 use tokio::process::Command;
 
 /// The cluster of every example of the pages.
@@ -186,14 +183,15 @@ async fn account() -> Result<MotoAccount> {
     MotoAccount::start(options).await
 }
 
-/// Two nodes of a managed node group, as every cluster has them before it gets Karpenter.
-async fn node_group(cluster: &LocalCluster) -> Result<()> {
-    let nodes: Api<Node> = Api::all(cluster.client());
-    for (name, zone) in [("group-1", "eu-west-1a"), ("group-2", "eu-west-1b")] {
-        let node = json!({"metadata": {"name": name, "labels": {
-            "kubernetes.io/os": "linux", "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone,
-        }}});
-        nodes.create(&PostParams::default(), &serde_json::from_value(node)?).await?;
+/// What a new EKS cluster contains, two nodes of a managed node group among it. Pods and events come of themselves, and
+/// the API server has the flow schemas.
+async fn furnish(cluster: &LocalCluster) -> Result<()> {
+    let recorded = include_str!("../../../src/doctor/recorded/eks.yaml");
+    let recorded = recorded.replace("us-west-2", REGION).replace("demo", CLUSTER);
+    for document in manifests::documents(&recorded)? {
+        if !["Pod", "Event", "FlowSchema"].iter().any(|kind| document["kind"] == *kind) {
+            manifests::apply_json(&cluster.client(), document).await?;
+        }
     }
     Ok(())
 }
@@ -227,8 +225,10 @@ async fn readme_leads_from_a_cluster_to_a_controller_and_back() {
     }
     let account = account().await.expect("the account starts");
     let cluster = LocalCluster::start(local::Options::default()).await.expect("the control plane starts");
-    node_group(&cluster).await.unwrap();
+    furnish(&cluster).await.unwrap();
     let desk = Desk::new(&account, Some(cluster.kubeconfig())).unwrap();
+    // A cluster that has never heard of Karpenter is no sick one.
+    desk.follow(&["karpenter doctor --cluster-name prod".to_owned()]).await.unwrap();
     let commands = commands("README.md", "## On EKS");
     for needed in ["karpenter bootstrap apply", "helm install karpenter ", "karpenter doctor"] {
         assert!(commands.iter().any(|command| command.starts_with(needed)), "README does not say `{needed}`");

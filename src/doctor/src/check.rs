@@ -71,18 +71,28 @@ pub struct Evidence {
     /// What `--fix` would do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// It matters less than its check says: nothing depends on it yet, or something else makes up for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
 }
 
 impl Evidence {
     /// Evidence that only people can act on.
     pub fn new(object: impl Into<String>, seen: impl Into<String>) -> Self {
-        Self { object: object.into(), seen: seen.into(), repair: None }
+        Self { object: object.into(), seen: seen.into(), repair: None, severity: None }
     }
 
     /// The same, with what `--fix` would do.
     #[must_use]
     pub fn with(mut self, repair: Repair) -> Self {
         self.repair = Some(repair);
+        self
+    }
+
+    /// The same, but nothing fails for it: no reason to call anything ill.
+    #[must_use]
+    pub fn as_advice(mut self) -> Self {
+        self.severity = Some(Severity::Advice);
         self
     }
 }

@@ -1,8 +1,10 @@
-//! The registry: every entry of the two lists of the specification. One file per part of the world.
+//! The registry: every entry of the two lists of the specification, and what was learned since. One file per part of
+//! the world.
 
 mod account;
 mod classes;
 mod controller;
+mod credentials;
 mod installation;
 mod interruptions;
 mod keys;
@@ -17,15 +19,20 @@ mod windows;
 mod workloads;
 
 pub(crate) use interruptions::queue_name;
+pub(crate) use keys::volume_keys;
 
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::check::Check;
 
 /// Every check: first the account, then the cluster, each in the order of the specification.
 pub fn all() -> Vec<Check> {
-    let tables: [&[Check]; 15] = [
+    let tables: [&[Check]; 16] = [
         account::CHECKS,
         rights::CHECKS,
         quotas::CHECKS,
@@ -34,6 +41,7 @@ pub fn all() -> Vec<Check> {
         interruptions::CHECKS,
         installation::CHECKS,
         controller::CHECKS,
+        credentials::CHECKS,
         pools::CHECKS,
         classes::CHECKS,
         nodes::CHECKS,
@@ -63,4 +71,11 @@ fn object(kind: &str, metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1:
         Some(namespace) => format!("{kind} {namespace}/{}", name(metadata)),
         None => format!("{kind} {}", name(metadata)),
     }
+}
+
+/// Whether a selector selects what has these labels, as Kubernetes reads it: an empty one everything, none nothing.
+fn selects(selector: Option<&LabelSelector>, labels: Option<&BTreeMap<String, String>>) -> bool {
+    let labels =
+        labels.into_iter().flatten().map(|(key, value)| (key.as_str().into(), value.as_str().into()));
+    karpenter_api::convert::selector(selector).is_some_and(|selector| selector.matches(&labels.collect()))
 }

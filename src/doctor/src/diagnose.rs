@@ -107,7 +107,8 @@ fn either(configured: Outcome, heard: impl FnOnce() -> Outcome, cluster: &Cluste
 
 fn finding(check: &Check, evidence: Vec<Evidence>) -> Finding {
     let Check { id, severity, scope, symptom, cause, fix, .. } = *check;
-    Finding { id, severity, scope, symptom, cause, fix, evidence }
+    let worst = evidence.iter().map(|found| found.severity.unwrap_or(severity)).max();
+    Finding { id, severity: worst.unwrap_or(severity), scope, symptom, cause, fix, evidence }
 }
 
 /// Everything that was said with all words of one of the lists; each object once, with the first such text.
@@ -185,6 +186,14 @@ mod tests {
         assert_eq!(report.verdict(), Verdict::Ill);
         report.findings[0].severity = Severity::Advice;
         assert_eq!(report.verdict(), Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_finding_is_as_grave_as_its_worst_evidence() {
+        let check = crate::checks().into_iter().find(|check| check.id == "P-16").unwrap();
+        let mild = || Evidence::new("a", "b").as_advice();
+        assert_eq!(finding(&check, vec![mild()]).severity, Severity::Advice);
+        assert_eq!(finding(&check, vec![mild(), Evidence::new("c", "d")]).severity, check.severity);
     }
 
     #[test]

@@ -11,12 +11,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use account::{
-    AccessEntry, Account, EksCluster, Endpoint, Queue, Reservation, Right, Role, SecurityGroup, Subnet,
+    AccessEntry, Account, EksCluster, Endpoint, Key, Queue, Reservation, Right, Role, SecurityGroup, Subnet,
     Volumes,
 };
 pub use answer::{Answer, Unseen, unseen};
 pub use cluster::{Cluster, Words};
-pub(crate) use cluster::{label, main_container};
+pub(crate) use cluster::{INSTANCE_TYPE, allows, label, listed, main_container};
 pub use files::{FilesError, export, import};
 
 /// What was asked and what was answered.
@@ -24,12 +24,26 @@ pub use files::{FilesError, export, import};
 pub struct Facts {
     /// Name of the EKS cluster.
     pub cluster_name: String,
+    /// What the prerequisites of the cluster are called.
+    pub names: Names,
     /// When the questions were asked.
     pub now: Timestamp,
     /// The AWS account.
     pub account: Account,
     /// The Kubernetes cluster.
     pub cluster: Cluster,
+}
+
+/// Names of what bootstrap makes for a cluster, which it cuts where AWS wants them shorter and which an operator may
+/// choose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// Role of the nodes.
+    pub node_role: String,
+    /// Role of the controller.
+    pub controller_role: String,
+    /// Queue of interruption notices.
+    pub queue: String,
 }
 
 impl Facts {
@@ -40,9 +54,10 @@ impl Facts {
     }
 
     /// Nothing asked yet.
-    pub fn new(cluster_name: &str, now: Timestamp) -> Self {
+    pub fn new(cluster_name: &str, names: Names, now: Timestamp) -> Self {
         Self {
             cluster_name: cluster_name.to_owned(),
+            names,
             now,
             account: Account::default(),
             cluster: Cluster::default(),

@@ -3,6 +3,7 @@
 mod account;
 mod cluster;
 mod rights;
+mod selection;
 mod surroundings;
 
 pub use account::{PERMISSIONS, account};

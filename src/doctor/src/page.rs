@@ -71,6 +71,8 @@ karpenter doctor --cluster-name prod                    # account and cluster
 karpenter doctor --cluster-name prod --account-only     # before an installation
 karpenter doctor --cluster-name prod --only D-06,P-16   # some checks
 karpenter doctor --cluster-name prod --fix              # also carry out what is marked [--fix]
+karpenter doctor --cluster-name prod --only D-09 --fix  # also where it is only advice
+karpenter doctor --cluster-name prod --queue-name q     # prerequisites of other names than bootstrap's
 karpenter doctor --cluster-name prod --export facts/    # write what the checks look at
 karpenter doctor --from facts/                          # look at it elsewhere
 karpenter doctor --cluster-name prod --output json
@@ -87,5 +89,9 @@ A check that lacks an answer (no permission, no network, no cluster yet) is list
 reason. It is never counted as passed. Exported files hold no environment variables of pods but those of Deployments
 and DaemonSets; read them before you pass them on.
 
-The numbers are those of the two lists the checks come from: P for prerequisites, D for troubleshooting.
+The severity below is the gravest that a check gives. What nothing depends on yet, such as a discovery tag while no
+EC2NodeClass selects by it, is advice.
+
+The numbers are those of the two lists the checks come from: P for prerequisites, D for troubleshooting. A
+new EKS cluster, with Karpenter and without, is healthy: `src/doctor/recorded` holds one.
 ";

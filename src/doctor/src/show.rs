@@ -17,7 +17,12 @@ pub fn text(report: &Report) -> String {
         out.push_str(&format!("{mark} {:<5} {}\n", finding.id, finding.symptom));
         for evidence in &finding.evidence {
             let repairable = if evidence.repair.is_some() { " [--fix]" } else { "" };
-            out.push_str(&format!("              {}: {}{repairable}\n", evidence.object, evidence.seen));
+            let is_less = evidence.severity.is_some_and(|severity| severity < finding.severity);
+            let less = if is_less { " (advice only)" } else { "" };
+            out.push_str(&format!(
+                "              {}: {}{less}{repairable}\n",
+                evidence.object, evidence.seen
+            ));
         }
         out.push_str(&format!("        cause {}\n        fix   {}\n\n", finding.cause, finding.fix));
     }

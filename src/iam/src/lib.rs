@@ -1,7 +1,7 @@
 //! What IAM would say: policy documents evaluated against requests.
 //!
 //! A test aid: `bootstrap` holds its policies against what a compromised controller might try, `e2e` against every call
-//! that was really made. The product uses its wildcards only, in the account in memory.
+//! that was really made. The product uses its wildcards only, in the account in memory and in `doctor`.
 //!
 //! The rules are those of the IAM user guide ("Policy evaluation logic", "IAM JSON policy elements"):
 //!

@@ -8,11 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use karpenter_aws_client::{Clients, sdk};
+use karpenter_bootstrap::names::{QUEUE_NAME_MAX, ROLE_NAME_MAX, bounded};
 use karpenter_doctor::check::Scope;
 use karpenter_doctor::diagnose::{Report, Verdict, diagnose};
-use karpenter_doctor::facts::{Account, Cluster, export, import, unseen};
+use karpenter_doctor::facts::{Account, Cluster, Names, export, import, unseen};
 use karpenter_doctor::repair::{Hands, repair};
-use karpenter_doctor::{Facts, gather, show};
+use karpenter_doctor::{Facts, Severity, gather, show};
 use karpenter_model::Clock;
 
 use crate::wall_clock::WallClock;
@@ -31,6 +32,15 @@ pub(crate) struct Arguments {
     /// Region of the cluster; else the SDK's own choice (`AWS_REGION`, profile)
     #[arg(long)]
     region: Option<String>,
+    /// Name of the node role, as `bootstrap` was told; else the one it chooses
+    #[arg(long)]
+    node_role_name: Option<String>,
+    /// Name of the controller's role, likewise
+    #[arg(long)]
+    controller_role_name: Option<String>,
+    /// Name of the interruption queue, likewise
+    #[arg(long)]
+    queue_name: Option<String>,
     /// Use this endpoint for every AWS service: an emulator's
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint_url: Option<String>,
@@ -46,7 +56,7 @@ pub(crate) struct Arguments {
     /// Run these checks only, such as D-06,P-16
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Carry out what is marked [--fix], then look again
+    /// Carry out what is marked [--fix], then look again; what is only advice if --only names its check
     #[arg(long, conflicts_with = "from")]
     fix: bool,
     /// How to print the report
@@ -70,6 +80,18 @@ impl Arguments {
         }
         let of_account = karpenter_doctor::checks().into_iter().filter(|check| check.scope == Scope::Account);
         of_account.map(|check| check.id.to_owned()).collect()
+    }
+
+    /// What the prerequisites of the cluster are called, cut as `bootstrap` cuts names.
+    fn names(&self, cluster: &str) -> Names {
+        let or = |name: &Option<String>, prefix, suffix, most| {
+            name.clone().unwrap_or_else(|| bounded(prefix, cluster, suffix, most))
+        };
+        Names {
+            node_role: or(&self.node_role_name, "KarpenterNodeRole-", "", ROLE_NAME_MAX),
+            controller_role: or(&self.controller_role_name, "", "-karpenter", ROLE_NAME_MAX),
+            queue: or(&self.queue_name, "", "", QUEUE_NAME_MAX),
+        }
     }
 }
 
@@ -101,13 +123,14 @@ async fn examine(arguments: &Arguments) -> Result<Report> {
     let name = arguments.cluster_name.as_deref().context("--cluster-name is missing")?;
     let (hands, silence) = reach(arguments).await;
     let only = arguments.checks(arguments.account_only);
-    let mut facts = ask(name, &hands, &silence).await;
+    let names = arguments.names(name);
+    let mut facts = ask(name, &names, &hands, &silence).await;
     let mut report = diagnose(&facts, &only);
     if arguments.fix {
-        let said = carry_out(&report, &hands).await;
+        let said = carry_out(&report, &hands, !arguments.only.is_empty()).await;
         std::io::stderr().write_all(said.concat().as_bytes()).context("cannot write to standard error")?;
         if !said.is_empty() {
-            facts = ask(name, &hands, &silence).await;
+            facts = ask(name, &names, &hands, &silence).await;
             report = diagnose(&facts, &only);
         }
     }
@@ -164,24 +187,26 @@ async fn reach_account(arguments: &Arguments) -> Result<Clients> {
     Ok(clients)
 }
 
-async fn ask(name: &str, hands: &Hands, silence: &Silence) -> Facts {
-    let mut facts = Facts::new(name, WallClock.now());
+async fn ask(name: &str, names: &Names, hands: &Hands, silence: &Silence) -> Facts {
+    let mut facts = Facts::new(name, names.clone(), WallClock.now());
     facts.cluster = match (&hands.kubernetes, &silence.cluster) {
         (Some(client), _) => gather::cluster(client).await,
         (None, Some(why)) => unseen(why),
         (None, None) => Cluster::default(),
     };
     facts.account = match &hands.aws {
-        Some(clients) => gather::account(clients, name, &facts.cluster).await,
+        Some(clients) => gather::account(clients, &facts).await,
         None => unseen::<Account>(&silence.account),
     };
     facts
 }
 
-/// Carries out every repair of the report; a line for each, also for those that failed.
-async fn carry_out(report: &Report, hands: &Hands) -> Vec<String> {
+/// Carries out the repairs of the report; a line for each, also for those that failed. What is not as it is advised to be
+/// may be so on purpose: it is only changed where the check was `named`.
+async fn carry_out(report: &Report, hands: &Hands, named: bool) -> Vec<String> {
     let stamp = WallClock.now().to_string();
-    let evidence = report.findings.iter().flat_map(|finding| &finding.evidence);
+    let findings = report.findings.iter().filter(|finding| named || finding.severity > Severity::Advice);
+    let evidence = findings.flat_map(|finding| &finding.evidence);
     let mut said = Vec::new();
     for wanted in evidence.filter_map(|evidence| evidence.repair.as_ref()) {
         said.push(match repair(hands, wanted, &stamp).await {
@@ -210,6 +235,44 @@ mod tests {
             .map(|parsed| parsed.arguments)
     }
 
+    fn names() -> Names {
+        parse(&["--cluster-name", "demo"]).unwrap().names("demo")
+    }
+
+    #[test]
+    fn names_are_cut_as_bootstrap_cuts_them_unless_given() {
+        let cluster = "c".repeat(60);
+        let settings = karpenter_bootstrap::Settings::new(
+            &cluster,
+            "eu-west-1",
+            "123456789012",
+            karpenter_aws_client::Partition::of_region("eu-west-1"),
+        );
+        let names = parse(&["--cluster-name", &cluster]).unwrap().names(&cluster);
+        assert_eq!(names.node_role, settings.node_role());
+        assert_eq!(names.controller_role, settings.controller_role());
+        assert_eq!(names.queue, settings.queue());
+        assert!(names.node_role.len() == 64 && names.controller_role.len() == 64, "{names:?}");
+        let given = ["--node-role-name", "n", "--controller-role-name", "c", "--queue-name", "q"];
+        let given = parse(&[&["--cluster-name", "demo"][..], &given].concat()).unwrap().names("demo");
+        assert_eq!([given.node_role, given.controller_role, given.queue], ["n", "c", "q"]);
+    }
+
+    #[tokio::test]
+    async fn advice_is_only_carried_out_when_its_check_is_named() {
+        let options = memory::Options { spot_service_linked_role: false, ..memory::Options::default() };
+        let account = memory::Account::new(options);
+        let hands = Hands { aws: Some(account.clients()), kubernetes: None };
+        let silence = Silence { cluster: None, account: String::new() };
+        let mut facts = ask("demo", &names(), &hands, &silence).await;
+        // There is a cluster, and no NodePool in it yet.
+        facts.cluster.node_pools = karpenter_doctor::facts::Answer::Seen(Vec::new());
+        let report = diagnose(&facts, &["P-16".to_owned()]);
+        assert_eq!(report.findings[0].severity, Severity::Advice);
+        assert_eq!(carry_out(&report, &hands, false).await, Vec::<String>::new());
+        assert_eq!(carry_out(&report, &hands, true).await.len(), 1);
+    }
+
     #[test]
     fn a_folder_needs_no_cluster_and_cannot_be_repaired() {
         assert!(parse(&["--from", "facts"]).is_ok());
@@ -231,7 +294,7 @@ mod tests {
     #[tokio::test]
     async fn exported_facts_are_looked_at_without_asking_anybody() {
         let folder = tempfile::tempdir().unwrap();
-        let mut facts = Facts::new("demo", WallClock.now());
+        let mut facts = Facts::new("demo", names(), WallClock.now());
         facts.cluster = unseen("no kubeconfig");
         facts.account.spot_role = karpenter_doctor::facts::Answer::Seen(false);
         export(&facts, folder.path()).unwrap();
@@ -249,7 +312,7 @@ mod tests {
         let hands = Hands { aws: Some(account.clients()), kubernetes: None };
         let silence = Silence { cluster: None, account: String::new() };
         let folder = tempfile::tempdir().unwrap();
-        export(&ask("demo", &hands, &silence).await, folder.path()).unwrap();
+        export(&ask("demo", &names(), &hands, &silence).await, folder.path()).unwrap();
         let from = parse(&["--from", folder.path().to_str().unwrap()]).unwrap();
         let report = examine(&from).await.unwrap();
         assert_eq!((report.verdict(), &report.unseen), (Verdict::Healthy, &vec![]), "{:#?}", report.findings);
@@ -267,8 +330,8 @@ mod tests {
         let only = ["P-16".to_owned()];
         let mut reports = Vec::new();
         for _ in 0..3 {
-            let report = diagnose(&ask("demo", &hands, &silence).await, &only);
-            let said = carry_out(&report, &hands).await.concat();
+            let report = diagnose(&ask("demo", &names(), &hands, &silence).await, &only);
+            let said = carry_out(&report, &hands, true).await.concat();
             reports.push((report.verdict(), said));
         }
         assert!(reports[0].1.starts_with("not fixed: cannot create the service-linked role for spot: "));
@@ -282,7 +345,7 @@ mod tests {
     async fn who_does_not_answer_is_told_and_never_taken_for_healthy() {
         let silence =
             Silence { cluster: Some("no kubeconfig".to_owned()), account: "no credentials".to_owned() };
-        let report = diagnose(&ask("demo", &Hands::default(), &silence).await, &[]);
+        let report = diagnose(&ask("demo", &names(), &Hands::default(), &silence).await, &[]);
         assert_eq!(report.verdict(), Verdict::Unknown);
         let reasons: Vec<_> = report.unseen_by_reason().into_keys().collect();
         assert_eq!(reasons, ["no credentials", "no kubeconfig"]);

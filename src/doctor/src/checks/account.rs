@@ -2,8 +2,10 @@
 
 use karpenter_aws_client::Partition;
 
+use super::pools::{Launched, launched};
+use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Facts, Role, Unseen};
+use crate::facts::{Facts, Role, Subnet, Unseen};
 use crate::repair::Repair;
 
 /// Longest role name of IAM, less what stands before the cluster's name.
@@ -58,8 +60,8 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Error,
         scope: Scope::Account,
         symptom: "SecurityGroupsNotFound, or the load balancer controller complains about several groups",
-        cause: "no security group carries the discovery tag, or several that also carry kubernetes.io/cluster/<name>",
-        fix: "tag exactly one such group with karpenter.sh/discovery=<cluster>",
+        cause: "the selector terms of an EC2NodeClass select no security group, or several that carry kubernetes.io/cluster/<name>",
+        fix: "select one such group: by the tag karpenter.sh/discovery=<cluster>, which `karpenter bootstrap apply` gives, or by its id",
         look: Look::At(discovery_groups),
     },
     Check {
@@ -68,8 +70,8 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Error,
         scope: Scope::Account,
         symptom: "nodes never register; kubelet logs Unauthorized",
-        cause: "no access entry and no line of aws-auth lets the node role join the cluster",
-        fix: "`karpenter bootstrap apply`, or aws eks create-access-entry --type EC2_LINUX",
+        cause: "no access entry and no line of aws-auth lets the node role join the cluster; entries of type STANDARD are for people",
+        fix: "`karpenter bootstrap apply`, or aws eks create-access-entry --type EC2_LINUX; delete an entry of another type first",
         look: Look::At(node_role_not_admitted),
     },
     Check {
@@ -78,8 +80,8 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Warning,
         scope: Scope::Account,
         symptom: "launches in a Local Zone fail",
-        cause: "a discovery-tagged subnet is in a Local Zone, where gp3 volumes often do not exist",
-        fix: "remove the tag from that subnet, or use a class with gp2 volumes for it",
+        cause: "a selected subnet is in a Local Zone, where gp3 volumes often do not exist",
+        fix: "do not select that subnet, or use a class with gp2 volumes for it",
         look: Look::At(local_zones),
     },
     Check {
@@ -98,8 +100,8 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Warning,
         scope: Scope::Account,
         symptom: "FailedCreatePodSandBox: no address can be assigned",
-        cause: "a subnet is nearly out of addresses",
-        fix: "add subnets, a larger CIDR, custom networking or IPv6",
+        cause: "a subnet is nearly out of addresses, or an EC2NodeClass selects none",
+        fix: "add subnets, a larger CIDR, custom networking or IPv6; correct subnetSelectorTerms",
         look: Look::At(full_subnets),
     },
 ];
@@ -123,7 +125,7 @@ pub(super) fn class_roles(facts: &Facts) -> Result<Vec<(String, String)>, Unseen
     let classes = facts.cluster.node_classes.get()?;
     Ok(classes
         .iter()
-        .filter_map(|class| Some((super::object("EC2NodeClass", &class.metadata), class.spec.role.clone()?)))
+        .filter_map(|class| Some((object("EC2NodeClass", &class.metadata), class.spec.role.clone()?)))
         .collect())
 }
 
@@ -157,39 +159,60 @@ fn node_roles(facts: &Facts) -> Result<Vec<(&String, &Role)>, Unseen> {
         None => Vec::new(),
     };
     let is_node_role = |name: &str| {
-        name.starts_with("KarpenterNodeRole-")
-            || named.iter().any(|(_, role)| role.rsplit('/').next() == Some(name))
+        name == facts.names.node_role || named.iter().any(|(_, role)| role.rsplit('/').next() == Some(name))
     };
     let roles = facts.account.roles.get()?.iter().filter_map(|(name, role)| Some((name, role.as_ref()?)));
     Ok(roles.filter(|(name, _)| is_node_role(name)).collect())
 }
 
 fn no_spot_role(facts: &Facts) -> Outcome {
-    let missing = !facts.account.spot_role.get()?;
-    Ok(missing
-        .then(|| {
-            Evidence::new("role AWSServiceRoleForEC2Spot", "does not exist").with(Repair::CreateSpotRole)
-        })
-        .into_iter()
-        .collect())
+    if *facts.account.spot_role.get()? {
+        return Ok(Vec::new());
+    }
+    let missing =
+        Evidence::new("role AWSServiceRoleForEC2Spot", "does not exist").with(Repair::CreateSpotRole);
+    Ok(match launched(facts, "spot") {
+        Launched::Yes => vec![missing],
+        Launched::NotYet => vec![missing.as_advice()],
+        Launched::No => Vec::new(),
+    })
+}
+
+/// Names of the EC2NodeClasses; `None` while there is none to select anything.
+fn selecting(facts: &Facts) -> Result<Option<Vec<&str>>, Unseen> {
+    let classes = facts.cluster.node_classes.if_asked()?.map(Vec::as_slice).unwrap_or_default();
+    Ok((!classes.is_empty()).then(|| classes.iter().map(|class| name(&class.metadata)).collect()))
+}
+
+/// Nothing has the tag that classes usually select by. Until there is one, that is no more than good to know.
+fn untagged(facts: &Facts, what: &str) -> Vec<Evidence> {
+    let tag = format!("karpenter.sh/discovery={}", facts.cluster_name);
+    vec![Evidence::new(what, format!("none has the tag {tag}, to be selected by")).as_advice()]
 }
 
 fn discovery_groups(facts: &Facts) -> Outcome {
     let groups = facts.account.security_groups.get()?;
-    let tag = format!("karpenter.sh/discovery={}", facts.cluster_name);
-    if groups.is_empty() {
-        return Ok(vec![Evidence::new("security groups", format!("none has the tag {tag}"))]);
-    }
+    let Some(classes) = selecting(facts)? else {
+        return Ok(if groups.is_empty() { untagged(facts, "security groups") } else { Vec::new() });
+    };
     let owned = format!("kubernetes.io/cluster/{}", facts.cluster_name);
-    let both: Vec<&str> = groups
-        .iter()
-        .filter(|group| group.tags.contains_key(&owned))
-        .map(|group| group.id.as_str())
-        .collect();
-    Ok((both.len() > 1)
-        .then(|| Evidence::new(both.join(", "), format!("all have the tags {tag} and {owned}")))
-        .into_iter()
-        .collect())
+    let mut found = Vec::new();
+    for class in classes {
+        let selected: Vec<_> = groups.iter().filter(|group| group.classes.contains(class)).collect();
+        let of_cluster: Vec<&str> = selected
+            .iter()
+            .filter(|group| group.tags.contains_key(&owned))
+            .map(|group| group.id.as_str())
+            .collect();
+        let class = format!("EC2NodeClass {class}");
+        if selected.is_empty() {
+            found.push(Evidence::new(class, "securityGroupSelectorTerms select none"));
+        } else if of_cluster.len() > 1 {
+            let seen = format!("selects {}, which all have the tag {owned}", of_cluster.join(", "));
+            found.push(Evidence::new(class, seen));
+        }
+    }
+    Ok(found)
 }
 
 fn node_role_not_admitted(facts: &Facts) -> Outcome {
@@ -198,29 +221,33 @@ fn node_role_not_admitted(facts: &Facts) -> Outcome {
     };
     let mode = cluster.authentication_mode.as_deref().unwrap_or("CONFIG_MAP");
     let entries = if mode == "CONFIG_MAP" { &Vec::new() } else { facts.account.access_entries.get()? };
-    let mut missing = node_roles(facts)?;
-    missing.retain(|(name, _)| {
+    let entry_of = |name: &str| {
         let suffix = format!("/{name}");
-        !entries.iter().any(|entry| entry.principal.ends_with(&suffix))
-    });
+        entries.iter().find(|entry| entry.principal.ends_with(&suffix))
+    };
+    let mut missing = node_roles(facts)?;
+    missing.retain(|(name, _)| !entry_of(name).is_some_and(|entry| entry.kind.starts_with("EC2_")));
     if !missing.is_empty() && mode != "API" {
         let map = aws_auth(facts)?;
         missing.retain(|(name, _)| !map.contains(&format!("role/{name}")));
     }
-    let seen = format!("neither an access entry nor aws-auth names it; authentication mode is {mode}");
-    Ok(missing.into_iter().map(|(name, _)| Evidence::new(format!("role {name}"), seen.clone())).collect())
+    let seen = |name: &str| match entry_of(name) {
+        Some(entry) => format!("its access entry is of type {}, which lets no node join", entry.kind),
+        None => format!("neither an access entry nor aws-auth names it; authentication mode is {mode}"),
+    };
+    Ok(missing.into_iter().map(|(name, _)| Evidence::new(format!("role {name}"), seen(name))).collect())
 }
 
 /// The roles in `aws-auth`; empty when it does not exist.
 fn aws_auth(facts: &Facts) -> Result<String, Unseen> {
-    let maps = facts.cluster.config_maps.get()?;
-    let map = maps.iter().find(|map| super::name(&map.metadata) == "aws-auth");
+    let map = facts.cluster.config_map("kube-system", "aws-auth")?;
     Ok(map.and_then(|map| map.data.as_ref()?.get("mapRoles").cloned()).unwrap_or_default())
 }
 
 fn local_zones(facts: &Facts) -> Outcome {
-    // `us-west-2-lax-1a`: a region's own zones have no further part.
-    let is_local = |zone: &str| zone.matches('-').count() > 2 && !zone.starts_with("us-gov-");
+    // `us-west-2-lax-1a`: a region's own zones add a letter to its name, whatever its name is made of.
+    let region = facts.account.region.get()?;
+    let is_local = |zone: &str| zone.strip_prefix(region).is_some_and(|rest| rest.starts_with('-'));
     let subnets = facts.account.subnets.get()?.iter().filter(|subnet| is_local(&subnet.zone));
     Ok(subnets
         .map(|subnet| Evidence::new(format!("subnet {}", subnet.id), format!("is in {}", subnet.zone)))
@@ -229,15 +256,21 @@ fn local_zones(facts: &Facts) -> Outcome {
 
 fn full_subnets(facts: &Facts) -> Outcome {
     let subnets = facts.account.subnets.get()?;
-    if subnets.is_empty() {
-        let tag = format!("karpenter.sh/discovery={}", facts.cluster_name);
-        return Ok(vec![Evidence::new("subnets", format!("none has the tag {tag}"))]);
-    }
+    let Some(classes) = selecting(facts)? else {
+        return Ok(if subnets.is_empty() { untagged(facts, "subnets") } else { low_on_addresses(subnets) });
+    };
+    let bare =
+        classes.into_iter().filter(|class| !subnets.iter().any(|found| found.classes.contains(*class)));
+    let bare =
+        bare.map(|class| Evidence::new(format!("EC2NodeClass {class}"), "subnetSelectorTerms select none"));
+    Ok(bare.chain(low_on_addresses(subnets)).collect())
+}
+
+fn low_on_addresses(subnets: &[Subnet]) -> Vec<Evidence> {
     let full = subnets.iter().filter(|subnet| subnet.free_addresses < FREE_ADDRESSES_LOW);
-    Ok(full
-        .map(|subnet| {
-            let seen = format!("{} addresses are free in {}", subnet.free_addresses, subnet.zone);
-            Evidence::new(format!("subnet {}", subnet.id), seen)
-        })
-        .collect())
+    full.map(|subnet| {
+        let seen = format!("{} addresses are free in {}", subnet.free_addresses, subnet.zone);
+        Evidence::new(format!("subnet {}", subnet.id), seen)
+    })
+    .collect()
 }

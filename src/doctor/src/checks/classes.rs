@@ -1,10 +1,13 @@
 //! EC2NodeClasses: images, reservations, validation.
 
-use karpenter_api::{Condition, EC2NodeClass};
+use std::collections::BTreeSet;
 
+use karpenter_api::{Condition, EC2NodeClass, NodePool};
+
+use super::pools::{daemon, switched_on};
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::Facts;
+use crate::facts::{Facts, INSTANCE_TYPE, Reservation, allows};
 use crate::repair::Repair;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -14,7 +17,7 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Warning,
         scope: Scope::Cluster,
         symptom: "FailedCreatePodSandBox: no address, although the subnets have many",
-        cause: "kubelet.maxPods is above what the interfaces of the instance can address",
+        cause: "kubelet.maxPods is above what the VPC CNI can address on an instance type that is used or allowed",
         fix: "switch on prefix delegation in the VPC CNI, or lower or remove maxPods; with security groups for pods set settings.reservedENIs=1",
         look: Look::At(crowded),
     },
@@ -41,11 +44,11 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "D-44",
         also: &[],
-        severity: Severity::Warning,
+        severity: Severity::Advice,
         scope: Scope::Cluster,
         symptom: "open capacity reservations stay unused since v1.6",
         cause: "with the gate ReservedCapacity, only selected reservations are used",
-        fix: "add capacityReservationSelectorTerms to the class, or set settings.featureGates.reservedCapacity=false",
+        fix: "if they are meant for this cluster, add capacityReservationSelectorTerms to the class, or set settings.featureGates.reservedCapacity=false",
         look: Look::At(unselected_reservations),
     },
 ];
@@ -54,30 +57,48 @@ fn condition<'a>(class: &'a EC2NodeClass, kind: &str) -> Option<&'a Condition> {
     class.status.as_ref()?.conditions.iter().find(|condition| condition.kind == kind)
 }
 
+const ZONE: &str = "topology.kubernetes.io/zone";
+/// Labels by which a NodePool can keep small types out.
+const SIZES: [&str; 5] = [
+    INSTANCE_TYPE,
+    "karpenter.k8s.aws/instance-size",
+    "karpenter.k8s.aws/instance-family",
+    "karpenter.k8s.aws/instance-cpu",
+    "karpenter.k8s.aws/instance-memory",
+];
+/// What a large, the smallest size in common use, can address with its interfaces.
+const SMALL: u32 = 29;
+
+/// Classes with more pods than addresses. Only the VPC CNI gives addresses of interfaces; without prefixes an interface
+/// has few.
 fn crowded(facts: &Facts) -> Outcome {
-    let daemon_sets = facts.cluster.daemon_sets.get()?;
-    let containers = daemon_sets
-        .iter()
-        .filter(|set| name(&set.metadata) == "aws-node")
-        .filter_map(|set| set.spec.as_ref()?.template.spec.as_ref())
-        .flat_map(|spec| &spec.containers);
-    let delegates = containers.flat_map(|container| container.env.iter().flatten()).any(|variable| {
-        variable.name == "ENABLE_PREFIX_DELEGATION" && variable.value.as_deref() == Some("true")
-    });
-    if delegates {
+    let Some(driver) = daemon(facts, "aws-node")? else { return Ok(Vec::new()) };
+    if switched_on(driver, "ENABLE_PREFIX_DELEGATION") {
         return Ok(Vec::new());
     }
-    // 29 is what the smallest type in common use, a large, can address with its interfaces.
-    let many = facts.cluster.node_classes.get()?.iter().filter_map(|class| {
-        let most = class.spec.kubelet.as_ref()?.max_pods.filter(|most| *most > 29)?;
-        Some((class, most))
-    });
-    Ok(many
-        .map(|(class, most)| {
-            let seen = format!("kubelet.maxPods is {most}, and the VPC CNI does not delegate prefixes");
-            Evidence::new(object("EC2NodeClass", &class.metadata), seen)
-        })
-        .collect())
+    let rooms = facts.account.pods_by_type.get()?;
+    let mut found = Vec::new();
+    for class in facts.cluster.node_classes.get()? {
+        let wanted = class.spec.kubelet.as_ref().and_then(|kubelet| kubelet.max_pods);
+        let Some(wanted) = wanted.and_then(|wanted| u32::try_from(wanted).ok()) else { continue };
+        let types = facts.cluster.types_of(class)?;
+        let known = types.iter().filter_map(|name| Some((name, *rooms.get(name)?)));
+        let least = known.min_by_key(|(_, room)| *room).filter(|(_, room)| *room < wanted);
+        let open = facts.cluster.pools_of(class)?.into_iter().find(|pool| {
+            let mut requirements = pool.spec.template.spec.requirements.iter();
+            wanted > SMALL && !requirements.any(|found| SIZES.contains(&found.key.as_str()))
+        });
+        let why = match (least, open) {
+            (Some((name, room)), _) => format!("the interfaces of {name} have addresses for {room}"),
+            (None, Some(pool)) => {
+                format!("NodePool {} allows types of every size", super::name(&pool.metadata))
+            }
+            (None, None) => continue,
+        };
+        let seen = format!("kubelet.maxPods is {wanted}, the VPC CNI does not delegate prefixes, and {why}");
+        found.push(Evidence::new(object("EC2NodeClass", &class.metadata), seen));
+    }
+    Ok(found)
 }
 
 fn unvalidated(facts: &Facts) -> Outcome {
@@ -111,11 +132,25 @@ fn unselected_reservations(facts: &Facts) -> Outcome {
     if gates.contains("ReservedCapacity=false") || classes.is_empty() || classes.iter().any(selects) {
         return Ok(Vec::new());
     }
-    let open = facts.account.reservations.get()?.iter();
-    let open = open.filter(|found| found.state == "active" && found.match_criteria == "open");
+    let zones: BTreeSet<&str> =
+        facts.account.subnets.get()?.iter().map(|subnet| subnet.zone.as_str()).collect();
+    let pools = facts.cluster.node_pools.get()?;
+    // Others of the account reserve, too: what no NodePool could launch into is theirs.
+    let is_in_reach = |found: &&Reservation| {
+        let is_open = found.state == "active" && found.match_criteria == "open" && found.available > 0;
+        let fits = |pool: &NodePool| {
+            allows(pool, INSTANCE_TYPE, &found.instance_type) && allows(pool, ZONE, &found.zone)
+        };
+        is_open && zones.contains(found.zone.as_str()) && pools.iter().any(fits)
+    };
+    let open = facts.account.reservations.get()?.iter().filter(is_in_reach);
     Ok(open
         .map(|found| {
-            Evidence::new(format!("reservation {}", found.id), "is open, and no EC2NodeClass selects it")
+            let seen = format!(
+                "is open for {} {} in {}, and no EC2NodeClass selects it",
+                found.available, found.instance_type, found.zone
+            );
+            Evidence::new(format!("reservation {}", found.id), seen)
         })
         .collect())
 }

@@ -1,9 +1,10 @@
 //! The controller's Deployment: where it runs, with which settings, and what stands in its way.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{name, object};
+use super::{name, object, selects};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Unseen, label, main_container};
 
@@ -105,7 +106,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "spot nodes live for minutes",
         cause: "the AWS Node Termination Handler drains them on rebalance recommendations, in parallel",
-        fix: "remove it, or switch its drains off for Karpenter's nodes",
+        fix: "remove it, switch its drains off, or keep it off Karpenter's nodes by affinity: karpenter.sh/nodepool DoesNotExist",
         look: Look::At(termination_handler),
     },
 ];
@@ -115,20 +116,16 @@ fn controller(facts: &Facts) -> Result<Option<&Deployment>, Unseen> {
     facts.cluster.controller()
 }
 
-fn pod_spec(deployment: &Deployment) -> Option<&k8s_openapi::api::core::v1::PodSpec> {
+fn pod_spec(deployment: &Deployment) -> Option<&PodSpec> {
     deployment.spec.as_ref()?.template.spec.as_ref()
 }
 
 /// Pods in the controller's namespace with its selector's labels.
-fn pods_of<'a>(deployment: &Deployment, pods: &'a [Pod]) -> Vec<&'a Pod> {
-    let selector = deployment.spec.as_ref().and_then(|spec| spec.selector.match_labels.as_ref());
-    let Some(selector) = selector else { return Vec::new() };
+pub(super) fn pods_of<'a>(deployment: &Deployment, pods: &'a [Pod]) -> Vec<&'a Pod> {
+    let selector = deployment.spec.as_ref().map(|spec| &spec.selector);
     pods.iter()
         .filter(|pod| pod.metadata.namespace == deployment.metadata.namespace)
-        .filter(|pod| {
-            let labels = pod.metadata.labels.as_ref();
-            selector.iter().all(|(key, value)| labels.is_some_and(|labels| labels.get(key) == Some(value)))
-        })
+        .filter(|pod| selects(selector, pod.metadata.labels.as_ref()))
         .collect()
 }
 
@@ -231,7 +228,7 @@ fn no_region(facts: &Facts) -> Outcome {
     let is_set = facts.cluster.setting("AWS_REGION")?.is_some();
     let spec = pod_spec(deployment);
     let on_host = spec.is_some_and(|spec| spec.host_network == Some(true));
-    if is_set || on_host || has_role(facts, deployment)? {
+    if is_set || on_host || has_role(facts)? {
         return Ok(Vec::new());
     }
     let seen = "AWS_REGION is not set, and its service account has neither Pod Identity nor IRSA";
@@ -239,15 +236,8 @@ fn no_region(facts: &Facts) -> Outcome {
 }
 
 /// Whether something injects role and region into the pods.
-fn has_role(facts: &Facts, deployment: &Deployment) -> Result<bool, Unseen> {
-    let account =
-        pod_spec(deployment).and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
-    let by_annotation = facts.cluster.service_accounts.get()?.iter().any(|found| {
-        found.metadata.namespace == deployment.metadata.namespace
-            && name(&found.metadata) == account
-            && label(found.metadata.annotations.as_ref(), "eks.amazonaws.com/role-arn").is_some()
-    });
-    Ok(by_annotation || facts.account.pod_identity.get()?.is_some())
+fn has_role(facts: &Facts) -> Result<bool, Unseen> {
+    Ok(facts.cluster.annotated_role()?.is_some() || facts.account.pod_identity.get()?.is_some())
 }
 
 fn quiet_log(facts: &Facts) -> Outcome {
@@ -287,13 +277,69 @@ fn termination_handler(facts: &Facts) -> Outcome {
     if facts.cluster.setting("INTERRUPTION_QUEUE")?.is_none() {
         return Ok(Vec::new());
     }
-    let sets = facts.cluster.daemon_sets.get()?.iter().map(|set| ("DaemonSet", &set.metadata));
-    let deployments = facts.cluster.deployments.get()?.iter().map(|found| ("Deployment", &found.metadata));
-    let handlers =
-        sets.chain(deployments).filter(|(_, metadata)| name(metadata).contains("node-termination-handler"));
-    Ok(handlers
-        .map(|(kind, metadata)| {
-            Evidence::new(object(kind, metadata), "runs beside the controller's own handling")
+    let sets = facts.cluster.daemon_sets.get()?.iter();
+    let sets = sets.map(|set| ("DaemonSet", &set.metadata, set.spec.as_ref().map(|spec| &spec.template)));
+    let deployments = facts.cluster.deployments.get()?.iter();
+    let deployments = deployments
+        .map(|found| ("Deployment", &found.metadata, found.spec.as_ref().map(|spec| &spec.template)));
+    let handlers = sets.chain(deployments).filter(|(_, metadata, _)| name(metadata).contains(HANDLER));
+    let evidence = |(kind, metadata, template): (&str, &ObjectMeta, Option<&PodTemplateSpec>)| {
+        let object = object(kind, metadata);
+        match drains(template?.spec.as_ref()?)? {
+            Drain::Rebalance => Some(Evidence::new(object, "drains on rebalance recommendations")),
+            Drain::Notice => Some(
+                Evidence::new(object, "drains on interruption notices, as the controller does").as_advice(),
+            ),
+        }
+    };
+    Ok(handlers.filter_map(evidence).collect())
+}
+
+const HANDLER: &str = "node-termination-handler";
+
+/// On what the handler drains nodes that Karpenter launched.
+enum Drain {
+    /// Long before they are taken back, if they ever are.
+    Rebalance,
+    /// When they are about to be taken back or maintained.
+    Notice,
+}
+
+/// What the handler's settings say, by its own defaults.
+fn drains(spec: &PodSpec) -> Option<Drain> {
+    let variables = || spec.containers.iter().flat_map(|container| container.env.iter().flatten());
+    let is = |wanted: &str, default: bool| {
+        let found = variables().find(|variable| variable.name == wanted);
+        found.and_then(|found| found.value.as_deref()).map_or(default, |value| value == "true")
+    };
+    if is("DRY_RUN", false) {
+        return None;
+    }
+    if is("ENABLE_SQS_TERMINATION_DRAINING", false) {
+        // It reads a queue, and leaves alone what does not carry its tag, as Karpenter's machines do not.
+        return (!is("CHECK_TAG_BEFORE_DRAINING", true)).then_some(Drain::Notice);
+    }
+    if keeps_off(spec) {
+        return None;
+    }
+    if is("ENABLE_REBALANCE_DRAINING", false) {
+        return Some(Drain::Rebalance);
+    }
+    let by_notice =
+        is("ENABLE_SPOT_INTERRUPTION_DRAINING", true) || is("ENABLE_SCHEDULED_EVENT_DRAINING", true);
+    by_notice.then_some(Drain::Notice)
+}
+
+/// Its pods never run on nodes that Karpenter launched.
+fn keeps_off(spec: &PodSpec) -> bool {
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required =
+        affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    required.is_some_and(|required| {
+        required.node_selector_terms.iter().all(|term| {
+            term.match_expressions.iter().flatten().any(|expression| {
+                expression.key == "karpenter.sh/nodepool" && expression.operator == "DoesNotExist"
+            })
         })
-        .collect())
+    })
 }

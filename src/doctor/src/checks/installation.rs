@@ -38,8 +38,8 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Error,
         scope: Scope::Cluster,
         symptom: "installing karpenter-crd fails: invalid ownership metadata",
-        cause: "some definitions belong to a release, others to another one or to nobody",
-        fix: "label them app.kubernetes.io/managed-by=Helm and annotate meta.helm.sh/release-name and -namespace, or --fix",
+        cause: "definitions belong to no release, because kubectl or the folder `crds/` of a chart made them, or to several",
+        fix: "helm upgrade --install --take-ownership (Helm 3.17 or newer), or --only D-09 --fix, which labels and annotates them as Helm would",
         look: Look::At(torn_definitions),
     },
     Check {
@@ -55,6 +55,13 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 const FINALIZER: &str = "karpenter.sh/termination";
+/// Definitions that nobody looks at unless a gate is on.
+const OPTIONAL: [(&str, &str); 2] = [
+    ("capacitybuffers.autoscaling.x-k8s.io", "CapacityBuffer=true"),
+    ("nodeoverlays.karpenter.sh", "NodeOverlay=true"),
+];
+/// The release that the charts' pages install definitions with.
+const CRD_RELEASE: &str = "karpenter-crd";
 
 fn is_gone(facts: &Facts) -> Result<bool, Unseen> {
     Ok(facts.cluster.controller()?.is_none())
@@ -94,8 +101,10 @@ fn old_definitions(facts: &Facts) -> Outcome {
     if !is_installed_at_all && is_gone(facts)? {
         return Ok(Vec::new());
     }
+    let gates = facts.cluster.setting("FEATURE_GATES")?.unwrap_or_default();
+    let is_needed = |name: &str| OPTIONAL.iter().all(|(crd, gate)| *crd != name || gates.contains(gate));
     let mut found = Vec::new();
-    for wanted in karpenter_api::crds() {
+    for wanted in karpenter_api::crds().into_iter().filter(|crd| is_needed(name(&crd.metadata))) {
         let crd_name = name(&wanted.metadata);
         let Some(present) = installed.iter().find(|crd| name(&crd.metadata) == crd_name) else {
             found.push(Evidence::new(
@@ -152,17 +161,28 @@ fn torn_definitions(facts: &Facts) -> Outcome {
         karpenter_api::crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
     let installed: Vec<_> =
         facts.cluster.definitions.get()?.iter().filter(|crd| ours.contains(name(&crd.metadata))).collect();
-    let Some(owner) = installed.iter().find_map(|crd| release(crd)) else { return Ok(Vec::new()) };
-    let strangers = installed.into_iter().filter(|crd| release(crd).as_ref() != Some(&owner));
-    Ok(strangers
-        .map(|crd| {
-            let seen = format!("is not of release `{}` in `{}`, as others are", owner.0, owner.1);
-            let repair = Repair::GiveToRelease {
-                definition: name(&crd.metadata).to_owned(),
-                release: owner.0.clone(),
-                namespace: owner.1.clone(),
-            };
-            Evidence::new(object("CustomResourceDefinition", &crd.metadata), seen).with(repair)
-        })
-        .collect())
+    let owner = installed.iter().find_map(|crd| release(crd));
+    // Who manages all of them by other means than Helm does so perhaps on purpose.
+    let is_on_purpose = owner.is_none();
+    let (name, namespace) =
+        owner.unwrap_or_else(|| (CRD_RELEASE.to_owned(), facts.cluster.service_account().0.to_owned()));
+    let is_strange = |crd: &&CustomResourceDefinition| {
+        release(crd).is_none_or(|(owner, home)| owner != name || home != namespace)
+    };
+    let evidence = |crd: &CustomResourceDefinition| {
+        let repair = Repair::GiveToRelease {
+            definition: super::name(&crd.metadata).to_owned(),
+            release: name.clone(),
+            namespace: namespace.clone(),
+        };
+        let object = object("CustomResourceDefinition", &crd.metadata);
+        if is_on_purpose {
+            let seen = "is of no release, so an upgrade of a chart leaves it as it is";
+            Evidence::new(object, seen).with(repair).as_advice()
+        } else {
+            let seen = format!("is not of release `{name}` in `{namespace}`, as others are");
+            Evidence::new(object, seen).with(repair)
+        }
+    };
+    Ok(installed.into_iter().filter(is_strange).map(evidence).collect())
 }

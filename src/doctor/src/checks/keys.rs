@@ -1,9 +1,12 @@
 //! Keys of the account's own, and whether those who need them may use them (spec aws-operations 1.14).
 
+use karpenter_api::EC2NodeClass;
 use serde_json::Value;
 
+use super::name;
+
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Answer, Facts, Unseen};
+use crate::facts::{Answer, Facts, Key, Right, Unseen};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -22,7 +25,7 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Error,
         scope: Scope::Account,
         symptom: "instances terminate at once",
-        cause: "EBS volumes are encrypted by default with a key that the controller's role may not use",
+        cause: "EBS volumes are encrypted, by default or by their EC2NodeClass, with a key that the controller's role may not use",
         fix: "allow the key for EC2 (kms:ViaService), with grants for the controller's role",
         look: Look::At(locked_volumes),
     },
@@ -33,8 +36,17 @@ const BY_EVENTS: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
 /// What EC2 does with a volume's key.
 const BY_LAUNCHES: [&str; 2] = ["kms:CreateGrant", "kms:Decrypt"];
 
-/// The policy of a key; a key that nobody asked about is as good as refused.
-fn policy<'a>(facts: &'a Facts, key: &str) -> Result<&'a String, Unseen> {
+/// What marks AWS's own keys.
+const OWN_KEYS: &str = "alias/aws/";
+
+/// Keys that a class names for the volumes of its nodes.
+pub(crate) fn volume_keys(class: &EC2NodeClass) -> impl Iterator<Item = &str> {
+    let volumes = class.spec.block_device_mappings.iter().flatten().filter_map(|found| found.ebs.as_ref());
+    volumes.filter_map(|volume| volume.kms_key_id.as_deref())
+}
+
+/// A key by what it is named with; one that nobody asked about is as good as refused.
+fn key<'a>(facts: &'a Facts, key: &str) -> Result<&'a Key, Unseen> {
     facts.account.keys.get()?.get(key).map_or_else(|| Err(Unseen("not asked".to_owned())), Answer::get)
 }
 
@@ -43,10 +55,14 @@ fn deaf_queues(facts: &Facts) -> Outcome {
     for (name, queue) in facts.account.queues.get()? {
         let Some(key) = queue.as_ref().and_then(|queue| queue.kms_key.as_ref()) else { continue };
         let object = format!("queue {name}");
-        if key.contains("alias/aws/") {
+        if key.contains(OWN_KEYS) {
             let seen = format!("is encrypted with {key}, which only lets SQS's own callers in");
             found.push(Evidence::new(object, seen));
-        } else if !lets(policy(facts, key)?, |principal| is_service(principal, "events."), &BY_EVENTS) {
+        } else if !lets(
+            &self::key(facts, key)?.policy,
+            |principal| is_service(principal, "events."),
+            &BY_EVENTS,
+        ) {
             let seen =
                 format!("is encrypted with {key}, whose policy does not let events.amazonaws.com use it");
             found.push(Evidence::new(object, seen));
@@ -56,27 +72,39 @@ fn deaf_queues(facts: &Facts) -> Outcome {
 }
 
 fn locked_volumes(facts: &Facts) -> Outcome {
-    let volumes = facts.account.volumes.get()?;
-    if !volumes.encrypted || volumes.key.contains("alias/aws/") {
-        return Ok(Vec::new());
-    }
-    let policy = policy(facts, &volumes.key)?;
     let rights = facts.account.rights.get()?;
+    let mut found = Vec::new();
+    let volumes = facts.account.volumes.get()?;
+    if volumes.encrypted && !is_usable(facts, rights, &volumes.key)? {
+        let seen =
+            "encrypts every new volume, and neither its policy nor IAM lets the controller's role use it";
+        found.push(Evidence::new(format!("key {}", volumes.key), seen));
+    }
+    for class in facts.cluster.node_classes.if_asked()?.into_iter().flatten() {
+        for key in volume_keys(class) {
+            if !is_usable(facts, rights, key)? {
+                let seen = format!(
+                    "encrypts with {key}, and neither its policy nor IAM lets the controller's role use it"
+                );
+                found.push(Evidence::new(format!("EC2NodeClass {}", name(&class.metadata)), seen));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The key's policy lets the controller's role in by itself, or leaves it to IAM, where the role has the right.
+fn is_usable(facts: &Facts, rights: &[Right], named: &str) -> Result<bool, Unseen> {
+    if named.contains(OWN_KEYS) {
+        return Ok(true);
+    }
+    let Key { arn, policy } = key(facts, named)?;
     let role = rights.first().map_or("", |right| right.role.as_str());
-    // The key's policy lets the role in by itself, or leaves it to IAM, where the role has the right.
     let directly = lets(policy, |principal| is_identity(principal, role), &BY_LAUNCHES);
     let by_iam = BY_LAUNCHES.iter().all(|action| {
-        rights.iter().any(|right| right.resource == volumes.key && right.action == *action && right.allowed)
+        rights.iter().any(|right| right.resource == *arn && right.action == *action && right.allowed)
     });
-    let is_usable = directly || by_iam && lets(policy, is_account, &BY_LAUNCHES);
-    Ok((!is_usable)
-        .then(|| {
-            let seen =
-                "encrypts every new volume, and neither its policy nor IAM lets the controller's role use it";
-            Evidence::new(format!("key {}", volumes.key), seen)
-        })
-        .into_iter()
-        .collect())
+    Ok(directly || by_iam && lets(policy, is_account, &BY_LAUNCHES))
 }
 
 /// Statements of a policy that allow something, each with its principals, every action on a key's policy being one
@@ -101,7 +129,8 @@ fn covers(pattern: &str, action: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == action, |start| action.starts_with(start))
 }
 
-fn list(value: &Value) -> Vec<&Value> {
+/// The members of a list, which policies may leave out the brackets of.
+pub(super) fn list(value: &Value) -> Vec<&Value> {
     match value {
         Value::Array(items) => items.iter().collect(),
         Value::Null => Vec::new(),
@@ -109,7 +138,8 @@ fn list(value: &Value) -> Vec<&Value> {
     }
 }
 
-fn named<'a>(principal: &'a Value, kind: &str) -> Vec<&'a str> {
+/// The principals of a kind.
+pub(super) fn named<'a>(principal: &'a Value, kind: &str) -> Vec<&'a str> {
     match principal {
         Value::String(all) => vec![all],
         _ => list(&principal[kind]).into_iter().filter_map(Value::as_str).collect(),

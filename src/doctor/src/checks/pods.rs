@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
-use super::{name, object};
+use super::{name, object, selects};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, label};
 
@@ -25,9 +26,9 @@ pub(super) const CHECKS: &[Check] = &[
         also: &[],
         severity: Severity::Error,
         scope: Scope::Cluster,
-        symptom: "FailedAttachVolume; the log says `in-tree storage plugin`",
-        cause: "a volume or storage class uses the removed in-tree plugin, whose attach limits nobody knows",
-        fix: "use the provisioner ebs.csi.aws.com",
+        symptom: "FailedAttachVolume, or a claim that stays Pending; events speak of an in-tree plugin",
+        cause: "a volume or claim is of the in-tree plugin for EBS, which Kubernetes leaves to the CSI driver, and that is not installed",
+        fix: "install the add-on aws-ebs-csi-driver; give new claims a class with the provisioner ebs.csi.aws.com",
         look: Look::At(in_tree),
     },
     Check {
@@ -88,7 +89,9 @@ fn owner(pod: &Pod) -> Option<&str> {
 
 fn without_requests(facts: &Facts) -> Outcome {
     let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
-    for pod in on_managed_nodes(facts)? {
+    // What EKS itself runs there asks for no memory, and nobody can change that.
+    let theirs = |pod: &&Pod| pod.metadata.namespace.as_deref() != Some("kube-system");
+    for pod in on_managed_nodes(facts)?.into_iter().filter(theirs) {
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
         let silent = containers.filter(|container| {
             let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
@@ -107,34 +110,50 @@ fn without_requests(facts: &Facts) -> Outcome {
         .collect())
 }
 
+/// Volumes and waiting claims of the in-tree plugin. A class that nothing uses is no fault: EKS puts one into every
+/// cluster. What the CSI driver serves in the plugin's place works, and counts against the limits of that driver.
 fn in_tree(facts: &Facts) -> Outcome {
     const PROVISIONER: &str = "kubernetes.io/aws-ebs";
-    let classes =
-        facts.cluster.storage_classes.get()?.iter().filter(|class| class.provisioner == PROVISIONER);
-    let volumes = facts
-        .cluster
-        .volumes
-        .get()?
-        .iter()
-        .filter(|volume| volume.spec.as_ref().is_some_and(|spec| spec.aws_elastic_block_store.is_some()));
-    let classes = classes.map(|class| {
-        Evidence::new(object("StorageClass", &class.metadata), format!("provisioner is {PROVISIONER}"))
+    let classes = facts.cluster.storage_classes.get()?.iter();
+    let classes: Vec<&str> =
+        classes.filter(|class| class.provisioner == PROVISIONER).map(|class| name(&class.metadata)).collect();
+    let volumes = facts.cluster.volumes.get()?.iter();
+    let volumes = volumes
+        .filter(|volume| volume.spec.as_ref().is_some_and(|spec| spec.aws_elastic_block_store.is_some()))
+        .map(|volume| {
+            (object("PersistentVolume", &volume.metadata), "is an awsElasticBlockStore".to_owned())
+        });
+    let waiting =
+        facts.cluster.volume_claims.get()?.iter().filter(|claim| {
+            claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Pending")
+        });
+    let waiting = waiting.filter_map(|claim| {
+        let class = claim.spec.as_ref()?.storage_class_name.as_deref()?;
+        let seen = format!("waits for StorageClass {class}, whose provisioner is {PROVISIONER}");
+        classes.contains(&class).then(|| (object("PersistentVolumeClaim", &claim.metadata), seen))
     });
-    let volumes = volumes.map(|volume| {
-        Evidence::new(object("PersistentVolume", &volume.metadata), "is an awsElasticBlockStore")
+    let is_served = facts.cluster.daemon_sets.get()?.iter().any(is_ebs_driver);
+    let evidence = volumes.chain(waiting).map(|(object, seen)| {
+        if is_served {
+            Evidence::new(object, format!("{seen}; the CSI driver serves it")).as_advice()
+        } else {
+            Evidence::new(object, seen)
+        }
     });
-    Ok(classes.chain(volumes).collect())
+    Ok(evidence.collect())
+}
+
+/// The CSI driver of EBS on the nodes, by the name of its add-on or, under another name, by its image.
+fn is_ebs_driver(set: &DaemonSet) -> bool {
+    let spec = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let mut images =
+        spec.into_iter().flat_map(|spec| &spec.containers).filter_map(|found| found.image.as_deref());
+    name(&set.metadata) == "ebs-csi-node" || images.any(|image| image.contains("ebs-csi-driver"))
 }
 
 fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
-    if budget.metadata.namespace != pod.metadata.namespace {
-        return false;
-    }
-    // Expressions are rare in budgets; those with one are left out rather than guessed at.
     let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-    let plain = selector.filter(|selector| selector.match_expressions.as_ref().is_none_or(Vec::is_empty));
-    let Some(labels) = plain.and_then(|selector| selector.match_labels.as_ref()) else { return false };
-    labels.iter().all(|(key, value)| label(pod.metadata.labels.as_ref(), key) == Some(value))
+    budget.metadata.namespace == pod.metadata.namespace && selects(selector, pod.metadata.labels.as_ref())
 }
 
 fn blocking_budgets(facts: &Facts) -> Outcome {

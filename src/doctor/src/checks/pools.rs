@@ -1,11 +1,11 @@
 //! NodePools: types, labels and taints that nodes need for what runs on them.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use karpenter_api::{NodePool, Operator};
+use karpenter_api::NodePool;
 
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Facts, Unseen};
+use crate::facts::{Answer, Facts, INSTANCE_TYPE, Unseen, allows, listed};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -58,17 +58,33 @@ const DRIVERS: [(&str, &str); 2] = [
     ("efs-csi-node", "efs.csi.aws.com/agent-not-ready"),
 ];
 
-/// Values that a pool lists for a key with `In`.
-fn listed<'a>(pool: &'a NodePool, key: &str) -> Vec<&'a str> {
-    let requirements = pool.spec.template.spec.requirements.iter();
-    let ours = requirements.filter(|found| found.key == key && found.operator == Operator::In);
-    ours.flat_map(|found| found.values().iter().map(String::as_str)).collect()
+/// Whether nodes of a capacity type are launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Launched {
+    /// Some NodePool allows it, or none could be asked: an account that is looked at by itself is to be ready for all.
+    Yes,
+    /// No NodePool allows it.
+    No,
+    /// There is no NodePool yet.
+    NotYet,
+}
+
+/// Whether some NodePool may launch instances of a capacity type. A pool that does not say allows all of them.
+pub(super) fn launched(facts: &Facts, capacity: &str) -> Launched {
+    match &facts.cluster.node_pools {
+        Answer::Unasked | Answer::Unseen(_) => Launched::Yes,
+        Answer::Seen(pools) if pools.is_empty() => Launched::NotYet,
+        Answer::Seen(pools) if pools.iter().any(|pool| allows(pool, CAPACITY_TYPE, capacity)) => {
+            Launched::Yes
+        }
+        Answer::Seen(_) => Launched::No,
+    }
 }
 
 fn swapping_types(facts: &Facts) -> Outcome {
     let mut found = Vec::new();
     for pool in facts.cluster.node_pools.get()? {
-        for listed in listed(pool, "node.kubernetes.io/instance-type") {
+        for listed in listed(pool, INSTANCE_TYPE) {
             if SWAPPING.contains(&listed) {
                 found.push(Evidence::new(object("NodePool", &pool.metadata), format!("allows {listed}")));
             }
@@ -77,22 +93,21 @@ fn swapping_types(facts: &Facts) -> Outcome {
     Ok(found)
 }
 
-fn daemon<'a>(facts: &'a Facts, wanted: &str) -> Result<Option<&'a DaemonSet>, Unseen> {
+/// A DaemonSet by its name.
+pub(super) fn daemon<'a>(facts: &'a Facts, wanted: &str) -> Result<Option<&'a DaemonSet>, Unseen> {
     Ok(facts.cluster.daemon_sets.get()?.iter().find(|set| name(&set.metadata) == wanted))
 }
 
-fn has_pod_interfaces(set: &DaemonSet) -> bool {
-    let containers =
-        set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()).map(|spec| &spec.containers);
-    containers
-        .into_iter()
-        .flatten()
-        .flat_map(|container| container.env.iter().flatten())
-        .any(|variable| variable.name == "ENABLE_POD_ENI" && variable.value.as_deref() == Some("true"))
+/// Whether a container of the DaemonSet has this variable with the value `true`.
+pub(super) fn switched_on(set: &DaemonSet, wanted: &str) -> bool {
+    let spec = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let variables =
+        spec.into_iter().flat_map(|spec| &spec.containers).flat_map(|found| found.env.iter().flatten());
+    variables.filter(|variable| variable.name == wanted).any(|found| found.value.as_deref() == Some("true"))
 }
 
 fn trunks(facts: &Facts) -> Outcome {
-    if !daemon(facts, "aws-node")?.is_some_and(has_pod_interfaces) {
+    if !daemon(facts, "aws-node")?.is_some_and(|set| switched_on(set, "ENABLE_POD_ENI")) {
         return Ok(Vec::new());
     }
     let lacks = |pool: &&NodePool| {

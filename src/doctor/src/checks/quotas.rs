@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
 
+use super::pools::{Launched, launched};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, label};
 
@@ -90,18 +91,24 @@ fn few_vcpus(facts: &Facts) -> Outcome {
         Some(_) => vcpus(&facts.cluster.managed_nodes()?),
         None => BTreeMap::new(),
     };
-    let evidence = |(capacity, most): (&String, &u64)| {
+    let mut found = Vec::new();
+    for (capacity, most) in quotas {
         let used = used.get(capacity.as_str()).copied().unwrap_or(0);
         let seen = if *most < FEW_VCPUS {
             format!("is {most} vCPUs of standard instances")
         } else if is_close(used, *most) {
             format!("is {most} vCPUs, of which this cluster's nodes have {used}")
         } else {
-            return None;
+            continue;
         };
-        Some(Evidence::new(format!("quota of {capacity} instances"), seen))
-    };
-    Ok(quotas.iter().filter_map(evidence).collect())
+        let evidence = Evidence::new(format!("quota of {capacity} instances"), seen);
+        match launched(facts, capacity) {
+            Launched::Yes => found.push(evidence),
+            Launched::NotYet => found.push(evidence.as_advice()),
+            Launched::No => {}
+        }
+    }
+    Ok(found)
 }
 
 /// vCPUs of nodes by capacity type. Nodes say whole numbers.

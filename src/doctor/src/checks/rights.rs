@@ -45,11 +45,11 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Refusals by role, each with the actions refused.
+/// Refusals by role, each with the actions refused. What concerns keys is looked at with the keys.
 fn refused(facts: &Facts, is_refused: impl Fn(&Right) -> bool) -> Result<ByRole<'_>, crate::facts::Unseen> {
     let mut roles = ByRole::new();
-    for right in facts.account.rights.get()?.iter().filter(|right| right.resource == "*" && is_refused(right))
-    {
+    let rights = facts.account.rights.get()?.iter().filter(|right| !right.action.starts_with("kms:"));
+    for right in rights.filter(|right| is_refused(right)) {
         roles.entry(&right.role).or_default().insert(&right.action);
     }
     Ok(roles)

@@ -4,6 +4,7 @@
 mod account_cases;
 mod cluster_cases;
 mod emulated;
+mod ordinary;
 mod world;
 
 use std::collections::BTreeSet;
@@ -54,13 +55,16 @@ fn every_check_has_a_case() {
     }
 }
 
+/// Checks that the specification does not have.
+const LEARNED: &[&str] = &["P-31", "P-32", "P-33"];
+
 #[test]
 fn every_entry_of_the_specification_is_covered_once() {
     let checks = crate::checks();
     let ids: Vec<&str> =
         checks.iter().flat_map(|check| std::iter::once(check.id).chain(check.also.iter().copied())).collect();
-    let wanted: BTreeSet<String> =
-        (1..=30).map(|n| format!("P-{n}")).chain((1..=45).map(|n| format!("D-{n:02}"))).collect();
+    let wanted = (1..=30).map(|n| format!("P-{n}")).chain((1..=45).map(|n| format!("D-{n:02}")));
+    let wanted: BTreeSet<String> = wanted.chain(LEARNED.iter().map(ToString::to_string)).collect();
     assert_eq!(ids.iter().map(ToString::to_string).collect::<BTreeSet<_>>(), wanted);
     assert_eq!(ids.len(), wanted.len(), "an entry is there twice");
     for check in checks {

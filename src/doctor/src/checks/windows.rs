@@ -3,7 +3,7 @@
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::AmiFamily;
 
-use super::{name, object};
+use super::object;
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Unseen};
 
@@ -56,8 +56,7 @@ fn no_addresses(facts: &Facts) -> Outcome {
     if classes.is_empty() {
         return Ok(Vec::new());
     }
-    let maps = facts.cluster.config_maps.get()?;
-    let settings = maps.iter().find(|map| name(&map.metadata) == "amazon-vpc-cni");
+    let settings = facts.cluster.config_map("kube-system", "amazon-vpc-cni")?;
     let is_on = settings
         .and_then(|map| map.data.as_ref()?.get("enable-windows-ipam"))
         .is_some_and(|value| value == "true");
@@ -80,8 +79,7 @@ fn no_proxy_group(facts: &Facts) -> Outcome {
             .get()?
             .iter()
             .any(|entry| entry.principal.ends_with(&suffix) && entry.kind == "EC2_WINDOWS");
-        let maps = facts.cluster.config_maps.get()?;
-        let auth = maps.iter().find(|map| name(&map.metadata) == "aws-auth");
+        let auth = facts.cluster.config_map("kube-system", "aws-auth")?;
         let roles = auth.and_then(|map| map.data.as_ref()?.get("mapRoles")).map_or("", String::as_str);
         let by_map = roles
             .split("- rolearn")

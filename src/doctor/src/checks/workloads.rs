@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::pods::on_managed_nodes;
-use super::{name, object};
+use super::{name, object, selects};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Unseen, label};
 
@@ -41,13 +40,6 @@ pub(super) const CHECKS: &[Check] = &[
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
-
-/// Whether a selector of plain labels selects these. Expressions are left out rather than guessed at.
-fn selects(selector: Option<&LabelSelector>, labels: Option<&BTreeMap<String, String>>) -> bool {
-    let plain = selector.filter(|selector| selector.match_expressions.as_ref().is_none_or(Vec::is_empty));
-    let Some(wanted) = plain.and_then(|selector| selector.match_labels.as_ref()) else { return false };
-    !wanted.is_empty() && wanted.iter().all(|(key, value)| label(labels, key) == Some(value))
-}
 
 /// Pods of the Deployment never share a node.
 fn stands_alone(deployment: &Deployment) -> bool {

@@ -1,6 +1,6 @@
 //! What the AWS account says, reduced to what checks look at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_aws_client::Tags;
 use serde::{Deserialize, Serialize};
@@ -15,11 +15,11 @@ pub struct Account {
     pub region: Answer<String>,
     /// The cluster; `None` when EKS does not know it.
     pub eks: Answer<Option<EksCluster>>,
-    /// Subnets with the discovery tag of the cluster.
+    /// Subnets that EC2NodeClasses select; while there is no class, those with the discovery tag of the cluster.
     pub subnets: Answer<Vec<Subnet>>,
-    /// Security groups with the discovery tag of the cluster.
+    /// Security groups, likewise.
     pub security_groups: Answer<Vec<SecurityGroup>>,
-    /// Roles that EC2NodeClasses name and those that bootstrap makes; `None` when IAM does not know one.
+    /// Roles that EC2NodeClasses name, the controller's, and those that bootstrap makes; `None` when IAM does not know one.
     pub roles: Answer<BTreeMap<String, Option<Role>>>,
     /// Whether the spot service-linked role exists.
     pub spot_role: Answer<bool>,
@@ -29,14 +29,19 @@ pub struct Account {
     pub access_entries: Answer<Vec<AccessEntry>>,
     /// ARN of the role that a Pod Identity association gives the controller.
     pub pod_identity: Answer<Option<String>>,
+    /// Whether IAM knows the cluster's issuer as an identity provider; `None` when the controller's role is not taken
+    /// on by web identity, or belongs to another account.
+    pub identity_provider: Answer<Option<bool>>,
     /// Use and quotas of IAM by AWS's names, such as `InstanceProfilesQuota`.
     pub identity_limits: Answer<BTreeMap<String, u64>>,
     /// Capacity reservations of the account.
     pub reservations: Answer<Vec<Reservation>>,
     /// How volumes are encrypted when a launch does not say.
     pub volumes: Answer<Volumes>,
-    /// Policies of the keys that queues and volumes are encrypted with, by what they are named with there.
-    pub keys: Answer<BTreeMap<String, Answer<String>>>,
+    /// The keys that queues and volumes are encrypted with, by what they are named with there.
+    pub keys: Answer<BTreeMap<String, Answer<Key>>>,
+    /// How many pods the interfaces of an instance give addresses to, for the types that classes with `maxPods` get.
+    pub pods_by_type: Answer<BTreeMap<String, u32>>,
     /// Subnets of those above from which no default route leads anywhere.
     pub closed_subnets: Answer<Vec<String>>,
     /// Endpoints in the VPCs of those subnets.
@@ -57,6 +62,9 @@ pub struct EksCluster {
     /// Registered with ARC zonal shift; `None` when EKS does not say.
     #[serde(default)]
     pub zonal_shift: Option<bool>,
+    /// URL of the issuer of the service accounts' tokens; `None` when EKS does not say.
+    #[serde(default)]
+    pub issuer: Option<String>,
 }
 
 /// A subnet for nodes.
@@ -66,6 +74,9 @@ pub struct Subnet {
     pub zone: String,
     /// IPv4 addresses left.
     pub free_addresses: u32,
+    /// Names of the EC2NodeClasses that select it.
+    #[serde(default)]
+    pub classes: BTreeSet<String>,
 }
 
 /// A security group for nodes.
@@ -73,6 +84,9 @@ pub struct Subnet {
 pub struct SecurityGroup {
     pub id: String,
     pub tags: Tags,
+    /// Names of the EC2NodeClasses that select it.
+    #[serde(default)]
+    pub classes: BTreeSet<String>,
 }
 
 /// A role of IAM.
@@ -117,6 +131,19 @@ pub struct Reservation {
     pub match_criteria: String,
     /// `active`, `expired`, ...
     pub state: String,
+    pub instance_type: String,
+    pub zone: String,
+    /// Instances that can still be launched into it.
+    pub available: u32,
+}
+
+/// A key of KMS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    /// Whatever it was asked for with: an ARN, an id or an alias.
+    pub arn: String,
+    /// JSON of who may use it.
+    pub policy: String,
 }
 
 /// How volumes are encrypted when a launch does not say.

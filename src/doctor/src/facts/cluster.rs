@@ -1,14 +1,17 @@
 //! What the API server says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Event, Node, PersistentVolume, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, EnvVar, Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
+};
 use k8s_openapi::api::flowcontrol::v1::FlowSchema;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool};
+use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool, convert};
+use karpenter_model::{LabelRegistry, Operator};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Unseen};
@@ -24,13 +27,14 @@ pub struct Cluster {
     pub daemon_sets: Answer<Vec<DaemonSet>>,
     pub budgets: Answer<Vec<PodDisruptionBudget>>,
     pub volumes: Answer<Vec<PersistentVolume>>,
+    pub volume_claims: Answer<Vec<PersistentVolumeClaim>>,
     pub storage_classes: Answer<Vec<StorageClass>>,
     pub definitions: Answer<Vec<CustomResourceDefinition>>,
     pub node_pools: Answer<Vec<NodePool>>,
     pub node_claims: Answer<Vec<NodeClaim>>,
     pub node_classes: Answer<Vec<EC2NodeClass>>,
     pub events: Answer<Vec<Event>>,
-    /// Of `kube-system`.
+    /// Of `kube-system`, and those that the controller takes variables from.
     pub config_maps: Answer<Vec<ConfigMap>>,
     pub service_accounts: Answer<Vec<ServiceAccount>>,
     pub flow_schemas: Answer<Vec<FlowSchema>>,
@@ -51,17 +55,111 @@ impl Cluster {
         Ok(self.deployments.get()?.iter().find(|deployment| is_controller(deployment)))
     }
 
-    /// An environment variable of the controller; `None` when it is not set or there is no controller.
+    /// Namespace and name of the controller's service account; those of the chart when it is not known.
+    pub fn service_account(&self) -> (&str, &str) {
+        let Some(deployment) = self.controller().ok().flatten() else { return ("kube-system", "karpenter") };
+        let namespace = deployment.metadata.namespace.as_deref().unwrap_or("default");
+        let spec = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+        (namespace, spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default"))
+    }
+
+    /// ARN of the role that the controller's service account names, to be taken on by web identity.
+    pub fn annotated_role(&self) -> Result<Option<&str>, Unseen> {
+        if self.deployments.if_asked()?.is_none() || self.controller()?.is_none() {
+            return Ok(None);
+        }
+        let (namespace, name) = self.service_account();
+        let own = self.service_accounts.get()?.iter().find(|found| {
+            found.metadata.namespace.as_deref() == Some(namespace)
+                && found.metadata.name.as_deref() == Some(name)
+        });
+        let annotations = own.and_then(|own| own.metadata.annotations.as_ref());
+        Ok(label(annotations, "eks.amazonaws.com/role-arn"))
+    }
+
+    /// An environment variable of the controller; `None` when it is not set or there is no controller. What stands in
+    /// `ConfigMaps` counts as the kubelet would count it; what stands in Secrets is nobody's business here, so a
+    /// variable that may come from one was not seen.
     pub fn setting(&self, name: &str) -> Result<Option<String>, Unseen> {
-        let container = self.controller()?.and_then(main_container);
-        let variables = container.iter().flat_map(|container| container.env.iter().flatten());
-        let found = variables.filter(|variable| variable.name == name).find_map(|found| found.value.clone());
-        Ok(found.filter(|value| !value.is_empty()))
+        let Some(deployment) = self.controller()? else { return Ok(None) };
+        let Some(container) = main_container(deployment) else { return Ok(None) };
+        let namespace = deployment.metadata.namespace.as_deref().unwrap_or("default");
+        // A variable of its own goes before those of whole maps.
+        let own = container.env.iter().flatten().rfind(|variable| variable.name == name);
+        let value = match own {
+            Some(variable) => self.value_of(variable, namespace)?,
+            None => self.value_from_maps(container, namespace, name)?,
+        };
+        Ok(value.filter(|value| !value.is_empty()))
+    }
+
+    fn value_of(&self, variable: &EnvVar, namespace: &str) -> Result<Option<String>, Unseen> {
+        let source = variable.value_from.as_ref();
+        if let Some(secret) = source.and_then(|source| source.secret_key_ref.as_ref()) {
+            return Err(in_secret(&variable.name, namespace, &secret.name));
+        }
+        match source.and_then(|source| source.config_map_key_ref.as_ref()) {
+            Some(wanted) => self.entry(namespace, &wanted.name, &wanted.key),
+            None => Ok(variable.value.clone()),
+        }
+    }
+
+    /// Of several sources the last one that has the variable decides.
+    fn value_from_maps(
+        &self,
+        container: &Container,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<String>, Unseen> {
+        for source in container.env_from.iter().flatten().rev() {
+            let prefix = source.prefix.as_deref().unwrap_or_default();
+            let Some(key) = name.strip_prefix(prefix) else { continue };
+            if let Some(secret) = &source.secret_ref {
+                return Err(in_secret(name, namespace, &secret.name));
+            }
+            let Some(map) = &source.config_map_ref else { continue };
+            if let Some(value) = self.entry(namespace, &map.name, key)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    fn entry(&self, namespace: &str, map: &str, key: &str) -> Result<Option<String>, Unseen> {
+        let map = self.config_map(namespace, map)?;
+        Ok(map.and_then(|map| map.data.as_ref()?.get(key).cloned()))
+    }
+
+    /// A `ConfigMap`, if it exists.
+    pub fn config_map(&self, namespace: &str, name: &str) -> Result<Option<&ConfigMap>, Unseen> {
+        Ok(self.config_maps.get()?.iter().find(|map| {
+            map.metadata.namespace.as_deref() == Some(namespace) && map.metadata.name.as_deref() == Some(name)
+        }))
     }
 
     /// Nodes that Karpenter launched.
     pub fn managed_nodes(&self) -> Result<Vec<&Node>, Unseen> {
         Ok(self.nodes.get()?.iter().filter(|node| is_managed(node)).collect())
+    }
+
+    /// NodePools that launch by this class.
+    pub fn pools_of(&self, class: &EC2NodeClass) -> Result<Vec<&NodePool>, Unseen> {
+        let pools = self.node_pools.get()?.iter();
+        let name = class.metadata.name.as_deref();
+        Ok(pools.filter(|pool| Some(pool.spec.template.spec.node_class_ref.name.as_str()) == name).collect())
+    }
+
+    /// Instance types that machines of this class have, and those its NodePools list.
+    pub fn types_of(&self, class: &EC2NodeClass) -> Result<BTreeSet<String>, Unseen> {
+        let pools = self.pools_of(class)?;
+        let names: Vec<&str> = pools.iter().filter_map(|pool| pool.metadata.name.as_deref()).collect();
+        let nodes = self.managed_nodes()?.into_iter().filter(|node| {
+            let pool = label(node.metadata.labels.as_ref(), "karpenter.sh/nodepool");
+            pool.is_some_and(|pool| names.contains(&pool))
+        });
+        let of_nodes = nodes.filter_map(|node| label(node.metadata.labels.as_ref(), INSTANCE_TYPE));
+        let listed = pools.iter().flat_map(|pool| listed(pool, INSTANCE_TYPE));
+        Ok(of_nodes.chain(listed).map(str::to_owned).collect())
     }
 
     /// Everything that was reported: conditions that are not `True`, warnings, the controller's log. The second
@@ -96,6 +194,26 @@ impl Cluster {
         }
         (words, unseen)
     }
+}
+
+/// The label with the instance type.
+pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+fn in_secret(variable: &str, namespace: &str, secret: &str) -> Unseen {
+    Unseen(format!("{variable} may be set by Secret {namespace}/{secret}, which is not read"))
+}
+
+/// Values that a NodePool lists for a label with `In`.
+pub(crate) fn listed<'a>(pool: &'a NodePool, key: &str) -> Vec<&'a str> {
+    let requirements = pool.spec.template.spec.requirements.iter();
+    let ours = requirements.filter(|found| found.key == key && found.operator == Operator::In);
+    ours.flat_map(|found| found.values().iter().map(String::as_str)).collect()
+}
+
+/// Whether the requirements of a NodePool let a label of its nodes have this value.
+pub(crate) fn allows(pool: &NodePool, key: &str, value: &str) -> bool {
+    let requirements = convert::requirements(&LabelRegistry::core(), &pool.spec.template.spec.requirements);
+    requirements.get(key).is_none_or(|requirement| requirement.allows(value))
 }
 
 fn complaints(kind: &str, name: Option<&str>, conditions: Option<&[Condition]>) -> Vec<Words> {

@@ -2,23 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_aws_client::ec2::{CapacityReservationQuery, SecurityGroupQuery, SubnetQuery};
+use karpenter_aws_client::ec2::CapacityReservationQuery;
 use karpenter_aws_client::error::optional;
-use karpenter_aws_client::{Clients, Error, Filter, ec2, eks, iam};
+use karpenter_aws_client::id::Arn;
+use karpenter_aws_client::{Clients, Error, ec2, eks, iam};
 
 use super::rights::rights;
-use super::surroundings::{closed_subnets, endpoints, keys, vcpu_quotas, volumes};
+use super::selection::{self, Selected};
+use super::surroundings::{closed_subnets, endpoints, keys, pods_by_type, vcpu_quotas, volumes};
 use crate::checks::queue_name;
 use crate::facts::{
-    AccessEntry, Account, Answer, Cluster, EksCluster, Queue, Reservation, Role, SecurityGroup, Subnet,
+    AccessEntry, Account, Answer, EksCluster, Facts, Queue, Reservation, Role, SecurityGroup, Subnet,
 };
 
-const DISCOVERY: &str = "karpenter.sh/discovery";
 const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
 
 /// Every action of AWS that [`account`] asks for, as a policy names it.
-pub const PERMISSIONS: [&str; 23] = [
+pub const PERMISSIONS: [&str; 26] = [
     "ec2:DescribeCapacityReservations",
+    "ec2:DescribeInstanceTypes",
     "ec2:DescribeRouteTables",
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSubnets",
@@ -32,9 +34,11 @@ pub const PERMISSIONS: [&str; 23] = [
     "eks:ListPodIdentityAssociations",
     "events:ListRuleNamesByTarget",
     "iam:GetAccountSummary",
+    "iam:GetOpenIDConnectProvider",
     "iam:GetRole",
     "iam:ListAttachedRolePolicies",
     "iam:SimulatePrincipalPolicy",
+    "kms:DescribeKey",
     "kms:GetKeyPolicy",
     "servicequotas:GetServiceQuota",
     "sqs:GetQueueAttributes",
@@ -43,56 +47,55 @@ pub const PERMISSIONS: [&str; 23] = [
     "sts:GetCallerIdentity",
 ];
 
-/// Asks the account about `cluster_name`. What the cluster answered says which roles and queues to ask for.
-pub async fn account(clients: &Clients, cluster_name: &str, cluster: &Cluster) -> Account {
-    let filters = vec![Filter::tag(DISCOVERY, cluster_name)];
-    let query = SubnetQuery { filters: filters.clone(), ..SubnetQuery::default() };
-    let subnets = clients.ec2.describe_subnets(&query).await;
-    let groups = SecurityGroupQuery { filters, ..SecurityGroupQuery::default() };
+/// Asks the account about the cluster of `facts`. What that answered says which roles, queues, keys and networks to ask
+/// for.
+pub async fn account(clients: &Clients, facts: &Facts) -> Account {
+    let (name, cluster) = (facts.cluster_name.as_str(), &facts.cluster);
+    let subnets = selection::subnets(clients, name, cluster).await;
     let mut account = Account {
         region: Answer::Seen(clients.region.clone()),
-        eks: optional(clients.eks.describe_cluster(cluster_name).await)
-            .map(|found| found.map(eks_cluster))
-            .into(),
+        eks: optional(clients.eks.describe_cluster(name).await).map(|found| found.map(eks_cluster)).into(),
         closed_subnets: of_subnets(&subnets, async |found| closed_subnets(clients, found).await).await,
         endpoints: of_subnets(&subnets, async |found| endpoints(clients, found).await).await,
-        subnets: subnets.map(|found| found.iter().map(subnet).collect::<Vec<_>>()).into(),
-        security_groups: clients
-            .ec2
-            .describe_security_groups(&groups)
+        subnets: subnets.map(|found| found.into_iter().map(subnet).collect::<Vec<_>>()).into(),
+        security_groups: selection::security_groups(clients, name, cluster)
             .await
             .map(|found| found.into_iter().map(security_group).collect::<Vec<_>>())
             .into(),
-        roles: roles(clients, cluster_name, cluster).await.into(),
         spot_role: optional(clients.iam.get_role(SPOT_ROLE).await).map(|found| found.is_some()).into(),
-        queues: queues(clients, cluster_name, cluster).await.into(),
-        access_entries: access_entries(clients, cluster_name).await.into(),
-        pod_identity: pod_identity(clients, cluster_name, cluster).await.into(),
+        queues: queues(clients, facts).await.into(),
+        access_entries: access_entries(clients, name).await.into(),
+        pod_identity: pod_identity(clients, facts).await.into(),
         identity_limits: clients.survey.identity_limits().await.into(),
         volumes: volumes(clients).await.into(),
         vcpu_quotas: vcpu_quotas(clients).await.into(),
+        pods_by_type: pods_by_type(clients, cluster).await,
         reservations: clients
             .ec2
             .describe_capacity_reservations(&CapacityReservationQuery::default())
             .await
             .map(|found| found.into_iter().map(reservation).collect::<Vec<_>>())
             .into(),
-        keys: Answer::Unasked,
-        rights: Answer::Unasked,
+        ..Account::default()
     };
-    // These two are about what the others found.
-    account.keys = Answer::Seen(keys(clients, &account).await);
-    account.rights = rights(clients, cluster_name, cluster, &account).await.into();
+    // These are about what the others found.
+    account.identity_provider = identity_provider(clients, facts, &account).await;
+    account.roles = roles(clients, facts, &account).await.into();
+    account.keys = Answer::Seen(keys(clients, &account, cluster).await);
+    account.rights = rights(clients, facts, &account).await.into();
     account
 }
 
 /// An answer that needs the subnets; without them it is missing for the same reason.
 async fn of_subnets<T>(
-    subnets: &Result<Vec<ec2::Subnet>, Error>,
+    subnets: &Result<Selected<ec2::Subnet>, Error>,
     question: impl AsyncFnOnce(&[ec2::Subnet]) -> Result<T, Error>,
 ) -> Answer<T> {
     match subnets {
-        Ok(subnets) => question(subnets).await.into(),
+        Ok(subnets) => {
+            let subnets: Vec<ec2::Subnet> = subnets.iter().map(|(subnet, _)| subnet.clone()).collect();
+            question(&subnets).await.into()
+        }
         Err(error) => Answer::Unseen(error.to_string()),
     }
 }
@@ -102,32 +105,46 @@ fn eks_cluster(found: eks::Cluster) -> EksCluster {
         version: found.version,
         authentication_mode: found.authentication_mode,
         zonal_shift: found.zonal_shift,
+        issuer: found.oidc_issuer,
     }
 }
 
-fn subnet(found: &karpenter_aws_client::ec2::Subnet) -> Subnet {
-    Subnet { id: found.id.to_string(), zone: found.zone.to_string(), free_addresses: found.free_addresses }
+fn subnet((found, classes): (ec2::Subnet, BTreeSet<String>)) -> Subnet {
+    Subnet {
+        id: found.id.to_string(),
+        zone: found.zone.to_string(),
+        free_addresses: found.free_addresses,
+        classes,
+    }
 }
 
-fn security_group(found: karpenter_aws_client::ec2::SecurityGroup) -> SecurityGroup {
-    SecurityGroup { id: found.id.to_string(), tags: found.tags }
+fn security_group((found, classes): (ec2::SecurityGroup, BTreeSet<String>)) -> SecurityGroup {
+    SecurityGroup { id: found.id.to_string(), tags: found.tags, classes }
 }
 
-fn reservation(found: karpenter_aws_client::ec2::CapacityReservation) -> Reservation {
-    Reservation { id: found.id.to_string(), match_criteria: found.match_criteria, state: found.state }
+fn reservation(found: ec2::CapacityReservation) -> Reservation {
+    Reservation {
+        id: found.id.to_string(),
+        match_criteria: found.match_criteria,
+        state: found.state,
+        instance_type: found.instance_type.to_string(),
+        zone: found.zone.to_string(),
+        available: found.available,
+    }
 }
 
-/// Roles of the classes, and those bootstrap makes.
+/// Roles of the classes, the controller's, and those bootstrap makes.
 async fn roles(
     clients: &Clients,
-    cluster_name: &str,
-    cluster: &Cluster,
+    facts: &Facts,
+    account: &Account,
 ) -> Result<BTreeMap<String, Option<Role>>, Error> {
-    let mut names =
-        BTreeSet::from([format!("KarpenterNodeRole-{cluster_name}"), format!("{cluster_name}-karpenter")]);
-    let classes = cluster.node_classes.get().map(Vec::as_slice).unwrap_or_default();
+    let mut names = BTreeSet::from([facts.names.node_role.clone(), facts.names.controller_role.clone()]);
+    let classes = facts.cluster.node_classes.get().map(Vec::as_slice).unwrap_or_default();
     let named = classes.iter().filter_map(|class| class.spec.role.as_deref());
-    names.extend(named.map(|role| role.rsplit('/').next().unwrap_or(role).to_owned()));
+    let own = account.pod_identity.get().ok().and_then(Option::as_deref);
+    let own = own.or(facts.cluster.annotated_role().ok().flatten());
+    names.extend(named.chain(own).map(|role| role.rsplit('/').next().unwrap_or(role).to_owned()));
     let mut found = BTreeMap::new();
     for name in names.into_iter().filter(|name| name.len() <= 64) {
         let role = match optional(clients.iam.get_role(&name).await)? {
@@ -146,13 +163,9 @@ async fn with_policies(clients: &Clients, role: iam::Role) -> Result<Role, Error
 }
 
 /// The configured queue, and the ones bootstrap and the Terraform module make.
-async fn queues(
-    clients: &Clients,
-    cluster_name: &str,
-    cluster: &Cluster,
-) -> Result<BTreeMap<String, Option<Queue>>, Error> {
-    let mut names = BTreeSet::from([cluster_name.to_owned(), format!("Karpenter-{cluster_name}")]);
-    if let Ok(Some(configured)) = cluster.setting("INTERRUPTION_QUEUE") {
+async fn queues(clients: &Clients, facts: &Facts) -> Result<BTreeMap<String, Option<Queue>>, Error> {
+    let mut names = BTreeSet::from([facts.names.queue.clone(), format!("Karpenter-{}", facts.cluster_name)]);
+    if let Ok(Some(configured)) = facts.cluster.setting("INTERRUPTION_QUEUE") {
         names.insert(queue_name(&configured).to_owned());
     }
     let mut found = BTreeMap::new();
@@ -191,15 +204,39 @@ async fn access_entries(clients: &Clients, cluster_name: &str) -> Result<Vec<Acc
 }
 
 /// The role of the controller's service account, by Pod Identity.
-async fn pod_identity(
-    clients: &Clients,
-    cluster_name: &str,
-    cluster: &Cluster,
-) -> Result<Option<String>, Error> {
-    let deployment = cluster.controller().ok().flatten();
-    let namespace = deployment.and_then(|found| found.metadata.namespace.as_deref()).unwrap_or("kube-system");
-    let spec = deployment.and_then(|found| found.spec.as_ref()?.template.spec.as_ref());
-    let account = spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("karpenter");
-    let found = clients.eks.find_pod_identity_associations(cluster_name, namespace, account).await?;
+async fn pod_identity(clients: &Clients, facts: &Facts) -> Result<Option<String>, Error> {
+    let (namespace, account) = facts.cluster.service_account();
+    let found = clients.eks.find_pod_identity_associations(&facts.cluster_name, namespace, account).await?;
     Ok(found.first().map(|association| association.role.to_string()))
+}
+
+/// Whether IAM knows the cluster's issuer, if the controller takes its role on by web identity.
+async fn identity_provider(clients: &Clients, facts: &Facts, account: &Account) -> Answer<Option<bool>> {
+    let role = match facts.cluster.annotated_role() {
+        Ok(Some(role)) => role,
+        Ok(None) => return Answer::Seen(None),
+        Err(unseen) => return Answer::Unseen(unseen.0),
+    };
+    let issuer = match account.eks.get() {
+        Ok(eks) => eks.as_ref().and_then(|eks| eks.issuer.as_deref()),
+        Err(unseen) => return Answer::Unseen(unseen.0),
+    };
+    let provider = issuer.and_then(|issuer| provider_arn(role, issuer));
+    let Some(provider) = provider else { return Answer::Seen(None) };
+    ask_for_provider(clients, role, &provider).await.into()
+}
+
+/// `arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/ABC`, in the account of the role.
+fn provider_arn(role: &str, issuer: &str) -> Option<Arn> {
+    let (account, _) = role.split_once(":role/")?;
+    Some(format!("{account}:oidc-provider/{}", issuer.trim_start_matches("https://")).as_str().into())
+}
+
+async fn ask_for_provider(clients: &Clients, role: &str, provider: &Arn) -> Result<Option<bool>, Error> {
+    // The providers of another account are not ours to ask for.
+    let own = clients.sts.get_caller_identity().await?.account;
+    if !role.contains(&format!("::{own}:")) {
+        return Ok(None);
+    }
+    Ok(Some(optional(clients.iam.get_open_id_connect_provider(provider).await)?.is_some()))
 }

@@ -1,5 +1,7 @@
 //! The API server's answers.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api, ListParams, LogParams};
 use kube::{Client, Resource};
@@ -9,6 +11,8 @@ use crate::facts::{Answer, Cluster};
 
 /// Lines of the log that are looked at.
 const LINES: i64 = 2000;
+/// Where EKS keeps its own settings.
+const SYSTEM: &str = "kube-system";
 /// Objects of one page.
 const PAGE: u32 = 500;
 
@@ -23,17 +27,24 @@ pub async fn cluster(client: &Client) -> Cluster {
         daemon_sets: list(Api::all(client.clone())).await,
         budgets: list(Api::all(client.clone())).await,
         volumes: list(Api::all(client.clone())).await,
+        volume_claims: list(Api::all(client.clone())).await,
         storage_classes: list(Api::all(client.clone())).await,
         definitions: list(Api::all(client.clone())).await,
         node_pools: custom(client).await,
         node_claims: custom(client).await,
         node_classes: custom(client).await,
         events: list(Api::all(client.clone())).await,
-        config_maps: list(Api::<ConfigMap>::namespaced(client.clone(), "kube-system")).await,
+        config_maps: list(Api::namespaced(client.clone(), SYSTEM)).await,
         service_accounts: list(Api::all(client.clone())).await,
         flow_schemas: list(Api::all(client.clone())).await,
         log: Answer::default(),
     };
+    let variables = variables(client, &cluster).await;
+    match (&mut cluster.config_maps, variables) {
+        (Answer::Seen(maps), Ok(more)) => maps.extend(more),
+        (maps, Err(why)) => *maps = Answer::Unseen(why),
+        _ => {}
+    }
     cluster.log = log(client, &cluster).await;
     cluster
 }
@@ -97,6 +108,28 @@ fn forget_environment(pod: &mut Pod) {
     for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
         container.env = None;
     }
+}
+
+/// `ConfigMaps` outside [`SYSTEM`] that the controller takes variables from.
+async fn variables(client: &Client, cluster: &Cluster) -> Result<Vec<ConfigMap>, String> {
+    let Ok(Some(deployment)) = cluster.controller() else { return Ok(Vec::new()) };
+    let namespace = deployment.metadata.namespace.as_deref().unwrap_or("default");
+    let container = crate::facts::main_container(deployment).filter(|_| namespace != SYSTEM);
+    let Some(container) = container else { return Ok(Vec::new()) };
+    let whole = container.env_from.iter().flatten();
+    let whole = whole.filter_map(|source| Some(&source.config_map_ref.as_ref()?.name));
+    let single = container.env.iter().flatten();
+    let single =
+        single.filter_map(|variable| Some(&variable.value_from.as_ref()?.config_map_key_ref.as_ref()?.name));
+    let names: BTreeSet<&String> = whole.chain(single).collect();
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let mut maps = Vec::new();
+    for name in names {
+        let found = api.get_opt(name).await;
+        let refused = |error| format!("cannot get configmap {namespace}/{name}: {}", reason(&error));
+        maps.extend(found.map_err(refused)?);
+    }
+    Ok(maps)
 }
 
 /// The end of the log of every replica; nothing without a controller.

@@ -1,8 +1,9 @@
 //! What IAM says to what the controller must be able to do.
 //!
 //! A simulation asks about one resource. Most statements of the controller's policies are bound to tags and ARNs
-//! that only a launch has, so their effect cannot be asked for in general; what boundaries and organisations say to
-//! an action as such can, and so can the passing of a role.
+//! that only a launch has, and so are boundaries: each action is asked about a thing as the controller handles it, with
+//! the tags it gives. Whether the policies themselves allow it in every case cannot be asked for in general; what
+//! boundaries and organisations say to it can, and so can the passing of a role.
 
 use std::collections::BTreeMap;
 
@@ -10,85 +11,108 @@ use karpenter_aws_client::error::optional;
 use karpenter_aws_client::survey::Simulation;
 use karpenter_aws_client::{Clients, Error, Partition};
 
-use crate::facts::{Account, Cluster, Right, label};
+use crate::facts::{Account, Facts, Right};
 
-/// One action of each kind the controller needs, for boundaries and organisations.
-const ACTIONS: [&str; 12] = [
-    "ec2:CreateFleet",
-    "ec2:CreateLaunchTemplate",
-    "ec2:CreateTags",
-    "ec2:DescribeInstanceTypes",
-    "ec2:RunInstances",
-    "ec2:TerminateInstances",
-    "eks:DescribeCluster",
-    "iam:CreateInstanceProfile",
-    "iam:PassRole",
-    "pricing:GetProducts",
-    "sqs:ReceiveMessage",
-    "ssm:GetParameter",
-];
 /// What EC2 does with the key of a volume, in the name of who launches.
 const WITH_A_KEY: [&str; 3] = ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext"];
+
+/// One action of each kind the controller needs, for boundaries and organisations, by the resource it acts on.
+fn actions(clients: &Clients, facts: &Facts, role: &str) -> Vec<(String, &'static [&'static str])> {
+    let (region, cluster) = (&clients.region, &facts.cluster_name);
+    let partition = Partition::of_region(region).arn_prefix();
+    // `arn:aws:iam::123456789012:role/...`
+    let owner = role.split(':').nth(4).unwrap_or_default();
+    let of = |service: &str, region: &str, owner: &str, resource: &str| {
+        format!("arn:{partition}:{service}:{region}:{owner}:{resource}")
+    };
+    let ec2 = |resource: &str| of("ec2", region, owner, &format!("{resource}0123456789abcdef0"));
+    let queue = facts.cluster.setting("INTERRUPTION_QUEUE").ok().flatten();
+    let queue = queue.as_deref().map_or(facts.names.queue.as_str(), crate::checks::queue_name);
+    let profile = format!("instance-profile/karpenter/{region}/{cluster}/default/{cluster}_0123456789");
+    vec![
+        (ec2("fleet/fleet-"), &["ec2:CreateFleet"]),
+        (ec2("launch-template/lt-"), &["ec2:CreateLaunchTemplate"]),
+        (ec2("instance/i-"), &["ec2:CreateTags", "ec2:RunInstances", "ec2:TerminateInstances"]),
+        ("*".to_owned(), &["ec2:DescribeInstanceTypes", "pricing:GetProducts"]),
+        (of("eks", region, owner, &format!("cluster/{cluster}")), &["eks:DescribeCluster"]),
+        (of("iam", "", owner, &profile), &["iam:CreateInstanceProfile"]),
+        (of("sqs", region, owner, queue), &["sqs:ReceiveMessage"]),
+        (of("ssm", region, "", "parameter/aws/service/eks/optimized-ami"), &["ssm:GetParameter"]),
+    ]
+}
+
+/// The tags of a launch, as a request gives them and as resources then have them, and the rest of what statements are
+/// bound to.
+fn context(clients: &Clients, facts: &Facts) -> BTreeMap<String, String> {
+    let suffix = Partition::of_region(&clients.region).dns_suffix();
+    let cluster_key = format!("kubernetes.io/cluster/{}", facts.cluster_name);
+    let tags = [
+        (cluster_key.as_str(), "owned"),
+        ("eks:eks-cluster-name", facts.cluster_name.as_str()),
+        ("karpenter.sh/nodepool", "default"),
+        ("karpenter.sh/nodeclaim", "default-abcde"),
+        ("karpenter.k8s.aws/ec2nodeclass", "default"),
+        ("topology.kubernetes.io/region", clients.region.as_str()),
+    ];
+    let tags = tags.into_iter().flat_map(|(key, value)| {
+        ["aws:RequestTag", "aws:ResourceTag"].map(|of| (format!("{of}/{key}"), value.to_owned()))
+    });
+    let mut context: BTreeMap<String, String> = tags.collect();
+    context.insert("aws:RequestedRegion".to_owned(), clients.region.clone());
+    context.insert("iam:PassedToService".to_owned(), format!("ec2.{suffix}"));
+    context.insert("ec2:CreateAction".to_owned(), "RunInstances".to_owned());
+    context
+}
 
 /// The ARN of the role the controller has or will have; `None` when nobody knows one.
 async fn controller_role(
     clients: &Clients,
-    cluster_name: &str,
-    cluster: &Cluster,
+    facts: &Facts,
     account: &Account,
 ) -> Result<Option<String>, Error> {
     if let Ok(Some(role)) = account.pod_identity.get() {
         return Ok(Some(role.clone()));
     }
-    let by_annotation = cluster.controller().ok().flatten().and_then(|deployment| {
-        let spec = deployment.spec.as_ref()?.template.spec.as_ref()?;
-        let name = spec.service_account_name.as_deref()?;
-        let accounts = cluster.service_accounts.get().ok()?;
-        let own = accounts.iter().find(|found| {
-            found.metadata.namespace == deployment.metadata.namespace
-                && found.metadata.name.as_deref() == Some(name)
-        })?;
-        label(own.metadata.annotations.as_ref(), "eks.amazonaws.com/role-arn").map(str::to_owned)
-    });
-    if by_annotation.is_some() {
-        return Ok(by_annotation);
+    if let Ok(Some(role)) = facts.cluster.annotated_role() {
+        return Ok(Some(role.to_owned()));
     }
-    let made_by_us = clients.iam.get_role(&format!("{cluster_name}-karpenter")).await;
+    let made_by_us = clients.iam.get_role(&facts.names.controller_role).await;
     Ok(optional(made_by_us)?.map(|role| role.arn.to_string()))
 }
 
 /// Asks for everything; nothing when the controller has no role yet.
-pub(super) async fn rights(
-    clients: &Clients,
-    cluster_name: &str,
-    cluster: &Cluster,
-    account: &Account,
-) -> Result<Vec<Right>, Error> {
-    let Some(role) = controller_role(clients, cluster_name, cluster, account).await? else {
+pub(super) async fn rights(clients: &Clients, facts: &Facts, account: &Account) -> Result<Vec<Right>, Error> {
+    let Some(role) = controller_role(clients, facts, account).await? else {
         return Ok(Vec::new());
     };
-    let mut rights = ask(clients, &role, &ACTIONS, "*").await?;
+    let context = context(clients, facts);
+    let mut rights = Vec::new();
+    for (resource, actions) in actions(clients, facts, &role) {
+        rights.extend(ask(clients, &role, actions, &resource, &context).await?);
+    }
     let nodes = account.roles.get().into_iter().flatten().filter_map(|(_, role)| role.as_ref());
     for passed in nodes.filter(|found| found.arn != role) {
-        rights.extend(ask(clients, &role, &["iam:PassRole"], &passed.arn).await?);
+        rights.extend(ask(clients, &role, &["iam:PassRole"], &passed.arn, &context).await?);
     }
-    let keys = account.keys.get().into_iter().flat_map(BTreeMap::keys);
-    for key in keys.filter(|key| key.starts_with("arn:")) {
-        rights.extend(ask(clients, &role, &WITH_A_KEY, key).await?);
+    let keys = account.keys.get().into_iter().flat_map(BTreeMap::values).filter_map(|key| key.get().ok());
+    for key in keys {
+        rights.extend(ask(clients, &role, &WITH_A_KEY, &key.arn, &context).await?);
     }
     Ok(rights)
 }
 
-async fn ask(clients: &Clients, role: &str, actions: &[&str], resource: &str) -> Result<Vec<Right>, Error> {
-    let suffix = Partition::of_region(&clients.region).dns_suffix();
+async fn ask(
+    clients: &Clients,
+    role: &str,
+    actions: &[&str],
+    resource: &str,
+    context: &BTreeMap<String, String>,
+) -> Result<Vec<Right>, Error> {
     let request = Simulation {
         principal: role.into(),
         actions: actions.iter().map(|action| (*action).to_owned()).collect(),
         resource: resource.to_owned(),
-        context: BTreeMap::from([
-            ("aws:RequestedRegion".to_owned(), clients.region.clone()),
-            ("iam:PassedToService".to_owned(), format!("ec2.{suffix}")),
-        ]),
+        context: context.clone(),
     };
     let verdicts = clients.survey.simulate(&request).await?;
     Ok(verdicts

@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_aws_client::ec2::Subnet;
+use karpenter_aws_client::ec2::{InstanceTypeQuery, Subnet};
 use karpenter_aws_client::error::optional;
 use karpenter_aws_client::id::VpcId;
 use karpenter_aws_client::survey::RouteTable;
-use karpenter_aws_client::{Clients, Error};
+use karpenter_aws_client::{Clients, Error, Filter};
 
-use crate::facts::{Account, Answer, Endpoint, Volumes};
+use crate::facts::{Account, Answer, Cluster, Endpoint, Key, Unseen, Volumes};
 
 /// Codes of the quotas on vCPUs of standard instances (families A, C, D, H, I, M, R, T, Z).
 const VCPUS: [(&str, &str); 2] = [("on-demand", "L-1216C47A"), ("spot", "L-34B43A08")];
 /// AWS's own keys, which nobody can change and everybody of the account may use.
 const OWN_KEYS: &str = "alias/aws/";
+/// Values that EC2 takes in one filter.
+const VALUES_MAX: usize = 200;
 
 /// The VPCs of subnets.
 fn vpcs(subnets: &[Subnet]) -> BTreeSet<VpcId> {
@@ -55,23 +57,65 @@ pub(super) async fn volumes(clients: &Clients) -> Result<Volumes, Error> {
     Ok(Volumes { encrypted: found.by_default, key: found.key })
 }
 
-/// Keys of the account's own that encrypt queues, or volumes without being asked.
-fn own_keys(account: &Account) -> BTreeSet<String> {
+/// Keys of the account's own that encrypt queues, or volumes: without being asked, or because a class says so.
+fn own_keys(account: &Account, cluster: &Cluster) -> BTreeSet<String> {
     let queues = account.queues.get().into_iter().flat_map(BTreeMap::values).flatten();
     let of_queues = queues.filter_map(|queue| queue.kms_key.clone());
     let volumes = account.volumes.get().into_iter().filter(|volumes| volumes.encrypted);
     let of_volumes = volumes.map(|volumes| volumes.key.clone());
-    of_queues.chain(of_volumes).filter(|key| !key.contains(OWN_KEYS)).collect()
+    let classes = cluster.node_classes.get().into_iter().flatten();
+    let of_classes = classes.flat_map(crate::checks::volume_keys).map(str::to_owned);
+    of_queues.chain(of_volumes).chain(of_classes).filter(|key| !key.contains(OWN_KEYS)).collect()
 }
 
-/// The policy of each key that `account` names. One that may not be read hides no other.
-pub(super) async fn keys(clients: &Clients, account: &Account) -> BTreeMap<String, Answer<String>> {
-    let mut policies = BTreeMap::new();
-    for key in own_keys(account) {
-        let policy = clients.survey.key_policy(&key).await.into();
-        policies.insert(key, policy);
+/// Each key that account and classes name. One that may not be read hides no other.
+pub(super) async fn keys(
+    clients: &Clients,
+    account: &Account,
+    cluster: &Cluster,
+) -> BTreeMap<String, Answer<Key>> {
+    let mut keys = BTreeMap::new();
+    for name in own_keys(account, cluster) {
+        let found = clients.survey.key(&name).await;
+        keys.insert(name, found.map(|found| Key { arn: found.arn, policy: found.policy }).into());
     }
-    policies
+    keys
+}
+
+/// Pods that an instance has addresses for, by the rule of the VPC CNI: the first address of each interface is its own,
+/// and two pods share the node's. Only for types that classes with `maxPods` have to do with.
+pub(super) async fn pods_by_type(clients: &Clients, cluster: &Cluster) -> Answer<BTreeMap<String, u32>> {
+    match crowded_types(cluster) {
+        Ok(types) => rooms(clients, types).await.into(),
+        Err(unseen) => Answer::Unseen(unseen.0),
+    }
+}
+
+/// Types of the classes that say how many pods a node takes.
+fn crowded_types(cluster: &Cluster) -> Result<BTreeSet<String>, Unseen> {
+    let mut types = BTreeSet::new();
+    for class in cluster.node_classes.if_asked()?.into_iter().flatten() {
+        if class.spec.kubelet.as_ref().is_some_and(|kubelet| kubelet.max_pods.is_some()) {
+            types.extend(cluster.types_of(class)?);
+        }
+    }
+    Ok(types)
+}
+
+async fn rooms(clients: &Clients, types: BTreeSet<String>) -> Result<BTreeMap<String, u32>, Error> {
+    let types: Vec<String> = types.into_iter().collect();
+    let mut rooms = BTreeMap::new();
+    for some in types.chunks(VALUES_MAX) {
+        // By filter: a type that the region does not have is then left out instead of failing the question.
+        let filter = Filter::new("instance-type", some.iter().map(String::as_str));
+        let query = InstanceTypeQuery { filters: vec![filter], ..InstanceTypeQuery::default() };
+        for found in clients.ec2.describe_instance_types(&query).await?.items {
+            let addresses = found.ipv4_addresses_per_interface.saturating_sub(1);
+            let room = found.maximum_network_interfaces.saturating_mul(addresses).saturating_add(2);
+            rooms.insert(found.name.to_string(), room);
+        }
+    }
+    Ok(rooms)
 }
 
 /// Quotas that Service Quotas knows in this region.

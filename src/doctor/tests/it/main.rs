@@ -10,10 +10,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::EC2NodeClass;
+use karpenter_aws_client::Tags;
+use karpenter_aws_client::ec2::{SecurityGroupQuery, SubnetQuery};
+use karpenter_aws_client::iam::{PolicySpec, RoleSpec};
 use karpenter_aws_client::memory::{Account, Fault, Options};
-use karpenter_doctor::diagnose::{Report, diagnose};
-use karpenter_doctor::facts::Answer;
+use karpenter_doctor::diagnose::{Report, Verdict, diagnose};
+use karpenter_doctor::facts::{Answer, Names};
 use karpenter_doctor::repair::{Hands, Repair, RepairError, repair};
 use karpenter_doctor::{Facts, gather};
 use karpenter_sim::VirtualClock;
@@ -30,7 +34,10 @@ fn now() -> Timestamp {
 /// An API server with our definitions and these objects.
 fn server(objects: &[Value]) -> ApiServer {
     let server = ApiServer::new(Arc::new(VirtualClock::starting_at(now())));
-    for crd in karpenter_api::crd_values() {
+    for mut crd in karpenter_api::crd_values() {
+        crd["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("Helm");
+        crd["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!("karpenter-crd");
+        crd["metadata"]["annotations"]["meta.helm.sh/release-namespace"] = json!("kube-system");
         server.load(&crd).unwrap();
     }
     for object in objects {
@@ -40,9 +47,14 @@ fn server(objects: &[Value]) -> ApiServer {
 }
 
 async fn examine(account: &Account, server: &ApiServer) -> (Facts, Report) {
-    let mut facts = Facts::new(CLUSTER, now());
+    let names = Names {
+        node_role: "KarpenterNodeRole-demo".to_owned(),
+        controller_role: "demo-karpenter".to_owned(),
+        queue: "demo".to_owned(),
+    };
+    let mut facts = Facts::new(CLUSTER, names, now());
     facts.cluster = gather::cluster(&server.client()).await;
-    facts.account = gather::account(&account.clients(), CLUSTER, &facts.cluster).await;
+    facts.account = gather::account(&account.clients(), &facts).await;
     let report = diagnose(&facts, &[]);
     (facts, report)
 }
@@ -76,6 +88,101 @@ async fn everything_is_asked_and_answered() {
     assert_eq!(report.unseen, []);
     // Nobody has made the node role in this account yet.
     assert_eq!(ids(&report), ["P-20"], "{:#?}", report.findings);
+}
+
+#[tokio::test]
+async fn classes_may_select_by_id_and_then_nothing_needs_a_tag() {
+    let account = Account::new(Options::default());
+    let ec2 = account.clients().ec2;
+    let subnets = ec2.describe_subnets(&SubnetQuery::default()).await.unwrap();
+    let groups = ec2.describe_security_groups(&SecurityGroupQuery::default()).await.unwrap();
+    let ids_of_all = subnets.iter().map(|found| found.id.to_string());
+    let ids_of_all: Vec<String> = ids_of_all.chain(groups.iter().map(|found| found.id.to_string())).collect();
+    ec2.delete_tags(&ids_of_all, &["karpenter.sh/discovery".to_owned()]).await.unwrap();
+    let networks = ["P-17", "D-18"].map(str::to_owned);
+    // Nothing has the tag, and the class selects by it.
+    let (facts, _) = examine(&account, &server(&[class()])).await;
+    let report = diagnose(&facts, &networks);
+    assert_eq!((ids(&report), report.verdict()), (vec!["P-17", "D-18"], Verdict::Ill));
+    let mut class = class();
+    class["spec"]["subnetSelectorTerms"] = json!([{"id": subnets[0].id.as_str()}, {"id": "subnet-gone"}]);
+    class["spec"]["securityGroupSelectorTerms"] = json!([{"name": groups[0].name}]);
+    let (facts, _) = examine(&account, &server(&[class])).await;
+    assert_eq!(ids(&diagnose(&facts, &networks)), Vec::<&str>::new());
+    assert_eq!(facts.account.subnets.get().unwrap().len(), 1);
+    // Without a class nothing selects anything yet.
+    let (facts, _) = examine(&account, &server(&[])).await;
+    let report = diagnose(&facts, &networks);
+    assert_eq!((ids(&report), report.verdict()), (vec!["P-17", "D-18"], Verdict::Healthy));
+}
+
+/// Makes the controller's role with a boundary that allows everything on these resources, and reading that knows none.
+async fn bound(account: &Account, resources: &[&str]) {
+    let clients = account.clients();
+    let policy = async |name: &str, resources: &[&str]| {
+        let reading = json!({"Effect": "Allow", "Action": ["ec2:Describe*", "pricing:*"], "Resource": "*"});
+        let statements = [reading, json!({"Effect": "Allow", "Action": "*", "Resource": resources})];
+        let spec = PolicySpec {
+            name: name.to_owned(),
+            path: "/".to_owned(),
+            description: String::new(),
+            document: json!({"Version": "2012-10-17", "Statement": statements}).to_string(),
+            tags: Tags::new(),
+        };
+        clients.iam.create_policy(&spec).await.unwrap().arn
+    };
+    let boundary = policy("boundary", resources).await;
+    let grants = policy("grants", &["*"]).await;
+    let role = RoleSpec {
+        name: "demo-karpenter".to_owned(),
+        path: "/".to_owned(),
+        description: String::new(),
+        trust: json!({"Version": "2012-10-17", "Statement": []}).to_string(),
+        permissions_boundary: Some(boundary),
+        tags: Tags::new(),
+    };
+    clients.iam.create_role(&role).await.unwrap();
+    clients.iam.attach_role_policy("demo-karpenter", &grants).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_boundary_is_asked_about_what_the_controller_handles() {
+    let services = ["ec2:us-west-2", "eks:us-west-2", "iam:", "sqs:us-west-2", "ssm:us-west-2"];
+    let all = services.map(|service| format!("arn:aws:{service}:*"));
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let only = ["P-4".to_owned()];
+    let narrow = Account::new(Options::default());
+    bound(&narrow, &all).await;
+    let (facts, _) = examine(&narrow, &server(&[])).await;
+    assert_eq!(ids(&diagnose(&facts, &only)), Vec::<&str>::new());
+    let narrower = Account::new(Options::default());
+    bound(&narrower, &all[1..]).await;
+    let (facts, _) = examine(&narrower, &server(&[])).await;
+    let report = diagnose(&facts, &only);
+    assert_eq!(ids(&report), ["P-4"]);
+    let seen = &report.findings[0].evidence[0].seen;
+    assert!(seen.contains("ec2:RunInstances") && !seen.contains("sqs:ReceiveMessage"), "{seen}");
+}
+
+#[tokio::test]
+async fn variables_of_a_map_in_another_namespace_are_asked_for() {
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "k", "namespace": "default", "labels": {"app.kubernetes.io/name": "karpenter"}},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i", "envFrom": [{"configMapRef": {"name": "m"}}]}]},
+        }},
+    });
+    let map = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+            "data": {"INTERRUPTION_QUEUE": name},
+        })
+    };
+    let cluster = gather::cluster(&server(&[deployment, map("m"), map("other")]).client()).await;
+    assert_eq!(cluster.setting("INTERRUPTION_QUEUE"), Ok(Some("m".to_owned())));
+    assert_eq!(cluster.config_maps.get().unwrap().len(), 1, "others are nobody's business");
 }
 
 #[tokio::test]
@@ -143,8 +250,34 @@ async fn a_node_that_nobody_ends_is_let_go() {
 }
 
 #[tokio::test]
+async fn definitions_of_nobody_are_given_to_the_release_that_the_pages_use() {
+    let server = ApiServer::new(Arc::new(VirtualClock::starting_at(now())));
+    for crd in karpenter_api::crd_values() {
+        server.load(&crd).unwrap();
+    }
+    let hands = Hands { kubernetes: Some(server.client()), aws: None };
+    let account = Account::new(Options::default());
+    let (_, report) = examine(&account, &server).await;
+    assert_eq!((ids(&report), report.verdict()), (vec!["D-09"], Verdict::Healthy));
+    for evidence in &report.findings[0].evidence {
+        repair(&hands, evidence.repair.as_ref().unwrap(), "1").await.unwrap();
+    }
+    assert_eq!(ids(&examine(&account, &server).await.1), Vec::<&str>::new());
+    let crds: Api<CustomResourceDefinition> = Api::all(server.client());
+    let metadata = crds.get("nodepools.karpenter.sh").await.unwrap().metadata;
+    // What `helm install` asks of an object that is there already.
+    assert_eq!(metadata.labels.unwrap()["app.kubernetes.io/managed-by"], "Helm");
+    let annotations = metadata.annotations.unwrap();
+    assert_eq!(annotations["meta.helm.sh/release-name"], "karpenter-crd");
+    assert_eq!(annotations["meta.helm.sh/release-namespace"], "kube-system");
+}
+
+#[tokio::test]
 async fn torn_definitions_are_given_to_one_release() {
-    let server = server(&[]);
+    let server = ApiServer::new(Arc::new(VirtualClock::starting_at(now())));
+    for crd in karpenter_api::crd_values() {
+        server.load(&crd).unwrap();
+    }
     let hands = Hands { kubernetes: Some(server.client()), aws: None };
     let give = |definition: &str| Repair::GiveToRelease {
         definition: definition.to_owned(),

@@ -26,7 +26,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("testkit", &["model"]),
     ("aws", &["api", "aws-client", "cloud", "model"]),
     ("bootstrap", &["aws-client"]),
-    ("doctor", &["api", "aws-client"]),
+    ("doctor", &["api", "aws-client", "iam", "model"]),
     ("sim", &["api", "model"]),
     ("playground", &["aws-client", "model", "sim"]),
     ("controllers", &["api", "audit", "cloud", "cluster", "engine", "lifecycle", "model", "telemetry"]),

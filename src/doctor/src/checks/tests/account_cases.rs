@@ -4,14 +4,18 @@ use serde_json::json;
 
 use super::Case;
 use super::world::{KEY, change, first, object, push, set, trust};
-use crate::facts::{Answer, Endpoint, Queue, Role};
+use crate::facts::{Answer, Endpoint, Key, Queue, Role};
 
 pub(super) const CASES: &[Case] = &[
     ("P-1", |facts| {
         let long = "c".repeat(47);
         let json = serde_json::to_string(facts)
             .unwrap()
-            .replace("\"cluster_name\":\"demo\"", &format!("\"cluster_name\":\"{long}\""));
+            .replace("\"cluster_name\":\"demo\"", &format!("\"cluster_name\":\"{long}\""))
+            .replace(
+                "\"karpenter.sh/discovery\":\"demo\"",
+                &format!("\"karpenter.sh/discovery\":\"{long}\""),
+            );
         *facts = serde_json::from_str(&json).unwrap();
         for queue in facts.account.queues.as_mut().unwrap().values_mut().flatten() {
             queue.tags.insert("eks:eks-cluster-name".to_owned(), long.clone());
@@ -71,10 +75,18 @@ pub(super) const CASES: &[Case] = &[
     ("P-17", |facts| {
         push(
             &mut facts.account.security_groups,
-            json!({"id": "sg-2", "tags": {"kubernetes.io/cluster/demo": "owned"}}),
+            json!({
+                "id": "sg-2", "tags": {"kubernetes.io/cluster/demo": "owned"}, "classes": ["default", "windows"],
+            }),
         );
     }),
     ("P-18", |facts| only_windows_entries(facts)),
+    ("P-18", |facts| {
+        let entries = facts.account.access_entries.as_mut().unwrap().iter_mut();
+        for entry in entries.filter(|entry| entry.kind == "EC2_LINUX") {
+            "STANDARD".clone_into(&mut entry.kind);
+        }
+    }),
     ("P-18", |facts| facts.account.eks = Answer::Seen(None)),
     ("P-19", |facts| {
         let rights = facts.account.rights.as_mut().unwrap();
@@ -105,12 +117,38 @@ pub(super) const CASES: &[Case] = &[
     ("P-28", |facts| {
         push(
             &mut facts.account.subnets,
-            json!({"id": "subnet-2", "zone": "us-west-2-lax-1a", "free_addresses": 4000}),
+            json!({
+                "id": "subnet-2", "zone": "us-west-2-lax-1a", "free_addresses": 4000,
+                "classes": ["default", "windows"],
+            }),
         );
     }),
     ("P-30", |facts| {
         facts.account.volumes = object(json!({"seen": {"encrypted": true, "key": KEY}}));
     }),
+    ("P-30", |facts| encrypt_with(facts, KEY)),
+    ("P-30", |facts| {
+        let stranger = r#"{"Statement":[]}"#;
+        let alias = "alias/volumes";
+        encrypt_with(facts, alias);
+        let key = Key { arn: KEY.to_owned(), policy: stranger.to_owned() };
+        facts.account.keys.as_mut().unwrap().insert(alias.to_owned(), Answer::Seen(key));
+    }),
+    ("P-31", |facts| {
+        let agent = Some("eks-pod-identity-agent");
+        facts.cluster.daemon_sets.as_mut().unwrap().retain(|set| set.metadata.name.as_deref() != agent);
+    }),
+    ("P-31", |facts| {
+        let fargate = json!({"metadata": {"labels": {"eks.amazonaws.com/compute-type": "fargate"}}});
+        change(first(&mut facts.cluster.nodes), fargate);
+    }),
+    ("P-32", |facts| {
+        by_web_identity(facts, "karpenter");
+        facts.account.identity_provider = Answer::Seen(Some(false));
+    }),
+    ("P-33", |facts| by_web_identity(facts, "kube-system")),
+    ("P-33", |facts| by_pod_identity(facts, "other", "karpenter")),
+    ("P-33", |facts| by_pod_identity(facts, "demo", "kube-system")),
     ("D-04", |facts| {
         let name = "r".repeat(65);
         change(first(&mut facts.cluster.node_classes), json!({"spec": {"role": name}}));
@@ -125,14 +163,62 @@ pub(super) const CASES: &[Case] = &[
     ("D-44", |facts| {
         push(
             &mut facts.account.reservations,
-            json!({"id": "cr-1", "match_criteria": "open", "state": "active"}),
+            json!({
+                "id": "cr-1", "match_criteria": "open", "state": "active",
+                "instance_type": "m5.large", "zone": "us-west-2a", "available": 2,
+            }),
         );
     }),
 ];
 
 /// The key has this policy.
 fn key(facts: &mut crate::Facts, policy: &str) {
-    facts.account.keys.as_mut().unwrap().insert(KEY.to_owned(), Answer::Seen(policy.to_owned()));
+    let key = Key { arn: KEY.to_owned(), policy: policy.to_owned() };
+    facts.account.keys.as_mut().unwrap().insert(KEY.to_owned(), Answer::Seen(key));
+}
+
+/// The controller's role is for a cluster, and a namespace in it.
+pub(super) fn by_pod_identity(facts: &mut crate::Facts, cluster: &str, namespace: &str) {
+    let statement = json!({
+        "Effect": "Allow", "Action": ["sts:AssumeRole", "sts:TagSession"],
+        "Principal": {"Service": "pods.eks.amazonaws.com"},
+        "Condition": {
+            "ArnEquals": {"aws:SourceArn": format!("arn:aws:eks:us-west-2:123456789012:cluster/{cluster}")},
+            "StringEquals": {"aws:SourceAccount": "123456789012", "aws:RequestTag/kubernetes-namespace": namespace},
+        },
+    });
+    let roles = facts.account.roles.as_mut().unwrap();
+    let role = roles.get_mut("demo-karpenter").and_then(Option::as_mut).unwrap();
+    role.trust = json!({"Version": "2012-10-17", "Statement": [statement]}).to_string();
+}
+
+/// The service account names its role, which trusts the account of that name in a namespace.
+pub(super) fn by_web_identity(facts: &mut crate::Facts, trusted: &str) {
+    const ISSUER: &str = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE";
+    facts.account.identity_provider = Answer::Seen(Some(true));
+    let subject = format!("system:serviceaccount:{trusted}:karpenter");
+    let statement = json!({
+        "Effect": "Allow", "Action": "sts:AssumeRoleWithWebIdentity",
+        "Principal": {"Federated": format!("arn:aws:iam::123456789012:oidc-provider/{ISSUER}")},
+        "Condition": {"StringEquals": {format!("{ISSUER}:sub"): subject}},
+    });
+    let roles = facts.account.roles.as_mut().unwrap();
+    let role = roles.get_mut("demo-karpenter").and_then(Option::as_mut).unwrap();
+    role.trust = json!({"Version": "2012-10-17", "Statement": [statement]}).to_string();
+    push(
+        &mut facts.cluster.service_accounts,
+        json!({"metadata": {
+            "name": "karpenter", "namespace": "karpenter",
+            "annotations": {"eks.amazonaws.com/role-arn": role.arn},
+        }}),
+    );
+}
+
+/// The volumes of a class's nodes are encrypted with this key.
+fn encrypt_with(facts: &mut crate::Facts, key: &str) {
+    let volume =
+        json!({"deviceName": "/dev/xvda", "ebs": {"encrypted": true, "kmsKeyID": key, "volumeSize": "20Gi"}});
+    change(first(&mut facts.cluster.node_classes), json!({"spec": {"blockDeviceMappings": [volume]}}));
 }
 
 /// A private cluster as it should be: no way out, an endpoint for everything, and a controller that knows.
@@ -165,6 +251,7 @@ fn a_key_that_lets_in_who_needs_it_is_healthy() {
     ] {
         let mut facts = super::healthy();
         facts.account.volumes = object(json!({"seen": {"encrypted": true, "key": KEY}}));
+        encrypt_with(&mut facts, KEY);
         key(&mut facts, policy);
         assert_eq!(crate::diagnose::diagnose(&facts, &[]).findings, [], "{policy}");
     }
@@ -198,11 +285,11 @@ fn a_node_role_may_come_in_by_the_map_where_that_counts() {
     let only = ["P-18".to_owned()];
     let mut facts = super::healthy();
     only_windows_entries(&mut facts);
-    let map = json!({
-        "metadata": {"name": "aws-auth", "namespace": "kube-system"},
-        "data": {"mapRoles": "- rolearn: arn:aws:iam::123456789012:role/KarpenterNodeRole-demo\n"},
-    });
-    push(&mut facts.cluster.config_maps, map);
+    let maps = facts.cluster.config_maps.as_mut().unwrap().iter_mut();
+    for map in maps.filter(|map| map.metadata.name.as_deref() == Some("aws-auth")) {
+        let roles = "- rolearn: arn:aws:iam::123456789012:role/KarpenterNodeRole-demo\n";
+        change(map, json!({"data": {"mapRoles": roles}}));
+    }
     assert_eq!(diagnose(&facts, &only).findings, []);
     facts.account.eks = Answer::Seen(object(json!({"version": "1.33", "authentication_mode": "API"})));
     assert_eq!(diagnose(&facts, &only).findings.len(), 1, "the map does not count any more");

@@ -3,11 +3,14 @@
 use serde_json::{Value, json};
 
 use super::Case;
-use super::world::{app_pod, change, first, push, set};
+use super::world::{app_pod, change, controller, definition, first, push, set};
 use crate::facts::{Answer, Facts};
 
 pub(super) const CASES: &[Case] = &[
-    ("P-15", |facts| on_ours(facts, "coredns-1")),
+    ("P-15", |facts| {
+        on_ours(facts, "coredns-7bf648ff5d-4qk9d");
+        on_ours(facts, "coredns-7bf648ff5d-zt6xm");
+    }),
     ("P-24", |facts| on_ours(facts, "karpenter-1")),
     ("P-25", |facts| facts.cluster.flow_schemas = Answer::Seen(Vec::new())),
     ("P-26", |facts| {
@@ -24,14 +27,17 @@ pub(super) const CASES: &[Case] = &[
     ("D-05", |facts| {
         let overlays = Some("nodeoverlays.karpenter.sh");
         facts.cluster.definitions.as_mut().unwrap().retain(|crd| crd.metadata.name.as_deref() != overlays);
+        set(facts, "FEATURE_GATES", "ReservedCapacity=true,NodeOverlay=true");
     }),
     ("D-05", |facts| {
-        let crd = first(&mut facts.cluster.definitions);
+        set(facts, "FEATURE_GATES", "ReservedCapacity=true,CapacityBuffer=true");
+        let crd = definition(facts, "capacitybuffers.autoscaling.x-k8s.io");
         let schema = crd.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
         schema.properties.as_mut().unwrap().remove("spec");
     }),
     ("D-06", |facts| {
-        facts.cluster.nodes.as_mut().unwrap().retain(|node| node.metadata.name.as_deref() != Some("group-2"));
+        let second = Some("ip-10-0-2-10.us-west-2.compute.internal");
+        facts.cluster.nodes.as_mut().unwrap().retain(|node| node.metadata.name.as_deref() != second);
     }),
     ("D-07", |facts| {
         let pods = facts.cluster.pods.as_mut().unwrap();
@@ -44,12 +50,15 @@ pub(super) const CASES: &[Case] = &[
     }),
     ("D-09", |facts| {
         change(
-            first(&mut facts.cluster.definitions),
-            json!({"metadata": {
-                "labels": {"app.kubernetes.io/managed-by": "Helm"},
-                "annotations": {"meta.helm.sh/release-name": "karpenter-crd", "meta.helm.sh/release-namespace": "kube-system"},
-            }}),
+            definition(facts, "nodepools.karpenter.sh"),
+            json!({"metadata": {"annotations": {"meta.helm.sh/release-name": "karpenter"}}}),
         );
+    }),
+    ("D-09", |facts| {
+        for crd in facts.cluster.definitions.as_mut().unwrap() {
+            crd.metadata.labels = None;
+            crd.metadata.annotations = None;
+        }
     }),
     ("D-10", |facts| {
         facts.cluster.deployments = Answer::Seen(Vec::new());
@@ -69,8 +78,7 @@ pub(super) const CASES: &[Case] = &[
         );
     }),
     ("D-12", |facts| {
-        let deployment = first(&mut facts.cluster.deployments);
-        let pod = deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+        let pod = controller(facts).spec.as_mut().unwrap().template.spec.as_mut().unwrap();
         pod.containers[0].image = Some("public.ecr.aws/karpenter/controller:v0.5.3".to_owned());
     }),
     ("D-13", |facts| {
@@ -81,8 +89,12 @@ pub(super) const CASES: &[Case] = &[
     ("D-14", |facts| daemon_set(facts, "aws-node", json!([{"name": "ENABLE_POD_ENI", "value": "true"}]))),
     ("D-15", |facts| {
         push(
-            &mut facts.cluster.storage_classes,
-            json!({"metadata": {"name": "gp2"}, "provisioner": "kubernetes.io/aws-ebs"}),
+            &mut facts.cluster.volume_claims,
+            json!({
+                "metadata": {"name": "data", "namespace": "shop"},
+                "spec": {"storageClassName": "gp2", "accessModes": ["ReadWriteOnce"]},
+                "status": {"phase": "Pending"},
+            }),
         );
     }),
     ("D-15", |facts| {
@@ -94,6 +106,18 @@ pub(super) const CASES: &[Case] = &[
     ("D-16", |facts| daemon_set(facts, "ebs-csi-node", json!([]))),
     ("D-17", |facts| {
         change(first(&mut facts.cluster.node_classes), json!({"spec": {"kubelet": {"maxPods": 110}}}));
+    }),
+    ("D-17", |facts| {
+        change(first(&mut facts.cluster.node_classes), json!({"spec": {"kubelet": {"maxPods": 110}}}));
+        let nodes = facts.cluster.nodes.as_mut().unwrap();
+        nodes
+            .last_mut()
+            .unwrap()
+            .metadata
+            .labels
+            .as_mut()
+            .unwrap()
+            .remove("node.kubernetes.io/instance-type");
     }),
     ("D-19", |facts| facts.cluster.config_maps = Answer::Seen(Vec::new())),
     ("D-21", |facts| {
@@ -108,6 +132,12 @@ pub(super) const CASES: &[Case] = &[
     ("D-26", |facts| {
         push(&mut facts.cluster.budgets, budget("one", 1, 1, 2));
         push(&mut facts.cluster.budgets, budget("two", 1, 1, 2));
+    }),
+    ("D-26", |facts| {
+        push(&mut facts.cluster.budgets, budget("one", 1, 1, 2));
+        let mut everything = budget("everything", 1, 1, 2);
+        everything["spec"]["selector"] = json!({});
+        push(&mut facts.cluster.budgets, everything);
     }),
     ("D-27", |facts| {
         let mut pod = app_pod("precious");
@@ -127,7 +157,10 @@ pub(super) const CASES: &[Case] = &[
             ]}}),
         );
     }),
-    ("D-36", |facts| daemon_set(facts, "aws-node-termination-handler", json!([]))),
+    ("D-36", |facts| {
+        let variables = json!([{"name": "ENABLE_REBALANCE_DRAINING", "value": "true"}]);
+        daemon_set(facts, "aws-node-termination-handler", variables);
+    }),
     ("D-37", |facts| condition(facts, "ValidationSucceeded", "UnauthorizedOperation", "not allowed")),
     ("D-40", |facts| {
         let labels = json!({"app": "web"});
@@ -309,7 +342,8 @@ fn on_ours(facts: &mut Facts, pod: &str) {
     );
 }
 
-fn daemon_set(facts: &mut Facts, name: &str, environment: Value) {
+pub(super) fn daemon_set(facts: &mut Facts, name: &str, environment: Value) {
+    facts.cluster.daemon_sets.as_mut().unwrap().retain(|set| set.metadata.name.as_deref() != Some(name));
     let value = json!({
         "metadata": {"name": name, "namespace": "kube-system"},
         "spec": {

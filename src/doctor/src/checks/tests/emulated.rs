@@ -11,43 +11,25 @@ use karpenter_aws_client::ec2::{
 };
 use karpenter_aws_client::eks::{AccessEntrySpec, PodIdentitySpec};
 use karpenter_aws_client::events::{RuleSpec, Target};
-use karpenter_aws_client::iam::{PolicySpec, RoleSpec};
+use karpenter_aws_client::iam::{OidcProvider, PolicySpec, RoleSpec};
 use karpenter_aws_client::id::Arn;
 use karpenter_aws_client::memory::examples::capacity_reservation;
 use karpenter_aws_client::memory::{Account, Options};
-use karpenter_aws_client::survey::{VolumeEncryption, VpcEndpoint};
+use karpenter_aws_client::survey::{self, VolumeEncryption, VpcEndpoint};
 use karpenter_aws_client::{Clients, Tags};
 use karpenter_sim::VirtualClock;
 use karpenter_sim::apiserver::ApiServer;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::world::{KINDS, recorded, trust};
 use super::{cases, healthy};
-use crate::diagnose::{Report, diagnose};
-use crate::facts::{Answer, Facts, Queue, Right};
+use crate::diagnose::{Report, Verdict, diagnose};
+use crate::facts::{Answer, Facts, Key, Queue, Right};
 use crate::gather;
 
 const VPC: &str = "vpc-0a0a0a0a0a0a0a0a0";
 const DISCOVERY: &str = "karpenter.sh/discovery";
-
-/// Fields of the facts and what the API server calls them, in the order in which they can be made.
-const KINDS: [(&str, &str); 15] = [
-    ("definitions", "customresourcedefinitions"),
-    ("nodes", "nodes"),
-    ("pods", "pods"),
-    ("deployments", "deployments"),
-    ("daemon_sets", "daemonsets"),
-    ("budgets", "poddisruptionbudgets"),
-    ("volumes", "persistentvolumes"),
-    ("storage_classes", "storageclasses"),
-    ("node_classes", "ec2nodeclasses"),
-    ("node_pools", "nodepools"),
-    ("node_claims", "nodeclaims"),
-    ("events", "events"),
-    ("config_maps", "configmaps"),
-    ("service_accounts", "serviceaccounts"),
-    ("flow_schemas", "flowschemas"),
-];
 
 /// An API server with the objects of the facts, made two hours before they are looked at.
 async fn cluster(facts: &Facts) -> Result<ApiServer, String> {
@@ -58,7 +40,7 @@ async fn cluster(facts: &Facts) -> Result<ApiServer, String> {
         server.load(&object).map_err(|refusal| format!("{refusal:?}"))?;
     }
     let answers = serde_json::to_value(&facts.cluster).unwrap();
-    for (field, plural) in KINDS {
+    for (_, field, plural) in KINDS {
         for object in answers[field]["seen"].as_array().into_iter().flatten() {
             load(&server, object, plural).await.map_err(|error| format!("{object}: {error}"))?;
         }
@@ -163,6 +145,18 @@ async fn make_policy(clients: &Clients, name: &str, statements: Vec<Value>) -> A
     clients.iam.create_policy(&spec).await.unwrap().arn
 }
 
+async fn make_role(clients: &Clients, name: &str, path: &str, trust: String, boundary: Option<Arn>) {
+    let spec = RoleSpec {
+        name: name.to_owned(),
+        path: path.to_owned(),
+        description: String::new(),
+        trust,
+        permissions_boundary: boundary,
+        tags: Tags::new(),
+    };
+    clients.iam.create_role(&spec).await.unwrap();
+}
+
 /// Roles with as many policies as the facts say; the controller's first one grants what its rights say.
 async fn identity(account: &Account, clients: &Clients, facts: &Facts) {
     let rights = facts.account.rights.get().unwrap();
@@ -186,15 +180,8 @@ async fn identity(account: &Account, clients: &Clients, facts: &Facts) {
     for (name, role) in facts.account.roles.get().unwrap() {
         let Some(role) = role else { continue };
         let is_controller = role.arn.ends_with("-karpenter");
-        let spec = RoleSpec {
-            name: name.clone(),
-            path: role.path.clone(),
-            description: String::new(),
-            trust: role.trust.clone(),
-            permissions_boundary: boundary.clone().filter(|_| is_controller),
-            tags: Tags::new(),
-        };
-        clients.iam.create_role(&spec).await.unwrap();
+        let boundary = boundary.clone().filter(|_| is_controller);
+        make_role(clients, name, &role.path, role.trust.clone(), boundary).await;
         for number in 0..role.policies {
             let policy = match number {
                 0 if is_controller => grants.clone(),
@@ -225,6 +212,11 @@ async fn make_queue(clients: &Clients, name: &str, queue: &Queue) {
 /// Access entries, and the role of the controller's service account.
 async fn admit(clients: &Clients, cluster: &str, facts: &Facts) {
     for entry in facts.account.access_entries.get().unwrap() {
+        // Who is let in is a role that exists, also one the doctor has no reason to ask for.
+        let name = entry.principal.rsplit('/').next().unwrap();
+        if clients.iam.get_role(name).await.is_err() {
+            make_role(clients, name, "/", trust("ec2.amazonaws.com"), None).await;
+        }
         let principal = entry.principal.as_str().into();
         let spec = AccessEntrySpec { principal, kind: entry.kind.clone(), tags: Tags::new() };
         clients.eks.create_access_entry(cluster, &spec).await.unwrap();
@@ -243,6 +235,15 @@ async fn admit(clients: &Clients, cluster: &str, facts: &Facts) {
 /// What no call makes.
 fn surround(account: &Account, facts: &Facts) {
     let of = &facts.account;
+    if of.identity_provider == Answer::Seen(Some(true)) {
+        let issuer = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE";
+        let provider =
+            OidcProvider { url: issuer.to_owned(), client_ids: vec!["sts.amazonaws.com".to_owned()] };
+        account.put_oidc_provider(
+            format!("arn:aws:iam::123456789012:oidc-provider/{issuer}").as_str().into(),
+            provider,
+        );
+    }
     for (name, value) in of.identity_limits.get().unwrap() {
         account.set_identity_limit(name, *value);
     }
@@ -250,7 +251,8 @@ fn surround(account: &Account, facts: &Facts) {
     account
         .set_volume_encryption(VolumeEncryption { by_default: volumes.encrypted, key: volumes.key.clone() });
     for (key, policy) in of.keys.get().unwrap() {
-        account.put_key(key, policy.get().unwrap());
+        let Key { arn, policy } = policy.get().unwrap().clone();
+        account.put_key(key, survey::Key { arn, policy });
     }
     account.set_way_out(of.closed_subnets.get().unwrap().is_empty());
     for endpoint in of.endpoints.get().unwrap() {
@@ -270,6 +272,9 @@ fn surround(account: &Account, facts: &Facts) {
         account.put_capacity_reservation(CapacityReservation {
             match_criteria: reservation.match_criteria.clone(),
             state: reservation.state.clone(),
+            instance_type: reservation.instance_type.as_str().into(),
+            zone: reservation.zone.as_str().into(),
+            available: reservation.available,
             ..capacity_reservation(&reservation.id)
         });
     }
@@ -280,10 +285,10 @@ async fn examine(facts: &Facts) -> Result<(Report, Account), String> {
     let server = cluster(facts).await?;
     let account = account(facts).await;
     account.forget_calls();
-    let mut found = Facts::new(&facts.cluster_name, facts.now);
+    let mut found = Facts::new(&facts.cluster_name, facts.names.clone(), facts.now);
     found.cluster = gather::cluster(&server.client()).await;
     found.cluster.log = facts.cluster.log.clone();
-    found.account = gather::account(&account.clients(), &facts.cluster_name, &found.cluster).await;
+    found.account = gather::account(&account.clients(), &found).await;
     // Somebody else, who has nothing but the exported files, must come to the same.
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     crate::facts::export(&found, folder.path()).map_err(|error| error.to_string())?;
@@ -297,6 +302,12 @@ async fn examine(facts: &Facts) -> Result<(Report, Account), String> {
 async fn an_emulated_world_in_which_nothing_is_wrong_is_healthy() {
     let (report, _) = examine(&healthy()).await.unwrap();
     assert_eq!((report.findings, report.unseen), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn a_new_eks_cluster_is_healthy_when_asked_for_everything() {
+    let (report, _) = examine(&recorded()).await.unwrap();
+    assert_eq!((report.verdict(), report.unseen), (Verdict::Healthy, vec![]), "{:#?}", report.findings);
 }
 
 #[tokio::test]
@@ -332,8 +343,15 @@ async fn nothing_is_asked_that_is_not_declared() {
     for operation in &asked {
         assert!(declared.contains(operation), "{operation} is not among gather::PERMISSIONS");
     }
-    // Of these two the first stands for both, and who one is is asked before anything else.
-    let silent = ["GetEbsDefaultKmsKeyId", "DescribePodIdentityAssociation", "GetCallerIdentity"];
+    // Of two calls in one the first stands for both, who one is is asked before anything else, and nobody has to do
+    // with web identity here.
+    let silent = [
+        "GetEbsDefaultKmsKeyId",
+        "DescribeKey",
+        "DescribePodIdentityAssociation",
+        "GetCallerIdentity",
+        "GetOpenIDConnectProvider",
+    ];
     for operation in declared.iter().filter(|operation| !silent.contains(operation)) {
         assert!(asked.contains(operation), "nobody asks {operation}");
     }

@@ -1,9 +1,11 @@
-//! A world in which nothing is wrong.
+//! A world in which nothing is wrong: a new EKS cluster as it is recorded, with and without Karpenter.
 
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::facts::{Answer, Facts};
+use crate::facts::{Answer, Cluster, Facts, Names};
 
 pub(super) const CLUSTER: &str = "demo";
 /// The customer's key that encrypts the queue.
@@ -44,26 +46,87 @@ pub(super) fn first<T>(answer: &mut Answer<Vec<T>>) -> &mut T {
     answer.as_mut().and_then(|list| list.first_mut()).expect("an object")
 }
 
+/// The controller's Deployment, to be changed.
+pub(super) fn controller(facts: &mut Facts) -> &mut Deployment {
+    let all = facts.cluster.deployments.as_mut().unwrap().iter_mut();
+    all.into_iter().find(|found| found.metadata.name.as_deref() == Some("karpenter")).unwrap()
+}
+
+/// A definition, to be changed.
+pub(super) fn definition<'a>(facts: &'a mut Facts, name: &str) -> &'a mut CustomResourceDefinition {
+    let all = facts.cluster.definitions.as_mut().unwrap().iter_mut();
+    all.into_iter().find(|found| found.metadata.name.as_deref() == Some(name)).unwrap()
+}
+
 /// Sets a variable of the controller.
 pub(super) fn set(facts: &mut Facts, name: &str, value: &str) {
-    let deployment = first(&mut facts.cluster.deployments);
-    let pod = deployment.spec.as_mut().unwrap().template.spec.as_mut().unwrap();
+    let pod = controller(facts).spec.as_mut().unwrap().template.spec.as_mut().unwrap();
     let variables = pod.containers[0].env.as_mut().unwrap();
     variables.retain(|variable| variable.name != name);
     variables.push(object(json!({"name": name, "value": value})));
 }
 
-fn node(name: &str, labels: Value) -> Value {
-    json!({
-        "metadata": {"name": name, "labels": labels, "creationTimestamp": "2026-01-01T11:00:00Z"},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
-    })
+/// Kinds of the recorded manifests, the field of the facts each is an answer of, and what the API server calls them, in
+/// the order in which objects can be made.
+pub(super) const KINDS: [(&str, &str, &str); 16] = [
+    ("CustomResourceDefinition", "definitions", "customresourcedefinitions"),
+    ("Node", "nodes", "nodes"),
+    ("Pod", "pods", "pods"),
+    ("Deployment", "deployments", "deployments"),
+    ("DaemonSet", "daemon_sets", "daemonsets"),
+    ("PodDisruptionBudget", "budgets", "poddisruptionbudgets"),
+    ("PersistentVolume", "volumes", "persistentvolumes"),
+    ("PersistentVolumeClaim", "volume_claims", "persistentvolumeclaims"),
+    ("StorageClass", "storage_classes", "storageclasses"),
+    ("EC2NodeClass", "node_classes", "ec2nodeclasses"),
+    ("NodePool", "node_pools", "nodepools"),
+    ("NodeClaim", "node_claims", "nodeclaims"),
+    ("Event", "events", "events"),
+    ("ConfigMap", "config_maps", "configmaps"),
+    ("ServiceAccount", "service_accounts", "serviceaccounts"),
+    ("FlowSchema", "flow_schemas", "flowschemas"),
+];
+
+/// Objects of a manifest.
+pub(super) fn documents(yaml: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(yaml).unwrap()
 }
 
-fn dns_pod() -> Value {
+/// Answers of an API server that has these objects and no others. What the doctor does not ask for is left out.
+pub(super) fn answers(objects: &[Value]) -> Cluster {
+    let mut cluster = json!({"log": {"seen": []}});
+    for (kind, field, _) in KINDS {
+        let of_kind: Vec<&Value> = objects.iter().filter(|object| object["kind"] == kind).collect();
+        cluster[field] = json!({ "seen": of_kind });
+    }
+    object(cluster)
+}
+
+/// A new EKS cluster, and the account it is in.
+pub(super) fn recorded() -> Facts {
+    let names = Names {
+        node_role: "KarpenterNodeRole-demo".to_owned(),
+        controller_role: "demo-karpenter".to_owned(),
+        queue: "demo".to_owned(),
+    };
+    let mut facts = Facts::new(CLUSTER, names, "2026-01-01T12:00:00Z".parse().unwrap());
+    facts.cluster = answers(&documents(include_str!("../../../recorded/eks.yaml")));
+    facts.account = serde_json::from_str(include_str!("../../../recorded/eks-account.json")).unwrap();
+    facts
+}
+
+/// A pod of a DaemonSet of EKS on the node that Karpenter launched.
+fn daemon_pod(name: &str) -> Value {
     json!({
-        "metadata": {"name": "coredns-1", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
-        "spec": {"nodeName": "group-1", "containers": [{"name": "coredns"}]},
+        "metadata": {
+            "name": format!("{name}-ours1"), "namespace": "kube-system", "labels": {"k8s-app": name},
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": "1", "controller": true},
+            ],
+        },
+        "spec": {"nodeName": "ours-1", "priority": 2_000_001_000, "containers": [
+            {"name": name, "image": name, "resources": {"requests": {"cpu": "25m"}}},
+        ]},
         "status": {"phase": "Running"},
     })
 }
@@ -100,50 +163,74 @@ fn deployment() -> Value {
     })
 }
 
-#[allow(clippy::too_many_lines, reason = "a whole cluster in one place")]
-fn cluster() -> Value {
-    let seen = |value: Value| json!({"seen": value});
-    let controller_pod = json!({
+/// Our definitions as Helm installs them.
+pub(super) fn definitions() -> Vec<Value> {
+    let owned = |mut crd: Value| {
+        crd["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("Helm");
+        crd["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!("karpenter-crd");
+        crd["metadata"]["annotations"]["meta.helm.sh/release-namespace"] = json!("karpenter");
+        crd
+    };
+    karpenter_api::crd_values().into_iter().map(owned).collect()
+}
+
+/// Karpenter outside `kube-system`, with a node of its own and classes for two operating systems.
+#[allow(clippy::too_many_lines, reason = "a whole installation in one place")]
+fn install(facts: &mut Facts) {
+    let cluster = &mut facts.cluster;
+    for crd in definitions() {
+        push(&mut cluster.definitions, crd);
+    }
+    push(
+        &mut cluster.nodes,
+        json!({
+            "metadata": {"name": "ours-1", "creationTimestamp": "2026-01-01T11:00:00Z", "labels": {
+                "karpenter.sh/nodepool": "default", "karpenter.sh/initialized": "true",
+                "node.kubernetes.io/instance-type": "m5.large",
+            }},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }),
+    );
+    let replica = json!({
         "metadata": {
             "name": "karpenter-1", "namespace": "karpenter",
             "labels": {"app.kubernetes.io/name": "karpenter"},
         },
-        "spec": {"nodeName": "group-1", "containers": [{"name": "controller"}]},
+        "spec": {
+            "nodeName": "ip-10-0-1-10.us-west-2.compute.internal", "containers": [{"name": "controller"}],
+        },
         "status": {"phase": "Running"},
     });
-    json!({
-        "nodes": seen(json!([
-            node("group-1", json!({})),
-            node("group-2", json!({})),
-            node("ours-1", json!({"karpenter.sh/nodepool": "default", "karpenter.sh/initialized": "true"})),
-        ])),
-        "pods": seen(json!([controller_pod, dns_pod(), app_pod("web-1")])),
-        "deployments": seen(json!([deployment()])),
-        "daemon_sets": seen(json!([])),
-        "budgets": seen(json!([])),
-        "volumes": seen(json!([])),
-        "storage_classes": seen(json!([])),
-        "definitions": seen(serde_json::to_value(karpenter_api::crds()).unwrap()),
-        "node_pools": seen(json!([{
+    for pod in [replica, app_pod("web-1"), daemon_pod("aws-node"), daemon_pod("kube-proxy")] {
+        push(&mut cluster.pods, pod);
+    }
+    push(&mut cluster.deployments, deployment());
+    let class_ref = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    push(
+        &mut cluster.node_pools,
+        json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
             "metadata": {"name": "default"},
             "spec": {"template": {"spec": {
                 "requirements": [
                     {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
                 ],
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "nodeClassRef": class_ref,
             }}},
-        }])),
-        "node_claims": seen(json!([{
+        }),
+    );
+    push(
+        &mut cluster.node_claims,
+        json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {"name": "default-abc"},
-            "spec": {
-                "requirements": [],
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            },
+            "spec": {"requirements": [], "nodeClassRef": class_ref},
             "status": {"nodeName": "ours-1", "conditions": []},
-        }])),
-        "node_classes": seen(json!([{
+        }),
+    );
+    push(
+        &mut cluster.node_classes,
+        json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
             "metadata": {"name": "default"},
             "spec": {
@@ -151,9 +238,14 @@ fn cluster() -> Value {
                 "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": CLUSTER}}],
                 "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": CLUSTER}}],
                 "amiSelectorTerms": [{"alias": "al2023@v20250101"}],
+                "kubelet": {"maxPods": 8},
             },
             "status": {"conditions": []},
-        }, {
+        }),
+    );
+    push(
+        &mut cluster.node_classes,
+        json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
             "metadata": {"name": "windows"},
             "spec": {
@@ -163,14 +255,15 @@ fn cluster() -> Value {
                 "amiFamily": "Windows2022",
                 "amiSelectorTerms": [{"id": "ami-0123456789abcdef0"}],
             },
-        }])),
-        "events": seen(json!([])),
-        "config_maps": seen(json!([{
-            "metadata": {"name": "amazon-vpc-cni", "namespace": "kube-system"},
-            "data": {"enable-windows-ipam": "true"},
-        }])),
-        "service_accounts": seen(json!([])),
-        "flow_schemas": seen(json!([{
+        }),
+    );
+    let maps = cluster.config_maps.as_mut().unwrap().iter_mut();
+    for map in maps.filter(|map| map.metadata.name.as_deref() == Some("amazon-vpc-cni")) {
+        change(map, json!({"data": {"enable-windows-ipam": "true"}}));
+    }
+    push(
+        &mut cluster.flow_schemas,
+        json!({
             "metadata": {"name": "karpenter-workload"},
             "spec": {
                 "priorityLevelConfiguration": {"name": "workload-high"},
@@ -178,9 +271,9 @@ fn cluster() -> Value {
                     {"kind": "ServiceAccount", "serviceAccount": {"name": "karpenter", "namespace": "karpenter"}},
                 ]}],
             },
-        }])),
-        "log": seen(json!(["{\"level\":\"INFO\",\"message\":\"started\"}"])),
-    })
+        }),
+    );
+    cluster.log.as_mut().unwrap().push("{\"level\":\"INFO\",\"message\":\"started\"}".to_owned());
 }
 
 /// A trust policy.
@@ -202,6 +295,7 @@ fn account() -> Value {
         "Resource": "*",
     }]})
     .to_string();
+    let classes = json!(["default", "windows"]);
     let right = |action: &str, resource: &str| {
         json!({
             "role": "arn:aws:iam::123456789012:role/demo-karpenter",
@@ -212,9 +306,14 @@ fn account() -> Value {
         "region": seen(json!("us-west-2")),
         "eks": seen(json!({
             "version": "1.33", "authentication_mode": "API_AND_CONFIG_MAP", "zonal_shift": false,
+            "issuer": "https://oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE",
         })),
-        "subnets": seen(json!([{"id": "subnet-1", "zone": "us-west-2a", "free_addresses": 4000}])),
-        "security_groups": seen(json!([{"id": "sg-1", "tags": {"kubernetes.io/cluster/demo": "owned"}}])),
+        "subnets": seen(json!([
+            {"id": "subnet-1", "zone": "us-west-2a", "free_addresses": 4000, "classes": classes},
+        ])),
+        "security_groups": seen(json!([
+            {"id": "sg-1", "tags": {"kubernetes.io/cluster/demo": "owned"}, "classes": classes},
+        ])),
         "roles": seen(json!({
             "KarpenterNodeRole-demo": role("KarpenterNodeRole-demo", &trust("ec2.amazonaws.com")),
             "WindowsNodes": role("WindowsNodes", &trust("ec2.amazonaws.com")),
@@ -235,13 +334,14 @@ fn account() -> Value {
         })),
         "reservations": seen(json!([])),
         "volumes": seen(json!({"encrypted": false, "key": "alias/aws/ebs"})),
-        "keys": seen(json!({ KEY: seen(json!(key_policy)) })),
+        "identity_provider": seen(Value::Null),
+        "keys": seen(json!({ KEY: seen(json!({"arn": KEY, "policy": key_policy})) })),
+        "pods_by_type": seen(json!({"m5.large": 29})),
         "closed_subnets": seen(json!([])),
         "endpoints": seen(json!([])),
         "vcpu_quotas": seen(json!({"on-demand": 1152, "spot": 1152})),
         "rights": seen(json!([
-            right("ec2:RunInstances", "*"),
-            right("iam:PassRole", "*"),
+            right("ec2:RunInstances", "arn:aws:ec2:us-west-2:123456789012:instance/i-0123456789abcdef0"),
             right("iam:PassRole", "arn:aws:iam::123456789012:role/KarpenterNodeRole-demo"),
             right("iam:PassRole", "arn:aws:iam::123456789012:role/WindowsNodes"),
         ])),
@@ -250,10 +350,8 @@ fn account() -> Value {
 
 /// Everything is right.
 pub(super) fn healthy() -> Facts {
-    object(json!({
-        "cluster_name": CLUSTER,
-        "now": "2026-01-01T12:00:00Z",
-        "account": account(),
-        "cluster": cluster(),
-    }))
+    let mut facts = recorded();
+    facts.account = object(account());
+    install(&mut facts);
+    facts
 }
