@@ -99,10 +99,14 @@ fn claim_of(context: &Context, pod: &Pod) -> Option<ClaimName> {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use k8s_openapi::api::core::v1::Node;
+    use karpenter_api::{NodeClaim, NodePool};
     use karpenter_model::PodKey;
+    use serde_json::json;
 
     use super::*;
     use crate::fixture::World;
+    use crate::write;
 
     #[tokio::test(start_paused = true)]
     async fn pods_of_unknown_nodes_and_unbound_ones_are_no_news() {
@@ -115,5 +119,62 @@ mod tests {
             }
         }
         assert!(events.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_mark_of_a_quiet_node_goes_in_the_write_that_ends_the_quiet() {
+        let world = World::with_definitions();
+        let class = json!({"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"});
+        let since = "1969-12-31T00:00:00Z";
+        let held = |kind: &str| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": since});
+        let held = ["Launched", "Registered", "Initialized", "Consolidatable"].map(held);
+        for object in [
+            json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+                "spec": {
+                    "template": {"spec": {"nodeClassRef": class, "requirements": []}},
+                    "disruption": {"consolidateAfter": "30s"},
+                },
+            }),
+            json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+                "metadata": {"name": "web-1", "labels": {"karpenter.sh/nodepool": "web"}},
+                "spec": {"nodeClassRef": class, "requirements": []},
+            }),
+            json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
+                "spec": {"providerID": "memory:///a/1"},
+            }),
+        ] {
+            world.server.load(&object).unwrap();
+        }
+        // The status is a resource of its own.
+        let status = json!({"status": {"providerID": "memory:///a/1", "conditions": held}});
+        let _written: Option<NodeClaim> =
+            write::merge_status(&world.context.all(), "web-1", &status).await.unwrap();
+        let view = &world.context.view;
+        for pool in world.list::<NodePool>().await {
+            view.put_pool(pool);
+        }
+        for claim in world.list::<NodeClaim>().await {
+            view.put_claim(claim);
+        }
+        for node in world.list::<Node>().await {
+            view.put_node(node);
+        }
+        let (events, _work) = PodEvents::new();
+        let pod = Pod::pending(PodKey::new("ns", "web"), "uid", Timestamp::UNIX_EPOCH);
+        events.note(&world.context, Seen::Created(&Pod { node_name: Some("n".into()), ..pod }));
+        let (evictions, _evicting) = Evictions::new();
+        let writer = Writer { events, evictions };
+        let version = || async { world.list::<NodeClaim>().await.remove(0).metadata.resource_version };
+        let before: u64 = version().await.unwrap().parse().unwrap();
+        writer.pass(&world.context, &"web-1".into()).await.unwrap();
+        let after: u64 = version().await.unwrap().parse().unwrap();
+        assert_eq!(after, before + 1, "one write");
+        let claim = view.claim(&"web-1".into()).unwrap().model;
+        assert_eq!(claim.last_pod_event, Some(Timestamp::UNIX_EPOCH));
+        assert!(claim.is_true(ConditionType::Initialized));
+        assert!(!claim.conditions.contains_key(&ConditionType::Consolidatable));
     }
 }
