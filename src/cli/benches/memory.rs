@@ -208,8 +208,11 @@ impl World {
     fn parts(&self, config: kube::Config) -> Result<Parts> {
         let settings = settings()?;
         let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
+        let client::Connected { client, events } =
+            client::connect(config, limits, Arc::clone(&self.metrics))?;
         Ok(Parts {
-            kubernetes: client::connect(config, limits, Arc::clone(&self.metrics))?,
+            kubernetes: client,
+            events,
             leases: self.client.clone(),
             metrics: Arc::clone(&self.metrics),
             aws: self.account.clients(),

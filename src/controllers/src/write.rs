@@ -45,7 +45,8 @@ pub async fn read<K: Object>(api: &Api<K>, name: &str) -> Result<Option<K>, Erro
 
 /// Whether there is no object of the kind at all, by a consistent read.
 pub async fn none<K: Object>(api: &Api<K>) -> Result<bool, Error> {
-    let one = repeated(|| api.list(&ListParams::default().limit(1))).await;
+    let first = ListParams::default().limit(1);
+    let one = repeated(|| api.list(&first)).await;
     one.map(|list| list.items.is_empty()).map_err(|source| failed::<K>("list", "", source))
 }
 

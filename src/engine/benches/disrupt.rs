@@ -183,7 +183,7 @@ fn second_looks() {
     let commands: Vec<Command> =
         decision.commands.iter().filter(|command| command.method == Method::Drift).cloned().collect();
     let running = BTreeSet::new();
-    let mut row = |case: &str, proposed: &[Command], looked: &[Command]| {
+    let row = |case: &str, proposed: &[Command], looked: &[Command]| {
         let (mut confirmed, start) = (0, Instant::now());
         let memory = allocation_counter::measure(|| {
             let answers = confirm(&snapshot, looked, &Standing { proposed, running: &running });

@@ -45,7 +45,10 @@ fn usable<'a>(world: &World<'a>, launch: &Launch) -> Option<&'a ReservationId> {
             let reserved = offering.available && offering.capacity_type == CapacityType::Reserved;
             reserved && offering.is_compatible(&launch.requirements, world.registry())
         });
-        accepted.filter_map(|offering| offering.reservation.as_ref()).map(|reservation| &reservation.id).next()
+        accepted
+            .filter_map(|offering| offering.reservation.as_ref())
+            .map(|reservation| &reservation.id)
+            .next()
     })
 }
 

@@ -133,7 +133,10 @@ async fn find(
             of_claims.entry(claim).or_default().push(instance);
         }
     }
-    claims.into_iter().map(|claim| (claim.clone(), Ok(of_claims.remove(&claim).unwrap_or_default()))).collect()
+    claims
+        .into_iter()
+        .map(|claim| (claim.clone(), Ok(of_claims.remove(&claim).unwrap_or_default())))
+        .collect()
 }
 
 async fn end(ec2: Arc<dyn Ec2>, ids: BTreeSet<InstanceId>) -> Answers<InstanceId, InstanceState> {

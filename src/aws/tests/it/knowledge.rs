@@ -9,7 +9,6 @@ use karpenter_cloud::Provider;
 
 use crate::world::{World, on_demand, pool};
 
-
 #[tokio::test(start_paused = true)]
 async fn the_catalogue_survives_failed_refreshes() {
     let world = World::new().await;

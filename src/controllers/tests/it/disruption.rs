@@ -285,7 +285,8 @@ async fn replacements_without_capacity_are_tried_ever_later_and_close_no_gate() 
             && initialized(&world, 1).await
             && running(&world, 1).await
     };
-    world.until("the fifth try succeeds", Duration::from_mins(12), replaced).await;
+    // Before the pause of a gate that four failures in a row would have closed.
+    world.until("the fifth try succeeds", Duration::from_mins(20), replaced).await;
     let created = &process.metrics.nodeclaims.created_total;
     assert_eq!(created.value(["drifted", "default", "false"]), 5);
     process.stop().await;

@@ -148,7 +148,8 @@ fn what_speaks_against_machines_together_does_not_speak_against_each() {
         let memory = &mut Memory::default();
         let command = together(memory);
         memory.rejected(&command, &Rejection { kind, ..against(&command) }, at(TWO, 0).now);
-        assert_eq!(methods(memory), [Method::SingleNode, Method::SingleNode], "{kind}");
+        // The other one stays for the pods of the first.
+        assert_eq!(methods(memory), [Method::SingleNode], "{kind}");
     }
     for kind in [RejectionKind::Churn, RejectionKind::Budget] {
         let memory = &mut Memory::default();
