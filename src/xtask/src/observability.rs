@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// Prefixes of the families the controller exports.
 const PREFIXES: &[&str] =
-    &["karpenter_", "workqueue_", "leader_election_", "operator_", "controller_runtime_"];
+    &["karpenter_", "aws_sdk_go_", "workqueue_", "leader_election_", "operator_", "controller_runtime_"];
 
 /// Series of each metric, with its labels.
 fn series() -> BTreeMap<String, BTreeSet<&'static str>> {
