@@ -119,6 +119,9 @@ impl Progress {
                     self.version = Some(bookmark.metadata.resource_version);
                 }
                 WatchEvent::Error(status) => {
+                    if self.version.is_none() && means_not_served(status.code) {
+                        return Err(Broken::NotServed);
+                    }
                     if status.code == 410 {
                         self.version = None;
                     }
@@ -138,7 +141,7 @@ impl Progress {
 
     fn not_started(&mut self, error: kube::Error) -> Broken {
         match &error {
-            kube::Error::Api(status) if self.version.is_none() && matches!(status.code, 400 | 422) => {
+            kube::Error::Api(status) if self.version.is_none() && means_not_served(status.code) => {
                 return Broken::NotServed;
             }
             kube::Error::Api(status) if status.code == 410 => self.version = None,
@@ -146,6 +149,12 @@ impl Progress {
         }
         Broken::By(watcher::Error::WatchStartFailed(error))
     }
+}
+
+/// Whether a refusal with this status, in place of a list, is about streaming. Who may not watch may not list either, a
+/// version that is too old brings another list, and a server that is too busy is that for every list.
+fn means_not_served(code: u16) -> bool {
+    !matches!(code, 401 | 403 | 404 | 410 | 429 | 503 | 504)
 }
 
 #[cfg(test)]

@@ -97,12 +97,22 @@ async fn a_list_comes_by_the_watch_and_changes_follow() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_stream_lists_is_asked_for_pages() {
-    for (code, reason) in [(422, "Invalid"), (400, "BadRequest")] {
+    for (code, reason) in [(422, "Invalid"), (400, "BadRequest"), (500, "InternalError")] {
         let following = Following::start(&["a"], |world| refuse(world, "watch", code, reason, 1)).await;
         assert_eq!(following.said().await, ["listing", "listing", "listed a", "complete a"]);
         following.create("b").await;
         assert_eq!(following.said().await, ["applied b"]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_busy_is_asked_for_the_stream_again() {
+    let no_pages = |world: &World| {
+        refuse(world, "list", 500, "InternalError", u32::MAX);
+        refuse(world, "watch", 503, "ServiceUnavailable", 2);
+    };
+    let following = Following::start(&["a"], no_pages).await;
+    assert_eq!(following.said().await, ["listing", "listing", "listing", "listed a", "complete a"]);
 }
 
 #[tokio::test(start_paused = true)]
