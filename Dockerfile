@@ -7,7 +7,7 @@ ARG KARPENTER_COMMIT=""
 ENV KARPENTER_COMMIT=$KARPENTER_COMMIT
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target \
-    cargo build --release --locked --package karpenter-cli \
+    cargo build --release --locked --package karpenter-cli --no-default-features \
     && cp target/release/karpenter /karpenter
 
 # Certificates of public authorities, /etc/passwd with the user 65532, and nothing else.

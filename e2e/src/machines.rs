@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use karpenter_aws_client::{Clients, sdk};
+use karpenter_aws_api::Clients;
+use karpenter_aws_sdk as sdk;
+use karpenter_kube_sim::kubelet::{Agent, Ec2Machines, Options};
 use karpenter_model::Clock;
-use karpenter_playground::Ec2Machines;
-use karpenter_sim::kubelet::{Agent, Options};
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -75,7 +75,7 @@ fn is_passing(error: &Error) -> bool {
                 _ => false,
             };
         }
-        cause.downcast_ref::<karpenter_aws_client::Error>().is_some_and(|error| error.kind.is_retryable())
+        cause.downcast_ref::<karpenter_aws_api::Error>().is_some_and(|error| error.kind.is_retryable())
     })
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use karpenter_api::{EC2NodeClass, NodeClaim, NodePool};
-use karpenter_aws_client::Clients;
+use karpenter_aws_api::Clients;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use tokio::task::JoinHandle;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use karpenter_aws_client::Clients;
-use karpenter_aws_client::iam::Role;
+use karpenter_aws_api::Clients;
+use karpenter_aws_api::iam::Role;
 use karpenter_iam::{Decision, Policies, Policy, Request};
 
 use super::{Right, Rights};
@@ -55,7 +55,7 @@ async fn policies(aws: &Clients, role: &Role) -> Result<Policies> {
     Ok(Policies { attached, boundary })
 }
 
-async fn in_force(aws: &Clients, arn: &karpenter_aws_client::id::Arn) -> Result<Policy> {
+async fn in_force(aws: &Clients, arn: &karpenter_aws_api::id::Arn) -> Result<Policy> {
     let version = aws.iam.get_policy(arn).await?.default_version;
     let text = aws.iam.get_policy_version(arn, &version).await?;
     Policy::of_identity(&text).with_context(|| format!("read policy `{arn}`"))

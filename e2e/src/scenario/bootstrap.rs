@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use karpenter_aws_client::error::optional;
-use karpenter_aws_client::id::Arn;
+use karpenter_aws_api::error::optional;
+use karpenter_aws_api::id::Arn;
 
 use crate::rights::operators;
 use crate::world::World;
@@ -37,7 +37,7 @@ pub async fn run(world: &World) -> Result<()> {
     expect(world, "plan", 0, NOTHING_TO_DO).await?;
 
     // Somebody else's role, to be left alone.
-    let foreign = karpenter_aws_client::iam::RoleSpec {
+    let foreign = karpenter_aws_api::iam::RoleSpec {
         name: "somebody-elses".to_owned(),
         path: "/".to_owned(),
         description: String::new(),
@@ -99,12 +99,12 @@ async fn inventory(world: &World) -> Result<BTreeMap<String, String>> {
         .insert("rules".to_owned(), format!("{:?}", rules.iter().map(|rule| &rule.name).collect::<Vec<_>>()));
     let entries = aws.eks.list_access_entries(cluster).await?;
     found.insert("access entries".to_owned(), format!("{entries:?}"));
-    let subnets = aws.ec2.describe_subnets(&karpenter_aws_client::ec2::SubnetQuery::default()).await?;
+    let subnets = aws.ec2.describe_subnets(&karpenter_aws_api::ec2::SubnetQuery::default()).await?;
     for subnet in subnets {
         found.insert(format!("subnet {}", subnet.id), format!("{:?}", subnet.tags));
     }
     let groups =
-        aws.ec2.describe_security_groups(&karpenter_aws_client::ec2::SecurityGroupQuery::default()).await?;
+        aws.ec2.describe_security_groups(&karpenter_aws_api::ec2::SecurityGroupQuery::default()).await?;
     for group in groups {
         found.insert(format!("security group {}", group.id), format!("{:?}", group.tags));
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{NodeClaim, labels};
-use karpenter_aws_client::ec2::Instance;
+use karpenter_aws_api::ec2::Instance;
 use kube::ResourceExt;
 
 use super::facts::{all_running, claims, instances, label, nodes, nothing_left, pods, scale};

@@ -1,10 +1,10 @@
-//! The conformance suite of `aws-client` on the emulated account: the in-memory account passes the same checks, so
+//! The conformance suite of `aws-api` on the emulated account: the in-memory account passes the same checks, so
 //! the two fakes, written by different hands, agree about AWS.
 
 use std::time::Duration;
 
-use karpenter_aws_client::conformance::{Reserved, Subject, run};
-use karpenter_aws_client::sdk::{Config, Credentials, connect};
+use karpenter_aws_api::conformance::{Reserved, Subject, run};
+use karpenter_aws_sdk::{Config, Credentials, connect};
 use karpenter_e2e::account::control::NewReservation;
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 

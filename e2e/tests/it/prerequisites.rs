@@ -8,8 +8,9 @@ mod inventory;
 mod terraform;
 
 use anyhow::{Context, Result, ensure};
-use karpenter_aws_client::iam::RoleSpec;
-use karpenter_aws_client::{Tags, sdk};
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::iam::RoleSpec;
+use karpenter_aws_sdk as sdk;
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::controller::{self, AwsEnvironment};
 

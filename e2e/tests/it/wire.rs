@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use karpenter_aws_client::ec2::{
+use karpenter_aws_api::ec2::{
     BlockDevice, CapacityKind, EbsVolume, FleetConfig, FleetOverride, FleetRequest, ImageQuery,
     InstanceQuery, InstanceState, InstanceTypeQuery, LaunchTemplateData, LaunchTemplateQuery,
     LaunchTemplateSpec, Lifecycle, MetadataOptions, NetworkInterface, OnDemandAllocation, SecurityGroupQuery,
     SpotAllocation, SpotPriceQuery, SubnetQuery, TagSpecification, TaggedKind,
 };
-use karpenter_aws_client::eks::AccessEntrySpec;
-use karpenter_aws_client::events::{RuleSpec, Target};
-use karpenter_aws_client::iam::{InstanceProfileSpec, RoleSpec};
-use karpenter_aws_client::pricing::ProductQuery;
-use karpenter_aws_client::sdk::{Config, Credentials, Retries, connect};
-use karpenter_aws_client::sqs::ReceiveOptions;
-use karpenter_aws_client::{Clients, Filter, Kind, Secret, Tags};
+use karpenter_aws_api::eks::AccessEntrySpec;
+use karpenter_aws_api::events::{RuleSpec, Target};
+use karpenter_aws_api::iam::{InstanceProfileSpec, RoleSpec};
+use karpenter_aws_api::pricing::ProductQuery;
+use karpenter_aws_api::sqs::ReceiveOptions;
+use karpenter_aws_api::{Clients, Filter, Kind, Secret, Tags};
+use karpenter_aws_sdk::{Config, Credentials, Retries, connect};
 use karpenter_e2e::account::control::{CapacityRule, Fault, Notice, Seeded};
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 
@@ -40,7 +40,7 @@ fn tags(pairs: &[(&str, &str)]) -> Tags {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-async fn role(aws: &Clients, name: &str) -> karpenter_aws_client::id::Arn {
+async fn role(aws: &Clients, name: &str) -> karpenter_aws_api::id::Arn {
     let trust = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
     let spec = RoleSpec {
         name: name.to_owned(),

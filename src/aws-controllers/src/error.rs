@@ -14,7 +14,7 @@ pub enum Error {
     Kube(#[from] karpenter_controllers::Error),
     /// AWS refused or could not be reached.
     #[error(transparent)]
-    Aws(#[from] karpenter_aws_client::Error),
+    Aws(#[from] karpenter_aws_api::Error),
     /// The provider refused.
     #[error(transparent)]
     Cloud(#[from] karpenter_cloud::Error),

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use karpenter_aws::notice;
-use karpenter_aws_client::id::QueueUrl;
-use karpenter_aws_client::sqs::{Message, ReceiveOptions};
+use karpenter_aws_api::id::QueueUrl;
+use karpenter_aws_api::sqs::{Message, ReceiveOptions};
 use karpenter_model::NoticeKind;
 use karpenter_telemetry::observe::{self, Outcome};
 use karpenter_telemetry::progress;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_aws::observer::{LaunchFailed, Observer};
-use karpenter_aws_client::watch::{Call, Watch};
+use karpenter_aws_api::watch::{Call, Watch};
 use karpenter_telemetry::metrics::Metrics;
 
 /// Writes what the provider observes into the metrics of the process.

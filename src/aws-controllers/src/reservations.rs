@@ -13,7 +13,7 @@ use karpenter_aws::NODE_CLASS_KIND;
 use karpenter_aws::instance_view::capacity_type_of;
 use karpenter_aws::provider_id::instance_of;
 use karpenter_aws::reservations::status::is_expiring;
-use karpenter_aws_client::ec2::InstanceState;
+use karpenter_aws_api::ec2::InstanceState;
 use karpenter_controllers::view::KnownClaim;
 use karpenter_controllers::write;
 use karpenter_model::label::Labels;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use karpenter_api::labels;
 use karpenter_aws::node_class::Lookup;
 use karpenter_aws::zonal_shifts::Changes;
-use karpenter_aws_client::Kind;
+use karpenter_aws_api::Kind;
 use karpenter_model::Pool;
 use karpenter_telemetry::events::{Event, ObjectRef, Reason, reason};
 use karpenter_telemetry::observe::{self, Outcome};

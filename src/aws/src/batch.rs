@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use karpenter_aws_client::{Error, Result};
+use karpenter_aws_api::{Error, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 

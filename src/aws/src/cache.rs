@@ -92,7 +92,7 @@ pub fn later(now: Timestamp, span: Duration) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ManualClock;
+    use karpenter_model::ManualClock;
 
     #[test]
     fn entries_expire_by_the_given_clock() {

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use karpenter_aws_client::ec2::{Ec2, InstanceTypeInfo, InstanceTypeQuery};
-use karpenter_aws_client::id::{InstanceType, Zone};
-use karpenter_aws_client::{Error, Filter, Result};
+use karpenter_aws_api::ec2::{Ec2, InstanceTypeInfo, InstanceTypeQuery};
+use karpenter_aws_api::id::{InstanceType, Zone};
+use karpenter_aws_api::{Error, Filter, Result};
 
 /// Holder of the catalogue.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{AmiFamily, CapacityReservation, Ec2NodeClassStatus};
-use karpenter_aws_client::id::SubnetId;
+use karpenter_aws_api::id::SubnetId;
 
 use crate::image::family::family_of;
 use crate::placement_groups::Group;

@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use karpenter_aws_client::eks::Eks;
-use karpenter_aws_client::id::Arn;
-use karpenter_aws_client::{Error, Result};
+use karpenter_aws_api::eks::Eks;
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_api::{Error, Result};
 
 /// Oldest and newest minor version of Kubernetes 1 that is supported.
 pub const SUPPORTED_MINORS: (u32, u32) = (26, 36);

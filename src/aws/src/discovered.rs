@@ -60,7 +60,7 @@ fn images(amis: &[Ami]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ManualClock;
+    use karpenter_model::ManualClock;
 
     #[test]
     fn the_smallest_node_decides_and_other_images_start_over() {

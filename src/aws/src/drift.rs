@@ -10,7 +10,7 @@ use karpenter_api::annotations::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_V
 use karpenter_api::conditions::ec2nodeclass::{AMIS_READY, CAPACITY_RESERVATIONS_READY};
 use karpenter_api::labels::aws;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
-use karpenter_aws_client::ec2::Instance;
+use karpenter_aws_api::ec2::Instance;
 use karpenter_cloud::DriftReason;
 use karpenter_model::{Claim, InstanceType, LabelRegistry};
 
@@ -88,7 +88,7 @@ pub fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Result<Option<D
     let status = class.status.as_ref().ok_or(Open("the node class has not resolved anything"))?;
     let wanted: BTreeSet<&str> = status.security_groups.iter().map(|group| group.id.as_str()).collect();
     let actual: BTreeSet<&str> =
-        instance.security_groups.iter().map(karpenter_aws_client::id::SecurityGroupId::as_str).collect();
+        instance.security_groups.iter().map(karpenter_aws_api::id::SecurityGroupId::as_str).collect();
     if wanted.is_empty() || actual.is_empty() {
         return Err(Open("the security groups of the node class or of the instance are not known"));
     }

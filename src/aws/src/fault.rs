@@ -1,7 +1,7 @@
 //! AWS errors as the provider port knows them.
 
-use karpenter_aws_client::error::LaunchFailure;
-use karpenter_aws_client::{self as client};
+use karpenter_aws_api::error::LaunchFailure;
+use karpenter_aws_api::{self as client};
 use karpenter_cloud::{Error, Kind};
 
 use crate::launch::outcome::kind_of;

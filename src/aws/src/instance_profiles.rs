@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::labels;
-use karpenter_aws_client::error::optional;
-use karpenter_aws_client::iam::{Iam, InstanceProfile, InstanceProfileSpec};
-use karpenter_aws_client::{Error, Kind, Result, Tags};
+use karpenter_aws_api::error::optional;
+use karpenter_aws_api::iam::{Iam, InstanceProfile, InstanceProfileSpec};
+use karpenter_aws_api::{Error, Kind, Result, Tags};
 use karpenter_model::Clock;
 
 use crate::cache::TtlCache;

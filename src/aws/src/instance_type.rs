@@ -8,8 +8,8 @@ pub mod storage;
 
 use std::collections::BTreeSet;
 
-use karpenter_aws_client::ec2::InstanceTypeInfo;
-use karpenter_aws_client::id::Zone;
+use karpenter_aws_api::ec2::InstanceTypeInfo;
+use karpenter_aws_api::id::Zone;
 use karpenter_model::{InstanceType, LabelRegistry, Overlaid, Quantity, resources};
 
 use crate::class_view::ClassView;

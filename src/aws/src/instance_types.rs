@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use karpenter_api::EC2NodeClass;
-use karpenter_aws_client::id::ZoneId;
+use karpenter_aws_api::id::ZoneId;
 use karpenter_cloud::SharedTypes;
 use karpenter_model::{InstanceTypeName, LabelRegistry, Price};
 

@@ -7,10 +7,10 @@ use karpenter_api::EC2NodeClass;
 use karpenter_api::annotations;
 use karpenter_api::ec2nodeclass::HASH_VERSION;
 use karpenter_api::labels::{self, aws};
-use karpenter_aws_client::ec2::{
+use karpenter_aws_api::ec2::{
     CapacityReservationPreference, Instance, InstanceState, InterfaceKind, Lifecycle, Tenancy,
 };
-use karpenter_aws_client::id::{PlacementGroupId, ReservationId};
+use karpenter_aws_api::id::{PlacementGroupId, ReservationId};
 use karpenter_cloud::Instance as CloudInstance;
 use karpenter_cloud::InstanceState as CloudState;
 use karpenter_model::label::Labels;

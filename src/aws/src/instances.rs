@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_api::labels;
-use karpenter_aws_client::ec2::{Ec2, Instance, InstanceQuery, InstanceState};
-use karpenter_aws_client::id::InstanceId;
-use karpenter_aws_client::{Error, Filter, Result, Tags};
+use karpenter_aws_api::ec2::{Ec2, Instance, InstanceQuery, InstanceState};
+use karpenter_aws_api::id::InstanceId;
+use karpenter_aws_api::{Error, Filter, Result, Tags};
 use karpenter_cloud::{Read, Termination};
 use karpenter_model::Clock;
 

@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use karpenter_api::ec2nodeclass::{AmiFamily, EC2NodeClass, Ec2NodeClassStatus};
 use karpenter_api::{annotations, labels};
-use karpenter_aws_client::Clients;
-use karpenter_aws_client::ec2::{FleetRequest, FleetResult};
+use karpenter_aws_api::Clients;
+use karpenter_aws_api::ec2::{FleetRequest, FleetResult};
 use karpenter_cloud::{Error, Kind, LaunchRequest};
 use karpenter_model::{CapacityType, Clock, InstanceType, LabelRegistry};
 
@@ -171,7 +171,7 @@ impl Launcher {
         &self,
         fleet: &FleetRequest,
         prepared: &Prepared,
-    ) -> karpenter_aws_client::Result<FleetResult> {
+    ) -> karpenter_aws_api::Result<FleetResult> {
         let answer = self.fleets.within(self.clients.ec2.create_fleet(fleet)).await;
         for group in prepared.groups.iter().filter(|group| lost::says_gone(&answer, &group.template.name)) {
             self.templates.lost(&group.template);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use karpenter_api::ec2nodeclass::{CapacityReservation, ReservationState};
 use karpenter_api::labels::{self, aws};
-use karpenter_aws_client::ec2::InstanceTypeInfo;
-use karpenter_aws_client::id::{Zone as AwsZone, ZoneId};
+use karpenter_aws_api::ec2::InstanceTypeInfo;
+use karpenter_aws_api::id::{Zone as AwsZone, ZoneId};
 use karpenter_cloud::OfferingKey;
 use karpenter_model::{
     CapacityType, InstanceType, InstanceTypeName, LabelKey, Offering, Price, Requirement, Requirements,

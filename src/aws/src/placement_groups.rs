@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_aws_client::ec2::{Ec2, PlacementGroup, PlacementGroupQuery, PlacementStrategy};
-use karpenter_aws_client::id::PlacementGroupId;
-use karpenter_aws_client::{Filter, Result};
+use karpenter_aws_api::ec2::{Ec2, PlacementGroup, PlacementGroupQuery, PlacementStrategy};
+use karpenter_aws_api::id::PlacementGroupId;
+use karpenter_aws_api::{Filter, Result};
 use karpenter_model::Clock;
 
 use crate::cache::TtlCache;
@@ -119,10 +119,10 @@ impl PlacementGroups {
 #[cfg(test)]
 mod tests {
     use karpenter_api::ec2nodeclass::PlacementGroupSelector;
-    use karpenter_aws_client::memory::{Account, Fault, ManualClock as AccountClock, Options};
+    use karpenter_aws_sim::{Account, Fault, Options};
+    use karpenter_model::ManualClock;
 
     use super::*;
-    use crate::testing::ManualClock;
 
     fn group(id: &str, name: &str, strategy: PlacementStrategy) -> PlacementGroup {
         PlacementGroup {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn world() -> (Account, Arc<ManualClock>, PlacementGroups) {
-        let account = Account::with_clock(Options::default(), Arc::new(AccountClock::default()));
+        let account = Account::with_clock(Options::default(), Arc::new(ManualClock::default()));
         let clock = Arc::new(ManualClock::default());
         let time: Arc<dyn Clock> = clock.clone();
         let groups = PlacementGroups::new(account.clients().ec2, &time);

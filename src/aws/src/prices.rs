@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use karpenter_aws_client::Clients;
+use karpenter_aws_api::Clients;
 use karpenter_model::{CapacityType, Clock, InstanceTypeName, Price, Zone};
 
 use estimate::PerType;

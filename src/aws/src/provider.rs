@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
-use karpenter_aws_client::Clients;
-use karpenter_aws_client::ec2::{Instance as Ec2Instance, InstanceState};
-use karpenter_aws_client::id::InstanceId;
+use karpenter_aws_api::Clients;
+use karpenter_aws_api::ec2::{Instance as Ec2Instance, InstanceState};
+use karpenter_aws_api::id::InstanceId;
 use karpenter_cloud::{
     DriftReason, Error, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RegistrationHook,
     RepairPolicy, Result, Termination,
@@ -188,7 +188,7 @@ impl AwsProvider {
     ///
     /// # Errors
     /// When EC2 does not answer completely.
-    pub async fn refresh_catalogue(&self) -> karpenter_aws_client::Result<bool> {
+    pub async fn refresh_catalogue(&self) -> karpenter_aws_api::Result<bool> {
         let changed = self.catalogue.refresh().await?;
         let contents = self.catalogue.contents();
         let sizes = contents.types.values().map(|info| (info.name.as_str().into(), by_size(info)));
@@ -200,7 +200,7 @@ impl AwsProvider {
     ///
     /// # Errors
     /// When EKS does not name the cluster, and those of [`ZonalShifts::refresh`].
-    pub async fn refresh_zonal_shifts(&self) -> karpenter_aws_client::Result<()> {
+    pub async fn refresh_zonal_shifts(&self) -> karpenter_aws_api::Result<()> {
         let cluster = self.cluster.resolve_arn().await?;
         self.zonal_shifts.refresh(&cluster).await
     }

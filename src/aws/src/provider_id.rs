@@ -1,6 +1,6 @@
 //! Provider ids: `aws:///<zone>/<instance id>` (spec aws-provider 2.2).
 
-use karpenter_aws_client::id::InstanceId;
+use karpenter_aws_api::id::InstanceId;
 use karpenter_model::ProviderId;
 
 /// The provider id of an instance.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use karpenter_api::labels::aws;
-use karpenter_aws_client::id::InstanceId;
-use karpenter_aws_client::{self as client};
+use karpenter_aws_api::id::InstanceId;
+use karpenter_aws_api::{self as client};
 use karpenter_cloud::{HookState, Read, RegistrationHook};
 use karpenter_model::{Claim, Labels};
 

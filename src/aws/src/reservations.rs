@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{CapacityReservationSelectorTerm, ReservationMatch};
-use karpenter_aws_client::ec2::{CapacityReservation, CapacityReservationQuery, Ec2};
-use karpenter_aws_client::{Filter, Result};
+use karpenter_aws_api::ec2::{CapacityReservation, CapacityReservationQuery, Ec2};
+use karpenter_aws_api::{Filter, Result};
 use karpenter_model::Clock;
 
 use crate::cache::TtlCache;

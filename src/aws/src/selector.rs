@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::Filter;
+use karpenter_aws_api::Filter;
 
 /// One filter per tag. The value `*` means "the key is present"; wildcards inside other values are EC2's.
 pub fn tag_filters(tags: &BTreeMap<String, String>) -> Vec<Filter> {

@@ -1,40 +1,14 @@
 //! Test doubles shared by the unit tests of this crate.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, Subnet};
-use karpenter_aws_client::ec2::{Architecture, InstanceTypeInfo, NetworkCard, UsageClass};
-use karpenter_model::{Claim, Clock, InstanceType, Offering, Overhead, Overlaid, Requirements, Resources};
+use karpenter_aws_api::ec2::{Architecture, InstanceTypeInfo, NetworkCard, UsageClass};
+use karpenter_model::{Claim, InstanceType, Offering, Overhead, Overlaid, Requirements, Resources};
 
-use crate::cache::later;
 use crate::launch::filter::Candidate;
-
-/// A clock that moves only when told to.
-#[derive(Debug)]
-pub(crate) struct ManualClock(Mutex<Timestamp>);
-
-impl Default for ManualClock {
-    fn default() -> Self {
-        Self(Mutex::new("2026-01-01T00:00:00Z".parse().expect("a valid instant")))
-    }
-}
-
-impl ManualClock {
-    /// Moves the clock forward.
-    pub(crate) fn advance(&self, span: Duration) {
-        let mut now = self.0.lock().unwrap();
-        *now = later(*now, span);
-    }
-}
-
-impl Clock for ManualClock {
-    fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap()
-    }
-}
 
 /// A plain Nitro type with the given name, vCPUs, GiB, interfaces and addresses per interface.
 pub(crate) fn machine(name: &str, vcpus: u32, gib: u64, interfaces: u32, ipv4: u32) -> InstanceTypeInfo {

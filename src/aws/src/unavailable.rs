@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_aws_client::id::{PlacementGroupId, SubnetId};
+use karpenter_aws_api::id::{PlacementGroupId, SubnetId};
 use karpenter_cloud::OfferingKey;
 use karpenter_model::{CapacityType, Clock};
 
@@ -191,7 +191,7 @@ impl std::fmt::Debug for Unavailable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ManualClock;
+    use karpenter_model::ManualClock;
 
     fn offering(zone: &str, capacity_type: CapacityType) -> OfferingKey {
         OfferingKey { instance_type: "m5.large".into(), zone: zone.into(), capacity_type }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use karpenter_aws_client::id::{Arn, ZoneId};
-use karpenter_aws_client::shift::{self, Shift};
-use karpenter_aws_client::{Kind, Result};
+use karpenter_aws_api::id::{Arn, ZoneId};
+use karpenter_aws_api::shift::{self, Shift};
+use karpenter_aws_api::{Kind, Result};
 use karpenter_model::Clock;
 
 /// What is known about shifts.

@@ -5,11 +5,11 @@
 use std::slice;
 use std::time::Duration;
 
-use karpenter_aws_client::eks::{AccessEntrySpec, PodIdentitySpec};
-use karpenter_aws_client::events::{RuleSpec, Target};
-use karpenter_aws_client::iam::{InstanceProfileSpec, PolicySpec, RoleSpec};
-use karpenter_aws_client::id::Arn;
-use karpenter_aws_client::{Clients, Error as AwsError, Kind, Tags};
+use karpenter_aws_api::eks::{AccessEntrySpec, PodIdentitySpec};
+use karpenter_aws_api::events::{RuleSpec, Target};
+use karpenter_aws_api::iam::{InstanceProfileSpec, PolicySpec, RoleSpec};
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_api::{Clients, Error as AwsError, Kind, Tags};
 
 use crate::Error;
 use crate::desired::{
@@ -191,7 +191,7 @@ async fn membership(clients: &Clients, cluster: &str, step: &Step) -> Result<(),
 }
 
 async fn membership_once(
-    eks: &dyn karpenter_aws_client::eks::Eks,
+    eks: &dyn karpenter_aws_api::eks::Eks,
     cluster: &str,
     step: &Step,
 ) -> Result<(), AwsError> {

@@ -9,7 +9,7 @@ mod cluster;
 mod identity;
 mod interruption;
 
-use karpenter_aws_client::events;
+use karpenter_aws_api::events;
 use serde::Serialize;
 
 use crate::aws_auth::AwsAuth;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_aws_client::Tags;
+use karpenter_aws_api::Tags;
 
 use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG};
 use crate::leftovers::{Leftovers, profile_path};

@@ -12,7 +12,7 @@ pub enum Error {
         what: String,
         /// What AWS answered.
         #[source]
-        source: karpenter_aws_client::Error,
+        source: karpenter_aws_api::Error,
     },
     /// A policy document in the account is not one.
     #[error("cannot understand the policy of `{object}`; repair it by hand or delete it")]
@@ -33,7 +33,7 @@ pub enum Error {
         step: String,
         /// What AWS answered.
         #[source]
-        source: karpenter_aws_client::Error,
+        source: karpenter_aws_api::Error,
     },
     /// The template does not fit into a request.
     #[error(
@@ -80,7 +80,7 @@ pub enum Error {
 
 impl Error {
     /// For `map_err` on reads.
-    pub(crate) fn observing(what: impl Into<String>) -> impl FnOnce(karpenter_aws_client::Error) -> Self {
+    pub(crate) fn observing(what: impl Into<String>) -> impl FnOnce(karpenter_aws_api::Error) -> Self {
         let what = what.into();
         move |source| Self::Observe { what, source }
     }

@@ -4,11 +4,9 @@
 //! Without the controller's role none of it ever goes: machines run on and cost money, and profiles hold the node role,
 //! which IAM then does not delete. So `destroy` looks for it first.
 
-use karpenter_aws_client::ec2::{
-    Instance, InstanceQuery, InstanceState, LaunchTemplate, LaunchTemplateQuery,
-};
-use karpenter_aws_client::iam::InstanceProfile;
-use karpenter_aws_client::{Clients, Filter};
+use karpenter_aws_api::ec2::{Instance, InstanceQuery, InstanceState, LaunchTemplate, LaunchTemplateQuery};
+use karpenter_aws_api::iam::InstanceProfile;
+use karpenter_aws_api::{Clients, Filter};
 
 use crate::Error;
 use crate::desired::CLUSTER_TAG;

@@ -1,6 +1,6 @@
 //! Who made a thing that stands under one of our names, as far as its tags say.
 
-use karpenter_aws_client::Tags;
+use karpenter_aws_api::Tags;
 
 use crate::desired::{CLUSTER_TAG, OWNER_TAG};
 

@@ -6,10 +6,10 @@ mod subnets;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_aws_client::ec2::{SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery};
-use karpenter_aws_client::error::{Kind, optional};
-use karpenter_aws_client::id::{Arn, QueueUrl, SecurityGroupId};
-use karpenter_aws_client::{Clients, Filter, Tags, eks, events, iam};
+use karpenter_aws_api::ec2::{SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery};
+use karpenter_aws_api::error::{Kind, optional};
+use karpenter_aws_api::id::{Arn, QueueUrl, SecurityGroupId};
+use karpenter_aws_api::{Clients, Filter, Tags, eks, events, iam};
 
 use crate::Error;
 use crate::desired::interruption::KEY_ATTRIBUTE;
@@ -337,7 +337,7 @@ impl Reader<'_> {
     }
 
     /// A policy with the document of its default version.
-    async fn in_force(&self, arn: &Arn) -> karpenter_aws_client::Result<(iam::Policy, String)> {
+    async fn in_force(&self, arn: &Arn) -> karpenter_aws_api::Result<(iam::Policy, String)> {
         let policy = self.clients.iam.get_policy(arn).await?;
         let text = self.clients.iam.get_policy_version(arn, &policy.default_version).await?;
         Ok((policy, text))

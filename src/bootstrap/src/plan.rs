@@ -4,7 +4,7 @@ mod network;
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::Tags;
+use karpenter_aws_api::Tags;
 
 use crate::desired::interruption::{KEY_ATTRIBUTE, SQS_KEY_ATTRIBUTE};
 use crate::desired::{

@@ -4,7 +4,7 @@ mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_aws_client::Partition;
+use karpenter_aws_api::Partition;
 
 pub use self::validate::Invalid;
 use crate::names::{POLICY_NAME_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX, RULE_NAME_MAX, bounded};

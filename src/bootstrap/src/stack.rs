@@ -23,9 +23,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::iter;
 
-use karpenter_aws_client::cloudformation::{ChangeSetSpec, Stack, TEMPLATE_BODY_MAX};
-use karpenter_aws_client::error::optional;
-use karpenter_aws_client::{Clients, Tags};
+use karpenter_aws_api::cloudformation::{ChangeSetSpec, Stack, TEMPLATE_BODY_MAX};
+use karpenter_aws_api::error::optional;
+use karpenter_aws_api::{Clients, Tags};
 
 pub use self::situation::Situation;
 use crate::Error;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::Tags;
-use karpenter_aws_client::id::{Arn, AssociationId, QueueUrl};
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::id::{Arn, AssociationId, QueueUrl};
 use serde::Serialize;
 
 use crate::desired::{AccessEntry, InstanceProfile, ManagedPolicy, PodIdentity, Queue, Role, Rule};

@@ -15,6 +15,9 @@
 #[path = "../src/compose.rs"]
 #[allow(dead_code, unused_imports, reason = "its tests run with the program")]
 mod compose;
+#[path = "../src/playground.rs"]
+#[allow(dead_code, reason = "used by the tests of the composition")]
+mod playground;
 #[path = "../src/wall_clock.rs"]
 mod wall_clock;
 
@@ -27,13 +30,13 @@ use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::{ConditionStatus, EC2NodeClass, NodeClaim, NodePool};
-use karpenter_aws_client::iam::RoleSpec;
-use karpenter_aws_client::memory::{Account, Options, SystemClock};
+use karpenter_aws_api::iam::RoleSpec;
+use karpenter_aws_sim::{Account, Options};
 use karpenter_controllers::Settings;
 use karpenter_controllers::client::{self, Limits};
 use karpenter_controllers::settings::{Home, Source};
-use karpenter_sim::apiserver::ApiServer;
-use karpenter_sim::kube_system;
+use karpenter_kube_sim::apiserver::ApiServer;
+use karpenter_kube_sim::kube_system;
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde::de::DeserializeOwned;
@@ -142,7 +145,7 @@ async fn measure(url: &str) -> Result<()> {
         shutdown_delay: Duration::from_secs(1),
         ..Options::default()
     };
-    let account = Account::with_clock(options, Arc::new(SystemClock));
+    let account = Account::with_clock(options, Arc::new(WallClock));
     row("the account alone, before the controller starts", held());
     let config = kube::Config::new(url.parse()?);
     let client = kube::Client::try_from(config.clone())?;

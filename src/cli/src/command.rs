@@ -3,6 +3,7 @@
 pub(crate) mod bootstrap;
 pub(crate) mod controller;
 pub(crate) mod crds;
+#[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod explain;

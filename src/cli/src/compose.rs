@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use karpenter_aws::AwsProvider;
-use karpenter_aws_client::Clients;
+use karpenter_aws_api::Clients;
 use karpenter_aws_controllers::{AwsContext, MetricsObserver};
 use karpenter_cloud::Provider;
 use karpenter_controllers::leader::{self, Candidate};
@@ -165,14 +165,14 @@ mod tests {
 
     use jiff::Timestamp;
     use k8s_openapi::api::coordination::v1::Lease;
-    use karpenter_aws_client::memory::{Account, Fault};
+    use karpenter_aws_sim::{Account, Fault};
     use karpenter_controllers::settings::{Home, Source};
-    use karpenter_playground::{Playground, Speed};
-    use karpenter_sim::VirtualClock;
+    use karpenter_kube_sim::VirtualClock;
     use kube::api::Api;
     use tokio::task::{JoinHandle, JoinSet};
 
     use super::*;
+    use crate::playground::{Playground, Speed};
 
     fn settings() -> Settings {
         let without_ports = |flag: &karpenter_controllers::settings::Flag| {

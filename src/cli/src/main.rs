@@ -10,6 +10,9 @@ mod command;
 mod complaint;
 mod compose;
 mod flags;
+// The tests of the composition run on it, whatever the features are.
+#[cfg(any(test, feature = "demo"))]
+mod playground;
 mod timeline;
 mod wall_clock;
 
@@ -41,6 +44,7 @@ enum Command {
     /// Follow a cluster: pods that wait, nodes that come and go, and why
     View(command::view::Arguments),
     /// Watch pods become nodes and disappear again, all in memory
+    #[cfg(feature = "demo")]
     Demo(command::demo::Arguments),
 }
 
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => command::doctor::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
+        #[cfg(feature = "demo")]
         Command::Demo(arguments) => command::demo::run(arguments),
     };
     outcome.unwrap_or_else(|error| {

@@ -7,7 +7,6 @@
 
 mod account;
 mod catalogue;
-mod clock;
 mod faults;
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,6 @@ use karpenter_model::{
 
 pub use account::{Account, Options};
 pub use catalogue::{Catalogue, NODE_CLASS};
-pub use clock::ManualClock;
 pub use faults::{Call, Fault, Operation};
 
 use crate::{

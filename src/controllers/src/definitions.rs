@@ -44,8 +44,8 @@ pub async fn await_served(client: kube::Client, readiness: Readiness, shutdown: 
 
 #[cfg(test)]
 mod tests {
-    use karpenter_sim::VirtualClock;
-    use karpenter_sim::apiserver::ApiServer;
+    use karpenter_kube_sim::VirtualClock;
+    use karpenter_kube_sim::apiserver::ApiServer;
 
     use super::*;
 

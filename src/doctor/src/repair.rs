@@ -5,7 +5,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::EC2NodeClass;
-use karpenter_aws_client::Clients;
+use karpenter_aws_api::Clients;
 use kube::api::{Api, Patch, PatchParams};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ pub enum RepairError {
     Aws {
         repair: Repair,
         #[source]
-        source: karpenter_aws_client::Error,
+        source: karpenter_aws_api::Error,
     },
 }
 
@@ -74,7 +74,7 @@ pub async fn repair(hands: &Hands, repair: &Repair, stamp: &str) -> Result<(), R
     if matches!(repair, Repair::CreateSpotRole) {
         let aws = hands.aws.as_ref().ok_or_else(|| RepairError::NoHands { repair: repair.clone() })?;
         return match aws.iam.create_service_linked_role("spot.amazonaws.com").await {
-            Err(error) if error.kind != karpenter_aws_client::Kind::AlreadyExists => {
+            Err(error) if error.kind != karpenter_aws_api::Kind::AlreadyExists => {
                 Err(RepairError::Aws { repair: repair.clone(), source: error })
             }
             _ => Ok(()),

@@ -1,19 +1,53 @@
 //! The one way to ask for the time; the wall clock is read only where the program is put together.
 
+use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use jiff::Timestamp;
 
-/// A source of the current instant.
-pub trait Clock: Send + Sync {
+/// A source of the current instant. Never goes backwards.
+pub trait Clock: Send + Sync + Debug {
     /// The current instant.
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that always shows the same instant, for tests and offline planning.
+/// A clock that always shows the same instant, for offline planning.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedClock(pub Timestamp);
 
 impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         self.0
+    }
+}
+
+/// A clock that stands still until told to move, for tests and simulation.
+#[derive(Debug)]
+pub struct ManualClock(Mutex<Timestamp>);
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    pub fn starting_at(now: Timestamp) -> Self {
+        Self(Mutex::new(now))
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *now = now.saturating_add(by).unwrap_or(Timestamp::MAX);
+    }
+}
+
+impl Default for ManualClock {
+    /// 2026-01-01, midnight UTC.
+    fn default() -> Self {
+        Self::starting_at(Timestamp::constant(1_767_225_600, 0))
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -42,7 +42,7 @@ pub use affinity::{
 };
 pub use buffer::{Buffer, Like};
 pub use claim::Claim;
-pub use clock::Clock;
+pub use clock::{Clock, ManualClock};
 pub use command::{Command, CommandDecision, Method};
 pub use condition::{Condition, ConditionStatus, ConditionType};
 pub use device::{Devices, ResourceClaim, ResourceClaimKey, ResourceSlice};

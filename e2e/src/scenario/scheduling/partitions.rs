@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use karpenter_api::labels::aws;
-use karpenter_aws_client::id::PlacementGroupId;
+use karpenter_aws_api::id::PlacementGroupId;
 use serde_json::json;
 
 use crate::manifests;

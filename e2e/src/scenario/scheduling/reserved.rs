@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use karpenter_api::labels::{self, aws};
-use karpenter_aws_client::id::ReservationId;
+use karpenter_aws_api::id::ReservationId;
 use serde_json::{Value, json};
 
 use crate::account::control::NewReservation;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_aws::notice::health;
-use karpenter_aws_client::Kind;
-use karpenter_aws_client::ec2::InstanceHealth;
+use karpenter_aws_api::Kind;
+use karpenter_aws_api::ec2::InstanceHealth;
 use karpenter_cloud::InstanceId;
 use karpenter_model::NoticeKind;
 use karpenter_telemetry::observe::{self, Outcome};

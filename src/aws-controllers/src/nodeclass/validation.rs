@@ -13,7 +13,7 @@ use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws::image::family::family_of;
 use karpenter_aws::launch::check::Verdict;
 use karpenter_aws::tags;
-use karpenter_aws_client::Kind;
+use karpenter_aws_api::Kind;
 use karpenter_model::Pool;
 use kube::ResourceExt;
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_api::{NodeClaim, annotations};
-use karpenter_aws_client::memory::{CallRecord, Options};
+use karpenter_aws_sim::{CallRecord, Options};
 use kube::ResourceExt;
 use kube::api::Api;
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use karpenter_api::{ConditionStatus, NodeClaim};
-use karpenter_aws_client::Tags;
-use karpenter_aws_client::ec2::{Image, ImageQuery, ImageState, SecurityGroup, Subnet};
-use karpenter_aws_client::memory::{Fault, OfferingSelector};
-use karpenter_sim::apiserver::{Fault as ApiFault, Rule};
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::ec2::{Image, ImageQuery, ImageState, SecurityGroup, Subnet};
+use karpenter_aws_sim::{Fault, OfferingSelector};
+use karpenter_kube_sim::apiserver::{Fault as ApiFault, Rule};
 use kube::ResourceExt;
 use serde_json::json;
 use tokio::time::Instant;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use karpenter_aws_client::memory::Fault;
+use karpenter_aws_sim::Fault;
 use serde_json::json;
 
 use crate::world::World;

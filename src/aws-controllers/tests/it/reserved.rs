@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::ConditionStatus::True;
 use karpenter_api::ec2nodeclass::ReservationState;
 use karpenter_api::labels::{self, aws};
-use karpenter_aws_client::ec2::CapacityReservation;
-use karpenter_aws_client::memory::Fault;
-use karpenter_aws_client::memory::examples::capacity_reservation;
+use karpenter_aws_api::ec2::CapacityReservation;
+use karpenter_aws_sim::Fault;
+use karpenter_aws_sim::examples::capacity_reservation;
 use kube::ResourceExt;
 use kube::api::Api;
 use serde_json::json;
@@ -71,7 +71,7 @@ async fn what_outlives_its_reservation_is_called_on_demand_and_stays() {
         })
         .await;
     tokio::time::sleep(Duration::from_mins(10)).await;
-    let ids = |instances: &[karpenter_aws_client::ec2::Instance]| -> Vec<String> {
+    let ids = |instances: &[karpenter_aws_api::ec2::Instance]| -> Vec<String> {
         instances.iter().map(|one| one.id.to_string()).collect()
     };
     assert_eq!(ids(&world.account.live_instances()), ids(&before), "nothing is replaced for it");

@@ -9,16 +9,16 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws::{AwsProvider, Settings};
-use karpenter_aws_client::iam::RoleSpec;
-use karpenter_aws_client::memory::{self, Account, Options};
+use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_controllers::{AwsContext, MetricsObserver};
+use karpenter_aws_sim::{Account, Options};
 use karpenter_cloud::Provider;
 use karpenter_controllers::server::Readiness;
 use karpenter_controllers::{Context, View};
+use karpenter_kube_sim::apiserver::ApiServer;
+use karpenter_kube_sim::kubelet::Agent;
+use karpenter_kube_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_model::Clock;
-use karpenter_sim::apiserver::ApiServer;
-use karpenter_sim::kubelet::Agent;
-use karpenter_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::Api;
@@ -41,16 +41,6 @@ pub(crate) struct World {
     pub(crate) metrics: Arc<Metrics>,
     clock: Arc<VirtualClock>,
     stop: CancellationToken,
-}
-
-/// The account lives by the cluster's clock.
-#[derive(Debug)]
-struct Time(Arc<VirtualClock>);
-
-impl memory::Clock for Time {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
 }
 
 impl World {
@@ -86,7 +76,7 @@ impl World {
         for crd in karpenter_api::crd::crd_values() {
             server.load(&crd).unwrap();
         }
-        let account = Account::with_clock(options, Arc::new(Time(Arc::clone(&clock))));
+        let account = Account::with_clock(options, Arc::clone(&clock) as _);
         let (client, stop, events) = (server.client(), CancellationToken::new(), MemorySink::default());
         let machines = Arc::new(machines::OnAws(account.clone()));
         let agent = Agent::new(client.clone(), machines, clock.clone(), kubelet);

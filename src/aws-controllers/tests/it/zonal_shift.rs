@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::ToSpan;
-use karpenter_aws_client::id::ZoneId;
-use karpenter_aws_client::memory;
-use karpenter_sim::apiserver::{Fault, Rule};
+use karpenter_aws_api::id::ZoneId;
+use karpenter_aws_sim::Fault as AwsFault;
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -111,7 +111,7 @@ async fn a_shift_is_known_before_the_cluster_is_and_told_when_everybody_can_be()
     // Nothing has run yet: the controllers begin with the first wait.
     let world = World::without_role();
     assert!(world.account.register_for_zonal_shifts("demo"));
-    world.account.inject(memory::Fault::fail("GetManagedResource", "InternalServerException").times(2));
+    world.account.inject(AwsFault::fail("GetManagedResource", "InternalServerException").times(2));
     for verb in ["list", "watch"] {
         world.server.faults().inject(Rule::on(verb).resource("nodes"), Fault::InternalError);
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::{Error, Kind, Result};
+use karpenter_aws_api::{Error, Kind, Result};
 
 use super::Answers;
 

@@ -209,5 +209,5 @@ async fn a_question_without_answer_is_an_error_of_its_own() {
     let (forgotten, known) = tokio::join!(world.ask("forgotten"), world.ask("known"));
     assert_eq!(known, Ok("call 1".to_owned()));
     let error = forgotten.unwrap_err();
-    assert_eq!((error.operation, error.kind), ("Ask", karpenter_aws_client::Kind::Transient));
+    assert_eq!((error.operation, error.kind), ("Ask", karpenter_aws_api::Kind::Transient));
 }

@@ -131,7 +131,7 @@ fn instance(groups: &[&str], subnet: Option<&str>) -> Instance {
         id: "i-1".into(),
         instance_type: "m5.large".into(),
         image: "ami-1".into(),
-        state: karpenter_aws_client::ec2::InstanceState::Running,
+        state: karpenter_aws_api::ec2::InstanceState::Running,
         zone: "a".into(),
         zone_id: None,
         tenancy: Default::default(),
@@ -157,7 +157,7 @@ fn instance(groups: &[&str], subnet: Option<&str>) -> Instance {
 fn a_reservation_that_is_not_selected_is_drift_only_for_those_in_it_and_once_resolved() {
     use karpenter_api::Condition;
     use karpenter_api::ec2nodeclass::CapacityReservation;
-    use karpenter_aws_client::ec2::CapacityReservationPreference as Preference;
+    use karpenter_aws_api::ec2::CapacityReservationPreference as Preference;
     let mut class = class(AmiFamily::AL2023);
     let selected: CapacityReservation = serde_json::from_value(serde_json::json!({
         "availabilityZone": "a", "id": "cr-1", "instanceMatchCriteria": "open", "instanceType": "m5.large",
@@ -196,7 +196,7 @@ fn a_reservation_that_is_not_selected_is_drift_only_for_those_in_it_and_once_res
 
 #[test]
 fn another_placement_group_is_drift_whichever_side_has_one() {
-    use karpenter_aws_client::ec2::PlacementStrategy::Cluster;
+    use karpenter_aws_api::ec2::PlacementStrategy::Cluster;
     let group = Group { id: "pg-1".into(), strategy: Cluster, partitions: 0 };
     for (label, wanted, drifted) in [
         (None, None, false),

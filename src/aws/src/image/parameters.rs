@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_aws_client::Result;
-use karpenter_aws_client::error::optional;
-use karpenter_aws_client::ssm::Ssm;
+use karpenter_aws_api::Result;
+use karpenter_aws_api::error::optional;
+use karpenter_aws_api::ssm::Ssm;
 use karpenter_model::Clock;
 
 use crate::cache::TtlCache;

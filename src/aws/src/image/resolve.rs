@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{Ami, AmiSelectorTerm};
-use karpenter_aws_client::ec2::{Ec2, Image, ImageQuery};
-use karpenter_aws_client::ssm::Ssm;
-use karpenter_aws_client::{self as client, Filter};
+use karpenter_aws_api::ec2::{Ec2, Image, ImageQuery};
+use karpenter_aws_api::ssm::Ssm;
+use karpenter_aws_api::{self as client, Filter};
 use karpenter_model::Clock;
 
 use super::alias::{self, Unsupported, Variant};

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use karpenter_api::ec2nodeclass::Ami;
 use karpenter_api::labels::{self, aws};
 use karpenter_api::{Operator, Requirement};
-use karpenter_aws_client::ec2::Image;
+use karpenter_aws_api::ec2::Image;
 
 use super::alias::Variant;
 use crate::instance_type::labels::kubernetes_arch;
@@ -100,7 +100,7 @@ fn requirements(image: &Image, variant: Option<Variant>) -> Option<Vec<Requireme
 
 #[cfg(test)]
 mod tests {
-    use karpenter_aws_client::ec2::{Architecture, ImageState};
+    use karpenter_aws_api::ec2::{Architecture, ImageState};
 
     use super::*;
 

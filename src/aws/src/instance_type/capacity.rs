@@ -1,6 +1,6 @@
 //! What a node of a type has, before anything is reserved (spec aws-provider 3.3).
 
-use karpenter_aws_client::ec2::{Architecture, InstanceTypeInfo};
+use karpenter_aws_api::ec2::{Architecture, InstanceTypeInfo};
 use karpenter_model::{Quantity, Resources, resources};
 
 use super::storage::ephemeral_storage;

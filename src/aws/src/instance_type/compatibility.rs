@@ -4,7 +4,7 @@
 //! list would read as "this type no longer exists" and drift its nodes.
 
 use karpenter_api::ec2nodeclass::{AmiFamily, Toggle};
-use karpenter_aws_client::ec2::InstanceTypeInfo;
+use karpenter_aws_api::ec2::InstanceTypeInfo;
 
 use crate::class_view::ClassView;
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_api::labels::{self, aws};
-use karpenter_aws_client::ec2::{Architecture, InstanceTypeInfo, UsageClass};
-use karpenter_aws_client::id::Zone;
+use karpenter_aws_api::ec2::{Architecture, InstanceTypeInfo, UsageClass};
+use karpenter_aws_api::id::Zone;
 use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Requirement, Requirements};
 
 use crate::class_view::ClassView;

@@ -1,7 +1,7 @@
 //! How much ephemeral storage a node has (spec aws-provider 3.6).
 
 use karpenter_api::ec2nodeclass::{AmiFamily, BlockDeviceMapping, Ec2NodeClassSpec, InstanceStorePolicy};
-use karpenter_aws_client::ec2::InstanceTypeInfo;
+use karpenter_aws_api::ec2::InstanceTypeInfo;
 use karpenter_model::Quantity;
 
 use crate::image::family::FamilyTraits;

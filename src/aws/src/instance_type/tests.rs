@@ -6,9 +6,7 @@ use karpenter_api::ec2nodeclass::{
     InterfaceType, KubeletConfiguration, NetworkInterface, Toggle,
 };
 use karpenter_api::labels::{self, aws};
-use karpenter_aws_client::ec2::{
-    Architecture, EbsOptimized, Gpu, InstanceStorage, NetworkCard, NeuronDevice,
-};
+use karpenter_aws_api::ec2::{Architecture, EbsOptimized, Gpu, InstanceStorage, NetworkCard, NeuronDevice};
 
 use super::compatibility::{Mismatch, mismatch};
 use super::*;

@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_aws_client::ec2::{Ec2, Instance, InstanceQuery, InstanceState};
-use karpenter_aws_client::id::InstanceId;
-use karpenter_aws_client::{Error, Filter, Result, Tags};
+use karpenter_aws_api::ec2::{Ec2, Instance, InstanceQuery, InstanceState};
+use karpenter_aws_api::id::InstanceId;
+use karpenter_aws_api::{Error, Filter, Result, Tags};
 
 use crate::batch::{Answers, Batcher, Kind, Rate, Turns, apart};
 use crate::observer::Observer;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use karpenter_aws_client::ec2::{Instance, InstanceState};
-use karpenter_aws_client::id::InstanceId;
-use karpenter_aws_client::{Error, Kind, Result};
+use karpenter_aws_api::ec2::{Instance, InstanceState};
+use karpenter_aws_api::id::InstanceId;
+use karpenter_aws_api::{Error, Kind, Result};
 use karpenter_cloud::{Read, Termination};
 
 use super::Instances;

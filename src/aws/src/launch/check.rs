@@ -10,12 +10,12 @@ use karpenter_api::EC2NodeClass;
 use karpenter_api::conditions::ec2nodeclass as reasons;
 use karpenter_api::ec2nodeclass::{Ami, Ec2NodeClassStatus};
 use karpenter_api::labels::aws;
-use karpenter_aws_client::ec2::{
+use karpenter_aws_api::ec2::{
     CapacityKind, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateSpec, OnDemandAllocation,
     RunInstancesRequest, RunInterface, TagSpecification, TaggedKind,
 };
-use karpenter_aws_client::error::LaunchFailure;
-use karpenter_aws_client::{Error, Kind};
+use karpenter_aws_api::error::LaunchFailure;
+use karpenter_aws_api::{Error, Kind};
 use karpenter_model::label::Labels;
 use karpenter_model::{CapacityType, InstanceType, Pool, Requirements, resources};
 

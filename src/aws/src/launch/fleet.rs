@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karpenter_aws_client::Tags;
-use karpenter_aws_client::ec2::{
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::ec2::{
     CapacityKind, FleetConfig, FleetOverride, FleetRequest, OnDemandAllocation, SpotAllocation,
     TagSpecification, TaggedKind,
 };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use karpenter_aws_client::ec2::{FleetError, FleetInstances, FleetRequest, FleetResult};
-use karpenter_aws_client::error::LaunchFailure;
+use karpenter_aws_api::ec2::{FleetError, FleetInstances, FleetRequest, FleetResult};
+use karpenter_aws_api::error::LaunchFailure;
 use karpenter_cloud::{Error, LaunchRequest, OfferingKey};
 use karpenter_model::CapacityType;
 

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use karpenter_aws_client::{Error, Kind, Result};
+use karpenter_aws_api::{Error, Kind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 

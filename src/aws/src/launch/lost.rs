@@ -1,7 +1,7 @@
 //! Launch templates that somebody deleted under a launch (spec aws-provider 5.9).
 
-use karpenter_aws_client::ec2::FleetResult;
-use karpenter_aws_client::{Error, Result};
+use karpenter_aws_api::ec2::FleetResult;
+use karpenter_aws_api::{Error, Result};
 
 const CODE: &str = "InvalidLaunchTemplateName.NotFoundException";
 
@@ -27,7 +27,7 @@ pub(super) fn may_be_repeated(answer: &Result<FleetResult>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_aws_client::ec2::FleetError;
+    use karpenter_aws_api::ec2::FleetError;
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_aws_client::ec2::{FleetError, FleetOverride, FleetRequest, PlacementStrategy};
-use karpenter_aws_client::error::{
+use karpenter_aws_api::ec2::{FleetError, FleetOverride, FleetRequest, PlacementStrategy};
+use karpenter_aws_api::error::{
     LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal, is_unfulfillable,
 };
-use karpenter_aws_client::id::{InstanceType, Zone};
+use karpenter_aws_api::id::{InstanceType, Zone};
 use karpenter_cloud::{Error, Kind, OfferingKey};
 use karpenter_model::CapacityType;
 
@@ -139,8 +139,8 @@ pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> E
 /// Whether a refused fleet request leaves its token without use. EC2 answers a repeated token with what came of it
 /// the first time, and refuses it with other contents, so only a request that may have been carried out without our
 /// knowing is repeated with the same one.
-pub fn spends_token(error: &karpenter_aws_client::Error) -> bool {
-    use karpenter_aws_client::Kind::{
+pub fn spends_token(error: &karpenter_aws_api::Error) -> bool {
+    use karpenter_aws_api::Kind::{
         AlreadyExists, Conflict, Denied, DryRun, Invalid, LimitExceeded, NoCapacity, NotFound, Throttled,
         Transient,
     };

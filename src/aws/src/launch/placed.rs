@@ -58,7 +58,7 @@ pub fn place(
 
 #[cfg(test)]
 mod tests {
-    use karpenter_aws_client::ec2::PlacementStrategy;
+    use karpenter_aws_api::ec2::PlacementStrategy;
     use karpenter_model::{CapacityType, Expression, Offering, Operator, Price, Requirement, Resources};
 
     use super::*;

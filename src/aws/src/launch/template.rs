@@ -9,13 +9,13 @@ use karpenter_api::ec2nodeclass::{
     AmiFamily, BlockDevice as ClassDevice, BlockDeviceMapping, Ec2NodeClassSpec, InterfaceType,
     MetadataOptions as ClassMetadata,
 };
-use karpenter_aws_client::ec2::{
+use karpenter_aws_api::ec2::{
     BlockDevice, CapacityReservationPreference, CapacityReservationTarget, ConnectionTracking, EbsVolume,
     InterfaceKind, LaunchTemplateData, LaunchTemplateSpec, MarketType, MetadataOptions, NetworkInterface,
     Placement, TagSpecification, TaggedKind, Tenancy,
 };
-use karpenter_aws_client::id::SecurityGroupId;
-use karpenter_aws_client::{Secret, Tags};
+use karpenter_aws_api::id::SecurityGroupId;
+use karpenter_aws_api::{Secret, Tags};
 use karpenter_model::{CapacityType, Quantity};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

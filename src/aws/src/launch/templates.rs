@@ -15,9 +15,9 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture, Shared};
 use jiff::Timestamp;
 use karpenter_api::labels;
-use karpenter_aws_client::ec2::{Ec2, LaunchTemplateQuery, LaunchTemplateSpec};
-use karpenter_aws_client::error::optional;
-use karpenter_aws_client::{Filter, Kind, Result};
+use karpenter_aws_api::ec2::{Ec2, LaunchTemplateQuery, LaunchTemplateSpec};
+use karpenter_aws_api::error::optional;
+use karpenter_aws_api::{Filter, Kind, Result};
 use karpenter_model::Clock;
 
 use super::template::NAME_PREFIX;

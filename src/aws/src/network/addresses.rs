@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use karpenter_aws_client::id::SubnetId;
+use karpenter_aws_api::id::SubnetId;
 
 /// The book of free addresses.
 #[derive(Debug, Default)]

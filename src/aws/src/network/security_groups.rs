@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::SecurityGroup as StatusGroup;
-use karpenter_aws_client::ec2::{Ec2, SecurityGroup, SecurityGroupQuery};
-use karpenter_aws_client::{Filter, Result};
+use karpenter_aws_api::ec2::{Ec2, SecurityGroup, SecurityGroupQuery};
+use karpenter_aws_api::{Filter, Result};
 use karpenter_model::Clock;
 
 use crate::cache::TtlCache;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::Subnet as StatusSubnet;
-use karpenter_aws_client::ec2::{Ec2, Subnet, SubnetQuery};
-use karpenter_aws_client::id::SubnetId;
-use karpenter_aws_client::{Filter, Result};
+use karpenter_aws_api::ec2::{Ec2, Subnet, SubnetQuery};
+use karpenter_aws_api::id::SubnetId;
+use karpenter_aws_api::{Filter, Result};
 use karpenter_model::Clock;
 
 use super::addresses::Addresses;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
 
-use karpenter_aws_client::id::{Zone, ZoneId};
+use karpenter_aws_api::id::{Zone, ZoneId};
 
 /// Names of zones by their ids.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_aws_client::Filter;
-use karpenter_aws_client::ec2::{HealthStatus, InstanceHealth, ScheduledEvent};
+use karpenter_aws_api::Filter;
+use karpenter_aws_api::ec2::{HealthStatus, InstanceHealth, ScheduledEvent};
 use karpenter_model::NoticeKind;
 
 /// How long a check must have failed.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::AmiFamily;
-use karpenter_aws_client::ec2::PlacementStrategy;
-use karpenter_model::{Overhead, Overlaid};
+use karpenter_aws_api::ec2::PlacementStrategy;
+use karpenter_model::{ManualClock, Overhead, Overlaid};
 
 use super::*;
 use crate::reservations::availability::Availability;
-use crate::testing::{ManualClock, class, machine};
+use crate::testing::{class, machine};
 use crate::unavailable::{Cause, Subject, Unavailable};
 
 fn reserving(state: &str) -> EC2NodeClass {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::ec2::{Architecture, InstanceTypeInfo};
+use karpenter_aws_api::ec2::{Architecture, InstanceTypeInfo};
 use karpenter_model::{InstanceTypeName, Price};
 
 /// Prices of an hour by type.

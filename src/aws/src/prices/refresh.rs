@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_aws_client::ec2::SpotPriceQuery;
-use karpenter_aws_client::pricing::ProductQuery;
-use karpenter_aws_client::{Error, Partition, Result};
+use karpenter_aws_api::ec2::SpotPriceQuery;
+use karpenter_aws_api::pricing::ProductQuery;
+use karpenter_aws_api::{Error, Partition, Result};
 use karpenter_model::{InstanceTypeName, Price, Zone};
 
 use super::{Dated, Prices, currency_of, file};
@@ -86,7 +86,7 @@ impl Prices {
         let attributes =
             attributes.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let listing = self.clients.pricing.get_products(&ProductQuery { attributes }).await?;
-        let priced = |product: &karpenter_aws_client::pricing::Product| {
+        let priced = |product: &karpenter_aws_api::pricing::Product| {
             let price = product.prices.get(currency)?.parse::<Price>().ok()?;
             (price > Price::ZERO).then(|| (product.instance_type.as_str().into(), price))
         };

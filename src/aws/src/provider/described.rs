@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_aws_client::ec2::Instance as Ec2Instance;
+use karpenter_aws_api::ec2::Instance as Ec2Instance;
 use karpenter_cloud::Instance;
 use karpenter_cloud::overlay::{List, PoolOverlays};
 

@@ -1,8 +1,8 @@
 //! Drift of one claim, in the order of the reasons (spec aws-provider 13). The rules are in [`crate::drift`].
 
 use karpenter_api::EC2NodeClass;
-use karpenter_aws_client::ec2::Instance as Ec2Instance;
-use karpenter_aws_client::id::InstanceId;
+use karpenter_aws_api::ec2::Instance as Ec2Instance;
+use karpenter_aws_api::id::InstanceId;
 use karpenter_cloud::{DriftReason, Error, Kind, Read, Result};
 use karpenter_model::Claim;
 

@@ -117,7 +117,7 @@ impl std::fmt::Debug for Availability {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ManualClock;
+    use karpenter_model::ManualClock;
 
     /// What is told, by what, and how many are left then.
     type Step<'a> = (&'a str, &'a dyn Fn(&Availability), u32);

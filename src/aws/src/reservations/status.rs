@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use karpenter_api::ec2nodeclass::{
     CapacityReservation as StatusReservation, ReservationMatch, ReservationState, ReservationType,
 };
-use karpenter_aws_client::ec2::CapacityReservation;
+use karpenter_aws_api::ec2::CapacityReservation;
 
 use crate::cache::later;
 

@@ -1,11 +1,11 @@
 //! Which reservations are selected, and the form they have in the status.
 
 use karpenter_api::ec2nodeclass::{ReservationState, ReservationType};
-use karpenter_aws_client::memory::examples::capacity_reservation as reservation;
-use karpenter_aws_client::memory::{Account, Fault, ManualClock as AccountClock, Options};
+use karpenter_aws_sim::examples::capacity_reservation as reservation;
+use karpenter_aws_sim::{Account, Fault, Options};
+use karpenter_model::ManualClock;
 
 use super::*;
-use crate::testing::ManualClock;
 
 fn tagged(id: &str, criteria: &str, owner: &str) -> CapacityReservation {
     CapacityReservation {
@@ -17,7 +17,7 @@ fn tagged(id: &str, criteria: &str, owner: &str) -> CapacityReservation {
 }
 
 fn world() -> (Account, Arc<ManualClock>, Reservations) {
-    let account = Account::with_clock(Options::default(), Arc::new(AccountClock::default()));
+    let account = Account::with_clock(Options::default(), Arc::new(ManualClock::default()));
     let clock = Arc::new(ManualClock::default());
     let reservations = Reservations::new(account.clients().ec2, clock.clone());
     (account, clock, reservations)

@@ -3,33 +3,30 @@
 use std::time::Duration;
 
 use jiff::ToSpan;
-use karpenter_aws_client::memory::{self, Account, Fault, Options};
+use karpenter_aws_sim::{Account, Fault, Options};
 
 use super::*;
-use crate::testing::ManualClock;
+use karpenter_model::ManualClock;
 
 struct World {
     account: Account,
     clock: Arc<ManualClock>,
-    clock_of_aws: Arc<memory::ManualClock>,
     shifts: ZonalShifts,
     cluster: Arn,
 }
 
 impl World {
     async fn new() -> Self {
-        let clock_of_aws = Arc::new(memory::ManualClock::default());
-        let account = Account::with_clock(Options::default(), Arc::clone(&clock_of_aws) as _);
-        assert!(account.register_for_zonal_shifts("demo"));
         let clock = Arc::new(ManualClock::default());
+        let account = Account::with_clock(Options::default(), Arc::clone(&clock) as _);
+        assert!(account.register_for_zonal_shifts("demo"));
         let shifts = ZonalShifts::new(account.clients().shifts, Arc::clone(&clock) as _);
         let cluster = account.clients().eks.describe_cluster("demo").await.unwrap().arn;
-        Self { account, clock, clock_of_aws, shifts, cluster }
+        Self { account, clock, shifts, cluster }
     }
 
     fn advance(&self, minutes: u64) {
         self.clock.advance(Duration::from_mins(minutes));
-        self.clock_of_aws.advance(Duration::from_mins(minutes));
     }
 
     fn in_minutes(&self, minutes: i64) -> Timestamp {

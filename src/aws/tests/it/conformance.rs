@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use karpenter_api::labels;
 use karpenter_aws::AwsProvider;
-use karpenter_aws_client::memory::{Fault, OfferingSelector};
+use karpenter_aws_sim::{Fault, OfferingSelector};
 use karpenter_cloud::conformance::{self, Backend};
 use karpenter_cloud::memory::Operation;
 use karpenter_cloud::{LaunchRequest, OfferingKey, Provider};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use karpenter_aws_client::ec2::InstanceState;
-use karpenter_aws_client::memory::{Fault, Options};
+use karpenter_aws_api::ec2::InstanceState;
+use karpenter_aws_sim::{Fault, Options};
 use karpenter_cloud::{Instance, Kind, LaunchRequest, Provider, Read, Result, Termination};
 use karpenter_model::ProviderId;
 

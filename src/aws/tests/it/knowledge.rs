@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_aws_client::Kind;
-use karpenter_aws_client::memory::Fault;
+use karpenter_aws_api::Kind;
+use karpenter_aws_sim::Fault;
 use karpenter_cloud::Provider;
 
 use crate::world::{World, on_demand, pool};
@@ -41,7 +41,7 @@ async fn profiles_are_made_once_replaced_on_another_role_and_collected_when_unus
     world.class.spec.role = Some("/team/other-role".to_owned());
     let failed = world.provider.profiles.ensure(&world.class).await.expect_err("no such role");
     assert_eq!(failed.kind, Kind::NotFound, "{failed}");
-    let role = karpenter_aws_client::iam::RoleSpec {
+    let role = karpenter_aws_api::iam::RoleSpec {
         name: "other-role".into(),
         path: "/team/".into(),
         description: String::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_api::{annotations, labels};
 use karpenter_aws::unavailable::FIRST;
-use karpenter_aws_client::memory::{Fault, OfferingSelector, Options, Quotas};
+use karpenter_aws_sim::{Fault, OfferingSelector, Options, Quotas};
 use karpenter_cloud::overlay::{PoolOverlays, Sight, judge, labels_of};
 use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
 use karpenter_model::{CapacityType, Overlay, PriceChange, Quantity, Resources};

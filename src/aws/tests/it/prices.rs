@@ -1,7 +1,7 @@
 //! Where prices come from, which of several counts, and what becomes of them when one is missing or wrong.
 
 use karpenter_aws::prices::{Book, Known, Outcome, Source};
-use karpenter_aws_client::memory::{Fault, Options};
+use karpenter_aws_sim::{Fault, Options};
 use karpenter_cloud::Provider;
 use karpenter_model::{CapacityType, Price};
 

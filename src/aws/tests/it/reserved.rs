@@ -6,12 +6,12 @@ use std::time::Duration;
 use karpenter_api::ec2nodeclass::CapacityReservationSelectorTerm;
 use karpenter_api::labels::{self, aws};
 use karpenter_aws::drift;
-use karpenter_aws_client::ec2::{
+use karpenter_aws_api::ec2::{
     CapacityReservation, CapacityReservationPreference, Instance as Ec2Instance, Lifecycle,
 };
-use karpenter_aws_client::id::ReservationId;
-use karpenter_aws_client::memory::examples::capacity_reservation;
-use karpenter_aws_client::memory::{Fault, Options};
+use karpenter_aws_api::id::ReservationId;
+use karpenter_aws_sim::examples::capacity_reservation;
+use karpenter_aws_sim::{Fault, Options};
 use karpenter_cloud::{Instance, Kind, LaunchRequest, Provider, Read, Termination};
 use karpenter_model::{CapacityType, InstanceType};
 

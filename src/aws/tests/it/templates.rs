@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use karpenter_aws::launch::check::Verdict;
-use karpenter_aws_client::memory::Fault;
+use karpenter_aws_sim::Fault;
 use karpenter_cloud::Provider;
 
 use crate::world::{World, on_demand, pool};

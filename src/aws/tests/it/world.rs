@@ -13,20 +13,12 @@ use karpenter_aws::network::{security_groups, subnets};
 use karpenter_aws::observer::Silent;
 use karpenter_aws::reservations::status::to_status;
 use karpenter_aws::{AwsProvider, NODE_CLASS_KIND, Settings};
-use karpenter_aws_client::iam::RoleSpec;
-use karpenter_aws_client::memory::{Account, ManualClock, Options};
+use karpenter_aws_api::iam::RoleSpec;
+use karpenter_aws_sim::{Account, Options};
 use karpenter_cloud::{Instance, LaunchRequest};
-use karpenter_model::{Claim, Clock, LabelKey, NodeClassRef, Pool, Requirement, Resources, Template};
-
-/// The clock of account and provider.
-#[derive(Debug, Default)]
-pub(crate) struct Time(Arc<ManualClock>);
-
-impl Clock for Time {
-    fn now(&self) -> Timestamp {
-        karpenter_aws_client::memory::Clock::now(self.0.as_ref())
-    }
-}
+use karpenter_model::{
+    Claim, Clock, LabelKey, ManualClock, NodeClassRef, Pool, Requirement, Resources, Template,
+};
 
 pub(crate) struct World {
     pub(crate) account: Account,
@@ -112,7 +104,7 @@ impl World {
     /// The same before any price was read, with a price file.
     pub(crate) async fn unpriced(&self, file: Option<PathBuf>) -> AwsProvider {
         let settings = Settings { price_file: file, ..Settings::new("demo", "https://demo.example") };
-        let clock: Arc<dyn Clock> = Arc::new(Time(Arc::clone(&self.clock)));
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
         let again = AwsProvider::new(self.account.clients(), settings, clock, Arc::new(Silent));
         again.refresh_catalogue().await.expect("types are read");
         again.classes.replace([self.class.clone()]);
@@ -130,7 +122,7 @@ fn provider(account: &Account, clock: &Arc<ManualClock>) -> AwsProvider {
         kube_dns_ip: Some("10.100.0.10".to_owned()),
         ..Settings::new("demo", "https://demo.example")
     };
-    let clock: Arc<dyn Clock> = Arc::new(Time(Arc::clone(clock)));
+    let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
     AwsProvider::new(account.clients(), settings, clock, Arc::new(Silent))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_aws_client::Tags;
+use karpenter_aws_api::Tags;
 
 use super::Findings;
 use crate::desired::DISCOVERY_TAG;

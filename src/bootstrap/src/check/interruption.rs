@@ -1,6 +1,6 @@
 //! The interruption queue: there, nobody else's, and reached by every kind of notice.
 
-use karpenter_aws_client::events;
+use karpenter_aws_api::events;
 use serde_json::Value;
 
 use super::Findings;

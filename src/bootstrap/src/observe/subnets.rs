@@ -5,10 +5,10 @@
 //! which the load balancer controller finds private subnets, or when its default route leads elsewhere than to an
 //! internet gateway. If the cluster has none of either, its VPC is looked through.
 
-use karpenter_aws_client::ec2::{Subnet, SubnetQuery};
-use karpenter_aws_client::id::{SubnetId, VpcId};
-use karpenter_aws_client::survey::RouteTable;
-use karpenter_aws_client::{Clients, Filter, eks};
+use karpenter_aws_api::ec2::{Subnet, SubnetQuery};
+use karpenter_aws_api::id::{SubnetId, VpcId};
+use karpenter_aws_api::survey::RouteTable;
+use karpenter_aws_api::{Clients, Filter, eks};
 
 use crate::Error;
 use crate::desired::DISCOVERY_TAG;

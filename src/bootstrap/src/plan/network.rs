@@ -3,7 +3,7 @@
 //! A tag has one value, so a subnet that clusters share can be tagged for one of them only. Taking the tag over would leave
 //! the other cluster without subnets, at once or when ours is destroyed: what is another cluster's is a conflict.
 
-use karpenter_aws_client::Tags;
+use karpenter_aws_api::Tags;
 
 use super::Planner;
 use crate::desired::{DISCOVERY_TAG, OWNER_TAG};

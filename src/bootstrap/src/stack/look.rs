@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use karpenter_aws_client::cloudformation::{Change, ChangeSet, ChangeSetSpec, Stack, says_nothing_to_change};
-use karpenter_aws_client::id::ChangeSetId;
-use karpenter_aws_client::{Clients, Tags};
+use karpenter_aws_api::cloudformation::{Change, ChangeSet, ChangeSetSpec, Stack, says_nothing_to_change};
+use karpenter_aws_api::id::ChangeSetId;
+use karpenter_aws_api::{Clients, Tags};
 
 use super::{Situation, Target, beyond_the_template, change_set, find};
 use crate::desired::Desired;

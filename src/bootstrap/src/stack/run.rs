@@ -1,7 +1,7 @@
 //! Brings the stack to what settings say, or deletes it, and tells what happens to it on the way.
 
-use karpenter_aws_client::Clients;
-use karpenter_aws_client::cloudformation::{Stack, StackEvent};
+use karpenter_aws_api::Clients;
+use karpenter_aws_api::cloudformation::{Stack, StackEvent};
 
 use super::look::{Outcome, PAUSE, again, forget, make, preflight, refusal, untagging};
 use super::{Situation, Target, change_set, find};
@@ -189,7 +189,7 @@ async fn last_event(clients: &Clients, stack: &Stack) -> Result<Option<String>, 
 }
 
 /// For `map_err` on calls about a stack.
-fn failed(doing: &str, stack: &str) -> impl FnOnce(karpenter_aws_client::Error) -> Error {
+fn failed(doing: &str, stack: &str) -> impl FnOnce(karpenter_aws_api::Error) -> Error {
     let step = format!("{doing} stack `{stack}`");
     move |source| Error::Step { step, source }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::Clients;
-use karpenter_aws_client::ec2::{SecurityGroupQuery, SubnetQuery};
-use karpenter_aws_client::iam::RoleSpec;
-use karpenter_aws_client::memory::{Account, Options};
+use karpenter_aws_api::Clients;
+use karpenter_aws_api::ec2::{SecurityGroupQuery, SubnetQuery};
+use karpenter_aws_api::iam::RoleSpec;
+use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::apply::apply;
 use karpenter_bootstrap::aws_auth::AwsAuth;
 use karpenter_bootstrap::check::{Report, check};

@@ -1,8 +1,8 @@
 //! Destroy takes back what apply made, and nothing else.
 
-use karpenter_aws_client::Tags;
-use karpenter_aws_client::ec2::{SecurityGroupQuery, SubnetQuery};
-use karpenter_aws_client::memory::Fault;
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::ec2::{SecurityGroupQuery, SubnetQuery};
+use karpenter_aws_sim::Fault;
 use karpenter_bootstrap::desired::DISCOVERY_TAG;
 use karpenter_bootstrap::settings::Identity;
 

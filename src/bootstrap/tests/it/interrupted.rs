@@ -1,6 +1,6 @@
 //! A run that fails at any step is continued by the next run.
 
-use karpenter_aws_client::memory::Fault;
+use karpenter_aws_sim::Fault;
 use karpenter_bootstrap::Error;
 
 use crate::account::Fixture;

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use karpenter_aws_client::Tags;
-use karpenter_aws_client::ec2::{
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::ec2::{
     CapacityKind, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateData, LaunchTemplateQuery,
     LaunchTemplateSpec, OnDemandAllocation, SubnetQuery, TagSpecification, TaggedKind,
 };
-use karpenter_aws_client::iam::InstanceProfileSpec;
-use karpenter_aws_client::id::InstanceId;
-use karpenter_aws_client::memory::{Fault, Options};
+use karpenter_aws_api::iam::InstanceProfileSpec;
+use karpenter_aws_api::id::InstanceId;
+use karpenter_aws_sim::{Fault, Options};
 use karpenter_bootstrap::Error;
 use karpenter_bootstrap::destroy::InUse;
 use karpenter_bootstrap::leftovers;

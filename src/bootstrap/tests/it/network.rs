@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_aws_client::Tags;
-use karpenter_aws_client::ec2::{Subnet, SubnetQuery};
-use karpenter_aws_client::id::SubnetId;
-use karpenter_aws_client::survey::RouteTable;
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::ec2::{Subnet, SubnetQuery};
+use karpenter_aws_api::id::SubnetId;
+use karpenter_aws_api::survey::RouteTable;
 use karpenter_bootstrap::check::State;
 use karpenter_bootstrap::desired::DISCOVERY_TAG;
 use karpenter_bootstrap::settings::Selection;

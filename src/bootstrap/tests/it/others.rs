@@ -1,8 +1,8 @@
 //! Accounts that the reference's getting-started made: ready as they are, never called ours, and taken over when that is
 //! asked for.
 
-use karpenter_aws_client::id::Arn;
-use karpenter_aws_client::{Tags, eks, iam};
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_api::{Tags, eks, iam};
 use karpenter_bootstrap::Error;
 use karpenter_bootstrap::aws_auth::{AwsAuth, Mapping};
 use karpenter_bootstrap::check::State;
@@ -73,7 +73,7 @@ async fn getting_started() -> Fixture {
         let ids: Vec<_> = targets.iter().map(|target| target.id.clone()).collect();
         events.remove_targets(&rule.name, &ids).await.unwrap();
         events.delete_rule(&rule.name).await.unwrap();
-        let theirs = karpenter_aws_client::events::RuleSpec {
+        let theirs = karpenter_aws_api::events::RuleSpec {
             name: rule.name.replace("Karpenter-demo-", "Karpenter-demo-Rule-X1Y2"),
             description: String::new(),
             pattern: found.pattern.unwrap(),

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_aws_client::id::Arn;
-use karpenter_aws_client::memory::Fault;
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_sim::Fault;
 use karpenter_bootstrap::permissions::{Action, required};
 use karpenter_bootstrap::settings::{Identity, Removable};
 
@@ -103,7 +103,7 @@ async fn applying() {
     let role = clients.iam.get_role(node).await.unwrap().arn;
     let entry = clients.eks.describe_access_entry("demo", &role).await.unwrap();
     clients.eks.delete_access_entry("demo", &role).await.unwrap();
-    let wrong_type = karpenter_aws_client::eks::AccessEntrySpec {
+    let wrong_type = karpenter_aws_api::eks::AccessEntrySpec {
         principal: role.clone(),
         kind: "STANDARD".to_owned(),
         tags: entry.tags,
@@ -120,7 +120,7 @@ async fn applying() {
     // A policy of an earlier, larger split, and one with all the versions AWS keeps.
     let integration = Arn::from("arn:aws:iam::123456789012:policy/KarpenterIntegration-demo");
     let owned = clients.iam.get_policy(&integration).await.unwrap();
-    let old = karpenter_aws_client::iam::PolicySpec {
+    let old = karpenter_aws_api::iam::PolicySpec {
         name: "KarpenterIntegration-demo-2".to_owned(),
         path: "/".to_owned(),
         description: String::new(),
@@ -164,7 +164,7 @@ async fn destroying() {
 #[tokio::test(start_paused = true)]
 async fn policies_of_others_on_our_roles_need_no_rights() {
     let mut fixture = Fixture::fresh().await;
-    let own = karpenter_aws_client::iam::PolicySpec {
+    let own = karpenter_aws_api::iam::PolicySpec {
         name: "team-logs".to_owned(),
         path: "/".to_owned(),
         description: String::new(),
@@ -192,7 +192,7 @@ async fn a_policy_that_may_not_be_read_leaves_the_controllers_rights_open() {
     let ours = Arn::from("arn:aws:iam::123456789012:policy/KarpenterIntegration-demo");
     let iam = &fixture.clients.iam;
     let policy = iam.get_policy(&ours).await.unwrap();
-    let same = karpenter_aws_client::iam::PolicySpec {
+    let same = karpenter_aws_api::iam::PolicySpec {
         name: "other-tool".to_owned(),
         path: "/".to_owned(),
         description: String::new(),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::ec2::SubnetQuery;
-use karpenter_aws_client::id::Arn;
-use karpenter_aws_client::memory::Fault;
-use karpenter_aws_client::{Tags, iam};
+use karpenter_aws_api::ec2::SubnetQuery;
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_api::{Tags, iam};
+use karpenter_aws_sim::Fault;
 use karpenter_bootstrap::check::{Report, State};
 use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
 
@@ -192,7 +192,7 @@ async fn who_made_it_does_not_matter() {
     let ids: Vec<_> = targets.iter().map(|target| target.id.clone()).collect();
     events.remove_targets(&rule.name, &ids).await.unwrap();
     events.delete_rule(&rule.name).await.unwrap();
-    let spec = karpenter_aws_client::events::RuleSpec {
+    let spec = karpenter_aws_api::events::RuleSpec {
         name: "Stack-SpotInterruptionRule-X1Y2".to_owned(),
         description: String::new(),
         pattern: rule.pattern.unwrap(),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::ec2::{SecurityGroup, SecurityGroupQuery, SubnetQuery};
-use karpenter_aws_client::eks::{AccessEntrySpec, PodIdentitySpec};
-use karpenter_aws_client::iam::{OidcProvider, RoleSpec};
+use karpenter_aws_api::ec2::{SecurityGroup, SecurityGroupQuery, SubnetQuery};
+use karpenter_aws_api::eks::{AccessEntrySpec, PodIdentitySpec};
+use karpenter_aws_api::iam::{OidcProvider, RoleSpec};
 use karpenter_bootstrap::Error;
 use karpenter_bootstrap::settings::{Identity, Selection};
 

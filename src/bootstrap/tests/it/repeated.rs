@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::id::Arn;
+use karpenter_aws_api::id::Arn;
 use karpenter_bootstrap::settings::{ExtraNodeRole, Platform};
 use karpenter_bootstrap::show;
 

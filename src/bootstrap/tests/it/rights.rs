@@ -10,7 +10,7 @@ mod operators;
 mod refused;
 mod trusted;
 
-use karpenter_aws_client::Partition;
+use karpenter_aws_api::Partition;
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::desired::desired;
 use karpenter_bootstrap::settings::{ExtraNodeRole, Platform};

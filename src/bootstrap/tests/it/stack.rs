@@ -1,10 +1,10 @@
 //! `--via cloudformation`: the life of the stack, from every status it can be found in.
 
-use karpenter_aws_client::Tags;
+use karpenter_aws_api::Tags;
 use std::collections::BTreeSet;
 
-use karpenter_aws_client::cloudformation::{Stack, TEMPLATE_BODY_MAX};
-use karpenter_aws_client::memory::Fault;
+use karpenter_aws_api::cloudformation::{Stack, TEMPLATE_BODY_MAX};
+use karpenter_aws_sim::Fault;
 use karpenter_bootstrap::desired::{Desired, desired};
 use karpenter_bootstrap::destroy::InUse;
 use karpenter_bootstrap::observe::{Observed, observe, observe_remains};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::Tags;
-use karpenter_aws_client::ec2::SubnetQuery;
-use karpenter_aws_client::id::Arn;
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::ec2::SubnetQuery;
+use karpenter_aws_api::id::Arn;
 use karpenter_bootstrap::desired::desired;
 use karpenter_bootstrap::observe::observe;
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_aws_client::Tags;
-use karpenter_aws_client::iam::{OidcProvider, PolicySpec};
-use karpenter_aws_client::id::Arn;
-use karpenter_aws_client::memory::Options;
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::iam::{OidcProvider, PolicySpec};
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_sim::Options;
 use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform, Removable};
 
 use crate::account::{Fixture, foreign_role, lines};
@@ -135,7 +135,7 @@ async fn an_access_entry_of_ours_with_the_wrong_type_is_made_anew() {
     let eks = &fixture.clients.eks;
     let mut entry = eks.describe_access_entry("demo", &role).await.unwrap();
     eks.delete_access_entry("demo", &role).await.unwrap();
-    let spec = karpenter_aws_client::eks::AccessEntrySpec {
+    let spec = karpenter_aws_api::eks::AccessEntrySpec {
         principal: role.clone(),
         kind: "STANDARD".to_owned(),
         tags: std::mem::take(&mut entry.tags),

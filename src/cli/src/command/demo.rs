@@ -16,9 +16,8 @@ use karpenter_api::NodeClaim;
 use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan, show};
 use karpenter_controllers::Settings;
 use karpenter_controllers::settings::{Home, Source};
+use karpenter_kube_sim::VirtualClock;
 use karpenter_model::{Clock, Price};
-use karpenter_playground::{Playground, Speed};
-use karpenter_sim::VirtualClock;
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::{Api, ListParams, Patch, PatchParams};
@@ -27,6 +26,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::compose::{self, Parts};
+use crate::playground::{Playground, Speed};
 use crate::timeline::{self, Line, PriceBook, Printer};
 
 const NODEPOOL: &str = include_str!("../../../../docs/examples/nodepool.yaml");

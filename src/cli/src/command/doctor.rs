@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use karpenter_aws_client::{Clients, sdk};
+use karpenter_aws_api::Clients;
+use karpenter_aws_sdk as sdk;
 use karpenter_bootstrap::names::{QUEUE_NAME_MAX, ROLE_NAME_MAX, bounded};
 use karpenter_doctor::check::Scope;
 use karpenter_doctor::diagnose::{Report, Verdict, diagnose};
@@ -220,7 +221,7 @@ async fn carry_out(report: &Report, hands: &Hands, named: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use karpenter_aws_client::memory;
+    use karpenter_aws_sim::{Account, Fault, Options};
 
     use super::*;
 
@@ -246,7 +247,7 @@ mod tests {
             &cluster,
             "eu-west-1",
             "123456789012",
-            karpenter_aws_client::Partition::of_region("eu-west-1"),
+            karpenter_aws_api::Partition::of_region("eu-west-1"),
         );
         let names = parse(&["--cluster-name", &cluster]).unwrap().names(&cluster);
         assert_eq!(names.node_role, settings.node_role());
@@ -260,8 +261,8 @@ mod tests {
 
     #[tokio::test]
     async fn advice_is_only_carried_out_when_its_check_is_named() {
-        let options = memory::Options { spot_service_linked_role: false, ..memory::Options::default() };
-        let account = memory::Account::new(options);
+        let options = Options { spot_service_linked_role: false, ..Options::default() };
+        let account = Account::new(options);
         let hands = Hands { aws: Some(account.clients()), kubernetes: None };
         let silence = Silence { cluster: None, account: String::new() };
         let mut facts = ask("demo", &names(), &hands, &silence).await;
@@ -308,7 +309,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_account_exported_before_an_installation_is_healthy_without_a_cluster() {
-        let account = memory::Account::new(memory::Options::default());
+        let account = Account::new(Options::default());
         let hands = Hands { aws: Some(account.clients()), kubernetes: None };
         let silence = Silence { cluster: None, account: String::new() };
         let folder = tempfile::tempdir().unwrap();
@@ -322,9 +323,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_fix_that_is_refused_is_told_and_one_that_works_leaves_nothing_to_find() {
-        let options = memory::Options { spot_service_linked_role: false, ..memory::Options::default() };
-        let account = memory::Account::new(options);
-        account.inject(memory::Fault::fail("CreateServiceLinkedRole", "AccessDenied").times(1));
+        let options = Options { spot_service_linked_role: false, ..Options::default() };
+        let account = Account::new(options);
+        account.inject(Fault::fail("CreateServiceLinkedRole", "AccessDenied").times(1));
         let hands = Hands { aws: Some(account.clients()), kubernetes: None };
         let silence = Silence { cluster: None, account: String::new() };
         let only = ["P-16".to_owned()];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::Args;
 use karpenter_aws::prices::Prices;
-use karpenter_aws_client::sdk;
+use karpenter_aws_sdk as sdk;
 
 use crate::timeline::{self, PriceBook, Printer};
 use crate::wall_clock::WallClock;

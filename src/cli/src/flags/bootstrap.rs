@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use karpenter_aws_client::Partition;
+use karpenter_aws_api::Partition;
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::settings::{
     ExtraNodeRole, Identity, Platform, PodIdentityTrust, Removable, Selection,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use karpenter_model::{CapacityType, NodeClassRef, NodeName, Pool, Requirements, Resources};
+use karpenter_model::{CapacityType, ManualClock, NodeClassRef, NodeName, Pool, Requirements, Resources};
 
 use super::*;
 use crate::conformance::{self, Backend, World};
@@ -23,7 +23,7 @@ struct Memory {
 
 impl Memory {
     fn new() -> Self {
-        let clock = Arc::new(ManualClock::at(Timestamp::UNIX_EPOCH));
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::UNIX_EPOCH));
         let account = Account::new(clock.clone(), Options::default());
         let catalogue = Arc::new(Catalogue::small(&ZONES));
         let provider = Arc::new(MemoryProvider::new(account.clone(), catalogue.clone()));

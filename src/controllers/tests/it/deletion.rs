@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_api::{NodeClaim, NodePool};
-use karpenter_sim::apiserver::{Fault, Rule};
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use karpenter_controllers::leader::{self, Candidate, LeaderError};
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use karpenter_model::Clock;
-use karpenter_sim::apiserver::{Fault, Rule};
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::Api;
 use tokio::task::JoinHandle;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event as KubeEvent;
-use karpenter_sim::apiserver::{Fault, Rule};
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use karpenter_telemetry::events::{Event, KubeSink, ObjectRef, Sink, reason};
 use karpenter_telemetry::progress::Progress;
 use kube::api::{Api, ListParams};

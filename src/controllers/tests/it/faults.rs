@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use karpenter_sim::apiserver::{Fault, Rule};
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use serde_json::json;
 
 use crate::world::World;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use karpenter_cloud::memory::{Fault, Operation};
 use karpenter_cloud::{Kind, OfferingKey};
+use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::CapacityType;
-use karpenter_sim::kubelet::Behaviour;
 use serde_json::json;
 
 use crate::world::{World, condition};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::settings::FeatureGates;
-use karpenter_sim::kubelet::Behaviour;
 use kube::ResourceExt;
 use serde_json::json;
 

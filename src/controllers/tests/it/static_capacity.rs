@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use karpenter_api::NodeClaim;
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use karpenter_model::settings::FeatureGates;
-use karpenter_sim::apiserver::{Fault, Rule};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use axum::body::{Body, to_bytes};
 use http::{Request, StatusCode};
 use karpenter_controllers::server::probe_routes;
 use karpenter_controllers::watchdog;
-use karpenter_sim::apiserver::{Fault, Rule};
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;

@@ -1,6 +1,6 @@
 //! Roles, names, subnets and groups of the account (spec aws-operations 1.14).
 
-use karpenter_aws_client::Partition;
+use karpenter_aws_api::Partition;
 
 use super::pools::{Launched, launched};
 use super::{name, object};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_aws_client::Tags;
+use karpenter_aws_api::Tags;
 use serde::{Deserialize, Serialize};
 
 use super::Answer;

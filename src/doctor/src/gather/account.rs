@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_aws_client::ec2::CapacityReservationQuery;
-use karpenter_aws_client::error::optional;
-use karpenter_aws_client::id::Arn;
-use karpenter_aws_client::{Clients, Error, ec2, eks, iam};
+use karpenter_aws_api::ec2::CapacityReservationQuery;
+use karpenter_aws_api::error::optional;
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_api::{Clients, Error, ec2, eks, iam};
 
 use super::rights::rights;
 use super::selection::{self, Selected};
@@ -179,7 +179,7 @@ async fn queues(clients: &Clients, facts: &Facts) -> Result<BTreeMap<String, Opt
     Ok(found)
 }
 
-async fn queue(clients: &Clients, url: &karpenter_aws_client::id::QueueUrl) -> Result<Queue, Error> {
+async fn queue(clients: &Clients, url: &karpenter_aws_api::id::QueueUrl) -> Result<Queue, Error> {
     let attributes = clients.sqs.get_queue_attributes(url).await?;
     let rules = match attributes.get("QueueArn") {
         Some(arn) => clients.events.list_rules_sending_to(&arn.as_str().into()).await?,

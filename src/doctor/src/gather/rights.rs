@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::error::optional;
-use karpenter_aws_client::survey::Simulation;
-use karpenter_aws_client::{Clients, Error, Partition};
+use karpenter_aws_api::error::optional;
+use karpenter_aws_api::survey::Simulation;
+use karpenter_aws_api::{Clients, Error, Partition};
 
 use crate::facts::{Account, Facts, Right};
 

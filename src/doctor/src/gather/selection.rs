@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::TagSelector;
-use karpenter_aws_client::ec2::{SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery};
-use karpenter_aws_client::{Clients, Error, Filter};
+use karpenter_aws_api::ec2::{SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery};
+use karpenter_aws_api::{Clients, Error, Filter};
 
 use crate::facts::Cluster;
 

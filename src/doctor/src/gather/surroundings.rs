@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_aws_client::ec2::{InstanceTypeQuery, Subnet};
-use karpenter_aws_client::error::optional;
-use karpenter_aws_client::id::VpcId;
-use karpenter_aws_client::survey::RouteTable;
-use karpenter_aws_client::{Clients, Error, Filter};
+use karpenter_aws_api::ec2::{InstanceTypeQuery, Subnet};
+use karpenter_aws_api::error::optional;
+use karpenter_aws_api::id::VpcId;
+use karpenter_aws_api::survey::RouteTable;
+use karpenter_aws_api::{Clients, Error, Filter};
 
 use crate::facts::{Account, Answer, Cluster, Endpoint, Key, Unseen, Volumes};
 

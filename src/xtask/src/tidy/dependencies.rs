@@ -1,7 +1,7 @@
 //! Who may depend on whom: the crate table of `docs/architecture.md` against `cargo metadata`.
 //!
 //! The pure crates hold every decision, so they must not even be able to reach a client, a clock or a runtime;
-//! only `aws-client` sees the AWS SDK.
+//! only `aws-sdk` sees the AWS SDK.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,15 +22,16 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("cloud", &["model"]),
     ("api", &["model"]),
     ("telemetry", &[]),
-    ("aws-client", &["iam", "model"]),
+    ("aws-api", &[]),
+    ("aws-sdk", &["aws-api"]),
+    ("aws-sim", &["aws-api", "iam", "model"]),
     ("testkit", &["model"]),
-    ("aws", &["api", "aws-client", "cloud", "model"]),
-    ("bootstrap", &["aws-client"]),
-    ("doctor", &["api", "aws-client", "iam", "model"]),
-    ("sim", &["api", "model"]),
-    ("playground", &["aws-client", "model", "sim"]),
+    ("aws", &["api", "aws-api", "cloud", "model"]),
+    ("bootstrap", &["aws-api"]),
+    ("doctor", &["api", "aws-api", "iam", "model"]),
+    ("kube-sim", &["api", "aws-api", "model"]),
     ("controllers", &["api", "audit", "cloud", "cluster", "engine", "lifecycle", "model", "telemetry"]),
-    ("aws-controllers", &["api", "aws", "aws-client", "cloud", "controllers", "model", "telemetry"]),
+    ("aws-controllers", &["api", "aws", "aws-api", "cloud", "controllers", "model", "telemetry"]),
     ("xtask", &["api", "aws-controllers", "bootstrap", "cloud", "controllers", "doctor", "telemetry"]),
 ];
 
@@ -73,9 +74,8 @@ fn violations(package: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let allowed = INTERNAL.iter().find(|(krate, _)| *krate == name).map(|(_, allowed)| *allowed);
     for dependency in &declared {
-        if dependency.starts_with("aws-") && name != "aws-client" {
-            found
-                .push(format!("crate `{name}` uses `{dependency}`: only `aws-client` may touch the AWS SDK"));
+        if dependency.starts_with("aws-") && name != "aws-sdk" {
+            found.push(format!("crate `{name}` uses `{dependency}`: only `aws-sdk` may touch the AWS SDK"));
         }
         let Some(internal) = dependency.strip_prefix("karpenter-") else {
             if PURE.contains(&name) && !PURE_EXTERNAL.contains(dependency) {
@@ -110,13 +110,14 @@ mod tests {
 
     #[test]
     fn each_forbidden_edge_is_named() {
-        let cases: [(&str, &[&str], usize); 6] = [
+        let cases: [(&str, &[&str], usize); 7] = [
             ("engine", &["karpenter-model", "jiff"], 0),
             ("engine", &["karpenter-cloud"], 1),
             ("engine", &["tokio"], 1),
             ("aws", &["aws-sdk-ec2"], 1),
-            ("aws-client", &["aws-sdk-ec2"], 0),
-            ("cli", &["karpenter-engine", "karpenter-sim", "tokio"], 0),
+            ("aws-sdk", &["aws-sdk-ec2"], 0),
+            ("aws-api", &["aws-sdk-ec2"], 1),
+            ("cli", &["karpenter-engine", "karpenter-kube-sim", "tokio"], 0),
         ];
         for (name, dependencies, expected) in cases {
             let found = violations(&package(name, dependencies));

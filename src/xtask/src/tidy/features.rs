@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// The crate that uses the SDK.
-const USER: &str = "karpenter-aws-client";
+const USER: &str = "karpenter-aws-sdk";
 
 /// Name and version of a crate, and the features it is compiled with.
 type Features = BTreeMap<String, BTreeSet<String>>;
@@ -28,7 +28,7 @@ fn differences(sdk: &Features, built: &Features, tested: &Features) -> Vec<Strin
         let only: Vec<&str> = tested.symmetric_difference(built).map(String::as_str).collect();
         format!(
             "`{name}` has `{}` in tests only, so building and testing each compile the AWS SDK: \
-             switch it on in src/aws-client/Cargo.toml",
+             switch it on in src/aws-sdk/Cargo.toml",
             only.join("`, `")
         )
     };
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_feature_that_only_tests_have_is_named_if_the_sdk_is_built_from_it() {
-        let sdk = read("either v1.19.0 default\nkarpenter-aws-client v0.1.0 (/src)\n");
+        let sdk = read("either v1.19.0 default\nkarpenter-aws-sdk v0.1.0 (/src)\n");
         let built = read("either v1.19.0 default\nrand v0.9.0 std\n");
         let tested = read("either v1.19.0 default,use_std\nrand v0.9.0 std,os_rng\n");
         assert!(differences(&sdk, &built, &built).is_empty());

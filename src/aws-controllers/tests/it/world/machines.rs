@@ -5,11 +5,11 @@ use std::error::Error;
 
 use async_trait::async_trait;
 use karpenter_aws::provider_id::provider_id;
-use karpenter_aws_client::ec2::{Architecture, Instance, InstanceState, InstanceTypeInfo};
-use karpenter_aws_client::id::InstanceType;
-use karpenter_aws_client::memory::Account;
+use karpenter_aws_api::ec2::{Architecture, Instance, InstanceState, InstanceTypeInfo};
+use karpenter_aws_api::id::InstanceType;
+use karpenter_aws_sim::Account;
+use karpenter_kube_sim::kubelet::{Machine, MachineState, Machines};
 use karpenter_model::{Quantity, Resources};
-use karpenter_sim::kubelet::{Machine, MachineState, Machines};
 
 pub(crate) struct OnAws(pub(crate) Account);
 

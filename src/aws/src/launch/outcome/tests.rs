@@ -1,6 +1,6 @@
 //! What a failed fleet teaches, and what the claim is told.
 
-use karpenter_aws_client::ec2::{CapacityKind, FleetConfig, FleetOverride, OnDemandAllocation};
+use karpenter_aws_api::ec2::{CapacityKind, FleetConfig, FleetOverride, OnDemandAllocation};
 
 use super::*;
 use crate::placement_groups::Group;

@@ -1,7 +1,8 @@
 //! The account that the credentials open, and settings that fit it.
 
 use anyhow::{Context, Result, ensure};
-use karpenter_aws_client::{Clients, sdk};
+use karpenter_aws_api::Clients;
+use karpenter_aws_sdk as sdk;
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::desired::{Desired, desired};
 use karpenter_bootstrap::observe::{Observed, observe, observe_remains};

@@ -1,7 +1,7 @@
 //! Reads the `ConfigMap` `aws-auth` for `check`.
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use karpenter_aws_client::eks;
+use karpenter_aws_api::eks;
 use karpenter_bootstrap::aws_auth::{AwsAuth, Mapping};
 use kube::{Api, Client};
 use serde::Deserialize;
@@ -50,8 +50,8 @@ mod tests {
     use std::sync::Arc;
 
     use karpenter_bootstrap::settings::Platform;
-    use karpenter_sim::VirtualClock;
-    use karpenter_sim::apiserver::ApiServer;
+    use karpenter_kube_sim::VirtualClock;
+    use karpenter_kube_sim::apiserver::ApiServer;
     use serde_json::json;
 
     use super::*;

@@ -80,8 +80,8 @@ where
 mod tests {
     use std::sync::Arc;
 
-    use karpenter_sim::VirtualClock;
-    use karpenter_sim::apiserver::ApiServer;
+    use karpenter_kube_sim::VirtualClock;
+    use karpenter_kube_sim::apiserver::ApiServer;
     use kube::api::{Patch, PatchParams};
     use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use karpenter_aws_client::eks;
+use karpenter_aws_api::eks;
 use kube::Client;
 use kube::config::Config;
 

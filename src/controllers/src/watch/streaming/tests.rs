@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use karpenter_sim::apiserver::{Fault, Refusal, Rule};
+use karpenter_kube_sim::apiserver::{Fault, Refusal, Rule};
 use kube::api::{DeleteParams, PostParams};
 use tokio_util::sync::CancellationToken;
 

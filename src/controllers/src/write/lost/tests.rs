@@ -1,7 +1,7 @@
 //! Connections that end before the answer, on an API server in memory.
 
 use karpenter_api::NodeClaim;
-use karpenter_sim::apiserver::{Fault, Rule};
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use kube::ResourceExt;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 //! What the status of a buffer says, and when it says something else.
 
-use karpenter_sim::apiserver::{Fault, Refusal, Rule};
+use karpenter_kube_sim::apiserver::{Fault, Refusal, Rule};
 
 use super::*;
 

@@ -97,7 +97,7 @@ async fn a_node_whose_room_is_found_beside_pods_is_empty_and_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_does_not_answer_takes_no_room_away() {
-    use karpenter_sim::apiserver::{Fault, Rule};
+    use karpenter_kube_sim::apiserver::{Fault, Rule};
 
     let (world, process) = with_room(1, &json!({"disruption": {"consolidateAfter": "0s"}})).await;
     let nodes = claim_names(&world).await;

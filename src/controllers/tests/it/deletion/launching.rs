@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use karpenter_api::NodeClaim;
 use karpenter_cloud::InstanceState;
-use karpenter_sim::apiserver::{Fault, Rule};
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;

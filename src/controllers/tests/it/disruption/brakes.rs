@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use karpenter_cloud::OfferingKey;
+use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::settings::{Brakes, DisruptionSettings, FeatureGates};
 use karpenter_model::{CapacityType, Settings};
-use karpenter_sim::kubelet::Behaviour;
 use kube::ResourceExt;
 use serde_json::json;
 use tokio::time::Instant;

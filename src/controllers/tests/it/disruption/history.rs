@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_sim::apiserver::{
+use karpenter_kube_sim::apiserver::{
     TableName, object,
     store::{ChangeKind, Store},
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use karpenter_cloud::InstanceState;
 use karpenter_cloud::memory::Account;
-use karpenter_sim::kubelet::{Machine, MachineState, Machines};
+use karpenter_kube_sim::kubelet::{Machine, MachineState, Machines};
 
 /// Machines of an account; their user data is what a provider would have written.
 pub(crate) struct InMemory(pub(crate) Arc<Account>);

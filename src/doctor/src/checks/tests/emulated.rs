@@ -6,19 +6,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_aws_client::ec2::{
-    CapacityReservation, SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery,
-};
-use karpenter_aws_client::eks::{AccessEntrySpec, PodIdentitySpec};
-use karpenter_aws_client::events::{RuleSpec, Target};
-use karpenter_aws_client::iam::{OidcProvider, PolicySpec, RoleSpec};
-use karpenter_aws_client::id::Arn;
-use karpenter_aws_client::memory::examples::capacity_reservation;
-use karpenter_aws_client::memory::{Account, Options};
-use karpenter_aws_client::survey::{self, VolumeEncryption, VpcEndpoint};
-use karpenter_aws_client::{Clients, Tags};
-use karpenter_sim::VirtualClock;
-use karpenter_sim::apiserver::ApiServer;
+use karpenter_aws_api::ec2::{CapacityReservation, SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery};
+use karpenter_aws_api::eks::{AccessEntrySpec, PodIdentitySpec};
+use karpenter_aws_api::events::{RuleSpec, Target};
+use karpenter_aws_api::iam::{OidcProvider, PolicySpec, RoleSpec};
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_api::survey::{self, VolumeEncryption, VpcEndpoint};
+use karpenter_aws_api::{Clients, Tags};
+use karpenter_aws_sim::examples::capacity_reservation;
+use karpenter_aws_sim::{Account, Options};
+use karpenter_kube_sim::VirtualClock;
+use karpenter_kube_sim::apiserver::ApiServer;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 

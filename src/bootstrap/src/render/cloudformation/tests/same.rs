@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_client::Partition;
+use karpenter_aws_api::Partition;
 use serde_json::{Value, json};
 
 use super::evaluate::Evaluated;

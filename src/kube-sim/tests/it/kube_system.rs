@@ -1,0 +1,287 @@
+//! The stand-ins together with the node agent: what a workload looks like from outside.
+
+use std::time::Duration;
+
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, ReplicaSet},
+    core::v1::{Node, Pod, ServiceAccount},
+    policy::v1::PodDisruptionBudget,
+};
+use karpenter_kube_sim::{
+    apiserver::ApiServer,
+    kube_system::{self, Options},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::world::{code, server, typed};
+
+struct World {
+    server: ApiServer,
+    _running: DropGuard,
+}
+
+impl World {
+    fn new() -> Self {
+        let server = server();
+        let shutdown = CancellationToken::new();
+        let (shared, token) = (server.clone(), shutdown.clone());
+        tokio::spawn(async move { kube_system::run(&shared, Options::default(), token).await });
+        Self { server, _running: shutdown.drop_guard() }
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::default_namespaced(self.server.client())
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.server.client())
+    }
+
+    async fn node(&self, name: &str, zone: &str, taints: Value) {
+        let node = json!({
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}},
+            "spec": {"taints": taints},
+            "status": {
+                "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        });
+        self.nodes().create(&PostParams::default(), &typed(node)).await.expect("created");
+    }
+
+    async fn deployment(&self, replicas: i64, spec: Value) {
+        let mut template =
+            json!({"containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]});
+        template.as_object_mut().expect("a map").extend(spec.as_object().expect("a map").clone());
+        let deployment = json!({"metadata": {"name": "web"}, "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": template}}});
+        self.api::<Deployment>().create(&PostParams::default(), &typed(deployment)).await.expect("created");
+    }
+
+    async fn pods(&self) -> Vec<Pod> {
+        self.api::<Pod>().list(&ListParams::default()).await.expect("listed").items
+    }
+
+    /// Nodes of all pods in order, empty for those that wait.
+    async fn placements(&self) -> Vec<String> {
+        let pods = self.pods().await;
+        let mut nodes: Vec<String> =
+            pods.into_iter().map(|p| p.spec.and_then(|s| s.node_name).unwrap_or_default()).collect();
+        nodes.sort();
+        nodes
+    }
+
+    async fn all_ready(&self) {
+        for pod in self.pods().await.iter().filter(|p| p.spec.as_ref().is_some_and(|s| s.node_name.is_some()))
+        {
+            let ready =
+                json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+            let patch = Patch::Strategic(ready);
+            self.api::<Pod>()
+                .patch_status(&pod.name_any(), &PatchParams::default(), &patch)
+                .await
+                .expect("patched");
+        }
+        settle().await;
+    }
+}
+
+async fn settle() {
+    tokio::time::sleep(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_becomes_bound_pods_as_far_as_there_is_room() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    world.deployment(6, json!({})).await;
+    settle().await;
+    assert_eq!(world.placements().await, ["", "", "a", "a", "a", "a"]);
+    let waiting =
+        world.pods().await.into_iter().find(|p| p.spec.as_ref().is_some_and(|s| s.node_name.is_none()));
+    let conditions = waiting.and_then(|p| p.status).and_then(|s| s.conditions).unwrap_or_default();
+    assert_eq!(conditions[0].reason.as_deref(), Some("Unschedulable"));
+    assert_eq!(conditions[0].message.as_deref(), Some("0/1 nodes are available: 1 Insufficient cpu."));
+    world.node("b", "z1", json!([])).await;
+    settle().await;
+    assert_eq!(world.placements().await, ["a", "a", "a", "a", "b", "b"]);
+    world.all_ready().await;
+    let status = world.api::<Deployment>().get("web").await.expect("found").status.unwrap_or_default();
+    assert_eq!((status.ready_replicas, status.updated_replicas), (Some(6), Some(6)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn scaling_down_takes_pods_that_run_nowhere_first() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    world.deployment(6, json!({})).await;
+    settle().await;
+    let patch = Patch::Merge(json!({"spec": {"replicas": 4}}));
+    world.api::<Deployment>().patch_scale("web", &PatchParams::default(), &patch).await.expect("scaled");
+    settle().await;
+    assert_eq!(world.placements().await, ["a", "a", "a", "a"]);
+    world.api::<Deployment>().delete("web", &DeleteParams::default()).await.expect("deleted");
+    settle().await;
+    assert!(world.pods().await.iter().all(|p| p.metadata.deletion_timestamp.is_some()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rolling_update_never_goes_below_what_is_allowed() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    world.node("b", "z1", json!([])).await;
+    world.deployment(4, json!({})).await;
+    settle().await;
+    world.all_ready().await;
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "y"}]}}}});
+    let patch = Patch::Strategic(image);
+    world.api::<Deployment>().patch("web", &PatchParams::default(), &patch).await.expect("patched");
+    for _ in 0..10 {
+        settle().await;
+        let pods = world.pods().await;
+        let serving = pods.iter().filter(|p| p.metadata.deletion_timestamp.is_none()).count();
+        assert!((3..=5).contains(&serving), "{serving} pods");
+        for pod in pods.iter().filter(|p| p.metadata.deletion_timestamp.is_some()) {
+            world
+                .api::<Pod>()
+                .delete(&pod.name_any(), &DeleteParams::default().grace_period(0))
+                .await
+                .expect("gone");
+        }
+        world.all_ready().await;
+    }
+    let images: Vec<_> =
+        world.pods().await.into_iter().filter_map(|p| p.spec?.containers[0].image.clone()).collect();
+    assert_eq!(images, ["y"; 4]);
+    let sets = world.api::<ReplicaSet>().list(&ListParams::default()).await.expect("listed").items;
+    assert_eq!(sets.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_scheduler_respects_taints_selectors_affinity_and_spread() {
+    let taint = json!([{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]);
+    let toleration = json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}]});
+    let by_host =
+        json!([{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}]);
+    let required = |kind: &str, terms: &Value| json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}});
+    let by_zone = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]});
+    let cases = [
+        (json!({}), ["", "b", "c"].as_slice(), "one core each on free nodes of one core"),
+        (toleration, &["a", "b", "c"], "tolerated"),
+        (json!({"nodeSelector": {"kubernetes.io/hostname": "c"}}), &["", "", "c"], "selected"),
+        (required("podAntiAffinity", &by_host), &["", "b", "c"], "one per host"),
+        (required("podAffinity", &by_host), &["", "", "b"], "together with the first"),
+        (by_zone, &["", "b", "c"], "spread over the zones"),
+    ];
+    for (spec, expected, why) in cases {
+        let world = World::new();
+        for (name, zone) in [("a", "z1"), ("b", "z1"), ("c", "z2")] {
+            world.node(name, zone, if name == "a" { taint.clone() } else { json!([]) }).await;
+            let small = json!({"status": {"allocatable": {"cpu": "1"}}});
+            world
+                .nodes()
+                .patch_status(name, &PatchParams::default(), &Patch::Merge(small))
+                .await
+                .expect("patched");
+        }
+        world.deployment(3, spec).await;
+        settle().await;
+        assert_eq!(world.placements().await, expected, "{why}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn daemons_run_on_every_node_they_tolerate() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    world.node("b", "z1", json!([{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}])).await;
+    let set = json!({"metadata": {"name": "log"}, "spec": {"selector": {"matchLabels": {"app": "log"}},
+        "template": {"metadata": {"labels": {"app": "log"}}, "spec": {"containers": [{"name": "main"}]}}}});
+    world.api::<DaemonSet>().create(&PostParams::default(), &typed(set)).await.expect("created");
+    settle().await;
+    assert_eq!(world.placements().await, ["a"]);
+    let registered = Patch::Merge(json!({"spec": {"taints": null}}));
+    world.nodes().patch("b", &PatchParams::default(), &registered).await.expect("patched");
+    settle().await;
+    assert_eq!(world.placements().await, ["a", "b"]);
+    let status = world.api::<DaemonSet>().get("log").await.expect("found").status.unwrap_or_default();
+    assert_eq!((status.desired_number_scheduled, status.current_number_scheduled), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn taints_follow_conditions_and_push_pods_away_after_their_patience() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    world.deployment(1, json!({})).await;
+    settle().await;
+    let ready = async |status: &str| {
+        let patch =
+            Patch::Strategic(json!({"status": {"conditions": [{"type": "Ready", "status": status}]}}));
+        world.nodes().patch_status("a", &PatchParams::default(), &patch).await.expect("patched");
+        settle().await;
+        let spec = world.nodes().get("a").await.expect("found").spec.unwrap_or_default();
+        let taints = spec.taints.unwrap_or_default();
+        taints
+            .iter()
+            .map(|t| format!("{}:{}", t.key.trim_start_matches("node.kubernetes.io/"), t.effect))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ready("Unknown").await, ["unreachable:NoSchedule", "unreachable:NoExecute"]);
+    assert_eq!(ready("False").await, ["not-ready:NoSchedule", "not-ready:NoExecute"]);
+    tokio::time::sleep(Duration::from_secs(280)).await;
+    assert_eq!(world.pods().await.len(), 1, "default patience is five minutes");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let pods = world.pods().await;
+    assert_eq!(pods.iter().filter(|p| p.metadata.deletion_timestamp.is_some()).count(), 1);
+    assert!(ready("True").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_becomes_unreachable() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
+        Api::namespaced(world.server.client(), "kube-node-lease");
+    let lease = json!({"metadata": {"name": "a"}, "spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}});
+    leases.create(&PostParams::default(), &typed(lease)).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    let node = world.nodes().get("a").await.expect("found");
+    let conditions = node.status.and_then(|s| s.conditions).unwrap_or_default();
+    assert_eq!(conditions[0].status, "Unknown");
+    assert_eq!(node.spec.and_then(|s| s.taints).map_or(0, |t| t.len()), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn budgets_count_the_pods_their_workload_wants() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    world.deployment(4, json!({})).await;
+    let budget = json!({"metadata": {"name": "web"}, "spec": {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": "web"}}}});
+    world.api::<PodDisruptionBudget>().create(&PostParams::default(), &typed(budget)).await.expect("created");
+    settle().await;
+    world.all_ready().await;
+    let status =
+        world.api::<PodDisruptionBudget>().get("web").await.expect("found").status.unwrap_or_default();
+    assert_eq!((status.disruptions_allowed, status.current_healthy, status.expected_pods), (1, 4, 4));
+    let names: Vec<String> = world.pods().await.iter().map(ResourceExt::name_any).collect();
+    world.api::<Pod>().evict(&names[0], &EvictParams::default()).await.expect("one may go");
+    assert_eq!(code(world.api::<Pod>().evict(&names[1], &EvictParams::default()).await), 429);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_namespace_has_its_service_account() {
+    let world = World::new();
+    settle().await;
+    let accounts: Api<ServiceAccount> = Api::all(world.server.client());
+    assert_eq!(accounts.list(&ListParams::default()).await.expect("listed").items.len(), 4);
+}
