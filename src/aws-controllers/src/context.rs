@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_aws::AwsProvider;
+use karpenter_aws::{AwsProvider, NODE_CLASS_KIND};
 use karpenter_controllers::Context;
 use karpenter_telemetry::events::{Event, ObjectRef, Reason};
 use kube::ResourceExt;
@@ -18,6 +18,12 @@ pub struct AwsContext {
 }
 
 impl AwsContext {
+    /// Joins the two. From here on nothing is planned before the node classes have been listed.
+    pub fn new(common: Context, aws: Arc<AwsProvider>) -> Self {
+        common.view.wait_for(NODE_CLASS_KIND.kind);
+        Self { common, aws }
+    }
+
     /// Tells people something about a `NodeClass`. A text that changes is told again.
     pub fn tell(&self, class: &EC2NodeClass, reason: Reason, message: impl Into<String>) {
         let message = message.into();

@@ -32,6 +32,9 @@ const BACKOFF_MAX: Duration = Duration::from_mins(1);
 const FULL: usize = 10;
 /// Batches received at once while there are more.
 const SIDE_BY_SIDE: usize = 10;
+/// How long a notice about an instance that no claim knows is left in the queue while claims are being launched. What
+/// an instance of another cluster costs is one more look every time the queue shows it again.
+const EARLY: Duration = Duration::from_mins(5);
 /// Label of messages that concern nobody.
 const NO_KIND: &str = "no_op";
 
@@ -176,6 +179,11 @@ impl Reader {
         Ok(self.url.insert(url).clone())
     }
 
+    fn is_recent(&self, message: &Message) -> bool {
+        let age = |at| Duration::try_from(self.context.common.now().duration_since(at)).unwrap_or_default();
+        message.sent_at.is_some_and(|at| age(at) < EARLY)
+    }
+
     async fn handle(&self, url: &QueueUrl, message: &Message, claims: &Claims) -> Result<(), Error> {
         let metrics = &self.context.common.metrics.aws;
         match notice::parse(&message.body) {
@@ -187,6 +195,14 @@ impl Reader {
                 let kind = read.kind.map_or(NO_KIND, NoticeKind::as_str);
                 metrics.interruption_received_messages_total.inc([kind]);
                 if let Some(kind) = read.kind {
+                    // A claim learns its instance from the answer to its launch, which may have been lost.
+                    if claims.may_come_to_know(&read.instances) && self.is_recent(message) {
+                        tracing::debug!(
+                            message = message.id,
+                            "left a notice in the queue, claims are being launched"
+                        );
+                        return Ok(());
+                    }
                     claims.act(&self.context, NAME, kind, &read.instances).await?;
                 }
                 if let Some(at) = read.at.or(message.sent_at) {

@@ -98,6 +98,7 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
             Seen::Complete(keys) => {
                 store.synced(&keys.into_iter().map(|(_, name)| name).collect());
                 context.aws.types.forget_gone();
+                context.common.view.provided(NODE_CLASS_KIND.kind);
             }
         }
     };

@@ -131,7 +131,7 @@ async fn lead(
 ) -> Result<()> {
     let watching = watching.unwrap_or_else(|| Watching::start(&common, &shutdown));
     learn_zonal_shifts(&provider).await;
-    let aws = AwsContext { common: common.clone(), aws: provider };
+    let aws = AwsContext::new(common.clone(), provider);
     let (common, aws) = tokio::join!(
         karpenter_controllers::lead(watching, readiness, shutdown.clone()),
         karpenter_aws_controllers::run(aws, shutdown),

@@ -77,6 +77,8 @@ struct Inner {
     types_problems: BTreeMap<PoolName, String>,
     derivations: u64,
     suffixes: names::Suffixes,
+    /// Kinds a provider lists, which plans need as well.
+    provided: BTreeSet<&'static str>,
 }
 
 impl Inner {
@@ -89,7 +91,8 @@ impl Inner {
 
     fn unlisted(&self) -> Vec<&'static str> {
         let index = self.cluster.unlisted().into_iter();
-        index.chain(self.volumes.unlisted()).chain(self.devices.unlisted()).collect()
+        let index = index.chain(self.volumes.unlisted()).chain(self.devices.unlisted());
+        index.chain(self.provided.iter().copied()).collect()
     }
 }
 
@@ -120,6 +123,7 @@ impl View {
             types_problems: BTreeMap::new(),
             derivations: 0,
             suffixes: names::Suffixes::default(),
+            provided: BTreeSet::new(),
         };
         Self {
             classes: classes.to_vec(),
@@ -204,6 +208,17 @@ impl View {
     /// The kinds that have never been listed; empty once plans can be made.
     pub fn unlisted(&self) -> Vec<&'static str> {
         self.lock().unlisted()
+    }
+
+    /// Makes no plan before a provider has listed `kind`, see [`View::provided`]. Without its node classes the provider
+    /// knows no instance types, and pools would be reported missing that are not.
+    pub fn wait_for(&self, kind: &'static str) {
+        self.lock().provided.insert(kind);
+    }
+
+    /// A provider has listed `kind`.
+    pub fn provided(&self, kind: &str) {
+        self.lock().provided.remove(kind);
     }
 
     /// The kinds that have never been listed, each with what is wrong with its watch; empty once everything was.

@@ -11,23 +11,33 @@ use karpenter_model::{ClaimName, NoticeKind};
 use crate::{AwsContext, Error};
 
 /// Claims by the instance they run on.
-pub(super) struct Claims(BTreeMap<String, Vec<ClaimName>>);
+pub(super) struct Claims {
+    by_instance: BTreeMap<String, Vec<ClaimName>>,
+    /// Some claim does not know its instance yet: any unknown one may be it.
+    launching: bool,
+}
 
 impl Claims {
     /// Every claim that has an instance.
     pub(super) fn known(context: &AwsContext) -> Self {
-        let mut claims: BTreeMap<String, Vec<ClaimName>> = BTreeMap::new();
+        let (mut by_instance, mut launching) = (BTreeMap::<String, Vec<ClaimName>>::new(), false);
         for known in context.common.view.claims() {
+            launching |= known.model.provider_id.is_none();
             if let Some(instance) = known.model.provider_id.as_ref().and_then(instance_of) {
-                claims.entry(instance.to_string()).or_default().push(known.model.name.clone());
+                by_instance.entry(instance.to_string()).or_default().push(known.model.name.clone());
             }
         }
-        Self(claims)
+        Self { by_instance, launching }
     }
 
     /// Whether the instance is one of this cluster's.
     pub(super) fn contain(&self, instance: &str) -> bool {
-        self.0.contains_key(instance)
+        self.by_instance.contains_key(instance)
+    }
+
+    /// Whether a notice about these may be early: none is known, and a launch is under way that could have made one.
+    pub(super) fn may_come_to_know(&self, instances: &[InstanceId]) -> bool {
+        self.launching && !instances.iter().any(|instance| self.contain(instance.as_str()))
     }
 
     /// Reacts to a notice about instances. Those of nobody we know are left to whoever owns them.
@@ -38,7 +48,7 @@ impl Claims {
         kind: NoticeKind,
         instances: &[InstanceId],
     ) -> Result<(), Error> {
-        let known = instances.iter().filter_map(|instance| self.0.get(instance.as_str()));
+        let known = instances.iter().filter_map(|instance| self.by_instance.get(instance.as_str()));
         let claims: Vec<ClaimName> = known.flatten().cloned().collect();
         let mut errors = Vec::new();
         for claim in claims.iter().filter(|claim| is_news(&context.common, kind, claim)) {

@@ -21,6 +21,14 @@ use crate::world::{QUEUE, World};
 
 /// A world with a queue that gets every notice, and one spot instance with a pod on it.
 async fn running() -> (World, Instance) {
+    let world = waiting().await;
+    world.until("the pod runs", async || all_running(&world).await).await;
+    let instance = world.account.live_instances().remove(0);
+    (world, instance)
+}
+
+/// A world with a queue that gets every notice, and a pod that needs a spot instance.
+async fn waiting() -> World {
     let world = World::new().await;
     listen(&world).await;
     world.class("default", &json!({}));
@@ -47,9 +55,7 @@ async fn running() -> (World, Instance) {
             },
         },
     }));
-    world.until("the pod runs", async || all_running(&world).await).await;
-    let instance = world.account.live_instances().remove(0);
-    (world, instance)
+    world
 }
 
 pub(crate) async fn listen(world: &World) {
@@ -136,6 +142,26 @@ async fn a_spot_warning_moves_the_pods_before_the_instance_is_gone_and_avoids_it
     assert_eq!(metrics.nodeclaims.disrupted_total.value(["spot_interrupted", "web", "spot"]), 1);
     assert_eq!(metrics.aws.interruption_received_messages_total.value(["spot_interrupted"]), 1);
     world.until("the queue is empty", async || left(&world).await == "0").await;
+}
+
+/// The instance is there, but the answer that says so was lost, and it cannot be looked up for half a minute.
+#[tokio::test(start_paused = true)]
+async fn a_warning_that_comes_before_its_claim_knows_the_instance_is_not_dropped() {
+    let world = waiting().await;
+    world.account.inject(Fault::lose_answer("CreateFleet").times(1));
+    let hidden = world.now() + Duration::from_secs(40);
+    world.account.inject(Fault::fail("DescribeInstances", "InternalError").until(hidden));
+    world.until("an instance is there", async || !world.account.live_instances().is_empty()).await;
+    let old = world.account.live_instances().remove(0);
+    world.account.interrupt_spot(&old.id).unwrap();
+    world
+        .until("the claim is being deleted", async || {
+            claims(&world).await.iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
+        })
+        .await;
+    let lives = world.account.live_instances().iter().any(|instance| instance.id == old.id);
+    assert!(lives, "told by the warning, not by the end of the instance");
+    until_replaced(&world, &old).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -232,7 +232,7 @@ fn start_controllers(
     };
     let running = karpenter_controllers::run(context.clone(), Readiness::default(), stop.clone());
     tokio::spawn(async move { running.await.unwrap() });
-    let on_aws = AwsContext { common: context, aws: Arc::clone(&aws) };
+    let on_aws = AwsContext::new(context, Arc::clone(&aws));
     let running = karpenter_aws_controllers::run(on_aws, stop.clone());
     tokio::spawn(async move { running.await.unwrap() });
     (aws, view)

@@ -78,6 +78,11 @@ async fn stages(context: &Context, pass: &mut Pass<'_>) -> Vec<Error> {
         if let Err(error) = step(stage.name, pass.carry_out(wanted)).await {
             errors.push(error);
         }
+        // The machine may have joined already, if an earlier process launched it. The claim says which one it is before
+        // the node takes pods, so that a notice about the machine finds its claim; the write brings the next pass.
+        if claim.provider_id.is_none() && pass.claim().is_some_and(|claim| claim.provider_id.is_some()) {
+            break;
+        }
     }
     errors
 }
