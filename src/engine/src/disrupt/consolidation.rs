@@ -4,7 +4,6 @@
 //! Every command is judged on a ground on which those before it have happened, and no command removes a machine that
 //! an earlier one sends pods to, so they may start in any order. Nothing that is proposed costs more than it saves.
 
-mod bench;
 mod cheaper;
 mod complement;
 mod eligible;
@@ -13,6 +12,7 @@ mod many;
 mod multi;
 mod refusal;
 mod session;
+mod simulations;
 mod single;
 mod text;
 

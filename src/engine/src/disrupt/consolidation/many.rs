@@ -30,7 +30,7 @@ pub(crate) fn best<'a>(search: &mut Search<'_, 'a>, candidates: &[Candidate<'a>]
     for group in groups.take(MAX_GROUPS) {
         let nodes: Vec<&Node> = group.iter().map(|candidate| candidate.node).collect();
         let patience = Patience::Until { launches: MAX_SPLIT * group.len() };
-        let Some(simulated) = search.bench.ask(&nodes, patience) else { break };
+        let Some(simulated) = search.simulations.simulate(&nodes, patience) else { break };
         let Ok(proposal) = judge(group, simulated, search.snapshot) else { continue };
         let Some(found) = search.approved(proposal) else { continue };
         let savings = |found: &Found<'_>| found.proposal.savings();

@@ -6,9 +6,9 @@
 
 use karpenter_model::{Node, Snapshot};
 
-use super::bench::Bench;
 use super::complement::Shape;
 use super::judge::{Proposal, judge};
+use super::simulations::Simulations;
 use crate::disrupt::balanced::{Judgement, Totals};
 use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
@@ -25,7 +25,7 @@ const PARTNERS: (usize, usize) = (8, 3);
 /// A search for machines that may go together.
 pub(crate) struct Search<'s, 'a> {
     pub(crate) snapshot: &'a Snapshot,
-    pub(crate) bench: &'s mut Bench<'a>,
+    pub(crate) simulations: &'s mut Simulations<'a>,
     pub(crate) totals: &'s Totals,
     pub(crate) memory: &'s mut Memory,
     /// The last move a `Balanced` pool was against.
@@ -106,7 +106,7 @@ impl<'a> Search<'_, 'a> {
     /// Whether `candidates` may go together, and should.
     fn attempt(&mut self, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
         let nodes: Vec<&Node> = candidates.iter().map(|candidate| candidate.node).collect();
-        let simulated = self.bench.ask(&nodes, Patience::Until { launches: 1 })?;
+        let simulated = self.simulations.simulate(&nodes, Patience::Until { launches: 1 })?;
         let proposal = judge(candidates, simulated, self.snapshot).ok()?;
         self.approved(proposal)
     }

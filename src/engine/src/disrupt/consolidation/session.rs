@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Command, Launch, Method, Node, NodeId, PodKey, Reason};
 
-use super::bench::Bench;
 use super::judge::Proposal;
 use super::multi::{Found, Search};
 use super::refusal::Refusal;
+use super::simulations::Simulations;
 use super::{MANY, MULTI, SINGLE, many, multi, refuse, single, text};
 use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
@@ -16,13 +16,13 @@ use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::{Input, Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience};
 
-/// Machines that are asked about before any of the answers is acted upon.
+/// Nodes simulated in one go, before any result is acted upon.
 const CHUNK: usize = 256;
 
 /// The methods at work on one ground.
 pub(super) struct Session<'p, 'a> {
     pass: &'p mut Pass<'a>,
-    bench: Bench<'a>,
+    simulations: Simulations<'a>,
     /// Machines that may be taken away on this ground.
     movable: BTreeSet<NodeId>,
     /// Machines in a command of this session, or promised to pods of one.
@@ -50,8 +50,8 @@ impl<'p, 'a> Session<'p, 'a> {
             within_reach.map(|candidate| (&candidate.node.id, candidate.node)).collect();
         let nodes: Vec<&'a Node> = reach.values().copied().collect();
         let movable = reach.keys().map(|id| (*id).clone()).collect();
-        let bench = Bench::new(pass.what_if(&nodes, Destinations::Quiet));
-        Self { pass, bench, movable, out: BTreeSet::new(), turns, held: false }
+        let simulations = Simulations::new(pass.what_if(&nodes, Destinations::Quiet));
+        Self { pass, simulations, movable, out: BTreeSet::new(), turns, held: false }
     }
 
     /// Several machines for at most one, until nothing more is found.
@@ -77,7 +77,7 @@ impl<'p, 'a> Session<'p, 'a> {
         }
         let mut search = Search {
             snapshot: self.pass.snapshot,
-            bench: &mut self.bench,
+            simulations: &mut self.simulations,
             totals: &self.pass.totals,
             memory: self.pass.memory,
             rejected: None,
@@ -101,26 +101,26 @@ impl<'p, 'a> Session<'p, 'a> {
         self.finish(MANY, candidates, input);
     }
 
-    /// One machine at a time, in turns, as far as questions go.
+    /// One node at a time, in turns over the pools, as far as the allowance goes.
     pub(super) fn alone(&mut self, candidates: &[Candidate<'a>], input: Input) {
         self.allow(SINGLE, 0);
         let turns = std::mem::take(&mut self.turns);
         for chunk in turns.chunks(CHUNK) {
             let chunk: Vec<Candidate<'a>> =
-                chunk.iter().filter(|candidate| self.worth_asking(candidate)).cloned().collect();
-            let answers = single::ask(&mut self.bench, &chunk);
+                chunk.iter().filter(|candidate| self.worth_simulating(candidate)).cloned().collect();
+            let results = single::simulate(&mut self.simulations, &chunk);
             let mut moved = false;
-            for (candidate, mut answer) in chunk.iter().zip(answers) {
+            for (candidate, mut simulated) in chunk.iter().zip(results) {
                 if self.out.contains(&candidate.node.id) {
                     continue;
                 }
                 if moved {
-                    // Something has happened since the question was asked.
-                    let again = self.bench.ask(&[candidate.node], Patience::Full);
+                    // A command accepted from this chunk changed what there is, so the result computed before it is stale.
+                    let again = self.simulations.simulate(&[candidate.node], Patience::Full);
                     let Some(again) = again else { break };
-                    answer = again;
+                    simulated = again;
                 }
-                match single::alone(candidate, answer, self.pass.snapshot) {
+                match single::alone(candidate, simulated, self.pass.snapshot) {
                     Ok(proposal) => moved |= self.go_alone(candidate, proposal),
                     Err(refusal) => self.stays(candidate, refusal),
                 }
@@ -128,14 +128,14 @@ impl<'p, 'a> Session<'p, 'a> {
         }
         let left = self.not_reached(&turns);
         self.pass.stats(SINGLE).unfinished = left;
-        self.pass.spend(SINGLE, self.bench.asked());
+        self.pass.spend(SINGLE, self.simulations.ran());
         if !left && self.pass.memory.sweep.finish(input) && self.found_nothing() {
             self.pass.settle(SINGLE, input, candidates);
         }
     }
 
-    /// Whether a question about `candidate` may lead to a command; says why not.
-    fn worth_asking(&mut self, candidate: &Candidate<'a>) -> bool {
+    /// Whether simulating `candidate` may lead to a command; reports why not.
+    fn worth_simulating(&mut self, candidate: &Candidate<'a>) -> bool {
         if self.out.contains(&candidate.node.id) {
             return false;
         }
@@ -235,7 +235,7 @@ impl<'p, 'a> Session<'p, 'a> {
             debug_assert!(took.is_ok(), "budgets were checked before");
             self.out.insert(candidate.node.id.clone());
         }
-        self.bench.commit(&nodes);
+        self.simulations.commit(&nodes);
         self.out.extend(proposal.used_nodes.iter().cloned());
         let command = self.command(method, proposal);
         if !command.replacements.is_empty() {
@@ -263,16 +263,16 @@ impl<'p, 'a> Session<'p, 'a> {
         }
     }
 
-    /// Lets `method` ask its share of the questions of the pass, when `others` come after it.
+    /// Gives `method` its share of the simulations of the pass, when `others` come after it.
     fn allow(&mut self, method: Method, others: usize) {
         self.pass.stats(method);
-        self.bench.allow(self.pass.share(others));
+        self.simulations.allow(self.pass.share(others));
     }
 
     /// Writes down what `method` did, and whether it needs to look at the same things again.
     fn finish(&mut self, method: Method, candidates: &[Candidate<'a>], input: Input) {
-        let unfinished = self.bench.left() == 0;
-        self.pass.spend(method, self.bench.asked());
+        let unfinished = self.simulations.left() == 0;
+        self.pass.spend(method, self.simulations.ran());
         self.pass.stats(method).unfinished = unfinished;
         if !unfinished && self.found_nothing() {
             self.pass.settle(method, input, candidates);

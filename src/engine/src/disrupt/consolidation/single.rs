@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use karpenter_model::{PoolName, Snapshot};
 
-use super::bench::Bench;
 use super::judge::{Proposal, judge};
 use super::refusal::Refusal;
+use super::simulations::Simulations;
 use crate::disrupt::candidate::Candidate;
 use crate::place::what_if::{Patience, Simulated};
 
@@ -39,8 +39,8 @@ pub(crate) fn alone<'a>(
     judge(std::slice::from_ref(candidate), simulated, snapshot)
 }
 
-/// What would become of the pods of each of `candidates` alone, as far as questions are left.
-pub(crate) fn ask(bench: &mut Bench<'_>, candidates: &[Candidate<'_>]) -> Vec<Simulated> {
+/// What would become of the pods of each of `candidates` alone, as far as simulations are left.
+pub(crate) fn simulate(simulations: &mut Simulations<'_>, candidates: &[Candidate<'_>]) -> Vec<Simulated> {
     let nodes: Vec<_> = candidates.iter().map(|candidate| candidate.node).collect();
-    bench.ask_each(&nodes, Patience::Full)
+    simulations.simulate_each(&nodes, Patience::Full)
 }
