@@ -11,7 +11,7 @@ use karpenter_model::{HostPort, Resources, Toleration};
 
 use crate::amounts::{Amounts, ResourceId};
 use crate::bits::Bits;
-use crate::interning::InternedMap;
+use crate::interning::{Interned, InternedMap};
 use crate::place::solve::Prices;
 use crate::place::topology::ProfileId;
 use crate::rules::RuleSetId;
@@ -108,11 +108,20 @@ pub(crate) struct Known<'w> {
     pub(crate) memory: &'w mut Memory,
 }
 
-/// All wants of a compiled snapshot.
-#[derive(Debug, Clone, Default)]
+/// All wants of a compiled snapshot. They never change; what is found out about them is in [`Learnt`].
+#[derive(Debug, Default)]
 pub(crate) struct Wants {
-    asks: InternedMap<AskKey, (Ask, Refusals)>,
-    wants: InternedMap<Want, Memory>,
+    asks: InternedMap<AskKey, Ask>,
+    wants: Interned<Want>,
+}
+
+/// What has been learnt about asks and wants, each at its number.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Learnt {
+    asks: Vec<Refusals>,
+    wants: Vec<Memory>,
+    /// Number of the pass; what-if questions are passes of their own.
+    pass: u64,
 }
 
 impl Wants {
@@ -126,20 +135,17 @@ impl Wants {
     ) -> WantId {
         let entry = self.asks.entry(key);
         let number = entry.index();
-        entry.or_insert_with(|| (ask(), Refusals::default()));
-        let entry = self.wants.entry(Want { ask: number, profile });
-        let id = WantId(entry.index());
-        entry.or_default();
-        id
+        entry.or_insert_with(ask);
+        WantId(self.wants.insert_full(Want { ask: number, profile }).0)
     }
 
     fn want(&self, id: WantId) -> Want {
-        *self.wants.get_index(id.0).expect("invariant: wants are never removed").0
+        self.wants[id.0]
     }
 
     /// What `id` asks of a machine.
     pub(crate) fn ask(&self, id: WantId) -> &Ask {
-        &self.asks[self.want(id).ask].0
+        &self.asks[self.want(id).ask]
     }
 
     /// What `id` is to other pods.
@@ -147,15 +153,30 @@ impl Wants {
         self.want(id).profile
     }
 
-    /// Whether there is nothing more to try for `id`.
-    pub(crate) fn is_exhausted(&self, id: WantId) -> bool {
-        self.wants[id.0].exhausted
+    /// What pods that are something to others ask for.
+    pub(crate) fn profiled(&self) -> impl Iterator<Item = (&Ask, ProfileId)> {
+        self.wants.iter().filter_map(|want| Some((&self.asks[want.ask], want.profile?)))
     }
 
-    /// Everything about `id`, in pass number `pass`.
-    pub(crate) fn known(&mut self, id: WantId, pass: u64) -> Known<'_> {
-        let (want, memory) = self.wants.get_index_mut(id.0).expect("invariant: wants are never removed");
-        let (ask, refusals) = &mut self.asks[want.ask];
+    /// What is asked for.
+    pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
+        self.asks.values()
+    }
+}
+
+impl Learnt {
+    /// Nothing yet about any of `wants`.
+    pub(crate) fn new(wants: &Wants) -> Self {
+        let (asks, wants) = (wants.asks.len(), wants.wants.len());
+        Self { asks: vec![Refusals::default(); asks], wants: vec![Memory::default(); wants], pass: 0 }
+    }
+
+    /// Everything about `id`, one of `wants`. What was learnt in an earlier pass and holds in that one only is dropped
+    /// here, when it is next looked at: most wants are of no concern to most passes.
+    pub(crate) fn known<'w>(&'w mut self, wants: &'w Wants, id: WantId) -> Known<'w> {
+        let Want { ask, profile } = wants.want(id);
+        let (refusals, memory) = (&mut self.asks[ask], &mut self.wants[id.0]);
+        let pass = self.pass;
         if memory.pass != pass {
             *memory = Memory { pass, ..Memory::default() };
         }
@@ -163,16 +184,16 @@ impl Wants {
             refusals.pass = pass;
             (refusals.nodes, refusals.bins) = Default::default();
         }
-        Known { ask, profile: want.profile, refusals, memory }
+        Known { ask: &wants.asks[ask], profile, refusals, memory }
     }
 
-    /// What pods that are something to others ask for.
-    pub(crate) fn profiled(&self) -> impl Iterator<Item = (&Ask, ProfileId)> {
-        self.wants.keys().filter_map(|want| Some((&self.asks[want.ask].0, want.profile?)))
+    /// Whether there is nothing more to try for `id`.
+    pub(crate) fn is_exhausted(&self, id: WantId) -> bool {
+        self.wants[id.0].exhausted
     }
 
-    /// What is asked for.
-    pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.asks.values().map(|(ask, _)| ask)
+    /// Begins another pass.
+    pub(crate) fn next_pass(&mut self) {
+        self.pass += 1;
     }
 }

@@ -1,7 +1,5 @@
 //! Pods that ask for the same are one class: they are rejected, compiled and relaxed once.
 
-use std::sync::Arc;
-
 use karpenter_model::{
     HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, ResourceClaimName, Resources,
     Settings, SpreadConstraint, Toleration,
@@ -84,23 +82,15 @@ pub(crate) enum Class {
     /// Not placed at all.
     Refused(PodOutcome),
     /// Placed by the first of these wants that something accepts; each is one relaxation step further.
-    Wants(Arc<[WantId]>),
+    Wants(Box<[WantId]>),
 }
 
 impl Class {
     /// What its pods want, one relaxation step after the other.
-    pub(crate) fn wants(&self) -> Arc<[WantId]> {
+    pub(crate) fn wants(&self) -> &[WantId] {
         match self {
-            Self::Refused(_) => Arc::default(),
-            Self::Wants(wants) => Arc::clone(wants),
-        }
-    }
-
-    /// What its pods want at relaxation step `step`, if they go so far.
-    pub(crate) fn want(&self, step: usize) -> Option<WantId> {
-        match self {
-            Self::Refused(_) => None,
-            Self::Wants(wants) => wants.get(step).copied(),
+            Self::Refused(_) => &[],
+            Self::Wants(wants) => wants,
         }
     }
 }

@@ -36,8 +36,6 @@ pub(crate) struct PoolSpace<'a> {
     pub(crate) base: Bits,
     /// The same shapes by the daemons that will run on them.
     pub(crate) daemons: Vec<DaemonGroup>,
-    /// What it may still add.
-    pub(crate) limits: Limits,
 }
 
 /// The pools of a pass.
@@ -45,13 +43,22 @@ pub(crate) struct PoolSpace<'a> {
 pub(crate) struct Pools<'a> {
     /// Those that take part, in the order they are tried.
     pub(crate) spaces: Vec<PoolSpace<'a>>,
-    /// Instance types, shared by pools that offer the same ones.
-    pub(crate) catalogues: Vec<Catalogue<'a>>,
-    /// What became of every pool so far.
+    /// Whether each pool takes part, and if not, why.
     pub(crate) outcomes: BTreeMap<PoolName, PoolOutcome>,
 }
 
-impl<'a> Pools<'a> {
+/// The pools of a snapshot, apart by how long their parts stay as they are.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered<'a> {
+    /// What never changes.
+    pub(crate) pools: Pools<'a>,
+    /// Instance types, shared by pools that offer the same ones.
+    pub(crate) catalogues: Vec<Catalogue<'a>>,
+    /// What each pool may still add, in the order of the pools.
+    pub(crate) limits: Vec<Limits>,
+}
+
+impl<'a> Gathered<'a> {
     /// Gathers the pools of `snapshot`.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
@@ -70,7 +77,7 @@ impl<'a> Pools<'a> {
             let types = match eligible(pool, snapshot) {
                 Ok(types) => types,
                 Err(reason) => {
-                    gathered.outcomes.insert(pool.name.clone(), PoolOutcome::Skipped(reason));
+                    gathered.pools.outcomes.insert(pool.name.clone(), PoolOutcome::Skipped(reason));
                     continue;
                 }
             };
@@ -80,21 +87,23 @@ impl<'a> Pools<'a> {
                 gathered.catalogues.push(Catalogue::new(types, volumes, rules, resources));
                 sources.len() - 1
             });
-            let limits = Limits::new(pool, usage.get(&pool.name));
             let index = &mut gathered.catalogues[catalogue];
-            match space(pool, (catalogue, index), limits, &daemons, snapshot, rules, resources) {
+            match space(pool, (catalogue, index), &daemons, snapshot, rules, resources) {
                 Ok(space) => {
-                    gathered.outcomes.insert(pool.name.clone(), PoolOutcome::Used { launches: 0 });
-                    gathered.spaces.push(space);
+                    gathered.limits.push(Limits::new(pool, usage.get(&pool.name)));
+                    gathered.pools.outcomes.insert(pool.name.clone(), PoolOutcome::Used { launches: 0 });
+                    gathered.pools.spaces.push(space);
                 }
                 Err(reason) => {
-                    gathered.outcomes.insert(pool.name.clone(), PoolOutcome::Skipped(reason));
+                    gathered.pools.outcomes.insert(pool.name.clone(), PoolOutcome::Skipped(reason));
                 }
             }
         }
         gathered
     }
+}
 
+impl Pools<'_> {
     /// What a pod hears when no pool takes part: why those do not that could, or that there is none.
     pub(crate) fn left_out(&self) -> Vec<PoolRefusal> {
         let without_types = |(name, outcome): (&PoolName, &PoolOutcome)| match outcome {
@@ -140,7 +149,6 @@ fn same_types(a: &[Arc<InstanceType>], b: &[Arc<InstanceType>]) -> bool {
 fn space<'a>(
     pool: &'a Pool,
     (catalogue, index): (usize, &mut Catalogue<'a>),
-    limits: Limits,
     daemons: &[&Daemon],
     snapshot: &Snapshot,
     rules: &mut Rules<'a>,
@@ -163,7 +171,7 @@ fn space<'a>(
         group.shapes.intersect(&base);
     }
     groups.retain(|group| !group.shapes.is_empty());
-    Ok(PoolSpace { pool, labels, template, rules: set, catalogue, base, daemons: groups, limits })
+    Ok(PoolSpace { pool, labels, template, rules: set, catalogue, base, daemons: groups })
 }
 
 /// Labels every claim of `pool` carries.

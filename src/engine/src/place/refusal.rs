@@ -19,17 +19,28 @@ use crate::catalogue::Catalogue;
 use crate::daemons::DaemonGroup;
 use crate::place::ask::Ask;
 use crate::place::bin;
+use crate::place::constraint::limits::Limits;
 use crate::place::constraint::min_values;
 use crate::place::devices::Holdings;
 use crate::place::pool::PoolSpace;
 use crate::place::topology::{ProfileId, Topology};
 use crate::rules::{RuleSetId, Rules};
 
-/// The reason why `space` refuses `ask`; `others` says what the pod is to other pods.
+/// What placement has changed so far, as far as it may be why a pool refuses a pod.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Circumstances<'s, 'a> {
+    /// What the pool may still add.
+    pub(crate) limits: &'s Limits,
+    /// What the pod is to other pods, where that matters.
+    pub(crate) others: Option<(&'s Topology, ProfileId)>,
+    /// The devices that are taken.
+    pub(crate) devices: Option<&'s Holdings<'a>>,
+}
+
+/// The reason why `space` refuses `ask`.
 pub(crate) fn explain<'a>(
     ask: &Ask,
-    others: Option<(&Topology, ProfileId)>,
-    devices: Option<&Holdings<'_>>,
+    circumstances: Circumstances<'_, '_>,
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
@@ -63,12 +74,13 @@ pub(crate) fn explain<'a>(
     };
     let left = criteria.requirements.and(&criteria.fits).and(&criteria.offerings);
     if !left.is_empty() {
-        if let Some(reason) =
-            devices.and_then(|held| without_devices(ask, set, &left, space, catalogue, rules, held))
+        if let Some(reason) = circumstances
+            .devices
+            .and_then(|held| without_devices(ask, set, &left, space, catalogue, rules, held))
         {
             return reason;
         }
-        return beyond_types(others, set, &left, space, catalogue, rules);
+        return beyond_types(circumstances, set, &left, catalogue, rules);
     }
     let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(ask, space));
     if let Some(miss) = near_miss::nearest(ask, &wanted, set, &criteria, space, catalogue, rules, resources) {
@@ -103,14 +115,13 @@ fn without_devices<'a>(
 
 /// The reason where the types `left` would do if nothing but they mattered.
 fn beyond_types(
-    others: Option<(&Topology, ProfileId)>,
+    Circumstances { limits, others, .. }: Circumstances<'_, '_>,
     set: RuleSetId,
     left: &Bits,
-    space: &PoolSpace<'_>,
     catalogue: &Catalogue<'_>,
     rules: &Rules<'_>,
 ) -> Reason {
-    let allowed = match space.limits.admit(catalogue, left) {
+    let allowed = match limits.admit(catalogue, left) {
         Ok(allowed) => allowed,
         Err(reason) => return reason,
     };

@@ -1,13 +1,14 @@
 //! From a snapshot to a solver: pods become classes, classes become asks.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_model::{Pod, Requirement, Requirements, Resources, Settings, Snapshot, Toleration};
 
 use super::Solver;
+use super::caches::Caches;
+use super::compiled::Compiled;
+use super::filling::Filling;
 use crate::amounts::ResourceIndex;
-use crate::bits::Bits;
 use crate::interning::{Entry, Interned, InternedMap};
 use crate::place::ask::{Ask, AskKey, Wants};
 use crate::place::class::{Class, Demand, Role};
@@ -15,14 +16,12 @@ use crate::place::conjunction::conjunction;
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
 use crate::place::devices::Holdings;
 use crate::place::existing::Existing;
-use crate::place::materialise::Made;
-use crate::place::open::OpenBins;
-use crate::place::pool::{PoolSpace, Pools};
+use crate::place::pool::{Gathered, PoolSpace, Pools};
 use crate::place::relax::{self, Wish};
 use crate::place::reservations::Reservations;
 use crate::place::topology::{ProfileId, Reach, Topology};
 use crate::place::volumes::{Need, Volumes};
-use crate::place::{Placement, default_spread, queue, reject};
+use crate::place::{default_spread, queue, reject};
 use crate::rules::{RuleSetId, Rules};
 
 /// Whose pods a pass is about.
@@ -31,6 +30,8 @@ pub(super) struct Audience<'a> {
     pub(super) pods: Vec<(&'a Pod, bool)>,
     /// The order in which they are tried, by their places in the list.
     pub(super) order: Vec<usize>,
+    /// The places in that order of each of the pods; only where a plan is made.
+    pub(super) arrivals: Vec<usize>,
     /// Whether counts must be able to do without any of the machines.
     pub(super) reversible: bool,
 }
@@ -45,29 +46,30 @@ impl<'a> Solver<'a> {
             arrivals[*arrival] = index;
         }
         let pods = pods.into_iter().map(|pod| (pod, false)).collect();
-        let audience = Audience { pods, order, reversible: false };
-        Self { arrivals, ..Self::compiled(snapshot, (*snapshot.settings).clone(), &audience) }
+        let audience = Audience { pods, order, arrivals, reversible: false };
+        Self::compiled(snapshot, (*snapshot.settings).clone(), audience)
     }
 
     /// Interns and indexes `snapshot` for `audience`.
-    pub(super) fn compiled(snapshot: &'a Snapshot, settings: Settings, audience: &Audience<'a>) -> Self {
+    pub(super) fn compiled(snapshot: &'a Snapshot, settings: Settings, audience: Audience<'a>) -> Self {
         let mut rules = Rules::new(&snapshot.registry);
         let mut resources = ResourceIndex::default();
         let pods: Vec<&Pod> = audience.pods.iter().map(|(pod, _)| *pod).collect();
         let volumes = Volumes::new(snapshot, &pods);
-        let mut pools = Pools::new(snapshot, &volumes, &mut rules, &mut resources);
+        let Gathered { pools, mut catalogues, limits } =
+            Gathered::new(snapshot, &volumes, &mut rules, &mut resources);
         let devices = Holdings::new(snapshot, audience.pods.iter().copied());
-        let mut compiler = Compiler::new(snapshot, volumes, &pools, audience);
+        let mut compiler = Compiler::new(snapshot, volumes, &pools, &audience);
         let Sorted { queue, requests, classes } =
-            compiler.classes(audience, &settings, devices.as_ref(), &mut rules, &mut resources);
+            compiler.classes(&audience, &settings, devices.as_ref(), &mut rules, &mut resources);
         let Compiler { volumes, wants, mut topology, .. } = compiler;
         let staying: Vec<&Pod> =
             audience.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
         let asked = wants.profiled();
         let asked = asked.map(|(ask, profile)| (profile, resources.amounts(&ask.requests))).collect();
-        topology.complete(snapshot, &mut Reach::new(&mut pools, &mut rules, asked), &staying);
+        topology.complete(snapshot, &mut Reach::new((&pools, &mut catalogues), &mut rules, asked), &staying);
         let reservations = if settings.gates.reserved_capacity {
-            Reservations::new(&pools.catalogues, settings.reservation_policy)
+            Reservations::new(&catalogues, settings.reservation_policy)
         } else {
             Reservations::default()
         };
@@ -76,33 +78,13 @@ impl<'a> Solver<'a> {
             .flat_map(|ask| ask.rules.into_iter().chain(ask.places.iter().copied()))
             .flat_map(|set| rules.rules_of(set).iter().map(|rule| rules.requirement(*rule).key().clone()));
         let existing = Existing::new(snapshot, keys.collect(), &topology.keys(), &volumes, &mut resources);
-        Self {
-            settings,
-            rules,
-            pools,
-            existing,
-            topology,
-            bins: Vec::new(),
-            open: OpenBins::default(),
-            reservations,
-            devices,
-            resources,
-            wants,
-            classes,
-            queue,
-            requests,
-            arrivals: Vec::new(),
-            outcomes: InternedMap::default(),
-            placed: 0,
-            homes: Vec::new(),
-            pass: 0,
-            closed_bins: 0,
-            explains: true,
-            refusals: BTreeMap::new(),
-            made: Made::default(),
-            refused: Bits::default(),
-            placement: Placement::default(),
-        }
+        let caches = Caches::new(rules, catalogues, &wants);
+        let filling = Filling::new(existing, topology, reservations, devices, limits);
+        let Audience { arrivals, reversible, .. } = audience;
+        let explains = !reversible;
+        let compiled =
+            Compiled { settings, pools, resources, wants, classes, queue, requests, arrivals, explains };
+        Self { compiled: Arc::new(compiled), caches, filling }
     }
 }
 

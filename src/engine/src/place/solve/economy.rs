@@ -15,11 +15,10 @@ use std::collections::BTreeMap;
 
 use karpenter_model::{HostPorts, Price};
 
-use super::Solver;
+use super::{Query, Solver};
 use crate::amounts::Amounts;
 use crate::bits::Bits;
 use crate::place::bin::{self, Bin, State};
-use crate::place::class::Class;
 use crate::place::materialise;
 use crate::place::topology::HostRules;
 use crate::rules::RuleSetId;
@@ -46,9 +45,9 @@ impl Solver<'_> {
     pub(super) fn economise(&mut self) {
         let mut left = MOST_PRICED;
         let mut number = 0;
-        while number < self.bins.len() && left > 0 {
+        while number < self.filling.bins.len() && left > 0 {
             // What a cut leaves behind may be worth another one.
-            while self.bins[number].pods.len() > FEW && self.cut(number, &mut left) {}
+            while self.filling.bins[number].pods.len() > FEW && self.cut(number, &mut left) {}
             number += 1;
         }
         for bins in self.alike() {
@@ -62,50 +61,41 @@ impl Solver<'_> {
 
     /// Gives bins that hold nothing an instance of a reservation they could use, as long as any are left.
     fn reserve_left(&mut self) {
-        if self.reservations.is_empty() {
+        if self.filling.reservations.is_empty() {
             return;
         }
-        for number in 0..self.bins.len() {
-            let bin = &self.bins[number];
+        for number in 0..self.filling.bins.len() {
+            let bin = &self.filling.bins[number];
             if bin.pods.is_empty() || !self.is_plain(bin) {
                 continue;
             }
-            let space = &self.pools.spaces[bin.pool];
-            let catalogue = &mut self.pools.catalogues[space.catalogue];
-            let mask = catalogue.mask(bin.state.rules, &self.rules);
+            let Self { compiled, caches, filling } = self;
+            let bin = &mut filling.bins[number];
+            let space = &compiled.pools.spaces[bin.pool];
+            let catalogue = &mut caches.catalogues[space.catalogue];
+            let mask = catalogue.mask(bin.state.rules, &caches.rules);
             let shapes = bin::fitting(&bin.state.total, &space.base.and(&mask.both), &[], space, catalogue);
             let compatible = catalogue.reservations_of(&shapes, &mask);
-            let Ok(reserved) = self.reservations.reservable(number, compatible) else { continue };
+            let Ok(reserved) = filling.reservations.reservable(number, compatible) else { continue };
             if !reserved.is_empty() {
-                self.reservations.hold(number, &reserved);
-                let state = &mut self.bins[number].state;
-                (state.shapes, state.reserved) = (shapes, reserved);
+                filling.reservations.hold(number, &reserved);
+                (bin.state.shapes, bin.state.reserved) = (shapes, reserved);
             }
         }
-    }
-
-    /// The requirements a machine like bin `like` has as long as it holds no reservation.
-    fn unreserved(&mut self, like: usize) -> Option<RuleSetId> {
-        let bin = &self.bins[like];
-        let catalogue = &self.pools.catalogues[self.pools.spaces[bin.pool].catalogue];
-        if self.reservations.is_empty() || !catalogue.has_reservations() {
-            return Some(bin.state.rules);
-        }
-        let unreserved = materialise::unreserved(&mut self.rules);
-        self.rules.meet(bin.state.rules, unreserved)
     }
 
     /// Bins with few pods in sets of the same pool and requirements that have few pods together.
     fn alike(&self) -> Vec<Vec<usize>> {
         let mut sets: Vec<Vec<usize>> = Vec::new();
         let mut growing: BTreeMap<(usize, RuleSetId), usize> = BTreeMap::new();
-        for (number, bin) in self.bins.iter().enumerate() {
+        for (number, bin) in self.filling.bins.iter().enumerate() {
             let rules = self.host_rules(bin);
             if bin.pods.len() > FEW || rules == HostRules::Together || !self.is_plain(bin) {
                 continue;
             }
             let place = growing.get(&(bin.pool, bin.state.rules)).filter(|_| rules == HostRules::None);
-            let pods = |set: &Vec<usize>| set.iter().map(|bin| self.bins[*bin].pods.len()).sum::<usize>();
+            let pods =
+                |set: &Vec<usize>| set.iter().map(|bin| self.filling.bins[*bin].pods.len()).sum::<usize>();
             if let Some(place) = place.filter(|place| pods(&sets[**place]) + bin.pods.len() <= FEW) {
                 sets[*place].push(number);
                 continue;
@@ -120,14 +110,14 @@ impl Solver<'_> {
 
     /// Deals the pods of `bins` in the cheapest way there is.
     fn deal(&mut self, bins: &[usize], left: &mut usize) {
-        let mut pods: Vec<usize> = bins.iter().flat_map(|bin| self.bins[*bin].pods.clone()).collect();
+        let mut pods: Vec<usize> = bins.iter().flat_map(|bin| self.filling.bins[*bin].pods.clone()).collect();
         // The queue has the large ones first.
         pods.sort_unstable();
         let like = bins[0];
-        let allowed = self.allowed(like);
+        let allowed = self.query().allowed(like);
         let full = (1usize << pods.len()) - 1;
         *left = left.saturating_sub(full);
-        let prices = self.prices(like, &allowed, &pods);
+        let prices = self.query().prices(like, &allowed, &pods);
         // Per set of pods the least price, and the machine of its first pod in that deal.
         let mut best: Vec<Option<(i64, usize)>> = vec![None; full + 1];
         best[0] = Some((0, 0));
@@ -154,49 +144,27 @@ impl Solver<'_> {
         while rest != 0 {
             let Some((_, machine)) = best[rest] else { return };
             let members = (0..pods.len()).filter(|place| machine >> place & 1 == 1).map(|place| pods[place]);
-            dealt.extend(self.part(like, &allowed, members.collect()));
+            dealt.extend(self.query().part(like, &allowed, members.collect()));
             rest &= !machine;
         }
         self.replace(bins, dealt);
     }
 
-    /// Per set of `pods`, as bits: the least price of a machine like bin `like`, which may be any of `allowed`, for
-    /// them.
-    fn prices(&mut self, like: usize, allowed: &Bits, pods: &[usize]) -> Vec<Option<Price>> {
-        let Some(rules) = self.unreserved(like) else { return vec![None; 1 << pods.len()] };
-        let bin = &self.bins[like];
-        let space = &self.pools.spaces[bin.pool];
-        let catalogue = &mut self.pools.catalogues[space.catalogue];
-        let (mut fitting, mut scratch) = (Bits::default(), Bits::default());
-        let mut totals = vec![Amounts::default()];
-        let mut prices = vec![None];
-        for set in 1..1usize << pods.len() {
-            let first = pods[set.trailing_zeros() as usize];
-            let mut total = totals[set & (set - 1)].clone();
-            if let Class::Wants(wants) = &self.classes[self.queue[first].1] {
-                wants.first().iter().for_each(|want| total.add(&self.wants.ask(**want).amounts));
-            }
-            bin::fit(&total, allowed, &[], space, catalogue, &mut fitting, &mut scratch);
-            prices.push(catalogue.least_price(rules, &fitting, &self.rules));
-            totals.push(total);
-        }
-        prices
-    }
-
     /// Cuts bin `number` in two, in order of size, where that saves most; whether it does anywhere.
     fn cut(&mut self, number: usize, left: &mut usize) -> bool {
-        let bin = &self.bins[number];
+        let bin = &self.filling.bins[number];
         if self.host_rules(bin) == HostRules::Together || !self.is_plain(bin) {
             return false;
         }
         let mut pods = bin.pods.clone();
         pods.sort_unstable();
-        let allowed = self.allowed(number);
+        let mut query = self.query();
+        let allowed = query.allowed(number);
         let mut best: Option<(i64, Vec<Part>)> = None;
         for place in cuts(pods.len()) {
             *left = left.saturating_sub(2);
             let (staying, leaving) = pods.split_at(place);
-            let parts = [staying, leaving].map(|pods| self.part(number, &allowed, pods.to_vec()));
+            let parts = [staying, leaving].map(|pods| query.part(number, &allowed, pods.to_vec()));
             let parts: Vec<Part> = parts.into_iter().flatten().collect();
             let price = price(&parts);
             if parts.len() == 2 && best.as_ref().is_none_or(|(least, _)| price < *least) {
@@ -208,10 +176,11 @@ impl Solver<'_> {
 
     /// Puts `parts` in place of `bins` if that saves enough; whether it does.
     fn replace(&mut self, bins: &[usize], parts: Vec<Part>) -> bool {
-        let pool = self.bins[bins[0]].pool;
+        let pool = self.filling.bins[bins[0]].pool;
+        let mut query = self.query();
         let now = bins.iter().filter_map(|bin| {
-            let allowed = self.allowed(*bin);
-            self.part(*bin, &allowed, self.bins[*bin].pods.clone())
+            let allowed = query.allowed(*bin);
+            query.part(*bin, &allowed, query.filling.bins[*bin].pods.clone())
         });
         let before = price(&now.collect::<Vec<_>>());
         let saving = before - price(&parts);
@@ -220,14 +189,14 @@ impl Solver<'_> {
             return false;
         }
         for bin in bins {
-            self.bins[*bin].pods.clear();
+            self.filling.bins[*bin].pods.clear();
         }
         let mut free = bins.iter();
         for Part { state, pods, .. } in parts {
             let bin = Bin { pool, state, ports: HostPorts::default(), pods, devices: None };
             match free.next() {
-                Some(number) => self.bins[*number] = bin,
-                None => self.bins.push(bin),
+                Some(number) => self.filling.bins[*number] = bin,
+                None => self.filling.bins.push(bin),
             }
         }
         true
@@ -236,47 +205,79 @@ impl Solver<'_> {
     /// Whether nothing about `bin` makes other machines doubtful, rules about hosts aside.
     fn is_plain(&self, bin: &Bin) -> bool {
         let State { rules, attached, reserved, .. } = &bin.state;
-        self.pools.spaces[bin.pool].limits.is_unlimited()
+        self.filling.limits[bin.pool].is_unlimited()
             && reserved.is_empty()
             && attached.is_empty()
-            && !self.rules.has_min_values(*rules)
+            && !self.caches.rules.has_min_values(*rules)
             && bin.ports.is_empty()
             && bin.devices.is_none()
     }
 
     /// What the pods of `bin` say about sharing a host.
     fn host_rules(&self, bin: &Bin) -> HostRules {
-        let wants = bin.pods.iter().flat_map(|index| match &self.classes[self.queue[*index].1] {
-            Class::Refused(_) => &[][..],
-            Class::Wants(wants) => &**wants,
-        });
-        let profiles = wants.filter_map(|want| self.wants.profile(*want));
-        profiles.map(|id| self.topology.host_rules(id)).max().unwrap_or_default()
+        let wants = bin.pods.iter().flat_map(|pod| self.compiled.wants(*pod));
+        let profiles = wants.filter_map(|want| self.compiled.wants.profile(*want));
+        profiles.map(|id| self.filling.topology.host_rules(id)).max().unwrap_or_default()
+    }
+}
+
+impl Query<'_, '_> {
+    /// The requirements a machine like bin `like` has as long as it holds no reservation.
+    fn unreserved(&mut self, like: usize) -> Option<RuleSetId> {
+        let bin = &self.filling.bins[like];
+        let catalogue = &self.caches.catalogues[self.compiled.pools.spaces[bin.pool].catalogue];
+        if self.filling.reservations.is_empty() || !catalogue.has_reservations() {
+            return Some(bin.state.rules);
+        }
+        let unreserved = materialise::unreserved(&mut self.caches.rules);
+        self.caches.rules.meet(bin.state.rules, unreserved)
     }
 
     /// The shapes a machine like bin `like` may be without a reservation, whatever its pods request.
     fn allowed(&mut self, like: usize) -> Bits {
         let Some(rules) = self.unreserved(like) else { return Bits::default() };
-        let bin = &self.bins[like];
-        let space = &self.pools.spaces[bin.pool];
-        let catalogue = &mut self.pools.catalogues[space.catalogue];
-        space.base.and(&catalogue.mask(rules, &self.rules).both)
+        let space = &self.compiled.pools.spaces[self.filling.bins[like].pool];
+        let catalogue = &mut self.caches.catalogues[space.catalogue];
+        space.base.and(&catalogue.mask(rules, &self.caches.rules).both)
+    }
+
+    /// Per set of `pods`, as bits: the least price of a machine like bin `like`, which may be any of `allowed`, for
+    /// them.
+    fn prices(&mut self, like: usize, allowed: &Bits, pods: &[usize]) -> Vec<Option<Price>> {
+        let Some(rules) = self.unreserved(like) else { return vec![None; 1 << pods.len()] };
+        let Self { compiled, filling, caches } = self;
+        let space = &compiled.pools.spaces[filling.bins[like].pool];
+        let catalogue = &mut caches.catalogues[space.catalogue];
+        let (mut fitting, mut scratch) = (Bits::default(), Bits::default());
+        let mut totals = vec![Amounts::default()];
+        let mut prices = vec![None];
+        for set in 1..1usize << pods.len() {
+            let first = pods[set.trailing_zeros() as usize];
+            let mut total = totals[set & (set - 1)].clone();
+            if let Some(want) = compiled.wants(first).first() {
+                total.add(&compiled.wants.ask(*want).amounts);
+            }
+            bin::fit(&total, allowed, &[], space, catalogue, &mut fitting, &mut scratch);
+            prices.push(catalogue.least_price(rules, &fitting, &caches.rules));
+            totals.push(total);
+        }
+        prices
     }
 
     /// A machine like bin `like`, which may be any of `allowed`, for `pods`; `None` when no instance type would do.
     fn part(&mut self, like: usize, allowed: &Bits, pods: Vec<usize>) -> Option<Part> {
         let mut total = Amounts::default();
         for index in &pods {
-            if let Class::Wants(wants) = &self.classes[self.queue[*index].1] {
-                total.add(&self.wants.ask(*wants.first()?).amounts);
+            if let Some(want) = self.compiled.wants(*index).first() {
+                total.add(&self.compiled.wants.ask(*want).amounts);
             }
         }
         let unreserved = self.unreserved(like)?;
-        let bin = &self.bins[like];
-        let space = &self.pools.spaces[bin.pool];
-        let catalogue = &mut self.pools.catalogues[space.catalogue];
+        let bin = &self.filling.bins[like];
+        let space = &self.compiled.pools.spaces[bin.pool];
+        let catalogue = &mut self.caches.catalogues[space.catalogue];
         let shapes = bin::fitting(&total, allowed, &[], space, catalogue);
-        let price = catalogue.least_price(unreserved, &shapes, &self.rules)?;
+        let price = catalogue.least_price(unreserved, &shapes, &self.caches.rules)?;
         let (attached, reserved) = Default::default();
         Some(Part { state: State { rules: bin.state.rules, total, shapes, attached, reserved }, pods, price })
     }

@@ -11,15 +11,12 @@ use karpenter_model::{
     BinId, Node, NodeId, Nomination, Pod, PodKey, PodOutcome, PoolRefusal, Settings, Snapshot,
 };
 
-use super::Solver;
 use super::compile::Audience;
+use super::undo::Before;
+use super::{Query, Solver};
 use crate::place::class::Class;
-use crate::place::constraint::limits::Limits;
-use crate::place::devices::{HeldBefore, Holdings};
 use crate::place::materialise::Quoted;
-use crate::place::reservations::Reservations;
-use crate::place::topology::ProfileId;
-use crate::place::{Placement, queue};
+use crate::place::queue;
 
 /// Where pods and machines are.
 #[derive(Debug, Clone, Default)]
@@ -61,17 +58,6 @@ pub(crate) struct Moved {
     pub(crate) gave_up: bool,
 }
 
-/// How things were before a question.
-#[derive(Debug, Default)]
-pub(crate) struct Before {
-    away: Vec<usize>,
-    limits: Vec<(usize, Limits)>,
-    reservations: Option<Reservations>,
-    devices: Option<HeldBefore>,
-    bins: usize,
-    placed: usize,
-}
-
 impl<'a> Solver<'a> {
     /// A solver that can do without any of `movable`, with the pods that wait anyway in their places. Pods that
     /// would have to move do not go to machines that are `busy`.
@@ -92,12 +78,11 @@ impl<'a> Solver<'a> {
         let order = queue::order(&pods);
         let pods = pods.into_iter().zip(homes.iter().map(Option::is_some)).collect();
         let homes: Vec<Option<&NodeId>> = order.iter().map(|place| homes[*place]).collect();
-        let audience = Audience { pods, order, reversible: true };
-        let mut solver = Self::compiled(snapshot, settings, &audience);
-        solver.explains = false;
-        solver.existing.keep_journal(busy);
-        solver.topology.keep_journal();
-        let mut ground = Ground { positions: solver.existing.positions(), ..Ground::default() };
+        let audience = Audience { pods, order, arrivals: Vec::new(), reversible: true };
+        let mut solver = Self::compiled(snapshot, settings, audience);
+        solver.filling.existing.keep_journal(busy);
+        solver.filling.topology.keep_journal();
+        let mut ground = Ground { positions: solver.filling.existing.positions(), ..Ground::default() };
         for node in snapshot.nodes.iter().filter(|node| !node.initialized()) {
             ground.coming.insert(node.id.clone(), coming(node));
         }
@@ -118,25 +103,13 @@ impl<'a> Solver<'a> {
         ground: &Ground,
         patience: Patience,
     ) -> (Moved, Before) {
-        let mut before = Before {
-            away: Vec::new(),
-            limits: Vec::new(),
-            reservations: (!self.reservations.is_empty()).then(|| self.reservations.clone()),
-            devices: self.devices.as_ref().map(Holdings::before),
-            bins: self.bins.len(),
-            placed: self.placed,
-        };
-        for (number, space) in self.pools.spaces.iter().enumerate() {
-            if !space.limits.is_unlimited() {
-                before.limits.push((number, space.limits.clone()));
-            }
-        }
+        let mut before = self.filling.before();
         let mut homeless = Vec::new();
         for node in removed {
             let position = ground.positions.get(&node.id).filter(|position| !before.away.contains(position));
             if let Some(position) = position {
                 before.away.push(*position);
-                self.existing.take_away(*position);
+                self.filling.existing.take_away(*position);
                 self.evacuate(node, ground, &mut homeless);
             }
         }
@@ -149,19 +122,7 @@ impl<'a> Solver<'a> {
 
     /// Takes the last question back.
     pub(crate) fn take_back(&mut self, before: Before) {
-        self.existing.revert(&before.away);
-        self.topology.revert();
-        self.bins.truncate(before.bins);
-        self.placed = before.placed;
-        for (number, limits) in before.limits {
-            self.pools.spaces[number].limits = limits;
-        }
-        if let Some(reservations) = before.reservations {
-            self.reservations = reservations;
-        }
-        if let (Some(devices), Some(before)) = (&mut self.devices, before.devices) {
-            devices.restore(before);
-        }
+        self.filling.take_back(before);
         self.next_pass();
     }
 
@@ -169,60 +130,47 @@ impl<'a> Solver<'a> {
     /// machines later.
     pub(crate) fn keep(&mut self, before: &Before, ground: &mut Ground) {
         ground.positions.retain(|_, position| !before.away.contains(position));
-        for (index, node) in self.homes.drain(..) {
+        for (index, node) in self.filling.homes.drain(..) {
             ground.guests.entry(node).or_default().push(index);
         }
-        self.existing.settle();
-        self.topology.settle();
+        self.filling.existing.settle();
+        self.filling.topology.settle();
         self.next_pass();
     }
 
     fn next_pass(&mut self) {
-        self.pass += 1;
-        self.closed_bins = self.bins.len();
-        self.open.close_all();
-        self.homes.clear();
-        self.refusals.clear();
-        self.outcomes.clear();
-        self.placement = Placement::default();
+        self.filling.next_pass();
+        self.caches.next_pass();
     }
 
     /// `node` is gone: its pods count nowhere, and its pool may buy again what it took.
     fn evacuate(&mut self, node: &Node, ground: &Ground, homeless: &mut Vec<usize>) {
-        let registry = self.rules.registry();
-        self.topology.forget_node(node, registry);
-        let movers = ground.movers.get(&node.id).into_iter().flatten();
+        let Self { compiled, caches, filling } = self;
+        let registry = caches.rules.registry();
+        filling.topology.forget_node(node, registry);
+        let movers = ground.movers.get(&node.id).map_or(&[][..], Vec::as_slice);
         for index in movers {
-            let (pod, _) = self.queue[*index];
-            if let Some(profile) = self.profile(*index) {
+            let pod = compiled.pod(*index);
+            if let Some(profile) = compiled.profile(*index) {
                 let (matched, owner) = (pod.is_active(), !pod.is_terminal());
-                self.topology.forget_pod(profile, matched, owner, node, registry);
+                filling.topology.forget_pod(profile, matched, owner, node, registry);
             }
             homeless.push(*index);
         }
         for index in ground.guests.get(&node.id).into_iter().flatten() {
-            if let Some(profile) = self.profile(*index) {
-                self.topology.forget_pod(profile, true, true, node, registry);
+            if let Some(profile) = compiled.profile(*index) {
+                filling.topology.forget_pod(profile, true, true, node, registry);
             }
             homeless.push(*index);
         }
-        if let Some(devices) = &mut self.devices {
-            let pods = ground.movers.get(&node.id).into_iter().flatten();
-            devices.evacuate(node, pods.map(|index| self.queue[*index].0.uid.clone()));
+        if let Some(devices) = &mut filling.devices {
+            devices.evacuate(node, movers.iter().map(|index| compiled.pod(*index).uid.clone()));
         }
         let pool = node.pool();
-        for space in self.pools.spaces.iter_mut().filter(|space| Some(&space.pool.name) == pool.as_ref()) {
-            if !space.limits.is_unlimited() {
-                space.limits.give_back(&node.effective_capacity());
+        for (space, limits) in compiled.pools.spaces.iter().zip(&mut filling.limits) {
+            if Some(&space.pool.name) == pool.as_ref() && !limits.is_unlimited() {
+                limits.give_back(&node.effective_capacity());
             }
-        }
-    }
-
-    /// What the pod at `index` is to others.
-    fn profile(&self, index: usize) -> Option<ProfileId> {
-        match &self.classes[self.queue[index].1] {
-            Class::Refused(_) => None,
-            Class::Wants(wants) => self.wants.profile(*wants.first()?),
         }
     }
 
@@ -234,20 +182,20 @@ impl<'a> Solver<'a> {
         };
         let mut waiting = homeless.to_vec();
         while !waiting.is_empty() {
-            let before = self.placed;
+            let before = self.filling.placed;
             let mut again = Vec::new();
             for index in waiting {
-                let placed = self.placed;
+                let placed = self.filling.placed;
                 let settled = self.settle(index);
-                let left_over = settled && self.placed == placed;
-                if left_over || self.bins.len() - self.closed_bins > launches {
+                let left_over = settled && self.filling.placed == placed;
+                if left_over || self.filling.bins.len() - self.filling.closed_bins > launches {
                     return false;
                 }
                 if !settled {
                     again.push(index);
                 }
             }
-            if self.placed == before {
+            if self.filling.placed == before {
                 return again.is_empty();
             }
             waiting = again;
@@ -258,49 +206,45 @@ impl<'a> Solver<'a> {
     /// What became of the pods in `homeless`.
     fn moved(&mut self, homeless: &[usize], ground: &Ground) -> Moved {
         let mut moved = Moved::default();
-        self.settle_reservations(self.closed_bins);
-        for number in self.closed_bins..self.bins.len() {
+        self.filling.settle_reservations();
+        let mut query = self.query();
+        let Query { compiled, filling, .. } = query;
+        for number in filling.closed_bins..filling.bins.len() {
             let id = BinId(u32::try_from(moved.launches.len() + 1).unwrap_or(u32::MAX));
-            match self.launch(number, id) {
+            match query.launch(number, id) {
                 Ok(quoted) => moved.launches.push(quoted),
                 Err(reason) => {
-                    let why = format!("{}: {reason}", self.pools.spaces[self.bins[number].pool].pool.name);
-                    let pods = self.bins[number].pods.iter().map(|pod| self.queue[*pod].0.key.clone());
+                    let bin = &filling.bins[number];
+                    let why = format!("{}: {reason}", compiled.pools.spaces[bin.pool].pool.name);
+                    let pods = bin.pods.iter().map(|pod| compiled.pod(*pod).key.clone());
                     moved.unplaced.extend(pods.map(|pod| (pod, why.clone())));
                 }
             }
         }
-        for (index, node) in &self.homes {
-            let had_home = self.moves(*index);
+        for (index, node) in &filling.homes {
+            let had_home = compiled.moves(*index);
             if let Some(coming) = ground.coming.get(node).filter(|_| had_home) {
                 let why = format!("would schedule against uninitialized {coming}");
-                moved.unplaced.push((self.queue[*index].0.key.clone(), why));
+                moved.unplaced.push((compiled.pod(*index).key.clone(), why));
             }
         }
         for index in homeless {
-            moved.unplaced.extend(self.refused(*index));
+            moved.unplaced.extend(query.refused(*index));
         }
         moved.unplaced.sort();
-        moved.nominations = std::mem::take(&mut self.placement.nominations);
-        moved.nominations.sort();
-        moved.used_nodes = self.homes.iter().map(|(_, node)| node.clone()).collect();
+        moved.used_nodes = filling.homes.iter().map(|(_, node)| node.clone()).collect();
         moved.used_nodes.sort();
         moved.used_nodes.dedup();
+        moved.nominations = std::mem::take(&mut self.filling.nominations);
+        moved.nominations.sort();
         moved
     }
+}
 
-    /// Whether the pod at `index` has a machine it would have to leave.
-    fn moves(&self, index: usize) -> bool {
-        match &self.classes[self.queue[index].1] {
-            Class::Refused(_) => true,
-            Class::Wants(wants) => wants.first().is_some_and(|want| self.wants.ask(*want).moves),
-        }
-    }
-
+impl Query<'_, '_> {
     /// Why the pod at `index` has no place, if it has none.
     fn refused(&mut self, index: usize) -> Option<(PodKey, String)> {
-        let (pod, class) = self.queue[index];
-        let refusals = match self.outcomes.get(&index) {
+        let refusals = match self.filling.outcomes.get(&index) {
             Some(PodOutcome::Unschedulable(refusals)) => refusals.clone(),
             Some(PodOutcome::Ignored(reasons)) => {
                 let refusal =
@@ -311,17 +255,15 @@ impl<'a> Solver<'a> {
                 return None;
             }
         };
-        let refusals = match &self.classes[class] {
-            Class::Wants(wants) if refusals.is_empty() => {
-                let wants = wants.clone();
-                self.refusal(&wants)
-            }
+        let refusals = match self.compiled.class(index) {
+            Class::Wants(_) if refusals.is_empty() => self.refusal(index),
             Class::Wants(_) | Class::Refused(_) => refusals,
         };
         let text = |refusal: &PoolRefusal| match &refusal.pool {
             Some(pool) => format!("{pool}: {}", refusal.reason),
             None => refusal.reason.to_string(),
         };
+        let pod = self.compiled.pod(index);
         Some((pod.key.clone(), refusals.iter().map(text).collect::<Vec<_>>().join("; ")))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use karpenter_model::{Node, Pod, Snapshot, Target};
 use karpenter_testkit::small;
 
-use super::*;
+use super::Solver;
 
 /// Worlds of each kind, unless the environment asks for more.
 const SEEDS: u64 = 200;
@@ -41,7 +41,7 @@ fn is_target(node: &Node, target: &Target) -> bool {
 /// Counts of every group once the pods that wait have their places.
 fn counted(snapshot: &Snapshot) -> BTreeSet<String> {
     let nodes: Vec<&Node> = snapshot.nodes.iter().map(AsRef::as_ref).collect();
-    Solver::reversible(snapshot, &nodes, |_| false).0.topology.counted()
+    Solver::reversible(snapshot, &nodes, |_| false).0.filling.topology.counted()
 }
 
 #[test]

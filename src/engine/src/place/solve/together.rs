@@ -11,7 +11,7 @@
 
 use karpenter_model::Snapshot;
 
-use super::{Solver, Tried};
+use super::{Query, Solver, Tried};
 use crate::bits::Bits;
 use crate::interning::{Interned, InternedMap};
 use crate::place::ask::{Ask, WantId};
@@ -27,15 +27,16 @@ type Circle = Vec<usize>;
 impl<'a> Solver<'a> {
     /// The solver, or one that has made a better plan of the same `snapshot`.
     pub(super) fn reunited(mut self, snapshot: &'a Snapshot) -> Self {
-        if self.placed == self.queue.len() || self.topology.is_empty() {
+        let pods = self.compiled.queue.len();
+        if self.filling.placed == pods || self.filling.topology.is_empty() {
             return self;
         }
-        let (placed, launched) = self.whereabouts();
+        let (placed, launched) = self.filling.whereabouts(pods);
         let circles = self.circles();
         let mut parted = circles.clone();
         parted.retain(|circle| circle.iter().any(|pod| !placed.contains(*pod)));
         parted.retain(|circle| circle.iter().any(|pod| launched.contains(*pod)));
-        parted.retain(|circle| self.whole(circle).is_some());
+        parted.retain(|circle| self.query().whole(circle).is_some());
         if parted.is_empty() {
             return self;
         }
@@ -44,79 +45,74 @@ impl<'a> Solver<'a> {
             for circle in first {
                 again.seat(circle);
             }
-            let (seated, _) = again.whereabouts();
-            again.place_all((0..again.queue.len()).filter(|pod| !seated.contains(*pod)).collect());
-            if again.placed > self.placed && loses_nobody(&placed, &again.whereabouts().0, &circles) {
+            let (seated, _) = again.filling.whereabouts(pods);
+            again.place_all((0..pods).filter(|pod| !seated.contains(*pod)).collect());
+            let (placed_again, _) = again.filling.whereabouts(pods);
+            if again.filling.placed > self.filling.placed && loses_nobody(&placed, &placed_again, &circles) {
                 return again;
             }
         }
         self
     }
 
-    /// Pods that have a place, and those of them that have it on a new machine; by position in the queue.
-    fn whereabouts(&self) -> (Bits, Bits) {
-        let (mut placed, mut launched) = (Bits::none(self.queue.len()), Bits::none(self.queue.len()));
-        self.bins.iter().flat_map(|bin| &bin.pods).for_each(|pod| launched.insert(*pod));
-        self.homes.iter().for_each(|(pod, _)| placed.insert(*pod));
-        placed.unite(&launched);
-        (placed, launched)
-    }
-
     /// All circles, in the order of their first pods.
     fn circles(&self) -> Vec<Circle> {
         let mut circles: InternedMap<usize, Circle> = InternedMap::default();
-        for (index, (_, class)) in self.queue.iter().enumerate() {
+        for index in 0..self.compiled.queue.len() {
             // What it insists on, preferences aside.
-            let profile = self.classes[*class].wants().last().and_then(|want| self.wants.profile(*want));
-            if let Some(group) = profile.and_then(|id| self.topology.circle(id)) {
+            let want = self.compiled.wants(index).last();
+            let profile = want.and_then(|want| self.compiled.wants.profile(*want));
+            if let Some(group) = profile.and_then(|id| self.filling.topology.circle(id)) {
                 circles.entry(group).or_default().push(index);
             }
         }
         circles.into_values().collect()
     }
 
+    /// Gives `circle` a new machine, one for all of it if there is any.
+    fn seat(&mut self, circle: &[usize]) {
+        let whole = self.query().whole(circle);
+        let Some((first, others)) = circle.split_first() else { return };
+        for step in 0.. {
+            let Some(want) = self.compiled.wants(*first).get(step).copied() else { break };
+            let bound = self.compiled.wants.profile(want);
+            if let Tried::Placed = self.open_bin(*first, want, bound, whole.as_ref()) {
+                self.filling.placed += 1;
+                return self.place_all(others.to_vec());
+            }
+        }
+    }
+}
+
+impl Query<'_, '_> {
     /// What all of `circle` ask of one machine together, if some instance type would do. Devices are found one pod after
     /// the other, so nobody knows beforehand whether a machine has enough of them for all.
     fn whole(&mut self, circle: &[usize]) -> Option<Ask> {
+        let Self { compiled, caches, .. } = self;
         let wants: Option<Vec<WantId>> =
-            circle.iter().map(|pod| self.classes[self.queue[*pod].1].wants().last().copied()).collect();
+            circle.iter().map(|pod| compiled.wants(*pod).last().copied()).collect();
         let (first, others) = wants.as_deref()?.split_first()?;
-        let mut whole = self.wants.ask(*first).clone();
+        let mut whole = compiled.wants.ask(*first).clone();
         for want in others {
-            let ask = self.wants.ask(*want);
+            let ask = compiled.wants.ask(*want);
             whole.claims.extend_from_slice(&ask.claims);
-            whole.rules = Some(self.rules.meet(whole.rules?, ask.rules?)?);
+            whole.rules = Some(caches.rules.meet(whole.rules?, ask.rules?)?);
             whole.amounts.add(&ask.amounts);
             whole.tolerations.retain(|toleration| ask.tolerations.contains(toleration));
             whole.host_ports.extend_from_slice(&ask.host_ports);
             whole.shared.extend_from_slice(&ask.shared);
             let pairs = whole.places.iter().flat_map(|a| ask.places.iter().map(move |b| (*a, *b)));
-            let both: Interned<RuleSetId> = pairs.filter_map(|(a, b)| self.rules.meet(a, b)).collect();
+            let both: Interned<RuleSetId> = pairs.filter_map(|(a, b)| caches.rules.meet(a, b)).collect();
             whole.places = both.into_iter().take(MOST_PLACES).collect();
         }
         if !whole.claims.is_empty() {
             return None;
         }
-        let hosted = self.pools.spaces.iter().any(|space| {
-            let catalogue = &mut self.pools.catalogues[space.catalogue];
-            bin::hosting(&whole, space, catalogue, &mut self.rules).is_some()
+        let hosted = compiled.pools.spaces.iter().any(|space| {
+            let catalogue = &mut caches.catalogues[space.catalogue];
+            bin::hosting(&whole, space, catalogue, &mut caches.rules).is_some()
         });
         hosted.then_some(whole)
-    }
-
-    /// Gives `circle` a new machine, one for all of it if there is any.
-    fn seat(&mut self, circle: &[usize]) {
-        let whole = self.whole(circle);
-        let Some((first, others)) = circle.split_first() else { return };
-        let wants = self.classes[self.queue[*first].1].wants();
-        let opened = wants.iter().any(|want| {
-            let bound = self.wants.profile(*want);
-            matches!(self.open_bin(*first, *want, bound, whole.as_ref()), Tried::Placed)
-        });
-        if opened {
-            self.placed += 1;
-            self.place_all(others.to_vec());
-        }
     }
 }
 

@@ -13,8 +13,9 @@ use karpenter_model::{LabelKey, LabelValue, Snapshot, label};
 use super::ProfileId;
 use super::group::{GroupKey, Kind};
 use crate::amounts::Amounts;
+use crate::catalogue::Catalogue;
 use crate::interning::Interned;
-use crate::place::pool::Pools;
+use crate::place::pool::{PoolSpace, Pools};
 use crate::rules::{RuleSetId, Rules};
 
 /// By key and domain: the pools that reach it.
@@ -22,7 +23,8 @@ type Universe = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<usize>>>;
 
 /// What decides where new machines could be.
 pub(crate) struct Reach<'r, 'a> {
-    pools: &'r mut Pools<'a>,
+    pools: &'r Pools<'a>,
+    catalogues: &'r mut [Catalogue<'a>],
     rules: &'r mut Rules<'a>,
     /// What pods of each profile request.
     requests: Interned<(ProfileId, Amounts)>,
@@ -32,11 +34,11 @@ pub(crate) struct Reach<'r, 'a> {
 impl<'r, 'a> Reach<'r, 'a> {
     /// Machines of `pools` for pods with these `requests`.
     pub(crate) fn new(
-        pools: &'r mut Pools<'a>,
+        (pools, catalogues): (&'r Pools<'a>, &'r mut [Catalogue<'a>]),
         rules: &'r mut Rules<'a>,
         requests: Interned<(ProfileId, Amounts)>,
     ) -> Self {
-        Self { pools, rules, requests, universe: Universe::new() }
+        Self { pools, catalogues, rules, requests, universe: Universe::new() }
     }
 
     /// Looks up the domains of `keys`.
@@ -72,13 +74,15 @@ impl<'r, 'a> Reach<'r, 'a> {
     pub(super) fn domains(&mut self, key: &GroupKey, requests: &[&Amounts]) -> Vec<LabelValue> {
         let Some(domains) = self.universe.get(&key.topology_key) else { return Vec::new() };
         let Kind::Spread { filter, .. } = &key.kind else { return domains.keys().cloned().collect() };
-        let Self { pools, rules, .. } = self;
+        let Self { pools, catalogues, rules, .. } = self;
         let asked = filter.alternatives(rules);
         let mut counts = |value: &LabelValue, spaces: &[usize]| {
             spaces.iter().any(|number| {
                 let domain = (&key.topology_key, value);
-                filter.tolerates(&pools.spaces[*number].pool.template.taints)
-                    && asked.iter().any(|asked| hosts(pools, rules, *number, *asked, domain, requests))
+                let space = &pools.spaces[*number];
+                let catalogue = &mut catalogues[space.catalogue];
+                filter.tolerates(&space.pool.template.taints)
+                    && asked.iter().any(|asked| hosts((space, catalogue), rules, *asked, domain, requests))
             })
         };
         let counting = domains.iter().filter(|(value, spaces)| counts(value, spaces));
@@ -86,18 +90,15 @@ impl<'r, 'a> Reach<'r, 'a> {
     }
 }
 
-/// Whether an instance type that can be had in the domain `value` of `key` from pool `number`, narrowed to what is
+/// Whether an instance type that can be had in the domain `value` of `key` from the pool of `space`, narrowed to what is
 /// `asked` for, holds one of `requests`.
 fn hosts<'a>(
-    pools: &mut Pools<'a>,
+    (space, catalogue): (&PoolSpace<'a>, &mut Catalogue<'a>),
     rules: &mut Rules<'a>,
-    number: usize,
     asked: RuleSetId,
     (key, value): (&LabelKey, &LabelValue),
     requests: &[&Amounts],
 ) -> bool {
-    let space = &pools.spaces[number];
-    let catalogue = &mut pools.catalogues[space.catalogue];
     let domain = rules.exactly(key, value);
     let Some(set) = rules.meet(space.rules, asked).and_then(|set| rules.meet(set, domain)) else {
         return false;

@@ -1,0 +1,60 @@
+//! What is fixed as long as a solver lives: compiled once from the snapshot and only read from then on.
+//!
+//! Simulations on several cores share one [`Compiled`]; each has its own [`Filling`](super::filling::Filling) and
+//! [`Caches`](super::caches::Caches).
+
+use karpenter_model::{Pod, Resources, Settings};
+
+use crate::amounts::ResourceIndex;
+use crate::place::ask::{WantId, Wants};
+use crate::place::class::Class;
+use crate::place::pool::Pools;
+use crate::place::topology::ProfileId;
+
+/// Pods, pools and what pods ask for.
+#[derive(Debug)]
+pub(super) struct Compiled<'a> {
+    pub(super) settings: Settings,
+    pub(super) pools: Pools<'a>,
+    pub(super) resources: ResourceIndex,
+    pub(super) wants: Wants,
+    pub(super) classes: Vec<Class>,
+    /// Pods in the order they are tried, with their class.
+    pub(super) queue: Vec<(&'a Pod, usize)>,
+    /// What they request: one list for all that request the same.
+    pub(super) requests: Vec<&'a Resources>,
+    /// Pods in the order of the snapshot, by position in the queue; only where a plan is made.
+    pub(super) arrivals: Vec<usize>,
+    /// Whether every refusal is explained at once; a what-if simulation explains only those it reports.
+    pub(super) explains: bool,
+}
+
+impl<'a> Compiled<'a> {
+    /// The pod at `index` in the queue.
+    pub(super) fn pod(&self, index: usize) -> &'a Pod {
+        self.queue[index].0
+    }
+
+    /// The class of the pod at `index`.
+    pub(super) fn class(&self, index: usize) -> &Class {
+        &self.classes[self.queue[index].1]
+    }
+
+    /// What the pod at `index` wants, one relaxation step after the other.
+    pub(super) fn wants(&self, index: usize) -> &[WantId] {
+        self.class(index).wants()
+    }
+
+    /// What the pod at `index` is to others.
+    pub(super) fn profile(&self, index: usize) -> Option<ProfileId> {
+        self.wants.profile(*self.wants(index).first()?)
+    }
+
+    /// Whether the pod at `index` has a machine it would have to leave.
+    pub(super) fn moves(&self, index: usize) -> bool {
+        match self.class(index) {
+            Class::Refused(_) => true,
+            Class::Wants(wants) => wants.first().is_some_and(|want| self.wants.ask(*want).moves),
+        }
+    }
+}

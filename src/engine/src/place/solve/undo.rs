@@ -1,0 +1,53 @@
+//! What a what-if question changes of the filling, and how it is taken back.
+//!
+//! Existing machines and topology keep a journal of single changes; the rest is small enough to be copied before a
+//! question, and only where it can change.
+
+use super::filling::Filling;
+use crate::place::constraint::limits::Limits;
+use crate::place::devices::{HeldBefore, Holdings};
+use crate::place::reservations::Reservations;
+
+/// How things were before a question.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    /// Machines the question takes away, by their place in the list of existing ones.
+    pub(super) away: Vec<usize>,
+    limits: Vec<(usize, Limits)>,
+    reservations: Option<Reservations>,
+    devices: Option<HeldBefore>,
+    bins: usize,
+    placed: usize,
+}
+
+impl Filling<'_> {
+    /// How things are, with no machine taken away yet.
+    pub(super) fn before(&self) -> Before {
+        let limits = self.limits.iter().enumerate().filter(|(_, limits)| !limits.is_unlimited());
+        Before {
+            away: Vec::new(),
+            limits: limits.map(|(pool, limits)| (pool, limits.clone())).collect(),
+            reservations: (!self.reservations.is_empty()).then(|| self.reservations.clone()),
+            devices: self.devices.as_ref().map(Holdings::before),
+            bins: self.bins.len(),
+            placed: self.placed,
+        }
+    }
+
+    /// Makes things what they were `before`.
+    pub(super) fn take_back(&mut self, before: Before) {
+        self.existing.revert(&before.away);
+        self.topology.revert();
+        self.bins.truncate(before.bins);
+        self.placed = before.placed;
+        for (pool, limits) in before.limits {
+            self.limits[pool] = limits;
+        }
+        if let Some(reservations) = before.reservations {
+            self.reservations = reservations;
+        }
+        if let (Some(devices), Some(before)) = (&mut self.devices, before.devices) {
+            devices.restore(before);
+        }
+    }
+}
