@@ -2,15 +2,15 @@
 //! order (spec core-scheduling 12), or a reason why not.
 
 pub(crate) mod ask;
-mod bin;
+mod claim;
 pub(crate) mod class;
 mod conjunction;
 mod constraint;
 mod default_spread;
 mod devices;
 mod existing;
-mod materialise;
-mod open;
+mod in_flight;
+mod open_nodes;
 mod pool;
 mod queue;
 mod refusal;

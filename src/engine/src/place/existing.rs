@@ -4,7 +4,7 @@
 //! and taints are compared once per ask and kind. Room only shrinks during a pass, so a machine that has no room
 //! for an ask is not asked again.
 
-mod overlay;
+mod undo;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,8 @@ use crate::bits::Bits;
 use crate::daemons;
 use crate::interning::InternedMap;
 use crate::place::ask::{Ask, Known};
-use crate::place::bin;
 use crate::place::devices::Holdings;
+use crate::place::in_flight;
 use crate::place::topology::{Domain, ProfileId, Topology};
 use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
@@ -110,14 +110,14 @@ impl Left {
             return ask.amounts.fits(&self.room);
         }
         let mut amounts = ask.amounts.clone();
-        bin::attach(ask, &mut self.attached.clone(), &mut amounts);
+        in_flight::attach(ask, &mut self.attached.clone(), &mut amounts);
         amounts.fits(&self.room)
     }
 
     /// Gives `ask`, of `pod`, what it wants.
     fn take(&mut self, pod: &Pod, ask: &Ask) {
         let mut amounts = ask.amounts.clone();
-        bin::attach(ask, &mut self.attached, &mut amounts);
+        in_flight::attach(ask, &mut self.attached, &mut amounts);
         self.room.subtract(&amounts);
         self.ports.add(&pod.key, &ask.host_ports);
     }

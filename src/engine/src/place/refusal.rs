@@ -18,10 +18,10 @@ use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::daemons::DaemonGroup;
 use crate::place::ask::Ask;
-use crate::place::bin;
 use crate::place::constraint::limits::Limits;
 use crate::place::constraint::min_values;
 use crate::place::devices::Holdings;
+use crate::place::in_flight;
 use crate::place::pool::PoolSpace;
 use crate::place::topology::{ProfileId, Topology};
 use crate::rules::{RuleSetId, Rules};
@@ -66,10 +66,10 @@ pub(crate) fn explain<'a>(
     let requirements = rules.requirements(set);
     let mask = catalogue.mask(set, rules);
     let mut wanted = ask.amounts.clone();
-    bin::attach(ask, &mut BTreeSet::new(), &mut wanted);
+    in_flight::attach(ask, &mut BTreeSet::new(), &mut wanted);
     let criteria = Criteria {
         requirements: mask.requirements.and(&space.base),
-        fits: bin::fitting(&wanted, &space.base, &ask.host_ports, space, catalogue),
+        fits: in_flight::fitting(&wanted, &space.base, &ask.host_ports, space, catalogue),
         offerings: mask.offerings.and(&space.base),
     };
     let left = criteria.requirements.and(&criteria.fits).and(&criteria.offerings);

@@ -5,15 +5,15 @@
 //! so far, [`Caches`] are what has been computed on the way. A [`Query`] reads the filling and cannot change it.
 
 mod caches;
+mod co_location;
 mod compile;
 mod compiled;
-mod economy;
 mod filling;
 mod join;
-pub(crate) mod overlay;
+mod repack;
+pub(crate) mod simulation;
 #[cfg(test)]
 mod tests;
-mod together;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,12 +28,12 @@ use karpenter_model::{
 
 use crate::place::Placement;
 use crate::place::ask::{Ask, Known, Refusals, WantId};
-use crate::place::bin::{Bin, State};
+use crate::place::claim::{Quoted, Terms};
 use crate::place::class::Class;
 use crate::place::devices::Holdings;
 use crate::place::existing;
-use crate::place::materialise::{Quoted, Terms};
-use crate::place::open::Walk;
+use crate::place::in_flight::{Bin, State};
+use crate::place::open_nodes::Walk;
 use crate::place::refusal::{self, Circumstances};
 use crate::place::topology::ProfileId;
 use caches::Caches;

@@ -15,10 +15,10 @@ mod count;
 mod filter;
 mod group;
 mod lookup;
-mod overlay;
 mod reach;
 mod scope;
 mod stance;
+mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

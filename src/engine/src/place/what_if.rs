@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use karpenter_model::{ConditionType, Node, Snapshot};
 
 use crate::place::solve::Solver;
-use crate::place::solve::overlay::Ground;
+use crate::place::solve::simulation::Ground;
 
-pub(crate) use crate::place::materialise::{Quote, Quoted, note_overlays};
-pub(crate) use crate::place::solve::overlay::{Moved as Simulated, Patience};
+pub(crate) use crate::place::claim::{Quote, Quoted, note_overlays};
+pub(crate) use crate::place::solve::simulation::{Moved as Simulated, Patience};
 
 /// Which machines may take the pods that would have to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

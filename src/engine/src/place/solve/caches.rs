@@ -19,7 +19,7 @@ use karpenter_model::PoolRefusal;
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::place::ask::{Learnt, WantId, Wants};
-use crate::place::materialise::Made;
+use crate::place::claim::Made;
 use crate::rules::Rules;
 
 /// All caches of a solver.

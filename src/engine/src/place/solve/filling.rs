@@ -8,11 +8,11 @@ use super::compiled::Compiled;
 use crate::bits::Bits;
 use crate::interning::InternedMap;
 use crate::place::ask::WantId;
-use crate::place::bin::Bin;
 use crate::place::constraint::limits::Limits;
 use crate::place::devices::Holdings;
 use crate::place::existing::Existing;
-use crate::place::open::OpenBins;
+use crate::place::in_flight::Bin;
+use crate::place::open_nodes::OpenBins;
 use crate::place::reservations::Reservations;
 use crate::place::topology::Topology;
 

@@ -11,9 +11,9 @@ use karpenter_model::{LabelKey, LabelValue, Price};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::place::ask::Ask;
-use crate::place::bin::{self, State};
 use crate::place::devices::Holdings;
 use crate::place::existing::Admission;
+use crate::place::in_flight::{self, State};
 use crate::place::pool::PoolSpace;
 use crate::place::reservations::{Reservations, UsedUp};
 use crate::place::topology::{Choices, Domain, ProfileId, Prospect, Topology};
@@ -92,7 +92,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
 
     /// The shapes of `space` that could host the pod alone if there were no limits.
     pub(super) fn hosting(&mut self, space: &PoolSpace<'a>, catalogue: &mut Catalogue<'a>) -> Option<Bits> {
-        bin::hosting(self.ask, space, catalogue, self.rules)
+        in_flight::hosting(self.ask, space, catalogue, self.rules)
     }
 
     /// Joins bin `number`, at the first place of the volumes that is possible. Shapes of `space` that are not in

@@ -10,8 +10,8 @@ use super::Joined;
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::place::ask::Ask;
-use crate::place::bin::State;
 use crate::place::devices::Holdings;
+use crate::place::in_flight::State;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 

@@ -14,8 +14,8 @@ use karpenter_model::{
 use super::compile::Audience;
 use super::undo::Before;
 use super::{Query, Solver};
+use crate::place::claim::Quoted;
 use crate::place::class::Class;
-use crate::place::materialise::Quoted;
 use crate::place::queue;
 
 /// Where pods and machines are.

@@ -18,8 +18,8 @@ use karpenter_model::{HostPorts, Price};
 use super::{Query, Solver};
 use crate::amounts::Amounts;
 use crate::bits::Bits;
-use crate::place::bin::{self, Bin, State};
-use crate::place::materialise;
+use crate::place::claim;
+use crate::place::in_flight::{self, Bin, State};
 use crate::place::topology::HostRules;
 use crate::rules::RuleSetId;
 
@@ -74,7 +74,8 @@ impl Solver<'_> {
             let space = &compiled.pools.spaces[bin.pool];
             let catalogue = &mut caches.catalogues[space.catalogue];
             let mask = catalogue.mask(bin.state.rules, &caches.rules);
-            let shapes = bin::fitting(&bin.state.total, &space.base.and(&mask.both), &[], space, catalogue);
+            let shapes =
+                in_flight::fitting(&bin.state.total, &space.base.and(&mask.both), &[], space, catalogue);
             let compatible = catalogue.reservations_of(&shapes, &mask);
             let Ok(reserved) = filling.reservations.reservable(number, compatible) else { continue };
             if !reserved.is_empty() {
@@ -229,7 +230,7 @@ impl Query<'_, '_> {
         if self.filling.reservations.is_empty() || !catalogue.has_reservations() {
             return Some(bin.state.rules);
         }
-        let unreserved = materialise::unreserved(&mut self.caches.rules);
+        let unreserved = claim::unreserved(&mut self.caches.rules);
         self.caches.rules.meet(bin.state.rules, unreserved)
     }
 
@@ -257,7 +258,7 @@ impl Query<'_, '_> {
             if let Some(want) = compiled.wants(first).first() {
                 total.add(&compiled.wants.ask(*want).amounts);
             }
-            bin::fit(&total, allowed, &[], space, catalogue, &mut fitting, &mut scratch);
+            in_flight::fit(&total, allowed, &[], space, catalogue, &mut fitting, &mut scratch);
             prices.push(catalogue.least_price(rules, &fitting, &caches.rules));
             totals.push(total);
         }
@@ -276,7 +277,7 @@ impl Query<'_, '_> {
         let bin = &self.filling.bins[like];
         let space = &self.compiled.pools.spaces[bin.pool];
         let catalogue = &mut self.caches.catalogues[space.catalogue];
-        let shapes = bin::fitting(&total, allowed, &[], space, catalogue);
+        let shapes = in_flight::fitting(&total, allowed, &[], space, catalogue);
         let price = catalogue.least_price(unreserved, &shapes, &self.caches.rules)?;
         let (attached, reserved) = Default::default();
         Some(Part { state: State { rules: bin.state.rules, total, shapes, attached, reserved }, pods, price })

@@ -15,7 +15,7 @@ use super::{Query, Solver, Tried};
 use crate::bits::Bits;
 use crate::interning::{Interned, InternedMap};
 use crate::place::ask::{Ask, WantId};
-use crate::place::bin;
+use crate::place::in_flight;
 use crate::rules::RuleSetId;
 
 /// Most places for volumes that are considered for a circle.
@@ -110,7 +110,7 @@ impl Query<'_, '_> {
         }
         let hosted = compiled.pools.spaces.iter().any(|space| {
             let catalogue = &mut caches.catalogues[space.catalogue];
-            bin::hosting(&whole, space, catalogue, &mut caches.rules).is_some()
+            in_flight::hosting(&whole, space, catalogue, &mut caches.rules).is_some()
         });
         hosted.then_some(whole)
     }

@@ -14,8 +14,8 @@ use karpenter_model::{
 
 use crate::bits::Bits;
 use crate::catalogue::{Catalogue, Mask, Ranked};
-use crate::place::bin::{Bin, State};
 use crate::place::constraint::min_values;
+use crate::place::in_flight::{Bin, State};
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
