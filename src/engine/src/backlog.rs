@@ -5,8 +5,8 @@
 //! that arrive later wait for the next round and cannot hold up those that wait already: a pod is looked at again
 //! after at most one full round, however many arrive.
 //!
-//! Pods that have a place and are not bound yet take part in every pass, on top of its slice: without them the machines
-//! that come up for them would look free.
+//! Pods that have a place and are not bound yet take part in every pass, on top of its slice: without them the
+//! machines that come up for them would look free.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The instance types of one pool as bit sets.
 //!
-//! A *shape* is an instance type together with one group of offerings that share capacity and overhead
+//! A *variant* is an instance type together with one group of offerings that share capacity and overhead
 //! overrides; most types have exactly one. "Fits" and "has a matching offering" must hold for the same group
-//! (spec core-scheduling 10), so shapes, not types, are what a bin keeps.
+//! (spec core-scheduling 10), so variants, not types, are what an in-flight node keeps.
 
 mod fit;
 
@@ -21,7 +21,7 @@ use fit::FitTables;
 
 /// An instance type with one group of offerings.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape<'a> {
+pub(crate) struct Variant<'a> {
     /// The type.
     pub(crate) instance_type: &'a InstanceType,
     /// Capacity through these offerings.
@@ -37,7 +37,7 @@ struct KeyTable {
     alternatives: Vec<(RuleId, Bits)>,
 }
 
-/// Shapes a requirement set leaves, by criterion.
+/// Variants a requirement set leaves, by criterion.
 #[derive(Debug, Clone)]
 pub(crate) struct Mask {
     /// The type's requirements intersect.
@@ -50,11 +50,11 @@ pub(crate) struct Mask {
     matching: Bits,
 }
 
-/// A shape that a requirement set leaves.
+/// A variant that a requirement set leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Ranked<'a> {
     /// Which one it is.
-    pub(crate) shape: usize,
+    pub(crate) variant: usize,
     /// The cheapest offering that is left of it.
     pub(crate) cheapest: &'a Offering,
 }
@@ -62,20 +62,20 @@ pub(crate) struct Ranked<'a> {
 /// The instance types of one pool.
 #[derive(Debug, Clone)]
 pub(crate) struct Catalogue<'a> {
-    shapes: Vec<Shape<'a>>,
+    variants: Vec<Variant<'a>>,
     offerings: Vec<&'a Offering>,
     fit: FitTables,
     allocatable: Vec<Amounts>,
-    /// Offerings out of a reservation, with the shape they belong to.
+    /// Offerings out of a reservation, with the variant they belong to.
     reserved: Vec<(usize, usize, &'a Reservation)>,
-    shape_keys: BTreeMap<KeyId, KeyTable>,
+    variant_keys: BTreeMap<KeyId, KeyTable>,
     offering_keys: BTreeMap<KeyId, KeyTable>,
-    shape_rules: BTreeMap<RuleId, Bits>,
+    variant_rules: BTreeMap<RuleId, Bits>,
     offering_rules: BTreeMap<RuleId, Bits>,
     masks: InternedMap<RuleSetId, Arc<Mask>>,
-    /// Per set: the shapes it leaves, cheapest first.
+    /// Per set: the variants it leaves, cheapest first.
     ranked: InternedMap<RuleSetId, Arc<[Ranked<'a>]>>,
-    /// Offerings with the shape they belong to, cheapest first; made once somebody asks what the least price is.
+    /// Offerings with the variant they belong to, cheapest first; made once somebody asks what the least price is.
     by_price: Option<Vec<(usize, usize)>>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Catalogue<'a> {
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
     ) -> Self {
-        let mut shapes = Vec::new();
+        let mut variants = Vec::new();
         let mut offerings: Vec<&Offering> = Vec::new();
         let mut allocatable: Vec<Amounts> = Vec::new();
         for instance_type in types {
@@ -97,14 +97,14 @@ impl<'a> Catalogue<'a> {
                 let complete = volumes.estimate(&instance_type.name, &group.allocatable);
                 allocatable.push(resources.amounts(&complete));
                 let capacity = group.capacity;
-                shapes.push(Shape { instance_type, capacity, offerings: start..offerings.len() });
+                variants.push(Variant { instance_type, capacity, offerings: start..offerings.len() });
             }
         }
-        let shape_keys = tables(shapes.iter().map(|shape| &shape.instance_type.requirements), rules);
+        let variant_keys = tables(variants.iter().map(|variant| &variant.instance_type.requirements), rules);
         let offering_keys = tables(offerings.iter().map(|offering| &offering.requirements), rules);
         let fit = FitTables::new(&allocatable, resources.len());
-        let of_shape = |(number, shape): (usize, &Shape<'a>)| {
-            let reserved = shape.offerings.clone().filter_map(|offering| {
+        let of_variant = |(number, variant): (usize, &Variant<'a>)| {
+            let reserved = variant.offerings.clone().filter_map(|offering| {
                 let reservation = offerings[offering].reservation.as_ref()?;
                 (offerings[offering].capacity_type == CapacityType::Reserved).then_some((
                     offering,
@@ -114,17 +114,17 @@ impl<'a> Catalogue<'a> {
             });
             reserved.collect::<Vec<_>>()
         };
-        let reserved = shapes.iter().enumerate().flat_map(of_shape).collect();
-        let (shape_rules, offering_rules, masks, ranked, by_price) = Default::default();
+        let reserved = variants.iter().enumerate().flat_map(of_variant).collect();
+        let (variant_rules, offering_rules, masks, ranked, by_price) = Default::default();
         Self {
-            shapes,
+            variants,
             offerings,
             fit,
             allocatable,
             reserved,
-            shape_keys,
+            variant_keys,
             offering_keys,
-            shape_rules,
+            variant_rules,
             offering_rules,
             masks,
             ranked,
@@ -132,17 +132,17 @@ impl<'a> Catalogue<'a> {
         }
     }
 
-    /// The shape at `index`.
-    pub(crate) fn shape(&self, index: usize) -> &Shape<'a> {
-        &self.shapes[index]
+    /// The variant at `index`.
+    pub(crate) fn variant(&self, index: usize) -> &Variant<'a> {
+        &self.variants[index]
     }
 
-    /// Number of shapes.
+    /// Number of variants.
     pub(crate) fn len(&self) -> usize {
-        self.shapes.len()
+        self.variants.len()
     }
 
-    /// What pods and daemons may use of shape `index`.
+    /// What pods and daemons may use of variant `index`.
     pub(crate) fn allocatable(&self, index: usize) -> &Amounts {
         &self.allocatable[index]
     }
@@ -152,12 +152,11 @@ impl<'a> Catalogue<'a> {
         self.reserved.iter().map(|(_, _, reservation)| *reservation)
     }
 
-    /// Reservations behind available offerings of `shapes` that `mask` leaves.
-    pub(crate) fn reservations_of(&self, shapes: &Bits, mask: &Mask) -> BTreeSet<ReservationId> {
-        let left = self
-            .reserved
-            .iter()
-            .filter(|(offering, shape, _)| shapes.contains(*shape) && mask.matching.contains(*offering));
+    /// Reservations behind available offerings of `variants` that `mask` leaves.
+    pub(crate) fn reservations_of(&self, variants: &Bits, mask: &Mask) -> BTreeSet<ReservationId> {
+        let left = self.reserved.iter().filter(|(offering, variant, _)| {
+            variants.contains(*variant) && mask.matching.contains(*offering)
+        });
         left.map(|(_, _, reservation)| reservation.id.clone()).collect()
     }
 
@@ -166,12 +165,12 @@ impl<'a> Catalogue<'a> {
         !self.reserved.is_empty()
     }
 
-    /// Shapes that can hold `request`.
+    /// Variants that can hold `request`.
     pub(crate) fn fitting(&self, request: &Amounts) -> Bits {
         self.fit.fitting(request)
     }
 
-    /// Keeps those shapes in `among` that can hold `request` and `overhead` together.
+    /// Keeps those variants in `among` that can hold `request` and `overhead` together.
     pub(crate) fn keep_fitting(&self, request: &Amounts, overhead: &Amounts, among: &mut Bits) {
         self.fit.keep_fitting(request, overhead, among);
     }
@@ -183,9 +182,9 @@ impl<'a> Catalogue<'a> {
         }
         let requirements = self.requirement_mask(set, rules);
         let matching = self.matching_offerings(set, rules);
-        let mut offerings = Bits::none(self.shapes.len());
-        for (index, shape) in self.shapes.iter().enumerate() {
-            if matching.any_in(shape.offerings.clone()) {
+        let mut offerings = Bits::none(self.variants.len());
+        for (index, variant) in self.variants.iter().enumerate() {
+            if matching.any_in(variant.offerings.clone()) {
                 offerings.insert(index);
             }
         }
@@ -195,12 +194,12 @@ impl<'a> Catalogue<'a> {
         mask
     }
 
-    /// Shapes whose own requirements intersect `set`, offerings aside.
+    /// Variants whose own requirements intersect `set`, offerings aside.
     pub(crate) fn requirement_mask(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Bits {
-        let mut mask = Bits::all(self.shapes.len());
+        let mut mask = Bits::all(self.variants.len());
         for rule in rules.rules_of(set) {
-            if let Some(table) = self.shape_keys.get(&rules.key_of(*rule)) {
-                mask.intersect(remembered(&mut self.shape_rules, *rule, table, rules));
+            if let Some(table) = self.variant_keys.get(&rules.key_of(*rule)) {
+                mask.intersect(remembered(&mut self.variant_rules, *rule, table, rules));
             }
         }
         mask
@@ -219,10 +218,15 @@ impl<'a> Catalogue<'a> {
         matching
     }
 
-    /// The least price of any of `shapes` through an offering that `set` leaves.
-    pub(crate) fn least_price(&mut self, set: RuleSetId, shapes: &Bits, rules: &Rules<'_>) -> Option<Price> {
+    /// The least price of any of `variants` through an offering that `set` leaves.
+    pub(crate) fn least_price(
+        &mut self,
+        set: RuleSetId,
+        variants: &Bits,
+        rules: &Rules<'_>,
+    ) -> Option<Price> {
         let ranked = self.ranked(set, rules);
-        ranked.iter().find(|one| shapes.contains(one.shape)).map(|one| one.cheapest.price)
+        ranked.iter().find(|one| variants.contains(one.variant)).map(|one| one.cheapest.price)
     }
 
     /// The same for a set that is asked about once: nothing is sorted for it. Offerings out of reservations that are
@@ -230,32 +234,32 @@ impl<'a> Catalogue<'a> {
     pub(crate) fn least_price_now(
         &mut self,
         set: RuleSetId,
-        shapes: &Bits,
+        variants: &Bits,
         usable: impl Fn(&ReservationId) -> bool,
         rules: &Rules<'_>,
     ) -> Option<Price> {
         let mask = self.mask(set, rules);
-        let Self { shapes: all, offerings, by_price, .. } = self;
+        let Self { variants: all, offerings, by_price, .. } = self;
         let by_price = by_price.get_or_insert_with(|| {
             let numbered = all.iter().enumerate();
-            let of_shape = |(number, shape): (usize, &Shape<'a>)| {
-                shape.offerings.clone().map(move |offering| (offering, number))
+            let of_variant = |(number, variant): (usize, &Variant<'a>)| {
+                variant.offerings.clone().map(move |offering| (offering, number))
             };
-            let mut by_price: Vec<(usize, usize)> = numbered.flat_map(of_shape).collect();
+            let mut by_price: Vec<(usize, usize)> = numbered.flat_map(of_variant).collect();
             by_price.sort_by_key(|(offering, _)| (offerings[*offering].price, *offering));
             by_price
         });
-        let left = |(offering, shape): &&(usize, usize)| {
+        let left = |(offering, variant): &&(usize, usize)| {
             let reservation = offerings[*offering].reservation.as_ref();
             mask.matching.contains(*offering)
-                && mask.requirements.contains(*shape)
-                && shapes.contains(*shape)
+                && mask.requirements.contains(*variant)
+                && variants.contains(*variant)
                 && reservation.is_none_or(|reservation| usable(&reservation.id))
         };
         by_price.iter().find(left).map(|(offering, _)| offerings[*offering].price)
     }
 
-    /// The shapes `set` leaves, cheapest first, equal prices by name; computed once per set.
+    /// The variants `set` leaves, cheapest first, equal prices by name; computed once per set.
     pub(crate) fn ranked(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Arc<[Ranked<'a>]> {
         if let Some(known) = self.ranked.get(&set) {
             return Arc::clone(known);
@@ -263,10 +267,13 @@ impl<'a> Catalogue<'a> {
         let mask = self.mask(set, rules);
         // Cheaper first, then the preferred capacity type, then by zone.
         let rank = |offering: &&'a Offering| (offering.price, offering.capacity_type, &offering.zone);
-        let cheapest = |shape| self.offerings_of(shape, &mask).min_by_key(rank);
-        let mut ranked: Vec<Ranked<'a>> =
-            mask.both.iter().filter_map(|shape| Some(Ranked { shape, cheapest: cheapest(shape)? })).collect();
-        let name = |one: &Ranked<'a>| &self.shapes[one.shape].instance_type.name;
+        let cheapest = |variant| self.offerings_of(variant, &mask).min_by_key(rank);
+        let mut ranked: Vec<Ranked<'a>> = mask
+            .both
+            .iter()
+            .filter_map(|variant| Some(Ranked { variant, cheapest: cheapest(variant)? }))
+            .collect();
+        let name = |one: &Ranked<'a>| &self.variants[one.variant].instance_type.name;
         ranked.sort_by(|a, b| {
             let by_type = (a.cheapest.price, name(a)).cmp(&(b.cheapest.price, name(b)));
             by_type.then_with(|| rank(&a.cheapest).cmp(&rank(&b.cheapest)))
@@ -276,22 +283,22 @@ impl<'a> Catalogue<'a> {
         ranked
     }
 
-    /// Whether its type has no other shape than this one.
-    pub(crate) fn is_only_shape(&self, index: usize) -> bool {
-        // Shapes of one type follow each other.
+    /// Whether its type has no other variant than this one.
+    pub(crate) fn is_only_variant(&self, index: usize) -> bool {
+        // Variants of one type follow each other.
         let neighbours = [index.checked_sub(1), Some(index + 1)].into_iter().flatten();
-        let mut neighbours = neighbours.filter_map(|place| self.shapes.get(place));
-        let instance_type = self.shapes[index].instance_type;
+        let mut neighbours = neighbours.filter_map(|place| self.variants.get(place));
+        let instance_type = self.variants[index].instance_type;
         neighbours.all(|other| !std::ptr::eq(other.instance_type, instance_type))
     }
 
-    /// The available offerings of shape `index` that `mask` leaves.
+    /// The available offerings of variant `index` that `mask` leaves.
     pub(crate) fn offerings_of<'s>(
         &'s self,
         index: usize,
         mask: &'s Mask,
     ) -> impl Iterator<Item = &'a Offering> + 's {
-        let range = self.shapes[index].offerings.clone();
+        let range = self.variants[index].offerings.clone();
         range.filter(|offering| mask.matching.contains(*offering)).map(|offering| self.offerings[offering])
     }
 }

@@ -13,11 +13,11 @@ use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::rules::{RuleSetId, Rules};
 
-/// Shapes on which exactly the same daemons will run.
+/// Instance types on which exactly the same daemons will run.
 #[derive(Debug, Clone)]
 pub(crate) struct DaemonGroup {
-    /// The shapes.
-    pub(crate) shapes: Bits,
+    /// The instance types.
+    pub(crate) variants: Bits,
     /// What the daemons request, pod slots included.
     pub(crate) requests: Resources,
     /// The same, dense.
@@ -46,7 +46,7 @@ fn alternatives(pod: &Pod, registry: &LabelRegistry) -> Vec<Requirements> {
     pod.required_terms.iter().map(with_term).collect()
 }
 
-/// Groups the shapes of `pool` by the daemons that will run on them.
+/// Groups the instance types of `pool` by the daemons that will run on them.
 pub(crate) fn groups<'a>(
     pool: &Pool,
     template: &Requirements,
@@ -60,21 +60,21 @@ pub(crate) fn groups<'a>(
     let mut daemons_of: Vec<Vec<usize>> = vec![Vec::new(); catalogue.len()];
     for (index, daemon) in daemons.iter().enumerate() {
         if tolerates(&daemon.pod, &pool.template.taints) {
-            for shape in shapes_for(&daemon.pod, simulated, catalogue, rules).iter() {
-                daemons_of[shape].push(index);
+            for variant in variants_for(&daemon.pod, simulated, catalogue, rules).iter() {
+                daemons_of[variant].push(index);
             }
         }
     }
     let mut groups: BTreeMap<Vec<usize>, Bits> = BTreeMap::new();
-    for (shape, running) in daemons_of.into_iter().enumerate() {
-        groups.entry(running).or_insert_with(|| Bits::none(catalogue.len())).insert(shape);
+    for (variant, running) in daemons_of.into_iter().enumerate() {
+        groups.entry(running).or_insert_with(|| Bits::none(catalogue.len())).insert(variant);
     }
-    let group = |(running, shapes): (Vec<usize>, Bits)| {
+    let group = |(running, variants): (Vec<usize>, Bits)| {
         let pods = || running.iter().map(|index| &daemons[*index].pod);
         let requests: Resources = pods().map(|pod| &pod.requests).sum();
         let overhead = resources.amounts(&requests);
         DaemonGroup {
-            shapes,
+            variants,
             requests,
             overhead,
             ports: pods().flat_map(|pod| pod.host_ports.clone()).collect(),
@@ -99,20 +99,20 @@ fn tolerates(pod: &Pod, taints: &[Taint]) -> bool {
     first_untolerated(taints, &tolerations).is_none()
 }
 
-fn shapes_for<'a>(
+fn variants_for<'a>(
     pod: &Pod,
     template: RuleSetId,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
 ) -> Bits {
-    let mut shapes = Bits::none(catalogue.len());
+    let mut variants = Bits::none(catalogue.len());
     for alternative in alternatives(pod, rules.registry()) {
         let alternative = rules.set(&alternative);
         if rules.meet(template, alternative).is_some() {
-            shapes.unite(&catalogue.requirement_mask(alternative, rules));
+            variants.unite(&catalogue.requirement_mask(alternative, rules));
         }
     }
-    shapes
+    variants
 }
 
 /// Requirements of `pod` on an existing node: only the first required term counts there.

@@ -5,9 +5,9 @@
 //! snapshot, work is bounded by a number of simulations, and [`Memory`] carries from pass to pass what makes the
 //! next one fair and cheap.
 //!
-//! Invariants: a machine is in at most one command; the methods are asked in the order of [`karpenter_model::Method::ALL`], so a
-//! machine that is empty is never drifted away and one that drifted is never consolidated; at no start of a command
-//! are the budgets of a pool exceeded, the commands in [`Standing`] included.
+//! Invariants: a machine is in at most one command; the methods are asked in the order of
+//! [`karpenter_model::Method::ALL`], so a machine that is empty is never drifted away and one that drifted is never
+//! consolidated; at no start of a command are the budgets of a pool exceeded, the commands in [`Standing`] included.
 
 mod allowance;
 mod balanced;

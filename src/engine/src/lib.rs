@@ -5,7 +5,8 @@
 //!
 //! How it stays fast: labels, requirements and resources are interned once per snapshot ([`rules`],
 //! [`amounts`]), instance types are bit sets ([`catalogue`]), pods that ask for the same are one class
-//! ([`place::class`]) and remember which bins refused them, because bins only ever get narrower.
+//! ([`place::class`]) and remember which in-flight nodes refused them, because those only ever get
+//! narrower.
 
 mod amounts;
 pub mod backlog;

@@ -1,37 +1,37 @@
-//! Which shapes can hold how much: per resource, the shapes sorted by what they have.
+//! Which variants can hold how much: per resource, the variants sorted by what they have.
 
 use crate::amounts::Amounts;
 use crate::bits::Bits;
 
-/// Per resource: thresholds in ascending order and the shapes that have at least that much.
+/// Per resource: thresholds in ascending order and the variants that have at least that much.
 #[derive(Debug, Clone)]
 pub(crate) struct FitTables {
     by_resource: Vec<Vec<(i128, Bits)>>,
-    /// Shapes none of whose amounts is negative; nothing fits on the others.
+    /// Variants none of whose amounts is negative; nothing fits on the others.
     sound: Bits,
 }
 
 impl FitTables {
-    /// Tables over `resources` resources for shapes with these allocatable amounts.
+    /// Tables over `resources` resources for variants with these allocatable amounts.
     pub(crate) fn new(allocatable: &[Amounts], resources: usize) -> Self {
         let mut sound = Bits::all(allocatable.len());
-        for (shape, amounts) in allocatable.iter().enumerate() {
+        for (variant, amounts) in allocatable.iter().enumerate() {
             if amounts.any_negative() {
-                sound.remove(shape);
+                sound.remove(variant);
             }
         }
         let by_resource = (0..resources).map(|resource| thresholds(allocatable, resource)).collect();
         Self { by_resource, sound }
     }
 
-    /// Shapes that can hold `request`.
+    /// Variants that can hold `request`.
     pub(crate) fn fitting(&self, request: &Amounts) -> Bits {
         let mut fitting = self.sound.clone();
         self.keep_fitting(request, &Amounts::default(), &mut fitting);
         fitting
     }
 
-    /// Keeps those shapes in `among` that can hold `request` and `overhead` together.
+    /// Keeps those variants in `among` that can hold `request` and `overhead` together.
     pub(crate) fn keep_fitting(&self, request: &Amounts, overhead: &Amounts, among: &mut Bits) {
         among.intersect(&self.sound);
         for resource in 0..request.len().max(overhead.len()) {
@@ -44,7 +44,7 @@ impl FitTables {
                 thresholds.get(first)
             });
             match enough {
-                Some((_, shapes)) => among.intersect(shapes),
+                Some((_, variants)) => among.intersect(variants),
                 None => return among.clear(),
             }
         }
@@ -53,14 +53,14 @@ impl FitTables {
 
 fn thresholds(allocatable: &[Amounts], resource: usize) -> Vec<(i128, Bits)> {
     let mut by_amount: Vec<(i128, usize)> =
-        allocatable.iter().enumerate().map(|(shape, amounts)| (amounts.at(resource), shape)).collect();
+        allocatable.iter().enumerate().map(|(variant, amounts)| (amounts.at(resource), variant)).collect();
     by_amount.sort_unstable();
     let mut thresholds: Vec<(i128, Bits)> = Vec::new();
     let mut enough = Bits::none(allocatable.len());
-    for (amount, shape) in by_amount.into_iter().rev() {
-        enough.insert(shape);
+    for (amount, variant) in by_amount.into_iter().rev() {
+        enough.insert(variant);
         match thresholds.last_mut() {
-            Some((last, shapes)) if *last == amount => shapes.insert(shape),
+            Some((last, variants)) if *last == amount => variants.insert(variant),
             _ => thresholds.push((amount, enough.clone())),
         }
     }
@@ -76,7 +76,7 @@ mod tests {
     use crate::amounts::ResourceIndex;
 
     #[test]
-    fn agrees_with_comparing_each_shape() {
+    fn agrees_with_comparing_each_variant() {
         let amounts = ["-1", "0", "1", "2", "3"];
         let mut lists = vec![Resources::new()];
         for cpu in amounts {
@@ -90,10 +90,10 @@ mod tests {
         let dense: Vec<Amounts> = lists.iter().map(|list| index.amounts(list)).collect();
         let tables = FitTables::new(&dense, index.len());
         let unknown = index.amounts(&Resources::new().with("fpga", "1".parse().unwrap()));
-        assert!(tables.fitting(&unknown).is_empty(), "nothing has a resource no shape names");
+        assert!(tables.fitting(&unknown).is_empty(), "nothing has a resource no variant names");
         for request in lists.iter().filter(|list| !list.iter().any(|(_, quantity)| quantity.is_negative())) {
             let expected: Vec<usize> =
-                (0..lists.len()).filter(|shape| request.fits(&lists[*shape])).collect();
+                (0..lists.len()).filter(|variant| request.fits(&lists[*variant])).collect();
             let fitting: Vec<usize> = tables.fitting(&index.amounts(request)).iter().collect();
             assert_eq!(fitting, expected, "{request}");
         }

@@ -1,5 +1,6 @@
 //! What holds disruption back when something has gone wrong; all of it in one place. In normal operation none of the
-//! brakes is felt. Each has a setting ([`karpenter_model::settings::Brakes`]), an event (`DisruptionHeld`) and a count.
+//! brakes is felt. Each has a setting ([`karpenter_model::settings::Brakes`]), an event (`DisruptionHeld`) and a
+//! count.
 //!
 //! - mass drift: after a start, or when instance types vanish from what the provider says, drift of many machines at
 //!   once smells of missing or misread data. It is held until it has lasted longer than drift takes to be found wrong;

@@ -68,12 +68,12 @@ struct Settled {
 /// A machine that took over from another one.
 #[derive(Debug, Clone)]
 struct Succession {
-    from: Shape,
+    from: TypeAndCapacity,
     at: Timestamp,
 }
 
 /// What a machine is, as far as going back to it is concerned.
-pub(crate) type Shape = (InstanceTypeName, CapacityType);
+pub(crate) type TypeAndCapacity = (InstanceTypeName, CapacityType);
 
 /// What is known about the replacements of a pool.
 #[derive(Debug, Clone)]
@@ -101,8 +101,8 @@ impl Memory {
         self.started.push_back(now);
         let [candidate] = &command.candidates[..] else { return };
         let [successor] = replacements else { return };
-        let shape = candidate.instance_type.clone().zip(candidate.capacity_type);
-        if let Some(from) = shape {
+        let replaced = candidate.instance_type.clone().zip(candidate.capacity_type);
+        if let Some(from) = replaced {
             self.successors.insert(successor.clone(), Succession { from, at: now });
         }
     }
@@ -223,7 +223,7 @@ impl Memory {
     }
 
     /// What the machine of `claim` took over from lately.
-    pub(crate) fn predecessor(&self, claim: &ClaimName) -> Option<&Shape> {
+    pub(crate) fn predecessor(&self, claim: &ClaimName) -> Option<&TypeAndCapacity> {
         self.successors.get(claim).map(|succession| &succession.from)
     }
 

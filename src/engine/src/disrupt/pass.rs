@@ -158,8 +158,8 @@ impl<'a> Pass<'a> {
         eligible
     }
 
-    /// Whether something spoke against the candidate a while ago, whatever method takes it; written down, unless another
-    /// one may take it for another reason.
+    /// Whether something spoke against the candidate a while ago, whatever method takes it; written down, unless
+    /// another one may take it for another reason.
     fn was_refused(&mut self, method: Method, candidate: &Candidate<'_>) -> bool {
         let (node, reason) = (&candidate.node.id, method.reason());
         let refused = self.memory.refused(Scope::Reason(reason), node, self.snapshot.now);

@@ -1,7 +1,7 @@
 //! What pods ask for, and what has been learnt about it.
 //!
-//! An *ask* is what a pod asks of a machine, whoever it is; a *want* is an ask together with what the pod is to
-//! other pods. Machines and bins only ever get narrower during a pass, so a refusal is final. It is remembered
+//! An *ask* is what a pod asks of a machine, whoever it is; a *want* is an ask together with what the pod is to other
+//! pods. Machines and in-flight nodes only ever get narrower during a pass, so a refusal is final. It is remembered
 //! where its cause is: what labels, taints and room refuse is refused to every want of the ask.
 
 use std::collections::BTreeMap;
@@ -53,20 +53,20 @@ pub(crate) struct AskKey {
 /// What has been learnt about an ask. What-if questions each begin a pass of their own.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
-    /// The pass `nodes` and `bins` are about.
+    /// The pass `nodes` and `in_flight` are about.
     pass: u64,
     /// Existing machines that refuse in every pass: labels, taints, or no room even before anything moves.
     pub(crate) unsuitable: Bits,
     /// Per kind of machine: whether labels and taints are acceptable, once known.
     pub(crate) kinds: Vec<Option<bool>>,
-    /// Per pool, once known: the shapes that could host the ask alone if there were no limits.
+    /// Per pool, once known: the instance types that could host the ask alone if there were no limits.
     pub(crate) hosts: BTreeMap<usize, Option<Bits>>,
     /// The least price of a machine for the ask alone, by requirements.
     pub(crate) prices: Prices,
     /// Existing machines that have no room in this pass.
     pub(crate) nodes: Bits,
-    /// Bins that cannot take it in this pass.
-    pub(crate) bins: Bits,
+    /// In-flight nodes that cannot take it in this pass.
+    pub(crate) in_flight: Bits,
 }
 
 /// What has been learnt about a want in one pass.
@@ -75,8 +75,8 @@ pub(crate) struct Memory {
     pass: u64,
     /// Existing machines that other pods keep it out of for good.
     pub(crate) nodes: Bits,
-    /// Bins that other pods keep it out of for good.
-    pub(crate) bins: Bits,
+    /// In-flight nodes that other pods keep it out of for good.
+    pub(crate) in_flight: Bits,
     /// Everything that exists and every pool refuses, for good.
     pub(crate) exhausted: bool,
     /// Version of what was in the way and may change; worth another try once it has grown.
@@ -182,7 +182,7 @@ impl Learnt {
         }
         if refusals.pass != pass {
             refusals.pass = pass;
-            (refusals.nodes, refusals.bins) = Default::default();
+            (refusals.nodes, refusals.in_flight) = Default::default();
         }
         Known { ask: &wants.asks[ask], profile, refusals, memory }
     }

@@ -1,4 +1,4 @@
-//! From a filled bin to the claim that will be created (spec core-scheduling 21).
+//! From a filled in-flight node to the claim that will be created (spec core-scheduling 21).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use karpenter_model::{
 use crate::bits::Bits;
 use crate::catalogue::{Catalogue, Mask, Ranked};
 use crate::place::constraint::min_values;
-use crate::place::in_flight::{Bin, State};
+use crate::place::in_flight::{InFlightNode, State};
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
 /// Most claims that are kept to be made again.
 const MOST_MADE: usize = 1_000;
 
-/// An instance type of a bin with its cheapest offering.
+/// An instance type of an in-flight node with its cheapest offering.
 struct Candidate<'a> {
     name: &'a InstanceTypeName,
     cheapest: &'a Offering,
-    shape: usize,
-    /// Other shapes of the type; most have none.
+    variant: usize,
+    /// Other instance types of the type; most have none.
     others: Vec<usize>,
 }
 
 impl Candidate<'_> {
-    fn shapes(&self) -> impl Iterator<Item = usize> {
-        std::iter::once(self.shape).chain(self.others.iter().copied())
+    fn variants(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(self.variant).chain(self.others.iter().copied())
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Quoted {
 }
 
 impl Quoted {
-    /// The claim for bin `id` with `pods`, which request `requests` together.
+    /// The claim for in-flight node `id` with `pods`, which request `requests` together.
     pub(crate) fn with_pods<'p>(
         mut self,
         id: BinId,
@@ -76,7 +76,7 @@ pub(crate) struct Quote {
     pub(crate) estimated: BTreeSet<CapacityType>,
 }
 
-/// Claims already made, by what decides about everything but their pods: bins of one pass are often alike.
+/// Claims already made, by what decides about everything but their pods: in-flight nodes of one pass are often alike.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Made {
     claims: BTreeMap<Likeness, Result<Quoted, Reason>>,
@@ -87,60 +87,61 @@ pub(crate) struct Made {
 struct Likeness {
     pool: usize,
     rules: RuleSetId,
-    shapes: Bits,
+    variants: Bits,
     reserved: BTreeSet<ReservationId>,
 }
 
 impl Made {
-    /// The claim for `bin`, to be given its pods; an error when `minValues` no longer hold once the list of types
-    /// is cut.
+    /// The claim for `node`, to be given its pods; an error when `minValues` no longer hold once the list
+    /// of types is cut.
     pub(crate) fn claim<'a>(
         &mut self,
-        bin: &Bin,
+        node: &InFlightNode,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
         rules: &mut Rules<'a>,
         terms: Terms<'_>,
     ) -> Result<Quoted, Reason> {
-        let State { rules: set, shapes, reserved, .. } = &bin.state;
+        let State { rules: set, variants, reserved, .. } = &node.state;
         let likeness =
-            Likeness { pool: bin.pool, rules: *set, shapes: shapes.clone(), reserved: reserved.clone() };
+            Likeness { pool: node.pool, rules: *set, variants: variants.clone(), reserved: reserved.clone() };
         if self.claims.len() >= MOST_MADE && !self.claims.contains_key(&likeness) {
             self.claims.clear();
         }
-        let made = self.claims.entry(likeness).or_insert_with(|| claim(bin, space, catalogue, rules, terms));
+        let made = self.claims.entry(likeness).or_insert_with(|| claim(node, space, catalogue, rules, terms));
         made.clone()
     }
 }
 
-/// The claim for `bin` without its pods.
+/// The claim for `node` without its pods.
 fn claim<'a>(
-    bin: &Bin,
+    node: &InFlightNode,
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
     Terms { settings, quotes }: Terms<'_>,
 ) -> Result<Quoted, Reason> {
     let policy = settings.min_values_policy;
-    let reserved = with_reservations(bin, rules);
-    let reserved = reserved.and_then(|set| cut(set, bin, MinValuesPolicy::Strict, catalogue, rules).ok());
+    let reserved = with_reservations(node, rules);
+    let reserved = reserved.and_then(|set| cut(set, node, MinValuesPolicy::Strict, catalogue, rules).ok());
     let Cut { set, mask, candidates } = match reserved.filter(|cut| !cut.candidates.is_empty()) {
         Some(cut) => cut,
-        // It holds none, or with those it holds alone `minValues` would not be met: what it does not name it must not use.
+        // It holds none, or with those it holds alone `minValues` would not be met: what it does not name it must not
+        // use.
         None if settings.gates.reserved_capacity && catalogue.has_reservations() => {
             let unreserved = unreserved(rules);
-            let set = rules.meet(bin.state.rules, unreserved);
-            let cut = set.map(|set| cut(set, bin, policy, catalogue, rules)).transpose()?;
+            let set = rules.meet(node.state.rules, unreserved);
+            let cut = set.map(|set| cut(set, node, policy, catalogue, rules)).transpose()?;
             let cut = cut.filter(|cut| !cut.candidates.is_empty());
             // Nothing but reservations would do, and others hold them.
             cut.ok_or_else(|| Reason::bare(ReasonCode::Reservation))?
         }
-        None => cut(bin.state.rules, bin, policy, catalogue, rules)?,
+        None => cut(node.state.rules, node, policy, catalogue, rules)?,
     };
-    let shapes = || candidates.iter().flat_map(Candidate::shapes);
-    let offerings = |shape| catalogue.offerings_of(shape, &mask);
+    let variants = || candidates.iter().flat_map(Candidate::variants);
+    let offerings = |variant| catalogue.offerings_of(variant, &mask);
     let mut capacity_types = BTreeSet::new();
-    for offering in shapes().flat_map(offerings) {
+    for offering in variants().flat_map(offerings) {
         capacity_types.insert(offering.capacity_type);
     }
     let names: Arc<[InstanceTypeName]> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
@@ -163,7 +164,7 @@ fn claim<'a>(
         termination_grace_period: template
             .termination_grace_period
             .or(settings.default_termination_grace_period),
-        requests: daemon_requests(bin, space),
+        requests: daemon_requests(node, space),
         cheapest: candidates.first().map(|first| OfferingRef {
             instance_type: first.name.clone(),
             zone: first.cheapest.zone.clone(),
@@ -183,20 +184,20 @@ struct Cut<'a> {
     candidates: Vec<Candidate<'a>>,
 }
 
-/// The types that `set` leaves of `bin`, cut to the allowed number. When `minValues` do not hold then, they are
-/// lowered or it is an error, as `policy` says.
+/// The types that `set` leaves of `node`, cut to the allowed number. When `minValues` do not hold then,
+/// they are lowered or it is an error, as `policy` says.
 fn cut<'a>(
     mut set: RuleSetId,
-    bin: &Bin,
+    node: &InFlightNode,
     policy: MinValuesPolicy,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
 ) -> Result<Cut<'a>, Reason> {
     let mask = catalogue.mask(set, rules);
-    let mut candidates = candidates(&catalogue.ranked(set, rules), &bin.state.shapes, catalogue);
+    let mut candidates = candidates(&catalogue.ranked(set, rules), &node.state.variants, catalogue);
     candidates.truncate(MAX_INSTANCE_TYPES);
-    let shapes = candidates.iter().flat_map(Candidate::shapes);
-    let short = min_values::shortfalls(set, shapes, catalogue, rules);
+    let variants = candidates.iter().flat_map(Candidate::variants);
+    let short = min_values::shortfalls(set, variants, catalogue, rules);
     if !short.is_empty() {
         if policy == MinValuesPolicy::Strict {
             return Err(min_values::reason(&short));
@@ -206,20 +207,20 @@ fn cut<'a>(
     Ok(Cut { set, mask, candidates })
 }
 
-/// The requirements of `bin` once it may only be launched into the reservations it names, if it names any. Where too
-/// few types are left for `minValues`, the caller goes without.
-fn with_reservations(bin: &Bin, rules: &mut Rules<'_>) -> Option<RuleSetId> {
-    if bin.state.reserved.is_empty() {
+/// The requirements of `node` once it may only be launched into the reservations it names, if it names any.
+/// Where too few types are left for `minValues`, the caller goes without.
+fn with_reservations(node: &InFlightNode, rules: &mut Rules<'_>) -> Option<RuleSetId> {
+    if node.state.reserved.is_empty() {
         return None;
     }
     let registry = rules.registry();
     let mut only: Requirements = [capacity_type(Operator::In, registry)].into_iter().collect();
     if let Some(key) = &registry.reservation_id {
-        let ids = bin.state.reserved.iter().map(|id| id.as_str().into());
+        let ids = node.state.reserved.iter().map(|id| id.as_str().into());
         only.add(Requirement::one_of(key.clone(), ids));
     }
     let only = rules.set(&only);
-    rules.meet(bin.state.rules, only)
+    rules.meet(node.state.rules, only)
 }
 
 /// The requirement to be no reserved capacity.
@@ -233,16 +234,16 @@ fn capacity_type(operator: Operator, registry: &LabelRegistry) -> Requirement {
     Requirement::new(registry, &expression)
 }
 
-/// The types of those of `ranked` that are in `shapes`, in the same order.
-fn candidates<'a>(ranked: &[Ranked<'a>], shapes: &Bits, catalogue: &Catalogue<'a>) -> Vec<Candidate<'a>> {
-    let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(shapes.len());
-    for Ranked { shape, cheapest } in ranked.iter().filter(|one| shapes.contains(one.shape)) {
-        let name = &catalogue.shape(*shape).instance_type.name;
+/// The types of those of `ranked` that are in `variants`, in the same order.
+fn candidates<'a>(ranked: &[Ranked<'a>], variants: &Bits, catalogue: &Catalogue<'a>) -> Vec<Candidate<'a>> {
+    let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(variants.len());
+    for Ranked { variant, cheapest } in ranked.iter().filter(|one| variants.contains(one.variant)) {
+        let name = &catalogue.variant(*variant).instance_type.name;
         let known =
-            candidates.iter_mut().find(|known| !catalogue.is_only_shape(*shape) && known.name == name);
+            candidates.iter_mut().find(|known| !catalogue.is_only_variant(*variant) && known.name == name);
         match known {
-            Some(known) => known.others.push(*shape),
-            None => candidates.push(Candidate { name, cheapest, shape: *shape, others: Vec::new() }),
+            Some(known) => known.others.push(*variant),
+            None => candidates.push(Candidate { name, cheapest, variant: *variant, others: Vec::new() }),
         }
     }
     candidates
@@ -251,7 +252,7 @@ fn candidates<'a>(ranked: &[Ranked<'a>], shapes: &Bits, catalogue: &Catalogue<'a
 /// What `candidate` may cost.
 fn quote(candidate: &Candidate<'_>, catalogue: &Catalogue<'_>, mask: &Mask) -> Quote {
     let mut quote = Quote::default();
-    for offering in candidate.shapes().flat_map(|shape| catalogue.offerings_of(shape, mask)) {
+    for offering in candidate.variants().flat_map(|variant| catalogue.offerings_of(variant, mask)) {
         let (least, most) =
             quote.by_capacity_type.entry(offering.capacity_type).or_insert((offering.price, offering.price));
         *least = offering.price.min(*least);
@@ -289,9 +290,9 @@ fn labels(
     registry: &LabelRegistry,
 ) -> Labels {
     let resolved = |key: &str| {
-        let mut shapes = types.iter().flat_map(Candidate::shapes);
+        let mut variants = types.iter().flat_map(Candidate::variants);
         registry.is_well_known(key)
-            || shapes.any(|shape| catalogue.shape(shape).instance_type.requirements.contains(key))
+            || variants.any(|variant| catalogue.variant(variant).instance_type.requirements.contains(key))
     };
     let mut labels = space.labels.clone();
     for requirement in requirements.iter() {
@@ -313,8 +314,8 @@ fn annotations(
     annotations.insert(label::POOL_HASH.into(), space.pool.hash.clone());
     annotations.insert(label::POOL_HASH_VERSION.into(), label::POOL_HASH_VERSION_CURRENT.into());
     annotations.insert(label::MIN_VALUES_RELAXED.into(), relaxed.to_string());
-    let shapes = types.iter().flat_map(Candidate::shapes);
-    let types = shapes.map(|shape| catalogue.shape(shape).instance_type);
+    let variants = types.iter().flat_map(Candidate::variants);
+    let types = variants.map(|variant| catalogue.variant(variant).instance_type);
     note_overlays(&mut annotations, &space.pool.template, types);
     annotations
 }
@@ -342,7 +343,7 @@ pub(crate) fn note_overlays<'t>(
 }
 
 /// The least the daemons of any remaining type will take.
-fn daemon_requests(bin: &Bin, space: &PoolSpace<'_>) -> Resources {
-    let left = space.daemons.iter().filter(|group| group.shapes.meets(&bin.state.shapes));
+fn daemon_requests(node: &InFlightNode, space: &PoolSpace<'_>) -> Resources {
+    let left = space.daemons.iter().filter(|group| group.variants.meets(&node.state.variants));
     Resources::min(left.map(|group| &group.requests))
 }

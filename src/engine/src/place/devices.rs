@@ -75,8 +75,8 @@ impl<'a> Holdings<'a> {
         }
     }
 
-    /// How `claims` would be served by bin `number` of `pool`; `suits` says whether the type at a position among
-    /// `types` would do with certain requirements.
+    /// How `claims` would be served by in-flight node `number` of `pool`; `suits` says whether the type at a position
+    /// among `types` would do with certain requirements.
     pub(crate) fn propose(
         &self,
         number: usize,
@@ -97,7 +97,7 @@ impl<'a> Holdings<'a> {
         self.allocator.commit(&mut self.ledger, proposal);
     }
 
-    /// Bin `number` can only be what `stays` says.
+    /// In-flight node `number` can only be what `stays` says.
     pub(crate) fn narrowed(&mut self, number: usize, stays: impl Fn(&InstanceTypeName) -> bool) {
         self.ledger.keep(&Spot::Launch(number), stays);
     }
@@ -118,7 +118,8 @@ impl<'a> Holdings<'a> {
         self.ledger = before;
     }
 
-    /// Drivers a machine from bin `number` has to wait for, as the annotation lists them; none if that is nobody.
+    /// Drivers a machine from in-flight node `number` has to wait for, as the annotation lists them; none if that is
+    /// nobody.
     pub(crate) fn drivers(&self, number: usize) -> Option<String> {
         let drivers = self.allocator.drivers(&self.ledger, &Spot::Launch(number));
         (!drivers.is_empty()).then(|| drivers.into_iter().collect::<Vec<_>>().join(","))
@@ -129,7 +130,7 @@ impl<'a> Holdings<'a> {
         self.grants(&Spot::Machine(node.clone()), |_| Some(GrantPlace::Machine(node.clone())))
     }
 
-    /// What was taken by bin `number`, which is claim `id` of the plan.
+    /// What was taken by in-flight node `number`, which is claim `id` of the plan.
     pub(crate) fn granted_by(&self, number: usize, id: BinId) -> Vec<DeviceGrant> {
         self.grants(&Spot::Launch(number), |kind| Some(GrantPlace::Launch(id, kind?.clone())))
     }

@@ -15,24 +15,24 @@ use crate::place::constraint::min_values;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
-/// What a bin may still turn out to be.
+/// What an in-flight node may still turn out to be.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     /// Its requirements.
     pub(crate) rules: RuleSetId,
     /// Requests of its pods, daemons aside.
     pub(crate) total: Amounts,
-    /// Shapes that satisfy both.
-    pub(crate) shapes: Bits,
+    /// Instance types that satisfy both.
+    pub(crate) variants: Bits,
     /// Volumes of its pods that other pods mount too.
     pub(crate) attached: BTreeSet<usize>,
     /// Reservations it holds an instance of one of.
     pub(crate) reserved: BTreeSet<ReservationId>,
 }
 
-/// A bin: a claim the plan will create.
+/// An in-flight node: a claim the plan will create.
 #[derive(Debug, Clone)]
-pub(crate) struct Bin {
+pub(crate) struct InFlightNode {
     /// Its pool, by position.
     pub(crate) pool: usize,
     /// What it may still turn out to be.
@@ -46,10 +46,10 @@ pub(crate) struct Bin {
 }
 
 impl State {
-    /// What a new bin of `space` starts from.
-    pub(crate) fn new(space: &PoolSpace<'_>, shapes: Bits) -> Self {
+    /// What a new node of `space` starts from.
+    pub(crate) fn new(space: &PoolSpace<'_>, variants: Bits) -> Self {
         let (total, attached, reserved) = Default::default();
-        Self { rules: space.rules, total, shapes, attached, reserved }
+        Self { rules: space.rules, total, variants, attached, reserved }
     }
 
     /// The same with nothing but what `ask` takes in it: others that are expected bring theirs when they come.
@@ -66,7 +66,7 @@ impl State {
     }
 
     /// What is left when `ask` joins and the requirements are `set` then; `None` when nothing is. `lower` says
-    /// whether `minValues` may be lowered, which only a new bin may do.
+    /// whether `minValues` may be lowered, which only a new node may do.
     pub(crate) fn join<'a>(
         &self,
         ask: &Ask,
@@ -76,28 +76,29 @@ impl State {
         rules: &mut Rules<'a>,
         lower: MinValuesPolicy,
     ) -> Option<Self> {
-        let narrowed = (set != self.rules).then(|| self.shapes.and(&catalogue.mask(set, rules).both));
+        let narrowed = (set != self.rules).then(|| self.variants.and(&catalogue.mask(set, rules).both));
         let mut total = self.total.plus(&ask.amounts);
         let mut attached = self.attached.clone();
         attach(ask, &mut attached, &mut total);
-        let allowed = narrowed.as_ref().unwrap_or(&self.shapes);
-        let shapes = fitting(&total, allowed, &ask.host_ports, space, catalogue);
-        if shapes.is_empty() {
+        let allowed = narrowed.as_ref().unwrap_or(&self.variants);
+        let variants = fitting(&total, allowed, &ask.host_ports, space, catalogue);
+        if variants.is_empty() {
             return None;
         }
-        let short = min_values::shortfalls(set, shapes.iter(), catalogue, rules);
+        let short = min_values::shortfalls(set, variants.iter(), catalogue, rules);
         if !short.is_empty() {
             if lower == MinValuesPolicy::Strict {
                 return None;
             }
             set = min_values::lowered(set, &short, rules);
         }
-        Some(Self { rules: set, total, shapes, attached, reserved: self.reserved.clone() })
+        Some(Self { rules: set, total, variants, attached, reserved: self.reserved.clone() })
     }
 }
 
-/// The shapes of `space` that could host `ask` alone if there were no limits; `None` when none could. A bin is never
-/// more than the pool it is from, so what the whole pool cannot host, none of its bins can.
+/// The instance types of `space` that could host `ask` alone if there were no limits; `None` when none could. An
+/// in-flight node is never more than the pool it is from, so what the whole pool cannot host, none of its in-flight
+/// nodes can.
 pub(crate) fn hosting<'a>(
     ask: &Ask,
     space: &PoolSpace<'a>,
@@ -110,14 +111,14 @@ pub(crate) fn hosting<'a>(
     let mut total = ask.amounts.clone();
     attach(ask, &mut BTreeSet::new(), &mut total);
     let empty = State::new(space, Bits::default());
-    let mut shapes = Bits::default();
+    let mut variants = Bits::default();
     for place in &ask.places {
         if let Some(set) = empty.rules_with(ask, *place, rules) {
             let allowed = space.base.and(&catalogue.mask(set, rules).both);
-            shapes.unite(&fitting(&total, &allowed, &ask.host_ports, space, catalogue));
+            variants.unite(&fitting(&total, &allowed, &ask.host_ports, space, catalogue));
         }
     }
-    (!shapes.is_empty()).then_some(shapes)
+    (!variants.is_empty()).then_some(variants)
 }
 
 /// Adds what shared volumes of `ask` take that are not `attached` yet.
@@ -129,7 +130,7 @@ pub(crate) fn attach(ask: &Ask, attached: &mut BTreeSet<usize>, amounts: &mut Am
     }
 }
 
-/// Shapes of `allowed` that hold `total` and the daemons that will run there. Where a daemon holds one
+/// Instance types of `allowed` that hold `total` and the daemons that will run there. Where a daemon holds one
 /// of `ports`, its whole group is out.
 pub(crate) fn fitting(
     total: &Amounts,
@@ -158,7 +159,7 @@ pub(crate) fn fit(
         if ports.iter().any(|port| group.ports.iter().any(|held| held.conflicts_with(port))) {
             continue;
         }
-        scratch.become_both(allowed, &group.shapes);
+        scratch.become_both(allowed, &group.variants);
         if !scratch.is_empty() {
             catalogue.keep_fitting(total, &group.overhead, scratch);
             fitting.unite(scratch);

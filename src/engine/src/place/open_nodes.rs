@@ -1,4 +1,5 @@
-//! Bins that may take more pods, the least loaded first (spec core-scheduling 12: those with the fewest pods).
+//! In-flight nodes that may take more pods, the least loaded first (spec core-scheduling 12: those with the fewest
+//! pods).
 
 use std::cmp::Reverse;
 
@@ -6,23 +7,23 @@ use crate::bits::Bits;
 use crate::interning::InternedMap;
 use crate::rules::RuleSetId;
 
-/// Open bins by load.
+/// Open in-flight nodes by load.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OpenBins {
-    /// Per number of pods: the bins that have so many, and how many they are.
+pub(crate) struct OpenNodes {
+    /// Per number of pods: the in-flight nodes that have so many, and how many they are.
     by_load: Vec<(usize, Bits)>,
-    /// Per set of requirements: the bins that have these.
+    /// Per set of requirements: the in-flight nodes that have these.
     by_rules: InternedMap<RuleSetId, Bits>,
 }
 
-/// How far a walk over open bins has got.
+/// How far a walk over open in-flight nodes has got.
 #[derive(Debug, Clone)]
 pub(crate) enum Walk {
     /// Over all of them.
     All {
-        /// Pods of the bins it is at.
+        /// Pods of the in-flight nodes it is at.
         load: usize,
-        /// The first bin it has not seen.
+        /// The first in-flight node it has not seen.
         number: usize,
     },
     /// Over these, last first.
@@ -35,66 +36,67 @@ impl Default for Walk {
     }
 }
 
-impl OpenBins {
-    /// Bin `number` has `load` pods now; it had one less before, or is new.
+impl OpenNodes {
+    /// In-flight node `number` has `load` pods now; it had one less before, or is new.
     pub(crate) fn loaded(&mut self, number: usize, load: usize) {
         let before = load.checked_sub(1).and_then(|before| self.by_load.get_mut(before));
-        if let Some((count, bins)) = before.filter(|(_, bins)| bins.contains(number)) {
+        if let Some((count, nodes)) = before.filter(|(_, nodes)| nodes.contains(number)) {
             *count -= 1;
-            bins.remove(number);
+            nodes.remove(number);
         }
         if self.by_load.len() <= load {
             self.by_load.resize_with(load + 1, Default::default);
         }
-        let (count, bins) = &mut self.by_load[load];
+        let (count, nodes) = &mut self.by_load[load];
         *count += 1;
-        bins.insert(number);
+        nodes.insert(number);
     }
 
-    /// The requirements of bin `number` are `rules` now; they were `before`, or it is new.
+    /// The requirements of in-flight node `number` are `rules` now; they were `before`, or it is new.
     pub(crate) fn narrowed(&mut self, number: usize, before: Option<RuleSetId>, rules: RuleSetId) {
         if before == Some(rules) {
             return;
         }
-        if let Some(bins) = before.and_then(|before| self.by_rules.get_mut(&before)) {
-            bins.remove(number);
+        if let Some(nodes) = before.and_then(|before| self.by_rules.get_mut(&before)) {
+            nodes.remove(number);
         }
         self.by_rules.entry(rules).or_default().insert(number);
     }
 
-    /// Adds the bins whose requirements are `rules` to `bins`.
-    pub(crate) fn add_alike(&self, rules: RuleSetId, bins: &mut Bits) {
+    /// Adds the in-flight nodes whose requirements are `rules` to `nodes`.
+    pub(crate) fn add_alike(&self, rules: RuleSetId, nodes: &mut Bits) {
         if let Some(alike) = self.by_rules.get(&rules) {
-            bins.unite(alike);
+            nodes.unite(alike);
         }
     }
 
-    /// No bin is open any more.
+    /// No in-flight node is open any more.
     pub(crate) fn close_all(&mut self) {
         *self = Self::default();
     }
 
-    /// A walk over those of `bins` that are open; `load` tells how many pods each has.
-    pub(crate) fn only(&self, bins: Vec<usize>, load: impl Fn(usize) -> usize) -> Walk {
-        let is_open = |number| self.by_load.get(load(number)).is_some_and(|(_, bins)| bins.contains(number));
-        let mut bins: Vec<usize> = bins.into_iter().filter(|number| is_open(*number)).collect();
-        bins.sort_by_key(|number| Reverse((load(*number), *number)));
-        Walk::Only(bins)
+    /// A walk over those of `nodes` that are open; `load` tells how many pods each has.
+    pub(crate) fn only(&self, nodes: Vec<usize>, load: impl Fn(usize) -> usize) -> Walk {
+        let is_open =
+            |number| self.by_load.get(load(number)).is_some_and(|(_, nodes)| nodes.contains(number));
+        let mut nodes: Vec<usize> = nodes.into_iter().filter(|number| is_open(*number)).collect();
+        nodes.sort_by_key(|number| Reverse((load(*number), *number)));
+        Walk::Only(nodes)
     }
 
-    /// The next bin of `walk` that is not in `refusing`.
+    /// The next in-flight node of `walk` that is not in `refusing`.
     pub(crate) fn next(&self, walk: &mut Walk, refusing: &Bits) -> Option<usize> {
         let (load, number) = match walk {
             Walk::All { load, number } => (load, number),
-            Walk::Only(bins) => loop {
-                let number = bins.pop()?;
+            Walk::Only(nodes) => loop {
+                let number = nodes.pop()?;
                 if !refusing.contains(number) {
                     return Some(number);
                 }
             },
         };
-        while let Some((count, bins)) = self.by_load.get(*load) {
-            if let Some(next) = (*count > 0).then(|| bins.next_without(refusing, *number)).flatten() {
+        while let Some((count, nodes)) = self.by_load.get(*load) {
+            if let Some(next) = (*count > 0).then(|| nodes.next_without(refusing, *number)).flatten() {
                 *number = next + 1;
                 return Some(next);
             }
@@ -110,7 +112,7 @@ mod tests {
 
     #[test]
     fn bins_come_by_load_and_number_without_those_that_refuse() {
-        let mut open = OpenBins::default();
+        let mut open = OpenNodes::default();
         for (number, pods) in [(3, 2), (70, 1), (5, 1), (90, 3), (64, 1)] {
             (1..=pods).for_each(|load| open.loaded(number, load));
         }
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!(walked(&[64, 3]), [5, 70, 90]);
         assert_eq!(walked(&[5, 64, 70, 3, 90]), [0; 0]);
         let load =
-            |number| [(3, 2), (90, 3)].iter().find(|(bin, _)| *bin == number).map_or(1, |(_, load)| *load);
+            |number| [(3, 2), (90, 3)].iter().find(|(node, _)| *node == number).map_or(1, |(_, load)| *load);
         let mut only = open.only(vec![90, 3, 7, 5], load);
         let mut listed = || open.next(&mut only, &Bits::default());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The pools that may open bins, in the order they are tried (spec core-scheduling 11.6 and 15).
+//! The pools that may open in-flight nodes, in the order they are tried (spec core-scheduling 11.6 and 15).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,9 +32,9 @@ pub(crate) struct PoolSpace<'a> {
     pub(crate) rules: RuleSetId,
     /// Which catalogue holds its instance types.
     pub(crate) catalogue: usize,
-    /// Shapes its own requirements leave.
+    /// Instance types its own requirements leave.
     pub(crate) base: Bits,
-    /// The same shapes by the daemons that will run on them.
+    /// The same instance types by the daemons that will run on them.
     pub(crate) daemons: Vec<DaemonGroup>,
 }
 
@@ -124,7 +124,7 @@ impl Pools<'_> {
     }
 }
 
-/// The instance types of `pool`, if it may open bins.
+/// The instance types of `pool`, if it may open in-flight nodes.
 fn eligible<'a>(pool: &Pool, snapshot: &'a Snapshot) -> Result<&'a [Arc<InstanceType>], Reason> {
     if pool.replicas.is_some() {
         return Err(Reason::bare(ReasonCode::PoolStatic));
@@ -168,9 +168,9 @@ fn space<'a>(
     }
     let mut groups = daemons::groups(pool, &template, daemons, index, rules, resources);
     for group in &mut groups {
-        group.shapes.intersect(&base);
+        group.variants.intersect(&base);
     }
-    groups.retain(|group| !group.shapes.is_empty());
+    groups.retain(|group| !group.variants.is_empty());
     Ok(PoolSpace { pool, labels, template, rules: set, catalogue, base, daemons: groups })
 }
 

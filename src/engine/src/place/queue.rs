@@ -21,8 +21,8 @@ pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
 }
 
 /// The order in which `pods` are tried, by their places in the list: large ones first, then old ones, then by uid
-/// (spec core-scheduling 12); virtual pods of capacity buffers after all others, because whoever exists takes room from
-/// those who do not.
+/// (spec core-scheduling 12); virtual pods of capacity buffers after all others, because whoever exists takes room
+/// from those who do not.
 pub(crate) fn order(pods: &[&Pod]) -> Vec<usize> {
     let mut places: Vec<usize> = (0..pods.len()).collect();
     places.sort_by_cached_key(|place| {

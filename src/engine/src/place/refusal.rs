@@ -1,4 +1,4 @@
-//! Why a pool cannot open a bin for an ask: evaluated once per ask, after everything else has failed
+//! Why a pool cannot open an in-flight node for an ask: evaluated once per ask, after everything else has failed
 //! (spec core-scheduling 14, error bookkeeping).
 //!
 //! Checks go in the order in which [`ReasonCode`] declares its reasons, so that the greatest reason is the one of
@@ -105,10 +105,10 @@ fn without_devices<'a>(
     if ask.claims.is_empty() {
         return None;
     }
-    let shapes = left.iter().map(|shape| &catalogue.shape(shape).instance_type.name);
-    let names: Vec<_> = shapes.collect::<BTreeSet<_>>().into_iter().collect();
+    let variants = left.iter().map(|variant| &catalogue.variant(variant).instance_type.name);
+    let names: Vec<_> = variants.collect::<BTreeSet<_>>().into_iter().collect();
     let requirements = rules.whole(set);
-    // No bin has this number, so it holds nothing.
+    // No in-flight node has this number, so it holds nothing.
     let types = (&space.pool.name, names.as_slice());
     devices.propose(usize::MAX, &ask.claims, types, &requirements, &mut |_, _| true).err()
 }
@@ -148,7 +148,7 @@ fn volumes_clash(ask: &Ask, set: RuleSetId, rules: &Rules<'_>) -> Reason {
     Reason::new(ReasonCode::VolumeTopology, detail)
 }
 
-/// A port the ask wants that some daemon holds on every shape.
+/// A port the ask wants that some daemon holds on every instance type.
 fn held_by_daemons(ask: &Ask, space: &PoolSpace<'_>) -> Option<HostPort> {
     let held =
         |port: &HostPort, group: &DaemonGroup| group.ports.iter().any(|held| held.conflicts_with(port));
@@ -171,7 +171,7 @@ fn needs(ask: &Ask, space: &PoolSpace<'_>) -> String {
     if least == most { format!("resources={least}") } else { format!("resources=min={least}, max={most}") }
 }
 
-/// Which shapes meet each criterion on its own.
+/// Which instance types meet each criterion on its own.
 pub(super) struct Criteria {
     pub(super) requirements: Bits,
     pub(super) fits: Bits,

@@ -1,8 +1,9 @@
-//! Which reservations bins hold an instance of (spec core-scheduling 17).
+//! Which reservations in-flight nodes hold an instance of (spec core-scheduling 17).
 //!
-//! A bin needs one instance, of any of the reservations it could be launched into. Which one stays open as long as
-//! possible: a bin that could use another one makes room for one that could not. So as many bins get an instance as
-//! can; the reference takes one of each for every bin and leaves pods waiting beside free instances.
+//! An in-flight node needs one instance, of any of the reservations it could be launched into. Which one stays open
+//! as long as possible: an in-flight node that could use another one makes room for one that could not. So as many
+//! in-flight nodes get an instance as can; the reference takes one of each for every in-flight node and leaves pods
+//! waiting beside free instances.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,14 +16,14 @@ use crate::catalogue::Catalogue;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reservations {
     left: BTreeMap<ReservationId, u32>,
-    /// By bin: what it holds.
+    /// By in-flight node: what it holds.
     held: BTreeMap<usize, Held>,
     policy: ReservationPolicy,
-    /// How often a bin gave an instance back.
+    /// How often an in-flight node gave an instance back.
     releases: u64,
 }
 
-/// The instance a bin holds.
+/// The instance an in-flight node holds.
 #[derive(Debug, Clone)]
 struct Held {
     /// The reservations any of which would do.
@@ -60,8 +61,8 @@ impl Reservations {
         self.left.get(id).is_some_and(|left| *left > 0)
     }
 
-    /// The reservations bin `number` would hold an instance of one of when it can be launched into `compatible`; none
-    /// when it holds nothing then.
+    /// The reservations in-flight node `number` would hold an instance of one of when it can be launched into
+    /// `compatible`; none when it holds nothing then.
     pub(crate) fn reservable(
         &self,
         number: usize,
@@ -74,7 +75,7 @@ impl Reservations {
         if wanted && self.policy == ReservationPolicy::Strict { Err(UsedUp) } else { Ok(BTreeSet::new()) }
     }
 
-    /// Bin `number` holds an instance of one of `among` from now on, as [`Self::reservable`] has answered.
+    /// In-flight node `number` holds an instance of one of `among` from now on, as [`Self::reservable`] has answered.
     pub(crate) fn hold(&mut self, number: usize, among: &BTreeSet<ReservationId>) {
         let moves = self.moves(number, among);
         if let Some(held) = self.held.remove(&number) {
@@ -82,11 +83,11 @@ impl Reservations {
             self.releases += u64::from(moves.is_none());
         }
         // The last one to move takes what is free, the one before it what that one has left, and so on.
-        for (bin, to) in moves.into_iter().flatten() {
-            if bin == number {
+        for (node, to) in moves.into_iter().flatten() {
+            if node == number {
                 self.take(&to);
-                self.held.insert(bin, Held { among: among.clone(), of: to });
-            } else if let Some(held) = self.held.get_mut(&bin) {
+                self.held.insert(node, Held { among: among.clone(), of: to });
+            } else if let Some(held) = self.held.get_mut(&node) {
                 let from = std::mem::replace(&mut held.of, to.clone());
                 self.take(&to);
                 self.give_back(&from);
@@ -106,14 +107,15 @@ impl Reservations {
         }
     }
 
-    /// Who has to move to which reservation, in this order, so that bin `number` gets an instance of one of `among`:
-    /// the shortest chain of bins each of which makes room for the next; `None` when there is none.
+    /// Who has to move to which reservation, in this order, so that in-flight node `number` gets an instance of one
+    /// of `among`: the shortest chain of in-flight nodes each of which makes room for the next; `None` when there is
+    /// none.
     fn moves(&self, number: usize, among: &BTreeSet<ReservationId>) -> Option<Vec<(usize, ReservationId)>> {
         let own = self.held.get(&number).map(|held| &held.of);
         if let Some(own) = own.filter(|own| among.contains(*own)) {
             return Some(vec![(number, own.clone())]);
         }
-        // By reservation: the bin that could move there, and where it is now.
+        // By reservation: the in-flight node that could move there, and where it is now.
         let mut reached: BTreeMap<&ReservationId, Option<(usize, &ReservationId)>> =
             among.iter().map(|id| (id, None)).collect();
         let mut waiting: VecDeque<&ReservationId> = among.iter().collect();
@@ -121,17 +123,17 @@ impl Reservations {
             if self.is_free(id) || own == Some(id) {
                 let mut moves = Vec::new();
                 let mut at = id;
-                while let Some((bin, before)) = reached[at] {
-                    moves.push((bin, at.clone()));
+                while let Some((node, before)) = reached[at] {
+                    moves.push((node, at.clone()));
                     at = before;
                 }
                 moves.push((number, at.clone()));
                 return Some(moves);
             }
-            for (bin, held) in self.held.iter().filter(|(bin, held)| held.of == *id && **bin != number) {
+            for (node, held) in self.held.iter().filter(|(node, held)| held.of == *id && **node != number) {
                 for other in &held.among {
                     if !reached.contains_key(other) {
-                        reached.insert(other, Some((*bin, id)));
+                        reached.insert(other, Some((*node, id)));
                         waiting.push_back(other);
                     }
                 }
@@ -140,8 +142,8 @@ impl Reservations {
         None
     }
 
-    /// By bin: the reservations its claim may name. The instance it holds, and one of each other that would do as long
-    /// as any are left, so that a launch has a choice where that takes nothing from another.
+    /// By in-flight node: the reservations its claim may name. The instance it holds, and one of each other that
+    /// would do as long as any are left, so that a launch has a choice where that takes nothing from another.
     pub(crate) fn settled(&self) -> BTreeMap<usize, BTreeSet<ReservationId>> {
         let mut spare = self.left.clone();
         let named = self.held.iter().map(|(number, held)| {
@@ -176,7 +178,7 @@ mod tests {
         Reservations { left, policy, ..Reservations::default() }
     }
 
-    /// Bin `number` asks for one of `names`; whether it gets one.
+    /// In-flight node `number` asks for one of `names`; whether it gets one.
     fn holds(reservations: &mut Reservations, number: usize, names: &[&str]) -> bool {
         let Ok(among) = reservations.reservable(number, ids(names)) else { return false };
         reservations.hold(number, &among);
@@ -190,7 +192,7 @@ mod tests {
         assert!(holds(&mut reservations, 1, &["one", "two"]));
         assert!(holds(&mut reservations, 2, &["one", "three"]));
         assert!(holds(&mut reservations, 3, &["one"]), "both others can do without it");
-        assert!(!holds(&mut reservations, 4, &["one", "two", "three"]), "three instances for three bins");
+        assert!(!holds(&mut reservations, 4, &["one", "two", "three"]), "three instances for three nodes");
         let settled = reservations.settled();
         assert_eq!(settled, [(1, ids(&["two"])), (2, ids(&["three"])), (3, ids(&["one"]))].into());
     }
@@ -209,19 +211,19 @@ mod tests {
 
     #[test]
     fn as_many_bins_hold_one_as_can() {
-        // Every bin asks for some of three reservations, compared with trying every assignment.
+        // Every in-flight node asks for some of three reservations, compared with trying every assignment.
         let names = ["one", "two", "three"];
         let counts = [1, 1, 2];
         for asked in 0..7_usize.pow(4) {
-            let wants: Vec<usize> = (0..4).map(|bin| asked / 7_usize.pow(bin) % 7 + 1).collect();
+            let wants: Vec<usize> = (0..4).map(|node| asked / 7_usize.pow(node) % 7 + 1).collect();
             let named = |want: usize| -> Vec<&str> {
                 (0..3).filter(|id| want >> id & 1 == 1).map(|id| names[id]).collect()
             };
             let counted: Vec<(&str, u32)> = names.into_iter().zip(counts).collect();
             let mut reservations = reservations(&counted, ReservationPolicy::Strict);
-            let served = (0..4).filter(|bin| holds(&mut reservations, *bin, &named(wants[*bin]))).count();
+            let served = (0..4).filter(|node| holds(&mut reservations, *node, &named(wants[*node]))).count();
             let most = (0..4_usize.pow(4)).filter_map(|choice| {
-                let chosen: Vec<usize> = (0..4).map(|bin| choice / 4_usize.pow(bin) % 4).collect();
+                let chosen: Vec<usize> = (0..4).map(|node| choice / 4_usize.pow(node) % 4).collect();
                 let fits = (0..3).all(|id| {
                     let takers = chosen.iter().filter(|one| **one == id).count();
                     u32::try_from(takers).is_ok_and(|takers| takers <= counts[id])

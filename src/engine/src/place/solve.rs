@@ -1,4 +1,4 @@
-//! The solver: one pod after the other, existing machines first, then open bins, then a new bin
+//! The solver: one pod after the other, existing machines first, then open in-flight nodes, then a new node
 //! (spec core-scheduling 12). Pods that wait for others are tried again as long as any pod gets a place.
 //!
 //! What it works on is in three parts by what changes it: [`Compiled`] is never changed, [`Filling`] is where pods are
@@ -32,7 +32,7 @@ use crate::place::claim::{Quoted, Terms};
 use crate::place::class::Class;
 use crate::place::devices::Holdings;
 use crate::place::existing;
-use crate::place::in_flight::{Bin, State};
+use crate::place::in_flight::{InFlightNode, State};
 use crate::place::open_nodes::Walk;
 use crate::place::refusal::{self, Circumstances};
 use crate::place::topology::ProfileId;
@@ -133,10 +133,10 @@ impl<'a> Solver<'a> {
             return Tried::Refused;
         }
         let mut used_up = false;
-        if self.join_node(index, want, bound) || self.join_open_bin(index, want, bound, &mut used_up) {
+        if self.join_node(index, want, bound) || self.join_open_node(index, want, bound, &mut used_up) {
             return Tried::Placed;
         }
-        let opened = self.open_bin(index, want, bound, None);
+        let opened = self.open_node(index, want, bound, None);
         let memory = self.caches.learnt.known(&self.compiled.wants, want).memory;
         memory.used_up = match opened {
             Tried::Placed => return Tried::Placed,
@@ -173,9 +173,9 @@ impl<'a> Solver<'a> {
         true
     }
 
-    /// Puts the pod into the least loaded open bin that takes it; `used_up` tells that reservations were in the
-    /// way somewhere.
-    fn join_open_bin(
+    /// Puts the pod into the least loaded open in-flight node that takes it; `used_up` tells that reservations were
+    /// in the way somewhere.
+    fn join_open_node(
         &mut self,
         index: usize,
         want: WantId,
@@ -186,58 +186,59 @@ impl<'a> Solver<'a> {
         let Caches { rules, catalogues, learnt, refused, .. } = caches;
         let pod = compiled.pod(index);
         let Known { ask, refusals, memory, .. } = learnt.known(&compiled.wants, want);
-        let mut candidates = match bound.and_then(|id| filling.topology.bins_to_join(id)) {
-            Some(bins) => filling.open.only(bins, |number| filling.bins[number].pods.len()),
+        let mut candidates = match bound.and_then(|id| filling.topology.in_flight_to_join(id)) {
+            Some(nodes) => filling.open.only(nodes, |number| filling.in_flight[number].pods.len()),
             None => Walk::default(),
         };
-        // Bins that refuse for good, and those that cannot take it as things are.
-        refused.become_either(&refusals.bins, &memory.bins);
+        // In-flight nodes that refuse for good, and those that cannot take it as things are.
+        refused.become_either(&refusals.in_flight, &memory.in_flight);
         let others = (&filling.topology, bound);
         let held = (&filling.reservations, filling.devices.as_ref());
         let asked = (ask, &mut refusals.prices);
         let mut joiner = Joiner::new(rules, others, held, asked, MinValuesPolicy::Strict);
         let (number, state) = loop {
             let Some(number) = filling.open.next(&mut candidates, refused) else { return false };
-            let bin = &filling.bins[number];
-            let space = &compiled.pools.spaces[bin.pool];
+            let node = &filling.in_flight[number];
+            let space = &compiled.pools.spaces[node.pool];
             let catalogue = &mut catalogues[space.catalogue];
-            let hosting = refusals.hosts.entry(bin.pool).or_insert_with(|| joiner.hosting(space, catalogue));
-            let possible = hosting.as_ref().filter(|shapes| {
-                shapes.meets(&bin.state.shapes) && bin.ports.conflict(&pod.key, &ask.host_ports).is_none()
+            let hosting = refusals.hosts.entry(node.pool).or_insert_with(|| joiner.hosting(space, catalogue));
+            let possible = hosting.as_ref().filter(|variants| {
+                variants.meets(&node.state.variants)
+                    && node.ports.conflict(&pod.key, &ask.host_ports).is_none()
             });
             let Some(hosting) = possible else {
-                refusals.bins.insert(number);
+                refusals.in_flight.insert(number);
                 continue;
             };
-            match joiner.join(&bin.state, number, hosting, space, catalogue) {
+            match joiner.join(&node.state, number, hosting, space, catalogue) {
                 Joined::As(state) => break (number, state),
-                Joined::Never => refusals.bins.insert(number),
+                Joined::Never => refusals.in_flight.insert(number),
                 Joined::Clash => {
-                    filling.open.add_alike(bin.state.rules, &mut refusals.bins);
-                    refused.unite(&refusals.bins);
+                    filling.open.add_alike(node.state.rules, &mut refusals.in_flight);
+                    refused.unite(&refusals.in_flight);
                 }
-                Joined::KeptOut => memory.bins.insert(number),
-                Joined::NoDomain => filling.open.add_alike(bin.state.rules, refused),
+                Joined::KeptOut => memory.in_flight.insert(number),
+                Joined::NoDomain => filling.open.add_alike(node.state.rules, refused),
                 Joined::NotNow => {}
                 Joined::UsedUp => *used_up = true,
             }
         };
         let proposal = joiner.proposal.take();
-        let bin = &mut filling.bins[number];
+        let node = &mut filling.in_flight[number];
         filling.reservations.hold(number, &state.reserved);
-        filling.open.narrowed(number, Some(bin.state.rules), state.rules);
-        bin.state = state;
-        bin.ports.add(&pod.key, &ask.host_ports);
-        bin.pods.push(index);
-        filling.open.loaded(number, bin.pods.len());
+        filling.open.narrowed(number, Some(node.state.rules), state.rules);
+        node.state = state;
+        node.ports.add(&pod.key, &ask.host_ports);
+        node.pods.push(index);
+        filling.open.loaded(number, node.pods.len());
         filling.equip(number, proposal, compiled, caches);
         filling.record(number, want, compiled, caches);
         true
     }
 
-    /// Opens a bin of the first pool that can host the pod, alone or with others that will join it and ask for
-    /// `together`, the pod included; and charges the pool's limits.
-    fn open_bin(
+    /// Opens an in-flight node of the first pool that can host the pod, alone or with others that will join it and
+    /// ask for `together`, the pod included; and charges the pool's limits.
+    fn open_node(
         &mut self,
         index: usize,
         want: WantId,
@@ -251,7 +252,7 @@ impl<'a> Solver<'a> {
         let mut of_all = Refusals::default();
         let (ask, Refusals { hosts, prices, .. }) =
             together.map_or((own, refusals), |all| (all, &mut of_all));
-        let number = filling.bins.len();
+        let number = filling.in_flight.len();
         let lower = compiled.settings.min_values_policy;
         let others = (&filling.topology, bound);
         let held = (&filling.reservations, filling.devices.as_ref());
@@ -272,13 +273,19 @@ impl<'a> Solver<'a> {
                 }
             };
             let proposal = joiner.proposal.take();
-            limits.charge(catalogue, &state.shapes);
+            limits.charge(catalogue, &state.variants);
             filling.reservations.hold(number, &state.reserved);
             let mut ports = HostPorts::default();
             ports.add(&pod.key, &own.host_ports);
             filling.open.narrowed(number, None, state.rules);
             filling.open.loaded(number, 1);
-            filling.bins.push(Bin { pool: position, state, ports, pods: vec![index], devices: None });
+            filling.in_flight.push(InFlightNode {
+                pool: position,
+                state,
+                ports,
+                pods: vec![index],
+                devices: None,
+            });
             filling.equip(number, proposal, compiled, caches);
             filling.record(number, want, compiled, caches);
             return Tried::Placed;
@@ -286,23 +293,23 @@ impl<'a> Solver<'a> {
         Tried::Refused
     }
 
-    /// Turns bins into claims and completes the report.
+    /// Turns in-flight nodes into claims and completes the report.
     fn finish(mut self) -> Placement {
         let mut placement = Placement::default();
         let mut launches_of = BTreeMap::new();
         self.filling.settle_reservations();
-        for number in 0..self.filling.bins.len() {
-            if self.filling.bins[number].pods.is_empty() {
+        for number in 0..self.filling.in_flight.len() {
+            if self.filling.in_flight[number].pods.is_empty() {
                 continue;
             }
-            let pool = self.compiled.pools.spaces[self.filling.bins[number].pool].pool.name.clone();
+            let pool = self.compiled.pools.spaces[self.filling.in_flight[number].pool].pool.name.clone();
             let id = BinId(u32::try_from(placement.launches.len() + 1).unwrap_or(u32::MAX));
             let launched = self.query().launch(number, id);
-            let Filling { bins, devices, outcomes, .. } = &mut self.filling;
-            let bin = &bins[number];
+            let Filling { in_flight, devices, outcomes, .. } = &mut self.filling;
+            let node = &in_flight[number];
             let outcome = match launched {
                 Ok(Quoted { launch, .. }) => {
-                    if let Some((devices, number)) = devices.as_ref().zip(bin.devices) {
+                    if let Some((devices, number)) = devices.as_ref().zip(node.devices) {
                         placement.grants.extend(devices.granted_by(number, id));
                     }
                     *launches_of.entry(pool).or_insert(0) += 1;
@@ -311,7 +318,7 @@ impl<'a> Solver<'a> {
                 }
                 Err(reason) => PodOutcome::Unschedulable(vec![PoolRefusal { pool: Some(pool), reason }]),
             };
-            outcomes.extend(bin.pods.iter().map(|pod| (*pod, outcome.clone())));
+            outcomes.extend(node.pods.iter().map(|pod| (*pod, outcome.clone())));
         }
         let Self { compiled, filling, .. } = self;
         // In the order of the snapshot, which is mostly that of the keys already.
@@ -366,20 +373,20 @@ impl Query<'_, '_> {
         refusals
     }
 
-    /// The claim for bin `number`.
+    /// The claim for in-flight node `number`.
     fn launch(&mut self, number: usize, id: BinId) -> Result<Quoted, Reason> {
         let Self { compiled, filling, caches } = self;
-        let bin = &filling.bins[number];
-        let space = &compiled.pools.spaces[bin.pool];
+        let node = &filling.in_flight[number];
+        let space = &compiled.pools.spaces[node.pool];
         let catalogue = &mut caches.catalogues[space.catalogue];
         let terms = Terms { settings: &compiled.settings, quotes: !compiled.explains };
-        let mut claim = caches.made.claim(bin, space, catalogue, &mut caches.rules, terms)?;
-        let held = filling.devices.as_ref().zip(bin.devices);
+        let mut claim = caches.made.claim(node, space, catalogue, &mut caches.rules, terms)?;
+        let held = filling.devices.as_ref().zip(node.devices);
         if let Some(drivers) = held.and_then(|(devices, number)| devices.drivers(number)) {
             claim.launch.annotations.insert(label::REQUESTED_DRIVERS.into(), drivers);
         }
-        let requests = bin.pods.iter().map(|pod| compiled.requests[*pod]).sum();
-        Ok(claim.with_pods(id, &requests, bin.pods.iter().map(|pod| compiled.pod(*pod))))
+        let requests = node.pods.iter().map(|pod| compiled.requests[*pod]).sum();
+        Ok(claim.with_pods(id, &requests, node.pods.iter().map(|pod| compiled.pod(*pod))))
     }
 }
 

@@ -42,13 +42,13 @@ pub(crate) use scope::Scope;
 pub(crate) use stance::Stance;
 use stance::term_key;
 
-/// Most combinations of domains that are tried for one pod on one bin.
+/// Most combinations of domains that are tried for one pod on one in-flight node.
 const MAX_CHOICES: usize = 64;
 /// Prices that differ by less than one part in so many do not decide between domains: prices of spot change all the
 /// time, and what spreads machines is worth something too.
 const PRICE_STEPS: i64 = 20;
 
-/// What a domain has to offer to a pod that looks for a bin.
+/// What a domain has to offer to a pod that looks for an in-flight node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prospect {
     /// The least price of a machine for it there.
@@ -314,8 +314,8 @@ impl Topology {
         circles.next().map(|link| link.group)
     }
 
-    /// Grows whenever the rules of the profile may have another answer. Machines and bins only get narrower, so
-    /// what failed at one version fails again at the same one.
+    /// Grows whenever the rules of the profile may have another answer. Machines and in-flight nodes only get
+    /// narrower, so what failed at one version fails again at the same one.
     pub(crate) fn version(&self, id: ProfileId) -> u64 {
         self.entry(id).1.rules.iter().map(|link| self.at(link.group).1.version()).sum()
     }
@@ -334,7 +334,7 @@ impl Topology {
         keys.into_iter().filter(|key| **key != label::HOSTNAME).cloned().collect()
     }
 
-    /// Whether rules about the host allow the profile on an existing machine or a bin.
+    /// Whether rules about the host allow the profile on an existing machine or an in-flight node.
     pub(crate) fn admits_host(&self, id: ProfileId, host: &Domain) -> Admission {
         let (profile, links) = self.entry(id);
         let mut admission = Admission::Yes;
@@ -366,9 +366,9 @@ impl Topology {
         self.to_join(id).map(|group| group.inhabited().collect())
     }
 
-    /// The same for bins.
-    pub(crate) fn bins_to_join(&self, id: ProfileId) -> Option<Vec<usize>> {
-        self.to_join(id).map(|group| group.inhabited_bins().collect())
+    /// The same for in-flight nodes.
+    pub(crate) fn in_flight_to_join(&self, id: ProfileId) -> Option<Vec<usize>> {
+        self.to_join(id).map(|group| group.inhabited_in_flight().collect())
     }
 
     /// Whether all other rules allow the profile on an existing machine; the answer is the same for machines
@@ -394,13 +394,14 @@ impl Topology {
         self.census.machines(pool, key, value)
     }
 
-    /// What would put the profile into a domain that is fine, best first, for a bin whose requirements are `bin`
-    /// (the pod's own included). Hosts are another question. A single rule gives every domain; of several, where one
-    /// alone has more than are tried, those without `prospects` are left out before anything is cut.
+    /// What would put the profile into a domain that is fine, best first, for an in-flight node whose requirements
+    /// are `requirements` (those of the pod included). Hosts are another question. A single rule gives every domain;
+    /// of several, where one alone has more than are tried, those without `prospects` are left out before anything is
+    /// cut.
     pub(crate) fn choices<'t>(
         &'t self,
         id: ProfileId,
-        bin: &Requirements,
+        requirements: &Requirements,
         registry: &LabelRegistry,
         prospects: &mut Prospects<'_>,
     ) -> Choices<'t> {
@@ -411,13 +412,13 @@ impl Topology {
             let alternatives = if key.kind == Kind::Inverse && self.bound_owners {
                 group.exclusion(key, registry).map(Alternatives::Among)
             } else {
-                let allowed = bin.get(key.topology_key.as_str());
+                let allowed = requirements.get(key.topology_key.as_str());
                 group.alternatives(key, allowed, link.own, &profile.strict)
             };
             Some((&key.topology_key, alternatives?))
         });
         let rules: Vec<_> = rules.collect();
-        let unsettled = self.unsettled(links, bin, &rules);
+        let unsettled = self.unsettled(links, requirements, &rules);
         let mut rules = rules.into_iter();
         let first = match (rules.next(), rules.next()) {
             (Some((key, Alternatives::Each(values))), None) if unsettled.is_empty() => {
@@ -450,12 +451,12 @@ impl Topology {
     }
 
     /// The keys under which somebody looks for the domain of a pod while nobody they look for is anywhere, with the
-    /// domains `bin` may be in: those first in which the most of who looks may be. Not where the bin is in one domain,
-    /// or `rules` choose one anyway.
+    /// domains `requirements` may be in: those first in which the most of who looks may be. Not where the in-flight
+    /// node is in one domain, or `rules` choose one anyway.
     fn unsettled<'t>(
         &'t self,
         links: &Links,
-        bin: &Requirements,
+        requirements: &Requirements,
         rules: &[(&LabelKey, Alternatives<'_>)],
     ) -> Vec<(&'t LabelKey, Vec<(u32, &'t LabelValue)>)> {
         // By key and domain: how many of those who look for it cannot be there.
@@ -465,11 +466,12 @@ impl Topology {
             let settles = |(of, how): &(&LabelKey, Alternatives<'_>)| {
                 *of == key && matches!(how, Alternatives::Each(_))
             };
-            if group.occupied() > 0 || census::only(bin, key).is_some() || rules.iter().any(settles) {
+            if group.occupied() > 0 || census::only(requirements, key).is_some() || rules.iter().any(settles)
+            {
                 continue;
             }
             let domains = unsettled.entry(key).or_default();
-            for value in group.known(bin.get(key.as_str())) {
+            for value in group.known(requirements.get(key.as_str())) {
                 let seekers = self.seekers.get(index).into_iter().flatten();
                 let kept_out = seekers.filter(|strict| !strict.value_of(key).allows(value.as_str())).count();
                 *domains.entry(value).or_default() += u32::try_from(kept_out).unwrap_or(u32::MAX);
@@ -501,20 +503,20 @@ impl Topology {
         }
     }
 
-    /// Counts the profile on bin `number` of `space`, whose requirements are now `bin`.
-    pub(crate) fn record_bin(
+    /// Counts the profile on in-flight node `number` of `space`, whose requirements are now `requirements`.
+    pub(crate) fn record_in_flight(
         &mut self,
         id: ProfileId,
         number: usize,
-        bin: &Requirements,
+        requirements: &Requirements,
         space: &PoolSpace<'_>,
         registry: &LabelRegistry,
     ) {
         let Self { groups, profiles, journal, census, .. } = self;
-        census.narrowed(number, &space.pool.name, bin);
+        census.narrowed(number, &space.pool.name, requirements);
         for index in counting(profiles, id) {
             let (key, group) = groups.get_index_mut(index).expect("invariant: groups are never removed");
-            if !key.counts_bin(bin, &space.pool.template.taints, registry) {
+            if !key.counts_in_flight(requirements, &space.pool.template.taints, registry) {
                 continue;
             }
             let mut add = |group: &mut Group, domain: Domain| {
@@ -524,10 +526,10 @@ impl Topology {
                 group.add(domain);
             };
             if key.topology_key == label::HOSTNAME {
-                add(group, Domain::Bin(number));
+                add(group, Domain::InFlight(number));
                 continue;
             }
-            for value in group.possible(key, bin.get(key.topology_key.as_str())) {
+            for value in group.possible(key, requirements.get(key.topology_key.as_str())) {
                 add(group, Domain::Value(value));
             }
         }

@@ -107,8 +107,8 @@ fn launch(
     })
 }
 
-/// Rules about others and limits make the answer depend on other pods, `minValues` on the number of types, and a soft taint may only
-/// be tolerated after every preference is gone; the search knows none of these.
+/// Rules about others and limits make the answer depend on other pods, `minValues` on the number of types, and a soft
+/// taint may only be tolerated after every preference is gone; the search knows none of these.
 fn simple(snapshot: &Snapshot) -> bool {
     let mut pods = snapshot.nodes.iter().flat_map(|node| &node.pods).chain(&snapshot.pending);
     if pods.any(|pod| !pod.spread.is_empty() || !pod.pod_anti_affinity.required.is_empty()) {

@@ -1,4 +1,5 @@
-//! Domains that are equally good for a rule: the cheaper one, then the one with fewer machines, then the first by name.
+//! Domains that are equally good for a rule: the cheaper one, then the one with fewer machines, then the first by
+//! name.
 
 use std::collections::BTreeMap;
 

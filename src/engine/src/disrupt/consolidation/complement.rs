@@ -7,12 +7,12 @@ use crate::disrupt::candidate::Candidate;
 
 /// How much processor and memory pods ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct ResourceMix {
     cpu: i128,
     memory: i128,
 }
 
-impl Shape {
+impl ResourceMix {
     /// The pods of `candidates` together.
     pub(crate) fn of(candidates: &[Candidate<'_>]) -> Self {
         let pods = candidates.iter().flat_map(Candidate::moving);
@@ -29,12 +29,11 @@ impl Shape {
     ) -> Vec<&'c Candidate<'a>> {
         let mut matches: Vec<(&Candidate<'a>, Self)> =
             others.map(|other| (other, Self::of(std::slice::from_ref(other)))).collect();
-        let all = matches.iter().fold(self, |sum, (_, shape)| Self {
-            cpu: sum.cpu + shape.cpu,
-            memory: sum.memory + shape.memory,
-        });
+        let all = matches
+            .iter()
+            .fold(self, |sum, (_, mix)| Self { cpu: sum.cpu + mix.cpu, memory: sum.memory + mix.memory });
         let own = self.lean(all);
-        matches.sort_by_cached_key(|(_, shape)| shape.lean(all) * own.signum());
+        matches.sort_by_cached_key(|(_, mix)| mix.lean(all) * own.signum());
         matches.into_iter().map(|(other, _)| other).collect()
     }
 
@@ -53,8 +52,8 @@ mod tests {
 
     #[test]
     fn what_leans_the_other_way_is_told_by_its_sign() {
-        let all = Shape { cpu: 10, memory: 10 };
-        let lean = |cpu, memory| Shape { cpu, memory }.lean(all);
+        let all = ResourceMix { cpu: 10, memory: 10 };
+        let lean = |cpu, memory| ResourceMix { cpu, memory }.lean(all);
         assert_eq!(lean(5, 5), 0);
         assert!(lean(5, 1) > lean(4, 2) && lean(4, 2) > 0);
         assert_eq!(lean(1, 5), -lean(5, 1));

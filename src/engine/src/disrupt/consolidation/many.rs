@@ -1,8 +1,8 @@
 //! Several machines replaced by several: opt-in, because it moves many pods at once (the reference never does it).
 //!
-//! Machines next to each other in order of savings are taken together, in groups of every size from each of the first of
-//! them on. A group goes when what it needs costs clearly less, by an amount and by a share that are settings, whatever
-//! offerings the launches end up with.
+//! Machines next to each other in order of savings are taken together, in groups of every size from each of the first
+//! of them on. A group goes when what it needs costs clearly less, by an amount and by a share that are settings,
+//! whatever offerings the launches end up with.
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::ManyToMany;

@@ -6,7 +6,7 @@
 
 use karpenter_model::{Node, Snapshot};
 
-use super::complement::Shape;
+use super::complement::ResourceMix;
 use super::judge::{Proposal, judge};
 use super::simulations::Simulations;
 use crate::disrupt::balanced::{Judgement, Totals};
@@ -71,8 +71,8 @@ impl<'a> Search<'_, 'a> {
         let (seekers, partners) = PARTNERS;
         for (index, first) in batch.iter().enumerate().take(seekers) {
             let others = batch.iter().skip(index + 1);
-            let shape = Shape::of(std::slice::from_ref(first));
-            for second in shape.best_matches(others).into_iter().take(partners) {
+            let mix = ResourceMix::of(std::slice::from_ref(first));
+            for second in mix.best_matches(others).into_iter().take(partners) {
                 if let Some(found) = self.attempt(&[first.clone(), second.clone()]) {
                     return Some(found);
                 }
@@ -87,7 +87,7 @@ impl<'a> Search<'_, 'a> {
             found.proposal.candidates.iter().any(|member| member.node.id == one.node.id)
         };
         let others = batch.iter().filter(|one| !is_in(&found, one));
-        let extras = Shape::of(&found.proposal.candidates).best_matches(others);
+        let extras = ResourceMix::of(&found.proposal.candidates).best_matches(others);
         for extra in extras.into_iter().take(MAX_EXTRAS) {
             if found.proposal.candidates.len() >= MAX_BATCH {
                 break;

@@ -115,7 +115,8 @@ impl<'p, 'a> Session<'p, 'a> {
                     continue;
                 }
                 if moved {
-                    // A command accepted from this chunk changed what there is, so the result computed before it is stale.
+                    // A command accepted from this chunk changed what there is, so the result computed before it is
+                    // stale.
                     let again = self.simulations.simulate(&[candidate.node], Patience::Full);
                     let Some(again) = again else { break };
                     simulated = again;
@@ -279,8 +280,8 @@ impl<'p, 'a> Session<'p, 'a> {
         }
     }
 
-    /// Whether no method has found anything so far, nor was kept from it. A command that is accepted changes the ground
-    /// for the methods that follow, and it may be taken back.
+    /// Whether no method has found anything so far, nor was kept from it. A command that is accepted changes the
+    /// ground for the methods that follow, and it may be taken back.
     fn found_nothing(&self) -> bool {
         self.out.is_empty() && !self.held
     }

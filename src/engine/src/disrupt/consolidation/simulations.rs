@@ -78,7 +78,8 @@ impl<'a> Simulations<'a> {
         })
     }
 
-    /// Makes the removal of `removed` permanent on every copy. Free of charge: the simulation that proposed it was counted.
+    /// Makes the removal of `removed` permanent on every copy. Free of charge: the simulation that proposed it was
+    /// counted.
     pub(crate) fn commit(&mut self, removed: &[&Node]) -> Simulated {
         let mut simulated = Simulated::default();
         for what_if in &mut self.what_ifs {

@@ -1,6 +1,6 @@
-//! Machines a second look found something against, and those of commands that failed. Proposed again at once they would
-//! be refused or fail again, so they wait: for half a minute at first, twice as long each time until a command succeeds,
-//! at most as long as a method believes that there is nothing.
+//! Machines a second look found something against, and those of commands that failed. Proposed again at once they
+//! would be refused or fail again, so they wait: for half a minute at first, twice as long each time until a command
+//! succeeds, at most as long as a method believes that there is nothing.
 //!
 //! What speaks against a machine counts for every method that would take it for the same reason. What speaks against
 //! the company it was to go in counts for the method that chose that company.

@@ -1,6 +1,6 @@
-//! Pool limits, charged when a bin is opened so that a plan never overruns them (spec core-scheduling 15).
+//! Pool limits, charged when an in-flight node is opened so that a plan never overruns them (spec core-scheduling 15).
 //!
-//! A new bin is charged with the most it can turn out to be; narrowing it later gives nothing back. Unlike
+//! A new node is charged with the most it can turn out to be; narrowing it later gives nothing back. Unlike
 //! the reference, `nodes` is charged too, so one pass cannot open more nodes than are left.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Limits {
         Self { remaining: used.map_or(limits.clone(), |used| limits.subtract(used)) }
     }
 
-    /// The shapes of `base` a new bin may still become.
+    /// The instance types of `base` a new node may still become.
     pub(crate) fn admit(&self, catalogue: &Catalogue<'_>, base: &Bits) -> Result<Bits, Reason> {
         let refuse = |detail: String| Reason::new(ReasonCode::Limits, detail);
         if self.remaining.is_empty() {
@@ -52,13 +52,13 @@ impl Limits {
         if self.remaining.get(resources::NODES).is_some_and(|nodes| nodes < Quantity::ONE) {
             return Err(refuse("limit `nodes` is reached".to_owned()));
         }
-        let exceeds = |shape: usize, name: &ResourceName, left: Quantity| {
-            *name != resources::NODES && catalogue.shape(shape).capacity.amount(name.as_str()) > left
+        let exceeds = |variant: usize, name: &ResourceName, left: Quantity| {
+            *name != resources::NODES && catalogue.variant(variant).capacity.amount(name.as_str()) > left
         };
         let mut allowed = base.clone();
-        for shape in base.iter() {
-            if self.remaining.iter().any(|(name, left)| exceeds(shape, name, *left)) {
-                allowed.remove(shape);
+        for variant in base.iter() {
+            if self.remaining.iter().any(|(name, left)| exceeds(variant, name, *left)) {
+                allowed.remove(variant);
             }
         }
         if allowed.is_empty() {
@@ -70,7 +70,7 @@ impl Limits {
     /// Which limits are reached: what is left of each and the least any type of `base` would take.
     fn reached(&self, base: &Bits, catalogue: &Catalogue<'_>) -> String {
         let least = |name: &ResourceName| {
-            base.iter().map(|shape| catalogue.shape(shape).capacity.amount(name.as_str())).min()
+            base.iter().map(|variant| catalogue.variant(variant).capacity.amount(name.as_str())).min()
         };
         let reached = self.remaining.iter().filter_map(|(name, left)| {
             let least = least(name).filter(|least| least > left)?;
@@ -97,12 +97,12 @@ impl Limits {
         }
     }
 
-    /// Charges a new bin that may become any of `shapes`.
-    pub(crate) fn charge(&mut self, catalogue: &Catalogue<'_>, shapes: &Bits) {
+    /// Charges a new node that may become any of `variants`.
+    pub(crate) fn charge(&mut self, catalogue: &Catalogue<'_>, variants: &Bits) {
         if self.remaining.is_empty() {
             return;
         }
-        let capacities = shapes.iter().map(|shape| &catalogue.shape(shape).capacity);
+        let capacities = variants.iter().map(|variant| &catalogue.variant(variant).capacity);
         let most = Resources::max(capacities).with(resources::NODES, Quantity::ONE);
         self.remaining = self.remaining.subtract(&most);
     }

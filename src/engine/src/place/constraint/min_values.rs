@@ -8,24 +8,24 @@ use karpenter_model::{LabelKey, Reason};
 use crate::catalogue::Catalogue;
 use crate::rules::{RuleSetId, Rules};
 
-/// Keys of `set` with too few distinct values among `shapes`: what is asked for and what there is.
+/// Keys of `set` with too few distinct values among `variants`: what is asked for and what there is.
 pub(crate) fn shortfalls(
     set: RuleSetId,
-    shapes: impl Iterator<Item = usize>,
+    variants: impl Iterator<Item = usize>,
     catalogue: &Catalogue<'_>,
     rules: &Rules<'_>,
 ) -> BTreeMap<LabelKey, (u32, u32)> {
     if !rules.has_min_values(set) {
         return BTreeMap::new();
     }
-    let shapes: Vec<usize> = shapes.collect();
+    let variants: Vec<usize> = variants.collect();
     let mut short = BTreeMap::new();
     for rule in rules.rules_of(set) {
         let requirement = rules.requirement(*rule);
         let Some(wanted) = requirement.min_values() else { continue };
         let key = requirement.key();
-        let own = shapes.iter().filter_map(|shape| {
-            catalogue.shape(*shape).instance_type.requirements.get(key.as_str())?.concrete()
+        let own = variants.iter().filter_map(|variant| {
+            catalogue.variant(*variant).instance_type.requirements.get(key.as_str())?.concrete()
         });
         let distinct: BTreeSet<_> = own.flatten().collect();
         let achieved = u32::try_from(distinct.len()).unwrap_or(u32::MAX);

@@ -98,7 +98,7 @@ pub(super) fn nearest<'a>(
     let mut host = |statements: Option<RuleSetId>| {
         let set = rules.meet(space.rules, statements?)?;
         let left = catalogue.mask(set, rules).both.and(&space.base).and(&criteria.fits);
-        let first = left.iter().map(|shape| &catalogue.shape(shape).instance_type.name).min();
+        let first = left.iter().map(|variant| &catalogue.variant(variant).instance_type.name).min();
         first.cloned()
     };
     if let Some(instance_type) = host(ask.rules) {
@@ -117,12 +117,12 @@ pub(super) fn nearest<'a>(
         }
         let set = rules.meet(space.rules, without)?;
         let left = catalogue.mask(set, rules).both.and(&space.base).and(&criteria.fits);
-        let first = left.iter().map(|shape| &catalogue.shape(shape).instance_type.name).min()?;
+        let first = left.iter().map(|variant| &catalogue.variant(variant).instance_type.name).min()?;
         Some(NearMiss::Statement { statement: statement.to_string(), instance_type: first.clone() })
     })
 }
 
-/// The shape of `suitable` that lacks the fewest resources, then the smallest share of what it has.
+/// The instance type of `suitable` that lacks the fewest resources, then the smallest share of what it has.
 fn too_small(
     wanted: &Amounts,
     suitable: &Bits,
@@ -132,22 +132,22 @@ fn too_small(
 ) -> Option<NearMiss> {
     let candidates = space.daemons.iter().flat_map(|group| {
         let wanted = wanted.plus(&group.overhead);
-        let shapes: Vec<usize> = suitable.and(&group.shapes).iter().collect();
-        shapes.into_iter().map(move |shape| (shape, lacking(&wanted, catalogue.allocatable(shape))))
+        let variants: Vec<usize> = suitable.and(&group.variants).iter().collect();
+        variants.into_iter().map(move |variant| (variant, lacking(&wanted, catalogue.allocatable(variant))))
     });
-    let rank = |(shape, lacking): &(usize, Vec<(usize, i128)>)| {
-        let has = catalogue.allocatable(*shape);
-        // In thousandths of what the shape has, so that cores and bytes compare.
+    let rank = |(variant, lacking): &(usize, Vec<(usize, i128)>)| {
+        let has = catalogue.allocatable(*variant);
+        // In thousandths of what the instance type has, so that cores and bytes compare.
         let share =
             |(resource, amount): &(usize, i128)| amount.saturating_mul(1000) / has.at(*resource).max(1);
-        let name = &catalogue.shape(*shape).instance_type.name;
+        let name = &catalogue.variant(*variant).instance_type.name;
         (lacking.len(), lacking.iter().map(share).max(), name.clone())
     };
-    let (shape, lacking) = candidates.filter(|(_, lacking)| !lacking.is_empty()).min_by_key(rank)?;
+    let (variant, lacking) = candidates.filter(|(_, lacking)| !lacking.is_empty()).min_by_key(rank)?;
     let more = lacking.iter().filter_map(|(resource, amount)| {
         Some((index.name(*resource)?.clone(), Quantity::from_nanos(*amount)))
     });
-    let instance_type = catalogue.shape(shape).instance_type.name.clone();
+    let instance_type = catalogue.variant(variant).instance_type.name.clone();
     Some(NearMiss::Resources { instance_type, more: more.collect() })
 }
 

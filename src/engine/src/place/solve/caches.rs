@@ -6,8 +6,8 @@
 //! | `rules`: interned requirements, the algebra over them | requirement, pair of sets | the solver |
 //! | `catalogues`: masks, prices and rankings of instance types | requirement set | the solver |
 //! | `learnt`: existing machines that are unsuitable, pools that could host, least prices | ask | the solver |
-//! | `learnt`: machines and bins without room | ask | one pass |
-//! | `learnt`: machines and bins other pods keep it out of, exhaustion | want | one pass |
+//! | `learnt`: machines and in-flight nodes without room | ask | one pass |
+//! | `learnt`: machines and in-flight nodes other pods keep it out of, exhaustion | want | one pass |
 //! | `refusals`: what each pool said | want and version of the rules about other pods | one pass |
 //! | `made`: claims without their pods | pool, requirements, instance types, reservations | the solver, 1,000 at most |
 //! | `refused`: scratch space | – | one search |
@@ -30,9 +30,9 @@ pub(super) struct Caches<'a> {
     pub(super) learnt: Learnt,
     /// Per want that everything refused: what each pool said, and the version of the rules about others then.
     pub(super) refusals: BTreeMap<WantId, (u64, Vec<PoolRefusal>)>,
-    /// Claims for bins that are alike.
+    /// Claims for in-flight nodes that are alike.
     pub(super) made: Made,
-    /// Room for the bins that refuse one pod.
+    /// Room for the in-flight nodes that refuse one pod.
     pub(super) refused: Bits,
 }
 

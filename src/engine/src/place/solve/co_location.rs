@@ -76,7 +76,7 @@ impl<'a> Solver<'a> {
         for step in 0.. {
             let Some(want) = self.compiled.wants(*first).get(step).copied() else { break };
             let bound = self.compiled.wants.profile(want);
-            if let Tried::Placed = self.open_bin(*first, want, bound, whole.as_ref()) {
+            if let Tried::Placed = self.open_node(*first, want, bound, whole.as_ref()) {
                 self.filling.placed += 1;
                 return self.place_all(others.to_vec());
             }
@@ -85,8 +85,8 @@ impl<'a> Solver<'a> {
 }
 
 impl Query<'_, '_> {
-    /// What all of `circle` ask of one machine together, if some instance type would do. Devices are found one pod after
-    /// the other, so nobody knows beforehand whether a machine has enough of them for all.
+    /// What all of `circle` ask of one machine together, if some instance type would do. Devices are found one pod
+    /// after the other, so nobody knows beforehand whether a machine has enough of them for all.
     fn whole(&mut self, circle: &[usize]) -> Option<Ask> {
         let Self { compiled, caches, .. } = self;
         let wants: Option<Vec<WantId>> =

@@ -1,4 +1,4 @@
-//! What placing pods changes: room on existing machines, bins and what they hold, counts, and who is where.
+//! What placing pods changes: room on existing machines, in-flight nodes and what they hold, counts, and who is where.
 
 use karpenter_devices::Proposal;
 use karpenter_model::{NodeId, Nomination, PodOutcome};
@@ -11,8 +11,8 @@ use crate::place::ask::WantId;
 use crate::place::constraint::limits::Limits;
 use crate::place::devices::Holdings;
 use crate::place::existing::Existing;
-use crate::place::in_flight::Bin;
-use crate::place::open_nodes::OpenBins;
+use crate::place::in_flight::InFlightNode;
+use crate::place::open_nodes::OpenNodes;
 use crate::place::reservations::Reservations;
 use crate::place::topology::Topology;
 
@@ -21,11 +21,11 @@ use crate::place::topology::Topology;
 pub(super) struct Filling<'a> {
     pub(super) existing: Existing<'a>,
     pub(super) topology: Topology,
-    pub(super) bins: Vec<Bin>,
+    pub(super) in_flight: Vec<InFlightNode>,
     /// Those that may take more pods.
-    pub(super) open: OpenBins,
-    /// Number of bins of earlier passes; nobody joins those any more.
-    pub(super) closed_bins: usize,
+    pub(super) open: OpenNodes,
+    /// Number of in-flight nodes of earlier passes; nobody joins those any more.
+    pub(super) closed: usize,
     pub(super) reservations: Reservations,
     /// Where pods have claims for devices.
     pub(super) devices: Option<Holdings<'a>>,
@@ -50,13 +50,13 @@ impl<'a> Filling<'a> {
         devices: Option<Holdings<'a>>,
         limits: Vec<Limits>,
     ) -> Self {
-        let (bins, open, closed_bins, outcomes, placed, homes, nominations) = Default::default();
+        let (in_flight, open, closed, outcomes, placed, homes, nominations) = Default::default();
         Self {
             existing,
             topology,
-            bins,
+            in_flight,
             open,
-            closed_bins,
+            closed,
             reservations,
             devices,
             limits,
@@ -67,9 +67,9 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Closes every bin and forgets what became of pods: the next pass tries others.
+    /// Closes every in-flight node and forgets what became of pods: the next pass tries others.
     pub(super) fn next_pass(&mut self) {
-        self.closed_bins = self.bins.len();
+        self.closed = self.in_flight.len();
         self.open.close_all();
         self.homes.clear();
         self.outcomes.clear();
@@ -79,14 +79,14 @@ impl<'a> Filling<'a> {
     /// Pods that have a place, and those of them that have it on a new machine; by position in a queue of `pods`.
     pub(super) fn whereabouts(&self, pods: usize) -> (Bits, Bits) {
         let (mut placed, mut launched) = (Bits::none(pods), Bits::none(pods));
-        self.bins.iter().flat_map(|bin| &bin.pods).for_each(|pod| launched.insert(*pod));
+        self.in_flight.iter().flat_map(|node| &node.pods).for_each(|pod| launched.insert(*pod));
         self.homes.iter().for_each(|(pod, _)| placed.insert(*pod));
         placed.unite(&launched);
         (placed, launched)
     }
 
-    /// Gives bin `number` the devices of the pod that has just joined, and takes back those of types it cannot be
-    /// any more.
+    /// Gives in-flight node `number` the devices of the pod that has just joined, and takes back those of types it
+    /// cannot be any more.
     pub(super) fn equip(
         &mut self,
         number: usize,
@@ -95,20 +95,21 @@ impl<'a> Filling<'a> {
         caches: &Caches<'a>,
     ) {
         let Some(devices) = &mut self.devices else { return };
-        let bin = &mut self.bins[number];
+        let node = &mut self.in_flight[number];
         if let Some(proposal) = proposal {
             devices.commit(proposal);
-            bin.devices = Some(number);
+            node.devices = Some(number);
         }
-        if let Some(held) = bin.devices {
-            let catalogue = &caches.catalogues[compiled.pools.spaces[bin.pool].catalogue];
-            let shapes = bin.state.shapes.iter().map(|shape| &catalogue.shape(shape).instance_type.name);
-            let names: std::collections::BTreeSet<_> = shapes.collect();
+        if let Some(held) = node.devices {
+            let catalogue = &caches.catalogues[compiled.pools.spaces[node.pool].catalogue];
+            let variants =
+                node.state.variants.iter().map(|variant| &catalogue.variant(variant).instance_type.name);
+            let names: std::collections::BTreeSet<_> = variants.collect();
             devices.narrowed(held, |name| names.contains(name));
         }
     }
 
-    /// Counts the pod that has just joined bin `number`.
+    /// Counts the pod that has just joined in-flight node `number`.
     pub(super) fn record(
         &mut self,
         number: usize,
@@ -117,18 +118,18 @@ impl<'a> Filling<'a> {
         caches: &mut Caches<'a>,
     ) {
         if let Some(profile) = compiled.wants.profile(want) {
-            let bin = &self.bins[number];
-            let requirements = caches.rules.whole(bin.state.rules);
-            let space = &compiled.pools.spaces[bin.pool];
-            self.topology.record_bin(profile, number, &requirements, space, caches.rules.registry());
+            let node = &self.in_flight[number];
+            let requirements = caches.rules.whole(node.state.rules);
+            let space = &compiled.pools.spaces[node.pool];
+            self.topology.record_in_flight(profile, number, &requirements, space, caches.rules.registry());
         }
     }
 
-    /// Decides which reservations the bins of this pass name.
+    /// Decides which reservations the in-flight nodes of this pass name.
     pub(super) fn settle_reservations(&mut self) {
         let mut settled = self.reservations.settled();
-        for (number, bin) in self.bins.iter_mut().enumerate().skip(self.closed_bins) {
-            bin.state.reserved = settled.remove(&number).unwrap_or_default();
+        for (number, node) in self.in_flight.iter_mut().enumerate().skip(self.closed) {
+            node.state.reserved = settled.remove(&number).unwrap_or_default();
         }
     }
 }

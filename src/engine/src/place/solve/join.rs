@@ -1,4 +1,4 @@
-//! The one question the solver asks of a bin, open or new: would it take this ask, and what is it then.
+//! The one question the solver asks of an in-flight node, open or new: would it take this ask, and what is it then.
 
 mod serve;
 
@@ -20,19 +20,19 @@ use crate::place::topology::{Choices, Domain, ProfileId, Prospect, Topology};
 use crate::rules::{RuleSetId, Rules};
 use serve::Server;
 
-/// Whether an ask joins a bin.
+/// Whether an ask joins an in-flight node.
 pub(super) enum Joined {
-    /// It does, and this is what the bin is then.
+    /// It does, and this is what the in-flight node is then.
     As(State),
     /// Rules about other pods are in the way for now.
     NotNow,
-    /// The same, for every bin with these requirements: they leave no domain that is fine.
+    /// The same, for every in-flight node with these requirements: they leave no domain that is fine.
     NoDomain,
-    /// Every reservation the bin could use then is held.
+    /// Every reservation the in-flight node could use then is held.
     UsedUp,
     /// Other pods are in the way for good.
     KeptOut,
-    /// Requirements exclude each other, and so they do for every bin with these.
+    /// Requirements exclude each other, and so they do for every in-flight node with these.
     Clash,
     /// Something else is in the way that cannot change, whatever the pod is to others.
     Never,
@@ -41,7 +41,7 @@ pub(super) enum Joined {
 /// By requirements, which name the pool: the least price of a machine for an ask alone, if there is one.
 pub(crate) type Prices = BTreeMap<RuleSetId, Option<Price>>;
 
-/// One pod that looks for a bin.
+/// One pod that looks for an in-flight node.
 pub(super) struct Joiner<'s, 'a> {
     rules: &'s mut Rules<'a>,
     topology: &'s Topology,
@@ -53,13 +53,13 @@ pub(super) struct Joiner<'s, 'a> {
     lower: MinValuesPolicy,
     /// The least prices of a machine for the ask alone, once known.
     prices: &'s mut Prices,
-    /// By the requirements of bins: what they may become. Few bins differ in this.
+    /// By the requirements of in-flight nodes: what they may become. Few in-flight nodes differ in this.
     ways: Vec<(RuleSetId, Ways)>,
-    /// Devices the pod would get in the bin it joined last.
+    /// Devices the pod would get in the in-flight node it joined last.
     pub(super) proposal: Option<Proposal>,
 }
 
-/// What the requirements of a bin may become when the pod joins.
+/// What the requirements of an in-flight node may become when the pod joins.
 enum Ways {
     /// Nothing: they exclude each other.
     Clash,
@@ -90,13 +90,13 @@ impl<'s, 'a> Joiner<'s, 'a> {
         Self { rules, topology, reservations, devices, ask, bound, lower, prices, ways, proposal }
     }
 
-    /// The shapes of `space` that could host the pod alone if there were no limits.
+    /// The instance types of `space` that could host the pod alone if there were no limits.
     pub(super) fn hosting(&mut self, space: &PoolSpace<'a>, catalogue: &mut Catalogue<'a>) -> Option<Bits> {
         in_flight::hosting(self.ask, space, catalogue, self.rules)
     }
 
-    /// Joins bin `number`, at the first place of the volumes that is possible. Shapes of `space` that are not in
-    /// `hosting` could not even host the pod alone.
+    /// Joins in-flight node `number`, at the first place of the volumes that is possible. Instance types of `space`
+    /// that are not in `hosting` could not even host the pod alone.
     pub(super) fn join(
         &mut self,
         state: &State,
@@ -116,7 +116,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
             Ways::NoDomain => return Joined::NoDomain,
             Ways::Some(ways) => ways,
         };
-        match self.bound.map(|id| self.topology.admits_host(id, &Domain::Bin(number))) {
+        match self.bound.map(|id| self.topology.admits_host(id, &Domain::InFlight(number))) {
             None | Some(Admission::Yes) => {}
             Some(Admission::NotNow) => return Joined::NotNow,
             Some(Admission::Never) => return Joined::KeptOut,
@@ -143,7 +143,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
         outcome
     }
 
-    /// What the requirements `of` a bin may become. They name the pool, so they tell which shapes are `hosting`.
+    /// What the requirements `of` an in-flight node may become. They name the pool, so they tell which instance types
+    /// are `hosting`.
     fn ways_of(
         &mut self,
         of: RuleSetId,
@@ -169,8 +170,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
         }
     }
 
-    /// What the requirements `set` become in each domain that is fine for a bin of `space`, best first. Where there are
-    /// too many to try, those no shape in `hosting` comes in are left out.
+    /// What the requirements `set` become in each domain that is fine for an in-flight node of `space`, best first.
+    /// Where there are too many to try, those no instance type in `hosting` comes in are left out.
     fn domains(
         &mut self,
         bound: ProfileId,
@@ -185,7 +186,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
         }
         let whole = rules.whole(set);
         let registry = rules.registry();
-        // What is left of reservations changes with every bin.
+        // What is left of reservations changes with every in-flight node.
         let lasting = reservations.is_empty() || !catalogue.has_reservations();
         let mut prospects = |key: &LabelKey, value: &LabelValue| {
             let value_set = rules.exactly(key, value);
@@ -214,7 +215,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
 }
 
 impl Way {
-    /// Joins a bin that is `state` in the first domain that leaves an instance type.
+    /// Joins an in-flight node that is `state` in the first domain that leaves an instance type.
     fn join<'a>(
         &self,
         state: &State,
@@ -233,7 +234,7 @@ impl Way {
     }
 }
 
-/// Takes an instance of one of the reservations bin `number` could be launched into.
+/// Takes an instance of one of the reservations in-flight node `number` could be launched into.
 fn reserve<'a>(
     mut state: State,
     number: usize,
@@ -243,7 +244,7 @@ fn reserve<'a>(
 ) -> Joined {
     if !reservations.is_empty() && catalogue.has_reservations() {
         let mask = catalogue.mask(state.rules, rules);
-        let compatible = catalogue.reservations_of(&state.shapes, &mask);
+        let compatible = catalogue.reservations_of(&state.variants, &mask);
         match reservations.reservable(number, compatible) {
             Ok(reserved) => state.reserved = reserved,
             Err(UsedUp) => return Joined::UsedUp,

@@ -1,15 +1,15 @@
-//! The second stage: pods of a few bins are dealt anew where that is cheaper.
+//! The second stage: pods of a few in-flight nodes are dealt anew where that is cheaper.
 //!
-//! Placing fills the bins that are open before it opens others, as users of the reference expect. Where sizes are
-//! coarse that is dear: one pod too many turns a machine of four cores into one of eight. Once every pod has its
-//! place, bins that are alike are compared with the cheapest way to deal their pods: every way for a few pods, some
-//! cuts in order of size for many.
+//! Placing fills the in-flight nodes that are open before it opens others, as users of the reference expect. Where
+//! sizes are coarse that is dear: one pod too many turns a machine of four cores into one of eight. Once every pod
+//! has its place, in-flight nodes that are alike are compared with the cheapest way to deal their pods: every way for
+//! a few pods, some cuts in order of size for many.
 //!
-//! New bins keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes, rules
-//! about domains) stays true. They are compared at what they cost without reservations; once all is dealt, those that
-//! could use what is left of one get it. Bins for which other machines could be wrong are left alone: pools with limits,
-//! reservations, `minValues`, host ports, shared volumes, devices, and pods that must share a host. Only pods without any
-//! rule about hosts are mixed.
+//! New in-flight nodes keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes,
+//! rules about domains) stays true. They are compared at what they cost without reservations; once all is dealt,
+//! those that could use what is left of one get it. In-flight nodes for which other machines could be wrong are left
+//! alone: pools with limits, reservations, `minValues`, host ports, shared volumes, devices, and pods that must share
+//! a host. Only pods without any rule about hosts are mixed.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use super::{Query, Solver};
 use crate::amounts::Amounts;
 use crate::bits::Bits;
 use crate::place::claim;
-use crate::place::in_flight::{self, Bin, State};
+use crate::place::in_flight::{self, InFlightNode, State};
 use crate::place::topology::HostRules;
 use crate::rules::RuleSetId;
 
-/// Most machines that are priced in a pass, so that it stays fast however many bins there are.
+/// Most machines that are priced in a pass, so that it stays fast however many in-flight nodes there are.
 const MOST_PRICED: usize = 8_000;
 /// Up to so many pods every way to deal them is considered.
 const FEW: usize = 7;
@@ -41,80 +41,82 @@ struct Part {
 }
 
 impl Solver<'_> {
-    /// Deals the pods of bins anew where that saves money.
+    /// Deals the pods of in-flight nodes anew where that saves money.
     pub(super) fn economise(&mut self) {
         let mut left = MOST_PRICED;
         let mut number = 0;
-        while number < self.filling.bins.len() && left > 0 {
+        while number < self.filling.in_flight.len() && left > 0 {
             // What a cut leaves behind may be worth another one.
-            while self.filling.bins[number].pods.len() > FEW && self.cut(number, &mut left) {}
+            while self.filling.in_flight[number].pods.len() > FEW && self.cut(number, &mut left) {}
             number += 1;
         }
-        for bins in self.alike() {
+        for nodes in self.alike() {
             if (1 << FEW) > left {
                 break;
             }
-            self.deal(&bins, &mut left);
+            self.deal(&nodes, &mut left);
         }
         self.reserve_left();
     }
 
-    /// Gives bins that hold nothing an instance of a reservation they could use, as long as any are left.
+    /// Gives in-flight nodes that hold nothing an instance of a reservation they could use, as long as any are left.
     fn reserve_left(&mut self) {
         if self.filling.reservations.is_empty() {
             return;
         }
-        for number in 0..self.filling.bins.len() {
-            let bin = &self.filling.bins[number];
-            if bin.pods.is_empty() || !self.is_plain(bin) {
+        for number in 0..self.filling.in_flight.len() {
+            let node = &self.filling.in_flight[number];
+            if node.pods.is_empty() || !self.is_plain(node) {
                 continue;
             }
             let Self { compiled, caches, filling } = self;
-            let bin = &mut filling.bins[number];
-            let space = &compiled.pools.spaces[bin.pool];
+            let node = &mut filling.in_flight[number];
+            let space = &compiled.pools.spaces[node.pool];
             let catalogue = &mut caches.catalogues[space.catalogue];
-            let mask = catalogue.mask(bin.state.rules, &caches.rules);
-            let shapes =
-                in_flight::fitting(&bin.state.total, &space.base.and(&mask.both), &[], space, catalogue);
-            let compatible = catalogue.reservations_of(&shapes, &mask);
+            let mask = catalogue.mask(node.state.rules, &caches.rules);
+            let variants =
+                in_flight::fitting(&node.state.total, &space.base.and(&mask.both), &[], space, catalogue);
+            let compatible = catalogue.reservations_of(&variants, &mask);
             let Ok(reserved) = filling.reservations.reservable(number, compatible) else { continue };
             if !reserved.is_empty() {
                 filling.reservations.hold(number, &reserved);
-                (bin.state.shapes, bin.state.reserved) = (shapes, reserved);
+                (node.state.variants, node.state.reserved) = (variants, reserved);
             }
         }
     }
 
-    /// Bins with few pods in sets of the same pool and requirements that have few pods together.
+    /// In-flight nodes with few pods in sets of the same pool and requirements that have few pods together.
     fn alike(&self) -> Vec<Vec<usize>> {
         let mut sets: Vec<Vec<usize>> = Vec::new();
         let mut growing: BTreeMap<(usize, RuleSetId), usize> = BTreeMap::new();
-        for (number, bin) in self.filling.bins.iter().enumerate() {
-            let rules = self.host_rules(bin);
-            if bin.pods.len() > FEW || rules == HostRules::Together || !self.is_plain(bin) {
+        for (number, node) in self.filling.in_flight.iter().enumerate() {
+            let rules = self.host_rules(node);
+            if node.pods.len() > FEW || rules == HostRules::Together || !self.is_plain(node) {
                 continue;
             }
-            let place = growing.get(&(bin.pool, bin.state.rules)).filter(|_| rules == HostRules::None);
-            let pods =
-                |set: &Vec<usize>| set.iter().map(|bin| self.filling.bins[*bin].pods.len()).sum::<usize>();
-            if let Some(place) = place.filter(|place| pods(&sets[**place]) + bin.pods.len() <= FEW) {
+            let place = growing.get(&(node.pool, node.state.rules)).filter(|_| rules == HostRules::None);
+            let pods = |set: &Vec<usize>| {
+                set.iter().map(|node| self.filling.in_flight[*node].pods.len()).sum::<usize>()
+            };
+            if let Some(place) = place.filter(|place| pods(&sets[**place]) + node.pods.len() <= FEW) {
                 sets[*place].push(number);
                 continue;
             }
             if rules == HostRules::None {
-                growing.insert((bin.pool, bin.state.rules), sets.len());
+                growing.insert((node.pool, node.state.rules), sets.len());
             }
             sets.push(vec![number]);
         }
         sets
     }
 
-    /// Deals the pods of `bins` in the cheapest way there is.
-    fn deal(&mut self, bins: &[usize], left: &mut usize) {
-        let mut pods: Vec<usize> = bins.iter().flat_map(|bin| self.filling.bins[*bin].pods.clone()).collect();
+    /// Deals the pods of `nodes` in the cheapest way there is.
+    fn deal(&mut self, nodes: &[usize], left: &mut usize) {
+        let mut pods: Vec<usize> =
+            nodes.iter().flat_map(|node| self.filling.in_flight[*node].pods.clone()).collect();
         // The queue has the large ones first.
         pods.sort_unstable();
-        let like = bins[0];
+        let like = nodes[0];
         let allowed = self.query().allowed(like);
         let full = (1usize << pods.len()) - 1;
         *left = left.saturating_sub(full);
@@ -148,16 +150,16 @@ impl Solver<'_> {
             dealt.extend(self.query().part(like, &allowed, members.collect()));
             rest &= !machine;
         }
-        self.replace(bins, dealt);
+        self.replace(nodes, dealt);
     }
 
-    /// Cuts bin `number` in two, in order of size, where that saves most; whether it does anywhere.
+    /// Cuts in-flight node `number` in two, in order of size, where that saves most; whether it does anywhere.
     fn cut(&mut self, number: usize, left: &mut usize) -> bool {
-        let bin = &self.filling.bins[number];
-        if self.host_rules(bin) == HostRules::Together || !self.is_plain(bin) {
+        let node = &self.filling.in_flight[number];
+        if self.host_rules(node) == HostRules::Together || !self.is_plain(node) {
             return false;
         }
-        let mut pods = bin.pods.clone();
+        let mut pods = node.pods.clone();
         pods.sort_unstable();
         let mut query = self.query();
         let allowed = query.allowed(number);
@@ -175,79 +177,80 @@ impl Solver<'_> {
         best.is_some_and(|(_, parts)| self.replace(&[number], parts))
     }
 
-    /// Puts `parts` in place of `bins` if that saves enough; whether it does.
-    fn replace(&mut self, bins: &[usize], parts: Vec<Part>) -> bool {
-        let pool = self.filling.bins[bins[0]].pool;
+    /// Puts `parts` in place of `nodes` if that saves enough; whether it does.
+    fn replace(&mut self, nodes: &[usize], parts: Vec<Part>) -> bool {
+        let pool = self.filling.in_flight[nodes[0]].pool;
         let mut query = self.query();
-        let now = bins.iter().filter_map(|bin| {
-            let allowed = query.allowed(*bin);
-            query.part(*bin, &allowed, query.filling.bins[*bin].pods.clone())
+        let now = nodes.iter().filter_map(|node| {
+            let allowed = query.allowed(*node);
+            query.part(*node, &allowed, query.filling.in_flight[*node].pods.clone())
         });
         let before = price(&now.collect::<Vec<_>>());
         let saving = before - price(&parts);
-        let enough = if parts.len() > bins.len() { before / 100 * LEAST_SAVING } else { 1 };
+        let enough = if parts.len() > nodes.len() { before / 100 * LEAST_SAVING } else { 1 };
         if saving < enough.max(1) {
             return false;
         }
-        for bin in bins {
-            self.filling.bins[*bin].pods.clear();
+        for node in nodes {
+            self.filling.in_flight[*node].pods.clear();
         }
-        let mut free = bins.iter();
+        let mut free = nodes.iter();
         for Part { state, pods, .. } in parts {
-            let bin = Bin { pool, state, ports: HostPorts::default(), pods, devices: None };
+            let node = InFlightNode { pool, state, ports: HostPorts::default(), pods, devices: None };
             match free.next() {
-                Some(number) => self.filling.bins[*number] = bin,
-                None => self.filling.bins.push(bin),
+                Some(number) => self.filling.in_flight[*number] = node,
+                None => self.filling.in_flight.push(node),
             }
         }
         true
     }
 
-    /// Whether nothing about `bin` makes other machines doubtful, rules about hosts aside.
-    fn is_plain(&self, bin: &Bin) -> bool {
-        let State { rules, attached, reserved, .. } = &bin.state;
-        self.filling.limits[bin.pool].is_unlimited()
+    /// Whether nothing about `node` makes other machines doubtful, rules about hosts aside.
+    fn is_plain(&self, node: &InFlightNode) -> bool {
+        let State { rules, attached, reserved, .. } = &node.state;
+        self.filling.limits[node.pool].is_unlimited()
             && reserved.is_empty()
             && attached.is_empty()
             && !self.caches.rules.has_min_values(*rules)
-            && bin.ports.is_empty()
-            && bin.devices.is_none()
+            && node.ports.is_empty()
+            && node.devices.is_none()
     }
 
-    /// What the pods of `bin` say about sharing a host.
-    fn host_rules(&self, bin: &Bin) -> HostRules {
-        let wants = bin.pods.iter().flat_map(|pod| self.compiled.wants(*pod));
+    /// What the pods of `node` say about sharing a host.
+    fn host_rules(&self, node: &InFlightNode) -> HostRules {
+        let wants = node.pods.iter().flat_map(|pod| self.compiled.wants(*pod));
         let profiles = wants.filter_map(|want| self.compiled.wants.profile(*want));
         profiles.map(|id| self.filling.topology.host_rules(id)).max().unwrap_or_default()
     }
 }
 
 impl Query<'_, '_> {
-    /// The requirements a machine like bin `like` has as long as it holds no reservation.
+    /// The requirements a machine like in-flight node `like` has as long as it holds no reservation.
     fn unreserved(&mut self, like: usize) -> Option<RuleSetId> {
-        let bin = &self.filling.bins[like];
-        let catalogue = &self.caches.catalogues[self.compiled.pools.spaces[bin.pool].catalogue];
+        let node = &self.filling.in_flight[like];
+        let catalogue = &self.caches.catalogues[self.compiled.pools.spaces[node.pool].catalogue];
         if self.filling.reservations.is_empty() || !catalogue.has_reservations() {
-            return Some(bin.state.rules);
+            return Some(node.state.rules);
         }
         let unreserved = claim::unreserved(&mut self.caches.rules);
-        self.caches.rules.meet(bin.state.rules, unreserved)
+        self.caches.rules.meet(node.state.rules, unreserved)
     }
 
-    /// The shapes a machine like bin `like` may be without a reservation, whatever its pods request.
+    /// The instance types a machine like in-flight node `like` may be without a reservation, whatever its pods
+    /// request.
     fn allowed(&mut self, like: usize) -> Bits {
         let Some(rules) = self.unreserved(like) else { return Bits::default() };
-        let space = &self.compiled.pools.spaces[self.filling.bins[like].pool];
+        let space = &self.compiled.pools.spaces[self.filling.in_flight[like].pool];
         let catalogue = &mut self.caches.catalogues[space.catalogue];
         space.base.and(&catalogue.mask(rules, &self.caches.rules).both)
     }
 
-    /// Per set of `pods`, as bits: the least price of a machine like bin `like`, which may be any of `allowed`, for
-    /// them.
+    /// Per set of `pods`, as bits: the least price of a machine like in-flight node `like`, which may be any of
+    /// `allowed`, for them.
     fn prices(&mut self, like: usize, allowed: &Bits, pods: &[usize]) -> Vec<Option<Price>> {
         let Some(rules) = self.unreserved(like) else { return vec![None; 1 << pods.len()] };
         let Self { compiled, filling, caches } = self;
-        let space = &compiled.pools.spaces[filling.bins[like].pool];
+        let space = &compiled.pools.spaces[filling.in_flight[like].pool];
         let catalogue = &mut caches.catalogues[space.catalogue];
         let (mut fitting, mut scratch) = (Bits::default(), Bits::default());
         let mut totals = vec![Amounts::default()];
@@ -265,7 +268,8 @@ impl Query<'_, '_> {
         prices
     }
 
-    /// A machine like bin `like`, which may be any of `allowed`, for `pods`; `None` when no instance type would do.
+    /// A machine like in-flight node `like`, which may be any of `allowed`, for `pods`; `None` when no instance type
+    /// would do.
     fn part(&mut self, like: usize, allowed: &Bits, pods: Vec<usize>) -> Option<Part> {
         let mut total = Amounts::default();
         for index in &pods {
@@ -274,13 +278,17 @@ impl Query<'_, '_> {
             }
         }
         let unreserved = self.unreserved(like)?;
-        let bin = &self.filling.bins[like];
-        let space = &self.compiled.pools.spaces[bin.pool];
+        let node = &self.filling.in_flight[like];
+        let space = &self.compiled.pools.spaces[node.pool];
         let catalogue = &mut self.caches.catalogues[space.catalogue];
-        let shapes = in_flight::fitting(&total, allowed, &[], space, catalogue);
-        let price = catalogue.least_price(unreserved, &shapes, &self.caches.rules)?;
+        let variants = in_flight::fitting(&total, allowed, &[], space, catalogue);
+        let price = catalogue.least_price(unreserved, &variants, &self.caches.rules)?;
         let (attached, reserved) = Default::default();
-        Some(Part { state: State { rules: bin.state.rules, total, shapes, attached, reserved }, pods, price })
+        Some(Part {
+            state: State { rules: node.state.rules, total, variants, attached, reserved },
+            pods,
+            price,
+        })
     }
 }
 

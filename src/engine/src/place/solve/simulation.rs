@@ -188,7 +188,7 @@ impl<'a> Solver<'a> {
                 let placed = self.filling.placed;
                 let settled = self.settle(index);
                 let left_over = settled && self.filling.placed == placed;
-                if left_over || self.filling.bins.len() - self.filling.closed_bins > launches {
+                if left_over || self.filling.in_flight.len() - self.filling.closed > launches {
                     return false;
                 }
                 if !settled {
@@ -209,14 +209,14 @@ impl<'a> Solver<'a> {
         self.filling.settle_reservations();
         let mut query = self.query();
         let Query { compiled, filling, .. } = query;
-        for number in filling.closed_bins..filling.bins.len() {
+        for number in filling.closed..filling.in_flight.len() {
             let id = BinId(u32::try_from(moved.launches.len() + 1).unwrap_or(u32::MAX));
             match query.launch(number, id) {
                 Ok(quoted) => moved.launches.push(quoted),
                 Err(reason) => {
-                    let bin = &filling.bins[number];
-                    let why = format!("{}: {reason}", compiled.pools.spaces[bin.pool].pool.name);
-                    let pods = bin.pods.iter().map(|pod| compiled.pod(*pod).key.clone());
+                    let node = &filling.in_flight[number];
+                    let why = format!("{}: {reason}", compiled.pools.spaces[node.pool].pool.name);
+                    let pods = node.pods.iter().map(|pod| compiled.pod(*pod).key.clone());
                     moved.unplaced.extend(pods.map(|pod| (pod, why.clone())));
                 }
             }

@@ -16,7 +16,7 @@ pub(crate) struct Before {
     limits: Vec<(usize, Limits)>,
     reservations: Option<Reservations>,
     devices: Option<HeldBefore>,
-    bins: usize,
+    in_flight: usize,
     placed: usize,
 }
 
@@ -29,7 +29,7 @@ impl Filling<'_> {
             limits: limits.map(|(pool, limits)| (pool, limits.clone())).collect(),
             reservations: (!self.reservations.is_empty()).then(|| self.reservations.clone()),
             devices: self.devices.as_ref().map(Holdings::before),
-            bins: self.bins.len(),
+            in_flight: self.in_flight.len(),
             placed: self.placed,
         }
     }
@@ -38,7 +38,7 @@ impl Filling<'_> {
     pub(super) fn take_back(&mut self, before: Before) {
         self.existing.revert(&before.away);
         self.topology.revert();
-        self.bins.truncate(before.bins);
+        self.in_flight.truncate(before.in_flight);
         self.placed = before.placed;
         for (pool, limits) in before.limits {
             self.limits[pool] = limits;

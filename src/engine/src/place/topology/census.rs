@@ -17,8 +17,8 @@ pub(super) struct Census {
     keys: Vec<LabelKey>,
     existing: InternedMap<InDomain, u32>,
     planned: InternedMap<InDomain, u32>,
-    /// Domains new machines are certain to be in, by bin and in the order of the keys.
-    bins: InternedMap<usize, Vec<Option<LabelValue>>>,
+    /// Domains new machines are certain to be in, by in-flight node and in the order of the keys.
+    in_flight: InternedMap<usize, Vec<Option<LabelValue>>>,
     /// Machines that were taken away and may be put back.
     away: Vec<InDomain>,
 }
@@ -45,14 +45,14 @@ impl Census {
         [&self.existing, &self.planned].iter().filter_map(|machines| machines.get(&domain)).sum()
     }
 
-    /// The requirements of bin `number`, of `pool`, are `bin` now.
-    pub(super) fn narrowed(&mut self, number: usize, pool: &PoolName, bin: &Requirements) {
-        let Self { keys, planned, bins, .. } = self;
-        let known = bins.entry(number).or_insert_with(|| vec![None; keys.len()]);
+    /// In-flight node `number`, of `pool`, has these `requirements` now.
+    pub(super) fn narrowed(&mut self, number: usize, pool: &PoolName, requirements: &Requirements) {
+        let Self { keys, planned, in_flight, .. } = self;
+        let known = in_flight.entry(number).or_insert_with(|| vec![None; keys.len()]);
         for (place, key) in keys.iter().enumerate() {
-            // Bins only get narrower: who is in one domain stays there.
+            // In-flight nodes only get narrower: who is in one domain stays there.
             if known[place].is_none() {
-                known[place] = only(bin, key).cloned();
+                known[place] = only(requirements, key).cloned();
                 if let Some(value) = &known[place] {
                     *planned.entry((pool.clone(), place, value.clone())).or_default() += 1;
                 }
@@ -82,7 +82,7 @@ impl Census {
     pub(super) fn settle(&mut self) {
         self.away.clear();
         self.planned.clear();
-        self.bins.clear();
+        self.in_flight.clear();
     }
 
     fn domains(&self, node: &Node) -> Vec<InDomain> {
@@ -92,8 +92,8 @@ impl Census {
     }
 }
 
-/// The only value of `key` that `bin` leaves.
-pub(super) fn only<'b>(bin: &'b Requirements, key: &LabelKey) -> Option<&'b LabelValue> {
-    let values = bin.get(key.as_str()).and_then(Requirement::concrete)?;
+/// The only value of `key` that `requirements` leaves.
+pub(super) fn only<'b>(requirements: &'b Requirements, key: &LabelKey) -> Option<&'b LabelValue> {
+    let values = requirements.get(key.as_str()).and_then(Requirement::concrete)?;
     values.first().filter(|_| values.len() == 1)
 }

@@ -44,13 +44,13 @@ pub(crate) struct GroupKey {
     pub(crate) selector: Option<LabelSelector>,
 }
 
-/// A value of the topology key; new machines have no host name yet and go by their bin.
+/// A value of the topology key; new machines have no host name yet and go by their in-flight node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Domain {
     /// A label value.
     Value(LabelValue),
-    /// The host name bin number so-and-so will have.
-    Bin(usize),
+    /// The host name in-flight node number so-and-so will have.
+    InFlight(usize),
 }
 
 /// Pods per known domain.
@@ -58,8 +58,8 @@ pub(crate) enum Domain {
 pub(crate) struct Group {
     /// By label value.
     values: BTreeMap<LabelValue, Tally>,
-    /// By bin, ascending: those with at least one pod. A rule about hosts asks about many bins.
-    bins: Vec<(usize, u32)>,
+    /// By in-flight node, ascending: those with at least one pod. A rule about hosts asks about many in-flight nodes.
+    in_flight: Vec<(usize, u32)>,
     /// Domains with at least one pod.
     occupied: usize,
     /// Pods added so far; as long as it stays the same, so do the answers.
@@ -115,9 +115,14 @@ impl GroupKey {
     }
 
     /// Whether pods on a new machine with these requirements and taints count.
-    pub(crate) fn counts_bin(&self, bin: &Requirements, taints: &[Taint], registry: &LabelRegistry) -> bool {
+    pub(crate) fn counts_in_flight(
+        &self,
+        requirements: &Requirements,
+        taints: &[Taint],
+        registry: &LabelRegistry,
+    ) -> bool {
         match &self.kind {
-            Kind::Spread { filter, .. } => filter.tolerates(taints) && filter.accepts(bin, registry),
+            Kind::Spread { filter, .. } => filter.tolerates(taints) && filter.accepts(requirements, registry),
             Kind::Affinity | Kind::AntiAffinity | Kind::Inverse => true,
         }
     }
@@ -140,12 +145,12 @@ impl Group {
     pub(crate) fn add(&mut self, domain: Domain) {
         let pods = match domain {
             Domain::Value(value) => &mut self.values.entry(value).or_default().pods,
-            Domain::Bin(number) => {
+            Domain::InFlight(number) => {
                 let place = self.place(number).unwrap_or_else(|place| {
-                    self.bins.insert(place, (number, 0));
+                    self.in_flight.insert(place, (number, 0));
                     place
                 });
-                &mut self.bins[place].1
+                &mut self.in_flight[place].1
             }
         };
         *pods += 1;
@@ -158,11 +163,11 @@ impl Group {
         self.occupied -= usize::from(self.count(domain) == 1);
         match domain {
             Domain::Value(value) => self.change(value, |tally| tally.pods = tally.pods.saturating_sub(1)),
-            Domain::Bin(number) => {
+            Domain::InFlight(number) => {
                 if let Ok(place) = self.place(*number) {
-                    self.bins[place].1 -= 1;
-                    if self.bins[place].1 == 0 {
-                        self.bins.remove(place);
+                    self.in_flight[place].1 -= 1;
+                    if self.in_flight[place].1 == 0 {
+                        self.in_flight.remove(place);
                     }
                 }
             }
@@ -180,13 +185,15 @@ impl Group {
         }
     }
 
-    /// Where bin `number` is among those with pods, or would be.
+    /// Where in-flight node `number` is among those with pods, or would be.
     fn place(&self, number: usize) -> Result<usize, usize> {
-        // New bins come last.
-        match self.bins.last() {
-            Some((last, _)) if number == *last => Ok(self.bins.len() - 1),
-            Some((last, _)) if number < *last => self.bins.binary_search_by_key(&number, |(bin, _)| *bin),
-            _ => Err(self.bins.len()),
+        // New in-flight nodes come last.
+        match self.in_flight.last() {
+            Some((last, _)) if number == *last => Ok(self.in_flight.len() - 1),
+            Some((last, _)) if number < *last => {
+                self.in_flight.binary_search_by_key(&number, |(node, _)| *node)
+            }
+            _ => Err(self.in_flight.len()),
         }
     }
 
@@ -214,15 +221,15 @@ impl Group {
     #[cfg(test)]
     pub(crate) fn counted(&self) -> Vec<(Domain, u32)> {
         let values = self.within(None).map(|(value, pods)| (Domain::Value(value.clone()), pods));
-        let bins = self.bins.iter().map(|(number, pods)| (Domain::Bin(*number), *pods));
-        values.chain(bins).filter(|(_, pods)| *pods > 0).collect()
+        let in_flight = self.in_flight.iter().map(|(number, pods)| (Domain::InFlight(*number), *pods));
+        values.chain(in_flight).filter(|(_, pods)| *pods > 0).collect()
     }
 
     /// Pods in `domain`.
     pub(crate) fn count(&self, domain: &Domain) -> u32 {
         match domain {
             Domain::Value(value) => self.values.get(value).map_or(0, |tally| tally.pods),
-            Domain::Bin(number) => self.place(*number).map_or(0, |place| self.bins[place].1),
+            Domain::InFlight(number) => self.place(*number).map_or(0, |place| self.in_flight[place].1),
         }
     }
 
@@ -245,7 +252,7 @@ impl Group {
             Kind::Spread { max_skew, .. } => {
                 let known = match domain {
                     Domain::Value(value) => key.is_host() || self.values.contains_key(value),
-                    Domain::Bin(_) => true,
+                    Domain::InFlight(_) => true,
                 };
                 let most = i64::from(self.minimum(key, strict)) + i64::from(*max_skew);
                 known && i64::from(self.count(domain)) + i64::from(own) <= most
@@ -280,9 +287,9 @@ impl Group {
         self.values.iter().filter(|(_, tally)| tally.pods > 0).map(|(value, _)| value)
     }
 
-    /// Those of them that are bins.
-    pub(crate) fn inhabited_bins(&self) -> impl Iterator<Item = usize> {
-        self.bins.iter().map(|(number, _)| *number)
+    /// Those of them that are in-flight nodes.
+    pub(crate) fn inhabited_in_flight(&self) -> impl Iterator<Item = usize> {
+        self.in_flight.iter().map(|(number, _)| *number)
     }
 
     /// Whether nobody the pod wants to be with is anywhere it may go, so that it may be the first.
@@ -290,7 +297,7 @@ impl Group {
         let Some(allowed) = strict.get(key.topology_key.as_str()).filter(|_| self.occupied > 0) else {
             return self.occupied == 0;
         };
-        self.bins.is_empty() && self.within(Some(allowed)).all(|(_, pods)| pods == 0)
+        self.in_flight.is_empty() && self.within(Some(allowed)).all(|(_, pods)| pods == 0)
     }
 
     /// Ways to narrow `allowed` so that the rule holds, best first; `None` when it holds anyway. Hosts are
@@ -348,8 +355,8 @@ impl Group {
     /// Counts of the known domains, for messages.
     pub(crate) fn summary(&self) -> String {
         let values = self.values.iter().map(|(value, tally)| format!("{value}={}", tally.pods));
-        let bins = self.bins.iter().map(|(number, pods)| format!("new-{number}={pods}"));
-        let shown = values.chain(bins).take(SHOWN_DOMAINS);
+        let in_flight = self.in_flight.iter().map(|(number, pods)| format!("new-{number}={pods}"));
+        let shown = values.chain(in_flight).take(SHOWN_DOMAINS);
         let shown: Vec<String> = shown.collect();
         if shown.is_empty() {
             "no known domain".to_owned()

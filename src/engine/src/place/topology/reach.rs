@@ -2,9 +2,9 @@
 //!
 //! A domain no pod of a group will ever use must not hold the others back: the scheduler counts nodes, and there will
 //! be none that it counts. So a domain counts for a topology spread when some instance type that can be had there now
-//! has room for a pod of the group, and the pool and the type are such that the constraint counts their nodes: whatever
-//! the pods select where it ignores node affinity, whatever they tolerate where it ignores taints. A domain with a
-//! node that counts is known through that node.
+//! has room for a pod of the group, and the pool and the type are such that the constraint counts their nodes:
+//! whatever the pods select where it ignores node affinity, whatever they tolerate where it ignores taints. A domain
+//! with a node that counts is known through that node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,8 +90,8 @@ impl<'r, 'a> Reach<'r, 'a> {
     }
 }
 
-/// Whether an instance type that can be had in the domain `value` of `key` from the pool of `space`, narrowed to what is
-/// `asked` for, holds one of `requests`.
+/// Whether an instance type that can be had in the domain `value` of `key` from the pool of `space`, narrowed to what
+/// is `asked` for, holds one of `requests`.
 fn hosts<'a>(
     (space, catalogue): (&PoolSpace<'a>, &mut Catalogue<'a>),
     rules: &mut Rules<'a>,

@@ -1,4 +1,5 @@
-//! Every method keeps every pool's budget, and what only a budget held goes as soon as it may (spec core-disruption 8.5).
+//! Every method keeps every pool's budget, and what only a budget held goes as soon as it may (spec core-disruption
+//! 8.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

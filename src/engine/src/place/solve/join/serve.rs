@@ -15,9 +15,9 @@ use crate::place::in_flight::State;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
-/// A pod with claims and the bin that may take it.
+/// A pod with claims and the in-flight node that may take it.
 pub(super) struct Server<'s, 'p, 'a> {
-    /// The bin.
+    /// The in-flight node.
     pub(super) number: usize,
     /// Who has what.
     pub(super) devices: Option<&'s Holdings<'a>>,
@@ -29,8 +29,8 @@ pub(super) struct Server<'s, 'p, 'a> {
 }
 
 impl<'a> Server<'_, '_, 'a> {
-    /// Joins a bin that is `state` with the first of `sets` that leaves an instance type with the devices. A refusal
-    /// is never final, because devices come free again.
+    /// Joins an in-flight node that is `state` with the first of `sets` that leaves an instance type with the
+    /// devices. A refusal is never final, because devices come free again.
     pub(super) fn join(
         &mut self,
         sets: &[RuleSetId],
@@ -51,46 +51,46 @@ impl<'a> Server<'_, '_, 'a> {
     ) -> Option<State> {
         let Self { number, devices, ask, space, lower, .. } = *self;
         let alone = state.join(ask, set, space, catalogue, rules, lower)?;
-        let names = names(set, &alone.shapes, catalogue, rules);
+        let names = names(set, &alone.variants, catalogue, rules);
         let requirements = rules.whole(set);
-        let mut left: BTreeMap<RuleSetId, Bits> = BTreeMap::from([(set, alone.shapes)]);
+        let mut left: BTreeMap<RuleSetId, Bits> = BTreeMap::from([(set, alone.variants)]);
         let mut suits = |kind: usize, narrowed: &Requirements| {
             let narrowed = rules.set(narrowed);
             let Some(narrowed) = rules.meet(set, narrowed) else { return false };
-            let shapes = left.entry(narrowed).or_insert_with(|| {
+            let variants = left.entry(narrowed).or_insert_with(|| {
                 let joined = state.join(ask, narrowed, space, catalogue, rules, lower);
-                joined.map_or_else(Bits::default, |joined| joined.shapes)
+                joined.map_or_else(Bits::default, |joined| joined.variants)
             });
-            shapes.iter().any(|shape| catalogue.shape(shape).instance_type.name == *names[kind])
+            variants.iter().any(|variant| catalogue.variant(variant).instance_type.name == *names[kind])
         };
         let types = (&space.pool.name, names.as_slice());
         let proposal = devices?.propose(number, &ask.claims, types, &requirements, &mut suits).ok()?;
         let narrowed = rules.set(&proposal.requirements);
         let narrowed = rules.meet(set, narrowed)?;
         let mut allowed = Bits::none(catalogue.len());
-        for shape in state.shapes.iter() {
-            let name = &catalogue.shape(shape).instance_type.name;
+        for variant in state.variants.iter() {
+            let name = &catalogue.variant(variant).instance_type.name;
             if proposal.types.iter().any(|kind| names[*kind] == name) {
-                allowed.insert(shape);
+                allowed.insert(variant);
             }
         }
-        let possible = State { shapes: allowed, ..state.clone() };
+        let possible = State { variants: allowed, ..state.clone() };
         let joined = possible.join(ask, narrowed, space, catalogue, rules, lower)?;
         *self.proposal = Some(proposal);
         Some(joined)
     }
 }
 
-/// The types of `shapes`, cheapest first.
+/// The types of `variants`, cheapest first.
 fn names<'a>(
     set: RuleSetId,
-    shapes: &Bits,
+    variants: &Bits,
     catalogue: &mut Catalogue<'a>,
     rules: &Rules<'a>,
 ) -> Vec<&'a InstanceTypeName> {
     let mut names: Vec<&InstanceTypeName> = Vec::new();
-    for ranked in catalogue.ranked(set, rules).iter().filter(|ranked| shapes.contains(ranked.shape)) {
-        let name = &catalogue.shape(ranked.shape).instance_type.name;
+    for ranked in catalogue.ranked(set, rules).iter().filter(|ranked| variants.contains(ranked.variant)) {
+        let name = &catalogue.variant(ranked.variant).instance_type.name;
         if !names.contains(&name) {
             names.push(name);
         }
