@@ -2,6 +2,7 @@
 
 use karpenter_model::{Quantity, ResourceName, Resources};
 
+use crate::index::{Ix, ResourceIx};
 use crate::interning::Interned;
 
 /// Index of every resource name of a snapshot.
@@ -9,10 +10,6 @@ use crate::interning::Interned;
 pub(crate) struct ResourceIndex {
     names: Interned<ResourceName>,
 }
-
-/// Number of a resource name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct ResourceId(usize);
 
 /// Amounts in nano units by resource index; missing entries at the end are zero.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -23,7 +20,7 @@ impl ResourceIndex {
     pub(crate) fn amounts(&mut self, resources: &Resources) -> Amounts {
         let mut dense = Vec::new();
         for (name, quantity) in resources.iter() {
-            let ResourceId(index) = self.id(name);
+            let index = self.id(name).get();
             if dense.len() <= index {
                 dense.resize(index + 1, 0);
             }
@@ -33,14 +30,14 @@ impl ResourceIndex {
     }
 
     /// The number of `name`, learning it if it is new.
-    pub(crate) fn id(&mut self, name: &ResourceName) -> ResourceId {
+    pub(crate) fn id(&mut self, name: &ResourceName) -> ResourceIx {
         let known = self.names.get_index_of(name.as_str());
-        ResourceId(known.unwrap_or_else(|| self.names.insert_full(name.clone()).0))
+        ResourceIx::new(known.unwrap_or_else(|| self.names.insert_full(name.clone()).0))
     }
 
     /// The name of resource `index`.
-    pub(crate) fn name(&self, index: usize) -> Option<&ResourceName> {
-        self.names.get_index(index)
+    pub(crate) fn name(&self, index: ResourceIx) -> Option<&ResourceName> {
+        self.names.get_index(index.get())
     }
 
     /// Number of resources seen so far.
@@ -51,8 +48,8 @@ impl ResourceIndex {
 
 impl Amounts {
     /// The amount at `index`.
-    pub(crate) fn at(&self, index: usize) -> i128 {
-        self.0.get(index).copied().unwrap_or(0)
+    pub(crate) fn at(&self, index: ResourceIx) -> i128 {
+        self.0.get(index.get()).copied().unwrap_or(0)
     }
 
     /// Number of resources it may name.
@@ -61,12 +58,13 @@ impl Amounts {
     }
 
     /// Amounts with their index.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, i128)> {
-        self.0.iter().copied().enumerate()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ResourceIx, i128)> {
+        self.0.iter().enumerate().map(|(index, amount)| (ResourceIx::new(index), *amount))
     }
 
     /// Adds one unit of `resource`.
-    pub(crate) fn add_one(&mut self, ResourceId(index): ResourceId) {
+    pub(crate) fn add_one(&mut self, resource: ResourceIx) {
+        let index = resource.get();
         if self.0.len() <= index {
             self.0.resize(index + 1, 0);
         }
@@ -140,7 +138,11 @@ mod tests {
                 assert_eq!(dense_a.fits(&dense_b), a.fits(b), "{a} in {b}");
                 let sum = dense_a.plus(&dense_b);
                 let expected = index.amounts(&a.merge(b));
-                assert!((0..index.len()).all(|resource| sum.at(resource) == expected.at(resource)));
+                assert!(
+                    (0..index.len())
+                        .map(ResourceIx::new)
+                        .all(|resource| sum.at(resource) == expected.at(resource))
+                );
             }
         }
     }

@@ -1,20 +1,31 @@
 //! A fixed-size set of small integers, one bit each: the currency of every filter in the planner.
 
-/// A set of indices below the length it was made for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct Bits {
+use std::marker::PhantomData;
+
+use crate::index::Ix;
+
+/// A set of positions of type `I` below the length it was made for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Bits<I> {
     words: Vec<u64>,
+    positions: PhantomData<I>,
 }
 
-impl Bits {
+impl<I> Default for Bits<I> {
+    fn default() -> Self {
+        Self { words: Vec::new(), positions: PhantomData }
+    }
+}
+
+impl<I: Ix> Bits<I> {
     /// The empty set over `len` indices.
     pub(crate) fn none(len: usize) -> Self {
-        Self { words: vec![0; len.div_ceil(64)] }
+        Self { words: vec![0; len.div_ceil(64)], positions: PhantomData }
     }
 
     /// The full set over `len` indices.
     pub(crate) fn all(len: usize) -> Self {
-        let mut bits = Self { words: vec![u64::MAX; len.div_ceil(64)] };
+        let mut bits = Self { words: vec![u64::MAX; len.div_ceil(64)], positions: PhantomData };
         if let (Some(last), partial @ 1..) = (bits.words.last_mut(), len % 64) {
             *last = (1 << partial) - 1;
         }
@@ -22,7 +33,8 @@ impl Bits {
     }
 
     /// Adds `index`, growing the set if needed.
-    pub(crate) fn insert(&mut self, index: usize) {
+    pub(crate) fn insert(&mut self, index: I) {
+        let index = index.get();
         let word = index / 64;
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);
@@ -31,20 +43,22 @@ impl Bits {
     }
 
     /// Drops `index`.
-    pub(crate) fn remove(&mut self, index: usize) {
+    pub(crate) fn remove(&mut self, index: I) {
+        let index = index.get();
         if let Some(word) = self.words.get_mut(index / 64) {
             *word &= !(1 << (index % 64));
         }
     }
 
     /// Whether `index` is in the set.
-    pub(crate) fn contains(&self, index: usize) -> bool {
+    pub(crate) fn contains(&self, index: I) -> bool {
+        let index = index.get();
         self.words.get(index / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)
     }
 
     /// Whether any index of `range` is in the set.
-    pub(crate) fn any_in(&self, range: std::ops::Range<usize>) -> bool {
-        range.into_iter().any(|index| self.contains(index))
+    pub(crate) fn any_in(&self, range: std::ops::Range<I>) -> bool {
+        (range.start.get()..range.end.get()).any(|index| self.contains(I::new(index)))
     }
 
     /// Drops everything.
@@ -74,14 +88,16 @@ impl Bits {
     }
 
     /// The least index from `from` to below `len` that is in none of `sets`.
-    pub(crate) fn next_outside(sets: &[&Self], from: usize, len: usize) -> Option<usize> {
+    pub(crate) fn next_outside(sets: &[&Self], from: I, len: usize) -> Option<I> {
+        let from = from.get();
         let mut word = from / 64;
         let mut ahead = u64::MAX << (from % 64);
         while word * 64 < len {
             let taken = sets.iter().fold(0, |taken, set| taken | set.words.get(word).copied().unwrap_or(0));
             let free = !taken & ahead;
             if free != 0 {
-                return Some(word * 64 + free.trailing_zeros() as usize).filter(|index| *index < len);
+                let index = word * 64 + free.trailing_zeros() as usize;
+                return (index < len).then(|| I::new(index));
             }
             (word, ahead) = (word + 1, u64::MAX);
         }
@@ -89,12 +105,13 @@ impl Bits {
     }
 
     /// The least index of the set from `from` on that is not in `other`.
-    pub(crate) fn next_without(&self, other: &Self, from: usize) -> Option<usize> {
+    pub(crate) fn next_without(&self, other: &Self, from: I) -> Option<I> {
+        let from = from.get();
         let mut ahead = u64::MAX << (from % 64);
         for (word, own) in self.words.iter().enumerate().skip(from / 64) {
             let left = own & ahead & !other.words.get(word).copied().unwrap_or(0);
             if left != 0 {
-                return Some(word * 64 + left.trailing_zeros() as usize);
+                return Some(I::new(word * 64 + left.trailing_zeros() as usize));
             }
             ahead = u64::MAX;
         }
@@ -140,13 +157,13 @@ impl Bits {
     }
 
     /// Indices in ascending order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = I> {
         self.words.iter().enumerate().flat_map(|(index, word)| {
             let mut rest = *word;
             std::iter::from_fn(move || {
                 let bit = rest.trailing_zeros() as usize;
                 rest &= rest.wrapping_sub(1);
-                (bit < 64).then_some(index * 64 + bit)
+                (bit < 64).then(|| I::new(index * 64 + bit))
             })
         })
     }
@@ -156,7 +173,7 @@ impl Bits {
 mod tests {
     use super::*;
 
-    fn of(indices: &[usize]) -> Bits {
+    fn of(indices: &[usize]) -> Bits<usize> {
         let mut bits = Bits::none(130);
         for index in indices {
             bits.insert(*index);
@@ -214,8 +231,8 @@ mod tests {
     #[test]
     fn full_sets_end_at_their_length() {
         for len in [0, 1, 63, 64, 65, 128] {
-            assert_eq!(Bits::all(len).iter().count(), len);
-            assert_eq!(Bits::all(len).is_empty(), len == 0);
+            assert_eq!(Bits::<usize>::all(len).iter().count(), len);
+            assert_eq!(Bits::<usize>::all(len).is_empty(), len == 0);
         }
     }
 }

@@ -14,6 +14,7 @@ use karpenter_model::{CapacityType, InstanceType, Offering, Price, Reservation, 
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
+use crate::index::{self, Ix, IxVec, OfferingIx, VariantIx};
 use crate::interning::InternedMap;
 use crate::place::volumes::Volumes;
 use crate::rules::{KeyId, RuleId, RuleSetId, Rules};
@@ -27,34 +28,34 @@ pub(crate) struct Variant<'a> {
     /// Capacity through these offerings.
     pub(crate) capacity: Resources,
     /// Its available offerings, by index.
-    offerings: Range<usize>,
+    offerings: Range<OfferingIx>,
 }
 
 /// Which things have which requirement on one key.
-#[derive(Debug, Clone, Default)]
-struct KeyTable {
-    undefined: Bits,
-    alternatives: Vec<(RuleId, Bits)>,
+#[derive(Debug, Clone)]
+struct KeyTable<I> {
+    undefined: Bits<I>,
+    alternatives: Vec<(RuleId, Bits<I>)>,
 }
 
 /// Variants a requirement set leaves, by criterion.
 #[derive(Debug, Clone)]
 pub(crate) struct Mask {
     /// The type's requirements intersect.
-    pub(crate) requirements: Bits,
+    pub(crate) requirements: Bits<VariantIx>,
     /// Some available offering is compatible.
-    pub(crate) offerings: Bits,
+    pub(crate) offerings: Bits<VariantIx>,
     /// Both.
-    pub(crate) both: Bits,
+    pub(crate) both: Bits<VariantIx>,
     /// Compatible available offerings, by offering index.
-    matching: Bits,
+    matching: Bits<OfferingIx>,
 }
 
 /// A variant that a requirement set leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Ranked<'a> {
     /// Which one it is.
-    pub(crate) variant: usize,
+    pub(crate) variant: VariantIx,
     /// The cheapest offering that is left of it.
     pub(crate) cheapest: &'a Offering,
 }
@@ -62,21 +63,21 @@ pub(crate) struct Ranked<'a> {
 /// The instance types of one pool.
 #[derive(Debug, Clone)]
 pub(crate) struct Catalogue<'a> {
-    variants: Vec<Variant<'a>>,
-    offerings: Vec<&'a Offering>,
+    variants: IxVec<VariantIx, Variant<'a>>,
+    offerings: IxVec<OfferingIx, &'a Offering>,
     fit: FitTables,
-    allocatable: Vec<Amounts>,
+    allocatable: IxVec<VariantIx, Amounts>,
     /// Offerings out of a reservation, with the variant they belong to.
-    reserved: Vec<(usize, usize, &'a Reservation)>,
-    variant_keys: BTreeMap<KeyId, KeyTable>,
-    offering_keys: BTreeMap<KeyId, KeyTable>,
-    variant_rules: BTreeMap<RuleId, Bits>,
-    offering_rules: BTreeMap<RuleId, Bits>,
+    reserved: Vec<(OfferingIx, VariantIx, &'a Reservation)>,
+    variant_keys: BTreeMap<KeyId, KeyTable<VariantIx>>,
+    offering_keys: BTreeMap<KeyId, KeyTable<OfferingIx>>,
+    variant_rules: BTreeMap<RuleId, Bits<VariantIx>>,
+    offering_rules: BTreeMap<RuleId, Bits<OfferingIx>>,
     masks: InternedMap<RuleSetId, Arc<Mask>>,
     /// Per set: the variants it leaves, cheapest first.
     ranked: InternedMap<RuleSetId, Arc<[Ranked<'a>]>>,
     /// Offerings with the variant they belong to, cheapest first; made once somebody asks what the least price is.
-    by_price: Option<Vec<(usize, usize)>>,
+    by_price: Option<Vec<(OfferingIx, VariantIx)>>,
 }
 
 impl<'a> Catalogue<'a> {
@@ -87,24 +88,26 @@ impl<'a> Catalogue<'a> {
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
     ) -> Self {
-        let mut variants = Vec::new();
-        let mut offerings: Vec<&Offering> = Vec::new();
-        let mut allocatable: Vec<Amounts> = Vec::new();
+        let mut variants = IxVec::default();
+        let mut offerings: IxVec<OfferingIx, &Offering> = IxVec::default();
+        let mut allocatable = IxVec::default();
         for instance_type in types {
             for group in groups(instance_type) {
-                let start = offerings.len();
-                offerings.extend(group.offerings);
+                let start = offerings.end();
+                for offering in group.offerings {
+                    offerings.push(offering);
+                }
                 let complete = volumes.estimate(&instance_type.name, &group.allocatable);
                 allocatable.push(resources.amounts(&complete));
                 let capacity = group.capacity;
-                variants.push(Variant { instance_type, capacity, offerings: start..offerings.len() });
+                variants.push(Variant { instance_type, capacity, offerings: start..offerings.end() });
             }
         }
         let variant_keys = tables(variants.iter().map(|variant| &variant.instance_type.requirements), rules);
         let offering_keys = tables(offerings.iter().map(|offering| &offering.requirements), rules);
         let fit = FitTables::new(&allocatable, resources.len());
-        let of_variant = |(number, variant): (usize, &Variant<'a>)| {
-            let reserved = variant.offerings.clone().filter_map(|offering| {
+        let of_variant = |(number, variant): (VariantIx, &Variant<'a>)| {
+            let reserved = index::each(&variant.offerings).filter_map(|offering| {
                 let reservation = offerings[offering].reservation.as_ref()?;
                 (offerings[offering].capacity_type == CapacityType::Reserved).then_some((
                     offering,
@@ -114,7 +117,7 @@ impl<'a> Catalogue<'a> {
             });
             reserved.collect::<Vec<_>>()
         };
-        let reserved = variants.iter().enumerate().flat_map(of_variant).collect();
+        let reserved = variants.enumerate().flat_map(of_variant).collect();
         let (variant_rules, offering_rules, masks, ranked, by_price) = Default::default();
         Self {
             variants,
@@ -133,7 +136,7 @@ impl<'a> Catalogue<'a> {
     }
 
     /// The variant at `index`.
-    pub(crate) fn variant(&self, index: usize) -> &Variant<'a> {
+    pub(crate) fn variant(&self, index: VariantIx) -> &Variant<'a> {
         &self.variants[index]
     }
 
@@ -143,7 +146,7 @@ impl<'a> Catalogue<'a> {
     }
 
     /// What pods and daemons may use of variant `index`.
-    pub(crate) fn allocatable(&self, index: usize) -> &Amounts {
+    pub(crate) fn allocatable(&self, index: VariantIx) -> &Amounts {
         &self.allocatable[index]
     }
 
@@ -153,7 +156,7 @@ impl<'a> Catalogue<'a> {
     }
 
     /// Reservations behind available offerings of `variants` that `mask` leaves.
-    pub(crate) fn reservations_of(&self, variants: &Bits, mask: &Mask) -> BTreeSet<ReservationId> {
+    pub(crate) fn reservations_of(&self, variants: &Bits<VariantIx>, mask: &Mask) -> BTreeSet<ReservationId> {
         let left = self.reserved.iter().filter(|(offering, variant, _)| {
             variants.contains(*variant) && mask.matching.contains(*offering)
         });
@@ -166,12 +169,12 @@ impl<'a> Catalogue<'a> {
     }
 
     /// Variants that can hold `request`.
-    pub(crate) fn fitting(&self, request: &Amounts) -> Bits {
+    pub(crate) fn fitting(&self, request: &Amounts) -> Bits<VariantIx> {
         self.fit.fitting(request)
     }
 
     /// Keeps those variants in `among` that can hold `request` and `overhead` together.
-    pub(crate) fn keep_fitting(&self, request: &Amounts, overhead: &Amounts, among: &mut Bits) {
+    pub(crate) fn keep_fitting(&self, request: &Amounts, overhead: &Amounts, among: &mut Bits<VariantIx>) {
         self.fit.keep_fitting(request, overhead, among);
     }
 
@@ -183,7 +186,7 @@ impl<'a> Catalogue<'a> {
         let requirements = self.requirement_mask(set, rules);
         let matching = self.matching_offerings(set, rules);
         let mut offerings = Bits::none(self.variants.len());
-        for (index, variant) in self.variants.iter().enumerate() {
+        for (index, variant) in self.variants.enumerate() {
             if matching.any_in(variant.offerings.clone()) {
                 offerings.insert(index);
             }
@@ -195,7 +198,7 @@ impl<'a> Catalogue<'a> {
     }
 
     /// Variants whose own requirements intersect `set`, offerings aside.
-    pub(crate) fn requirement_mask(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Bits {
+    pub(crate) fn requirement_mask(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Bits<VariantIx> {
         let mut mask = Bits::all(self.variants.len());
         for rule in rules.rules_of(set) {
             if let Some(table) = self.variant_keys.get(&rules.key_of(*rule)) {
@@ -205,7 +208,7 @@ impl<'a> Catalogue<'a> {
         mask
     }
 
-    fn matching_offerings(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Bits {
+    fn matching_offerings(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Bits<OfferingIx> {
         let mut matching = Bits::all(self.offerings.len());
         for (key, table) in &self.offering_keys {
             let asked = rules.rules_of(set).iter().find(|rule| rules.key_of(**rule) == *key);
@@ -222,7 +225,7 @@ impl<'a> Catalogue<'a> {
     pub(crate) fn least_price(
         &mut self,
         set: RuleSetId,
-        variants: &Bits,
+        variants: &Bits<VariantIx>,
         rules: &Rules<'_>,
     ) -> Option<Price> {
         let ranked = self.ranked(set, rules);
@@ -234,22 +237,22 @@ impl<'a> Catalogue<'a> {
     pub(crate) fn least_price_now(
         &mut self,
         set: RuleSetId,
-        variants: &Bits,
+        variants: &Bits<VariantIx>,
         usable: impl Fn(&ReservationId) -> bool,
         rules: &Rules<'_>,
     ) -> Option<Price> {
         let mask = self.mask(set, rules);
         let Self { variants: all, offerings, by_price, .. } = self;
         let by_price = by_price.get_or_insert_with(|| {
-            let numbered = all.iter().enumerate();
-            let of_variant = |(number, variant): (usize, &Variant<'a>)| {
-                variant.offerings.clone().map(move |offering| (offering, number))
+            let numbered = all.enumerate();
+            let of_variant = |(number, variant): (VariantIx, &Variant<'a>)| {
+                index::each(&variant.offerings).map(move |offering| (offering, number))
             };
-            let mut by_price: Vec<(usize, usize)> = numbered.flat_map(of_variant).collect();
+            let mut by_price: Vec<(OfferingIx, VariantIx)> = numbered.flat_map(of_variant).collect();
             by_price.sort_by_key(|(offering, _)| (offerings[*offering].price, *offering));
             by_price
         });
-        let left = |(offering, variant): &&(usize, usize)| {
+        let left = |(offering, variant): &&(OfferingIx, VariantIx)| {
             let reservation = offerings[*offering].reservation.as_ref();
             mask.matching.contains(*offering)
                 && mask.requirements.contains(*variant)
@@ -284,9 +287,10 @@ impl<'a> Catalogue<'a> {
     }
 
     /// Whether its type has no other variant than this one.
-    pub(crate) fn is_only_variant(&self, index: usize) -> bool {
+    pub(crate) fn is_only_variant(&self, index: VariantIx) -> bool {
         // Variants of one type follow each other.
-        let neighbours = [index.checked_sub(1), Some(index + 1)].into_iter().flatten();
+        let before = index.get().checked_sub(1).map(VariantIx::new);
+        let neighbours = [before, Some(index.next())].into_iter().flatten();
         let mut neighbours = neighbours.filter_map(|place| self.variants.get(place));
         let instance_type = self.variants[index].instance_type;
         neighbours.all(|other| !std::ptr::eq(other.instance_type, instance_type))
@@ -295,17 +299,19 @@ impl<'a> Catalogue<'a> {
     /// The available offerings of variant `index` that `mask` leaves.
     pub(crate) fn offerings_of<'s>(
         &'s self,
-        index: usize,
+        index: VariantIx,
         mask: &'s Mask,
     ) -> impl Iterator<Item = &'a Offering> + 's {
-        let range = self.variants[index].offerings.clone();
-        range.filter(|offering| mask.matching.contains(*offering)).map(|offering| self.offerings[offering])
+        let offerings = index::each(&self.variants[index].offerings);
+        offerings
+            .filter(|offering| mask.matching.contains(*offering))
+            .map(|offering| self.offerings[offering])
     }
 }
 
-impl KeyTable {
+impl<I: Ix> KeyTable<I> {
     /// Things that do not have the key, or have it with a requirement `accept` accepts.
-    fn select(&self, accept: impl Fn(RuleId) -> bool) -> Bits {
+    fn select(&self, accept: impl Fn(RuleId) -> bool) -> Bits<I> {
         let mut selected = self.undefined.clone();
         for (rule, things) in &self.alternatives {
             if accept(*rule) {
@@ -316,30 +322,30 @@ impl KeyTable {
     }
 }
 
-fn remembered<'m>(
-    memory: &'m mut BTreeMap<RuleId, Bits>,
+fn remembered<'m, I: Ix>(
+    memory: &'m mut BTreeMap<RuleId, Bits<I>>,
     rule: RuleId,
-    table: &KeyTable,
+    table: &KeyTable<I>,
     rules: &Rules<'_>,
-) -> &'m Bits {
+) -> &'m Bits<I> {
     memory.entry(rule).or_insert_with(|| table.select(|alternative| rules.agree(rule, alternative)))
 }
 
 /// One table per key that any of `things` defines.
-fn tables<'r>(
+fn tables<'r, I: Ix>(
     things: impl ExactSizeIterator<Item = &'r karpenter_model::Requirements>,
     rules: &mut Rules<'_>,
-) -> BTreeMap<KeyId, KeyTable> {
+) -> BTreeMap<KeyId, KeyTable<I>> {
     let len = things.len();
-    let mut defined: BTreeMap<KeyId, BTreeMap<RuleId, Bits>> = BTreeMap::new();
+    let mut defined: BTreeMap<KeyId, BTreeMap<RuleId, Bits<I>>> = BTreeMap::new();
     for (index, requirements) in things.enumerate() {
         for requirement in requirements.iter() {
             let rule = rules.rule(requirement);
             let alternatives = defined.entry(rules.key_of(rule)).or_default();
-            alternatives.entry(rule).or_insert_with(|| Bits::none(len)).insert(index);
+            alternatives.entry(rule).or_insert_with(|| Bits::none(len)).insert(I::new(index));
         }
     }
-    let table = |alternatives: BTreeMap<RuleId, Bits>| {
+    let table = |alternatives: BTreeMap<RuleId, Bits<I>>| {
         let mut undefined = Bits::all(len);
         for things in alternatives.values() {
             things.iter().for_each(|index| undefined.remove(index));

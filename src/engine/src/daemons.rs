@@ -11,13 +11,14 @@ use karpenter_model::{
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
+use crate::index::{IxVec, VariantIx};
 use crate::rules::{RuleSetId, Rules};
 
 /// Instance types on which exactly the same daemons will run.
 #[derive(Debug, Clone)]
 pub(crate) struct DaemonGroup {
     /// The instance types.
-    pub(crate) variants: Bits,
+    pub(crate) variants: Bits<VariantIx>,
     /// What the daemons request, pod slots included.
     pub(crate) requests: Resources,
     /// The same, dense.
@@ -57,7 +58,7 @@ pub(crate) fn groups<'a>(
 ) -> Vec<DaemonGroup> {
     let simulated = with_life_cycle_labels(template, rules.registry());
     let simulated = rules.set(&simulated);
-    let mut daemons_of: Vec<Vec<usize>> = vec![Vec::new(); catalogue.len()];
+    let mut daemons_of: IxVec<VariantIx, Vec<usize>> = IxVec::filled(Vec::new(), catalogue.len());
     for (index, daemon) in daemons.iter().enumerate() {
         if tolerates(&daemon.pod, &pool.template.taints) {
             for variant in variants_for(&daemon.pod, simulated, catalogue, rules).iter() {
@@ -65,11 +66,11 @@ pub(crate) fn groups<'a>(
             }
         }
     }
-    let mut groups: BTreeMap<Vec<usize>, Bits> = BTreeMap::new();
-    for (variant, running) in daemons_of.into_iter().enumerate() {
+    let mut groups: BTreeMap<Vec<usize>, Bits<VariantIx>> = BTreeMap::new();
+    for (variant, running) in daemons_of.into_enumerated() {
         groups.entry(running).or_insert_with(|| Bits::none(catalogue.len())).insert(variant);
     }
-    let group = |(running, variants): (Vec<usize>, Bits)| {
+    let group = |(running, variants): (Vec<usize>, Bits<VariantIx>)| {
         let pods = || running.iter().map(|index| &daemons[*index].pod);
         let requests: Resources = pods().map(|pod| &pod.requests).sum();
         let overhead = resources.amounts(&requests);
@@ -104,7 +105,7 @@ fn variants_for<'a>(
     template: RuleSetId,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
-) -> Bits {
+) -> Bits<VariantIx> {
     let mut variants = Bits::none(catalogue.len());
     for alternative in alternatives(pod, rules.registry()) {
         let alternative = rules.set(&alternative);

@@ -14,6 +14,7 @@ mod bits;
 mod catalogue;
 mod daemons;
 pub mod disrupt;
+mod index;
 mod interning;
 mod place;
 mod rules;

@@ -2,39 +2,41 @@
 
 use crate::amounts::Amounts;
 use crate::bits::Bits;
+use crate::index::{Ix, IxVec, ResourceIx, VariantIx};
 
 /// Per resource: thresholds in ascending order and the variants that have at least that much.
 #[derive(Debug, Clone)]
 pub(crate) struct FitTables {
-    by_resource: Vec<Vec<(i128, Bits)>>,
+    by_resource: IxVec<ResourceIx, Vec<(i128, Bits<VariantIx>)>>,
     /// Variants none of whose amounts is negative; nothing fits on the others.
-    sound: Bits,
+    sound: Bits<VariantIx>,
 }
 
 impl FitTables {
     /// Tables over `resources` resources for variants with these allocatable amounts.
-    pub(crate) fn new(allocatable: &[Amounts], resources: usize) -> Self {
+    pub(crate) fn new(allocatable: &IxVec<VariantIx, Amounts>, resources: usize) -> Self {
         let mut sound = Bits::all(allocatable.len());
-        for (variant, amounts) in allocatable.iter().enumerate() {
+        for (variant, amounts) in allocatable.enumerate() {
             if amounts.any_negative() {
                 sound.remove(variant);
             }
         }
-        let by_resource = (0..resources).map(|resource| thresholds(allocatable, resource)).collect();
+        let by_resource =
+            (0..resources).map(ResourceIx::new).map(|resource| thresholds(allocatable, resource)).collect();
         Self { by_resource, sound }
     }
 
     /// Variants that can hold `request`.
-    pub(crate) fn fitting(&self, request: &Amounts) -> Bits {
+    pub(crate) fn fitting(&self, request: &Amounts) -> Bits<VariantIx> {
         let mut fitting = self.sound.clone();
         self.keep_fitting(request, &Amounts::default(), &mut fitting);
         fitting
     }
 
     /// Keeps those variants in `among` that can hold `request` and `overhead` together.
-    pub(crate) fn keep_fitting(&self, request: &Amounts, overhead: &Amounts, among: &mut Bits) {
+    pub(crate) fn keep_fitting(&self, request: &Amounts, overhead: &Amounts, among: &mut Bits<VariantIx>) {
         among.intersect(&self.sound);
-        for resource in 0..request.len().max(overhead.len()) {
+        for resource in (0..request.len().max(overhead.len())).map(ResourceIx::new) {
             let amount = request.at(resource).saturating_add(overhead.at(resource));
             if amount <= 0 {
                 continue;
@@ -51,11 +53,11 @@ impl FitTables {
     }
 }
 
-fn thresholds(allocatable: &[Amounts], resource: usize) -> Vec<(i128, Bits)> {
-    let mut by_amount: Vec<(i128, usize)> =
-        allocatable.iter().enumerate().map(|(variant, amounts)| (amounts.at(resource), variant)).collect();
+fn thresholds(allocatable: &IxVec<VariantIx, Amounts>, resource: ResourceIx) -> Vec<(i128, Bits<VariantIx>)> {
+    let mut by_amount: Vec<(i128, VariantIx)> =
+        allocatable.enumerate().map(|(variant, amounts)| (amounts.at(resource), variant)).collect();
     by_amount.sort_unstable();
-    let mut thresholds: Vec<(i128, Bits)> = Vec::new();
+    let mut thresholds: Vec<(i128, Bits<VariantIx>)> = Vec::new();
     let mut enough = Bits::none(allocatable.len());
     for (amount, variant) in by_amount.into_iter().rev() {
         enough.insert(variant);
@@ -87,14 +89,14 @@ mod tests {
             }
         }
         let mut index = ResourceIndex::default();
-        let dense: Vec<Amounts> = lists.iter().map(|list| index.amounts(list)).collect();
+        let dense: IxVec<VariantIx, Amounts> = lists.iter().map(|list| index.amounts(list)).collect();
         let tables = FitTables::new(&dense, index.len());
         let unknown = index.amounts(&Resources::new().with("fpga", "1".parse().unwrap()));
         assert!(tables.fitting(&unknown).is_empty(), "nothing has a resource no variant names");
         for request in lists.iter().filter(|list| !list.iter().any(|(_, quantity)| quantity.is_negative())) {
             let expected: Vec<usize> =
                 (0..lists.len()).filter(|variant| request.fits(&lists[*variant])).collect();
-            let fitting: Vec<usize> = tables.fitting(&index.amounts(request)).iter().collect();
+            let fitting: Vec<usize> = tables.fitting(&index.amounts(request)).iter().map(Ix::get).collect();
             assert_eq!(fitting, expected, "{request}");
         }
     }

@@ -9,11 +9,14 @@ use std::collections::BTreeMap;
 use karpenter_devices::ClaimId;
 use karpenter_model::{HostPort, Resources, Toleration};
 
-use crate::amounts::{Amounts, ResourceId};
+use crate::amounts::Amounts;
 use crate::bits::Bits;
+use crate::index::{
+    AskIx, DemandIx, InFlightIx, Ix, IxVec, KindIx, NodeIx, PoolIx, ProfileIx, ResourceIx, TolerationsIx,
+    VariantIx, VolumeIx, WantIx,
+};
 use crate::interning::{Interned, InternedMap};
 use crate::place::solve::Prices;
-use crate::place::topology::ProfileId;
 use crate::rules::RuleSetId;
 
 /// What a pod asks of a machine at one relaxation step.
@@ -32,7 +35,7 @@ pub(crate) struct Ask {
     /// Where its volumes can be attached: any one of these; none when they exclude each other.
     pub(crate) places: Vec<RuleSetId>,
     /// Volumes other pods mount too: their number, and the resource each takes one of.
-    pub(crate) shared: Vec<(usize, ResourceId)>,
+    pub(crate) shared: Vec<(VolumeIx, ResourceIx)>,
     /// Claims for devices it uses.
     pub(crate) claims: Vec<ClaimId>,
     /// It has a machine and would have to leave it.
@@ -45,9 +48,9 @@ pub(crate) struct AskKey {
     /// Requirements; `None` when they contradict each other.
     pub(crate) rules: Option<RuleSetId>,
     /// What the pod takes, by number.
-    pub(crate) demand: usize,
+    pub(crate) demand: DemandIx,
     /// What it tolerates, by number.
-    pub(crate) tolerations: usize,
+    pub(crate) tolerations: TolerationsIx,
 }
 
 /// What has been learnt about an ask. What-if questions each begin a pass of their own.
@@ -56,17 +59,17 @@ pub(crate) struct Refusals {
     /// The pass `nodes` and `in_flight` are about.
     pass: u64,
     /// Existing machines that refuse in every pass: labels, taints, or no room even before anything moves.
-    pub(crate) unsuitable: Bits,
+    pub(crate) unsuitable: Bits<NodeIx>,
     /// Per kind of machine: whether labels and taints are acceptable, once known.
-    pub(crate) kinds: Vec<Option<bool>>,
+    pub(crate) kinds: IxVec<KindIx, Option<bool>>,
     /// Per pool, once known: the instance types that could host the ask alone if there were no limits.
-    pub(crate) hosts: BTreeMap<usize, Option<Bits>>,
+    pub(crate) hosts: BTreeMap<PoolIx, Option<Bits<VariantIx>>>,
     /// The least price of a machine for the ask alone, by requirements.
     pub(crate) prices: Prices,
     /// Existing machines that have no room in this pass.
-    pub(crate) nodes: Bits,
+    pub(crate) nodes: Bits<NodeIx>,
     /// In-flight nodes that cannot take it in this pass.
-    pub(crate) in_flight: Bits,
+    pub(crate) in_flight: Bits<InFlightIx>,
 }
 
 /// What has been learnt about a want in one pass.
@@ -74,26 +77,22 @@ pub(crate) struct Refusals {
 pub(crate) struct Memory {
     pass: u64,
     /// Existing machines that other pods keep it out of for good.
-    pub(crate) nodes: Bits,
+    pub(crate) nodes: Bits<NodeIx>,
     /// In-flight nodes that other pods keep it out of for good.
-    pub(crate) in_flight: Bits,
+    pub(crate) in_flight: Bits<InFlightIx>,
     /// Everything that exists and every pool refuses, for good.
     pub(crate) exhausted: bool,
     /// Version of what was in the way and may change; worth another try once it has grown.
     pub(crate) stuck_at: Option<u64>,
     /// The pool whose reservations were in the way.
-    pub(crate) used_up: Option<usize>,
+    pub(crate) used_up: Option<PoolIx>,
 }
-
-/// Number of a want.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct WantId(usize);
 
 /// An ask, by number, and what the pod is to other pods, where any pod has rules about others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Want {
-    ask: usize,
-    profile: Option<ProfileId>,
+    ask: AskIx,
+    profile: Option<ProfileIx>,
 }
 
 /// A want with everything that is known about it.
@@ -101,7 +100,7 @@ pub(crate) struct Known<'w> {
     /// What it asks of a machine.
     pub(crate) ask: &'w Ask,
     /// What it is to other pods.
-    pub(crate) profile: Option<ProfileId>,
+    pub(crate) profile: Option<ProfileIx>,
     /// What has been learnt about the ask.
     pub(crate) refusals: &'w mut Refusals,
     /// What has been learnt about the want.
@@ -118,8 +117,8 @@ pub(crate) struct Wants {
 /// What has been learnt about asks and wants, each at its number.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Learnt {
-    asks: Vec<Refusals>,
-    wants: Vec<Memory>,
+    asks: IxVec<AskIx, Refusals>,
+    wants: IxVec<WantIx, Memory>,
     /// Number of the pass; what-if questions are passes of their own.
     pass: u64,
 }
@@ -131,31 +130,31 @@ impl Wants {
         &mut self,
         key: AskKey,
         ask: impl FnOnce() -> Ask,
-        profile: Option<ProfileId>,
-    ) -> WantId {
+        profile: Option<ProfileIx>,
+    ) -> WantIx {
         let entry = self.asks.entry(key);
-        let number = entry.index();
+        let ask_ix = AskIx::new(entry.index());
         entry.or_insert_with(ask);
-        WantId(self.wants.insert_full(Want { ask: number, profile }).0)
+        WantIx::new(self.wants.insert_full(Want { ask: ask_ix, profile }).0)
     }
 
-    fn want(&self, id: WantId) -> Want {
-        self.wants[id.0]
+    fn want(&self, id: WantIx) -> Want {
+        self.wants[id.get()]
     }
 
     /// What `id` asks of a machine.
-    pub(crate) fn ask(&self, id: WantId) -> &Ask {
-        &self.asks[self.want(id).ask]
+    pub(crate) fn ask(&self, id: WantIx) -> &Ask {
+        &self.asks[self.want(id).ask.get()]
     }
 
     /// What `id` is to other pods.
-    pub(crate) fn profile(&self, id: WantId) -> Option<ProfileId> {
+    pub(crate) fn profile(&self, id: WantIx) -> Option<ProfileIx> {
         self.want(id).profile
     }
 
     /// What pods that are something to others ask for.
-    pub(crate) fn profiled(&self) -> impl Iterator<Item = (&Ask, ProfileId)> {
-        self.wants.iter().filter_map(|want| Some((&self.asks[want.ask], want.profile?)))
+    pub(crate) fn profiled(&self) -> impl Iterator<Item = (&Ask, ProfileIx)> {
+        self.wants.iter().filter_map(|want| Some((&self.asks[want.ask.get()], want.profile?)))
     }
 
     /// What is asked for.
@@ -168,14 +167,18 @@ impl Learnt {
     /// Nothing yet about any of `wants`.
     pub(crate) fn new(wants: &Wants) -> Self {
         let (asks, wants) = (wants.asks.len(), wants.wants.len());
-        Self { asks: vec![Refusals::default(); asks], wants: vec![Memory::default(); wants], pass: 0 }
+        Self {
+            asks: IxVec::filled(Refusals::default(), asks),
+            wants: IxVec::filled(Memory::default(), wants),
+            pass: 0,
+        }
     }
 
     /// Everything about `id`, one of `wants`. What was learnt in an earlier pass and holds in that one only is dropped
     /// here, when it is next looked at: most wants are of no concern to most passes.
-    pub(crate) fn known<'w>(&'w mut self, wants: &'w Wants, id: WantId) -> Known<'w> {
+    pub(crate) fn known<'w>(&'w mut self, wants: &'w Wants, id: WantIx) -> Known<'w> {
         let Want { ask, profile } = wants.want(id);
-        let (refusals, memory) = (&mut self.asks[ask], &mut self.wants[id.0]);
+        let (refusals, memory) = (&mut self.asks[ask], &mut self.wants[id]);
         let pass = self.pass;
         if memory.pass != pass {
             *memory = Memory { pass, ..Memory::default() };
@@ -184,12 +187,12 @@ impl Learnt {
             refusals.pass = pass;
             (refusals.nodes, refusals.in_flight) = Default::default();
         }
-        Known { ask: &wants.asks[ask], profile, refusals, memory }
+        Known { ask: &wants.asks[ask.get()], profile, refusals, memory }
     }
 
     /// Whether there is nothing more to try for `id`.
-    pub(crate) fn is_exhausted(&self, id: WantId) -> bool {
-        self.wants[id.0].exhausted
+    pub(crate) fn is_exhausted(&self, id: WantIx) -> bool {
+        self.wants[id].exhausted
     }
 
     /// Begins another pass.

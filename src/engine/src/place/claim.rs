@@ -14,6 +14,7 @@ use karpenter_model::{
 
 use crate::bits::Bits;
 use crate::catalogue::{Catalogue, Mask, Ranked};
+use crate::index::{PoolIx, VariantIx};
 use crate::place::constraint::min_values;
 use crate::place::in_flight::{InFlightNode, State};
 use crate::place::pool::PoolSpace;
@@ -26,13 +27,13 @@ const MOST_MADE: usize = 1_000;
 struct Candidate<'a> {
     name: &'a InstanceTypeName,
     cheapest: &'a Offering,
-    variant: usize,
+    variant: VariantIx,
     /// Other instance types of the type; most have none.
-    others: Vec<usize>,
+    others: Vec<VariantIx>,
 }
 
 impl Candidate<'_> {
-    fn variants(&self) -> impl Iterator<Item = usize> {
+    fn variants(&self) -> impl Iterator<Item = VariantIx> {
         std::iter::once(self.variant).chain(self.others.iter().copied())
     }
 }
@@ -85,9 +86,9 @@ pub(crate) struct Made {
 /// What decides about a claim, its pods aside.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Likeness {
-    pool: usize,
+    pool: PoolIx,
     rules: RuleSetId,
-    variants: Bits,
+    variants: Bits<VariantIx>,
     reserved: BTreeSet<ReservationId>,
 }
 
@@ -235,7 +236,11 @@ fn capacity_type(operator: Operator, registry: &LabelRegistry) -> Requirement {
 }
 
 /// The types of those of `ranked` that are in `variants`, in the same order.
-fn candidates<'a>(ranked: &[Ranked<'a>], variants: &Bits, catalogue: &Catalogue<'a>) -> Vec<Candidate<'a>> {
+fn candidates<'a>(
+    ranked: &[Ranked<'a>],
+    variants: &Bits<VariantIx>,
+    catalogue: &Catalogue<'a>,
+) -> Vec<Candidate<'a>> {
     let mut candidates: Vec<Candidate<'a>> = Vec::with_capacity(variants.len());
     for Ranked { variant, cheapest } in ranked.iter().filter(|one| variants.contains(one.variant)) {
         let name = &catalogue.variant(*variant).instance_type.name;

@@ -5,16 +5,15 @@ use karpenter_model::{
     Settings, SpreadConstraint, Toleration,
 };
 
-use crate::place::ask::WantId;
+use crate::index::{NeedIx, WantIx};
 use crate::place::default_spread;
-use crate::place::volumes::NeedId;
 
 /// What a pod takes of its machine.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Demand<'a> {
     requests: &'a Resources,
     host_ports: &'a [HostPort],
-    volumes: NeedId,
+    volumes: NeedIx,
     has_resource_claims: bool,
     /// Claims it uses, with their namespace, where it uses any.
     claims: Option<(&'a Namespace, &'a [ResourceClaimName])>,
@@ -45,7 +44,7 @@ impl<'a> Demand<'a> {
     }
 
     /// The demand of `pod`, whose volumes ask for `volumes`; `moves` when it has a machine that may be taken away.
-    pub(crate) fn of(pod: &'a Pod, volumes: NeedId, moves: bool) -> Self {
+    pub(crate) fn of(pod: &'a Pod, volumes: NeedIx, moves: bool) -> Self {
         let Pod { requests, host_ports, has_resource_claims, .. } = pod;
         let claims = Some((&pod.key.namespace, pod.resource_claims.as_slice()));
         Self {
@@ -82,12 +81,12 @@ pub(crate) enum Class {
     /// Not placed at all.
     Refused(PodOutcome),
     /// Placed by the first of these wants that something accepts; each is one relaxation step further.
-    Wants(Box<[WantId]>),
+    Wants(Box<[WantIx]>),
 }
 
 impl Class {
     /// What its pods want, one relaxation step after the other.
-    pub(crate) fn wants(&self) -> &[WantId] {
+    pub(crate) fn wants(&self) -> &[WantIx] {
         match self {
             Self::Refused(_) => &[],
             Self::Wants(wants) => wants,

@@ -13,6 +13,7 @@ use karpenter_model::{
 };
 
 use super::existing;
+use crate::index::{InFlightIx, Ix};
 
 /// The devices of a pass and who has them.
 #[derive(Debug, Clone)]
@@ -75,11 +76,11 @@ impl<'a> Holdings<'a> {
         }
     }
 
-    /// How `claims` would be served by in-flight node `number` of `pool`; `suits` says whether the type at a position
-    /// among `types` would do with certain requirements.
+    /// How `claims` would be served by in-flight node `node` of `pool`, or by one that holds nothing yet; `suits`
+    /// says whether the type at a position among `types` would do with certain requirements.
     pub(crate) fn propose(
         &self,
-        number: usize,
+        node: Option<InFlightIx>,
         claims: &[ClaimId],
         (pool, types): (&PoolName, &[&InstanceTypeName]),
         requirements: &Requirements,
@@ -87,7 +88,7 @@ impl<'a> Holdings<'a> {
     ) -> Result<Proposal, Reason> {
         let place = Place::Launch { requirements, suits };
         let types = types.iter().map(|name| Some((pool, *name))).collect();
-        let candidate = Candidate { spot: Spot::Launch(number), place, types };
+        let candidate = Candidate { spot: node.map_or(Spot::Launch(usize::MAX), launch), place, types };
         let proposal = self.allocator.allocate(&self.ledger, claims, candidate);
         proposal.map_err(|refusal| Reason::new(ReasonCode::Devices, refusal))
     }
@@ -98,8 +99,8 @@ impl<'a> Holdings<'a> {
     }
 
     /// In-flight node `number` can only be what `stays` says.
-    pub(crate) fn narrowed(&mut self, number: usize, stays: impl Fn(&InstanceTypeName) -> bool) {
-        self.ledger.keep(&Spot::Launch(number), stays);
+    pub(crate) fn narrowed(&mut self, number: InFlightIx, stays: impl Fn(&InstanceTypeName) -> bool) {
+        self.ledger.keep(&launch(number), stays);
     }
 
     /// `node` is gone, and `leaving` have to move.
@@ -120,8 +121,8 @@ impl<'a> Holdings<'a> {
 
     /// Drivers a machine from in-flight node `number` has to wait for, as the annotation lists them; none if that is
     /// nobody.
-    pub(crate) fn drivers(&self, number: usize) -> Option<String> {
-        let drivers = self.allocator.drivers(&self.ledger, &Spot::Launch(number));
+    pub(crate) fn drivers(&self, number: InFlightIx) -> Option<String> {
+        let drivers = self.allocator.drivers(&self.ledger, &launch(number));
         (!drivers.is_empty()).then(|| drivers.into_iter().collect::<Vec<_>>().join(","))
     }
 
@@ -131,8 +132,8 @@ impl<'a> Holdings<'a> {
     }
 
     /// What was taken by in-flight node `number`, which is claim `id` of the plan.
-    pub(crate) fn granted_by(&self, number: usize, id: BinId) -> Vec<DeviceGrant> {
-        self.grants(&Spot::Launch(number), |kind| Some(GrantPlace::Launch(id, kind?.clone())))
+    pub(crate) fn granted_by(&self, number: InFlightIx, id: BinId) -> Vec<DeviceGrant> {
+        self.grants(&launch(number), |kind| Some(GrantPlace::Launch(id, kind?.clone())))
     }
 
     fn grants(
@@ -157,6 +158,11 @@ impl<'a> Holdings<'a> {
         grants.sort();
         grants
     }
+}
+
+/// How the ledger of devices names an in-flight node.
+fn launch(node: InFlightIx) -> Spot {
+    Spot::Launch(node.get())
 }
 
 /// Whether devices matter to `pod`.

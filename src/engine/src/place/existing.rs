@@ -18,11 +18,12 @@ use karpenter_model::{
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::daemons;
+use crate::index::{Ix, IxVec, KindIx, NodeIx, ProfileIx, VolumeIx};
 use crate::interning::InternedMap;
 use crate::place::ask::{Ask, Known};
 use crate::place::devices::Holdings;
 use crate::place::in_flight;
-use crate::place::topology::{Domain, ProfileId, Topology};
+use crate::place::topology::{Domain, Topology};
 use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
 
@@ -86,7 +87,7 @@ impl Kind {
 struct Slot<'a> {
     node: &'a Node,
     host: Domain,
-    kind: usize,
+    kind: KindIx,
     /// Inside the window of `consolidateAfter`: pods that would have to move should not come here.
     busy: bool,
     left: Left,
@@ -100,7 +101,7 @@ struct Left {
     room: Amounts,
     ports: HostPorts,
     /// Volumes of its pods that other pods mount too.
-    attached: BTreeSet<usize>,
+    attached: BTreeSet<VolumeIx>,
 }
 
 impl Left {
@@ -128,14 +129,14 @@ impl Left {
 pub(crate) struct Existing<'a> {
     keys: Vec<LabelKey>,
     /// Kinds and the machines that are of them.
-    kinds: InternedMap<Kind, Bits>,
-    slots: Vec<Slot<'a>>,
+    kinds: InternedMap<Kind, Bits<NodeIx>>,
+    slots: IxVec<NodeIx, Slot<'a>>,
     /// Machines by host, once somebody wants to join certain hosts.
-    by_host: OnceCell<BTreeMap<LabelValue, Bits>>,
+    by_host: OnceCell<BTreeMap<LabelValue, Bits<NodeIx>>>,
     /// Machines that took something in this pass, where it is to be taken back; nothing is remembered otherwise.
-    touched: Option<Vec<usize>>,
+    touched: Option<Vec<NodeIx>>,
     /// Machines that are taken away in this pass.
-    gone: Bits,
+    gone: Bits<NodeIx>,
 }
 
 impl<'a> Existing<'a> {
@@ -164,17 +165,17 @@ impl<'a> Existing<'a> {
             (!node.initialized(), node.display_name().to_owned(), node.id.clone())
         });
 
-        let mut kinds: InternedMap<Kind, Bits> = InternedMap::default();
-        let mut overheads: Vec<Resources> = Vec::new();
-        let mut slots = Vec::with_capacity(nodes.len());
+        let mut kinds: InternedMap<Kind, Bits<NodeIx>> = InternedMap::default();
+        let mut overheads: IxVec<KindIx, Resources> = IxVec::default();
+        let mut slots = IxVec::default();
         for node in nodes {
             let facts = keys.iter().map(|key| fact(node, key, registry)).collect();
             let domains = topology_keys.iter().map(|key| node.effective_labels().get(key).cloned()).collect();
             let entry = kinds.entry(Kind { facts, taints: node.effective_taints(), domains });
-            let kind = entry.index();
-            entry.or_default().insert(slots.len());
-            if kind == overheads.len() {
-                overheads.push(overhead(&kinds.keys()[kind], &keys, &daemons));
+            let kind = KindIx::new(entry.index());
+            entry.or_default().insert(slots.end());
+            if kind == overheads.end() {
+                overheads.push(overhead(&kinds.keys()[kind.get()], &keys, &daemons));
             }
             let (room, attached) = volumes.room(node, &room(node, &overheads[kind]));
             let room = resources.amounts(&room);
@@ -195,7 +196,7 @@ impl<'a> Existing<'a> {
         pod: &Pod,
         known: &mut Known<'_>,
         rules: &Rules<'_>,
-        others: Option<(&Topology, ProfileId)>,
+        others: Option<(&Topology, ProfileIx)>,
         mut devices: Option<&mut Holdings<'_>>,
     ) -> Option<&'a Node> {
         if self.slots.is_empty() {
@@ -206,15 +207,15 @@ impl<'a> Existing<'a> {
         let only = others.and_then(|(topology, id)| topology.hosts_to_join(id)).map(|hosts| self.at(&hosts));
         // Machines of kinds that other pods keep the pod out of for now.
         let mut not_now = Bits::default();
-        let mut domains: Vec<Option<bool>> = vec![None; self.kinds.len()];
-        let mut from = 0;
+        let mut domains: IxVec<KindIx, Option<bool>> = IxVec::filled(None, self.kinds.len());
+        let mut from = NodeIx::new(0);
         loop {
             let refusing = [&refusals.unsuitable, &refusals.nodes, &memory.nodes, &self.gone, &not_now];
             let index = match &only {
                 Some(only) => only.next_without(&Bits::default(), from)?,
                 None => Bits::next_outside(&refusing, from, self.slots.len())?,
             };
-            from = index + 1;
+            from = index.next();
             if refusing.iter().any(|machines| machines.contains(index)) {
                 continue;
             }
@@ -252,10 +253,10 @@ impl<'a> Existing<'a> {
     }
 
     /// The machines at `hosts`.
-    fn at(&self, hosts: &[&LabelValue]) -> Bits {
+    fn at(&self, hosts: &[&LabelValue]) -> Bits<NodeIx> {
         let by_host = self.by_host.get_or_init(|| {
-            let mut by_host: BTreeMap<LabelValue, Bits> = BTreeMap::new();
-            for (index, slot) in self.slots.iter().enumerate() {
+            let mut by_host: BTreeMap<LabelValue, Bits<NodeIx>> = BTreeMap::new();
+            for (index, slot) in self.slots.enumerate() {
                 by_host.entry(slot.node.hostname()).or_default().insert(index);
             }
             by_host
@@ -266,8 +267,8 @@ impl<'a> Existing<'a> {
     }
 
     /// Adds the machines of `kind` to `machines`; not those of rare kinds, which cost less to ask one by one.
-    fn add_kind(&self, kind: usize, machines: &mut Bits) {
-        let members = &self.kinds[kind];
+    fn add_kind(&self, kind: KindIx, machines: &mut Bits<NodeIx>) {
+        let members = &self.kinds[kind.get()];
         if members.len() >= COMMON {
             machines.unite(members);
         }
@@ -277,10 +278,10 @@ impl<'a> Existing<'a> {
     /// `unsuitable` if not.
     fn suits(
         &self,
-        index: usize,
+        index: NodeIx,
         ask: &Ask,
-        kinds: &mut [Option<bool>],
-        unsuitable: &mut Bits,
+        kinds: &mut IxVec<KindIx, Option<bool>>,
+        unsuitable: &mut Bits<NodeIx>,
         rules: &Rules<'_>,
     ) -> bool {
         let slot = &self.slots[index];
@@ -299,7 +300,7 @@ impl<'a> Existing<'a> {
     }
 
     /// Gives `ask`, of `pod`, what it wants of machine `index`.
-    fn take(&mut self, index: usize, pod: &Pod, ask: &Ask) {
+    fn take(&mut self, index: NodeIx, pod: &Pod, ask: &Ask) {
         let slot = &mut self.slots[index];
         if let Some(touched) = self.touched.as_mut().filter(|_| slot.before.is_none()) {
             slot.before = Some(Box::new(slot.left.clone()));
@@ -309,9 +310,9 @@ impl<'a> Existing<'a> {
     }
 
     /// Whether taints and labels of machines of `kind` suit `ask`; labels it does not have are missing for good.
-    fn kind_accepts(&self, kind: usize, ask: &Ask, rules: &Rules<'_>) -> bool {
+    fn kind_accepts(&self, kind: KindIx, ask: &Ask, rules: &Rules<'_>) -> bool {
         let Some(set) = ask.rules else { return false };
-        let kind = &self.kinds.keys()[kind];
+        let kind = &self.kinds.keys()[kind.get()];
         let satisfies = |set: RuleSetId| {
             rules.rules_of(set).iter().all(|rule| kind.satisfies(&self.keys, rules.requirement(*rule)))
         };

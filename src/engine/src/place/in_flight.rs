@@ -10,6 +10,7 @@ use karpenter_model::{HostPort, HostPorts, ReservationId};
 use crate::amounts::Amounts;
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
+use crate::index::{InFlightIx, PodIx, PoolIx, VariantIx, VolumeIx};
 use crate::place::ask::Ask;
 use crate::place::constraint::min_values;
 use crate::place::pool::PoolSpace;
@@ -23,9 +24,9 @@ pub(crate) struct State {
     /// Requests of its pods, daemons aside.
     pub(crate) total: Amounts,
     /// Instance types that satisfy both.
-    pub(crate) variants: Bits,
+    pub(crate) variants: Bits<VariantIx>,
     /// Volumes of its pods that other pods mount too.
-    pub(crate) attached: BTreeSet<usize>,
+    pub(crate) attached: BTreeSet<VolumeIx>,
     /// Reservations it holds an instance of one of.
     pub(crate) reserved: BTreeSet<ReservationId>,
 }
@@ -34,20 +35,20 @@ pub(crate) struct State {
 #[derive(Debug, Clone)]
 pub(crate) struct InFlightNode {
     /// Its pool, by position.
-    pub(crate) pool: usize,
+    pub(crate) pool: PoolIx,
     /// What it may still turn out to be.
     pub(crate) state: State,
     /// Host ports of its pods.
     pub(crate) ports: HostPorts,
     /// Its pods, by position in the queue.
-    pub(crate) pods: Vec<usize>,
+    pub(crate) pods: Vec<PodIx>,
     /// The number its devices are held under, if it holds any.
-    pub(crate) devices: Option<usize>,
+    pub(crate) devices: Option<InFlightIx>,
 }
 
 impl State {
     /// What a new node of `space` starts from.
-    pub(crate) fn new(space: &PoolSpace<'_>, variants: Bits) -> Self {
+    pub(crate) fn new(space: &PoolSpace<'_>, variants: Bits<VariantIx>) -> Self {
         let (total, attached, reserved) = Default::default();
         Self { rules: space.rules, total, variants, attached, reserved }
     }
@@ -104,7 +105,7 @@ pub(crate) fn hosting<'a>(
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
-) -> Option<Bits> {
+) -> Option<Bits<VariantIx>> {
     if first_untolerated(&space.pool.template.taints, &ask.tolerations).is_some() {
         return None;
     }
@@ -122,7 +123,7 @@ pub(crate) fn hosting<'a>(
 }
 
 /// Adds what shared volumes of `ask` take that are not `attached` yet.
-pub(crate) fn attach(ask: &Ask, attached: &mut BTreeSet<usize>, amounts: &mut Amounts) {
+pub(crate) fn attach(ask: &Ask, attached: &mut BTreeSet<VolumeIx>, amounts: &mut Amounts) {
     for (volume, resource) in &ask.shared {
         if attached.insert(*volume) {
             amounts.add_one(*resource);
@@ -134,11 +135,11 @@ pub(crate) fn attach(ask: &Ask, attached: &mut BTreeSet<usize>, amounts: &mut Am
 /// of `ports`, its whole group is out.
 pub(crate) fn fitting(
     total: &Amounts,
-    allowed: &Bits,
+    allowed: &Bits<VariantIx>,
     ports: &[HostPort],
     space: &PoolSpace<'_>,
     catalogue: &Catalogue<'_>,
-) -> Bits {
+) -> Bits<VariantIx> {
     let (mut fitting, mut scratch) = (Bits::none(catalogue.len()), Bits::default());
     fit(total, allowed, ports, space, catalogue, &mut fitting, &mut scratch);
     fitting
@@ -147,12 +148,12 @@ pub(crate) fn fitting(
 /// The same where there is room for the answer already: `fitting` becomes it, what is in `scratch` is lost.
 pub(crate) fn fit(
     total: &Amounts,
-    allowed: &Bits,
+    allowed: &Bits<VariantIx>,
     ports: &[HostPort],
     space: &PoolSpace<'_>,
     catalogue: &Catalogue<'_>,
-    fitting: &mut Bits,
-    scratch: &mut Bits,
+    fitting: &mut Bits<VariantIx>,
+    scratch: &mut Bits<VariantIx>,
 ) {
     fitting.clear();
     for group in &space.daemons {

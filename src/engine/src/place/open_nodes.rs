@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use crate::bits::Bits;
+use crate::index::{InFlightIx, Ix};
 use crate::interning::InternedMap;
 use crate::rules::RuleSetId;
 
@@ -11,9 +12,9 @@ use crate::rules::RuleSetId;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenNodes {
     /// Per number of pods: the in-flight nodes that have so many, and how many they are.
-    by_load: Vec<(usize, Bits)>,
+    by_load: Vec<(usize, Bits<InFlightIx>)>,
     /// Per set of requirements: the in-flight nodes that have these.
-    by_rules: InternedMap<RuleSetId, Bits>,
+    by_rules: InternedMap<RuleSetId, Bits<InFlightIx>>,
 }
 
 /// How far a walk over open in-flight nodes has got.
@@ -24,21 +25,21 @@ pub(crate) enum Walk {
         /// Pods of the in-flight nodes it is at.
         load: usize,
         /// The first in-flight node it has not seen.
-        number: usize,
+        number: InFlightIx,
     },
     /// Over these, last first.
-    Only(Vec<usize>),
+    Only(Vec<InFlightIx>),
 }
 
 impl Default for Walk {
     fn default() -> Self {
-        Self::All { load: 0, number: 0 }
+        Self::All { load: 0, number: InFlightIx::new(0) }
     }
 }
 
 impl OpenNodes {
     /// In-flight node `number` has `load` pods now; it had one less before, or is new.
-    pub(crate) fn loaded(&mut self, number: usize, load: usize) {
+    pub(crate) fn loaded(&mut self, number: InFlightIx, load: usize) {
         let before = load.checked_sub(1).and_then(|before| self.by_load.get_mut(before));
         if let Some((count, nodes)) = before.filter(|(_, nodes)| nodes.contains(number)) {
             *count -= 1;
@@ -53,7 +54,7 @@ impl OpenNodes {
     }
 
     /// The requirements of in-flight node `number` are `rules` now; they were `before`, or it is new.
-    pub(crate) fn narrowed(&mut self, number: usize, before: Option<RuleSetId>, rules: RuleSetId) {
+    pub(crate) fn narrowed(&mut self, number: InFlightIx, before: Option<RuleSetId>, rules: RuleSetId) {
         if before == Some(rules) {
             return;
         }
@@ -64,7 +65,7 @@ impl OpenNodes {
     }
 
     /// Adds the in-flight nodes whose requirements are `rules` to `nodes`.
-    pub(crate) fn add_alike(&self, rules: RuleSetId, nodes: &mut Bits) {
+    pub(crate) fn add_alike(&self, rules: RuleSetId, nodes: &mut Bits<InFlightIx>) {
         if let Some(alike) = self.by_rules.get(&rules) {
             nodes.unite(alike);
         }
@@ -76,16 +77,16 @@ impl OpenNodes {
     }
 
     /// A walk over those of `nodes` that are open; `load` tells how many pods each has.
-    pub(crate) fn only(&self, nodes: Vec<usize>, load: impl Fn(usize) -> usize) -> Walk {
+    pub(crate) fn only(&self, nodes: Vec<InFlightIx>, load: impl Fn(InFlightIx) -> usize) -> Walk {
         let is_open =
             |number| self.by_load.get(load(number)).is_some_and(|(_, nodes)| nodes.contains(number));
-        let mut nodes: Vec<usize> = nodes.into_iter().filter(|number| is_open(*number)).collect();
+        let mut nodes: Vec<InFlightIx> = nodes.into_iter().filter(|number| is_open(*number)).collect();
         nodes.sort_by_key(|number| Reverse((load(*number), *number)));
         Walk::Only(nodes)
     }
 
     /// The next in-flight node of `walk` that is not in `refusing`.
-    pub(crate) fn next(&self, walk: &mut Walk, refusing: &Bits) -> Option<usize> {
+    pub(crate) fn next(&self, walk: &mut Walk, refusing: &Bits<InFlightIx>) -> Option<InFlightIx> {
         let (load, number) = match walk {
             Walk::All { load, number } => (load, number),
             Walk::Only(nodes) => loop {
@@ -97,10 +98,10 @@ impl OpenNodes {
         };
         while let Some((count, nodes)) = self.by_load.get(*load) {
             if let Some(next) = (*count > 0).then(|| nodes.next_without(refusing, *number)).flatten() {
-                *number = next + 1;
+                *number = next.next();
                 return Some(next);
             }
-            (*load, *number) = (*load + 1, 0);
+            (*load, *number) = (*load + 1, InFlightIx::new(0));
         }
         None
     }
@@ -114,22 +115,23 @@ mod tests {
     fn bins_come_by_load_and_number_without_those_that_refuse() {
         let mut open = OpenNodes::default();
         for (number, pods) in [(3, 2), (70, 1), (5, 1), (90, 3), (64, 1)] {
-            (1..=pods).for_each(|load| open.loaded(number, load));
+            (1..=pods).for_each(|load| open.loaded(InFlightIx::new(number), load));
         }
         let walked = |refusing: &[usize]| {
             let (mut refused, mut walk) = (Bits::default(), Walk::default());
             for number in refusing {
-                refused.insert(*number);
+                refused.insert(InFlightIx::new(*number));
             }
-            std::iter::from_fn(|| open.next(&mut walk, &refused)).collect::<Vec<_>>()
+            std::iter::from_fn(|| open.next(&mut walk, &refused)).map(Ix::get).collect::<Vec<_>>()
         };
         assert_eq!(walked(&[]), [5, 64, 70, 3, 90]);
         assert_eq!(walked(&[64, 3]), [5, 70, 90]);
         assert_eq!(walked(&[5, 64, 70, 3, 90]), [0; 0]);
-        let load =
-            |number| [(3, 2), (90, 3)].iter().find(|(node, _)| *node == number).map_or(1, |(_, load)| *load);
-        let mut only = open.only(vec![90, 3, 7, 5], load);
-        let mut listed = || open.next(&mut only, &Bits::default());
+        let load = |number: InFlightIx| {
+            [(3, 2), (90, 3)].iter().find(|(node, _)| *node == number.get()).map_or(1, |(_, load)| *load)
+        };
+        let mut only = open.only([90, 3, 7, 5].map(InFlightIx::new).to_vec(), load);
+        let mut listed = || open.next(&mut only, &Bits::default()).map(Ix::get);
         assert_eq!(
             [listed(), listed(), listed(), listed()],
             [Some(5), Some(3), Some(90), None],

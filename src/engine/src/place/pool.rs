@@ -14,6 +14,7 @@ use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::daemons::{self, DaemonGroup};
+use crate::index::{CatalogueIx, Ix, IxVec, PoolIx, VariantIx};
 use crate::place::constraint::limits::{Limits, usage};
 use crate::place::constraint::min_values;
 use crate::place::volumes::Volumes;
@@ -31,9 +32,9 @@ pub(crate) struct PoolSpace<'a> {
     /// The same, interned.
     pub(crate) rules: RuleSetId,
     /// Which catalogue holds its instance types.
-    pub(crate) catalogue: usize,
+    pub(crate) catalogue: CatalogueIx,
     /// Instance types its own requirements leave.
-    pub(crate) base: Bits,
+    pub(crate) base: Bits<VariantIx>,
     /// The same instance types by the daemons that will run on them.
     pub(crate) daemons: Vec<DaemonGroup>,
 }
@@ -42,7 +43,7 @@ pub(crate) struct PoolSpace<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pools<'a> {
     /// Those that take part, in the order they are tried.
-    pub(crate) spaces: Vec<PoolSpace<'a>>,
+    pub(crate) spaces: IxVec<PoolIx, PoolSpace<'a>>,
     /// Whether each pool takes part, and if not, why.
     pub(crate) outcomes: BTreeMap<PoolName, PoolOutcome>,
 }
@@ -53,9 +54,9 @@ pub(crate) struct Gathered<'a> {
     /// What never changes.
     pub(crate) pools: Pools<'a>,
     /// Instance types, shared by pools that offer the same ones.
-    pub(crate) catalogues: Vec<Catalogue<'a>>,
+    pub(crate) catalogues: IxVec<CatalogueIx, Catalogue<'a>>,
     /// What each pool may still add, in the order of the pools.
-    pub(crate) limits: Vec<Limits>,
+    pub(crate) limits: IxVec<PoolIx, Limits>,
 }
 
 impl<'a> Gathered<'a> {
@@ -82,11 +83,11 @@ impl<'a> Gathered<'a> {
                 }
             };
             let known = sources.iter().position(|source| same_types(source, types));
-            let catalogue = known.unwrap_or_else(|| {
+            let mut add = || {
                 sources.push(types);
-                gathered.catalogues.push(Catalogue::new(types, volumes, rules, resources));
-                sources.len() - 1
-            });
+                gathered.catalogues.push(Catalogue::new(types, volumes, rules, resources))
+            };
+            let catalogue = known.map_or_else(&mut add, CatalogueIx::new);
             let index = &mut gathered.catalogues[catalogue];
             match space(pool, (catalogue, index), &daemons, snapshot, rules, resources) {
                 Ok(space) => {
@@ -148,7 +149,7 @@ fn same_types(a: &[Arc<InstanceType>], b: &[Arc<InstanceType>]) -> bool {
 
 fn space<'a>(
     pool: &'a Pool,
-    (catalogue, index): (usize, &mut Catalogue<'a>),
+    (catalogue, index): (CatalogueIx, &mut Catalogue<'a>),
     daemons: &[&Daemon],
     snapshot: &Snapshot,
     rules: &mut Rules<'a>,

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use karpenter_model::{Pod, PodKey, Snapshot, resources};
 
+use crate::index::{ArrivalIx, Ix, IxVec, PodIx};
 use crate::interning::InternedMap;
 
 /// Pods to place, each once, as they are in the snapshot: those that will lose their machine, and those that wait for
@@ -23,13 +24,13 @@ pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
 /// The order in which `pods` are tried, by their places in the list: large ones first, then old ones, then by uid
 /// (spec core-scheduling 12); virtual pods of capacity buffers after all others, because whoever exists takes room
 /// from those who do not.
-pub(crate) fn order(pods: &[&Pod]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..pods.len()).collect();
+pub(crate) fn order(pods: &[&Pod]) -> IxVec<PodIx, ArrivalIx> {
+    let mut places: Vec<ArrivalIx> = (0..pods.len()).map(ArrivalIx::new).collect();
     places.sort_by_cached_key(|place| {
-        let pod = pods[*place];
+        let pod = pods[place.get()];
         let amount = |name| Reverse(pod.requests.amount(name).nanos());
         let large_and_old = (amount(resources::CPU), amount(resources::MEMORY), pod.created_at);
         (pod.is_virtual(), large_and_old, &pod.uid, &pod.key)
     });
-    places
+    places.into()
 }

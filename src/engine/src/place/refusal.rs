@@ -17,13 +17,14 @@ use crate::amounts::{ResourceIndex, looks_like_mega};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::daemons::DaemonGroup;
+use crate::index::{ProfileIx, VariantIx};
 use crate::place::ask::Ask;
 use crate::place::constraint::limits::Limits;
 use crate::place::constraint::min_values;
 use crate::place::devices::Holdings;
 use crate::place::in_flight;
 use crate::place::pool::PoolSpace;
-use crate::place::topology::{ProfileId, Topology};
+use crate::place::topology::Topology;
 use crate::rules::{RuleSetId, Rules};
 
 /// What placement has changed so far, as far as it may be why a pool refuses a pod.
@@ -32,7 +33,7 @@ pub(crate) struct Circumstances<'s, 'a> {
     /// What the pool may still add.
     pub(crate) limits: &'s Limits,
     /// What the pod is to other pods, where that matters.
-    pub(crate) others: Option<(&'s Topology, ProfileId)>,
+    pub(crate) others: Option<(&'s Topology, ProfileIx)>,
     /// The devices that are taken.
     pub(crate) devices: Option<&'s Holdings<'a>>,
 }
@@ -96,7 +97,7 @@ pub(crate) fn explain<'a>(
 fn without_devices<'a>(
     ask: &Ask,
     set: RuleSetId,
-    left: &Bits,
+    left: &Bits<VariantIx>,
     space: &PoolSpace<'a>,
     catalogue: &Catalogue<'a>,
     rules: &mut Rules<'a>,
@@ -108,16 +109,15 @@ fn without_devices<'a>(
     let variants = left.iter().map(|variant| &catalogue.variant(variant).instance_type.name);
     let names: Vec<_> = variants.collect::<BTreeSet<_>>().into_iter().collect();
     let requirements = rules.whole(set);
-    // No in-flight node has this number, so it holds nothing.
     let types = (&space.pool.name, names.as_slice());
-    devices.propose(usize::MAX, &ask.claims, types, &requirements, &mut |_, _| true).err()
+    devices.propose(None, &ask.claims, types, &requirements, &mut |_, _| true).err()
 }
 
 /// The reason where the types `left` would do if nothing but they mattered.
 fn beyond_types(
     Circumstances { limits, others, .. }: Circumstances<'_, '_>,
     set: RuleSetId,
-    left: &Bits,
+    left: &Bits<VariantIx>,
     catalogue: &Catalogue<'_>,
     rules: &Rules<'_>,
 ) -> Reason {
@@ -173,9 +173,9 @@ fn needs(ask: &Ask, space: &PoolSpace<'_>) -> String {
 
 /// Which instance types meet each criterion on its own.
 pub(super) struct Criteria {
-    pub(super) requirements: Bits,
-    pub(super) fits: Bits,
-    pub(super) offerings: Bits,
+    pub(super) requirements: Bits<VariantIx>,
+    pub(super) fits: Bits<VariantIx>,
+    pub(super) offerings: Bits<VariantIx>,
 }
 
 impl Criteria {

@@ -11,13 +11,14 @@ use karpenter_model::ReservationId;
 use karpenter_model::settings::ReservationPolicy;
 
 use crate::catalogue::Catalogue;
+use crate::index::{CatalogueIx, InFlightIx, IxVec};
 
 /// Reservations and who holds them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reservations {
     left: BTreeMap<ReservationId, u32>,
     /// By in-flight node: what it holds.
-    held: BTreeMap<usize, Held>,
+    held: BTreeMap<InFlightIx, Held>,
     policy: ReservationPolicy,
     /// How often an in-flight node gave an instance back.
     releases: u64,
@@ -38,7 +39,7 @@ pub(crate) struct UsedUp;
 
 impl Reservations {
     /// The reservations of `catalogues`; where they disagree about a count, the least is true.
-    pub(crate) fn new(catalogues: &[Catalogue<'_>], policy: ReservationPolicy) -> Self {
+    pub(crate) fn new(catalogues: &IxVec<CatalogueIx, Catalogue<'_>>, policy: ReservationPolicy) -> Self {
         let mut left: BTreeMap<ReservationId, u32> = BTreeMap::new();
         for reservation in catalogues.iter().flat_map(Catalogue::reservations) {
             let known = left.entry(reservation.id.clone()).or_insert(reservation.count);
@@ -65,7 +66,7 @@ impl Reservations {
     /// `compatible`; none when it holds nothing then.
     pub(crate) fn reservable(
         &self,
-        number: usize,
+        number: InFlightIx,
         compatible: BTreeSet<ReservationId>,
     ) -> Result<BTreeSet<ReservationId>, UsedUp> {
         let wanted = !compatible.is_empty() || self.held.contains_key(&number);
@@ -76,7 +77,7 @@ impl Reservations {
     }
 
     /// In-flight node `number` holds an instance of one of `among` from now on, as [`Self::reservable`] has answered.
-    pub(crate) fn hold(&mut self, number: usize, among: &BTreeSet<ReservationId>) {
+    pub(crate) fn hold(&mut self, number: InFlightIx, among: &BTreeSet<ReservationId>) {
         let moves = self.moves(number, among);
         if let Some(held) = self.held.remove(&number) {
             self.give_back(&held.of);
@@ -110,13 +111,17 @@ impl Reservations {
     /// Who has to move to which reservation, in this order, so that in-flight node `number` gets an instance of one
     /// of `among`: the shortest chain of in-flight nodes each of which makes room for the next; `None` when there is
     /// none.
-    fn moves(&self, number: usize, among: &BTreeSet<ReservationId>) -> Option<Vec<(usize, ReservationId)>> {
+    fn moves(
+        &self,
+        number: InFlightIx,
+        among: &BTreeSet<ReservationId>,
+    ) -> Option<Vec<(InFlightIx, ReservationId)>> {
         let own = self.held.get(&number).map(|held| &held.of);
         if let Some(own) = own.filter(|own| among.contains(*own)) {
             return Some(vec![(number, own.clone())]);
         }
         // By reservation: the in-flight node that could move there, and where it is now.
-        let mut reached: BTreeMap<&ReservationId, Option<(usize, &ReservationId)>> =
+        let mut reached: BTreeMap<&ReservationId, Option<(InFlightIx, &ReservationId)>> =
             among.iter().map(|id| (id, None)).collect();
         let mut waiting: VecDeque<&ReservationId> = among.iter().collect();
         while let Some(id) = waiting.pop_front() {
@@ -144,7 +149,7 @@ impl Reservations {
 
     /// By in-flight node: the reservations its claim may name. The instance it holds, and one of each other that
     /// would do as long as any are left, so that a launch has a choice where that takes nothing from another.
-    pub(crate) fn settled(&self) -> BTreeMap<usize, BTreeSet<ReservationId>> {
+    pub(crate) fn settled(&self) -> BTreeMap<InFlightIx, BTreeSet<ReservationId>> {
         let mut spare = self.left.clone();
         let named = self.held.iter().map(|(number, held)| {
             let mut named = BTreeSet::from([held.of.clone()]);
@@ -168,6 +173,11 @@ impl Reservations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::Ix;
+
+    fn node(number: usize) -> InFlightIx {
+        InFlightIx::new(number)
+    }
 
     fn ids(names: &[&str]) -> BTreeSet<ReservationId> {
         names.iter().map(|name| (*name).into()).collect()
@@ -180,6 +190,7 @@ mod tests {
 
     /// In-flight node `number` asks for one of `names`; whether it gets one.
     fn holds(reservations: &mut Reservations, number: usize, names: &[&str]) -> bool {
+        let number = node(number);
         let Ok(among) = reservations.reservable(number, ids(names)) else { return false };
         reservations.hold(number, &among);
         !among.is_empty()
@@ -194,18 +205,21 @@ mod tests {
         assert!(holds(&mut reservations, 3, &["one"]), "both others can do without it");
         assert!(!holds(&mut reservations, 4, &["one", "two", "three"]), "three instances for three nodes");
         let settled = reservations.settled();
-        assert_eq!(settled, [(1, ids(&["two"])), (2, ids(&["three"])), (3, ids(&["one"]))].into());
+        assert_eq!(
+            settled,
+            [(node(1), ids(&["two"])), (node(2), ids(&["three"])), (node(3), ids(&["one"]))].into()
+        );
     }
 
     #[test]
     fn a_bin_that_gets_narrower_keeps_an_instance_if_it_can() {
         let mut reservations = reservations(&[("one", 1), ("two", 1)], ReservationPolicy::Strict);
         assert!(holds(&mut reservations, 1, &["one", "two"]));
-        assert_eq!(reservations.settled()[&1], ids(&["one", "two"]), "nobody else wants the other");
+        assert_eq!(reservations.settled()[&node(1)], ids(&["one", "two"]), "nobody else wants the other");
         assert!(holds(&mut reservations, 1, &["two"]));
         assert!(holds(&mut reservations, 2, &["one", "two"]));
         assert!(!holds(&mut reservations, 2, &["two"]), "the other has nowhere to go");
-        assert_eq!(reservations.settled(), [(1, ids(&["two"])), (2, ids(&["one"]))].into());
+        assert_eq!(reservations.settled(), [(node(1), ids(&["two"])), (node(2), ids(&["one"]))].into());
         assert_eq!(reservations.releases(), 0);
     }
 
@@ -240,10 +254,13 @@ mod tests {
         for (policy, insists) in [(ReservationPolicy::Strict, true), (ReservationPolicy::Fallback, false)] {
             let mut reservations = reservations(&[("one", 1), ("two", 1)], policy);
             assert!(holds(&mut reservations, 1, &["one"]));
-            assert_eq!(reservations.reservable(2, ids(&["one"])).is_err(), insists, "used up");
-            assert_eq!(reservations.reservable(1, ids(&[])).is_err(), insists, "lost it");
-            assert!(reservations.reservable(2, ids(&[])).is_ok(), "never wanted one");
-            assert!(reservations.reservable(2, ids(&["none"])).is_err() == insists, "there is no such thing");
+            assert_eq!(reservations.reservable(node(2), ids(&["one"])).is_err(), insists, "used up");
+            assert_eq!(reservations.reservable(node(1), ids(&[])).is_err(), insists, "lost it");
+            assert!(reservations.reservable(node(2), ids(&[])).is_ok(), "never wanted one");
+            assert!(
+                reservations.reservable(node(2), ids(&["none"])).is_err() == insists,
+                "there is no such thing"
+            );
         }
         let mut reservations = reservations(&[("one", 1)], ReservationPolicy::Fallback);
         assert!(holds(&mut reservations, 1, &["one"]));

@@ -26,8 +26,9 @@ use karpenter_model::{
     label,
 };
 
+use crate::index::{InFlightIx, PodIx, PoolIx, ProfileIx, WantIx};
 use crate::place::Placement;
-use crate::place::ask::{Ask, Known, Refusals, WantId};
+use crate::place::ask::{Ask, Known, Refusals};
 use crate::place::claim::{Quoted, Terms};
 use crate::place::class::Class;
 use crate::place::devices::Holdings;
@@ -35,7 +36,6 @@ use crate::place::existing;
 use crate::place::in_flight::{InFlightNode, State};
 use crate::place::open_nodes::Walk;
 use crate::place::refusal::{self, Circumstances};
-use crate::place::topology::ProfileId;
 use caches::Caches;
 use compiled::Compiled;
 use filling::Filling;
@@ -61,7 +61,7 @@ impl<'a> Solver<'a> {
     /// Places every pod of `snapshot` and writes down the result.
     pub(crate) fn run(snapshot: &'a Snapshot) -> Placement {
         let mut solver = Self::new(snapshot);
-        solver.place_all((0..solver.compiled.queue.len()).collect());
+        solver.place_all(solver.compiled.queue.positions().collect());
         let mut solver = solver.reunited(snapshot);
         solver.economise();
         solver.finish()
@@ -72,7 +72,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Tries the pods in `waiting` as long as any of them gets a place.
-    fn place_all(&mut self, mut waiting: Vec<usize>) {
+    fn place_all(&mut self, mut waiting: Vec<PodIx>) {
         loop {
             let before = self.filling.placed;
             waiting.retain(|index| !self.settle(*index));
@@ -83,7 +83,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Tries to place the pod at `index`; whether there is nothing more to try for it.
-    fn settle(&mut self, index: usize) -> bool {
+    fn settle(&mut self, index: PodIx) -> bool {
         if let Class::Refused(outcome) = self.compiled.class(index) {
             self.filling.outcomes.insert(index, outcome.clone());
             return true;
@@ -112,11 +112,11 @@ impl<'a> Solver<'a> {
     }
 
     /// Places the pod at `index` as `want` says, if anything takes it.
-    fn try_want(&mut self, index: usize, want: WantId) -> Tried {
+    fn try_want(&mut self, index: PodIx, want: WantIx) -> Tried {
         let Self { compiled, caches, filling } = self;
         let Known { ask, profile, memory, .. } = caches.learnt.known(&compiled.wants, want);
         let topology = &filling.topology;
-        let concerns = |id: &ProfileId| topology.is_bound_to_others(*id) || topology.is_sought(*id);
+        let concerns = |id: &ProfileIx| topology.is_bound_to_others(*id) || topology.is_sought(*id);
         let bound = profile.filter(concerns);
         let waits = profile.is_some_and(|id| topology.is_bound_to_others(id));
         let served = !ask.claims.is_empty();
@@ -150,7 +150,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Sends the pod to the first existing machine that takes it.
-    fn join_node(&mut self, index: usize, want: WantId, bound: Option<ProfileId>) -> bool {
+    fn join_node(&mut self, index: PodIx, want: WantIx, bound: Option<ProfileIx>) -> bool {
         let Self { compiled, caches, filling } = self;
         let pod = compiled.pod(index);
         let mut known = caches.learnt.known(&compiled.wants, want);
@@ -177,9 +177,9 @@ impl<'a> Solver<'a> {
     /// in the way somewhere.
     fn join_open_node(
         &mut self,
-        index: usize,
-        want: WantId,
-        bound: Option<ProfileId>,
+        index: PodIx,
+        want: WantIx,
+        bound: Option<ProfileIx>,
         used_up: &mut bool,
     ) -> bool {
         let Self { compiled, caches, filling } = self;
@@ -240,9 +240,9 @@ impl<'a> Solver<'a> {
     /// ask for `together`, the pod included; and charges the pool's limits.
     fn open_node(
         &mut self,
-        index: usize,
-        want: WantId,
-        bound: Option<ProfileId>,
+        index: PodIx,
+        want: WantIx,
+        bound: Option<ProfileIx>,
         together: Option<&Ask>,
     ) -> Tried {
         let Self { compiled, caches, filling } = self;
@@ -252,12 +252,12 @@ impl<'a> Solver<'a> {
         let mut of_all = Refusals::default();
         let (ask, Refusals { hosts, prices, .. }) =
             together.map_or((own, refusals), |all| (all, &mut of_all));
-        let number = filling.in_flight.len();
+        let number = filling.in_flight.end();
         let lower = compiled.settings.min_values_policy;
         let others = (&filling.topology, bound);
         let held = (&filling.reservations, filling.devices.as_ref());
         let mut joiner = Joiner::new(rules, others, held, (ask, prices), lower);
-        for (position, space) in compiled.pools.spaces.iter().enumerate() {
+        for (position, space) in compiled.pools.spaces.enumerate() {
             let catalogue = &mut catalogues[space.catalogue];
             let limits = &mut filling.limits[position];
             let hosting = hosts.entry(position).or_insert_with(|| joiner.hosting(space, catalogue));
@@ -298,7 +298,7 @@ impl<'a> Solver<'a> {
         let mut placement = Placement::default();
         let mut launches_of = BTreeMap::new();
         self.filling.settle_reservations();
-        for number in 0..self.filling.in_flight.len() {
+        for number in self.filling.in_flight.positions() {
             if self.filling.in_flight[number].pods.is_empty() {
                 continue;
             }
@@ -323,7 +323,7 @@ impl<'a> Solver<'a> {
         let Self { compiled, filling, .. } = self;
         // In the order of the snapshot, which is mostly that of the keys already.
         let outcome =
-            |index: &usize| Some((compiled.pod(*index).key.clone(), filling.outcomes.get(index)?.clone()));
+            |index: &PodIx| Some((compiled.pod(*index).key.clone(), filling.outcomes.get(index)?.clone()));
         placement.pods = compiled.arrivals.iter().filter_map(outcome).collect();
         placement.pools.clone_from(&compiled.pools.outcomes);
         for (pool, launches) in launches_of {
@@ -343,7 +343,7 @@ impl<'a> Solver<'a> {
 
 impl Query<'_, '_> {
     /// What each pool says to the pod at `index` once everything it would like is given up.
-    fn refusal(&mut self, index: usize) -> Vec<PoolRefusal> {
+    fn refusal(&mut self, index: PodIx) -> Vec<PoolRefusal> {
         let Self { compiled, filling, caches } = self;
         let last = *compiled.wants(index).last().expect("invariant: a class has at least one want");
         let (ask, profile) = (compiled.wants.ask(last), compiled.wants.profile(last));
@@ -352,7 +352,7 @@ impl Query<'_, '_> {
             return known.clone();
         }
         let mut refusals = Vec::new();
-        for (space, limits) in compiled.pools.spaces.iter().zip(&filling.limits) {
+        for (space, limits) in compiled.pools.spaces.iter().zip(filling.limits.iter()) {
             let catalogue = &mut caches.catalogues[space.catalogue];
             let others = profile.map(|id| (&filling.topology, id));
             let circumstances = Circumstances { limits, others, devices: filling.devices.as_ref() };
@@ -374,7 +374,7 @@ impl Query<'_, '_> {
     }
 
     /// The claim for in-flight node `number`.
-    fn launch(&mut self, number: usize, id: BinId) -> Result<Quoted, Reason> {
+    fn launch(&mut self, number: InFlightIx, id: BinId) -> Result<Quoted, Reason> {
         let Self { compiled, filling, caches } = self;
         let node = &filling.in_flight[number];
         let space = &compiled.pools.spaces[node.pool];
@@ -397,5 +397,5 @@ enum Tried {
     /// Nothing takes it.
     Refused,
     /// This pool would take it, but every reservation it could use is held.
-    UsedUp(usize),
+    UsedUp(PoolIx),
 }

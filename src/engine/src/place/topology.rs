@@ -29,6 +29,7 @@ use karpenter_model::{
 };
 
 use crate::amounts::Amounts;
+use crate::index::{GroupIx, IdentityIx, InFlightIx, Ix, IxVec, ProfileIx};
 use crate::interning::{Interned, InternedMap};
 use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
@@ -69,17 +70,13 @@ pub(crate) enum Choices<'t> {
     Any(Vec<Requirements>),
 }
 
-/// Number of a profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ProfileId(usize);
-
 /// What a pod at one relaxation step is to the groups.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ProfileKey {
-    owned: Vec<usize>,
-    owned_inverse: Vec<usize>,
+    owned: Vec<GroupIx>,
+    owned_inverse: Vec<GroupIx>,
     /// Who the pod is, by number.
-    identity: usize,
+    identity: IdentityIx,
     /// What it asks of its node, preferences aside.
     strict: Arc<Requirements>,
 }
@@ -119,9 +116,9 @@ struct Links {
     /// Rules that must hold: its own, then those of others that keep it out.
     rules: Vec<Link>,
     /// Groups that count this pod.
-    counted: Vec<usize>,
+    counted: Vec<GroupIx>,
     /// Those of them by which others must be in the domain of this pod, whatever it asks for itself.
-    sought: Vec<usize>,
+    sought: Vec<GroupIx>,
     /// What the rules say about sharing a host.
     hosts: HostRules,
     /// Some rule looks at something else, or somebody looks for the domain of this pod.
@@ -131,7 +128,7 @@ struct Links {
 /// A rule that concerns a profile.
 #[derive(Debug, Clone, Copy)]
 struct Link {
-    group: usize,
+    group: GroupIx,
     /// The pod matches the rule itself.
     own: bool,
     /// The rule is about hosts.
@@ -147,7 +144,7 @@ pub(crate) struct Topology {
     /// What breaks ties between domains.
     census: Census,
     /// Groups of required affinity over domains, with what those who insist on it ask of their nodes.
-    seekers: BTreeMap<usize, BTreeSet<Arc<Requirements>>>,
+    seekers: BTreeMap<GroupIx, BTreeSet<Arc<Requirements>>>,
     /// Anti-affinity of bound pods is counted here; otherwise it is part of what pods ask for.
     bound_owners: bool,
     /// What to take back, where anybody will ask for it.
@@ -157,7 +154,7 @@ pub(crate) struct Topology {
 /// One change of a group's counts.
 #[derive(Debug, Clone)]
 struct Change {
-    group: usize,
+    group: GroupIx,
     domain: Domain,
     kind: ChangeKind,
 }
@@ -186,7 +183,7 @@ impl Topology {
     pub(crate) fn stance<'p>(&mut self, pod: &'p Pod, snapshot: &'p Snapshot) -> Stance<'p> {
         let identity = Identity { namespace: pod.key.namespace.clone(), labels: pod.labels.clone() };
         let (identity, _) = self.identities.insert_full(identity);
-        Stance::new(pod, identity, snapshot, self)
+        Stance::new(pod, IdentityIx::new(identity), snapshot, self)
     }
 
     /// The profile of a pod with what is left of its wishes; `strict` are its hard node requirements.
@@ -195,7 +192,7 @@ impl Topology {
         stance: &mut Stance<'p>,
         wish: &Wish<'p>,
         strict: Arc<Requirements>,
-    ) -> ProfileId {
+    ) -> ProfileIx {
         let mut owned = Vec::new();
         for spread in &wish.spread {
             owned.extend(stance.spread(spread, self));
@@ -204,14 +201,14 @@ impl Topology {
         owned.extend(wish.anti_affinity.iter().map(|rule| stance.term(rule, &Kind::AntiAffinity, self)));
         let (owned_inverse, identity) = (stance.inverse.clone(), stance.identity);
         let entry = self.profiles.entry(ProfileKey { owned, owned_inverse, identity, strict });
-        let id = ProfileId(entry.index());
+        let id = ProfileIx::new(entry.index());
         entry.or_default();
         id
     }
 
-    fn group(&mut self, key: GroupKey) -> usize {
+    fn group(&mut self, key: GroupKey) -> GroupIx {
         let entry = self.groups.entry(key);
-        let index = entry.index();
+        let index = GroupIx::new(entry.index());
         entry.or_default();
         index
     }
@@ -240,13 +237,15 @@ impl Topology {
     /// Links profiles to groups and counts what is there, once every profile is known.
     pub(crate) fn complete(&mut self, snapshot: &Snapshot, reach: &mut Reach<'_, '_>, batch: &[&Pod]) {
         let lookup = Lookup::new(self.groups.keys());
+        let groups = &self.groups;
+        let key_of =
+            |group: GroupIx| groups.get_index(group.get()).expect("invariant: groups are never removed").0;
         let selecting = |identity: &Identity| {
             let candidates = lookup.candidates(&identity.labels).into_iter();
-            let selects =
-                |group: &usize| self.groups.keys()[*group].selects(&identity.namespace, &identity.labels);
+            let selects = |group: &GroupIx| key_of(*group).selects(&identity.namespace, &identity.labels);
             candidates.filter(selects).collect()
         };
-        let selecting: Vec<Vec<usize>> = self.identities.iter().map(selecting).collect();
+        let selecting: IxVec<IdentityIx, Vec<GroupIx>> = self.identities.iter().map(selecting).collect();
         for profile in self.profiles.keys() {
             for group in &profile.owned {
                 if let Some(seekers) = self.seekers.get_mut(group) {
@@ -256,26 +255,26 @@ impl Topology {
         }
         for (profile, links) in &mut self.profiles {
             let selecting = &selecting[profile.identity];
-            let link = |group: &usize| {
-                let key = &self.groups.keys()[*group];
+            let link = |group: &GroupIx| {
+                let key = key_of(*group);
                 let own = selecting.binary_search(group).is_ok();
                 Link { group: *group, own, host: key.topology_key == label::HOSTNAME }
             };
-            let inverse = |group: &&usize| self.groups.keys()[**group].kind == Kind::Inverse;
+            let inverse = |group: &&GroupIx| key_of(**group).kind == Kind::Inverse;
             let keeping_out = selecting.iter().filter(inverse);
             links.rules = profile.owned.iter().chain(keeping_out).map(link).collect();
             links.counted = selecting.iter().filter(|group| !inverse(group)).copied().collect();
             let seekers = &self.seekers;
-            let sought = |group: &&usize| seekers.contains_key(*group) && !profile.owned.contains(*group);
+            let sought = |group: &&GroupIx| seekers.contains_key(*group) && !profile.owned.contains(*group);
             links.sought = selecting.iter().filter(sought).copied().collect();
             links.domains = links.rules.iter().any(|link| !link.host) || !links.sought.is_empty();
             let about_hosts = links.rules.iter().filter(|link| link.host);
-            let said = about_hosts.map(|link| HostRules::of(&self.groups.keys()[link.group].kind));
+            let said = about_hosts.map(|link| HostRules::of(&key_of(link.group).kind));
             links.hosts = said.max().unwrap_or_default();
         }
         let requests = reach.requests(self.profiles.len());
-        let mut of_groups: Vec<Vec<&Amounts>> = vec![Vec::new(); self.groups.len()];
-        for (profile, requests) in self.profiles.keys().zip(&requests) {
+        let mut of_groups: IxVec<GroupIx, Vec<&Amounts>> = IxVec::filled(Vec::new(), self.groups.len());
+        for (profile, requests) in self.profiles.keys().zip(requests.iter()) {
             profile.owned.iter().for_each(|group| of_groups[*group].extend(requests));
         }
         count::fill(&mut self.groups, &lookup, snapshot, (reach, &of_groups), batch);
@@ -292,22 +291,22 @@ impl Topology {
     }
 
     /// Whether the outcome for this profile can change while others are placed, other than for the worse.
-    pub(crate) fn is_bound_to_others(&self, id: ProfileId) -> bool {
+    pub(crate) fn is_bound_to_others(&self, id: ProfileIx) -> bool {
         !self.entry(id).1.rules.is_empty()
     }
 
     /// Whether others look for the domain of this profile.
-    pub(crate) fn is_sought(&self, id: ProfileId) -> bool {
+    pub(crate) fn is_sought(&self, id: ProfileIx) -> bool {
         !self.entry(id).1.sought.is_empty()
     }
 
     /// What the profile says about sharing a host, and others about sharing one with it.
-    pub(crate) fn host_rules(&self, id: ProfileId) -> HostRules {
+    pub(crate) fn host_rules(&self, id: ProfileIx) -> HostRules {
         self.entry(id).1.hosts
     }
 
     /// The group of the pods that must share a host with each other, this one among them, if there is such a group.
-    pub(crate) fn circle(&self, id: ProfileId) -> Option<usize> {
+    pub(crate) fn circle(&self, id: ProfileIx) -> Option<GroupIx> {
         let (_, links) = self.entry(id);
         let of_hosts = links.rules.iter().filter(|link| link.host && link.own);
         let mut circles = of_hosts.filter(|link| self.at(link.group).0.kind == Kind::Affinity);
@@ -316,16 +315,16 @@ impl Topology {
 
     /// Grows whenever the rules of the profile may have another answer. Machines and in-flight nodes only get
     /// narrower, so what failed at one version fails again at the same one.
-    pub(crate) fn version(&self, id: ProfileId) -> u64 {
+    pub(crate) fn version(&self, id: ProfileIx) -> u64 {
         self.entry(id).1.rules.iter().map(|link| self.at(link.group).1.version()).sum()
     }
 
-    fn entry(&self, id: ProfileId) -> (&ProfileKey, &Links) {
-        self.profiles.get_index(id.0).expect("invariant: profiles are never removed")
+    fn entry(&self, id: ProfileIx) -> (&ProfileKey, &Links) {
+        self.profiles.get_index(id.get()).expect("invariant: profiles are never removed")
     }
 
-    fn at(&self, index: usize) -> (&GroupKey, &Group) {
-        self.groups.get_index(index).expect("invariant: groups are never removed")
+    fn at(&self, index: GroupIx) -> (&GroupKey, &Group) {
+        self.groups.get_index(index.get()).expect("invariant: groups are never removed")
     }
 
     /// Label keys that rules look at, the host name aside.
@@ -335,7 +334,7 @@ impl Topology {
     }
 
     /// Whether rules about the host allow the profile on an existing machine or an in-flight node.
-    pub(crate) fn admits_host(&self, id: ProfileId, host: &Domain) -> Admission {
+    pub(crate) fn admits_host(&self, id: ProfileIx, host: &Domain) -> Admission {
         let (profile, links) = self.entry(id);
         let mut admission = Admission::Yes;
         for link in links.rules.iter().filter(|link| link.host) {
@@ -351,7 +350,7 @@ impl Topology {
     }
 
     /// The counts of the hosts the profile may join, if some rule makes it join others: the fewest any rule names.
-    fn to_join(&self, id: ProfileId) -> Option<&Group> {
+    fn to_join(&self, id: ProfileIx) -> Option<&Group> {
         let (profile, links) = self.entry(id);
         let joining = links.rules.iter().filter_map(|link| {
             let (key, group) = self.at(link.group);
@@ -362,18 +361,18 @@ impl Topology {
     }
 
     /// The only machines that exist the profile may join, by host name, if some rule makes it join others.
-    pub(crate) fn hosts_to_join(&self, id: ProfileId) -> Option<Vec<&LabelValue>> {
+    pub(crate) fn hosts_to_join(&self, id: ProfileIx) -> Option<Vec<&LabelValue>> {
         self.to_join(id).map(|group| group.inhabited().collect())
     }
 
     /// The same for in-flight nodes.
-    pub(crate) fn in_flight_to_join(&self, id: ProfileId) -> Option<Vec<usize>> {
+    pub(crate) fn in_flight_to_join(&self, id: ProfileIx) -> Option<Vec<InFlightIx>> {
         self.to_join(id).map(|group| group.inhabited_in_flight().collect())
     }
 
     /// Whether all other rules allow the profile on an existing machine; the answer is the same for machines
     /// with the same values of [`Self::keys`].
-    pub(crate) fn admits_domains(&self, id: ProfileId, node: &Node) -> bool {
+    pub(crate) fn admits_domains(&self, id: ProfileIx, node: &Node) -> bool {
         let (profile, links) = self.entry(id);
         links.rules.iter().filter(|link| !link.host).all(|link| {
             let (key, group) = self.at(link.group);
@@ -385,7 +384,7 @@ impl Topology {
     }
 
     /// Whether rules of the profile look at anything but hosts.
-    pub(crate) fn asks_for_domains(&self, id: ProfileId) -> bool {
+    pub(crate) fn asks_for_domains(&self, id: ProfileIx) -> bool {
         self.entry(id).1.domains
     }
 
@@ -400,7 +399,7 @@ impl Topology {
     /// cut.
     pub(crate) fn choices<'t>(
         &'t self,
-        id: ProfileId,
+        id: ProfileIx,
         requirements: &Requirements,
         registry: &LabelRegistry,
         prospects: &mut Prospects<'_>,
@@ -487,10 +486,11 @@ impl Topology {
     }
 
     /// Counts the profile on an existing machine.
-    pub(crate) fn record_node(&mut self, id: ProfileId, node: &Node, registry: &LabelRegistry) {
+    pub(crate) fn record_node(&mut self, id: ProfileIx, node: &Node, registry: &LabelRegistry) {
         let Self { groups, profiles, journal, .. } = self;
         for index in counting(profiles, id) {
-            let (key, group) = groups.get_index_mut(index).expect("invariant: groups are never removed");
+            let (key, group) =
+                groups.get_index_mut(index.get()).expect("invariant: groups are never removed");
             if let (Some(domain), true) =
                 (domain_of(node, &key.topology_key), key.counts_node(node, registry))
             {
@@ -506,8 +506,8 @@ impl Topology {
     /// Counts the profile on in-flight node `number` of `space`, whose requirements are now `requirements`.
     pub(crate) fn record_in_flight(
         &mut self,
-        id: ProfileId,
-        number: usize,
+        id: ProfileIx,
+        number: InFlightIx,
         requirements: &Requirements,
         space: &PoolSpace<'_>,
         registry: &LabelRegistry,
@@ -515,7 +515,8 @@ impl Topology {
         let Self { groups, profiles, journal, census, .. } = self;
         census.narrowed(number, &space.pool.name, requirements);
         for index in counting(profiles, id) {
-            let (key, group) = groups.get_index_mut(index).expect("invariant: groups are never removed");
+            let (key, group) =
+                groups.get_index_mut(index.get()).expect("invariant: groups are never removed");
             if !key.counts_in_flight(requirements, &space.pool.template.taints, registry) {
                 continue;
             }
@@ -536,7 +537,7 @@ impl Topology {
     }
 
     /// Why the rules of a profile cannot be met, for people.
-    pub(crate) fn explain(&self, id: ProfileId) -> String {
+    pub(crate) fn explain(&self, id: ProfileIx) -> String {
         let (profile, _) = self.entry(id);
         let rules = profile.owned.iter().map(|index| {
             let (key, group) = self.at(*index);
@@ -561,8 +562,8 @@ fn bound_owners(snapshot: &Snapshot) -> impl Iterator<Item = (&Node, &Pod, Group
 }
 
 /// The groups that count profile `id`, and those it keeps others away by.
-fn counting(profiles: &InternedMap<ProfileKey, Links>, id: ProfileId) -> impl Iterator<Item = usize> + '_ {
-    let (profile, links) = profiles.get_index(id.0).expect("invariant: profiles are never removed");
+fn counting(profiles: &InternedMap<ProfileKey, Links>, id: ProfileIx) -> impl Iterator<Item = GroupIx> + '_ {
+    let (profile, links) = profiles.get_index(id.get()).expect("invariant: profiles are never removed");
     links.counted.iter().chain(&profile.owned_inverse).copied()
 }
 

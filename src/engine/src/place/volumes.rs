@@ -18,6 +18,7 @@ use karpenter_model::{
     Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaimName,
 };
 
+use crate::index::{Ix, NeedIx, VolumeIx};
 use crate::interning::Interned;
 use crate::place::conjunction::conjunction;
 
@@ -29,10 +30,6 @@ const UNLIMITED: Quantity = Quantity::from_units(1 << 32);
 /// Namespace and name of a persistent volume claim.
 type ClaimKey<'a> = (&'a Namespace, &'a VolumeClaimName);
 
-/// Number of what a pod's volumes ask for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct NeedId(usize);
-
 /// What the volumes of a pod ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Need {
@@ -43,7 +40,7 @@ pub(crate) struct Need {
     /// Attachments of volumes no other pod mounts.
     pub(crate) own: Resources,
     /// Volumes other pods mount too, with the resource each takes one of.
-    pub(crate) shared: BTreeMap<usize, ResourceName>,
+    pub(crate) shared: BTreeMap<VolumeIx, ResourceName>,
 }
 
 /// The volumes of a pass.
@@ -103,9 +100,9 @@ impl<'a> Volumes<'a> {
     }
 
     /// What the volumes of `pod` ask for.
-    pub(crate) fn need(&mut self, pod: &'a Pod) -> NeedId {
+    pub(crate) fn need(&mut self, pod: &'a Pod) -> NeedIx {
         if pod.volumes.is_empty() {
-            return NeedId(0);
+            return NeedIx::new(0);
         }
         let problems = pod.volumes.iter().filter_map(|claim| {
             let volume = self.snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
@@ -122,17 +119,17 @@ impl<'a> Volumes<'a> {
             let Some(driver) = &volume.driver else { continue };
             match self.shared.get_index_of(&key) {
                 Some(number) => {
-                    need.shared.insert(number, resource(driver));
+                    need.shared.insert(VolumeIx::new(number), resource(driver));
                 }
                 None => need.own.add(&Resources::new().with(resource(driver).as_str(), Quantity::ONE)),
             }
         }
-        NeedId(self.needs.insert_full(need).0)
+        NeedIx::new(self.needs.insert_full(need).0)
     }
 
     /// The need behind `id`.
-    pub(crate) fn get(&self, id: NeedId) -> &Need {
-        &self.needs[id.0]
+    pub(crate) fn get(&self, id: NeedIx) -> &Need {
+        &self.needs[id.get()]
     }
 
     /// `allocatable` of a new machine of type `name`, with what it will probably be able to attach.
@@ -147,7 +144,7 @@ impl<'a> Volumes<'a> {
     }
 
     /// `room` of an existing machine, with what it can still attach; and the shared volumes it has.
-    pub(crate) fn room(&self, node: &Node, room: &Resources) -> (Resources, BTreeSet<usize>) {
+    pub(crate) fn room(&self, node: &Node, room: &Resources) -> (Resources, BTreeSet<VolumeIx>) {
         let mut complete = room.clone();
         if self.limits.is_empty() {
             return (complete, BTreeSet::new());
@@ -166,7 +163,8 @@ impl<'a> Volumes<'a> {
             let used = Quantity::from_units(i64::try_from(used).unwrap_or(i64::MAX));
             complete.set(resource.as_str(), limit.saturating_sub(used).max(Quantity::ZERO));
         }
-        let shared = volumes.keys().filter_map(|key| self.shared.get_index_of(key)).collect();
+        let shared =
+            volumes.keys().filter_map(|key| self.shared.get_index_of(key)).map(VolumeIx::new).collect();
         (complete, shared)
     }
 }

@@ -10,6 +10,7 @@ use karpenter_model::{Pool, PoolName, Quantity, Reason, ResourceName, Resources,
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
+use crate::index::VariantIx;
 
 /// Capacity of the machines of each pool that are not on their way out; those that are not launched yet count
 /// as the most they may become.
@@ -44,7 +45,11 @@ impl Limits {
     }
 
     /// The instance types of `base` a new node may still become.
-    pub(crate) fn admit(&self, catalogue: &Catalogue<'_>, base: &Bits) -> Result<Bits, Reason> {
+    pub(crate) fn admit(
+        &self,
+        catalogue: &Catalogue<'_>,
+        base: &Bits<VariantIx>,
+    ) -> Result<Bits<VariantIx>, Reason> {
         let refuse = |detail: String| Reason::new(ReasonCode::Limits, detail);
         if self.remaining.is_empty() {
             return Ok(base.clone());
@@ -52,7 +57,7 @@ impl Limits {
         if self.remaining.get(resources::NODES).is_some_and(|nodes| nodes < Quantity::ONE) {
             return Err(refuse("limit `nodes` is reached".to_owned()));
         }
-        let exceeds = |variant: usize, name: &ResourceName, left: Quantity| {
+        let exceeds = |variant: VariantIx, name: &ResourceName, left: Quantity| {
             *name != resources::NODES && catalogue.variant(variant).capacity.amount(name.as_str()) > left
         };
         let mut allowed = base.clone();
@@ -68,7 +73,7 @@ impl Limits {
     }
 
     /// Which limits are reached: what is left of each and the least any type of `base` would take.
-    fn reached(&self, base: &Bits, catalogue: &Catalogue<'_>) -> String {
+    fn reached(&self, base: &Bits<VariantIx>, catalogue: &Catalogue<'_>) -> String {
         let least = |name: &ResourceName| {
             base.iter().map(|variant| catalogue.variant(variant).capacity.amount(name.as_str())).min()
         };
@@ -98,7 +103,7 @@ impl Limits {
     }
 
     /// Charges a new node that may become any of `variants`.
-    pub(crate) fn charge(&mut self, catalogue: &Catalogue<'_>, variants: &Bits) {
+    pub(crate) fn charge(&mut self, catalogue: &Catalogue<'_>, variants: &Bits<VariantIx>) {
         if self.remaining.is_empty() {
             return;
         }

@@ -6,19 +6,20 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::{LabelKey, Reason};
 
 use crate::catalogue::Catalogue;
+use crate::index::VariantIx;
 use crate::rules::{RuleSetId, Rules};
 
 /// Keys of `set` with too few distinct values among `variants`: what is asked for and what there is.
 pub(crate) fn shortfalls(
     set: RuleSetId,
-    variants: impl Iterator<Item = usize>,
+    variants: impl Iterator<Item = VariantIx>,
     catalogue: &Catalogue<'_>,
     rules: &Rules<'_>,
 ) -> BTreeMap<LabelKey, (u32, u32)> {
     if !rules.has_min_values(set) {
         return BTreeMap::new();
     }
-    let variants: Vec<usize> = variants.collect();
+    let variants: Vec<VariantIx> = variants.collect();
     let mut short = BTreeMap::new();
     for rule in rules.rules_of(set) {
         let requirement = rules.requirement(*rule);

@@ -5,24 +5,25 @@ use std::collections::BTreeMap;
 use karpenter_model::{Node, NodeId};
 
 use super::Existing;
+use crate::index::NodeIx;
 
 impl Existing<'_> {
     /// Remembers from now on what machines take, so that it can be taken back; pods that would have to move do
     /// not go to machines that are `busy`.
     pub(crate) fn keep_journal(&mut self, busy: impl Fn(&Node) -> bool) {
         self.touched = Some(Vec::new());
-        for slot in &mut self.slots {
+        for slot in self.slots.iter_mut() {
             slot.busy = busy(slot.node);
         }
     }
 
     /// Where each machine is in the list.
-    pub(crate) fn positions(&self) -> BTreeMap<NodeId, usize> {
-        (0..).zip(&self.slots).map(|(index, slot)| (slot.node.id.clone(), index)).collect()
+    pub(crate) fn positions(&self) -> BTreeMap<NodeId, NodeIx> {
+        self.slots.enumerate().map(|(index, slot)| (slot.node.id.clone(), index)).collect()
     }
 
     /// Takes machine `index` away.
-    pub(crate) fn take_away(&mut self, index: usize) {
+    pub(crate) fn take_away(&mut self, index: NodeIx) {
         self.gone.insert(index);
     }
 
@@ -34,7 +35,7 @@ impl Existing<'_> {
     }
 
     /// Takes back what machines took since the journal was begun or settled, and puts back machines `away`.
-    pub(crate) fn revert(&mut self, away: &[usize]) {
+    pub(crate) fn revert(&mut self, away: &[NodeIx]) {
         for index in self.touched.iter_mut().flat_map(|touched| touched.drain(..)) {
             let slot = &mut self.slots[index];
             if let Some(before) = slot.before.take() {

@@ -10,6 +10,7 @@ use super::Criteria;
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
+use crate::index::{ResourceIx, VariantIx};
 use crate::place::ask::Ask;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
@@ -125,21 +126,21 @@ pub(super) fn nearest<'a>(
 /// The instance type of `suitable` that lacks the fewest resources, then the smallest share of what it has.
 fn too_small(
     wanted: &Amounts,
-    suitable: &Bits,
+    suitable: &Bits<VariantIx>,
     space: &PoolSpace<'_>,
     catalogue: &Catalogue<'_>,
     index: &ResourceIndex,
 ) -> Option<NearMiss> {
     let candidates = space.daemons.iter().flat_map(|group| {
         let wanted = wanted.plus(&group.overhead);
-        let variants: Vec<usize> = suitable.and(&group.variants).iter().collect();
+        let variants: Vec<VariantIx> = suitable.and(&group.variants).iter().collect();
         variants.into_iter().map(move |variant| (variant, lacking(&wanted, catalogue.allocatable(variant))))
     });
-    let rank = |(variant, lacking): &(usize, Vec<(usize, i128)>)| {
+    let rank = |(variant, lacking): &(VariantIx, Vec<(ResourceIx, i128)>)| {
         let has = catalogue.allocatable(*variant);
         // In thousandths of what the instance type has, so that cores and bytes compare.
         let share =
-            |(resource, amount): &(usize, i128)| amount.saturating_mul(1000) / has.at(*resource).max(1);
+            |(resource, amount): &(ResourceIx, i128)| amount.saturating_mul(1000) / has.at(*resource).max(1);
         let name = &catalogue.variant(*variant).instance_type.name;
         (lacking.len(), lacking.iter().map(share).max(), name.clone())
     };
@@ -152,7 +153,7 @@ fn too_small(
 }
 
 /// What `wanted` has more than `available`.
-fn lacking(wanted: &Amounts, available: &Amounts) -> Vec<(usize, i128)> {
+fn lacking(wanted: &Amounts, available: &Amounts) -> Vec<(ResourceIx, i128)> {
     let lacking = wanted.iter().map(|(resource, amount)| (resource, amount - available.at(resource)));
     lacking.filter(|(resource, amount)| *amount > 0 && wanted.at(*resource) > 0).collect()
 }

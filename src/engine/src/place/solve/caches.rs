@@ -18,7 +18,8 @@ use karpenter_model::PoolRefusal;
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
-use crate::place::ask::{Learnt, WantId, Wants};
+use crate::index::{CatalogueIx, InFlightIx, IxVec, WantIx};
+use crate::place::ask::{Learnt, Wants};
 use crate::place::claim::Made;
 use crate::rules::Rules;
 
@@ -26,19 +27,23 @@ use crate::rules::Rules;
 #[derive(Debug, Clone)]
 pub(super) struct Caches<'a> {
     pub(super) rules: Rules<'a>,
-    pub(super) catalogues: Vec<Catalogue<'a>>,
+    pub(super) catalogues: IxVec<CatalogueIx, Catalogue<'a>>,
     pub(super) learnt: Learnt,
     /// Per want that everything refused: what each pool said, and the version of the rules about others then.
-    pub(super) refusals: BTreeMap<WantId, (u64, Vec<PoolRefusal>)>,
+    pub(super) refusals: BTreeMap<WantIx, (u64, Vec<PoolRefusal>)>,
     /// Claims for in-flight nodes that are alike.
     pub(super) made: Made,
     /// Room for the in-flight nodes that refuse one pod.
-    pub(super) refused: Bits,
+    pub(super) refused: Bits<InFlightIx>,
 }
 
 impl<'a> Caches<'a> {
     /// Nothing is known about any of `wants` yet.
-    pub(super) fn new(rules: Rules<'a>, catalogues: Vec<Catalogue<'a>>, wants: &Wants) -> Self {
+    pub(super) fn new(
+        rules: Rules<'a>,
+        catalogues: IxVec<CatalogueIx, Catalogue<'a>>,
+        wants: &Wants,
+    ) -> Self {
         let (refusals, made, refused) = Default::default();
         Self { rules, catalogues, learnt: Learnt::new(wants), refusals, made, refused }
     }

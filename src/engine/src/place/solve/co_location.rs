@@ -13,8 +13,9 @@ use karpenter_model::Snapshot;
 
 use super::{Query, Solver, Tried};
 use crate::bits::Bits;
+use crate::index::{GroupIx, PodIx, WantIx};
 use crate::interning::{Interned, InternedMap};
-use crate::place::ask::{Ask, WantId};
+use crate::place::ask::Ask;
 use crate::place::in_flight;
 use crate::rules::RuleSetId;
 
@@ -22,7 +23,7 @@ use crate::rules::RuleSetId;
 const MOST_PLACES: usize = 64;
 
 /// Pods that must share a host, by position in the queue.
-type Circle = Vec<usize>;
+type Circle = Vec<PodIx>;
 
 impl<'a> Solver<'a> {
     /// The solver, or one that has made a better plan of the same `snapshot`.
@@ -46,7 +47,7 @@ impl<'a> Solver<'a> {
                 again.seat(circle);
             }
             let (seated, _) = again.filling.whereabouts(pods);
-            again.place_all((0..pods).filter(|pod| !seated.contains(*pod)).collect());
+            again.place_all(again.compiled.queue.positions().filter(|pod| !seated.contains(*pod)).collect());
             let (placed_again, _) = again.filling.whereabouts(pods);
             if again.filling.placed > self.filling.placed && loses_nobody(&placed, &placed_again, &circles) {
                 return again;
@@ -57,8 +58,8 @@ impl<'a> Solver<'a> {
 
     /// All circles, in the order of their first pods.
     fn circles(&self) -> Vec<Circle> {
-        let mut circles: InternedMap<usize, Circle> = InternedMap::default();
-        for index in 0..self.compiled.queue.len() {
+        let mut circles: InternedMap<GroupIx, Circle> = InternedMap::default();
+        for index in self.compiled.queue.positions() {
             // What it insists on, preferences aside.
             let want = self.compiled.wants(index).last();
             let profile = want.and_then(|want| self.compiled.wants.profile(*want));
@@ -70,7 +71,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Gives `circle` a new machine, one for all of it if there is any.
-    fn seat(&mut self, circle: &[usize]) {
+    fn seat(&mut self, circle: &[PodIx]) {
         let whole = self.query().whole(circle);
         let Some((first, others)) = circle.split_first() else { return };
         for step in 0.. {
@@ -87,9 +88,9 @@ impl<'a> Solver<'a> {
 impl Query<'_, '_> {
     /// What all of `circle` ask of one machine together, if some instance type would do. Devices are found one pod
     /// after the other, so nobody knows beforehand whether a machine has enough of them for all.
-    fn whole(&mut self, circle: &[usize]) -> Option<Ask> {
+    fn whole(&mut self, circle: &[PodIx]) -> Option<Ask> {
         let Self { compiled, caches, .. } = self;
-        let wants: Option<Vec<WantId>> =
+        let wants: Option<Vec<WantIx>> =
             circle.iter().map(|pod| compiled.wants(*pod).last().copied()).collect();
         let (first, others) = wants.as_deref()?.split_first()?;
         let mut whole = compiled.wants.ask(*first).clone();
@@ -117,9 +118,9 @@ impl Query<'_, '_> {
 }
 
 /// Whether who was placed `before` is placed `now`; of the pods of one of `circles` as many as before.
-fn loses_nobody(before: &Bits, now: &Bits, circles: &[Circle]) -> bool {
+fn loses_nobody(before: &Bits<PodIx>, now: &Bits<PodIx>, circles: &[Circle]) -> bool {
     let mut alone = before.clone();
     circles.iter().flatten().for_each(|pod| alone.remove(*pod));
-    let placed = |circle: &Circle, of: &Bits| circle.iter().filter(|pod| of.contains(**pod)).count();
+    let placed = |circle: &Circle, of: &Bits<PodIx>| circle.iter().filter(|pod| of.contains(**pod)).count();
     alone.is_within(now) && circles.iter().all(|circle| placed(circle, now) >= placed(circle, before))
 }

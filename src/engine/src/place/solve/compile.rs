@@ -9,6 +9,7 @@ use super::caches::Caches;
 use super::compiled::Compiled;
 use super::filling::Filling;
 use crate::amounts::ResourceIndex;
+use crate::index::{ArrivalIx, ClassIx, DemandIx, Ix, IxVec, PodIx, ProfileIx, RoleIx, TolerationsIx};
 use crate::interning::{Entry, Interned, InternedMap};
 use crate::place::ask::{Ask, AskKey, Wants};
 use crate::place::class::{Class, Demand, Role};
@@ -19,7 +20,7 @@ use crate::place::existing::Existing;
 use crate::place::pool::{Gathered, PoolSpace, Pools};
 use crate::place::relax::{self, Wish};
 use crate::place::reservations::Reservations;
-use crate::place::topology::{ProfileId, Reach, Topology};
+use crate::place::topology::{Reach, Topology};
 use crate::place::volumes::{Need, Volumes};
 use crate::place::{default_spread, queue, reject};
 use crate::rules::{RuleSetId, Rules};
@@ -27,11 +28,11 @@ use crate::rules::{RuleSetId, Rules};
 /// Whose pods a pass is about.
 pub(super) struct Audience<'a> {
     /// Pods as they are in the snapshot; those that have a machine and would have to move say so.
-    pub(super) pods: Vec<(&'a Pod, bool)>,
+    pub(super) pods: IxVec<ArrivalIx, (&'a Pod, bool)>,
     /// The order in which they are tried, by their places in the list.
-    pub(super) order: Vec<usize>,
+    pub(super) order: IxVec<PodIx, ArrivalIx>,
     /// The places in that order of each of the pods; only where a plan is made.
-    pub(super) arrivals: Vec<usize>,
+    pub(super) arrivals: IxVec<ArrivalIx, PodIx>,
     /// Whether counts must be able to do without any of the machines.
     pub(super) reversible: bool,
 }
@@ -41,8 +42,8 @@ impl<'a> Solver<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let pods = queue::pods(snapshot);
         let order = queue::order(&pods);
-        let mut arrivals = vec![0; order.len()];
-        for (index, arrival) in order.iter().enumerate() {
+        let mut arrivals = IxVec::filled(PodIx::new(0), order.len());
+        for (index, arrival) in order.enumerate() {
             arrivals[*arrival] = index;
         }
         let pods = pods.into_iter().map(|pod| (pod, false)).collect();
@@ -105,10 +106,10 @@ struct Compiler<'a> {
 /// Pods by class.
 struct Sorted<'a> {
     /// Pods in the order they are tried, with their class.
-    queue: Vec<(&'a Pod, usize)>,
+    queue: IxVec<PodIx, (&'a Pod, ClassIx)>,
     /// What they request: one list for all that request the same.
-    requests: Vec<&'a Resources>,
-    classes: Vec<Class>,
+    requests: IxVec<PodIx, &'a Resources>,
+    classes: IxVec<ClassIx, Class>,
 }
 
 /// The role of a pod at one relaxation step.
@@ -116,9 +117,9 @@ struct Part {
     /// Requirements; `None` when they contradict each other.
     rules: Option<RuleSetId>,
     /// What it tolerates, by number.
-    tolerations: usize,
+    tolerations: TolerationsIx,
     /// What it is to other pods, where any pod has rules about others.
-    profile: Option<ProfileId>,
+    profile: Option<ProfileIx>,
 }
 
 impl<'a> Compiler<'a> {
@@ -154,20 +155,20 @@ impl<'a> Compiler<'a> {
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
     ) -> Sorted<'a> {
-        let mut classes: InternedMap<(usize, usize), Class> = InternedMap::default();
+        let mut classes: InternedMap<(DemandIx, RoleIx), Class> = InternedMap::default();
         let mut by_demand: InternedMap<Demand<'a>, Option<Ask>> = InternedMap::default();
         let mut by_role: InternedMap<Role<'a>, Option<Vec<Part>>> = InternedMap::default();
         // As they are in the snapshot, which is how they are in memory.
-        let mut class_of = Vec::with_capacity(audience.pods.len());
+        let mut class_of: IxVec<ArrivalIx, (DemandIx, ClassIx)> = IxVec::default();
         let identity_matters = self.social || !self.bound.is_empty();
-        for (pod, moves) in &audience.pods {
+        for (pod, moves) in audience.pods.iter() {
             let need = self.volumes.need(pod);
             let demand = by_demand.entry(Demand::of(pod, need, *moves));
             let role = by_role.entry(Role::of(pod, settings, identity_matters));
-            let numbers = (demand.index(), role.index());
+            let numbers = (DemandIx::new(demand.index()), RoleIx::new(role.index()));
             let (demand, role) = (demand.or_default(), role.or_default());
             let entry = classes.entry(numbers);
-            class_of.push((numbers.0, entry.index()));
+            class_of.push((numbers.0, ClassIx::new(entry.index())));
             let Entry::Vacant(vacant) = entry else { continue };
             let need = self.volumes.get(need);
             if let Some(outcome) = reject::rejection(pod, need, self.snapshot) {
@@ -187,7 +188,8 @@ impl<'a> Compiler<'a> {
             vacant.insert(self.class(numbers.0, bare, parts));
         }
         let queue = audience.order.iter().map(|place| (audience.pods[*place].0, class_of[*place].1));
-        let requests = audience.order.iter().map(|place| by_demand.keys()[class_of[*place].0].requests());
+        let requests =
+            audience.order.iter().map(|place| by_demand.keys()[class_of[*place].0.get()].requests());
         Sorted {
             queue: queue.collect(),
             requests: requests.collect(),
@@ -196,10 +198,10 @@ impl<'a> Compiler<'a> {
     }
 
     /// What a pod that takes what `bare` takes, number `demand`, and has the role of `parts` asks for.
-    fn class(&mut self, demand: usize, bare: &Ask, parts: &[Part]) -> Class {
+    fn class(&mut self, demand: DemandIx, bare: &Ask, parts: &[Part]) -> Class {
         let want = |Part { rules, tolerations, profile }: &Part| {
             let key = AskKey { rules: *rules, demand, tolerations: *tolerations };
-            let tolerations = || self.tolerations[*tolerations].clone();
+            let tolerations = || self.tolerations[tolerations.get()].clone();
             let ask = || Ask { rules: *rules, tolerations: tolerations(), ..bare.clone() };
             self.wants.intern(key, ask, *profile)
         };
@@ -219,7 +221,7 @@ impl<'a> Compiler<'a> {
             if wish.tolerate_soft_taints {
                 tolerations.push(Toleration::prefer_no_schedule());
             }
-            let (tolerations, _) = self.tolerations.insert_full(tolerations);
+            let tolerations = TolerationsIx::new(self.tolerations.insert_full(tolerations).0);
             let profile = stance.as_mut().map(|stance| {
                 let strict = self.strict(pod, &wish, set, rules);
                 self.topology.profile(stance, &wish, strict)

@@ -6,10 +6,10 @@
 use karpenter_model::{Pod, Resources, Settings};
 
 use crate::amounts::ResourceIndex;
-use crate::place::ask::{WantId, Wants};
+use crate::index::{ArrivalIx, ClassIx, IxVec, PodIx, ProfileIx, WantIx};
+use crate::place::ask::Wants;
 use crate::place::class::Class;
 use crate::place::pool::Pools;
-use crate::place::topology::ProfileId;
 
 /// Pods, pools and what pods ask for.
 #[derive(Debug)]
@@ -18,40 +18,40 @@ pub(super) struct Compiled<'a> {
     pub(super) pools: Pools<'a>,
     pub(super) resources: ResourceIndex,
     pub(super) wants: Wants,
-    pub(super) classes: Vec<Class>,
+    pub(super) classes: IxVec<ClassIx, Class>,
     /// Pods in the order they are tried, with their class.
-    pub(super) queue: Vec<(&'a Pod, usize)>,
+    pub(super) queue: IxVec<PodIx, (&'a Pod, ClassIx)>,
     /// What they request: one list for all that request the same.
-    pub(super) requests: Vec<&'a Resources>,
+    pub(super) requests: IxVec<PodIx, &'a Resources>,
     /// Pods in the order of the snapshot, by position in the queue; only where a plan is made.
-    pub(super) arrivals: Vec<usize>,
+    pub(super) arrivals: IxVec<ArrivalIx, PodIx>,
     /// Whether every refusal is explained at once; a what-if simulation explains only those it reports.
     pub(super) explains: bool,
 }
 
 impl<'a> Compiled<'a> {
     /// The pod at `index` in the queue.
-    pub(super) fn pod(&self, index: usize) -> &'a Pod {
+    pub(super) fn pod(&self, index: PodIx) -> &'a Pod {
         self.queue[index].0
     }
 
     /// The class of the pod at `index`.
-    pub(super) fn class(&self, index: usize) -> &Class {
+    pub(super) fn class(&self, index: PodIx) -> &Class {
         &self.classes[self.queue[index].1]
     }
 
     /// What the pod at `index` wants, one relaxation step after the other.
-    pub(super) fn wants(&self, index: usize) -> &[WantId] {
+    pub(super) fn wants(&self, index: PodIx) -> &[WantIx] {
         self.class(index).wants()
     }
 
     /// What the pod at `index` is to others.
-    pub(super) fn profile(&self, index: usize) -> Option<ProfileId> {
+    pub(super) fn profile(&self, index: PodIx) -> Option<ProfileIx> {
         self.wants.profile(*self.wants(index).first()?)
     }
 
     /// Whether the pod at `index` has a machine it would have to leave.
-    pub(super) fn moves(&self, index: usize) -> bool {
+    pub(super) fn moves(&self, index: PodIx) -> bool {
         match self.class(index) {
             Class::Refused(_) => true,
             Class::Wants(wants) => wants.first().is_some_and(|want| self.wants.ask(*want).moves),

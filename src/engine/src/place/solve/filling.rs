@@ -1,13 +1,15 @@
 //! What placing pods changes: room on existing machines, in-flight nodes and what they hold, counts, and who is where.
 
+use std::collections::BTreeSet;
+
 use karpenter_devices::Proposal;
 use karpenter_model::{NodeId, Nomination, PodOutcome};
 
 use super::caches::Caches;
 use super::compiled::Compiled;
 use crate::bits::Bits;
+use crate::index::{InFlightIx, Ix, IxVec, PodIx, PoolIx, WantIx};
 use crate::interning::InternedMap;
-use crate::place::ask::WantId;
 use crate::place::constraint::limits::Limits;
 use crate::place::devices::Holdings;
 use crate::place::existing::Existing;
@@ -21,22 +23,22 @@ use crate::place::topology::Topology;
 pub(super) struct Filling<'a> {
     pub(super) existing: Existing<'a>,
     pub(super) topology: Topology,
-    pub(super) in_flight: Vec<InFlightNode>,
+    pub(super) in_flight: IxVec<InFlightIx, InFlightNode>,
     /// Those that may take more pods.
     pub(super) open: OpenNodes,
-    /// Number of in-flight nodes of earlier passes; nobody joins those any more.
-    pub(super) closed: usize,
+    /// The first in-flight node of this pass; those before it are closed.
+    pub(super) closed: InFlightIx,
     pub(super) reservations: Reservations,
     /// Where pods have claims for devices.
     pub(super) devices: Option<Holdings<'a>>,
     /// What each pool may still add.
-    pub(super) limits: Vec<Limits>,
+    pub(super) limits: IxVec<PoolIx, Limits>,
     /// What became of the pods that were tried, by position in the queue.
-    pub(super) outcomes: InternedMap<usize, PodOutcome>,
+    pub(super) outcomes: InternedMap<PodIx, PodOutcome>,
     /// Pods that have a place.
     pub(super) placed: usize,
     /// Those of them that are on an existing machine, in the order they got there.
-    pub(super) homes: Vec<(usize, NodeId)>,
+    pub(super) homes: Vec<(PodIx, NodeId)>,
     /// The same as a plan says it.
     pub(super) nominations: Vec<Nomination>,
 }
@@ -48,9 +50,10 @@ impl<'a> Filling<'a> {
         topology: Topology,
         reservations: Reservations,
         devices: Option<Holdings<'a>>,
-        limits: Vec<Limits>,
+        limits: IxVec<PoolIx, Limits>,
     ) -> Self {
-        let (in_flight, open, closed, outcomes, placed, homes, nominations) = Default::default();
+        let closed = InFlightIx::new(0);
+        let (in_flight, open, outcomes, placed, homes, nominations) = Default::default();
         Self {
             existing,
             topology,
@@ -67,9 +70,14 @@ impl<'a> Filling<'a> {
         }
     }
 
+    /// Number of in-flight nodes of this pass.
+    pub(super) fn opened(&self) -> usize {
+        self.in_flight.len() - self.closed.get()
+    }
+
     /// Closes every in-flight node and forgets what became of pods: the next pass tries others.
     pub(super) fn next_pass(&mut self) {
-        self.closed = self.in_flight.len();
+        self.closed = self.in_flight.end();
         self.open.close_all();
         self.homes.clear();
         self.outcomes.clear();
@@ -77,7 +85,7 @@ impl<'a> Filling<'a> {
     }
 
     /// Pods that have a place, and those of them that have it on a new machine; by position in a queue of `pods`.
-    pub(super) fn whereabouts(&self, pods: usize) -> (Bits, Bits) {
+    pub(super) fn whereabouts(&self, pods: usize) -> (Bits<PodIx>, Bits<PodIx>) {
         let (mut placed, mut launched) = (Bits::none(pods), Bits::none(pods));
         self.in_flight.iter().flat_map(|node| &node.pods).for_each(|pod| launched.insert(*pod));
         self.homes.iter().for_each(|(pod, _)| placed.insert(*pod));
@@ -89,7 +97,7 @@ impl<'a> Filling<'a> {
     /// cannot be any more.
     pub(super) fn equip(
         &mut self,
-        number: usize,
+        number: InFlightIx,
         proposal: Option<Proposal>,
         compiled: &Compiled<'a>,
         caches: &Caches<'a>,
@@ -104,7 +112,7 @@ impl<'a> Filling<'a> {
             let catalogue = &caches.catalogues[compiled.pools.spaces[node.pool].catalogue];
             let variants =
                 node.state.variants.iter().map(|variant| &catalogue.variant(variant).instance_type.name);
-            let names: std::collections::BTreeSet<_> = variants.collect();
+            let names: BTreeSet<_> = variants.collect();
             devices.narrowed(held, |name| names.contains(name));
         }
     }
@@ -112,8 +120,8 @@ impl<'a> Filling<'a> {
     /// Counts the pod that has just joined in-flight node `number`.
     pub(super) fn record(
         &mut self,
-        number: usize,
-        want: WantId,
+        number: InFlightIx,
+        want: WantIx,
         compiled: &Compiled<'a>,
         caches: &mut Caches<'a>,
     ) {
@@ -128,8 +136,8 @@ impl<'a> Filling<'a> {
     /// Decides which reservations the in-flight nodes of this pass name.
     pub(super) fn settle_reservations(&mut self) {
         let mut settled = self.reservations.settled();
-        for (number, node) in self.in_flight.iter_mut().enumerate().skip(self.closed) {
-            node.state.reserved = settled.remove(&number).unwrap_or_default();
+        for number in self.in_flight.positions_from(self.closed) {
+            self.in_flight[number].state.reserved = settled.remove(&number).unwrap_or_default();
         }
     }
 }

@@ -10,13 +10,14 @@ use karpenter_model::{LabelKey, LabelValue, Price};
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
+use crate::index::{InFlightIx, ProfileIx, VariantIx};
 use crate::place::ask::Ask;
 use crate::place::devices::Holdings;
 use crate::place::existing::Admission;
 use crate::place::in_flight::{self, State};
 use crate::place::pool::PoolSpace;
 use crate::place::reservations::{Reservations, UsedUp};
-use crate::place::topology::{Choices, Domain, ProfileId, Prospect, Topology};
+use crate::place::topology::{Choices, Domain, Prospect, Topology};
 use crate::rules::{RuleSetId, Rules};
 use serve::Server;
 
@@ -49,7 +50,7 @@ pub(super) struct Joiner<'s, 'a> {
     devices: Option<&'s Holdings<'a>>,
     ask: &'s Ask,
     /// What the pod is to others, where that matters.
-    bound: Option<ProfileId>,
+    bound: Option<ProfileIx>,
     lower: MinValuesPolicy,
     /// The least prices of a machine for the ask alone, once known.
     prices: &'s mut Prices,
@@ -81,7 +82,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
     /// A pod that asks for `ask`; `bound` is what it is to others, where that matters.
     pub(super) fn new(
         rules: &'s mut Rules<'a>,
-        (topology, bound): (&'s Topology, Option<ProfileId>),
+        (topology, bound): (&'s Topology, Option<ProfileIx>),
         (reservations, devices): (&'s Reservations, Option<&'s Holdings<'a>>),
         (ask, prices): (&'s Ask, &'s mut Prices),
         lower: MinValuesPolicy,
@@ -91,7 +92,11 @@ impl<'s, 'a> Joiner<'s, 'a> {
     }
 
     /// The instance types of `space` that could host the pod alone if there were no limits.
-    pub(super) fn hosting(&mut self, space: &PoolSpace<'a>, catalogue: &mut Catalogue<'a>) -> Option<Bits> {
+    pub(super) fn hosting(
+        &mut self,
+        space: &PoolSpace<'a>,
+        catalogue: &mut Catalogue<'a>,
+    ) -> Option<Bits<VariantIx>> {
         in_flight::hosting(self.ask, space, catalogue, self.rules)
     }
 
@@ -100,8 +105,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
     pub(super) fn join(
         &mut self,
         state: &State,
-        number: usize,
-        hosting: &Bits,
+        number: InFlightIx,
+        hosting: &Bits<VariantIx>,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Joined {
@@ -148,7 +153,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
     fn ways_of(
         &mut self,
         of: RuleSetId,
-        hosting: &Bits,
+        hosting: &Bits<VariantIx>,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Ways {
@@ -174,9 +179,9 @@ impl<'s, 'a> Joiner<'s, 'a> {
     /// Where there are too many to try, those no instance type in `hosting` comes in are left out.
     fn domains(
         &mut self,
-        bound: ProfileId,
+        bound: ProfileIx,
         set: RuleSetId,
-        hosting: &Bits,
+        hosting: &Bits<VariantIx>,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Vec<RuleSetId> {
@@ -237,7 +242,7 @@ impl Way {
 /// Takes an instance of one of the reservations in-flight node `number` could be launched into.
 fn reserve<'a>(
     mut state: State,
-    number: usize,
+    number: InFlightIx,
     reservations: &Reservations,
     catalogue: &mut Catalogue<'a>,
     rules: &Rules<'a>,

@@ -18,6 +18,7 @@ use karpenter_model::{HostPorts, Price};
 use super::{Query, Solver};
 use crate::amounts::Amounts;
 use crate::bits::Bits;
+use crate::index::{InFlightIx, Ix, PodIx, PoolIx, VariantIx};
 use crate::place::claim;
 use crate::place::in_flight::{self, InFlightNode, State};
 use crate::place::topology::HostRules;
@@ -36,7 +37,7 @@ const LEAST_SAVING: i64 = 5;
 #[derive(Debug, Clone)]
 struct Part {
     state: State,
-    pods: Vec<usize>,
+    pods: Vec<PodIx>,
     price: Price,
 }
 
@@ -44,11 +45,12 @@ impl Solver<'_> {
     /// Deals the pods of in-flight nodes anew where that saves money.
     pub(super) fn economise(&mut self) {
         let mut left = MOST_PRICED;
-        let mut number = 0;
-        while number < self.filling.in_flight.len() && left > 0 {
+        let mut number = InFlightIx::new(0);
+        // What a cut adds comes last, so the end moves.
+        while number < self.filling.in_flight.end() && left > 0 {
             // What a cut leaves behind may be worth another one.
             while self.filling.in_flight[number].pods.len() > FEW && self.cut(number, &mut left) {}
-            number += 1;
+            number = number.next();
         }
         for nodes in self.alike() {
             if (1 << FEW) > left {
@@ -64,7 +66,7 @@ impl Solver<'_> {
         if self.filling.reservations.is_empty() {
             return;
         }
-        for number in 0..self.filling.in_flight.len() {
+        for number in self.filling.in_flight.positions() {
             let node = &self.filling.in_flight[number];
             if node.pods.is_empty() || !self.is_plain(node) {
                 continue;
@@ -86,16 +88,16 @@ impl Solver<'_> {
     }
 
     /// In-flight nodes with few pods in sets of the same pool and requirements that have few pods together.
-    fn alike(&self) -> Vec<Vec<usize>> {
-        let mut sets: Vec<Vec<usize>> = Vec::new();
-        let mut growing: BTreeMap<(usize, RuleSetId), usize> = BTreeMap::new();
-        for (number, node) in self.filling.in_flight.iter().enumerate() {
+    fn alike(&self) -> Vec<Vec<InFlightIx>> {
+        let mut sets: Vec<Vec<InFlightIx>> = Vec::new();
+        let mut growing: BTreeMap<(PoolIx, RuleSetId), usize> = BTreeMap::new();
+        for (number, node) in self.filling.in_flight.enumerate() {
             let rules = self.host_rules(node);
             if node.pods.len() > FEW || rules == HostRules::Together || !self.is_plain(node) {
                 continue;
             }
             let place = growing.get(&(node.pool, node.state.rules)).filter(|_| rules == HostRules::None);
-            let pods = |set: &Vec<usize>| {
+            let pods = |set: &Vec<InFlightIx>| {
                 set.iter().map(|node| self.filling.in_flight[*node].pods.len()).sum::<usize>()
             };
             if let Some(place) = place.filter(|place| pods(&sets[**place]) + node.pods.len() <= FEW) {
@@ -111,8 +113,8 @@ impl Solver<'_> {
     }
 
     /// Deals the pods of `nodes` in the cheapest way there is.
-    fn deal(&mut self, nodes: &[usize], left: &mut usize) {
-        let mut pods: Vec<usize> =
+    fn deal(&mut self, nodes: &[InFlightIx], left: &mut usize) {
+        let mut pods: Vec<PodIx> =
             nodes.iter().flat_map(|node| self.filling.in_flight[*node].pods.clone()).collect();
         // The queue has the large ones first.
         pods.sort_unstable();
@@ -154,7 +156,7 @@ impl Solver<'_> {
     }
 
     /// Cuts in-flight node `number` in two, in order of size, where that saves most; whether it does anywhere.
-    fn cut(&mut self, number: usize, left: &mut usize) -> bool {
+    fn cut(&mut self, number: InFlightIx, left: &mut usize) -> bool {
         let node = &self.filling.in_flight[number];
         if self.host_rules(node) == HostRules::Together || !self.is_plain(node) {
             return false;
@@ -178,7 +180,7 @@ impl Solver<'_> {
     }
 
     /// Puts `parts` in place of `nodes` if that saves enough; whether it does.
-    fn replace(&mut self, nodes: &[usize], parts: Vec<Part>) -> bool {
+    fn replace(&mut self, nodes: &[InFlightIx], parts: Vec<Part>) -> bool {
         let pool = self.filling.in_flight[nodes[0]].pool;
         let mut query = self.query();
         let now = nodes.iter().filter_map(|node| {
@@ -199,7 +201,7 @@ impl Solver<'_> {
             let node = InFlightNode { pool, state, ports: HostPorts::default(), pods, devices: None };
             match free.next() {
                 Some(number) => self.filling.in_flight[*number] = node,
-                None => self.filling.in_flight.push(node),
+                None => drop(self.filling.in_flight.push(node)),
             }
         }
         true
@@ -226,7 +228,7 @@ impl Solver<'_> {
 
 impl Query<'_, '_> {
     /// The requirements a machine like in-flight node `like` has as long as it holds no reservation.
-    fn unreserved(&mut self, like: usize) -> Option<RuleSetId> {
+    fn unreserved(&mut self, like: InFlightIx) -> Option<RuleSetId> {
         let node = &self.filling.in_flight[like];
         let catalogue = &self.caches.catalogues[self.compiled.pools.spaces[node.pool].catalogue];
         if self.filling.reservations.is_empty() || !catalogue.has_reservations() {
@@ -238,7 +240,7 @@ impl Query<'_, '_> {
 
     /// The instance types a machine like in-flight node `like` may be without a reservation, whatever its pods
     /// request.
-    fn allowed(&mut self, like: usize) -> Bits {
+    fn allowed(&mut self, like: InFlightIx) -> Bits<VariantIx> {
         let Some(rules) = self.unreserved(like) else { return Bits::default() };
         let space = &self.compiled.pools.spaces[self.filling.in_flight[like].pool];
         let catalogue = &mut self.caches.catalogues[space.catalogue];
@@ -247,7 +249,7 @@ impl Query<'_, '_> {
 
     /// Per set of `pods`, as bits: the least price of a machine like in-flight node `like`, which may be any of
     /// `allowed`, for them.
-    fn prices(&mut self, like: usize, allowed: &Bits, pods: &[usize]) -> Vec<Option<Price>> {
+    fn prices(&mut self, like: InFlightIx, allowed: &Bits<VariantIx>, pods: &[PodIx]) -> Vec<Option<Price>> {
         let Some(rules) = self.unreserved(like) else { return vec![None; 1 << pods.len()] };
         let Self { compiled, filling, caches } = self;
         let space = &compiled.pools.spaces[filling.in_flight[like].pool];
@@ -270,7 +272,7 @@ impl Query<'_, '_> {
 
     /// A machine like in-flight node `like`, which may be any of `allowed`, for `pods`; `None` when no instance type
     /// would do.
-    fn part(&mut self, like: usize, allowed: &Bits, pods: Vec<usize>) -> Option<Part> {
+    fn part(&mut self, like: InFlightIx, allowed: &Bits<VariantIx>, pods: Vec<PodIx>) -> Option<Part> {
         let mut total = Amounts::default();
         for index in &pods {
             if let Some(want) = self.compiled.wants(*index).first() {

@@ -14,6 +14,7 @@ use karpenter_model::{
 use super::compile::Audience;
 use super::undo::Before;
 use super::{Query, Solver};
+use crate::index::{Ix, IxVec, NodeIx, PodIx};
 use crate::place::claim::Quoted;
 use crate::place::class::Class;
 use crate::place::queue;
@@ -22,11 +23,11 @@ use crate::place::queue;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ground {
     /// Machines by key: where they are in the list of existing ones; those that are gone for good are not here.
-    positions: BTreeMap<NodeId, usize>,
+    positions: BTreeMap<NodeId, NodeIx>,
     /// Machines by key: their pods that would have to move, by position in the queue.
-    movers: BTreeMap<NodeId, Vec<usize>>,
+    movers: BTreeMap<NodeId, Vec<PodIx>>,
     /// Machines by key: pods that are on their way there, by position in the queue.
-    guests: BTreeMap<NodeId, Vec<usize>>,
+    guests: BTreeMap<NodeId, Vec<PodIx>>,
     /// Machines that are coming up, by key, as messages name them.
     coming: BTreeMap<NodeId, String>,
 }
@@ -77,8 +78,8 @@ impl<'a> Solver<'a> {
         let (pods, homes): (Vec<&Pod>, Vec<Option<&NodeId>>) = waiting.chain(moving).unzip();
         let order = queue::order(&pods);
         let pods = pods.into_iter().zip(homes.iter().map(Option::is_some)).collect();
-        let homes: Vec<Option<&NodeId>> = order.iter().map(|place| homes[*place]).collect();
-        let audience = Audience { pods, order, arrivals: Vec::new(), reversible: true };
+        let homes: IxVec<PodIx, Option<&NodeId>> = order.iter().map(|place| homes[place.get()]).collect();
+        let audience = Audience { pods, order, arrivals: IxVec::default(), reversible: true };
         let mut solver = Self::compiled(snapshot, settings, audience);
         solver.filling.existing.keep_journal(busy);
         solver.filling.topology.keep_journal();
@@ -86,13 +87,13 @@ impl<'a> Solver<'a> {
         for node in snapshot.nodes.iter().filter(|node| !node.initialized()) {
             ground.coming.insert(node.id.clone(), coming(node));
         }
-        for (index, home) in homes.iter().enumerate() {
+        for (index, home) in homes.enumerate() {
             if let Some(home) = home {
                 ground.movers.entry((*home).clone()).or_default().push(index);
             }
         }
-        solver.place_all((0..homes.len()).filter(|index| homes[*index].is_none()).collect());
-        solver.keep(&Before::default(), &mut ground);
+        solver.place_all(homes.positions().filter(|index| homes[*index].is_none()).collect());
+        solver.settled_without(&[], &mut ground);
         (solver, ground)
     }
 
@@ -129,7 +130,12 @@ impl<'a> Solver<'a> {
     /// Lets the last question, with `before` as it was, be how things are from now on. Nobody joins its new
     /// machines later.
     pub(crate) fn keep(&mut self, before: &Before, ground: &mut Ground) {
-        ground.positions.retain(|_, position| !before.away.contains(position));
+        self.settled_without(&before.away, ground);
+    }
+
+    /// The places pods have got are where they are from now on, and the nodes `away` are gone.
+    fn settled_without(&mut self, away: &[NodeIx], ground: &mut Ground) {
+        ground.positions.retain(|_, position| !away.contains(position));
         for (index, node) in self.filling.homes.drain(..) {
             ground.guests.entry(node).or_default().push(index);
         }
@@ -144,7 +150,7 @@ impl<'a> Solver<'a> {
     }
 
     /// `node` is gone: its pods count nowhere, and its pool may buy again what it took.
-    fn evacuate(&mut self, node: &Node, ground: &Ground, homeless: &mut Vec<usize>) {
+    fn evacuate(&mut self, node: &Node, ground: &Ground, homeless: &mut Vec<PodIx>) {
         let Self { compiled, caches, filling } = self;
         let registry = caches.rules.registry();
         filling.topology.forget_node(node, registry);
@@ -167,7 +173,7 @@ impl<'a> Solver<'a> {
             devices.evacuate(node, movers.iter().map(|index| compiled.pod(*index).uid.clone()));
         }
         let pool = node.pool();
-        for (space, limits) in compiled.pools.spaces.iter().zip(&mut filling.limits) {
+        for (space, limits) in compiled.pools.spaces.iter().zip(filling.limits.iter_mut()) {
             if Some(&space.pool.name) == pool.as_ref() && !limits.is_unlimited() {
                 limits.give_back(&node.effective_capacity());
             }
@@ -175,7 +181,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Gives the pods in `homeless` a place as far as possible; whether it was followed to the end.
-    fn house(&mut self, homeless: &[usize], patience: Patience) -> bool {
+    fn house(&mut self, homeless: &[PodIx], patience: Patience) -> bool {
         let Patience::Until { launches } = patience else {
             self.place_all(homeless.to_vec());
             return true;
@@ -188,7 +194,7 @@ impl<'a> Solver<'a> {
                 let placed = self.filling.placed;
                 let settled = self.settle(index);
                 let left_over = settled && self.filling.placed == placed;
-                if left_over || self.filling.in_flight.len() - self.filling.closed > launches {
+                if left_over || self.filling.opened() > launches {
                     return false;
                 }
                 if !settled {
@@ -204,12 +210,12 @@ impl<'a> Solver<'a> {
     }
 
     /// What became of the pods in `homeless`.
-    fn moved(&mut self, homeless: &[usize], ground: &Ground) -> Moved {
+    fn moved(&mut self, homeless: &[PodIx], ground: &Ground) -> Moved {
         let mut moved = Moved::default();
         self.filling.settle_reservations();
         let mut query = self.query();
         let Query { compiled, filling, .. } = query;
-        for number in filling.closed..filling.in_flight.len() {
+        for number in filling.in_flight.positions_from(filling.closed) {
             let id = BinId(u32::try_from(moved.launches.len() + 1).unwrap_or(u32::MAX));
             match query.launch(number, id) {
                 Ok(quoted) => moved.launches.push(quoted),
@@ -243,7 +249,7 @@ impl<'a> Solver<'a> {
 
 impl Query<'_, '_> {
     /// Why the pod at `index` has no place, if it has none.
-    fn refused(&mut self, index: usize) -> Option<(PodKey, String)> {
+    fn refused(&mut self, index: PodIx) -> Option<(PodKey, String)> {
         let refusals = match self.filling.outcomes.get(&index) {
             Some(PodOutcome::Unschedulable(refusals)) => refusals.clone(),
             Some(PodOutcome::Ignored(reasons)) => {

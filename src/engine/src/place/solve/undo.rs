@@ -4,32 +4,33 @@
 //! question, and only where it can change.
 
 use super::filling::Filling;
+use crate::index::{InFlightIx, NodeIx, PoolIx};
 use crate::place::constraint::limits::Limits;
 use crate::place::devices::{HeldBefore, Holdings};
 use crate::place::reservations::Reservations;
 
 /// How things were before a question.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Before {
     /// Machines the question takes away, by their place in the list of existing ones.
-    pub(super) away: Vec<usize>,
-    limits: Vec<(usize, Limits)>,
+    pub(super) away: Vec<NodeIx>,
+    limits: Vec<(PoolIx, Limits)>,
     reservations: Option<Reservations>,
     devices: Option<HeldBefore>,
-    in_flight: usize,
+    in_flight: InFlightIx,
     placed: usize,
 }
 
 impl Filling<'_> {
     /// How things are, with no machine taken away yet.
     pub(super) fn before(&self) -> Before {
-        let limits = self.limits.iter().enumerate().filter(|(_, limits)| !limits.is_unlimited());
+        let limits = self.limits.enumerate().filter(|(_, limits)| !limits.is_unlimited());
         Before {
             away: Vec::new(),
             limits: limits.map(|(pool, limits)| (pool, limits.clone())).collect(),
             reservations: (!self.reservations.is_empty()).then(|| self.reservations.clone()),
             devices: self.devices.as_ref().map(Holdings::before),
-            in_flight: self.in_flight.len(),
+            in_flight: self.in_flight.end(),
             placed: self.placed,
         }
     }

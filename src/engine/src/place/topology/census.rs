@@ -6,19 +6,20 @@
 use karpenter_model::{LabelKey, LabelValue, Node, PoolName, Requirement, Requirements, Snapshot};
 
 use super::domain_of;
+use crate::index::{InFlightIx, Ix, IxVec, TopologyKeyIx};
 use crate::interning::InternedMap;
 
 /// Pool, place of the topology key, domain.
-type InDomain = (PoolName, usize, LabelValue);
+type InDomain = (PoolName, TopologyKeyIx, LabelValue);
 
 /// Machines by domain.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Census {
-    keys: Vec<LabelKey>,
+    keys: IxVec<TopologyKeyIx, LabelKey>,
     existing: InternedMap<InDomain, u32>,
     planned: InternedMap<InDomain, u32>,
     /// Domains new machines are certain to be in, by in-flight node and in the order of the keys.
-    in_flight: InternedMap<usize, Vec<Option<LabelValue>>>,
+    in_flight: InternedMap<InFlightIx, IxVec<TopologyKeyIx, Option<LabelValue>>>,
     /// Machines that were taken away and may be put back.
     away: Vec<InDomain>,
 }
@@ -26,7 +27,7 @@ pub(super) struct Census {
 impl Census {
     /// The machines of `snapshot` that stay, by their domains of `keys`.
     pub(super) fn new(keys: Vec<LabelKey>, snapshot: &Snapshot) -> Self {
-        let mut census = Self { keys, ..Self::default() };
+        let mut census = Self { keys: keys.into(), ..Self::default() };
         if census.keys.is_empty() {
             return census;
         }
@@ -41,15 +42,15 @@ impl Census {
     /// Machines of `pool` in the domain `value` of `key`.
     pub(super) fn machines(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
         let Some(place) = self.keys.iter().position(|known| known == key) else { return 0 };
-        let domain = (pool.clone(), place, value.clone());
+        let domain = (pool.clone(), TopologyKeyIx::new(place), value.clone());
         [&self.existing, &self.planned].iter().filter_map(|machines| machines.get(&domain)).sum()
     }
 
     /// In-flight node `number`, of `pool`, has these `requirements` now.
-    pub(super) fn narrowed(&mut self, number: usize, pool: &PoolName, requirements: &Requirements) {
+    pub(super) fn narrowed(&mut self, number: InFlightIx, pool: &PoolName, requirements: &Requirements) {
         let Self { keys, planned, in_flight, .. } = self;
-        let known = in_flight.entry(number).or_insert_with(|| vec![None; keys.len()]);
-        for (place, key) in keys.iter().enumerate() {
+        let known = in_flight.entry(number).or_insert_with(|| IxVec::filled(None, keys.len()));
+        for (place, key) in keys.enumerate() {
             // In-flight nodes only get narrower: who is in one domain stays there.
             if known[place].is_none() {
                 known[place] = only(requirements, key).cloned();
@@ -88,7 +89,7 @@ impl Census {
     fn domains(&self, node: &Node) -> Vec<InDomain> {
         let Some(pool) = node.pool() else { return Vec::new() };
         let domain = |(place, key)| Some((pool.clone(), place, domain_of(node, key)?));
-        self.keys.iter().enumerate().filter_map(domain).collect()
+        self.keys.enumerate().filter_map(domain).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use super::group::{Domain, Group, GroupKey, Kind};
 use super::lookup::Lookup;
 use super::reach::Reach;
 use crate::amounts::Amounts;
+use crate::index::{GroupIx, Ix, IxVec, SnapshotNodeIx};
 use crate::interning::{Interned, InternedMap};
 
 /// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count. New
@@ -17,7 +18,7 @@ pub(crate) fn fill(
     groups: &mut InternedMap<GroupKey, Group>,
     lookup: &Lookup,
     snapshot: &Snapshot,
-    (reach, requests): (&mut Reach<'_, '_>, &[Vec<&Amounts>]),
+    (reach, requests): (&mut Reach<'_, '_>, &IxVec<GroupIx, Vec<&Amounts>>),
     batch: &[&Pod],
 ) {
     let keys: BTreeSet<LabelKey> = groups.keys().map(|key| key.topology_key.clone()).collect();
@@ -27,20 +28,21 @@ pub(crate) fn fill(
     let batch: Interned<&PodKey> = batch.iter().filter(|_| occupied).map(|pod| &pod.key).collect();
     let bound = bound_pods(snapshot, &batch);
     let mut domains: BTreeMap<&LabelKey, Domains> = BTreeMap::new();
-    let mut matching: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+    // By group: places in `bound`.
+    let mut matching: IxVec<GroupIx, Vec<usize>> = IxVec::filled(Vec::new(), groups.len());
     for (index, (namespace, labels)) in bound.keys().enumerate() {
         let candidates = lookup.candidates(labels).into_iter();
-        let matched = candidates.filter(|group| groups.keys()[*group].selects(namespace, labels));
+        let matched = candidates.filter(|group| groups.keys()[group.get()].selects(namespace, labels));
         matched.for_each(|group| matching[group].push(index));
     }
-    for (((key, group), matching), requests) in groups.iter_mut().zip(matching).zip(requests) {
+    for (((key, group), matching), requests) in groups.iter_mut().zip(matching).zip(requests.iter()) {
         reach.domains(key, requests).into_iter().for_each(|value| group.know(value, 1));
         let domains =
             domains.entry(&key.topology_key).or_insert_with(|| Domains::new(&key.topology_key, snapshot));
         let counts = key.counting_nodes(snapshot);
         // A host without pods is never named: there is always another one.
         if key.topology_key != label::HOSTNAME {
-            let some = counts.as_deref().map(|counting| backers(&domains.of_nodes, Some(counting), snapshot));
+            let some = counts.as_ref().map(|counting| backers(&domains.of_nodes, Some(counting), snapshot));
             for (domain, machines) in some.as_ref().unwrap_or(&domains.backers) {
                 group.know(domain.clone(), *machines);
             }
@@ -59,14 +61,14 @@ pub(crate) fn fill(
 /// The domains of one key.
 struct Domains {
     /// Of every node.
-    of_nodes: Vec<Option<LabelValue>>,
+    of_nodes: IxVec<SnapshotNodeIx, Option<LabelValue>>,
     /// How many of the machines that stay are in each.
     backers: BTreeMap<LabelValue, u32>,
 }
 
 impl Domains {
     fn new(key: &LabelKey, snapshot: &Snapshot) -> Self {
-        let of_nodes: Vec<Option<LabelValue>> =
+        let of_nodes: IxVec<SnapshotNodeIx, Option<LabelValue>> =
             snapshot.nodes.iter().map(|node| domain_of(node, key)).collect();
         let backers =
             if *key == label::HOSTNAME { BTreeMap::new() } else { backers(&of_nodes, None, snapshot) };
@@ -76,12 +78,16 @@ impl Domains {
 
 /// How many of the machines that stay and count are in each domain.
 fn backers(
-    domains: &[Option<LabelValue>],
-    counting: Option<&[bool]>,
+    domains: &IxVec<SnapshotNodeIx, Option<LabelValue>>,
+    counting: Option<&IxVec<SnapshotNodeIx, bool>>,
     snapshot: &Snapshot,
 ) -> BTreeMap<LabelValue, u32> {
     let mut backers: BTreeMap<LabelValue, u32> = BTreeMap::new();
-    for (index, _) in snapshot.nodes.iter().enumerate().filter(|(_, node)| !node.is_leaving()) {
+    for (index, node) in snapshot.nodes.iter().enumerate() {
+        let index = SnapshotNodeIx::new(index);
+        if node.is_leaving() {
+            continue;
+        }
         let Some(domain) = &domains[index] else { continue };
         if counting.is_some_and(|counting| !counting[index]) {
             continue;
@@ -98,10 +104,10 @@ fn backers(
 fn bound_pods<'a>(
     snapshot: &'a Snapshot,
     batch: &Interned<&PodKey>,
-) -> InternedMap<(&'a Namespace, &'a Labels), Vec<usize>> {
-    let mut bound: InternedMap<_, Vec<usize>> = InternedMap::default();
+) -> InternedMap<(&'a Namespace, &'a Labels), Vec<SnapshotNodeIx>> {
+    let mut bound: InternedMap<_, Vec<SnapshotNodeIx>> = InternedMap::default();
     for (index, node) in snapshot.nodes.iter().enumerate() {
-        let node: &'a Node = node;
+        let (index, node): (SnapshotNodeIx, &'a Node) = (SnapshotNodeIx::new(index), node);
         for pod in node.pods.iter().filter(|pod| pod.is_active() && !batch.contains(&pod.key)) {
             bound.entry((&pod.key.namespace, &pod.labels)).or_default().push(index);
         }

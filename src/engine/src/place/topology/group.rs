@@ -11,6 +11,7 @@ use karpenter_model::{
 
 use super::filter::Filter;
 use super::scope::Scope;
+use crate::index::{InFlightIx, Ix, IxVec, SnapshotNodeIx};
 
 /// Most domains a message lists.
 const SHOWN_DOMAINS: usize = 25;
@@ -50,7 +51,7 @@ pub(crate) enum Domain {
     /// A label value.
     Value(LabelValue),
     /// The host name in-flight node number so-and-so will have.
-    InFlight(usize),
+    InFlight(InFlightIx),
 }
 
 /// Pods per known domain.
@@ -59,7 +60,7 @@ pub(crate) struct Group {
     /// By label value.
     values: BTreeMap<LabelValue, Tally>,
     /// By in-flight node, ascending: those with at least one pod. A rule about hosts asks about many in-flight nodes.
-    in_flight: Vec<(usize, u32)>,
+    in_flight: Vec<(InFlightIx, u32)>,
     /// Domains with at least one pod.
     occupied: usize,
     /// Pods added so far; as long as it stays the same, so do the answers.
@@ -104,7 +105,7 @@ impl GroupKey {
     }
 
     /// Which nodes count; nothing when all do.
-    pub(crate) fn counting_nodes(&self, snapshot: &Snapshot) -> Option<Vec<bool>> {
+    pub(crate) fn counting_nodes(&self, snapshot: &Snapshot) -> Option<IxVec<SnapshotNodeIx, bool>> {
         match &self.kind {
             Kind::Spread { filter, .. } if !filter.is_everywhere() => {
                 let counts = |node: &Arc<Node>| filter.accepts_node(node, &snapshot.registry);
@@ -186,7 +187,7 @@ impl Group {
     }
 
     /// Where in-flight node `number` is among those with pods, or would be.
-    fn place(&self, number: usize) -> Result<usize, usize> {
+    fn place(&self, number: InFlightIx) -> Result<usize, usize> {
         // New in-flight nodes come last.
         match self.in_flight.last() {
             Some((last, _)) if number == *last => Ok(self.in_flight.len() - 1),
@@ -288,7 +289,7 @@ impl Group {
     }
 
     /// Those of them that are in-flight nodes.
-    pub(crate) fn inhabited_in_flight(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn inhabited_in_flight(&self) -> impl Iterator<Item = InFlightIx> {
         self.in_flight.iter().map(|(number, _)| *number)
     }
 
@@ -355,7 +356,7 @@ impl Group {
     /// Counts of the known domains, for messages.
     pub(crate) fn summary(&self) -> String {
         let values = self.values.iter().map(|(value, tally)| format!("{value}={}", tally.pods));
-        let in_flight = self.in_flight.iter().map(|(number, pods)| format!("new-{number}={pods}"));
+        let in_flight = self.in_flight.iter().map(|(number, pods)| format!("new-{}={pods}", number.get()));
         let shown = values.chain(in_flight).take(SHOWN_DOMAINS);
         let shown: Vec<String> = shown.collect();
         if shown.is_empty() {

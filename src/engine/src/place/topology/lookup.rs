@@ -6,13 +6,14 @@ use karpenter_model::selector::SelectorOperator;
 use karpenter_model::{LabelKey, LabelValue, Labels};
 
 use super::group::GroupKey;
+use crate::index::{GroupIx, Ix};
 
 /// Groups by a label they insist on.
 #[derive(Debug, Default)]
 pub(crate) struct Lookup {
-    by_label: BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<usize>>>,
+    by_label: BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<GroupIx>>>,
     /// Groups that insist on no particular value.
-    others: Vec<usize>,
+    others: Vec<GroupIx>,
 }
 
 impl Lookup {
@@ -20,6 +21,7 @@ impl Lookup {
     pub(crate) fn new<'k>(keys: impl Iterator<Item = &'k GroupKey>) -> Self {
         let mut lookup = Self::default();
         for (group, key) in keys.enumerate() {
+            let group = GroupIx::new(group);
             // Without a selector it selects nothing.
             let Some(selector) = &key.selector else { continue };
             match selector.expressions.iter().find(|one| one.operator == SelectorOperator::In) {
@@ -36,9 +38,9 @@ impl Lookup {
     }
 
     /// The groups that may select a pod with `labels`, ascending. No other group does.
-    pub(crate) fn candidates(&self, labels: &Labels) -> Vec<usize> {
+    pub(crate) fn candidates(&self, labels: &Labels) -> Vec<GroupIx> {
         let insisted = labels.iter().filter_map(|(key, value)| self.by_label.get(key)?.get(value));
-        let mut candidates: Vec<usize> = insisted.flatten().chain(&self.others).copied().collect();
+        let mut candidates: Vec<GroupIx> = insisted.flatten().chain(&self.others).copied().collect();
         candidates.sort_unstable();
         candidates
     }

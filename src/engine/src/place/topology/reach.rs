@@ -10,40 +10,40 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{LabelKey, LabelValue, Snapshot, label};
 
-use super::ProfileId;
 use super::group::{GroupKey, Kind};
 use crate::amounts::Amounts;
 use crate::catalogue::Catalogue;
+use crate::index::{CatalogueIx, IxVec, PoolIx, ProfileIx};
 use crate::interning::Interned;
 use crate::place::pool::{PoolSpace, Pools};
 use crate::rules::{RuleSetId, Rules};
 
 /// By key and domain: the pools that reach it.
-type Universe = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<usize>>>;
+type Universe = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<PoolIx>>>;
 
 /// What decides where new machines could be.
 pub(crate) struct Reach<'r, 'a> {
     pools: &'r Pools<'a>,
-    catalogues: &'r mut [Catalogue<'a>],
+    catalogues: &'r mut IxVec<CatalogueIx, Catalogue<'a>>,
     rules: &'r mut Rules<'a>,
     /// What pods of each profile request.
-    requests: Interned<(ProfileId, Amounts)>,
+    requests: Interned<(ProfileIx, Amounts)>,
     universe: Universe,
 }
 
 impl<'r, 'a> Reach<'r, 'a> {
     /// Machines of `pools` for pods with these `requests`.
     pub(crate) fn new(
-        (pools, catalogues): (&'r Pools<'a>, &'r mut [Catalogue<'a>]),
+        (pools, catalogues): (&'r Pools<'a>, &'r mut IxVec<CatalogueIx, Catalogue<'a>>),
         rules: &'r mut Rules<'a>,
-        requests: Interned<(ProfileId, Amounts)>,
+        requests: Interned<(ProfileIx, Amounts)>,
     ) -> Self {
         Self { pools, catalogues, rules, requests, universe: Universe::new() }
     }
 
     /// Looks up the domains of `keys`.
     pub(super) fn survey(&mut self, keys: &BTreeSet<LabelKey>, snapshot: &Snapshot) {
-        for (number, space) in self.pools.spaces.iter().enumerate() {
+        for (number, space) in self.pools.spaces.enumerate() {
             let types =
                 snapshot.instance_types.get(&space.pool.name).into_iter().flat_map(|types| types.iter());
             let types: Vec<_> = types.collect();
@@ -62,9 +62,9 @@ impl<'r, 'a> Reach<'r, 'a> {
     }
 
     /// What the pods of each profile request, by the number of the profile.
-    pub(super) fn requests(&self, profiles: usize) -> Vec<Vec<Amounts>> {
-        let mut requests = vec![Vec::new(); profiles];
-        for (ProfileId(profile), amounts) in &self.requests {
+    pub(super) fn requests(&self, profiles: usize) -> IxVec<ProfileIx, Vec<Amounts>> {
+        let mut requests = IxVec::filled(Vec::new(), profiles);
+        for (profile, amounts) in &self.requests {
             requests[*profile].push(amounts.clone());
         }
         requests
@@ -76,7 +76,7 @@ impl<'r, 'a> Reach<'r, 'a> {
         let Kind::Spread { filter, .. } = &key.kind else { return domains.keys().cloned().collect() };
         let Self { pools, catalogues, rules, .. } = self;
         let asked = filter.alternatives(rules);
-        let mut counts = |value: &LabelValue, spaces: &[usize]| {
+        let mut counts = |value: &LabelValue, spaces: &[PoolIx]| {
             spaces.iter().any(|number| {
                 let domain = (&key.topology_key, value);
                 let space = &pools.spaces[*number];

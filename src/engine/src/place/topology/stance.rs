@@ -5,6 +5,7 @@ use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, 
 use super::filter::Filter;
 use super::group::{GroupKey, Kind};
 use super::{Scope, Topology};
+use crate::index::{GroupIx, IdentityIx};
 
 /// The rules of one pod and the groups they are.
 #[derive(Debug)]
@@ -12,18 +13,18 @@ pub(crate) struct Stance<'p> {
     pod: &'p Pod,
     snapshot: &'p Snapshot,
     /// Who the pod is, by number.
-    pub(super) identity: usize,
+    pub(super) identity: IdentityIx,
     /// Groups that its hard anti-affinity makes for others.
-    pub(super) inverse: Vec<usize>,
-    spread: Vec<(&'p SpreadConstraint, Option<usize>)>,
-    terms: Vec<(&'p AffinityTerm, Kind, usize)>,
+    pub(super) inverse: Vec<GroupIx>,
+    spread: Vec<(&'p SpreadConstraint, Option<GroupIx>)>,
+    terms: Vec<(&'p AffinityTerm, Kind, GroupIx)>,
 }
 
 impl<'p> Stance<'p> {
     /// The stance of `pod`, which is known by `identity`.
     pub(super) fn new(
         pod: &'p Pod,
-        identity: usize,
+        identity: IdentityIx,
         snapshot: &'p Snapshot,
         topology: &mut Topology,
     ) -> Self {
@@ -39,7 +40,11 @@ impl<'p> Stance<'p> {
     }
 
     /// The group of `spread`, which is a constraint of the pod.
-    pub(super) fn spread(&mut self, spread: &'p SpreadConstraint, topology: &mut Topology) -> Option<usize> {
+    pub(super) fn spread(
+        &mut self,
+        spread: &'p SpreadConstraint,
+        topology: &mut Topology,
+    ) -> Option<GroupIx> {
         if let Some((_, known)) = self.spread.iter().find(|(known, _)| std::ptr::eq(*known, spread)) {
             return *known;
         }
@@ -49,8 +54,9 @@ impl<'p> Stance<'p> {
     }
 
     /// The group of `term`, which is a term of the pod, as a rule of `kind`.
-    pub(super) fn term(&mut self, term: &'p AffinityTerm, kind: &Kind, topology: &mut Topology) -> usize {
-        let same = |(known, of, _): &&(&AffinityTerm, Kind, usize)| std::ptr::eq(*known, term) && of == kind;
+    pub(super) fn term(&mut self, term: &'p AffinityTerm, kind: &Kind, topology: &mut Topology) -> GroupIx {
+        let same =
+            |(known, of, _): &&(&AffinityTerm, Kind, GroupIx)| std::ptr::eq(*known, term) && of == kind;
         if let Some((_, _, known)) = self.terms.iter().find(same) {
             return *known;
         }

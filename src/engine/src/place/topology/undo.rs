@@ -2,7 +2,8 @@
 
 use karpenter_model::{LabelRegistry, Node, label};
 
-use super::{Change, ChangeKind, Domain, ProfileId, Topology, domain_of};
+use super::{Change, ChangeKind, Domain, Topology, domain_of};
+use crate::index::{GroupIx, Ix, ProfileIx};
 
 impl Topology {
     /// Keeps a journal from now on.
@@ -20,7 +21,8 @@ impl Topology {
     pub(crate) fn revert(&mut self) {
         let Some(mut journal) = self.journal.take() else { return };
         for Change { group, domain, kind } in journal.drain(..).rev() {
-            let (_, group) = self.groups.get_index_mut(group).expect("invariant: groups are never removed");
+            let (_, group) =
+                self.groups.get_index_mut(group.get()).expect("invariant: groups are never removed");
             match kind {
                 ChangeKind::Added => group.remove(&domain),
                 ChangeKind::Removed => group.add(domain),
@@ -39,7 +41,7 @@ impl Topology {
     /// `matched`, as one that keeps others away when `owner`.
     pub(crate) fn forget_pod(
         &mut self,
-        id: ProfileId,
+        id: ProfileIx,
         matched: bool,
         owner: bool,
         node: &Node,
@@ -48,9 +50,10 @@ impl Topology {
         let (profile, links) = self.entry(id);
         let matched = links.counted.iter().filter(|_| matched);
         let keeping_away = profile.owned_inverse.iter().filter(|_| owner);
-        let counting: Vec<usize> = matched.chain(keeping_away).copied().collect();
+        let counting: Vec<GroupIx> = matched.chain(keeping_away).copied().collect();
         for index in counting {
-            let (key, group) = self.groups.get_index_mut(index).expect("invariant: groups are never removed");
+            let (key, group) =
+                self.groups.get_index_mut(index.get()).expect("invariant: groups are never removed");
             if let (Some(domain), true) =
                 (domain_of(node, &key.topology_key), key.counts_node(node, registry))
             {
@@ -66,6 +69,7 @@ impl Topology {
     pub(crate) fn forget_node(&mut self, node: &Node, registry: &LabelRegistry) {
         self.census.leave(node);
         for (index, (key, group)) in self.groups.iter_mut().enumerate() {
+            let index = GroupIx::new(index);
             if key.topology_key == label::HOSTNAME || !key.counts_node(node, registry) {
                 continue;
             }

@@ -9,6 +9,7 @@ use karpenter_model::{InstanceTypeName, Requirements};
 use super::Joined;
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
+use crate::index::{InFlightIx, VariantIx};
 use crate::place::ask::Ask;
 use crate::place::devices::Holdings;
 use crate::place::in_flight::State;
@@ -18,7 +19,7 @@ use crate::rules::{RuleSetId, Rules};
 /// A pod with claims and the in-flight node that may take it.
 pub(super) struct Server<'s, 'p, 'a> {
     /// The in-flight node.
-    pub(super) number: usize,
+    pub(super) number: InFlightIx,
     /// Who has what.
     pub(super) devices: Option<&'s Holdings<'a>>,
     pub(super) ask: &'s Ask,
@@ -53,7 +54,7 @@ impl<'a> Server<'_, '_, 'a> {
         let alone = state.join(ask, set, space, catalogue, rules, lower)?;
         let names = names(set, &alone.variants, catalogue, rules);
         let requirements = rules.whole(set);
-        let mut left: BTreeMap<RuleSetId, Bits> = BTreeMap::from([(set, alone.variants)]);
+        let mut left: BTreeMap<RuleSetId, Bits<VariantIx>> = BTreeMap::from([(set, alone.variants)]);
         let mut suits = |kind: usize, narrowed: &Requirements| {
             let narrowed = rules.set(narrowed);
             let Some(narrowed) = rules.meet(set, narrowed) else { return false };
@@ -64,7 +65,7 @@ impl<'a> Server<'_, '_, 'a> {
             variants.iter().any(|variant| catalogue.variant(variant).instance_type.name == *names[kind])
         };
         let types = (&space.pool.name, names.as_slice());
-        let proposal = devices?.propose(number, &ask.claims, types, &requirements, &mut suits).ok()?;
+        let proposal = devices?.propose(Some(number), &ask.claims, types, &requirements, &mut suits).ok()?;
         let narrowed = rules.set(&proposal.requirements);
         let narrowed = rules.meet(set, narrowed)?;
         let mut allowed = Bits::none(catalogue.len());
@@ -84,7 +85,7 @@ impl<'a> Server<'_, '_, 'a> {
 /// The types of `variants`, cheapest first.
 fn names<'a>(
     set: RuleSetId,
-    variants: &Bits,
+    variants: &Bits<VariantIx>,
     catalogue: &mut Catalogue<'a>,
     rules: &Rules<'a>,
 ) -> Vec<&'a InstanceTypeName> {
