@@ -57,13 +57,13 @@ positions! {
     /// A class of interchangeable pods.
     ClassIx;
     /// What a pod asks of its node at one relaxation level.
-    AskIx;
-    /// An ask together with a profile.
-    WantIx;
-    /// What pods take up on their node.
     DemandIx;
+    /// a demand together with a profile.
+    LevelIx;
+    /// What pods take up on their node.
+    FootprintIx;
     /// Where pods may be, and what they are to other pods.
-    RoleIx;
+    ConstraintsIx;
     /// A list of tolerations.
     TolerationsIx;
     /// A pool that takes part, in the order in which pools are tried.

@@ -1,7 +1,6 @@
 //! Placement: every pod that waits gets a place on an existing machine, a coming one or a new one, in this
 //! order (spec core-scheduling 12), or a reason why not.
 
-pub(crate) mod ask;
 mod claim;
 pub(crate) mod class;
 mod conjunction;
@@ -10,6 +9,8 @@ mod default_spread;
 mod devices;
 mod existing;
 mod in_flight;
+mod learnt;
+mod level;
 mod open_nodes;
 mod pool;
 mod queue;

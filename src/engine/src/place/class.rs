@@ -1,30 +1,34 @@
 //! Pods that ask for the same are one class: they are rejected, compiled and relaxed once.
+//!
+//! A class is found by its [`Footprint`] and its [`Constraints`], which only exist while a snapshot is compiled; what
+//! is left is a list of [levels](crate::place::level).
 
 use karpenter_model::{
     HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, ResourceClaimName, Resources,
     Settings, SpreadConstraint, Toleration,
 };
 
-use crate::index::{NeedIx, WantIx};
+use crate::index::{LevelIx, NeedIx};
 use crate::place::default_spread;
 
-/// What a pod takes of its machine.
+/// What a pod takes up on its node.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Demand<'a> {
+pub(crate) struct Footprint<'a> {
     requests: &'a Resources,
     host_ports: &'a [HostPort],
     volumes: NeedIx,
     has_resource_claims: bool,
     /// Claims it uses, with their namespace, where it uses any.
     claims: Option<(&'a Namespace, &'a [ResourceClaimName])>,
-    /// It has a machine and would have to leave it.
+    /// It has a node and would have to leave it.
     moves: bool,
 }
 
-/// Where a pod wants to be, and who it is to others. Together with its [`Demand`] that is everything that can change
-/// where it goes: two pods that have both in common are interchangeable. Apart, there are few of either.
+/// Where a pod may be, and what other pods know it by. Together with its [`Footprint`] that is everything that can
+/// change where it goes: two pods that have both in common are interchangeable. They are two keys because there are
+/// few of either, and many pairs.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Role<'a> {
+pub(crate) struct Constraints<'a> {
     node_selector: &'a Labels,
     required_terms: &'a [NodeTerm],
     preferred_terms: &'a [(i32, NodeTerm)],
@@ -33,17 +37,17 @@ pub(crate) struct Role<'a> {
     affinity: &'a PodAffinity,
     anti_affinity: &'a PodAffinity,
     spread_by_default: bool,
-    /// Who it is to other pods; only looked at when some pod has rules about others.
+    /// What rules of other pods select it by; `None` when no pod has any, so that names do not split classes.
     identity: Option<(&'a Namespace, &'a Labels)>,
 }
 
-impl<'a> Demand<'a> {
+impl<'a> Footprint<'a> {
     /// What it requests.
     pub(crate) fn requests(&self) -> &'a Resources {
         self.requests
     }
 
-    /// The demand of `pod`, whose volumes ask for `volumes`; `moves` when it has a machine that may be taken away.
+    /// The footprint of `pod`, whose volumes ask for `volumes`; `moves` when it has a node that may be taken away.
     pub(crate) fn of(pod: &'a Pod, volumes: NeedIx, moves: bool) -> Self {
         let Pod { requests, host_ports, has_resource_claims, .. } = pod;
         let claims = Some((&pod.key.namespace, pod.resource_claims.as_slice()));
@@ -58,8 +62,8 @@ impl<'a> Demand<'a> {
     }
 }
 
-impl<'a> Role<'a> {
-    /// The role of `pod`; `social` when labels and namespace matter.
+impl<'a> Constraints<'a> {
+    /// The constraints of `pod`; `social` when labels and namespace matter.
     pub(crate) fn of(pod: &'a Pod, settings: &Settings, social: bool) -> Self {
         Self {
             node_selector: &pod.node_selector,
@@ -80,16 +84,16 @@ impl<'a> Role<'a> {
 pub(crate) enum Class {
     /// Not placed at all.
     Refused(PodOutcome),
-    /// Placed by the first of these wants that something accepts; each is one relaxation step further.
-    Wants(Box<[WantIx]>),
+    /// Placed at the first of these levels that something accepts; each gives up one thing more.
+    Levels(Box<[LevelIx]>),
 }
 
 impl Class {
-    /// What its pods want, one relaxation step after the other.
-    pub(crate) fn wants(&self) -> &[WantIx] {
+    /// Its relaxation levels, the strictest first; none when it is refused.
+    pub(crate) fn levels(&self) -> &[LevelIx] {
         match self {
             Self::Refused(_) => &[],
-            Self::Wants(wants) => wants,
+            Self::Levels(levels) => levels,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Machines with the same taints and the same values of the labels anybody asks about are of one kind; labels
 //! and taints are compared once per ask and kind. Room only shrinks during a pass, so a machine that has no room
-//! for an ask is not asked again.
+//! for a demand is not asked again.
 
 mod undo;
 
@@ -20,10 +20,10 @@ use crate::bits::Bits;
 use crate::daemons;
 use crate::index::{Ix, IxVec, KindIx, NodeIx, ProfileIx, VolumeIx};
 use crate::interning::InternedMap;
-use crate::place::ask::{Ask, Known};
 use crate::place::devices::Holdings;
-use crate::place::in_flight;
-use crate::place::topology::{Domain, Topology};
+use crate::place::learnt::Known;
+use crate::place::level::Demand;
+use crate::place::topology::{Admission, Domain, Topology};
 use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
 
@@ -39,17 +39,6 @@ enum Fact {
     Is(LabelValue),
     /// It will have one of these values: the machine is not launched yet.
     Within(Requirement),
-}
-
-/// What rules about other pods say to a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// The pod may go there.
-    Yes,
-    /// Not as things are.
-    NotNow,
-    /// Not in this pass: hosts only get fuller.
-    Never,
 }
 
 /// What labels and taints decide about a machine.
@@ -105,22 +94,22 @@ struct Left {
 }
 
 impl Left {
-    /// Whether there is room for `ask`.
-    fn holds(&self, ask: &Ask) -> bool {
-        if ask.shared.is_empty() {
-            return ask.amounts.fits(&self.room);
+    /// Whether there is room for `demand`.
+    fn holds(&self, demand: &Demand) -> bool {
+        if demand.shared.is_empty() {
+            return demand.amounts.fits(&self.room);
         }
-        let mut amounts = ask.amounts.clone();
-        in_flight::attach(ask, &mut self.attached.clone(), &mut amounts);
+        let mut amounts = demand.amounts.clone();
+        demand.attach(&mut self.attached.clone(), &mut amounts);
         amounts.fits(&self.room)
     }
 
-    /// Gives `ask`, of `pod`, what it wants.
-    fn take(&mut self, pod: &Pod, ask: &Ask) {
-        let mut amounts = ask.amounts.clone();
-        in_flight::attach(ask, &mut self.attached, &mut amounts);
+    /// Gives `demand`, of `pod`, what it wants.
+    fn take(&mut self, pod: &Pod, demand: &Demand) {
+        let mut amounts = demand.amounts.clone();
+        demand.attach(&mut self.attached, &mut amounts);
         self.room.subtract(&amounts);
-        self.ports.add(&pod.key, &ask.host_ports);
+        self.ports.add(&pod.key, &demand.host_ports);
     }
 }
 
@@ -202,15 +191,16 @@ impl<'a> Existing<'a> {
         if self.slots.is_empty() {
             return None;
         }
-        let Known { ask, refusals, memory, .. } = known;
-        refusals.kinds.resize(self.kinds.len(), None);
+        let Known { demand, demand_memo, level_memo, .. } = known;
+        demand_memo.kinds.resize(self.kinds.len(), None);
         let only = others.and_then(|(topology, id)| topology.hosts_to_join(id)).map(|hosts| self.at(&hosts));
         // Machines of kinds that other pods keep the pod out of for now.
         let mut not_now = Bits::default();
         let mut domains: IxVec<KindIx, Option<bool>> = IxVec::filled(None, self.kinds.len());
         let mut from = NodeIx::new(0);
         loop {
-            let refusing = [&refusals.unsuitable, &refusals.nodes, &memory.nodes, &self.gone, &not_now];
+            let refusing =
+                [&demand_memo.unsuitable, &demand_memo.nodes, &level_memo.nodes, &self.gone, &not_now];
             let index = match &only {
                 Some(only) => only.next_without(&Bits::default(), from)?,
                 None => Bits::next_outside(&refusing, from, self.slots.len())?,
@@ -219,12 +209,12 @@ impl<'a> Existing<'a> {
             if refusing.iter().any(|machines| machines.contains(index)) {
                 continue;
             }
-            if !self.suits(index, ask, &mut refusals.kinds, &mut refusals.unsuitable, rules) {
+            if !self.suits(index, demand, &mut demand_memo.kinds, &mut demand_memo.unsuitable, rules) {
                 continue;
             }
             let Slot { node, host, kind, left, .. } = &self.slots[index];
-            if !left.holds(ask) || left.ports.conflict(&pod.key, &ask.host_ports).is_some() {
-                refusals.nodes.insert(index);
+            if !left.holds(demand) || left.ports.conflict(&pod.key, &demand.host_ports).is_some() {
+                demand_memo.nodes.insert(index);
                 continue;
             }
             if let Some((topology, id)) = others {
@@ -236,18 +226,18 @@ impl<'a> Existing<'a> {
                     Admission::Yes => {}
                     Admission::NotNow => continue,
                     Admission::Never => {
-                        memory.nodes.insert(index);
+                        level_memo.nodes.insert(index);
                         continue;
                     }
                 }
             }
             // Not remembered: devices come free again.
-            if !ask.claims.is_empty()
-                && !devices.as_mut().is_some_and(|held| held.join(node, &ask.claims, rules.registry()))
+            if !demand.claims.is_empty()
+                && !devices.as_mut().is_some_and(|held| held.join(node, &demand.claims, rules.registry()))
             {
                 continue;
             }
-            self.take(index, pod, ask);
+            self.take(index, pod, demand);
             return Some(self.slots[index].node);
         }
     }
@@ -274,12 +264,12 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// Whether labels and taints of machine `index` suit `ask`, and it had room when the pass began; remembered in
+    /// Whether labels and taints of machine `index` suit `demand`, and it had room when the pass began; remembered in
     /// `unsuitable` if not.
     fn suits(
         &self,
         index: NodeIx,
-        ask: &Ask,
+        demand: &Demand,
         kinds: &mut IxVec<KindIx, Option<bool>>,
         unsuitable: &mut Bits<NodeIx>,
         rules: &Rules<'_>,
@@ -287,38 +277,38 @@ impl<'a> Existing<'a> {
         let slot = &self.slots[index];
         let known = kinds[slot.kind];
         let kind =
-            *kinds[slot.kind].insert(known.unwrap_or_else(|| self.kind_accepts(slot.kind, ask, rules)));
+            *kinds[slot.kind].insert(known.unwrap_or_else(|| self.kind_accepts(slot.kind, demand, rules)));
         if !kind {
             self.add_kind(slot.kind, unsuitable);
         }
         let room = slot.before.as_deref().unwrap_or(&slot.left);
-        let suits = kind && !(ask.moves && slot.busy) && room.holds(ask);
+        let suits = kind && !(demand.moves && slot.busy) && room.holds(demand);
         if !suits {
             unsuitable.insert(index);
         }
         suits
     }
 
-    /// Gives `ask`, of `pod`, what it wants of machine `index`.
-    fn take(&mut self, index: NodeIx, pod: &Pod, ask: &Ask) {
+    /// Gives `demand`, of `pod`, what it wants of machine `index`.
+    fn take(&mut self, index: NodeIx, pod: &Pod, demand: &Demand) {
         let slot = &mut self.slots[index];
         if let Some(touched) = self.touched.as_mut().filter(|_| slot.before.is_none()) {
             slot.before = Some(Box::new(slot.left.clone()));
             touched.push(index);
         }
-        slot.left.take(pod, ask);
+        slot.left.take(pod, demand);
     }
 
-    /// Whether taints and labels of machines of `kind` suit `ask`; labels it does not have are missing for good.
-    fn kind_accepts(&self, kind: KindIx, ask: &Ask, rules: &Rules<'_>) -> bool {
-        let Some(set) = ask.rules else { return false };
+    /// Whether taints and labels of machines of `kind` suit `demand`; labels it does not have are missing for good.
+    fn kind_accepts(&self, kind: KindIx, demand: &Demand, rules: &Rules<'_>) -> bool {
+        let Some(set) = demand.rules else { return false };
         let kind = &self.kinds.keys()[kind.get()];
         let satisfies = |set: RuleSetId| {
             rules.rules_of(set).iter().all(|rule| kind.satisfies(&self.keys, rules.requirement(*rule)))
         };
-        first_untolerated(&kind.taints, &ask.tolerations).is_none()
+        first_untolerated(&kind.taints, &demand.tolerations).is_none()
             && satisfies(set)
-            && ask.places.iter().any(|place| satisfies(*place))
+            && demand.places.iter().any(|place| satisfies(*place))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A machine being filled, and the one question asked of it: what would be left if this ask joined
+//! A machine being filled, and the one question asked of it: what would be left if this demand joined
 //! (spec core-scheduling 13.2 and 14).
 
 use std::collections::BTreeSet;
@@ -11,8 +11,8 @@ use crate::amounts::Amounts;
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::index::{InFlightIx, PodIx, PoolIx, VariantIx, VolumeIx};
-use crate::place::ask::Ask;
 use crate::place::constraint::min_values;
+use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
@@ -53,24 +53,29 @@ impl State {
         Self { rules: space.rules, total, variants, attached, reserved }
     }
 
-    /// The same with nothing but what `ask` takes in it: others that are expected bring theirs when they come.
-    pub(crate) fn with_only(self, ask: &Ask) -> Self {
-        let (mut total, mut attached) = (ask.amounts.clone(), BTreeSet::new());
-        attach(ask, &mut attached, &mut total);
+    /// The same with nothing but what `demand` takes in it: others that are expected bring theirs when they come.
+    pub(crate) fn with_only(self, demand: &Demand) -> Self {
+        let (mut total, mut attached) = (demand.amounts.clone(), BTreeSet::new());
+        demand.attach(&mut attached, &mut total);
         Self { total, attached, ..self }
     }
 
-    /// Its requirements when `ask` joins with its volumes at `place`; `None` when they exclude each other.
-    pub(crate) fn rules_with(&self, ask: &Ask, place: RuleSetId, rules: &mut Rules<'_>) -> Option<RuleSetId> {
-        let set = rules.meet(self.rules, ask.rules?)?;
+    /// Its requirements when `demand` joins with its volumes at `place`; `None` when they exclude each other.
+    pub(crate) fn rules_with(
+        &self,
+        demand: &Demand,
+        place: RuleSetId,
+        rules: &mut Rules<'_>,
+    ) -> Option<RuleSetId> {
+        let set = rules.meet(self.rules, demand.rules?)?;
         rules.meet(set, place)
     }
 
-    /// What is left when `ask` joins and the requirements are `set` then; `None` when nothing is. `lower` says
+    /// What is left when `demand` joins and the requirements are `set` then; `None` when nothing is. `lower` says
     /// whether `minValues` may be lowered, which only a new node may do.
     pub(crate) fn join<'a>(
         &self,
-        ask: &Ask,
+        demand: &Demand,
         mut set: RuleSetId,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
@@ -78,11 +83,11 @@ impl State {
         lower: MinValuesPolicy,
     ) -> Option<Self> {
         let narrowed = (set != self.rules).then(|| self.variants.and(&catalogue.mask(set, rules).both));
-        let mut total = self.total.plus(&ask.amounts);
+        let mut total = self.total.plus(&demand.amounts);
         let mut attached = self.attached.clone();
-        attach(ask, &mut attached, &mut total);
+        demand.attach(&mut attached, &mut total);
         let allowed = narrowed.as_ref().unwrap_or(&self.variants);
-        let variants = fitting(&total, allowed, &ask.host_ports, space, catalogue);
+        let variants = fitting(&total, allowed, &demand.host_ports, space, catalogue);
         if variants.is_empty() {
             return None;
         }
@@ -97,38 +102,29 @@ impl State {
     }
 }
 
-/// The instance types of `space` that could host `ask` alone if there were no limits; `None` when none could. An
+/// The instance types of `space` that could host `demand` alone if there were no limits; `None` when none could. An
 /// in-flight node is never more than the pool it is from, so what the whole pool cannot host, none of its in-flight
 /// nodes can.
 pub(crate) fn hosting<'a>(
-    ask: &Ask,
+    demand: &Demand,
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
 ) -> Option<Bits<VariantIx>> {
-    if first_untolerated(&space.pool.template.taints, &ask.tolerations).is_some() {
+    if first_untolerated(&space.pool.template.taints, &demand.tolerations).is_some() {
         return None;
     }
-    let mut total = ask.amounts.clone();
-    attach(ask, &mut BTreeSet::new(), &mut total);
+    let mut total = demand.amounts.clone();
+    demand.attach(&mut BTreeSet::new(), &mut total);
     let empty = State::new(space, Bits::default());
     let mut variants = Bits::default();
-    for place in &ask.places {
-        if let Some(set) = empty.rules_with(ask, *place, rules) {
+    for place in &demand.places {
+        if let Some(set) = empty.rules_with(demand, *place, rules) {
             let allowed = space.base.and(&catalogue.mask(set, rules).both);
-            variants.unite(&fitting(&total, &allowed, &ask.host_ports, space, catalogue));
+            variants.unite(&fitting(&total, &allowed, &demand.host_ports, space, catalogue));
         }
     }
     (!variants.is_empty()).then_some(variants)
-}
-
-/// Adds what shared volumes of `ask` take that are not `attached` yet.
-pub(crate) fn attach(ask: &Ask, attached: &mut BTreeSet<VolumeIx>, amounts: &mut Amounts) {
-    for (volume, resource) in &ask.shared {
-        if attached.insert(*volume) {
-            amounts.add_one(*resource);
-        }
-    }
 }
 
 /// Instance types of `allowed` that hold `total` and the daemons that will run there. Where a daemon holds one

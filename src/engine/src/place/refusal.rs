@@ -1,8 +1,8 @@
-//! Why a pool cannot open an in-flight node for an ask: evaluated once per ask, after everything else has failed
+//! Why a pool cannot open an in-flight node for a demand: evaluated once per ask, after everything else has failed
 //! (spec core-scheduling 14, error bookkeeping).
 //!
 //! Checks go in the order in which [`ReasonCode`] declares its reasons, so that the greatest reason is the one of
-//! the pool that comes closest: a pool speaks of limits only where it would host the ask without them.
+//! the pool that comes closest: a pool speaks of limits only where it would host the demand without them.
 
 mod near_miss;
 
@@ -18,11 +18,11 @@ use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::daemons::DaemonGroup;
 use crate::index::{ProfileIx, VariantIx};
-use crate::place::ask::Ask;
 use crate::place::constraint::limits::Limits;
 use crate::place::constraint::min_values;
 use crate::place::devices::Holdings;
 use crate::place::in_flight;
+use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::place::topology::Topology;
 use crate::rules::{RuleSetId, Rules};
@@ -38,56 +38,58 @@ pub(crate) struct Circumstances<'s, 'a> {
     pub(crate) devices: Option<&'s Holdings<'a>>,
 }
 
-/// The reason why `space` refuses `ask`.
+/// The reason why `space` refuses `demand`.
 pub(crate) fn explain<'a>(
-    ask: &Ask,
+    demand: &Demand,
     circumstances: Circumstances<'_, '_>,
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
     resources: &ResourceIndex,
 ) -> Reason {
-    let Some(asked) = ask.rules else {
+    let Some(asked) = demand.rules else {
         return Reason::new(ReasonCode::Requirements, "requirements of the pod contradict each other");
     };
     let Some(set) = rules.meet(space.rules, asked) else {
         return requirements_clash(&rules.requirements(space.rules), &rules.requirements(asked), rules);
     };
-    let Some(set) = ask.places.iter().find_map(|place| rules.meet(set, *place)) else {
-        return volumes_clash(ask, set, rules);
+    let Some(set) = demand.places.iter().find_map(|place| rules.meet(set, *place)) else {
+        return volumes_clash(demand, set, rules);
     };
     let taints: Vec<String> =
-        untolerated(&space.pool.template.taints, &ask.tolerations).map(ToString::to_string).collect();
+        untolerated(&space.pool.template.taints, &demand.tolerations).map(ToString::to_string).collect();
     if !taints.is_empty() {
         return Reason::new(ReasonCode::Taint, taints.join(", "));
     }
-    if let Some(port) = held_by_daemons(ask, space) {
+    if let Some(port) = held_by_daemons(demand, space) {
         return Reason::new(ReasonCode::HostPort, format_args!("{port} is held by a daemon"));
     }
     let requirements = rules.requirements(set);
     let mask = catalogue.mask(set, rules);
-    let mut wanted = ask.amounts.clone();
-    in_flight::attach(ask, &mut BTreeSet::new(), &mut wanted);
+    let mut wanted = demand.amounts.clone();
+    demand.attach(&mut BTreeSet::new(), &mut wanted);
     let criteria = Criteria {
         requirements: mask.requirements.and(&space.base),
-        fits: in_flight::fitting(&wanted, &space.base, &ask.host_ports, space, catalogue),
+        fits: in_flight::fitting(&wanted, &space.base, &demand.host_ports, space, catalogue),
         offerings: mask.offerings.and(&space.base),
     };
     let left = criteria.requirements.and(&criteria.fits).and(&criteria.offerings);
     if !left.is_empty() {
         if let Some(reason) = circumstances
             .devices
-            .and_then(|held| without_devices(ask, set, &left, space, catalogue, rules, held))
+            .and_then(|held| without_devices(demand, set, &left, space, catalogue, rules, held))
         {
             return reason;
         }
         return beyond_types(circumstances, set, &left, catalogue, rules);
     }
-    let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(ask, space));
-    if let Some(miss) = near_miss::nearest(ask, &wanted, set, &criteria, space, catalogue, rules, resources) {
+    let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(demand, space));
+    if let Some(miss) =
+        near_miss::nearest(demand, &wanted, set, &criteria, space, catalogue, rules, resources)
+    {
         let _ = write!(detail, "; {miss}");
     }
-    if looks_like_mega(ask.requests.amount(resources::CPU)) {
+    if looks_like_mega(demand.requests.amount(resources::CPU)) {
         detail.push_str(" (did you mean `m` instead of `M`?)");
     }
     Reason::new(ReasonCode::InstanceTypes, detail)
@@ -95,7 +97,7 @@ pub(crate) fn explain<'a>(
 
 /// What is wrong with the devices of the types `left`, for a pod with claims.
 fn without_devices<'a>(
-    ask: &Ask,
+    demand: &Demand,
     set: RuleSetId,
     left: &Bits<VariantIx>,
     space: &PoolSpace<'a>,
@@ -103,14 +105,14 @@ fn without_devices<'a>(
     rules: &mut Rules<'a>,
     devices: &Holdings<'_>,
 ) -> Option<Reason> {
-    if ask.claims.is_empty() {
+    if demand.claims.is_empty() {
         return None;
     }
     let variants = left.iter().map(|variant| &catalogue.variant(variant).instance_type.name);
     let names: Vec<_> = variants.collect::<BTreeSet<_>>().into_iter().collect();
     let requirements = rules.whole(set);
     let types = (&space.pool.name, names.as_slice());
-    devices.propose(None, &ask.claims, types, &requirements, &mut |_, _| true).err()
+    devices.propose(None, &demand.claims, types, &requirements, &mut |_, _| true).err()
 }
 
 /// The reason where the types `left` would do if nothing but they mattered.
@@ -134,26 +136,28 @@ fn beyond_types(
     }
 }
 
-fn volumes_clash(ask: &Ask, set: RuleSetId, rules: &Rules<'_>) -> Reason {
+fn volumes_clash(demand: &Demand, set: RuleSetId, rules: &Rules<'_>) -> Reason {
     // Host names too, which the text of a set leaves out: a volume may be on one host only.
     let text = |place: &RuleSetId| {
         let requirements = rules.requirements(*place);
         requirements.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
-    let places: Vec<String> = ask.places.iter().map(text).collect();
+    let places: Vec<String> = demand.places.iter().map(text).collect();
     let detail = match places.as_slice() {
         [] => "they can never be attached to one machine".to_owned(),
-        places => format!("they need {}, the rest asks for {}", places.join(" or "), rules.requirements(set)),
+        places => {
+            format!("they need {}, the rest asks for {}", places.join(" or "), rules.requirements(set))
+        }
     };
     Reason::new(ReasonCode::VolumeTopology, detail)
 }
 
-/// A port the ask wants that some daemon holds on every instance type.
-fn held_by_daemons(ask: &Ask, space: &PoolSpace<'_>) -> Option<HostPort> {
+/// A port the demand wants that some daemon holds on every instance type.
+fn held_by_daemons(demand: &Demand, space: &PoolSpace<'_>) -> Option<HostPort> {
     let held =
         |port: &HostPort, group: &DaemonGroup| group.ports.iter().any(|held| held.conflicts_with(port));
     let everywhere = |port: &&HostPort| space.daemons.iter().all(|group| held(port, group));
-    ask.host_ports.iter().find(everywhere).copied()
+    demand.host_ports.iter().find(everywhere).copied()
 }
 
 fn requirements_clash(existing: &Requirements, asked: &Requirements, rules: &Rules<'_>) -> Reason {
@@ -164,10 +168,10 @@ fn requirements_clash(existing: &Requirements, asked: &Requirements, rules: &Rul
 }
 
 /// Requests including daemons: one amount, or the span when daemons differ by instance type.
-fn needs(ask: &Ask, space: &PoolSpace<'_>) -> String {
+fn needs(demand: &Demand, space: &PoolSpace<'_>) -> String {
     let overheads = || space.daemons.iter().map(|group| &group.requests);
-    let least = Resources::min(overheads()).merge(&ask.requests);
-    let most = Resources::max(overheads()).merge(&ask.requests);
+    let least = Resources::min(overheads()).merge(&demand.requests);
+    let most = Resources::max(overheads()).merge(&demand.requests);
     if least == most { format!("resources={least}") } else { format!("resources=min={least}, max={most}") }
 }
 

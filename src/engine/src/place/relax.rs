@@ -14,9 +14,9 @@ use karpenter_model::{
     AffinityTerm, Effect, NodeTerm, Pod, PodAffinity, SpreadConstraint, Toleration, WhenUnsatisfiable,
 };
 
-/// What is left of a pod's wishes at one step.
+/// What is left of a pod's constraints at one relaxation level.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct Relaxed<'a> {
     /// The required node affinity term to satisfy.
     pub(crate) required: Option<&'a NodeTerm>,
     /// The preferred node affinity term to satisfy.
@@ -33,7 +33,7 @@ pub(crate) struct Wish<'a> {
 
 /// Preferences not given up yet, heaviest first, and alternatives not given up yet.
 #[derive(Clone)]
-struct Wishes<'a> {
+struct Relaxation<'a> {
     pod: &'a Pod,
     terms: &'a [NodeTerm],
     affinity: Vec<&'a AffinityTerm>,
@@ -43,20 +43,20 @@ struct Wishes<'a> {
     tolerate: bool,
 }
 
-/// The wishes of `pod` in the order they are tried.
-pub(crate) fn wishes(pod: &Pod, policy: PreferencePolicy, soft_taints: bool) -> Vec<Wish<'_>> {
-    let mut left = Wishes::new(pod, policy);
+/// What is asked for `pod` at each relaxation level, in the order they are tried.
+pub(crate) fn levels(pod: &Pod, policy: PreferencePolicy, soft_taints: bool) -> Vec<Relaxed<'_>> {
+    let mut left = Relaxation::new(pod, policy);
     let may_tolerate = soft_taints && !pod.tolerations.contains(&Toleration::prefer_no_schedule());
-    let mut wishes = vec![left.wish()];
+    let mut levels = vec![left.relaxed()];
     let mut gave_up_preferences = false;
     while let Some(step) = left.relax(may_tolerate) {
         gave_up_preferences |= step == Step::Preference;
-        wishes.push(left.wish());
+        levels.push(left.relaxed());
     }
     if gave_up_preferences && let Some((_, given_up)) = pod.required_terms.split_last() {
-        wishes.extend(given_up.iter().map(|term| Wish { required: Some(term), ..left.wish() }));
+        levels.extend(given_up.iter().map(|term| Relaxed { required: Some(term), ..left.relaxed() }));
     }
-    wishes
+    levels
 }
 
 /// What was given up.
@@ -66,7 +66,7 @@ enum Step {
     Preference,
 }
 
-impl<'a> Wishes<'a> {
+impl<'a> Relaxation<'a> {
     fn new(pod: &'a Pod, policy: PreferencePolicy) -> Self {
         let respect = policy == PreferencePolicy::Respect;
         let preferred = |affinity: &'a PodAffinity| {
@@ -89,12 +89,12 @@ impl<'a> Wishes<'a> {
         }
     }
 
-    fn wish(&self) -> Wish<'a> {
+    fn relaxed(&self) -> Relaxed<'a> {
         let hard = |spread: &&SpreadConstraint| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
         let with = |required: &'a PodAffinity, preferred: &[&'a AffinityTerm]| {
             required.required.iter().chain(preferred.iter().copied()).collect()
         };
-        Wish {
+        Relaxed {
             required: self.terms.first(),
             preferred: self.node.first().copied(),
             spread: self.pod.spread.iter().filter(hard).chain(self.soft_spread.iter().copied()).collect(),
@@ -165,11 +165,11 @@ mod tests {
     }
 
     fn steps(pod: &Pod, policy: PreferencePolicy, soft_taints: bool) -> Vec<String> {
-        let show = |wish: &Wish<'_>| {
-            let soft = if wish.tolerate_soft_taints { " soft" } else { "" };
-            format!("{}/{}{soft}", zone(wish.required), zone(wish.preferred))
+        let show = |relaxed: &Relaxed<'_>| {
+            let soft = if relaxed.tolerate_soft_taints { " soft" } else { "" };
+            format!("{}/{}{soft}", zone(relaxed.required), zone(relaxed.preferred))
         };
-        wishes(pod, policy, soft_taints).iter().map(show).collect()
+        levels(pod, policy, soft_taints).iter().map(show).collect()
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         pod.spread =
             vec![spread(WhenUnsatisfiable::ScheduleAnyway), spread(WhenUnsatisfiable::DoNotSchedule)];
         let spreads = |policy| -> Vec<usize> {
-            wishes(&pod, policy, false).iter().map(|wish| wish.spread.len()).collect()
+            levels(&pod, policy, false).iter().map(|relaxed| relaxed.spread.len()).collect()
         };
         assert_eq!(
             spreads(PreferencePolicy::Respect),

@@ -215,7 +215,7 @@ mod tests {
     fn a_bin_that_gets_narrower_keeps_an_instance_if_it_can() {
         let mut reservations = reservations(&[("one", 1), ("two", 1)], ReservationPolicy::Strict);
         assert!(holds(&mut reservations, 1, &["one", "two"]));
-        assert_eq!(reservations.settled()[&node(1)], ids(&["one", "two"]), "nobody else wants the other");
+        assert_eq!(reservations.settled()[&node(1)], ids(&["one", "two"]), "no other node wants the other");
         assert!(holds(&mut reservations, 1, &["two"]));
         assert!(holds(&mut reservations, 2, &["one", "two"]));
         assert!(!holds(&mut reservations, 2, &["two"]), "the other has nowhere to go");
@@ -229,23 +229,24 @@ mod tests {
         let names = ["one", "two", "three"];
         let counts = [1, 1, 2];
         for asked in 0..7_usize.pow(4) {
-            let wants: Vec<usize> = (0..4).map(|node| asked / 7_usize.pow(node) % 7 + 1).collect();
-            let named = |want: usize| -> Vec<&str> {
-                (0..3).filter(|id| want >> id & 1 == 1).map(|id| names[id]).collect()
+            let levels: Vec<usize> = (0..4).map(|node| asked / 7_usize.pow(node) % 7 + 1).collect();
+            let named = |level: usize| -> Vec<&str> {
+                (0..3).filter(|id| level >> id & 1 == 1).map(|id| names[id]).collect()
             };
             let counted: Vec<(&str, u32)> = names.into_iter().zip(counts).collect();
             let mut reservations = reservations(&counted, ReservationPolicy::Strict);
-            let served = (0..4).filter(|node| holds(&mut reservations, *node, &named(wants[*node]))).count();
+            let served = (0..4).filter(|node| holds(&mut reservations, *node, &named(levels[*node]))).count();
             let most = (0..4_usize.pow(4)).filter_map(|choice| {
                 let chosen: Vec<usize> = (0..4).map(|node| choice / 4_usize.pow(node) % 4).collect();
                 let fits = (0..3).all(|id| {
                     let takers = chosen.iter().filter(|one| **one == id).count();
                     u32::try_from(takers).is_ok_and(|takers| takers <= counts[id])
                 });
-                let allowed = chosen.iter().zip(&wants).all(|(one, want)| *one == 3 || want >> one & 1 == 1);
+                let allowed =
+                    chosen.iter().zip(&levels).all(|(one, level)| *one == 3 || level >> one & 1 == 1);
                 (fits && allowed).then(|| chosen.iter().filter(|one| **one < 3).count())
             });
-            assert_eq!(Some(served), most.max(), "{wants:?}");
+            assert_eq!(Some(served), most.max(), "{levels:?}");
         }
     }
 

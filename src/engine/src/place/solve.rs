@@ -26,20 +26,20 @@ use karpenter_model::{
     label,
 };
 
-use crate::index::{InFlightIx, PodIx, PoolIx, ProfileIx, WantIx};
+use crate::index::{InFlightIx, LevelIx, PodIx, PoolIx, ProfileIx};
 use crate::place::Placement;
-use crate::place::ask::{Ask, Known, Refusals};
 use crate::place::claim::{Quoted, Terms};
 use crate::place::class::Class;
 use crate::place::devices::Holdings;
 use crate::place::existing;
 use crate::place::in_flight::{InFlightNode, State};
+use crate::place::learnt::{DemandMemo, Known};
+use crate::place::level::Demand;
 use crate::place::open_nodes::Walk;
 use crate::place::refusal::{self, Circumstances};
 use caches::Caches;
 use compiled::Compiled;
 use filling::Filling;
-pub(crate) use join::Prices;
 use join::{Joined, Joiner};
 
 /// Everything a pass works on.
@@ -89,14 +89,14 @@ impl<'a> Solver<'a> {
             return true;
         }
         for step in 0.. {
-            let Some(want) = self.compiled.wants(index).get(step).copied() else { break };
-            match self.try_want(index, want) {
+            let Some(level) = self.compiled.levels(index).get(step).copied() else { break };
+            match self.try_level(index, level) {
                 Tried::Placed => {
                     self.filling.placed += 1;
                     return true;
                 }
                 Tried::Refused => {}
-                // Waiting for the reservation is better than giving up a wish or a heavier pool.
+                // Waiting for the reservation is better than giving up a level or a heavier pool.
                 Tried::UsedUp(pool) => {
                     let pool = Some(self.compiled.pools.spaces[pool].pool.name.clone());
                     let reason = Reason::bare(ReasonCode::Reservation);
@@ -108,52 +108,52 @@ impl<'a> Solver<'a> {
         }
         let refusals = if self.compiled.explains { self.query().refusal(index) } else { Vec::new() };
         self.filling.outcomes.insert(index, PodOutcome::Unschedulable(refusals));
-        self.compiled.wants(index).iter().all(|want| self.caches.learnt.is_exhausted(*want))
+        self.compiled.levels(index).iter().all(|level| self.caches.learnt.is_exhausted(*level))
     }
 
-    /// Places the pod at `index` as `want` says, if anything takes it.
-    fn try_want(&mut self, index: PodIx, want: WantIx) -> Tried {
+    /// Places the pod at `index` as `level` says, if anything takes it.
+    fn try_level(&mut self, index: PodIx, level: LevelIx) -> Tried {
         let Self { compiled, caches, filling } = self;
-        let Known { ask, profile, memory, .. } = caches.learnt.known(&compiled.wants, want);
+        let Known { demand, profile, level_memo, .. } = caches.learnt.known(&compiled.levels, level);
         let topology = &filling.topology;
         let concerns = |id: &ProfileIx| topology.is_bound_to_others(*id) || topology.is_sought(*id);
         let bound = profile.filter(concerns);
         let waits = profile.is_some_and(|id| topology.is_bound_to_others(id));
-        let served = !ask.claims.is_empty();
+        let served = !demand.claims.is_empty();
         let held = filling.devices.as_ref().filter(|_| served).map_or(0, Holdings::version);
         let version = bound.map_or(0, |id| topology.version(id)) + filling.reservations.releases() + held;
-        if memory.exhausted {
+        if level_memo.exhausted {
             return Tried::Refused;
         }
-        if memory.stuck_at == Some(version) {
-            return memory.used_up.map_or(Tried::Refused, Tried::UsedUp);
+        if level_memo.stuck_at == Some(version) {
+            return level_memo.used_up.map_or(Tried::Refused, Tried::UsedUp);
         }
-        if ask.rules.is_none() || ask.places.is_empty() {
-            memory.exhausted = true;
+        if demand.rules.is_none() || demand.places.is_empty() {
+            level_memo.exhausted = true;
             return Tried::Refused;
         }
         let mut used_up = false;
-        if self.join_node(index, want, bound) || self.join_open_node(index, want, bound, &mut used_up) {
+        if self.join_node(index, level, bound) || self.join_open_node(index, level, bound, &mut used_up) {
             return Tried::Placed;
         }
-        let opened = self.open_node(index, want, bound, None);
-        let memory = self.caches.learnt.known(&self.compiled.wants, want).memory;
-        memory.used_up = match opened {
+        let opened = self.open_node(index, level, bound, None);
+        let level_memo = self.caches.learnt.known(&self.compiled.levels, level).level_memo;
+        level_memo.used_up = match opened {
             Tried::Placed => return Tried::Placed,
             Tried::UsedUp(pool) => Some(pool),
             Tried::Refused => None,
         };
-        used_up |= memory.used_up.is_some();
-        memory.stuck_at = (waits || used_up || served).then_some(version);
-        memory.exhausted = memory.stuck_at.is_none();
+        used_up |= level_memo.used_up.is_some();
+        level_memo.stuck_at = (waits || used_up || served).then_some(version);
+        level_memo.exhausted = level_memo.stuck_at.is_none();
         opened
     }
 
     /// Sends the pod to the first existing machine that takes it.
-    fn join_node(&mut self, index: PodIx, want: WantIx, bound: Option<ProfileIx>) -> bool {
+    fn join_node(&mut self, index: PodIx, level: LevelIx, bound: Option<ProfileIx>) -> bool {
         let Self { compiled, caches, filling } = self;
         let pod = compiled.pod(index);
-        let mut known = caches.learnt.known(&compiled.wants, want);
+        let mut known = caches.learnt.known(&compiled.levels, level);
         let others = bound.map(|id| (&filling.topology, id));
         let devices = filling.devices.as_mut();
         let Some(node) = filling.existing.place(pod, &mut known, &caches.rules, others, devices) else {
@@ -178,46 +178,47 @@ impl<'a> Solver<'a> {
     fn join_open_node(
         &mut self,
         index: PodIx,
-        want: WantIx,
+        level: LevelIx,
         bound: Option<ProfileIx>,
         used_up: &mut bool,
     ) -> bool {
         let Self { compiled, caches, filling } = self;
         let Caches { rules, catalogues, learnt, refused, .. } = caches;
         let pod = compiled.pod(index);
-        let Known { ask, refusals, memory, .. } = learnt.known(&compiled.wants, want);
+        let Known { demand, demand_memo, level_memo, .. } = learnt.known(&compiled.levels, level);
         let mut candidates = match bound.and_then(|id| filling.topology.in_flight_to_join(id)) {
             Some(nodes) => filling.open.only(nodes, |number| filling.in_flight[number].pods.len()),
             None => Walk::default(),
         };
         // In-flight nodes that refuse for good, and those that cannot take it as things are.
-        refused.become_either(&refusals.in_flight, &memory.in_flight);
+        refused.become_either(&demand_memo.in_flight, &level_memo.in_flight);
         let others = (&filling.topology, bound);
         let held = (&filling.reservations, filling.devices.as_ref());
-        let asked = (ask, &mut refusals.prices);
+        let asked = (demand, &mut demand_memo.prices);
         let mut joiner = Joiner::new(rules, others, held, asked, MinValuesPolicy::Strict);
         let (number, state) = loop {
             let Some(number) = filling.open.next(&mut candidates, refused) else { return false };
             let node = &filling.in_flight[number];
             let space = &compiled.pools.spaces[node.pool];
             let catalogue = &mut catalogues[space.catalogue];
-            let hosting = refusals.hosts.entry(node.pool).or_insert_with(|| joiner.hosting(space, catalogue));
+            let hosting =
+                demand_memo.hosts.entry(node.pool).or_insert_with(|| joiner.hosting(space, catalogue));
             let possible = hosting.as_ref().filter(|variants| {
                 variants.meets(&node.state.variants)
-                    && node.ports.conflict(&pod.key, &ask.host_ports).is_none()
+                    && node.ports.conflict(&pod.key, &demand.host_ports).is_none()
             });
             let Some(hosting) = possible else {
-                refusals.in_flight.insert(number);
+                demand_memo.in_flight.insert(number);
                 continue;
             };
             match joiner.join(&node.state, number, hosting, space, catalogue) {
                 Joined::As(state) => break (number, state),
-                Joined::Never => refusals.in_flight.insert(number),
+                Joined::Never => demand_memo.in_flight.insert(number),
                 Joined::Clash => {
-                    filling.open.add_alike(node.state.rules, &mut refusals.in_flight);
-                    refused.unite(&refusals.in_flight);
+                    filling.open.add_alike(node.state.rules, &mut demand_memo.in_flight);
+                    refused.unite(&demand_memo.in_flight);
                 }
-                Joined::KeptOut => memory.in_flight.insert(number),
+                Joined::KeptOut => level_memo.in_flight.insert(number),
                 Joined::NoDomain => filling.open.add_alike(node.state.rules, refused),
                 Joined::NotNow => {}
                 Joined::UsedUp => *used_up = true,
@@ -228,11 +229,11 @@ impl<'a> Solver<'a> {
         filling.reservations.hold(number, &state.reserved);
         filling.open.narrowed(number, Some(node.state.rules), state.rules);
         node.state = state;
-        node.ports.add(&pod.key, &ask.host_ports);
+        node.ports.add(&pod.key, &demand.host_ports);
         node.pods.push(index);
         filling.open.loaded(number, node.pods.len());
         filling.equip(number, proposal, compiled, caches);
-        filling.record(number, want, compiled, caches);
+        filling.record(number, level, compiled, caches);
         true
     }
 
@@ -241,22 +242,22 @@ impl<'a> Solver<'a> {
     fn open_node(
         &mut self,
         index: PodIx,
-        want: WantIx,
+        level: LevelIx,
         bound: Option<ProfileIx>,
-        together: Option<&Ask>,
+        together: Option<&Demand>,
     ) -> Tried {
         let Self { compiled, caches, filling } = self;
         let Caches { rules, catalogues, learnt, .. } = caches;
         let pod = compiled.pod(index);
-        let Known { ask: own, refusals, .. } = learnt.known(&compiled.wants, want);
-        let mut of_all = Refusals::default();
-        let (ask, Refusals { hosts, prices, .. }) =
-            together.map_or((own, refusals), |all| (all, &mut of_all));
+        let Known { demand: own, demand_memo, .. } = learnt.known(&compiled.levels, level);
+        let mut of_all = DemandMemo::default();
+        let (demand, DemandMemo { hosts, prices, .. }) =
+            together.map_or((own, demand_memo), |all| (all, &mut of_all));
         let number = filling.in_flight.end();
         let lower = compiled.settings.min_values_policy;
         let others = (&filling.topology, bound);
         let held = (&filling.reservations, filling.devices.as_ref());
-        let mut joiner = Joiner::new(rules, others, held, (ask, prices), lower);
+        let mut joiner = Joiner::new(rules, others, held, (demand, prices), lower);
         for (position, space) in compiled.pools.spaces.enumerate() {
             let catalogue = &mut catalogues[space.catalogue];
             let limits = &mut filling.limits[position];
@@ -287,7 +288,7 @@ impl<'a> Solver<'a> {
                 devices: None,
             });
             filling.equip(number, proposal, compiled, caches);
-            filling.record(number, want, compiled, caches);
+            filling.record(number, level, compiled, caches);
             return Tried::Placed;
         }
         Tried::Refused
@@ -345,8 +346,8 @@ impl Query<'_, '_> {
     /// What each pool says to the pod at `index` once everything it would like is given up.
     fn refusal(&mut self, index: PodIx) -> Vec<PoolRefusal> {
         let Self { compiled, filling, caches } = self;
-        let last = *compiled.wants(index).last().expect("invariant: a class has at least one want");
-        let (ask, profile) = (compiled.wants.ask(last), compiled.wants.profile(last));
+        let last = *compiled.levels(index).last().expect("invariant: a class has at least one level");
+        let (demand, profile) = (compiled.levels.demand(last), compiled.levels.profile(last));
         let version = profile.map_or(0, |id| filling.topology.version(id));
         if let Some((_, known)) = caches.refusals.get(&last).filter(|(known, _)| *known == version) {
             return known.clone();
@@ -357,7 +358,7 @@ impl Query<'_, '_> {
             let others = profile.map(|id| (&filling.topology, id));
             let circumstances = Circumstances { limits, others, devices: filling.devices.as_ref() };
             let reason = refusal::explain(
-                ask,
+                demand,
                 circumstances,
                 space,
                 catalogue,
@@ -390,7 +391,7 @@ impl Query<'_, '_> {
     }
 }
 
-/// What came of trying a want.
+/// What came of trying a level.
 enum Tried {
     /// The pod has a place.
     Placed,

@@ -15,9 +15,10 @@ mod count;
 mod filter;
 mod group;
 mod lookup;
+mod pod_rules;
 mod reach;
 mod scope;
-mod stance;
+
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,17 +32,16 @@ use karpenter_model::{
 use crate::amounts::Amounts;
 use crate::index::{GroupIx, IdentityIx, InFlightIx, Ix, IxVec, ProfileIx};
 use crate::interning::{Interned, InternedMap};
-use crate::place::existing::Admission;
 use crate::place::pool::PoolSpace;
-use crate::place::relax::Wish;
+use crate::place::relax::Relaxed;
 use census::Census;
 pub(crate) use group::Domain;
 use group::{Alternatives, Group, GroupKey, Kind};
 use lookup::Lookup;
+pub(crate) use pod_rules::PodRules;
+use pod_rules::term_key;
 pub(crate) use reach::Reach;
 pub(crate) use scope::Scope;
-pub(crate) use stance::Stance;
-use stance::term_key;
 
 /// Most combinations of domains that are tried for one pod on one in-flight node.
 const MAX_CHOICES: usize = 64;
@@ -86,6 +86,17 @@ struct ProfileKey {
 struct Identity {
     namespace: Namespace,
     labels: Labels,
+}
+
+/// What rules about other pods say to a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// The pod may go there.
+    Yes,
+    /// Not as things are: affinity may be met later, once a matching pod is there.
+    NotNow,
+    /// Not in this pass: hosts only get fuller.
+    Never,
 }
 
 /// What a pod says about sharing a host with others.
@@ -180,26 +191,27 @@ impl Topology {
     }
 
     /// What `pod` says about others and others about it, for the profiles of its wishes.
-    pub(crate) fn stance<'p>(&mut self, pod: &'p Pod, snapshot: &'p Snapshot) -> Stance<'p> {
+    pub(crate) fn pod_rules<'p>(&mut self, pod: &'p Pod, snapshot: &'p Snapshot) -> PodRules<'p> {
         let identity = Identity { namespace: pod.key.namespace.clone(), labels: pod.labels.clone() };
         let (identity, _) = self.identities.insert_full(identity);
-        Stance::new(pod, IdentityIx::new(identity), snapshot, self)
+        PodRules::new(pod, IdentityIx::new(identity), snapshot, self)
     }
 
     /// The profile of a pod with what is left of its wishes; `strict` are its hard node requirements.
     pub(crate) fn profile<'p>(
         &mut self,
-        stance: &mut Stance<'p>,
-        wish: &Wish<'p>,
+        pod_rules: &mut PodRules<'p>,
+        relaxed: &Relaxed<'p>,
         strict: Arc<Requirements>,
     ) -> ProfileIx {
         let mut owned = Vec::new();
-        for spread in &wish.spread {
-            owned.extend(stance.spread(spread, self));
+        for spread in &relaxed.spread {
+            owned.extend(pod_rules.spread(spread, self));
         }
-        owned.extend(wish.affinity.iter().map(|rule| stance.term(rule, &Kind::Affinity, self)));
-        owned.extend(wish.anti_affinity.iter().map(|rule| stance.term(rule, &Kind::AntiAffinity, self)));
-        let (owned_inverse, identity) = (stance.inverse.clone(), stance.identity);
+        owned.extend(relaxed.affinity.iter().map(|rule| pod_rules.term(rule, &Kind::Affinity, self)));
+        owned
+            .extend(relaxed.anti_affinity.iter().map(|rule| pod_rules.term(rule, &Kind::AntiAffinity, self)));
+        let (owned_inverse, identity) = (pod_rules.inverse.clone(), pod_rules.identity);
         let entry = self.profiles.entry(ProfileKey { owned, owned_inverse, identity, strict });
         let id = ProfileIx::new(entry.index());
         entry.or_default();

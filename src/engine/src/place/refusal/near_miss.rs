@@ -11,7 +11,7 @@ use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::index::{ResourceIx, VariantIx};
-use crate::place::ask::Ask;
+use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
@@ -79,11 +79,11 @@ impl fmt::Display for Amount<'_> {
     }
 }
 
-/// What kept `space` from hosting `ask` by the least, where that can be told. `wanted` is what it takes with its
+/// What kept `space` from hosting `demand` by the least, where that can be told. `wanted` is what it takes with its
 /// volumes, `set` its requirements in the pool.
 #[expect(clippy::too_many_arguments, reason = "the refusal hands over everything it has found out")]
 pub(super) fn nearest<'a>(
-    ask: &Ask,
+    demand: &Demand,
     wanted: &Amounts,
     set: RuleSetId,
     criteria: &Criteria,
@@ -102,13 +102,13 @@ pub(super) fn nearest<'a>(
         let first = left.iter().map(|variant| &catalogue.variant(variant).instance_type.name).min();
         first.cloned()
     };
-    if let Some(instance_type) = host(ask.rules) {
+    if let Some(instance_type) = host(demand.rules) {
         let places: Vec<String> =
-            ask.places.iter().map(|place| rules.requirements(*place).to_string()).collect();
+            demand.places.iter().map(|place| rules.requirements(*place).to_string()).collect();
         return Some(NearMiss::Volumes { place: places.join(" or "), instance_type });
     }
-    let asked = rules.requirements(ask.rules?);
-    let place = ask.places.iter().find(|place| rules.meet(set, **place) == Some(set)).copied();
+    let asked = rules.requirements(demand.rules?);
+    let place = demand.places.iter().find(|place| rules.meet(set, **place) == Some(set)).copied();
     asked.iter().find_map(|statement| {
         let mut without = asked.clone();
         without.remove(statement.key().as_str());

@@ -5,10 +5,10 @@
 //! |---|---|---|
 //! | `rules`: interned requirements, the algebra over them | requirement, pair of sets | the solver |
 //! | `catalogues`: masks, prices and rankings of instance types | requirement set | the solver |
-//! | `learnt`: existing machines that are unsuitable, pools that could host, least prices | ask | the solver |
-//! | `learnt`: machines and in-flight nodes without room | ask | one pass |
-//! | `learnt`: machines and in-flight nodes other pods keep it out of, exhaustion | want | one pass |
-//! | `refusals`: what each pool said | want and version of the rules about other pods | one pass |
+//! | `learnt`: existing nodes that are unsuitable, pools that could host, least prices | demand | the solver |
+//! | `learnt`: existing and in-flight nodes without room | demand | one pass |
+//! | `learnt`: existing and in-flight nodes other pods keep it out of, exhaustion | level | one pass |
+//! | `refusals`: what each pool said | level and version of the rules about other pods | one pass |
 //! | `made`: claims without their pods | pool, requirements, instance types, reservations | the solver, 1,000 at most |
 //! | `refused`: scratch space | – | one search |
 
@@ -18,9 +18,10 @@ use karpenter_model::PoolRefusal;
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
-use crate::index::{CatalogueIx, InFlightIx, IxVec, WantIx};
-use crate::place::ask::{Learnt, Wants};
+use crate::index::{CatalogueIx, InFlightIx, IxVec, LevelIx};
 use crate::place::claim::Made;
+use crate::place::learnt::Learnt;
+use crate::place::level::Levels;
 use crate::rules::Rules;
 
 /// All caches of a solver.
@@ -29,8 +30,8 @@ pub(super) struct Caches<'a> {
     pub(super) rules: Rules<'a>,
     pub(super) catalogues: IxVec<CatalogueIx, Catalogue<'a>>,
     pub(super) learnt: Learnt,
-    /// Per want that everything refused: what each pool said, and the version of the rules about others then.
-    pub(super) refusals: BTreeMap<WantIx, (u64, Vec<PoolRefusal>)>,
+    /// Per level that everything refused: what each pool said, and the version of the rules about others then.
+    pub(super) refusals: BTreeMap<LevelIx, (u64, Vec<PoolRefusal>)>,
     /// Claims for in-flight nodes that are alike.
     pub(super) made: Made,
     /// Room for the in-flight nodes that refuse one pod.
@@ -38,14 +39,14 @@ pub(super) struct Caches<'a> {
 }
 
 impl<'a> Caches<'a> {
-    /// Nothing is known about any of `wants` yet.
+    /// Nothing is known about any of `levels` yet.
     pub(super) fn new(
         rules: Rules<'a>,
         catalogues: IxVec<CatalogueIx, Catalogue<'a>>,
-        wants: &Wants,
+        levels: &Levels,
     ) -> Self {
         let (refusals, made, refused) = Default::default();
-        Self { rules, catalogues, learnt: Learnt::new(wants), refusals, made, refused }
+        Self { rules, catalogues, learnt: Learnt::new(levels), refusals, made, refused }
     }
 
     /// Drops what holds in one pass only.

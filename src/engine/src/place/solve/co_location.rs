@@ -13,10 +13,10 @@ use karpenter_model::Snapshot;
 
 use super::{Query, Solver, Tried};
 use crate::bits::Bits;
-use crate::index::{GroupIx, PodIx, WantIx};
+use crate::index::{GroupIx, LevelIx, PodIx};
 use crate::interning::{Interned, InternedMap};
-use crate::place::ask::Ask;
 use crate::place::in_flight;
+use crate::place::level::Demand;
 use crate::rules::RuleSetId;
 
 /// Most places for volumes that are considered for a circle.
@@ -61,8 +61,8 @@ impl<'a> Solver<'a> {
         let mut circles: InternedMap<GroupIx, Circle> = InternedMap::default();
         for index in self.compiled.queue.positions() {
             // What it insists on, preferences aside.
-            let want = self.compiled.wants(index).last();
-            let profile = want.and_then(|want| self.compiled.wants.profile(*want));
+            let level = self.compiled.levels(index).last();
+            let profile = level.and_then(|level| self.compiled.levels.profile(*level));
             if let Some(group) = profile.and_then(|id| self.filling.topology.circle(id)) {
                 circles.entry(group).or_default().push(index);
             }
@@ -75,9 +75,9 @@ impl<'a> Solver<'a> {
         let whole = self.query().whole(circle);
         let Some((first, others)) = circle.split_first() else { return };
         for step in 0.. {
-            let Some(want) = self.compiled.wants(*first).get(step).copied() else { break };
-            let bound = self.compiled.wants.profile(want);
-            if let Tried::Placed = self.open_node(*first, want, bound, whole.as_ref()) {
+            let Some(level) = self.compiled.levels(*first).get(step).copied() else { break };
+            let bound = self.compiled.levels.profile(level);
+            if let Tried::Placed = self.open_node(*first, level, bound, whole.as_ref()) {
                 self.filling.placed += 1;
                 return self.place_all(others.to_vec());
             }
@@ -88,21 +88,21 @@ impl<'a> Solver<'a> {
 impl Query<'_, '_> {
     /// What all of `circle` ask of one machine together, if some instance type would do. Devices are found one pod
     /// after the other, so nobody knows beforehand whether a machine has enough of them for all.
-    fn whole(&mut self, circle: &[PodIx]) -> Option<Ask> {
+    fn whole(&mut self, circle: &[PodIx]) -> Option<Demand> {
         let Self { compiled, caches, .. } = self;
-        let wants: Option<Vec<WantIx>> =
-            circle.iter().map(|pod| compiled.wants(*pod).last().copied()).collect();
-        let (first, others) = wants.as_deref()?.split_first()?;
-        let mut whole = compiled.wants.ask(*first).clone();
-        for want in others {
-            let ask = compiled.wants.ask(*want);
-            whole.claims.extend_from_slice(&ask.claims);
-            whole.rules = Some(caches.rules.meet(whole.rules?, ask.rules?)?);
-            whole.amounts.add(&ask.amounts);
-            whole.tolerations.retain(|toleration| ask.tolerations.contains(toleration));
-            whole.host_ports.extend_from_slice(&ask.host_ports);
-            whole.shared.extend_from_slice(&ask.shared);
-            let pairs = whole.places.iter().flat_map(|a| ask.places.iter().map(move |b| (*a, *b)));
+        let levels: Option<Vec<LevelIx>> =
+            circle.iter().map(|pod| compiled.levels(*pod).last().copied()).collect();
+        let (first, others) = levels.as_deref()?.split_first()?;
+        let mut whole = compiled.levels.demand(*first).clone();
+        for level in others {
+            let demand = compiled.levels.demand(*level);
+            whole.claims.extend_from_slice(&demand.claims);
+            whole.rules = Some(caches.rules.meet(whole.rules?, demand.rules?)?);
+            whole.amounts.add(&demand.amounts);
+            whole.tolerations.retain(|toleration| demand.tolerations.contains(toleration));
+            whole.host_ports.extend_from_slice(&demand.host_ports);
+            whole.shared.extend_from_slice(&demand.shared);
+            let pairs = whole.places.iter().flat_map(|a| demand.places.iter().map(move |b| (*a, *b)));
             let both: Interned<RuleSetId> = pairs.filter_map(|(a, b)| caches.rules.meet(a, b)).collect();
             whole.places = both.into_iter().take(MOST_PLACES).collect();
         }

@@ -1,4 +1,4 @@
-//! From a snapshot to a solver: pods become classes, classes become asks.
+//! From a snapshot to a solver: pods become classes, and classes lists of relaxation levels.
 
 use std::sync::Arc;
 
@@ -9,31 +9,33 @@ use super::caches::Caches;
 use super::compiled::Compiled;
 use super::filling::Filling;
 use crate::amounts::ResourceIndex;
-use crate::index::{ArrivalIx, ClassIx, DemandIx, Ix, IxVec, PodIx, ProfileIx, RoleIx, TolerationsIx};
+use crate::index::{
+    ArrivalIx, ClassIx, ConstraintsIx, FootprintIx, Ix, IxVec, PodIx, ProfileIx, TolerationsIx,
+};
 use crate::interning::{Entry, Interned, InternedMap};
-use crate::place::ask::{Ask, AskKey, Wants};
-use crate::place::class::{Class, Demand, Role};
+use crate::place::class::{Class, Constraints, Footprint};
 use crate::place::conjunction::conjunction;
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
 use crate::place::devices::Holdings;
 use crate::place::existing::Existing;
+use crate::place::level::{Demand, DemandKey, Levels};
 use crate::place::pool::{Gathered, PoolSpace, Pools};
-use crate::place::relax::{self, Wish};
+use crate::place::relax::{self, Relaxed};
 use crate::place::reservations::Reservations;
 use crate::place::topology::{Reach, Topology};
 use crate::place::volumes::{Need, Volumes};
 use crate::place::{default_spread, queue, reject};
 use crate::rules::{RuleSetId, Rules};
 
-/// Whose pods a pass is about.
-pub(super) struct Audience<'a> {
-    /// Pods as they are in the snapshot; those that have a machine and would have to move say so.
+/// The pods of a pass.
+pub(super) struct Batch<'a> {
+    /// Pods as they are in the snapshot; those that have a node and would have to leave it say so.
     pub(super) pods: IxVec<ArrivalIx, (&'a Pod, bool)>,
     /// The order in which they are tried, by their places in the list.
     pub(super) order: IxVec<PodIx, ArrivalIx>,
     /// The places in that order of each of the pods; only where a plan is made.
     pub(super) arrivals: IxVec<ArrivalIx, PodIx>,
-    /// Whether counts must be able to do without any of the machines.
+    /// Whether nodes will be taken away and put back, so that what their pods forbid must be counted.
     pub(super) reversible: bool,
 }
 
@@ -47,49 +49,48 @@ impl<'a> Solver<'a> {
             arrivals[*arrival] = index;
         }
         let pods = pods.into_iter().map(|pod| (pod, false)).collect();
-        let audience = Audience { pods, order, arrivals, reversible: false };
-        Self::compiled(snapshot, (*snapshot.settings).clone(), audience)
+        let batch = Batch { pods, order, arrivals, reversible: false };
+        Self::compiled(snapshot, (*snapshot.settings).clone(), batch)
     }
 
-    /// Interns and indexes `snapshot` for `audience`.
-    pub(super) fn compiled(snapshot: &'a Snapshot, settings: Settings, audience: Audience<'a>) -> Self {
+    /// Interns and indexes `snapshot` for `batch`.
+    pub(super) fn compiled(snapshot: &'a Snapshot, settings: Settings, batch: Batch<'a>) -> Self {
         let mut rules = Rules::new(&snapshot.registry);
         let mut resources = ResourceIndex::default();
-        let pods: Vec<&Pod> = audience.pods.iter().map(|(pod, _)| *pod).collect();
+        let pods: Vec<&Pod> = batch.pods.iter().map(|(pod, _)| *pod).collect();
         let volumes = Volumes::new(snapshot, &pods);
         let Gathered { pools, mut catalogues, limits } =
             Gathered::new(snapshot, &volumes, &mut rules, &mut resources);
-        let devices = Holdings::new(snapshot, audience.pods.iter().copied());
-        let mut compiler = Compiler::new(snapshot, volumes, &pools, &audience);
-        let Sorted { queue, requests, classes } =
-            compiler.classes(&audience, &settings, devices.as_ref(), &mut rules, &mut resources);
-        let Compiler { volumes, wants, mut topology, .. } = compiler;
-        let staying: Vec<&Pod> =
-            audience.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
-        let asked = wants.profiled();
-        let asked = asked.map(|(ask, profile)| (profile, resources.amounts(&ask.requests))).collect();
+        let devices = Holdings::new(snapshot, batch.pods.iter().copied());
+        let mut compiler = Compiler::new(snapshot, volumes, &pools, &batch);
+        let Classified { queue, requests, classes } =
+            compiler.classes(&batch, &settings, devices.as_ref(), &mut rules, &mut resources);
+        let Compiler { volumes, levels, mut topology, .. } = compiler;
+        let staying: Vec<&Pod> = batch.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
+        let asked = levels.profiled();
+        let asked = asked.map(|(demand, profile)| (profile, resources.amounts(&demand.requests))).collect();
         topology.complete(snapshot, &mut Reach::new((&pools, &mut catalogues), &mut rules, asked), &staying);
         let reservations = if settings.gates.reserved_capacity {
             Reservations::new(&catalogues, settings.reservation_policy)
         } else {
             Reservations::default()
         };
-        let keys = wants
-            .asks()
-            .flat_map(|ask| ask.rules.into_iter().chain(ask.places.iter().copied()))
+        let keys = levels
+            .demands()
+            .flat_map(|demand| demand.rules.into_iter().chain(demand.places.iter().copied()))
             .flat_map(|set| rules.rules_of(set).iter().map(|rule| rules.requirement(*rule).key().clone()));
         let existing = Existing::new(snapshot, keys.collect(), &topology.keys(), &volumes, &mut resources);
-        let caches = Caches::new(rules, catalogues, &wants);
+        let caches = Caches::new(rules, catalogues, &levels);
         let filling = Filling::new(existing, topology, reservations, devices, limits);
-        let Audience { arrivals, reversible, .. } = audience;
+        let Batch { arrivals, reversible, .. } = batch;
         let explains = !reversible;
         let compiled =
-            Compiled { settings, pools, resources, wants, classes, queue, requests, arrivals, explains };
+            Compiled { settings, pools, resources, levels, classes, queue, requests, arrivals, explains };
         Self { compiled: Arc::new(compiled), caches, filling }
     }
 }
 
-/// Turns pods into classes and asks.
+/// Turns pods into classes and levels.
 struct Compiler<'a> {
     snapshot: &'a Snapshot,
     volumes: Volumes<'a>,
@@ -99,12 +100,12 @@ struct Compiler<'a> {
     social: bool,
     /// What pods tolerate.
     tolerations: Interned<Vec<Toleration>>,
-    wants: Wants,
+    levels: Levels,
     topology: Topology,
 }
 
 /// Pods by class.
-struct Sorted<'a> {
+struct Classified<'a> {
     /// Pods in the order they are tried, with their class.
     queue: IxVec<PodIx, (&'a Pod, ClassIx)>,
     /// What they request: one list for all that request the same.
@@ -112,21 +113,21 @@ struct Sorted<'a> {
     classes: IxVec<ClassIx, Class>,
 }
 
-/// The role of a pod at one relaxation step.
-struct Part {
+/// The constraints of pods at one relaxation level; with a footprint they make a level.
+struct LevelConstraints {
     /// Requirements; `None` when they contradict each other.
     rules: Option<RuleSetId>,
-    /// What it tolerates, by number.
+    /// What it tolerates.
     tolerations: TolerationsIx,
     /// What it is to other pods, where any pod has rules about others.
     profile: Option<ProfileIx>,
 }
 
 impl<'a> Compiler<'a> {
-    fn new(snapshot: &'a Snapshot, volumes: Volumes<'a>, pools: &Pools<'a>, audience: &Audience<'a>) -> Self {
+    fn new(snapshot: &'a Snapshot, volumes: Volumes<'a>, pools: &Pools<'a>, batch: &Batch<'a>) -> Self {
         let mut topology = Topology::default();
         let mut bound = BoundAntiAffinity::default();
-        if audience.reversible {
+        if batch.reversible {
             topology.count_bound_owners(snapshot);
         } else {
             bound = BoundAntiAffinity::new(snapshot);
@@ -137,36 +138,37 @@ impl<'a> Compiler<'a> {
             volumes,
             soft_taints: pools.spaces.iter().any(soft),
             bound,
-            social: Topology::concerns(audience.pods.iter().map(|(pod, _)| *pod))
+            social: Topology::concerns(batch.pods.iter().map(|(pod, _)| *pod))
                 || !topology.is_empty()
                 || !snapshot.settings.default_spread.is_empty(),
             tolerations: Interned::default(),
-            wants: Wants::default(),
+            levels: Levels::default(),
             topology,
         }
     }
 
-    /// The pods of `audience` in the order they are tried, with their classes.
+    /// The pods of `batch` in the order they are tried, with their classes.
     fn classes(
         &mut self,
-        audience: &Audience<'a>,
+        batch: &Batch<'a>,
         settings: &Settings,
         devices: Option<&Holdings<'_>>,
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
-    ) -> Sorted<'a> {
-        let mut classes: InternedMap<(DemandIx, RoleIx), Class> = InternedMap::default();
-        let mut by_demand: InternedMap<Demand<'a>, Option<Ask>> = InternedMap::default();
-        let mut by_role: InternedMap<Role<'a>, Option<Vec<Part>>> = InternedMap::default();
+    ) -> Classified<'a> {
+        let mut classes: InternedMap<(FootprintIx, ConstraintsIx), Class> = InternedMap::default();
+        let mut by_footprint: InternedMap<Footprint<'a>, Option<Demand>> = InternedMap::default();
+        let mut by_constraints: InternedMap<Constraints<'a>, Option<Vec<LevelConstraints>>> =
+            InternedMap::default();
         // As they are in the snapshot, which is how they are in memory.
-        let mut class_of: IxVec<ArrivalIx, (DemandIx, ClassIx)> = IxVec::default();
+        let mut class_of: IxVec<ArrivalIx, (FootprintIx, ClassIx)> = IxVec::default();
         let identity_matters = self.social || !self.bound.is_empty();
-        for (pod, moves) in audience.pods.iter() {
+        for (pod, moves) in batch.pods.iter() {
             let need = self.volumes.need(pod);
-            let demand = by_demand.entry(Demand::of(pod, need, *moves));
-            let role = by_role.entry(Role::of(pod, settings, identity_matters));
-            let numbers = (DemandIx::new(demand.index()), RoleIx::new(role.index()));
-            let (demand, role) = (demand.or_default(), role.or_default());
+            let footprint = by_footprint.entry(Footprint::of(pod, need, *moves));
+            let constraints = by_constraints.entry(Constraints::of(pod, settings, identity_matters));
+            let numbers = (FootprintIx::new(footprint.index()), ConstraintsIx::new(constraints.index()));
+            let (footprint, constraints) = (footprint.or_default(), constraints.or_default());
             let entry = classes.entry(numbers);
             class_of.push((numbers.0, ClassIx::new(entry.index())));
             let Entry::Vacant(vacant) = entry else { continue };
@@ -182,76 +184,76 @@ impl<'a> Compiler<'a> {
                     continue;
                 }
             };
-            let bare = || Ask { claims, ..bare(pod, *moves, need, rules, resources) };
-            let bare = &*demand.get_or_insert_with(bare);
-            let parts = role.get_or_insert_with(|| self.parts(pod, rules));
-            vacant.insert(self.class(numbers.0, bare, parts));
+            let bare = || Demand { claims, ..bare(pod, *moves, need, rules, resources) };
+            let bare = &*footprint.get_or_insert_with(bare);
+            let relaxed = constraints.get_or_insert_with(|| self.relaxed(pod, rules));
+            vacant.insert(self.class(numbers.0, bare, relaxed));
         }
-        let queue = audience.order.iter().map(|place| (audience.pods[*place].0, class_of[*place].1));
+        let queue = batch.order.iter().map(|place| (batch.pods[*place].0, class_of[*place].1));
         let requests =
-            audience.order.iter().map(|place| by_demand.keys()[class_of[*place].0.get()].requests());
-        Sorted {
+            batch.order.iter().map(|place| by_footprint.keys()[class_of[*place].0.get()].requests());
+        Classified {
             queue: queue.collect(),
             requests: requests.collect(),
             classes: classes.into_values().collect(),
         }
     }
 
-    /// What a pod that takes what `bare` takes, number `demand`, and has the role of `parts` asks for.
-    fn class(&mut self, demand: DemandIx, bare: &Ask, parts: &[Part]) -> Class {
-        let want = |Part { rules, tolerations, profile }: &Part| {
-            let key = AskKey { rules: *rules, demand, tolerations: *tolerations };
+    /// The class of pods with `footprint`, which makes the demand `bare`, and with the constraints `relaxed`.
+    fn class(&mut self, footprint: FootprintIx, bare: &Demand, relaxed: &[LevelConstraints]) -> Class {
+        let level = |LevelConstraints { rules, tolerations, profile }: &LevelConstraints| {
+            let key = DemandKey { rules: *rules, footprint, tolerations: *tolerations };
             let tolerations = || self.tolerations[tolerations.get()].clone();
-            let ask = || Ask { rules: *rules, tolerations: tolerations(), ..bare.clone() };
-            self.wants.intern(key, ask, *profile)
+            let demand = || Demand { rules: *rules, tolerations: tolerations(), ..bare.clone() };
+            self.levels.intern(key, demand, *profile)
         };
-        Class::Wants(parts.iter().map(want).collect())
+        Class::Levels(relaxed.iter().map(level).collect())
     }
 
-    /// The role of `pod` at each relaxation step.
-    fn parts(&mut self, pod: &Pod, rules: &mut Rules<'a>) -> Vec<Part> {
+    /// The constraints of `pod` at each relaxation level.
+    fn relaxed(&mut self, pod: &Pod, rules: &mut Rules<'a>) -> Vec<LevelConstraints> {
         let pod: &Pod = &default_spread::applied(pod, &self.snapshot.settings);
-        let mut stance = self.social.then(|| self.topology.stance(pod, self.snapshot));
-        let wishes = relax::wishes(pod, self.snapshot.settings.preference_policy, self.soft_taints);
-        let mut parts = Vec::with_capacity(wishes.len());
-        for wish in wishes {
-            let requirements = requirements(pod, &wish, &self.bound, rules);
+        let mut pod_rules = self.social.then(|| self.topology.pod_rules(pod, self.snapshot));
+        let relaxations = relax::levels(pod, self.snapshot.settings.preference_policy, self.soft_taints);
+        let mut levels = Vec::with_capacity(relaxations.len());
+        for relaxed in relaxations {
+            let requirements = requirements(pod, &relaxed, &self.bound, rules);
             let set = requirements.map(|known| rules.set(&known));
             let mut tolerations = pod.tolerations.clone();
-            if wish.tolerate_soft_taints {
+            if relaxed.tolerate_soft_taints {
                 tolerations.push(Toleration::prefer_no_schedule());
             }
             let tolerations = TolerationsIx::new(self.tolerations.insert_full(tolerations).0);
-            let profile = stance.as_mut().map(|stance| {
-                let strict = self.strict(pod, &wish, set, rules);
-                self.topology.profile(stance, &wish, strict)
+            let profile = pod_rules.as_mut().map(|pod_rules| {
+                let strict = self.strict(pod, &relaxed, set, rules);
+                self.topology.profile(pod_rules, &relaxed, strict)
             });
-            parts.push(Part { rules: set, tolerations, profile });
+            levels.push(LevelConstraints { rules: set, tolerations, profile });
         }
-        parts
+        levels
     }
 
     /// What `pod` asks of its node itself, preferences aside; `all` is what it asks for altogether.
     fn strict(
         &self,
         pod: &Pod,
-        wish: &Wish<'_>,
+        relaxed: &Relaxed<'_>,
         all: Option<RuleSetId>,
         rules: &mut Rules<'a>,
     ) -> Arc<Requirements> {
-        if let Some(all) = all.filter(|_| wish.preferred.is_none() && self.bound.is_empty()) {
+        if let Some(all) = all.filter(|_| relaxed.preferred.is_none() && self.bound.is_empty()) {
             return rules.whole(all);
         }
-        let strict = Wish { preferred: None, ..wish.clone() };
+        let strict = Relaxed { preferred: None, ..relaxed.clone() };
         let strict = requirements(pod, &strict, &BoundAntiAffinity::default(), rules).unwrap_or_default();
         let strict = rules.set(&strict);
         rules.whole(strict)
     }
 }
 
-/// What `pod`, whose volumes are `need`, asks of its machine, whatever its requirements and tolerations.
-fn bare(pod: &Pod, moves: bool, need: &Need, rules: &mut Rules<'_>, resources: &mut ResourceIndex) -> Ask {
-    Ask {
+/// What `pod`, whose volumes are `need`, asks of its node, requirements and tolerations aside.
+fn bare(pod: &Pod, moves: bool, need: &Need, rules: &mut Rules<'_>, resources: &mut ResourceIndex) -> Demand {
+    Demand {
         rules: None,
         requests: pod.requests.clone(),
         amounts: resources.amounts(&pod.requests.merge(&need.own)),
@@ -264,17 +266,18 @@ fn bare(pod: &Pod, moves: bool, need: &Need, rules: &mut Rules<'_>, resources: &
     }
 }
 
-/// The requirements of one wish; `None` when they contradict each other.
+/// The requirements of one level; `None` when they contradict each other.
 fn requirements(
     pod: &Pod,
-    wish: &Wish<'_>,
+    relaxed: &Relaxed<'_>,
     bound: &BoundAntiAffinity<'_>,
     rules: &Rules<'_>,
 ) -> Option<Requirements> {
     let registry = rules.registry();
     let selects = !pod.node_selector.is_empty();
     let selected = selects.then(|| Requirements::from_labels(registry, &pod.node_selector));
-    let terms = wish.required.into_iter().chain(wish.preferred).flat_map(|term| term.expressions.clone());
+    let terms =
+        relaxed.required.into_iter().chain(relaxed.preferred).flat_map(|term| term.expressions.clone());
     let stated = terms.chain(bound.exclusions(pod)).map(|expression| Requirement::new(registry, &expression));
     let selected = selected.iter().flat_map(|selected| selected.iter().cloned());
     let stated: Vec<Requirement> = selected.chain(stated).collect();

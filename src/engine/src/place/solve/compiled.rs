@@ -6,9 +6,9 @@
 use karpenter_model::{Pod, Resources, Settings};
 
 use crate::amounts::ResourceIndex;
-use crate::index::{ArrivalIx, ClassIx, IxVec, PodIx, ProfileIx, WantIx};
-use crate::place::ask::Wants;
+use crate::index::{ArrivalIx, ClassIx, IxVec, LevelIx, PodIx, ProfileIx};
 use crate::place::class::Class;
+use crate::place::level::Levels;
 use crate::place::pool::Pools;
 
 /// Pods, pools and what pods ask for.
@@ -17,7 +17,7 @@ pub(super) struct Compiled<'a> {
     pub(super) settings: Settings,
     pub(super) pools: Pools<'a>,
     pub(super) resources: ResourceIndex,
-    pub(super) wants: Wants,
+    pub(super) levels: Levels,
     pub(super) classes: IxVec<ClassIx, Class>,
     /// Pods in the order they are tried, with their class.
     pub(super) queue: IxVec<PodIx, (&'a Pod, ClassIx)>,
@@ -41,20 +41,20 @@ impl<'a> Compiled<'a> {
     }
 
     /// What the pod at `index` wants, one relaxation step after the other.
-    pub(super) fn wants(&self, index: PodIx) -> &[WantIx] {
-        self.class(index).wants()
+    pub(super) fn levels(&self, index: PodIx) -> &[LevelIx] {
+        self.class(index).levels()
     }
 
     /// What the pod at `index` is to others.
     pub(super) fn profile(&self, index: PodIx) -> Option<ProfileIx> {
-        self.wants.profile(*self.wants(index).first()?)
+        self.levels.profile(*self.levels(index).first()?)
     }
 
     /// Whether the pod at `index` has a machine it would have to leave.
     pub(super) fn moves(&self, index: PodIx) -> bool {
         match self.class(index) {
             Class::Refused(_) => true,
-            Class::Wants(wants) => wants.first().is_some_and(|want| self.wants.ask(*want).moves),
+            Class::Levels(levels) => levels.first().is_some_and(|level| self.levels.demand(*level).moves),
         }
     }
 }

@@ -8,7 +8,7 @@ use karpenter_model::{NodeId, Nomination, PodOutcome};
 use super::caches::Caches;
 use super::compiled::Compiled;
 use crate::bits::Bits;
-use crate::index::{InFlightIx, Ix, IxVec, PodIx, PoolIx, WantIx};
+use crate::index::{InFlightIx, Ix, IxVec, LevelIx, PodIx, PoolIx};
 use crate::interning::InternedMap;
 use crate::place::constraint::limits::Limits;
 use crate::place::devices::Holdings;
@@ -121,11 +121,11 @@ impl<'a> Filling<'a> {
     pub(super) fn record(
         &mut self,
         number: InFlightIx,
-        want: WantIx,
+        level: LevelIx,
         compiled: &Compiled<'a>,
         caches: &mut Caches<'a>,
     ) {
-        if let Some(profile) = compiled.wants.profile(want) {
+        if let Some(profile) = compiled.levels.profile(level) {
             let node = &self.in_flight[number];
             let requirements = caches.rules.whole(node.state.rules);
             let space = &compiled.pools.spaces[node.pool];

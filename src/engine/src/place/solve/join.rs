@@ -1,27 +1,25 @@
-//! The one question the solver asks of an in-flight node, open or new: would it take this ask, and what is it then.
+//! The one question the solver asks of an in-flight node, open or new: would it take this demand, and what is it then.
 
 mod serve;
 
-use std::collections::BTreeMap;
-
 use karpenter_devices::Proposal;
 use karpenter_model::settings::MinValuesPolicy;
-use karpenter_model::{LabelKey, LabelValue, Price};
+use karpenter_model::{LabelKey, LabelValue};
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::index::{InFlightIx, ProfileIx, VariantIx};
-use crate::place::ask::Ask;
 use crate::place::devices::Holdings;
-use crate::place::existing::Admission;
 use crate::place::in_flight::{self, State};
+use crate::place::learnt::Prices;
+use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::place::reservations::{Reservations, UsedUp};
-use crate::place::topology::{Choices, Domain, Prospect, Topology};
+use crate::place::topology::{Admission, Choices, Domain, Prospect, Topology};
 use crate::rules::{RuleSetId, Rules};
 use serve::Server;
 
-/// Whether an ask joins an in-flight node.
+/// Whether a demand joins an in-flight node.
 pub(super) enum Joined {
     /// It does, and this is what the in-flight node is then.
     As(State),
@@ -39,20 +37,17 @@ pub(super) enum Joined {
     Never,
 }
 
-/// By requirements, which name the pool: the least price of a machine for an ask alone, if there is one.
-pub(crate) type Prices = BTreeMap<RuleSetId, Option<Price>>;
-
 /// One pod that looks for an in-flight node.
 pub(super) struct Joiner<'s, 'a> {
     rules: &'s mut Rules<'a>,
     topology: &'s Topology,
     reservations: &'s Reservations,
     devices: Option<&'s Holdings<'a>>,
-    ask: &'s Ask,
+    demand: &'s Demand,
     /// What the pod is to others, where that matters.
     bound: Option<ProfileIx>,
     lower: MinValuesPolicy,
-    /// The least prices of a machine for the ask alone, once known.
+    /// The least prices of a machine for the demand alone, once known.
     prices: &'s mut Prices,
     /// By the requirements of in-flight nodes: what they may become. Few in-flight nodes differ in this.
     ways: Vec<(RuleSetId, Ways)>,
@@ -79,16 +74,16 @@ struct Way {
 }
 
 impl<'s, 'a> Joiner<'s, 'a> {
-    /// A pod that asks for `ask`; `bound` is what it is to others, where that matters.
+    /// A pod that asks for `demand`; `bound` is what it is to others, where that matters.
     pub(super) fn new(
         rules: &'s mut Rules<'a>,
         (topology, bound): (&'s Topology, Option<ProfileIx>),
         (reservations, devices): (&'s Reservations, Option<&'s Holdings<'a>>),
-        (ask, prices): (&'s Ask, &'s mut Prices),
+        (demand, prices): (&'s Demand, &'s mut Prices),
         lower: MinValuesPolicy,
     ) -> Self {
         let (ways, proposal) = Default::default();
-        Self { rules, topology, reservations, devices, ask, bound, lower, prices, ways, proposal }
+        Self { rules, topology, reservations, devices, demand, bound, lower, prices, ways, proposal }
     }
 
     /// The instance types of `space` that could host the pod alone if there were no limits.
@@ -97,7 +92,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Option<Bits<VariantIx>> {
-        in_flight::hosting(self.ask, space, catalogue, self.rules)
+        in_flight::hosting(self.demand, space, catalogue, self.rules)
     }
 
     /// Joins in-flight node `number`, at the first place of the volumes that is possible. Instance types of `space`
@@ -126,13 +121,13 @@ impl<'s, 'a> Joiner<'s, 'a> {
             Some(Admission::NotNow) => return Joined::NotNow,
             Some(Admission::Never) => return Joined::KeptOut,
         }
-        let Self { rules, ask, lower, reservations, devices, proposal, .. } = self;
+        let Self { rules, demand, lower, reservations, devices, proposal, .. } = self;
         let mut outcome = Joined::Never;
         for way in ways {
-            let joined = if ask.claims.is_empty() {
-                way.join(state, ask, space, catalogue, rules, *lower)
+            let joined = if demand.claims.is_empty() {
+                way.join(state, demand, space, catalogue, rules, *lower)
             } else {
-                let mut server = Server { number, devices: *devices, ask, space, lower: *lower, proposal };
+                let mut server = Server { number, devices: *devices, demand, space, lower: *lower, proposal };
                 server.join(&way.sets, state, catalogue, rules)
             };
             let joined = match joined {
@@ -157,10 +152,10 @@ impl<'s, 'a> Joiner<'s, 'a> {
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Ways {
-        let ask = self.ask;
-        let Some(own) = ask.rules.and_then(|own| self.rules.meet(of, own)) else { return Ways::Clash };
-        let mut ways = Vec::with_capacity(ask.places.len());
-        for place in &ask.places {
+        let demand = self.demand;
+        let Some(own) = demand.rules.and_then(|own| self.rules.meet(of, own)) else { return Ways::Clash };
+        let mut ways = Vec::with_capacity(demand.places.len());
+        for place in &demand.places {
             let Some(alone) = self.rules.meet(own, *place) else { continue };
             let sets = match self.bound {
                 None => vec![alone],
@@ -224,13 +219,13 @@ impl Way {
     fn join<'a>(
         &self,
         state: &State,
-        ask: &Ask,
+        demand: &Demand,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
         rules: &mut Rules<'a>,
         lower: MinValuesPolicy,
     ) -> Joined {
-        let mut join = |set| state.join(ask, set, space, catalogue, rules, lower);
+        let mut join = |set| state.join(demand, set, space, catalogue, rules, lower);
         if let Some(joined) = self.sets.iter().find_map(|set| join(*set)) {
             return Joined::As(joined);
         }

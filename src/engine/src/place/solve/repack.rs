@@ -220,8 +220,8 @@ impl Solver<'_> {
 
     /// What the pods of `node` say about sharing a host.
     fn host_rules(&self, node: &InFlightNode) -> HostRules {
-        let wants = node.pods.iter().flat_map(|pod| self.compiled.wants(*pod));
-        let profiles = wants.filter_map(|want| self.compiled.wants.profile(*want));
+        let levels = node.pods.iter().flat_map(|pod| self.compiled.levels(*pod));
+        let profiles = levels.filter_map(|level| self.compiled.levels.profile(*level));
         profiles.map(|id| self.filling.topology.host_rules(id)).max().unwrap_or_default()
     }
 }
@@ -260,8 +260,8 @@ impl Query<'_, '_> {
         for set in 1..1usize << pods.len() {
             let first = pods[set.trailing_zeros() as usize];
             let mut total = totals[set & (set - 1)].clone();
-            if let Some(want) = compiled.wants(first).first() {
-                total.add(&compiled.wants.ask(*want).amounts);
+            if let Some(level) = compiled.levels(first).first() {
+                total.add(&compiled.levels.demand(*level).amounts);
             }
             in_flight::fit(&total, allowed, &[], space, catalogue, &mut fitting, &mut scratch);
             prices.push(catalogue.least_price(rules, &fitting, &caches.rules));
@@ -275,8 +275,8 @@ impl Query<'_, '_> {
     fn part(&mut self, like: InFlightIx, allowed: &Bits<VariantIx>, pods: Vec<PodIx>) -> Option<Part> {
         let mut total = Amounts::default();
         for index in &pods {
-            if let Some(want) = self.compiled.wants(*index).first() {
-                total.add(&self.compiled.wants.ask(*want).amounts);
+            if let Some(level) = self.compiled.levels(*index).first() {
+                total.add(&self.compiled.levels.demand(*level).amounts);
             }
         }
         let unreserved = self.unreserved(like)?;

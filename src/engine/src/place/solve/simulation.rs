@@ -11,7 +11,7 @@ use karpenter_model::{
     BinId, Node, NodeId, Nomination, Pod, PodKey, PodOutcome, PoolRefusal, Settings, Snapshot,
 };
 
-use super::compile::Audience;
+use super::compile::Batch;
 use super::undo::Before;
 use super::{Query, Solver};
 use crate::index::{Ix, IxVec, NodeIx, PodIx};
@@ -79,8 +79,8 @@ impl<'a> Solver<'a> {
         let order = queue::order(&pods);
         let pods = pods.into_iter().zip(homes.iter().map(Option::is_some)).collect();
         let homes: IxVec<PodIx, Option<&NodeId>> = order.iter().map(|place| homes[place.get()]).collect();
-        let audience = Audience { pods, order, arrivals: IxVec::default(), reversible: true };
-        let mut solver = Self::compiled(snapshot, settings, audience);
+        let batch = Batch { pods, order, arrivals: IxVec::default(), reversible: true };
+        let mut solver = Self::compiled(snapshot, settings, batch);
         solver.filling.existing.keep_journal(busy);
         solver.filling.topology.keep_journal();
         let mut ground = Ground { positions: solver.filling.existing.positions(), ..Ground::default() };
@@ -262,8 +262,8 @@ impl Query<'_, '_> {
             }
         };
         let refusals = match self.compiled.class(index) {
-            Class::Wants(_) if refusals.is_empty() => self.refusal(index),
-            Class::Wants(_) | Class::Refused(_) => refusals,
+            Class::Levels(_) if refusals.is_empty() => self.refusal(index),
+            Class::Levels(_) | Class::Refused(_) => refusals,
         };
         let text = |refusal: &PoolRefusal| match &refusal.pool {
             Some(pool) => format!("{pool}: {}", refusal.reason),

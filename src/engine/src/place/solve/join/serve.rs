@@ -10,9 +10,9 @@ use super::Joined;
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::index::{InFlightIx, VariantIx};
-use crate::place::ask::Ask;
 use crate::place::devices::Holdings;
 use crate::place::in_flight::State;
+use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
@@ -22,7 +22,7 @@ pub(super) struct Server<'s, 'p, 'a> {
     pub(super) number: InFlightIx,
     /// Who has what.
     pub(super) devices: Option<&'s Holdings<'a>>,
-    pub(super) ask: &'s Ask,
+    pub(super) demand: &'s Demand,
     pub(super) space: &'p PoolSpace<'a>,
     pub(super) lower: MinValuesPolicy,
     /// Where the devices it would get are written down.
@@ -50,8 +50,8 @@ impl<'a> Server<'_, '_, 'a> {
         catalogue: &mut Catalogue<'a>,
         rules: &mut Rules<'a>,
     ) -> Option<State> {
-        let Self { number, devices, ask, space, lower, .. } = *self;
-        let alone = state.join(ask, set, space, catalogue, rules, lower)?;
+        let Self { number, devices, demand, space, lower, .. } = *self;
+        let alone = state.join(demand, set, space, catalogue, rules, lower)?;
         let names = names(set, &alone.variants, catalogue, rules);
         let requirements = rules.whole(set);
         let mut left: BTreeMap<RuleSetId, Bits<VariantIx>> = BTreeMap::from([(set, alone.variants)]);
@@ -59,13 +59,14 @@ impl<'a> Server<'_, '_, 'a> {
             let narrowed = rules.set(narrowed);
             let Some(narrowed) = rules.meet(set, narrowed) else { return false };
             let variants = left.entry(narrowed).or_insert_with(|| {
-                let joined = state.join(ask, narrowed, space, catalogue, rules, lower);
+                let joined = state.join(demand, narrowed, space, catalogue, rules, lower);
                 joined.map_or_else(Bits::default, |joined| joined.variants)
             });
             variants.iter().any(|variant| catalogue.variant(variant).instance_type.name == *names[kind])
         };
         let types = (&space.pool.name, names.as_slice());
-        let proposal = devices?.propose(Some(number), &ask.claims, types, &requirements, &mut suits).ok()?;
+        let proposal =
+            devices?.propose(Some(number), &demand.claims, types, &requirements, &mut suits).ok()?;
         let narrowed = rules.set(&proposal.requirements);
         let narrowed = rules.meet(set, narrowed)?;
         let mut allowed = Bits::none(catalogue.len());
@@ -76,7 +77,7 @@ impl<'a> Server<'_, '_, 'a> {
             }
         }
         let possible = State { variants: allowed, ..state.clone() };
-        let joined = possible.join(ask, narrowed, space, catalogue, rules, lower)?;
+        let joined = possible.join(demand, narrowed, space, catalogue, rules, lower)?;
         *self.proposal = Some(proposal);
         Some(joined)
     }

@@ -9,7 +9,7 @@ use crate::index::{GroupIx, IdentityIx};
 
 /// The rules of one pod and the groups they are.
 #[derive(Debug)]
-pub(crate) struct Stance<'p> {
+pub(crate) struct PodRules<'p> {
     pod: &'p Pod,
     snapshot: &'p Snapshot,
     /// Who the pod is, by number.
@@ -20,8 +20,8 @@ pub(crate) struct Stance<'p> {
     terms: Vec<(&'p AffinityTerm, Kind, GroupIx)>,
 }
 
-impl<'p> Stance<'p> {
-    /// The stance of `pod`, which is known by `identity`.
+impl<'p> PodRules<'p> {
+    /// The rules of `pod`, which is known by `identity`.
     pub(super) fn new(
         pod: &'p Pod,
         identity: IdentityIx,
@@ -29,14 +29,14 @@ impl<'p> Stance<'p> {
         topology: &mut Topology,
     ) -> Self {
         let (inverse, spread, terms) = Default::default();
-        let mut stance = Self { pod, snapshot, identity, inverse, spread, terms };
+        let mut pod_rules = Self { pod, snapshot, identity, inverse, spread, terms };
         let required = pod.pod_anti_affinity.required.iter();
-        stance.inverse = required.map(|rule| stance.term(rule, &Kind::Inverse, topology)).collect();
+        pod_rules.inverse = required.map(|rule| pod_rules.term(rule, &Kind::Inverse, topology)).collect();
         for rule in pod.pod_affinity.required.iter().filter(|rule| rule.topology_key != label::HOSTNAME) {
-            let group = stance.term(rule, &Kind::Affinity, topology);
+            let group = pod_rules.term(rule, &Kind::Affinity, topology);
             topology.seekers.entry(group).or_default();
         }
-        stance
+        pod_rules
     }
 
     /// The group of `spread`, which is a constraint of the pod.

@@ -1,0 +1,111 @@
+//! What placement has learnt about demands and levels, so that nothing is asked twice.
+//!
+//! Nodes only get fuller and in-flight nodes only get narrower during a pass, so a refusal within a pass is final. It
+//! is remembered where its cause is: what labels, taints and room refuse is refused to every level with the demand,
+//! what other pods refuse only to the level. Each simulation is a pass of its own.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::Price;
+
+use crate::bits::Bits;
+use crate::index::{DemandIx, InFlightIx, IxVec, KindIx, LevelIx, NodeIx, PoolIx, ProfileIx, VariantIx};
+use crate::place::level::{Demand, Level, Levels};
+use crate::rules::RuleSetId;
+
+/// By requirements, which name the pool: the least price of a node for a demand alone, if there is one.
+pub(crate) type Prices = BTreeMap<RuleSetId, Option<Price>>;
+
+/// What has been learnt about a demand: what holds as long as the solver lives, then what holds in one pass.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DemandMemo {
+    /// Existing nodes that refuse in every pass: labels, taints, or no room even before anything moves.
+    pub(crate) unsuitable: Bits<NodeIx>,
+    /// Per kind of node: whether labels and taints are acceptable, once known.
+    pub(crate) kinds: IxVec<KindIx, Option<bool>>,
+    /// Per pool, once known: the instance types that could host the demand alone if there were no limits.
+    pub(crate) hosts: BTreeMap<PoolIx, Option<Bits<VariantIx>>>,
+    /// The least price of a node for the demand alone, by requirements.
+    pub(crate) prices: Prices,
+    /// The pass that the fields below are about.
+    pass: u64,
+    /// Existing nodes that have no room in this pass.
+    pub(crate) nodes: Bits<NodeIx>,
+    /// In-flight nodes that cannot take it in this pass.
+    pub(crate) in_flight: Bits<InFlightIx>,
+}
+
+/// What has been learnt about a level in one pass.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LevelMemo {
+    pass: u64,
+    /// Existing nodes that other pods keep it out of.
+    pub(crate) nodes: Bits<NodeIx>,
+    /// In-flight nodes that other pods keep it out of.
+    pub(crate) in_flight: Bits<InFlightIx>,
+    /// Every node and every pool refuses, and nothing in this pass can change that.
+    pub(crate) exhausted: bool,
+    /// Version of what was in the way and may change: worth another try once it has grown.
+    pub(crate) stuck_at: Option<u64>,
+    /// The pool whose reservations were in the way.
+    pub(crate) used_up: Option<PoolIx>,
+}
+
+/// A level, with what has been learnt about it.
+pub(crate) struct Known<'w> {
+    /// What the pod asks of its node.
+    pub(crate) demand: &'w Demand,
+    /// What the pod is to others.
+    pub(crate) profile: Option<ProfileIx>,
+    /// What has been learnt about the demand.
+    pub(crate) demand_memo: &'w mut DemandMemo,
+    /// What has been learnt about the level.
+    pub(crate) level_memo: &'w mut LevelMemo,
+}
+
+/// What has been learnt about all demands and levels.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Learnt {
+    demands: IxVec<DemandIx, DemandMemo>,
+    levels: IxVec<LevelIx, LevelMemo>,
+    /// Number of the pass; simulations are passes of their own.
+    pass: u64,
+}
+
+impl Learnt {
+    /// Nothing yet about any of `levels`.
+    pub(crate) fn new(levels: &Levels) -> Self {
+        let (demands, levels) = (levels.demands().len(), levels.len());
+        Self {
+            demands: IxVec::filled(DemandMemo::default(), demands),
+            levels: IxVec::filled(LevelMemo::default(), levels),
+            pass: 0,
+        }
+    }
+
+    /// Everything about `id`, one of `levels`. What held in an earlier pass only is dropped here, when it is next
+    /// looked at: a simulation touches few levels, so clearing all of them between passes would cost more.
+    pub(crate) fn known<'w>(&'w mut self, levels: &'w Levels, id: LevelIx) -> Known<'w> {
+        let Level { demand, profile } = levels.level(id);
+        let (demand_memo, level_memo) = (&mut self.demands[demand], &mut self.levels[id]);
+        let pass = self.pass;
+        if level_memo.pass != pass {
+            *level_memo = LevelMemo { pass, ..LevelMemo::default() };
+        }
+        if demand_memo.pass != pass {
+            demand_memo.pass = pass;
+            (demand_memo.nodes, demand_memo.in_flight) = Default::default();
+        }
+        Known { demand: levels.demand(id), profile, demand_memo, level_memo }
+    }
+
+    /// Whether there is nothing more to try for `id`.
+    pub(crate) fn is_exhausted(&self, id: LevelIx) -> bool {
+        self.levels[id].exhausted
+    }
+
+    /// Begins another pass.
+    pub(crate) fn next_pass(&mut self) {
+        self.pass += 1;
+    }
+}
