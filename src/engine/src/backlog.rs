@@ -6,7 +6,7 @@
 //! after at most one full round, however many arrive.
 //!
 //! Pods that have a place and are not bound yet take part in every pass, on top of its slice: without them the
-//! machines that come up for them would look free.
+//! nodes that come up for them would look free.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

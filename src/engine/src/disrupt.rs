@@ -1,12 +1,12 @@
-//! Which machines may go, and what takes their place (spec core-disruption 3). One method per file.
+//! Which nodes may go, and what takes their place (spec core-disruption 3). One method per file.
 //!
 //! [`decide`] looks at everything and proposes commands; most of them must be quiet for a while and pass a second
 //! look, [`confirm`], before they start. Nothing here waits, measures time or is random: instants come with the
 //! snapshot, work is bounded by a number of simulations, and [`Memory`] carries from pass to pass what makes the
 //! next one fair and cheap.
 //!
-//! Invariants: a machine is in at most one command; the methods are asked in the order of
-//! [`karpenter_model::Method::ALL`], so a machine that is empty is never drifted away and one that drifted is never
+//! Invariants: a node is in at most one command; the methods are asked in the order of
+//! [`karpenter_model::Method::ALL`], so a node that is empty is never drifted away and one that drifted is never
 //! consolidated; at no start of a command are the budgets of a pool exceeded, the commands in [`Standing`] included.
 
 mod allowance;
@@ -49,11 +49,11 @@ pub struct Standing<'a> {
     /// Commands taken for granted: for [`decide`] those that wait for their second look, for [`confirm`] those
     /// confirmed a moment ago whose replacements the snapshot does not show yet.
     pub proposed: &'a [Command],
-    /// Machines in a command that has started.
+    /// Nodes in a command that has started.
     pub running: &'a BTreeSet<NodeId>,
 }
 
-/// Commands for `snapshot`, why every other machine stays, and what to tell about it.
+/// Commands for `snapshot`, why every other node stays, and what to tell about it.
 ///
 /// When the last decision changed nothing, nothing it was made from has changed and no time has come that matters, it
 /// is handed back as it is, and nothing is allocated.

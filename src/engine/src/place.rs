@@ -1,4 +1,4 @@
-//! Placement: every pod that waits gets a place on an existing machine, a coming one or a new one, in this
+//! Placement: every pod that waits gets a place on an existing node, a coming one or a new one, in this
 //! order (spec core-scheduling 12), or a reason why not.
 
 mod claim;
@@ -34,7 +34,7 @@ use karpenter_model::{
 pub(crate) struct Placement {
     /// Claims to create.
     pub(crate) launches: Vec<Launch>,
-    /// Pods that existing or coming machines take.
+    /// Pods that existing or coming nodes take.
     pub(crate) nominations: Vec<Nomination>,
     /// What became of each pod.
     pub(crate) pods: BTreeMap<PodKey, PodOutcome>,
@@ -42,7 +42,7 @@ pub(crate) struct Placement {
     pub(crate) pools: BTreeMap<PoolName, PoolOutcome>,
     /// Devices that claims will get.
     pub(crate) grants: Vec<DeviceGrant>,
-    /// Machines that take pods.
+    /// Nodes that take pods.
     pub(crate) used_nodes: Vec<NodeId>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Weighed {
 }
 
 impl Totals {
-    /// The totals of every `Balanced` pool: all its machines, candidates or not.
+    /// The totals of every `Balanced` pool: all its nodes, candidates or not.
     pub(crate) fn new(lookup: &Lookup<'_>) -> Self {
         let snapshot = lookup.snapshot();
         let balanced = |pool: &&Arc<Pool>| pool.disruption.policy == ConsolidationPolicy::Balanced;
@@ -71,7 +71,7 @@ impl Totals {
         Score::new(savings.saturating_mul(*total), cost.saturating_mul(disruption))
     }
 
-    /// Whether not even removing the machine without replacement could pass, so that nothing needs to be simulated.
+    /// Whether not even removing the node without replacement could pass, so that nothing needs to be simulated.
     /// Unknown totals let it pass, as the reference does.
     pub(crate) fn rules_out(&self, candidate: &Candidate<'_>) -> bool {
         let known = self.pools.get(&candidate.pool.name).is_some_and(|(cost, _)| *cost > Price::ZERO);
@@ -80,8 +80,8 @@ impl Totals {
         balanced && known && !self.score(&candidate.pool.name, savings, candidate.cost.units()).approves()
     }
 
-    /// Weighs the removal of `candidates` for machines that cost `replacement` together. Savings are split by what
-    /// each pool's machines cost.
+    /// Weighs the removal of `candidates` for nodes that cost `replacement` together. Savings are split by what
+    /// each pool's nodes cost.
     pub(crate) fn judge(&self, candidates: &[&Candidate<'_>], replacement: Price) -> Judgement {
         let mut by_pool: BTreeMap<&PoolName, (ConsolidationPolicy, i128, i128)> = BTreeMap::new();
         for candidate in candidates {
@@ -131,13 +131,13 @@ impl Judgement {
         self.pools.iter().map(|pool| pool.outcome.clone())
     }
 
-    /// Events of approval for a command of several machines: one per pool that was scored.
+    /// Events of approval for a command of several nodes: one per pool that was scored.
     pub(crate) fn pool_notes(&self) -> impl Iterator<Item = Note> {
         let scored = self.pools.iter().filter(|pool| pool.outcome.score.is_some());
         scored.map(|pool| Note::pool(&pool.outcome.pool, NoteKind::ConsolidationApproved, pool.text()))
     }
 
-    /// The event of approval for a command of one machine, if its pool was scored.
+    /// The event of approval for a command of one node, if its pool was scored.
     pub(crate) fn machine_note(&self, candidate: &Candidate<'_>) -> Option<Note> {
         let scored = self.pools.iter().find(|pool| pool.outcome.score.is_some())?;
         Some(Note::machine(&candidate.node.id, NoteKind::ConsolidationApproved, scored.text()))

@@ -2,12 +2,12 @@
 //! brakes is felt. Each has a setting ([`karpenter_model::settings::Brakes`]), an event (`DisruptionHeld`) and a
 //! count.
 //!
-//! - mass drift: after a start, or when instance types vanish from what the provider says, drift of many machines at
+//! - mass drift: after a start, or when instance types vanish from what the provider says, drift of many nodes at
 //!   once smells of missing or misread data. It is held until it has lasted longer than drift takes to be found wrong;
-//! - health gate: when replacements of a pool do not come up, nothing more is replaced by machines of it, except for one
+//! - health gate: when replacements of a pool do not come up, nothing more is replaced by nodes of it, except for one
 //!   try now and then;
-//! - no capacity: a machine of a static pool is not given up for one that cannot be bought now;
-//! - anti-flap: a machine that took over from another one is not replaced by one like that shortly after;
+//! - no capacity: a node of a static pool is not given up for one that cannot be bought now;
+//! - anti-flap: a node that took over from another one is not replaced by one like that shortly after;
 //! - command rate: so many commands per minute and no more.
 
 use std::collections::BTreeMap;
@@ -26,11 +26,11 @@ const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
 /// The brakes; a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Brake {
-    /// Too many machines drifted at once.
+    /// Too many nodes drifted at once.
     MassDrift,
     /// Replacements of the pool do not come up.
     HealthGate,
-    /// Nothing could be launched in place of the machine.
+    /// Nothing could be launched in place of the node.
     NoCapacity,
     /// Back to what it just was.
     AntiFlap,
@@ -79,7 +79,7 @@ impl Held {
     }
 }
 
-/// Machines whose drift waits to be confirmed, and until when.
+/// Nodes whose drift waits to be confirmed, and until when.
 pub(crate) fn mass_drift(snapshot: &Snapshot, since: Option<Timestamp>) -> BTreeMap<NodeId, Held> {
     let brakes = &snapshot.settings.disruption.brakes;
     let managed = snapshot.nodes.iter().filter(|node| node.is_managed()).count();
@@ -112,7 +112,7 @@ fn suspicious(claim: &Claim, brakes: &Brakes, since: Option<Timestamp>, now: Tim
     ((started || reason == INSTANCE_TYPE_NOT_FOUND) && now < until).then_some(until)
 }
 
-/// Whether one more machine of `pool` may be replaced, as far as earlier replacements tell. Whoever goes on says so
+/// Whether one more node of `pool` may be replaced, as far as earlier replacements tell. Whoever goes on says so
 /// with [`tries`].
 pub(crate) fn health_gate(
     pool: &Pool,
@@ -170,8 +170,8 @@ pub(crate) fn capacity(pool: &Pool, snapshot: &Snapshot) -> Result<(), Held> {
     if launchable { Ok(()) } else { Err(none()) }
 }
 
-/// Whether replacing `candidates` by `launches` would go back to what one of the machines just was. Only one for one:
-/// what merges or splits machines is not a way back.
+/// Whether replacing `candidates` by `launches` would go back to what one of the nodes just was. Only one for one:
+/// what merges or splits nodes is not a way back.
 pub(crate) fn anti_flap(
     candidates: &[&Candidate<'_>],
     launches: &[Launch],

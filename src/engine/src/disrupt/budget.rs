@@ -1,4 +1,4 @@
-//! How many machines of a pool may be disrupted at once (spec core-disruption 3.4).
+//! How many nodes of a pool may be disrupted at once (spec core-disruption 3.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::disrupt::cron::Schedule;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invalid(pub(crate) String);
 
-/// Why a machine may not be taken out of the budget of its pool.
+/// Why a node may not be taken out of the budget of its pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Exhausted {
-    /// The pool loses enough machines already.
+    /// The pool loses enough nodes already.
     UsedUp {
         pool: PoolName,
         allowed: u32,
@@ -32,12 +32,12 @@ pub(crate) enum Exhausted {
 /// The budget of one pool for one reason, as metrics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetState {
-    /// Machines that may be disrupted at once, before those that are; zero when a budget cannot be evaluated and
+    /// Nodes that may be disrupted at once, before those that are; zero when a budget cannot be evaluated and
     /// [`BudgetState::NO_LIMIT`] when none applies.
     pub allowed: u32,
-    /// Machines that are disrupted already: not ready, leaving, or in a command.
+    /// Nodes that are disrupted already: not ready, leaving, or in a command.
     pub consuming: u32,
-    /// Machines that count.
+    /// Nodes that count.
     pub total: u32,
 }
 
@@ -61,7 +61,7 @@ struct Allowed {
     until: Option<Timestamp>,
 }
 
-/// Machines of a pool.
+/// Nodes of a pool.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     /// Those that count.
@@ -73,7 +73,7 @@ struct Counts {
 }
 
 impl<'a> Budgets<'a> {
-    /// The budgets of all pools; machines in `taken` are being disrupted whatever they look like.
+    /// The budgets of all pools; nodes in `taken` are being disrupted whatever they look like.
     pub(crate) fn new(snapshot: &'a Snapshot, taken: &BTreeSet<NodeId>) -> Self {
         let mut pools: BTreeMap<&PoolName, Counts> =
             snapshot.pools.iter().map(|pool| (&pool.name, Counts::default())).collect();
@@ -93,7 +93,7 @@ impl<'a> Budgets<'a> {
         Self { pools, allowed: all }
     }
 
-    /// Whether a machine of `pool` may go for `reason` now.
+    /// Whether a node of `pool` may go for `reason` now.
     pub(crate) fn check(&self, pool: &PoolName, reason: DisruptionReason) -> Result<(), Exhausted> {
         let counts = self.pools.get(pool).copied().unwrap_or_default();
         let disrupted = counts.consuming.saturating_add(counts.taken);
@@ -113,7 +113,7 @@ impl<'a> Budgets<'a> {
         }
     }
 
-    /// Takes one machine of `pool` out of its budget for `reason`, and of what the other reasons have left.
+    /// Takes one node of `pool` out of its budget for `reason`, and of what the other reasons have left.
     pub(crate) fn take(&mut self, pool: &PoolName, reason: DisruptionReason) -> Result<(), Exhausted> {
         self.check(pool, reason)?;
         if let Some(counts) = self.pools.get_mut(pool) {
@@ -122,7 +122,7 @@ impl<'a> Budgets<'a> {
         Ok(())
     }
 
-    /// Pools with machines none of which may go for `reason`, whatever is disrupted already.
+    /// Pools with nodes none of which may go for `reason`, whatever is disrupted already.
     pub(crate) fn closed(&self, reason: DisruptionReason) -> impl Iterator<Item = &'a PoolName> {
         let shut = move |pool: &PoolName| match self.allowed.get(&(pool, reason)) {
             Some(Ok(allowed)) => allowed.nodes == 0,
@@ -164,7 +164,7 @@ fn allowed(pool: &Pool, reason: DisruptionReason, total: u32, now: Timestamp) ->
     Ok(strictest)
 }
 
-/// Machines `budget` allows out of `total`; no limit outside its window.
+/// Nodes `budget` allows out of `total`; no limit outside its window.
 fn limit(budget: &Budget, total: u32, now: Timestamp) -> Result<Allowed, Invalid> {
     let nodes = budget
         .nodes

@@ -1,4 +1,4 @@
-//! Which machines may be disrupted at all (spec core-disruption 3.2), in the order of the checks.
+//! Which nodes may be disrupted at all (spec core-disruption 3.2), in the order of the checks.
 
 mod blocker;
 
@@ -30,7 +30,7 @@ impl Basis {
     }
 }
 
-/// A machine that may be disrupted, with what the methods ask about it.
+/// A node that may be disrupted, with what the methods ask about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate<'a> {
     pub(crate) node: &'a Node,
@@ -40,7 +40,7 @@ pub(crate) struct Candidate<'a> {
     pub(crate) instance_type: Option<&'a InstanceType>,
     /// What it costs; zero when nobody knows.
     pub(crate) price: Price,
-    /// What that price rests on; nothing is claimed about machines that were paid for ahead.
+    /// What that price rests on; nothing is claimed about nodes that were paid for ahead.
     pub(crate) basis: Option<Basis>,
     /// What it costs to move its pods.
     pub(crate) cost: Cost,

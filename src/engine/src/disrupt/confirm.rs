@@ -19,7 +19,7 @@ use ground::Ground;
 pub struct Rejection {
     /// What kind of reason.
     pub kind: RejectionKind,
-    /// The machines that speak against it.
+    /// The nodes that speak against it.
     pub nodes: Vec<NodeId>,
     /// Why, for people.
     pub detail: String,
@@ -28,9 +28,9 @@ pub struct Rejection {
 /// Kinds of rejections; part of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RejectionKind {
-    /// Machines no longer qualify.
+    /// Nodes no longer qualify.
     Churn,
-    /// Machines are nominated, or budgets are used up.
+    /// Nodes are nominated, or budgets are used up.
     Budget,
     /// Pods would not find the places they were promised.
     Scheduling,
@@ -60,8 +60,8 @@ impl fmt::Display for RejectionKind {
 }
 
 /// Each of `commands` as it may start now, or why not, in their order: each is judged as if those before it that may
-/// start had happened, and the cluster is compiled once for all of them. Emptiness keeps the machines that still
-/// qualify; every other command stands or falls as a whole. What a command says about machines, pods and prices is
+/// start had happened, and the cluster is compiled once for all of them. Emptiness keeps the nodes that still
+/// qualify; every other command stands or falls as a whole. What a command says about nodes, pods and prices is
 /// told anew; what it may buy does not change, except that drift may buy whatever would do now.
 ///
 /// That `commands` themselves are in `standing` does not count.
@@ -78,7 +78,7 @@ pub fn confirm(
 struct Look<'g, 'a> {
     ground: &'g mut Ground<'a>,
     command: &'a Command,
-    /// Machines of the command that may still go, in its order.
+    /// Nodes of the command that may still go, in its order.
     still: Vec<Candidate<'a>>,
     /// Those that do not qualify any more, and why.
     gone: Vec<(NodeId, Blocker)>,
@@ -112,7 +112,7 @@ impl<'g, 'a> Look<'g, 'a> {
         Rejection { kind, nodes: self.command.nodes().cloned().collect(), detail: detail.to_string() }
     }
 
-    /// Machines that no longer qualify make the whole command invalid; because of a nomination they count as taken.
+    /// Nodes that no longer qualify make the whole command invalid; because of a nomination they count as taken.
     fn all_qualify(&self) -> Result<(), Rejection> {
         let Some((_, first)) = self.gone.first() else { return Ok(()) };
         let nominated = self.gone.iter().all(|(_, blocker)| *blocker == Blocker::Nominated);
@@ -121,7 +121,7 @@ impl<'g, 'a> Look<'g, 'a> {
         Err(Rejection { kind, nodes, detail: first.to_string() })
     }
 
-    /// Takes every machine out of its budget.
+    /// Takes every node out of its budget.
     fn all_within_budget(&mut self) -> Result<(), Rejection> {
         for candidate in &self.still {
             if let Err(exhausted) = self.ground.budgets.take(&candidate.pool.name, self.command.reason) {
@@ -167,7 +167,7 @@ impl<'g, 'a> Look<'g, 'a> {
         Ok(self.as_now(replacements, simulated.nominations))
     }
 
-    /// The command with its machines as they are now, and `replacements` at what they cost now for the pods there are
+    /// The command with its nodes as they are now, and `replacements` at what they cost now for the pods there are
     /// now: pods may have come or gone and prices may have changed.
     fn as_now(&self, replacements: Vec<Launch>, nominations: Vec<Nomination>) -> Command {
         let gone: Price = self.still.iter().map(|candidate| candidate.price).sum();
@@ -182,7 +182,7 @@ impl<'g, 'a> Look<'g, 'a> {
         }
     }
 
-    /// What the command says about its machines, as they are now.
+    /// What the command says about its nodes, as they are now.
     fn disrupted(&self) -> Vec<karpenter_model::command::Candidate> {
         self.still.iter().map(Candidate::disrupted).collect()
     }
@@ -211,7 +211,7 @@ impl<'g, 'a> Look<'g, 'a> {
         Err(self.rejected(RejectionKind::Scheduling, detail))
     }
 
-    /// As many machines as the command launches are needed, and what it would buy is what would do: `launches` in the
+    /// As many nodes as the command launches are needed, and what it would buy is what would do: `launches` in the
     /// order of the command's, each with all instance types of its own.
     fn pair_replacements(&self, launches: &mut Vec<Quoted>) -> Result<(), Rejection> {
         let wanted: Vec<&Launch> = self.command.replacements.iter().collect();

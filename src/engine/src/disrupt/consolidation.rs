@@ -1,7 +1,7 @@
-//! Consolidation: the same pods on machines that cost less (spec core-disruption 3.9 to 3.12).
+//! Consolidation: the same pods on nodes that cost less (spec core-disruption 3.9 to 3.12).
 //!
-//! Several machines at once first, then one at a time, each method until it finds no more or has asked all it may.
-//! Every command is judged on a ground on which those before it have happened, and no command removes a machine that
+//! Several nodes at once first, then one at a time, each method until it finds no more or has asked all it may.
+//! Every command is judged on a ground on which those before it have happened, and no command removes a node that
 //! an earlier one sends pods to, so they may start in any order. Nothing that is proposed costs more than it saves.
 
 mod cheaper;
@@ -46,7 +46,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     let for_one = not_refused(pass, SINGLE, &candidates);
     let for_groups = if many { not_refused(pass, MANY, &candidates) } else { Vec::new() };
     for candidate in &candidates {
-        // No more is said of a machine that is not looked at alone, unless it goes with others.
+        // No more is said of a node that is not looked at alone, unless it goes with others.
         if let Some(reason) = pass.refused(SINGLE, &candidate.node.id) {
             pass.keep(&candidate.node.id, reason);
         }
@@ -104,7 +104,7 @@ pub(crate) fn judge<'a>(
     }
 }
 
-/// Machines consolidation may do something with: most savings per disturbance first, then by name.
+/// Nodes consolidation may do something with: most savings per disturbance first, then by name.
 fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
     let mut candidates =
         pass.eligible(MULTI, |pass, candidate| match eligible::check(candidate, pass.snapshot) {
@@ -126,7 +126,7 @@ fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
     candidates
 }
 
-/// Where a machine comes when they are tried.
+/// Where a node comes when they are tried.
 struct Rank<'c> {
     savings: (Price, Cost),
     name: &'c str,
@@ -152,7 +152,7 @@ impl PartialEq for Rank<'_> {
 
 impl Eq for Rank<'_> {}
 
-/// Tells and writes down why a machine stays.
+/// Tells and writes down why a node stays.
 fn refuse(pass: &mut Pass<'_>, node: &NodeId, refusal: Refusal) {
     if let Some(text) = refusal.event {
         pass.note(Note::machine(node, NoteKind::Unconsolidatable, text));

@@ -1,4 +1,4 @@
-//! What disturbing a machine costs, and what it saves (spec core-disruption 3.3). Fixed point, no floats.
+//! What disturbing a node costs, and what it saves (spec core-disruption 3.3). Fixed point, no floats.
 
 use std::cmp::Ordering;
 
@@ -9,16 +9,16 @@ use karpenter_model::{Pod, Price};
 pub(crate) struct Cost(i128);
 
 impl Cost {
-    /// Disturbing a machine costs this even when nothing has to move, so that no ratio divides by zero.
+    /// Disturbing a node costs this even when nothing has to move, so that no ratio divides by zero.
     pub(crate) const BASE: Self = Self(1 << 27);
 
-    /// The cost of disturbing a machine that `pods` would have to leave: pods nobody misses do not count.
+    /// The cost of disturbing a node that `pods` would have to leave: pods nobody misses do not count.
     pub(crate) fn of<'a>(pods: impl Iterator<Item = &'a Pod>) -> Self {
         let positive = pods.map(|pod| i128::from(pod.eviction_cost().max(0)));
         Self(Self::BASE.0 + positive.sum::<i128>())
     }
 
-    /// Whether no pod counts: the machine is empty.
+    /// Whether no pod counts: the node is empty.
     pub(crate) fn is_base(self) -> bool {
         self <= Self::BASE
     }
@@ -29,7 +29,7 @@ impl Cost {
     }
 }
 
-/// Orders two machines by what they cost per disturbance, exactly: more is greater.
+/// Orders two nodes by what they cost per disturbance, exactly: more is greater.
 pub(crate) fn by_savings((price, cost): (Price, Cost), (other_price, other_cost): (Price, Cost)) -> Ordering {
     let left = i128::from(price.nanos()) * other_cost.units();
     let right = i128::from(other_price.nanos()) * cost.units();

@@ -17,7 +17,7 @@ pub struct Decision {
     /// Commands to start at their `not_before`, after [`confirm`](crate::disrupt::confirm) if that lies ahead; in the
     /// order of their methods.
     pub commands: Vec<Command>,
-    /// For every machine: the method that removes it, or the first reason why it stays.
+    /// For every node: the method that removes it, or the first reason why it stays.
     pub nodes: BTreeMap<NodeId, NodeOutcome>,
     /// Events to publish, in the order they came up.
     pub notes: Vec<Note>,
@@ -25,7 +25,7 @@ pub struct Decision {
     pub moves: Vec<Move>,
     /// What each method that was asked did, for metrics.
     pub methods: BTreeMap<Method, MethodStats>,
-    /// Machines each brake held back, for metrics.
+    /// Nodes each brake held back, for metrics.
     pub held: BTreeMap<Brake, u32>,
     /// Budgets per pool and reason, for metrics and reports.
     pub budgets: BTreeMap<(PoolName, DisruptionReason), BudgetState>,
@@ -43,7 +43,7 @@ impl Decision {
 /// What one method did in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MethodStats {
-    /// Machines it could have chosen.
+    /// Nodes it could have chosen.
     pub eligible: u32,
     /// Simulations it ran.
     pub simulations: u32,

@@ -1,6 +1,6 @@
-//! Drift of dynamic pools: machines that no longer are what their pool or class asks for (spec core-disruption 3.8).
-//! The oldest drift first, machines nobody would have to leave before the others, one command each, as many as
-//! budgets allow; pods that could not go anywhere stop their machine and no other.
+//! Drift of dynamic pools: nodes that no longer are what their pool or class asks for (spec core-disruption 3.8).
+//! The oldest drift first, nodes nobody would have to leave before the others, one command each, as many as
+//! budgets allow; pods that could not go anywhere stop their node and no other.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
 
 const METHOD: Method = Method::Drift;
 
-/// Proposes one command per machine.
+/// Proposes one command per node.
 pub(crate) fn propose(pass: &mut Pass<'_>) {
     let held = brake::mass_drift(pass.snapshot, pass.memory.since());
     let mut drifted = pass.eligible(METHOD, |pass, candidate| {
@@ -34,7 +34,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
     let Some(input) = pass.unsettled(METHOD, &drifted) else { return };
     pass.memory.drift_sweep.go_on(input, drifted.iter().map(|candidate| &candidate.node.id));
-    // Those that were not reached last time come first, so that every machine has its turn.
+    // Those that were not reached last time come first, so that every node has its turn.
     drifted.sort_by_cached_key(|candidate| {
         let since = candidate.claim.true_since(ConditionType::Drifted);
         let seen = pass.memory.drift_sweep.has_seen(&candidate.node.id);
@@ -69,7 +69,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
 }
 
-/// Why a machine stays.
+/// Why a node stays.
 enum Stays {
     /// For now, and it was looked at.
     Because(Reason),
@@ -79,7 +79,7 @@ enum Stays {
     NotReached,
 }
 
-/// Proposes to replace one machine, if one of the `share` of simulations is left.
+/// Proposes to replace one node, if one of the `share` of simulations is left.
 fn one<'a>(
     pass: &mut Pass<'a>,
     share: u32,

@@ -1,5 +1,5 @@
-//! Emptiness: machines nothing would have to leave (spec core-disruption 3.6). All of them go in one command, as far
-//! as budgets allow, those that save most first; nothing takes their place and nothing is simulated. A machine that
+//! Emptiness: nodes nothing would have to leave (spec core-disruption 3.6). All of them go in one command, as far
+//! as budgets allow, those that save most first; nothing takes their place and nothing is simulated. A node that
 //! has no pods but the room of a capacity buffer stays (spec core-scheduling 23).
 
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
 }
 
-/// Writes down why emptiness does not take a machine, if no later method has a say about it.
+/// Writes down why emptiness does not take a node, if no later method has a say about it.
 fn refuse(pass: &mut Pass<'_>, candidate: &Candidate<'_>, reason: Reason) {
     if reason.code == ReasonCode::ConsolidationDisabled {
         let text = format!("NodePool {:?} has consolidation disabled", candidate.pool.name.as_str());

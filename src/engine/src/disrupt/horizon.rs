@@ -31,7 +31,7 @@ pub(crate) fn horizon(snapshot: &Snapshot, memory: &Memory) -> Timestamp {
     nodes.chain(windows).chain(remembered).filter(|at| *at > now).fold(latest, Timestamp::min)
 }
 
-/// When the quiet time of a machine is over.
+/// When the quiet time of a node is over.
 fn quiet(node: &Node, pool: &Pool) -> Option<Timestamp> {
     let claim = node.claim.as_deref()?;
     let since = claim.last_pod_event.or_else(|| claim.true_since(ConditionType::Initialized))?;

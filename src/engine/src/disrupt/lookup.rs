@@ -1,4 +1,4 @@
-//! What is asked about every machine, found by name: its pool and its price (spec core-disruption 3.3).
+//! What is asked about every node, found by name: its pool and its price (spec core-disruption 3.3).
 
 use std::collections::BTreeMap;
 
@@ -40,12 +40,12 @@ impl<'a> Lookup<'a> {
         self.types.get(pool).is_some_and(|types| !types.is_empty())
     }
 
-    /// The type a machine of `pool` says it is, if the pool still has it.
+    /// The type a node of `pool` says it is, if the pool still has it.
     pub(crate) fn instance_type(&self, node: &Node, pool: &PoolName) -> Option<&'a InstanceType> {
         self.types.get(pool)?.get(&node.instance_type()?).copied()
     }
 
-    /// The offering a machine was bought through, available or not.
+    /// The offering a node was bought through, available or not.
     pub(crate) fn offering(&self, node: &Node, pool: &PoolName) -> Option<&'a Offering> {
         self.instance_type(node, pool)?.bought_through(node, &self.snapshot.registry)
     }

@@ -22,7 +22,7 @@ use refused::Refused;
 pub(crate) use refused::Scope;
 use unfinished::Unfinished;
 
-/// How long it is believed at most that there is nothing to do, or nothing to be done with a machine, as long as the
+/// How long it is believed at most that there is nothing to do, or nothing to be done with a node, as long as the
 /// input stays the same (spec core-disruption 0.7).
 pub(crate) const SETTLED_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// The span in which commands are counted.
@@ -34,19 +34,19 @@ pub struct Memory {
     /// Instant of the first pass.
     since: Option<Timestamp>,
     settled: BTreeMap<Method, Settled>,
-    /// How far drift has come in looking at every drifted machine.
+    /// How far drift has come in looking at every drifted node.
     pub(crate) drift_sweep: Sweep,
-    /// How far consolidation has come with looking at every machine alone.
+    /// How far consolidation has come with looking at every node alone.
     pub(crate) sweep: Sweep,
     /// Since when methods have not come to an end.
     unfinished: Unfinished,
     /// When commands started, oldest first.
     started: VecDeque<Timestamp>,
-    /// Claims that took over from one machine, and from which.
+    /// Claims that took over from one node, and from which.
     successors: BTreeMap<ClaimName, Succession>,
     /// Pools whose replacements do not come up.
     gates: BTreeMap<PoolName, Gate>,
-    /// Machines second looks spoke against, and those of commands that failed.
+    /// Nodes second looks spoke against, and those of commands that failed.
     refused: Refused,
     /// Devices of the last pass in which they counted.
     devices: Arc<Devices>,
@@ -65,14 +65,14 @@ struct Settled {
     reasons: Vec<(NodeId, Reason)>,
 }
 
-/// A machine that took over from another one.
+/// A node that took over from another one.
 #[derive(Debug, Clone)]
 struct Succession {
     from: TypeAndCapacity,
     at: Timestamp,
 }
 
-/// What a machine is, as far as going back to it is concerned.
+/// What a node is, as far as going back to it is concerned.
 pub(crate) type TypeAndCapacity = (InstanceTypeName, CapacityType);
 
 /// What is known about the replacements of a pool.
@@ -82,7 +82,7 @@ struct Gate {
     pool_hash: String,
     /// Commands in a row whose replacements did not come up.
     failures: u32,
-    /// The pool says itself that its machines do not register.
+    /// The pool says itself that its nodes do not register.
     unhealthy: bool,
     /// When it was closed, or one more try was allowed.
     since: Timestamp,
@@ -95,7 +95,7 @@ impl Gate {
 }
 
 impl Memory {
-    /// A command has started: its machines are tainted and `replacements` are created, in the order of the command.
+    /// A command has started: its nodes are tainted and `replacements` are created, in the order of the command.
     pub fn started(&mut self, command: &Command, replacements: &[ClaimName], now: Timestamp) {
         self.recall = None;
         self.started.push_back(now);
@@ -107,7 +107,7 @@ impl Memory {
         }
     }
 
-    /// A command was carried out: its machines are gone and every replacement came up.
+    /// A command was carried out: its nodes are gone and every replacement came up.
     pub fn succeeded(&mut self, command: &Command) {
         self.recall = None;
         self.refused.went(command.reason, command.nodes());
@@ -116,14 +116,14 @@ impl Memory {
         }
     }
 
-    /// A command had to be rolled back because something went wrong: its machines wait before they are proposed again.
+    /// A command had to be rolled back because something went wrong: its nodes wait before they are proposed again.
     pub fn rolled_back(&mut self, command: &Command, why: &str, now: Timestamp) {
         self.recall = None;
         let scope = Scope::Reason(command.reason);
         self.refused.note(scope, command.nodes(), &format!("rolled back, {why}"), now);
     }
 
-    /// Machines that were launched for a command did not come up.
+    /// Nodes that were launched for a command did not come up.
     pub fn failed(&mut self, command: &Command, now: Timestamp) {
         self.recall = None;
         let pools: BTreeMap<&PoolName, &String> =
@@ -135,7 +135,7 @@ impl Memory {
         }
     }
 
-    /// A second look refused a command: its machines wait before they are proposed again.
+    /// A second look refused a command: its nodes wait before they are proposed again.
     pub fn rejected(&mut self, command: &Command, rejection: &Rejection, now: Timestamp) {
         self.recall = None;
         let why = format!("{}: {}", rejection.kind, rejection.detail);
@@ -222,12 +222,12 @@ impl Memory {
         self.started.len()
     }
 
-    /// What the machine of `claim` took over from lately.
+    /// What the node of `claim` took over from lately.
     pub(crate) fn predecessor(&self, claim: &ClaimName) -> Option<&TypeAndCapacity> {
         self.successors.get(claim).map(|succession| &succession.from)
     }
 
-    /// Why each machine stayed when `method` had the same `input` and found nothing to do.
+    /// Why each node stayed when `method` had the same `input` and found nothing to do.
     pub(crate) fn settled(&self, method: Method, input: u64) -> Option<&[(NodeId, Reason)]> {
         let settled = self.settled.get(&method).filter(|settled| settled.input == input)?;
         Some(&settled.reasons)

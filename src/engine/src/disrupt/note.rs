@@ -1,4 +1,4 @@
-//! What a pass tells people: events about machines and pools (spec core-disruption 7).
+//! What a pass tells people: events about nodes and pools (spec core-disruption 7).
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{NodeId, PoolName};
@@ -19,7 +19,7 @@ pub struct Note {
 /// The objects an event is attached to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum About {
-    /// Node and claim of a machine, as far as they exist.
+    /// Node and claim of a node, as far as they exist.
     Machine(NodeId),
     /// A pool.
     Pool(PoolName),
@@ -28,9 +28,9 @@ pub enum About {
 /// The events of disruption. All are of type Normal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoteKind {
-    /// A machine may not be disrupted, or a pool's budget is zero.
+    /// A node may not be disrupted, or a pool's budget is zero.
     DisruptionBlocked,
-    /// Consolidation can do nothing with a machine.
+    /// Consolidation can do nothing with a node.
     Unconsolidatable,
     /// A replacement was found.
     ConsolidationCandidate,
@@ -54,7 +54,7 @@ impl NoteKind {
 }
 
 impl Note {
-    /// An event about a machine that needs nothing else to tell it apart.
+    /// An event about a node that needs nothing else to tell it apart.
     pub(crate) fn machine(id: &NodeId, kind: NoteKind, message: impl Into<String>) -> Self {
         Self {
             about: About::Machine(id.clone()),
@@ -74,7 +74,7 @@ impl Note {
         }
     }
 
-    /// A machine may not be disrupted. Told again when something else keeps it: another reason, or another `operand`,
+    /// A node may not be disrupted. Told again when something else keeps it: another reason, or another `operand`,
     /// such as the pod or the budget. Other words about the same are not news: they list amounts and all pods
     /// concerned, which change all the time.
     pub(crate) fn blocked(id: &NodeId, why: ReasonCode, operand: &str, message: impl Into<String>) -> Self {

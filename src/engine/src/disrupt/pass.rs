@@ -1,7 +1,7 @@
 //! One pass over all methods: what they share and what they write down.
 //!
-//! A method asks for its machines with [`Pass::eligible`], checks budgets and brakes, asks what would happen with
-//! [`Pass::what_if`], and either proposes a command or says with [`Pass::keep`] why a machine stays.
+//! A method asks for its nodes with [`Pass::eligible`], checks budgets and brakes, asks what would happen with
+//! [`Pass::what_if`], and either proposes a command or says with [`Pass::keep`] why a node stays.
 
 mod input;
 
@@ -36,16 +36,16 @@ pub(crate) struct Pass<'a> {
     pub(crate) budgets: Budgets<'a>,
     /// What each pool costs, for `Balanced`.
     pub(crate) totals: Totals,
-    /// Machines no general check speaks against, by key.
+    /// Nodes no general check speaks against, by key.
     candidates: Vec<Candidate<'a>>,
-    /// Machines in a command, of this pass or before.
+    /// Nodes in a command, of this pass or before.
     taken: BTreeSet<NodeId>,
-    /// Machines that commands send pods to.
+    /// Nodes that commands send pods to.
     promised: BTreeSet<NodeId>,
     by_target: BTreeMap<Target, &'a NodeId>,
-    /// Machines of commands the snapshot does not show yet, command by command.
+    /// Nodes of commands the snapshot does not show yet, command by command.
     assumed: Vec<Vec<&'a Node>>,
-    /// Machines those commands launch, per pool.
+    /// Nodes those commands launch, per pool.
     coming: BTreeMap<PoolName, usize>,
     /// Commands that may still be proposed; no limit if none.
     commands_left: Option<usize>,
@@ -59,7 +59,7 @@ pub(crate) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// Looks at every machine once.
+    /// Looks at every node once.
     pub(crate) fn new(snapshot: &'a Snapshot, memory: &'a mut Memory, standing: &Standing<'_>) -> Self {
         let brakes = &snapshot.settings.disruption.brakes;
         memory.begin(snapshot);
@@ -93,7 +93,7 @@ impl<'a> Pass<'a> {
         pass
     }
 
-    /// Sorts machines into candidates and those that stay whatever the method.
+    /// Sorts nodes into candidates and those that stay whatever the method.
     fn look(&mut self, lookup: &Lookup<'a>, standing: &Standing<'_>) {
         let mut nodes: Vec<&'a Node> = self.snapshot.nodes.iter().map(AsRef::as_ref).collect();
         nodes.sort_by(|a, b| a.id.cmp(&b.id));
@@ -116,7 +116,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Machines `method` may touch and `wants`, by key; what pods have against it is told and written down, and so is
+    /// Nodes `method` may touch and `wants`, by key; what pods have against it is told and written down, and so is
     /// which pools have no budget for it.
     pub(crate) fn eligible(
         &mut self,
@@ -135,7 +135,7 @@ impl<'a> Pass<'a> {
             }
             if let Some(blocker) = candidate.blocker(method) {
                 self.note(blocker.note(&candidate.node.id));
-                // A drifted machine is judged by the methods that may pass over its pods.
+                // A drifted node is judged by the methods that may pass over its pods.
                 if !candidate.is_drifted() || method.reason() == DisruptionReason::Drifted {
                     self.keep(&candidate.node.id, blocker.reason());
                 }
@@ -175,17 +175,17 @@ impl<'a> Pass<'a> {
         self.memory.refused(Scope::Method(method), node, self.snapshot.now)
     }
 
-    /// Machines no general check speaks against and that are in no command yet.
+    /// Nodes no general check speaks against and that are in no command yet.
     pub(crate) fn free(&self) -> impl Iterator<Item = &Candidate<'a>> {
         self.candidates.iter().filter(|candidate| !self.taken.contains(&candidate.node.id))
     }
 
-    /// Whether the budget of the candidate's pool has room for one more machine.
+    /// Whether the budget of the candidate's pool has room for one more node.
     pub(crate) fn check_budget(&self, method: Method, candidate: &Candidate<'_>) -> Result<(), Reason> {
         self.budgets.check(&candidate.pool.name, method.reason()).map_err(|exhausted| exhausted.reason())
     }
 
-    /// Takes one machine of the candidate's pool out of its budget for `method`.
+    /// Takes one node of the candidate's pool out of its budget for `method`.
     pub(crate) fn take_budget(&mut self, method: Method, candidate: &Candidate<'_>) -> Result<(), Reason> {
         self.budgets.take(&candidate.pool.name, method.reason()).map_err(|exhausted| exhausted.reason())
     }
@@ -221,7 +221,7 @@ impl<'a> Pass<'a> {
         what_if
     }
 
-    /// Machines of `pool` that commands launch and the snapshot may not show yet.
+    /// Nodes of `pool` that commands launch and the snapshot may not show yet.
     pub(crate) fn coming(&self, pool: &PoolName) -> usize {
         self.coming.get(pool).copied().unwrap_or_default()
     }
@@ -237,7 +237,7 @@ impl<'a> Pass<'a> {
         self.promised.extend(nodes);
     }
 
-    /// Adds a command. Its machines are out of reach for every later one; budgets must have been taken.
+    /// Adds a command. Its nodes are out of reach for every later one; budgets must have been taken.
     pub(crate) fn propose(&mut self, command: Command) {
         let position = |id: &NodeId| self.candidates.binary_search_by(|known| known.node.id.cmp(id)).ok();
         let nodes = command.nodes().filter_map(position).map(|position| self.candidates[position].node);
@@ -251,19 +251,19 @@ impl<'a> Pass<'a> {
         self.decision.commands.push(command);
     }
 
-    /// Writes down why a machine stays, unless something was said about it before.
+    /// Writes down why a node stays, unless something was said about it before.
     pub(crate) fn keep(&mut self, node: &NodeId, reason: Reason) {
         self.decision.nodes.entry(node.clone()).or_insert(NodeOutcome::Kept(reason));
     }
 
-    /// Writes down and tells that a brake holds a machine.
+    /// Writes down and tells that a brake holds a node.
     pub(crate) fn hold(&mut self, node: &NodeId, held: Held) {
         self.note(Note::machine(node, NoteKind::DisruptionHeld, sentence(&held.reason.to_string())));
         self.held.entry(held.brake).or_default().insert(node.clone());
         self.keep(node, held.reason);
     }
 
-    /// Whether a brake holds a machine.
+    /// Whether a brake holds a node.
     pub(crate) fn is_held(&self, node: &NodeId) -> bool {
         self.held.values().any(|nodes| nodes.contains(node))
     }
@@ -283,7 +283,7 @@ impl<'a> Pass<'a> {
         self.decision.methods.entry(method).or_default()
     }
 
-    /// The decision. Machines no method said anything about have pods that would have to move.
+    /// The decision. Nodes no method said anything about have pods that would have to move.
     pub(crate) fn finish(mut self) -> Decision {
         for candidate in std::mem::take(&mut self.candidates) {
             let unsaid = self.decision.nodes.entry(candidate.node.id.clone());
@@ -308,7 +308,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Machines of standing commands that `count` and are not on their way out in `snapshot`, command by command and each
+/// Nodes of standing commands that `count` and are not on their way out in `snapshot`, command by command and each
 /// once: a command that is proposed and runs already is one.
 pub(crate) fn assumed<'a>(
     snapshot: &'a Snapshot,
@@ -326,7 +326,7 @@ pub(crate) fn assumed<'a>(
     proposed.chain([running]).filter(|nodes: &Vec<_>| !nodes.is_empty()).collect()
 }
 
-/// Machines by what nominations call them.
+/// Nodes by what nominations call them.
 fn by_target(snapshot: &Snapshot) -> BTreeMap<Target, &NodeId> {
     let names = snapshot.nodes.iter().flat_map(|node| {
         let name = node.name.clone().map(Target::Node);
@@ -336,13 +336,13 @@ fn by_target(snapshot: &Snapshot) -> BTreeMap<Target, &NodeId> {
     names.collect()
 }
 
-/// Why a machine stays that a command sends pods to.
+/// Why a node stays that a command sends pods to.
 pub(crate) fn promised_to_command() -> Reason {
     Reason::new(ReasonCode::Nominated, "by another disruption")
 }
 
 impl Standing<'_> {
-    /// Every machine in a command.
+    /// Every node in a command.
     pub(crate) fn nodes(&self) -> BTreeSet<NodeId> {
         let proposed = self.proposed.iter().flat_map(Command::nodes);
         proposed.chain(self.running).cloned().collect()

@@ -1,5 +1,5 @@
-//! Drift of pools with a fixed number of nodes (spec core-disruption 3.7): one replacement per machine, straight from
-//! the template, as far as budget and node limit allow. Nothing is simulated: the pool keeps its number of machines.
+//! Drift of pools with a fixed number of nodes (spec core-disruption 3.7): one replacement per node, straight from
+//! the template, as far as budget and node limit allow. Nothing is simulated: the pool keeps its number of nodes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::disrupt::pass::Pass;
 
 const METHOD: Method = Method::StaticDrift;
 
-/// Proposes one command per machine.
+/// Proposes one command per node.
 pub(crate) fn propose(pass: &mut Pass<'_>) {
     if !pass.snapshot.settings.gates.static_capacity {
         return;
@@ -38,7 +38,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
 }
 
-/// Replaces drifted machines of one pool.
+/// Replaces drifted nodes of one pool.
 fn replace<'a>(pass: &mut Pass<'a>, candidates: &[Candidate<'a>]) {
     let Some(first) = candidates.first() else { return };
     let (pool, snapshot) = (first.pool, pass.snapshot);
@@ -85,8 +85,8 @@ fn replace<'a>(pass: &mut Pass<'a>, candidates: &[Candidate<'a>]) {
     }
 }
 
-/// How many machines `pool` may have more, and whether it has more than it wants already. What earlier commands launch
-/// is there already, as far as the limit goes; so are machines on their way out.
+/// How many nodes `pool` may have more, and whether it has more than it wants already. What earlier commands launch
+/// is there already, as far as the limit goes; so are nodes on their way out.
 fn room(pool: &Pool, pass: &Pass<'_>) -> (Option<usize>, bool) {
     let own = || {
         let claims = pass.snapshot.nodes.iter().filter(|node| node.is_managed());

@@ -1,4 +1,4 @@
-//! One look at every machine, however many passes it takes.
+//! One look at every node, however many passes it takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use crate::disrupt::pass::Input;
 pub(crate) struct Sweep {
     /// What there was to look at when it began.
     began_with: Option<Input>,
-    /// Machines looked at, and why they stay.
+    /// Nodes looked at, and why they stay.
     seen: BTreeMap<NodeId, Reason>,
     /// What was said of the others in the sweep before.
     before: BTreeMap<NodeId, Reason>,
 }
 
 impl Sweep {
-    /// Begins, or goes on where the last pass stopped. Forgets machines that are not among `nodes`.
+    /// Begins, or goes on where the last pass stopped. Forgets nodes that are not among `nodes`.
     pub(crate) fn go_on<'n>(&mut self, input: Input, nodes: impl Iterator<Item = &'n NodeId>) {
         self.began_with.get_or_insert(input);
         let nodes: BTreeSet<&NodeId> = nodes.collect();

@@ -1,4 +1,4 @@
-//! Several statements about a machine at once.
+//! Several statements about a node at once.
 
 use karpenter_model::{Requirement, Requirements};
 

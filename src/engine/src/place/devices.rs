@@ -119,14 +119,14 @@ impl<'a> Holdings<'a> {
         self.ledger = before;
     }
 
-    /// Drivers a machine from in-flight node `number` has to wait for, as the annotation lists them; none if that is
+    /// Drivers a node from in-flight node `number` has to wait for, as the annotation lists them; none if that is
     /// nobody.
     pub(crate) fn drivers(&self, number: InFlightIx) -> Option<String> {
         let drivers = self.allocator.drivers(&self.ledger, &launch(number));
         (!drivers.is_empty()).then(|| drivers.into_iter().collect::<Vec<_>>().join(","))
     }
 
-    /// What was taken on machine `node`.
+    /// What was taken on node `node`.
     pub(crate) fn granted_on(&self, node: &NodeId) -> Vec<DeviceGrant> {
         self.grants(&Spot::Machine(node.clone()), |_| Some(GrantPlace::Machine(node.clone())))
     }

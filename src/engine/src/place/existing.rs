@@ -1,7 +1,7 @@
-//! Machines that exist or are coming up, as places for pods (spec core-scheduling 13.1).
+//! Nodes that exist or are coming up, as places for pods (spec core-scheduling 13.1).
 //!
-//! Machines with the same taints and the same values of the labels anybody asks about are of one kind; labels
-//! and taints are compared once per ask and kind. Room only shrinks during a pass, so a machine that has no room
+//! Nodes with the same taints and the same values of the labels anybody asks about are of one kind; labels
+//! and taints are compared once per ask and kind. Room only shrinks during a pass, so a node that has no room
 //! for a demand is not asked again.
 
 mod undo;
@@ -27,21 +27,21 @@ use crate::place::topology::{Admission, Domain, Topology};
 use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
 
-/// Kinds with so many machines are worth a set operation.
+/// Kinds with so many nodes are worth a set operation.
 const COMMON: usize = 64;
 
-/// What is known about one label of a machine.
+/// What is known about one label of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Fact {
     /// It has no such label.
     Absent,
     /// It has this value.
     Is(LabelValue),
-    /// It will have one of these values: the machine is not launched yet.
+    /// It will have one of these values: the node is not launched yet.
     Within(Requirement),
 }
 
-/// What labels and taints decide about a machine.
+/// What labels and taints decide about a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kind {
     /// What is known about the keys anybody asks about, in their order.
@@ -52,7 +52,7 @@ struct Kind {
 }
 
 impl Fact {
-    /// Whether the machine satisfies `asked`, whatever it turns out to be.
+    /// Whether the node satisfies `asked`, whatever it turns out to be.
     fn satisfies(&self, asked: &Requirement) -> bool {
         match self {
             Self::Absent => asked.accepts_absence(),
@@ -63,7 +63,7 @@ impl Fact {
 }
 
 impl Kind {
-    /// Whether machines of this kind satisfy `asked`; `keys` are the keys facts are known about.
+    /// Whether nodes of this kind satisfy `asked`; `keys` are the keys facts are known about.
     fn satisfies(&self, keys: &[LabelKey], asked: &Requirement) -> bool {
         match keys.binary_search(asked.key()) {
             Ok(place) => self.facts[place].satisfies(asked),
@@ -84,7 +84,7 @@ struct Slot<'a> {
     before: Option<Box<Left>>,
 }
 
-/// What a machine can still take.
+/// What a node can still take.
 #[derive(Debug, Clone)]
 struct Left {
     room: Amounts,
@@ -113,23 +113,23 @@ impl Left {
     }
 }
 
-/// The machines of a pass, in the order they are tried.
+/// The nodes of a pass, in the order they are tried.
 #[derive(Debug, Clone)]
 pub(crate) struct Existing<'a> {
     keys: Vec<LabelKey>,
-    /// Kinds and the machines that are of them.
+    /// Kinds and the nodes that are of them.
     kinds: InternedMap<Kind, Bits<NodeIx>>,
     slots: IxVec<NodeIx, Slot<'a>>,
-    /// Machines by host, once somebody wants to join certain hosts.
+    /// Nodes by host, once somebody wants to join certain hosts.
     by_host: OnceCell<BTreeMap<LabelValue, Bits<NodeIx>>>,
-    /// Machines that took something in this pass, where it is to be taken back; nothing is remembered otherwise.
+    /// Nodes that took something in this pass, where it is to be taken back; nothing is remembered otherwise.
     touched: Option<Vec<NodeIx>>,
-    /// Machines that are taken away in this pass.
+    /// Nodes that are taken away in this pass.
     gone: Bits<NodeIx>,
 }
 
 impl<'a> Existing<'a> {
-    /// The machines of `snapshot` that stay: initialized ones first, then by name. `keys` are the label keys
+    /// The nodes of `snapshot` that stay: initialized ones first, then by name. `keys` are the label keys
     /// pods ask about, `topology_keys` those that rules about other pods look at, the host name aside.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
@@ -178,7 +178,7 @@ impl<'a> Existing<'a> {
         Self { keys, kinds, slots, by_host: OnceCell::new(), touched: None, gone }
     }
 
-    /// The first machine that takes `pod`, which wants `known`; the room is taken at once. `others` is what the pod
+    /// The first node that takes `pod`, which wants `known`; the room is taken at once. `others` is what the pod
     /// is to other pods, where that matters.
     pub(crate) fn place(
         &mut self,
@@ -194,7 +194,7 @@ impl<'a> Existing<'a> {
         let Known { demand, demand_memo, level_memo, .. } = known;
         demand_memo.kinds.resize(self.kinds.len(), None);
         let only = others.and_then(|(topology, id)| topology.hosts_to_join(id)).map(|hosts| self.at(&hosts));
-        // Machines of kinds that other pods keep the pod out of for now.
+        // Nodes of kinds that other pods keep the pod out of for now.
         let mut not_now = Bits::default();
         let mut domains: IxVec<KindIx, Option<bool>> = IxVec::filled(None, self.kinds.len());
         let mut from = NodeIx::new(0);
@@ -242,7 +242,7 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// The machines at `hosts`.
+    /// The nodes at `hosts`.
     fn at(&self, hosts: &[&LabelValue]) -> Bits<NodeIx> {
         let by_host = self.by_host.get_or_init(|| {
             let mut by_host: BTreeMap<LabelValue, Bits<NodeIx>> = BTreeMap::new();
@@ -256,7 +256,7 @@ impl<'a> Existing<'a> {
         machines
     }
 
-    /// Adds the machines of `kind` to `machines`; not those of rare kinds, which cost less to ask one by one.
+    /// Adds the nodes of `kind` to `machines`; not those of rare kinds, which cost less to ask one by one.
     fn add_kind(&self, kind: KindIx, machines: &mut Bits<NodeIx>) {
         let members = &self.kinds[kind.get()];
         if members.len() >= COMMON {
@@ -264,7 +264,7 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// Whether labels and taints of machine `index` suit `demand`, and it had room when the pass began; remembered in
+    /// Whether labels and taints of node `index` suit `demand`, and it had room when the pass began; remembered in
     /// `unsuitable` if not.
     fn suits(
         &self,
@@ -289,7 +289,7 @@ impl<'a> Existing<'a> {
         suits
     }
 
-    /// Gives `demand`, of `pod`, what it wants of machine `index`.
+    /// Gives `demand`, of `pod`, what it wants of node `index`.
     fn take(&mut self, index: NodeIx, pod: &Pod, demand: &Demand) {
         let slot = &mut self.slots[index];
         if let Some(touched) = self.touched.as_mut().filter(|_| slot.before.is_none()) {
@@ -299,7 +299,7 @@ impl<'a> Existing<'a> {
         slot.left.take(pod, demand);
     }
 
-    /// Whether taints and labels of machines of `kind` suit `demand`; labels it does not have are missing for good.
+    /// Whether taints and labels of nodes of `kind` suit `demand`; labels it does not have are missing for good.
     fn kind_accepts(&self, kind: KindIx, demand: &Demand, rules: &Rules<'_>) -> bool {
         let Some(set) = demand.rules else { return false };
         let kind = &self.kinds.keys()[kind.get()];
@@ -312,7 +312,7 @@ impl<'a> Existing<'a> {
     }
 }
 
-/// How a machine that takes pods is named in a plan, and its key in the index.
+/// How a node that takes pods is named in a plan, and its key in the index.
 pub(crate) fn target(node: &Node) -> (Target, NodeId) {
     let target = match (&node.name, &node.claim) {
         (Some(name), _) if node.registered() => Target::Node(name.clone()),
@@ -343,7 +343,7 @@ pub(crate) fn satisfies(node: &Node, asked: &Requirement, registry: &LabelRegist
     fact(node, asked.key(), registry).satisfies(asked)
 }
 
-/// What daemons will request on machines of `kind`.
+/// What daemons will request on nodes of `kind`.
 fn overhead(kind: &Kind, keys: &[LabelKey], daemons: &[(&Pod, Requirements)]) -> Resources {
     let runs = |(pod, requirements): &&(&Pod, Requirements)| {
         first_untolerated(&kind.taints, &pod.tolerations).is_none()

@@ -7,7 +7,7 @@ use karpenter_model::{Pod, PodKey, Snapshot, resources};
 use crate::index::{ArrivalIx, Ix, IxVec, PodIx};
 use crate::interning::InternedMap;
 
-/// Pods to place, each once, as they are in the snapshot: those that will lose their machine, and those that wait for
+/// Pods to place, each once, as they are in the snapshot: those that will lose their node, and those that wait for
 /// capacity.
 pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
     let waiting = snapshot.pending.iter().filter(|pod| pod.is_provisionable());

@@ -1,4 +1,4 @@
-//! The solver: one pod after the other, existing machines first, then open in-flight nodes, then a new node
+//! The solver: one pod after the other, existing nodes first, then open in-flight nodes, then a new node
 //! (spec core-scheduling 12). Pods that wait for others are tried again as long as any pod gets a place.
 //!
 //! What it works on is in three parts by what changes it: [`Compiled`] is never changed, [`Filling`] is where pods are
@@ -149,7 +149,7 @@ impl<'a> Solver<'a> {
         opened
     }
 
-    /// Sends the pod to the first existing machine that takes it.
+    /// Sends the pod to the first existing node that takes it.
     fn join_node(&mut self, index: PodIx, level: LevelIx, bound: Option<ProfileIx>) -> bool {
         let Self { compiled, caches, filling } = self;
         let pod = compiled.pod(index);

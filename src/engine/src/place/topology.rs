@@ -2,9 +2,9 @@
 //!
 //! Pods with the same rule share a *group*, which counts matching pods per domain. A pod's *profile* lists the
 //! groups it must satisfy and those that count it. Rules are answered with the domains that are fine now, in
-//! order of preference; the caller tries them until one leaves a machine, so a choice is never a dead end as
+//! order of preference; the caller tries them until one leaves a node, so a choice is never a dead end as
 //! long as another choice exists. Among domains with as many pods the cheaper one comes first, then the one with fewer
-//! machines of the pool, then the one whose name does.
+//! nodes of the pool, then the one whose name does.
 //!
 //! Unlike the reference, anti-affinity between new pods commits to one domain at once, so that one pass places
 //! as many pods as there are domains; so does the first of the pods that others want to share a domain with, so that
@@ -46,15 +46,15 @@ pub(crate) use scope::Scope;
 /// Most combinations of domains that are tried for one pod on one in-flight node.
 const MAX_CHOICES: usize = 64;
 /// Prices that differ by less than one part in so many do not decide between domains: prices of spot change all the
-/// time, and what spreads machines is worth something too.
+/// time, and what spreads nodes is worth something too.
 const PRICE_STEPS: i64 = 20;
 
 /// What a domain has to offer to a pod that looks for an in-flight node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prospect {
-    /// The least price of a machine for it there.
+    /// The least price of a node for it there.
     pub(crate) price: Price,
-    /// Machines of the pool that are there already, or will be.
+    /// Nodes of the pool that are there already, or will be.
     pub(crate) machines: u32,
 }
 
@@ -176,7 +176,7 @@ enum ChangeKind {
     Added,
     /// A pod went.
     Removed,
-    /// A machine of the domain went.
+    /// A node of the domain went.
     Unknown,
 }
 
@@ -325,7 +325,7 @@ impl Topology {
         circles.next().map(|link| link.group)
     }
 
-    /// Grows whenever the rules of the profile may have another answer. Machines and in-flight nodes only get
+    /// Grows whenever the rules of the profile may have another answer. Nodes and in-flight nodes only get
     /// narrower, so what failed at one version fails again at the same one.
     pub(crate) fn version(&self, id: ProfileIx) -> u64 {
         self.entry(id).1.rules.iter().map(|link| self.at(link.group).1.version()).sum()
@@ -345,7 +345,7 @@ impl Topology {
         keys.into_iter().filter(|key| **key != label::HOSTNAME).cloned().collect()
     }
 
-    /// Whether rules about the host allow the profile on an existing machine or an in-flight node.
+    /// Whether rules about the host allow the profile on an existing node or an in-flight node.
     pub(crate) fn admits_host(&self, id: ProfileIx, host: &Domain) -> Admission {
         let (profile, links) = self.entry(id);
         let mut admission = Admission::Yes;
@@ -372,7 +372,7 @@ impl Topology {
         joining.min_by_key(|group| group.occupied())
     }
 
-    /// The only machines that exist the profile may join, by host name, if some rule makes it join others.
+    /// The only nodes that exist the profile may join, by host name, if some rule makes it join others.
     pub(crate) fn hosts_to_join(&self, id: ProfileIx) -> Option<Vec<&LabelValue>> {
         self.to_join(id).map(|group| group.inhabited().collect())
     }
@@ -382,7 +382,7 @@ impl Topology {
         self.to_join(id).map(|group| group.inhabited_in_flight().collect())
     }
 
-    /// Whether all other rules allow the profile on an existing machine; the answer is the same for machines
+    /// Whether all other rules allow the profile on an existing node; the answer is the same for nodes
     /// with the same values of [`Self::keys`].
     pub(crate) fn admits_domains(&self, id: ProfileIx, node: &Node) -> bool {
         let (profile, links) = self.entry(id);
@@ -400,7 +400,7 @@ impl Topology {
         self.entry(id).1.domains
     }
 
-    /// Machines of `pool` that are in a domain already, or will be.
+    /// Nodes of `pool` that are in a domain already, or will be.
     pub(crate) fn machines(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
         self.census.machines(pool, key, value)
     }
@@ -497,7 +497,7 @@ impl Topology {
         sorted.collect()
     }
 
-    /// Counts the profile on an existing machine.
+    /// Counts the profile on an existing node.
     pub(crate) fn record_node(&mut self, id: ProfileIx, node: &Node, registry: &LabelRegistry) {
         let Self { groups, profiles, journal, .. } = self;
         for index in counting(profiles, id) {

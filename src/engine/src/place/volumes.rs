@@ -1,14 +1,14 @@
-//! What the persistent volumes of a pod ask of its machine: a place where all of them can be attached, and
+//! What the persistent volumes of a pod ask of its node: a place where all of them can be attached, and
 //! enough room for attachments (spec core-scheduling 19).
 //!
 //! Attachments are counted like any other resource, named after the driver, so "fits" covers them. A volume
 //! that only one pod mounts is part of the pod's amounts; one that several pods mount is kept by number,
-//! because it counts once per machine.
+//! because it counts once per node.
 //!
-//! What a machine can attach: what its `CSINode` says. A machine that does not exist yet, or has not come up,
-//! is taken to attach as much as the most restricted existing machine of its instance type; failing that, what
+//! What a node can attach: what its `CSINode` says. A node that does not exist yet, or has not come up,
+//! is taken to attach as much as the most restricted existing node of its instance type; failing that, what
 //! the type says in its capacity (`attachable-volumes-csi-<driver>`); failing that, as much as the most
-//! restricted machine there is. Where nobody knows anything there is no limit, as in the reference.
+//! restricted node there is. Where nobody knows anything there is no limit, as in the reference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ use crate::place::conjunction::conjunction;
 
 /// Most combinations of alternatives that are kept for one pod.
 const MAX_PLACES: usize = 64;
-/// More attachments than any machine has.
+/// More attachments than any node has.
 const UNLIMITED: Quantity = Quantity::from_units(1 << 32);
 
 /// Namespace and name of a persistent volume claim.
@@ -35,7 +35,7 @@ type ClaimKey<'a> = (&'a Namespace, &'a VolumeClaimName);
 pub(crate) struct Need {
     /// Why the pod cannot be planned because of them.
     pub(crate) problems: Vec<String>,
-    /// Any one of these must hold of the machine; none when they exclude each other.
+    /// Any one of these must hold of the node; none when they exclude each other.
     pub(crate) places: Vec<Requirements>,
     /// Attachments of volumes no other pod mounts.
     pub(crate) own: Resources,
@@ -50,11 +50,11 @@ pub(crate) struct Volumes<'a> {
     needs: Interned<Need>,
     /// Volumes that more than one pod mounts.
     shared: Interned<ClaimKey<'a>>,
-    /// What machines can attach, per driver that waiting pods use.
+    /// What nodes can attach, per driver that waiting pods use.
     limits: BTreeMap<&'a DriverName, Limits>,
 }
 
-/// What is known about how many volumes of one driver machines can attach.
+/// What is known about how many volumes of one driver nodes can attach.
 #[derive(Debug, Default)]
 struct Limits {
     by_type: BTreeMap<InstanceTypeName, u32>,
@@ -132,7 +132,7 @@ impl<'a> Volumes<'a> {
         &self.needs[id.get()]
     }
 
-    /// `allocatable` of a new machine of type `name`, with what it will probably be able to attach.
+    /// `allocatable` of a new node of type `name`, with what it will probably be able to attach.
     pub(crate) fn estimate(&self, name: &InstanceTypeName, allocatable: &Resources) -> Resources {
         let mut complete = allocatable.clone();
         for (driver, limits) in &self.limits {
@@ -143,7 +143,7 @@ impl<'a> Volumes<'a> {
         complete
     }
 
-    /// `room` of an existing machine, with what it can still attach; and the shared volumes it has.
+    /// `room` of an existing node, with what it can still attach; and the shared volumes it has.
     pub(crate) fn room(&self, node: &Node, room: &Resources) -> (Resources, BTreeSet<VolumeIx>) {
         let mut complete = room.clone();
         if self.limits.is_empty() {
@@ -180,7 +180,7 @@ impl Limits {
         }
     }
 
-    /// What a machine of type `name` will be able to attach, whose capacity says `said`.
+    /// What a node of type `name` will be able to attach, whose capacity says `said`.
     fn of_new(&self, name: Option<&InstanceTypeName>, said: Option<Quantity>) -> Quantity {
         let seen = |limit: &u32| Quantity::from_units(i64::from(*limit));
         let of_type = name.and_then(|name| self.by_type.get(name)).map(seen);

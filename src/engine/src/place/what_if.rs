@@ -1,9 +1,9 @@
-//! What would become of the pods of some machines if those were gone (spec core-disruption 3.5).
+//! What would become of the pods of some nodes if those were gone (spec core-disruption 3.5).
 //!
 //! One compiled base per snapshot, one cheap overlay per question, taken back afterwards: the answer does not
-//! depend on what was asked before. Pods that wait anyway, and those of machines on their way out, get their places
+//! depend on what was asked before. Pods that wait anyway, and those of nodes on their way out, get their places
 //! first and once: the scheduler will have placed them long before anything is evicted. Unlike the reference, they
-//! are neither served again in every simulation nor share a new machine with pods that would have to move, and one
+//! are neither served again in every simulation nor share a new node with pods that would have to move, and one
 //! of them that has no place stops nothing.
 
 use jiff::Timestamp;
@@ -15,16 +15,16 @@ use crate::place::solve::simulation::Ground;
 pub(crate) use crate::place::claim::{Quote, Quoted, note_overlays};
 pub(crate) use crate::place::solve::simulation::{Moved as Simulated, Patience};
 
-/// Which machines may take the pods that would have to move.
+/// Which nodes may take the pods that would have to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Destinations {
-    /// Every machine that stays.
+    /// Every node that stays.
     All,
     /// Those that are not inside the `consolidateAfter` window of their pool; for consolidation.
     Quiet,
 }
 
-/// Asks what would happen without some machines.
+/// Asks what would happen without some nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct WhatIf<'a> {
     solver: Solver<'a>,
@@ -32,7 +32,7 @@ pub(crate) struct WhatIf<'a> {
 }
 
 impl<'a> WhatIf<'a> {
-    /// Questions about `snapshot`; only machines of `movable` will be taken away.
+    /// Questions about `snapshot`; only nodes of `movable` will be taken away.
     pub(crate) fn new(snapshot: &'a Snapshot, movable: &[&'a Node], destinations: Destinations) -> Self {
         let busy = |node: &Node| destinations == Destinations::Quiet && is_busy(node, snapshot);
         let (solver, ground) = Solver::reversible(snapshot, movable, busy);

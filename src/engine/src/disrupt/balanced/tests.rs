@@ -37,7 +37,7 @@ fn score(text: &str, nodes: &[&str], price: &str) -> (String, bool) {
     (score.clone(), *approved)
 }
 
-/// A pool of `count` machines with `pods` ordinary pods each.
+/// A pool of `count` nodes with `pods` ordinary pods each.
 fn uniform(count: usize, pods: usize) -> String {
     let mut text = String::from("pool web types=* policy=balanced\n");
     for node in 0..count {
@@ -70,7 +70,7 @@ fn moves_from_crowded_machines_score_less_and_from_spare_ones_more() {
     pool.push_str("node crowded pool=web type=large zone=a capacity=on-demand\n");
     pool.push_str("pod c-{1..20} cpu=100m on=crowded\n");
     pool.push_str("node spare pool=web type=large zone=a capacity=on-demand\n");
-    // Six machines of equal price; the pods count 2, 2, 2, 2, 20 and 0, each machine one more.
+    // Six nodes of equal price; the pods count 2, 2, 2, 2, 20 and 0, each node one more.
     assert_eq!(score(&pool, &["crowded"], "0"), ("0.27".to_owned(), false));
     assert_eq!(score(&pool, &["n0"], "0"), ("1.89".to_owned(), true));
     assert_eq!(score(&pool, &["spare"], "0"), ("5.67".to_owned(), true));

@@ -1,4 +1,4 @@
-//! What speaks against disrupting a machine, as a reason for reports and as the text of its event.
+//! What speaks against disrupting a node, as a reason for reports and as the text of its event.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use karpenter_model::{Node, NodeId, Pod, PodDisruptionBudget, PodKey, PoolName, 
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::note::Note;
 
-/// The first thing that speaks against a machine. `Display` is the text of the event `DisruptionBlocked`.
+/// The first thing that speaks against a node. `Display` is the text of the event `DisruptionBlocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Blocker {
     /// It has no claim.
@@ -63,7 +63,7 @@ impl Blocker {
         }
     }
 
-    /// What people are told about the machine `id`.
+    /// What people are told about the node `id`.
     pub(crate) fn note(&self, id: &NodeId) -> Note {
         Note::blocked(id, self.reason().code, &self.operand(), self.to_string())
     }
@@ -86,7 +86,7 @@ impl Blocker {
         }
     }
 
-    /// Whether the reference publishes an event about it: not about machines that are not ours to disrupt.
+    /// Whether the reference publishes an event about it: not about nodes that are not ours to disrupt.
     pub(crate) fn is_told(&self) -> bool {
         !matches!(self, Self::Unmanaged)
     }

@@ -1,4 +1,4 @@
-//! The second look at consolidation: the machines still qualify, their pods still fit, what would be bought is still
+//! The second look at consolidation: the nodes still qualify, their pods still fit, what would be bought is still
 //! cheaper and still worth it. The reference looks at neither prices nor scores again.
 
 use std::collections::BTreeSet;

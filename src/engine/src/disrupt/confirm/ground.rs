@@ -22,9 +22,9 @@ pub(super) struct Ground<'a> {
     pub(super) totals: Totals,
     lookup: Lookup<'a>,
     by_id: BTreeMap<&'a NodeId, &'a Node>,
-    /// Machines that are gone on this ground though the snapshot shows them, command by command.
+    /// Nodes that are gone on this ground though the snapshot shows them, command by command.
     gone: Vec<Vec<&'a Node>>,
-    /// Machines that are gone or may go in this round, each once.
+    /// Nodes that are gone or may go in this round, each once.
     movable: Vec<&'a Node>,
     compiled: BTreeMap<Destinations, WhatIf<'a>>,
 }
@@ -50,7 +50,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// The machine `id` as it is now, or why it may not go at all.
+    /// The node `id` as it is now, or why it may not go at all.
     pub(super) fn candidate(&self, id: &NodeId) -> Result<Candidate<'a>, Blocker> {
         let node = self.by_id.get(id).ok_or(Blocker::NoNode)?;
         Candidate::of(node, &self.lookup)

@@ -1,4 +1,4 @@
-//! Which new machine stands for which: the same machines may come out of a second look in another order.
+//! Which new node stands for which: the same nodes may come out of a second look in another order.
 
 use std::collections::BTreeSet;
 

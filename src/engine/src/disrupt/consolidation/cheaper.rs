@@ -1,8 +1,8 @@
 //! Replacements that are cheaper whatever offering the launch ends up with (spec core-disruption 3.9 and 3.10).
 //!
 //! A claim lists many instance types and lets the cloud choose. A type stays on the list only if even its worst
-//! offering the launch may end up with costs less than the machines that go: equal is not cheaper. `minValues` must
-//! still hold for what is left, whatever the policy for new machines is.
+//! offering the launch may end up with costs less than the nodes that go: equal is not cheaper. `minValues` must
+//! still hold for what is left, whatever the policy for new nodes is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::refusal::Refusal;
 use crate::disrupt::candidate::{Basis, Candidate};
 use crate::place::what_if::{Quote, Quoted, note_overlays};
 
-/// Fewest cheaper types a spot machine needs to be replaced by a spot machine, and how many are kept: fewer would
+/// Fewest cheaper types a spot node needs to be replaced by a spot node, and how many are kept: fewer would
 /// be taken back by the cloud soon, more would be replaced again and again, each time one step down.
 pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
 
@@ -28,7 +28,7 @@ pub(crate) struct Leaving {
     pub(crate) price: Price,
     /// It is all spot.
     pub(crate) all_spot: bool,
-    /// It is one machine.
+    /// It is one node.
     pub(crate) alone: bool,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Narrowing<'a> {
         self.options.iter().map(|(_, quote)| quote.worst()).min().unwrap_or(Price::MAX)
     }
 
-    /// Spot for spot: only if switched on, and for one machine only with enough choice.
+    /// Spot for spot: only if switched on, and for one node only with enough choice.
     fn narrow_spot(&mut self, leaving: Leaving, spot_to_spot: bool) -> Result<(), Refusal> {
         if !spot_to_spot {
             let event = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node";

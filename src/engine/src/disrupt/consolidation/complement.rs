@@ -1,4 +1,4 @@
-//! Which machines go well together: pods that need much memory fit where pods that need much processor leave memory
+//! Which nodes go well together: pods that need much memory fit where pods that need much processor leave memory
 //! free. Only an order in which to try things; whether they fit is decided elsewhere.
 
 use karpenter_model::resources;

@@ -1,4 +1,4 @@
-//! Which machines consolidation looks at, in the order of the checks (spec core-disruption 3.9).
+//! Which nodes consolidation looks at, in the order of the checks (spec core-disruption 3.9).
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{ConsolidationPolicy, Snapshot, label};
@@ -7,7 +7,7 @@ use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::empty::quiet_for;
 
-/// Whether consolidation may do anything with `candidate`, or the first reason why not. Empty machines belong to
+/// Whether consolidation may do anything with `candidate`, or the first reason why not. Empty nodes belong to
 /// another method.
 pub(crate) fn check(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<(), Refusal> {
     let pool = candidate.pool;

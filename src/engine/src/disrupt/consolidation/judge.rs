@@ -1,4 +1,4 @@
-//! From what would become of the pods to whether the machines may go, and for what (spec core-disruption 3.9).
+//! From what would become of the pods to whether the nodes may go, and for what (spec core-disruption 3.9).
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;
 use crate::place::what_if::Simulated;
 
-/// Machines that may go.
+/// Nodes that may go.
 #[derive(Debug, Clone)]
 pub(crate) struct Proposal<'a> {
     pub(crate) candidates: Vec<Candidate<'a>>,
     /// What takes their place.
     pub(crate) replacements: Vec<Launch>,
     pub(crate) nominations: Vec<Nomination>,
-    /// Machines that take pods of theirs.
+    /// Nodes that take pods of theirs.
     pub(crate) used_nodes: Vec<NodeId>,
     /// What the replacements cost at least.
     pub(crate) replacement_price: Price,
@@ -36,7 +36,7 @@ pub(crate) fn price(candidates: &[Candidate<'_>]) -> Price {
 }
 
 /// Whether `candidates` may go, when `simulated` is what becomes of their pods: always if nothing new is needed, for
-/// one cheaper machine otherwise.
+/// one cheaper node otherwise.
 pub(crate) fn judge<'a>(
     candidates: &[Candidate<'a>],
     simulated: Simulated,
@@ -91,8 +91,8 @@ fn leaving(candidates: &[Candidate<'_>]) -> Leaving {
     Leaving { price: price(candidates), all_spot: candidates.iter().all(spot), alone: candidates.len() == 1 }
 }
 
-/// Several machines are not replaced by one of them: then it could simply stay. If the replacement may be of a type
-/// that goes, it must be cheaper than the cheapest machine of such a type.
+/// Several nodes are not replaced by one of them: then it could simply stay. If the replacement may be of a type
+/// that goes, it must be cheaper than the cheapest node of such a type.
 fn not_the_same_again(narrowing: &mut Narrowing<'_>, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
     let names: BTreeSet<&InstanceTypeName> = narrowing.names().collect();
     let shared =

@@ -1,6 +1,6 @@
-//! Several machines replaced by several: opt-in, because it moves many pods at once (the reference never does it).
+//! Several nodes replaced by several: opt-in, because it moves many pods at once (the reference never does it).
 //!
-//! Machines next to each other in order of savings are taken together, in groups of every size from each of the first
+//! Nodes next to each other in order of savings are taken together, in groups of every size from each of the first
 //! of them on. A group goes when what it needs costs clearly less, by an amount and by a share that are settings,
 //! whatever offerings the launches end up with.
 
@@ -15,9 +15,9 @@ use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;
 use crate::place::what_if::{Patience, Simulated};
 
-/// Sizes of groups that are tried from each machine on, small ones first: they disturb least.
+/// Sizes of groups that are tried from each node on, small ones first: they disturb least.
 const SIZES: [usize; 6] = [2, 3, 4, 6, 8, 12];
-/// Most new machines for each that goes.
+/// Most new nodes for each that goes.
 const MAX_SPLIT: usize = 2;
 /// Most groups that are tried in a pass.
 const MAX_GROUPS: usize = 64;
@@ -41,7 +41,7 @@ pub(crate) fn best<'a>(search: &mut Search<'_, 'a>, candidates: &[Candidate<'a>]
     best
 }
 
-/// Whether `candidates` may go for all the machines their pods would need.
+/// Whether `candidates` may go for all the nodes their pods would need.
 pub(crate) fn judge<'a>(
     candidates: &[Candidate<'a>],
     simulated: Simulated,

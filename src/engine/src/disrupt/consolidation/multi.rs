@@ -1,7 +1,7 @@
-//! Several machines at once, replaced by at most one (spec core-disruption 3.11).
+//! Several nodes at once, replaced by at most one (spec core-disruption 3.11).
 //!
-//! First the longest prefix of the machines in order of savings that may go together, found by halving, as in the
-//! reference. Then what a prefix cannot find: machines further back that may go along, or two that go well together
+//! First the longest prefix of the nodes in order of savings that may go together, found by halving, as in the
+//! reference. Then what a prefix cannot find: nodes further back that may go along, or two that go well together
 //! where no prefix does; those are tried first whose pods ask for what the others leave free.
 
 use karpenter_model::{Node, Snapshot};
@@ -15,14 +15,14 @@ use crate::disrupt::candidate::Candidate;
 use crate::disrupt::memory::Memory;
 use crate::place::what_if::Patience;
 
-/// Most machines of one command.
+/// Most nodes of one command.
 pub(crate) const MAX_BATCH: usize = 100;
-/// Machines that are tried on top of what was found, and pairs that are tried where nothing was.
+/// Nodes that are tried on top of what was found, and pairs that are tried where nothing was.
 const MAX_EXTRAS: usize = 24;
-/// Machines that look for a partner, and partners each of them tries.
+/// Nodes that look for a partner, and partners each of them tries.
 const PARTNERS: (usize, usize) = (8, 3);
 
-/// A search for machines that may go together.
+/// A search for nodes that may go together.
 pub(crate) struct Search<'s, 'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) simulations: &'s mut Simulations<'a>,
@@ -34,7 +34,7 @@ pub(crate) struct Search<'s, 'a> {
     pub(crate) held: bool,
 }
 
-/// Machines that may go together and should.
+/// Nodes that may go together and should.
 #[derive(Debug, Clone)]
 pub(crate) struct Found<'a> {
     pub(crate) proposal: Proposal<'a>,
@@ -66,7 +66,7 @@ impl<'a> Search<'_, 'a> {
         best
     }
 
-    /// Two machines whose pods complement each other.
+    /// Two nodes whose pods complement each other.
     fn pair(&mut self, batch: &[Candidate<'a>]) -> Option<Found<'a>> {
         let (seekers, partners) = PARTNERS;
         for (index, first) in batch.iter().enumerate().take(seekers) {
@@ -81,7 +81,7 @@ impl<'a> Search<'_, 'a> {
         None
     }
 
-    /// `found` with further machines of `batch`, as long as each saves more.
+    /// `found` with further nodes of `batch`, as long as each saves more.
     fn extended(&mut self, mut found: Found<'a>, batch: &[Candidate<'a>]) -> Found<'a> {
         let is_in = |found: &Found<'a>, one: &Candidate<'a>| {
             found.proposal.candidates.iter().any(|member| member.node.id == one.node.id)

@@ -1,14 +1,14 @@
-//! Why a machine is not consolidated: the reason for reports, and the text of its event.
+//! Why a node is not consolidated: the reason for reports, and the text of its event.
 
 use karpenter_model::Reason;
 use karpenter_model::report::ReasonCode;
 
-/// Why nothing is done with a machine, or with several at once.
+/// Why nothing is done with a node, or with several at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// For reports, with operands.
     pub(crate) reason: Reason,
-    /// Text of the event `Unconsolidatable`; machines that are none of consolidation's business have none.
+    /// Text of the event `Unconsolidatable`; nodes that are none of consolidation's business have none.
     pub(crate) event: Option<String>,
 }
 

@@ -23,9 +23,9 @@ const CHUNK: usize = 256;
 pub(super) struct Session<'p, 'a> {
     pass: &'p mut Pass<'a>,
     simulations: Simulations<'a>,
-    /// Machines that may be taken away on this ground.
+    /// Nodes that may be taken away on this ground.
     movable: BTreeSet<NodeId>,
-    /// Machines in a command of this session, or promised to pods of one.
+    /// Nodes in a command of this session, or promised to pods of one.
     out: BTreeSet<NodeId>,
     /// In turns over the pools.
     turns: Vec<Candidate<'a>>,
@@ -34,7 +34,7 @@ pub(super) struct Session<'p, 'a> {
 }
 
 impl<'p, 'a> Session<'p, 'a> {
-    /// The ground: everything there is, without any machine this pass can get to: those of `alone` one by one, and the
+    /// The ground: everything there is, without any node this pass can get to: those of `alone` one by one, and the
     /// first of each of `together` with others.
     pub(super) fn new(
         pass: &'p mut Pass<'a>,
@@ -54,7 +54,7 @@ impl<'p, 'a> Session<'p, 'a> {
         Self { pass, simulations, movable, out: BTreeSet::new(), turns, held: false }
     }
 
-    /// Several machines for at most one, until nothing more is found.
+    /// Several nodes for at most one, until nothing more is found.
     pub(super) fn several(&mut self, candidates: &[Candidate<'a>], input: Input, others: usize) {
         self.allow(MULTI, others);
         while let Some(found) = self.search(MULTI, candidates) {
@@ -92,7 +92,7 @@ impl<'p, 'a> Session<'p, 'a> {
         found
     }
 
-    /// Several machines for several, until nothing more is found.
+    /// Several nodes for several, until nothing more is found.
     pub(super) fn many(&mut self, candidates: &[Candidate<'a>], input: Input, others: usize) {
         self.allow(MANY, others);
         while let Some(found) = self.search(MANY, candidates) {
@@ -195,13 +195,13 @@ impl<'p, 'a> Session<'p, 'a> {
         self.pass.hold(&candidate.node.id, held);
     }
 
-    /// `candidate` stays; remembered until every machine was looked at.
+    /// `candidate` stays; remembered until every node was looked at.
     fn stays(&mut self, candidate: &Candidate<'a>, refusal: Refusal) {
         self.pass.memory.sweep.saw(&candidate.node.id, refusal.reason.clone());
         refuse(self.pass, &candidate.node.id, refusal);
     }
 
-    /// Says of the machines that were not looked at in this pass what was said last; whether some wait for the next.
+    /// Says of the nodes that were not looked at in this pass what was said last; whether some wait for the next.
     fn not_reached(&mut self, turns: &[Candidate<'a>]) -> bool {
         let mut left = false;
         for candidate in turns {
@@ -217,7 +217,7 @@ impl<'p, 'a> Session<'p, 'a> {
         left
     }
 
-    /// Machines of `candidates` the budgets allow all at once, as far as a batch goes.
+    /// Nodes of `candidates` the budgets allow all at once, as far as a batch goes.
     fn within_budget(&self, method: Method, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
         let mut budgets = self.pass.budgets.clone();
         let reachable = candidates.iter().filter(|candidate| {
@@ -287,7 +287,7 @@ impl<'p, 'a> Session<'p, 'a> {
     }
 }
 
-/// Tells about machines a replacement was found for.
+/// Tells about nodes a replacement was found for.
 fn announce(pass: &mut Pass<'_>, command: &Command) {
     for candidate in &command.candidates {
         let text = match &command.candidates[..] {

@@ -2,7 +2,7 @@
 
 use karpenter_model::{Command, Price};
 
-/// `replace: [n1] -> [1 replacement] (savings: $0.12)`, or the form for one machine of several.
+/// `replace: [n1] -> [1 replacement] (savings: $0.12)`, or the form for one node of several.
 pub(crate) fn candidate_event(command: &Command) -> String {
     let decision = command.decision().as_str();
     let names: Vec<&str> = command.candidates.iter().map(|one| one.target.node.as_str()).collect();

@@ -1,11 +1,11 @@
-//! Machines a second look found something against, and those of commands that failed. Proposed again at once they
+//! Nodes a second look found something against, and those of commands that failed. Proposed again at once they
 //! would be refused or fail again, so they wait: for half a minute at first, twice as long each time until a command
 //! succeeds, at most as long as a method believes that there is nothing.
 //!
-//! What speaks against a machine counts for every method that would take it for the same reason. What speaks against
+//! What speaks against a node counts for every method that would take it for the same reason. What speaks against
 //! the company it was to go in counts for the method that chose that company.
 //!
-//! Bounded: a machine that was not refused anew is forgotten a while after its wait is over.
+//! Bounded: a node that was not refused anew is forgotten a while after its wait is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +18,10 @@ use crate::disrupt::RejectionKind;
 
 /// The first wait, twice the usual time until a second look.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(30);
-/// The longest wait, and how long a machine is remembered after its wait.
+/// The longest wait, and how long a node is remembered after its wait.
 const LONGEST_WAIT: SignedDuration = SETTLED_FOR;
 
-/// Who is not to propose a machine for a while.
+/// Who is not to propose a node for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// Every method that would take it for this reason.
@@ -50,11 +50,11 @@ impl Scope {
     }
 }
 
-/// Machines that wait.
+/// Nodes that wait.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refused(BTreeMap<(Scope, NodeId), Refusal>);
 
-/// What was said against a machine.
+/// What was said against a node.
 #[derive(Debug, Clone)]
 struct Refusal {
     until: Timestamp,

@@ -2,7 +2,7 @@
 //! do leaves its input behind, as a number, with the reasons it gave; as long as the input is the same, the reasons
 //! are given again and nothing is simulated.
 //!
-//! The input is the revision of the snapshot and of the devices, the machines the method could choose, and what
+//! The input is the revision of the snapshot and of the devices, the nodes the method could choose, and what
 //! budgets leave. Where time alone may change an outcome, at the [`horizon`], everything is looked at again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};

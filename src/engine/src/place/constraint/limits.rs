@@ -12,7 +12,7 @@ use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::index::VariantIx;
 
-/// Capacity of the machines of each pool that are not on their way out; those that are not launched yet count
+/// Capacity of the nodes of each pool that are not on their way out; those that are not launched yet count
 /// as the most they may become.
 pub(crate) fn usage(snapshot: &Snapshot) -> BTreeMap<PoolName, Resources> {
     let mut usage: BTreeMap<PoolName, Resources> = BTreeMap::new();
@@ -93,7 +93,7 @@ impl Limits {
         self.remaining.is_empty()
     }
 
-    /// A machine with this capacity is gone.
+    /// A node with this capacity is gone.
     pub(crate) fn give_back(&mut self, capacity: &Resources) {
         let names: Vec<ResourceName> = self.remaining.iter().map(|(name, _)| name.clone()).collect();
         for name in names {

@@ -1,4 +1,4 @@
-//! The machines without some of them, and back again.
+//! The nodes without some of them, and back again.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::Existing;
 use crate::index::NodeIx;
 
 impl Existing<'_> {
-    /// Remembers from now on what machines take, so that it can be taken back; pods that would have to move do
-    /// not go to machines that are `busy`.
+    /// Remembers from now on what nodes take, so that it can be taken back; pods that would have to move do
+    /// not go to nodes that are `busy`.
     pub(crate) fn keep_journal(&mut self, busy: impl Fn(&Node) -> bool) {
         self.touched = Some(Vec::new());
         for slot in self.slots.iter_mut() {
@@ -17,12 +17,12 @@ impl Existing<'_> {
         }
     }
 
-    /// Where each machine is in the list.
+    /// Where each node is in the list.
     pub(crate) fn positions(&self) -> BTreeMap<NodeId, NodeIx> {
         self.slots.enumerate().map(|(index, slot)| (slot.node.id.clone(), index)).collect()
     }
 
-    /// Takes machine `index` away.
+    /// Takes node `index` away.
     pub(crate) fn take_away(&mut self, index: NodeIx) {
         self.gone.insert(index);
     }
@@ -34,7 +34,7 @@ impl Existing<'_> {
         }
     }
 
-    /// Takes back what machines took since the journal was begun or settled, and puts back machines `away`.
+    /// Takes back what nodes took since the journal was begun or settled, and puts back nodes `away`.
     pub(crate) fn revert(&mut self, away: &[NodeIx]) {
         for index in self.touched.iter_mut().flat_map(|touched| touched.drain(..)) {
             let slot = &mut self.slots[index];

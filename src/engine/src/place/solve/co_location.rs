@@ -1,11 +1,11 @@
 //! Pods that must share a host, where placing one after the other has parted them.
 //!
-//! Pods of such a *circle* are tried with all others, large ones first. The first of them may get onto a new machine
-//! that others fill before its friends' turn comes, or that is of a pool whose machines are too small for all. The
+//! Pods of such a *circle* are tried with all others, large ones first. The first of them may get onto a new node
+//! that others fill before its friends' turn comes, or that is of a pool whose nodes are too small for all. The
 //! others may then be nowhere else, in this pass and in every later one.
 //!
 //! So a plan that leaves somebody of a circle behind, although some instance type would hold the whole circle, is made
-//! once more, with those circles first, each on a new machine that has room for all of it; when that parts others,
+//! once more, with those circles first, each on a new node that has room for all of it; when that parts others,
 //! once more with every circle. Whatever it places more, a plan is not taken when anybody else loses the place the
 //! first one gave, or a circle has fewer pods placed than there: nothing gets worse.
 
@@ -70,7 +70,7 @@ impl<'a> Solver<'a> {
         circles.into_values().collect()
     }
 
-    /// Gives `circle` a new machine, one for all of it if there is any.
+    /// Gives `circle` a new node, one for all of it if there is any.
     fn seat(&mut self, circle: &[PodIx]) {
         let whole = self.query().whole(circle);
         let Some((first, others)) = circle.split_first() else { return };
@@ -86,8 +86,8 @@ impl<'a> Solver<'a> {
 }
 
 impl Query<'_, '_> {
-    /// What all of `circle` ask of one machine together, if some instance type would do. Devices are found one pod
-    /// after the other, so nobody knows beforehand whether a machine has enough of them for all.
+    /// What all of `circle` ask of one node together, if some instance type would do. Devices are found one pod
+    /// after the other, so nobody knows beforehand whether a node has enough of them for all.
     fn whole(&mut self, circle: &[PodIx]) -> Option<Demand> {
         let Self { compiled, caches, .. } = self;
         let levels: Option<Vec<LevelIx>> =

@@ -50,7 +50,7 @@ impl<'a> Compiled<'a> {
         self.levels.profile(*self.levels(index).first()?)
     }
 
-    /// Whether the pod at `index` has a machine it would have to leave.
+    /// Whether the pod at `index` has a node it would have to leave.
     pub(super) fn moves(&self, index: PodIx) -> bool {
         match self.class(index) {
             Class::Refused(_) => true,

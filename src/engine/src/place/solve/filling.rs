@@ -1,4 +1,4 @@
-//! What placing pods changes: room on existing machines, in-flight nodes and what they hold, counts, and who is where.
+//! What placing pods changes: room on existing nodes, in-flight nodes and what they hold, counts, and who is where.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub(super) struct Filling<'a> {
     pub(super) outcomes: InternedMap<PodIx, PodOutcome>,
     /// Pods that have a place.
     pub(super) placed: usize,
-    /// Those of them that are on an existing machine, in the order they got there.
+    /// Those of them that are on an existing node, in the order they got there.
     pub(super) homes: Vec<(PodIx, NodeId)>,
     /// The same as a plan says it.
     pub(super) nominations: Vec<Nomination>,
@@ -84,7 +84,7 @@ impl<'a> Filling<'a> {
         self.nominations.clear();
     }
 
-    /// Pods that have a place, and those of them that have it on a new machine; by position in a queue of `pods`.
+    /// Pods that have a place, and those of them that have it on a new node; by position in a queue of `pods`.
     pub(super) fn whereabouts(&self, pods: usize) -> (Bits<PodIx>, Bits<PodIx>) {
         let (mut placed, mut launched) = (Bits::none(pods), Bits::none(pods));
         self.in_flight.iter().flat_map(|node| &node.pods).for_each(|pod| launched.insert(*pod));

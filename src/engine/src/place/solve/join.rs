@@ -47,7 +47,7 @@ pub(super) struct Joiner<'s, 'a> {
     /// What the pod is to others, where that matters.
     bound: Option<ProfileIx>,
     lower: MinValuesPolicy,
-    /// The least prices of a machine for the demand alone, once known.
+    /// The least prices of a node for the demand alone, once known.
     prices: &'s mut Prices,
     /// By the requirements of in-flight nodes: what they may become. Few in-flight nodes differ in this.
     ways: Vec<(RuleSetId, Ways)>,

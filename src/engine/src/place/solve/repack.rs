@@ -1,13 +1,13 @@
 //! The second stage: pods of a few in-flight nodes are dealt anew where that is cheaper.
 //!
 //! Placing fills the in-flight nodes that are open before it opens others, as users of the reference expect. Where
-//! sizes are coarse that is dear: one pod too many turns a machine of four cores into one of eight. Once every pod
+//! sizes are coarse that is dear: one pod too many turns a node of four cores into one of eight. Once every pod
 //! has its place, in-flight nodes that are alike are compared with the cheapest way to deal their pods: every way for
 //! a few pods, some cuts in order of size for many.
 //!
 //! New in-flight nodes keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes,
 //! rules about domains) stays true. They are compared at what they cost without reservations; once all is dealt,
-//! those that could use what is left of one get it. In-flight nodes for which other machines could be wrong are left
+//! those that could use what is left of one get it. In-flight nodes for which other nodes could be wrong are left
 //! alone: pools with limits, reservations, `minValues`, host ports, shared volumes, devices, and pods that must share
 //! a host. Only pods without any rule about hosts are mixed.
 
@@ -24,16 +24,16 @@ use crate::place::in_flight::{self, InFlightNode, State};
 use crate::place::topology::HostRules;
 use crate::rules::RuleSetId;
 
-/// Most machines that are priced in a pass, so that it stays fast however many in-flight nodes there are.
+/// Most nodes that are priced in a pass, so that it stays fast however many in-flight nodes there are.
 const MOST_PRICED: usize = 8_000;
 /// Up to so many pods every way to deal them is considered.
 const FEW: usize = 7;
 /// Most cuts that are considered for more.
 const MOST_CUTS: usize = 15;
-/// The part of the price, in percent, that must be saved to be worth another machine.
+/// The part of the price, in percent, that must be saved to be worth another node.
 const LEAST_SAVING: i64 = 5;
 
-/// One machine: what it is, its pods and its least price.
+/// One node: what it is, its pods and its least price.
 #[derive(Debug, Clone)]
 struct Part {
     state: State,
@@ -123,7 +123,7 @@ impl Solver<'_> {
         let full = (1usize << pods.len()) - 1;
         *left = left.saturating_sub(full);
         let prices = self.query().prices(like, &allowed, &pods);
-        // Per set of pods the least price, and the machine of its first pod in that deal.
+        // Per set of pods the least price, and the node of its first pod in that deal.
         let mut best: Vec<Option<(i64, usize)>> = vec![None; full + 1];
         best[0] = Some((0, 0));
         for set in 1..=full {
@@ -207,7 +207,7 @@ impl Solver<'_> {
         true
     }
 
-    /// Whether nothing about `node` makes other machines doubtful, rules about hosts aside.
+    /// Whether nothing about `node` makes other nodes doubtful, rules about hosts aside.
     fn is_plain(&self, node: &InFlightNode) -> bool {
         let State { rules, attached, reserved, .. } = &node.state;
         self.filling.limits[node.pool].is_unlimited()
@@ -227,7 +227,7 @@ impl Solver<'_> {
 }
 
 impl Query<'_, '_> {
-    /// The requirements a machine like in-flight node `like` has as long as it holds no reservation.
+    /// The requirements a node like in-flight node `like` has as long as it holds no reservation.
     fn unreserved(&mut self, like: InFlightIx) -> Option<RuleSetId> {
         let node = &self.filling.in_flight[like];
         let catalogue = &self.caches.catalogues[self.compiled.pools.spaces[node.pool].catalogue];
@@ -238,7 +238,7 @@ impl Query<'_, '_> {
         self.caches.rules.meet(node.state.rules, unreserved)
     }
 
-    /// The instance types a machine like in-flight node `like` may be without a reservation, whatever its pods
+    /// The instance types a node like in-flight node `like` may be without a reservation, whatever its pods
     /// request.
     fn allowed(&mut self, like: InFlightIx) -> Bits<VariantIx> {
         let Some(rules) = self.unreserved(like) else { return Bits::default() };
@@ -247,7 +247,7 @@ impl Query<'_, '_> {
         space.base.and(&catalogue.mask(rules, &self.caches.rules).both)
     }
 
-    /// Per set of `pods`, as bits: the least price of a machine like in-flight node `like`, which may be any of
+    /// Per set of `pods`, as bits: the least price of a node like in-flight node `like`, which may be any of
     /// `allowed`, for them.
     fn prices(&mut self, like: InFlightIx, allowed: &Bits<VariantIx>, pods: &[PodIx]) -> Vec<Option<Price>> {
         let Some(rules) = self.unreserved(like) else { return vec![None; 1 << pods.len()] };
@@ -270,7 +270,7 @@ impl Query<'_, '_> {
         prices
     }
 
-    /// A machine like in-flight node `like`, which may be any of `allowed`, for `pods`; `None` when no instance type
+    /// A node like in-flight node `like`, which may be any of `allowed`, for `pods`; `None` when no instance type
     /// would do.
     fn part(&mut self, like: InFlightIx, allowed: &Bits<VariantIx>, pods: Vec<PodIx>) -> Option<Part> {
         let mut total = Amounts::default();

@@ -1,7 +1,7 @@
-//! The solver as a place to ask what would happen without some machines (spec core-disruption 3.5).
+//! The solver as a place to ask what would happen without some nodes (spec core-disruption 3.5).
 //!
 //! Everything is compiled once. First the pods that wait anyway get their places, exactly as in a plan; that is
-//! the base. A question takes machines away, gives their pods a place on what is left or on new machines, and is
+//! the base. A question takes nodes away, gives their pods a place on what is left or on new nodes, and is
 //! taken back: the solver is as before, apart from what it has learnt for good.
 
 use std::collections::BTreeMap;
@@ -19,16 +19,16 @@ use crate::place::claim::Quoted;
 use crate::place::class::Class;
 use crate::place::queue;
 
-/// Where pods and machines are.
+/// Where pods and nodes are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ground {
-    /// Machines by key: where they are in the list of existing ones; those that are gone for good are not here.
+    /// Nodes by key: where they are in the list of existing ones; those that are gone for good are not here.
     positions: BTreeMap<NodeId, NodeIx>,
-    /// Machines by key: their pods that would have to move, by position in the queue.
+    /// Nodes by key: their pods that would have to move, by position in the queue.
     movers: BTreeMap<NodeId, Vec<PodIx>>,
-    /// Machines by key: pods that are on their way there, by position in the queue.
+    /// Nodes by key: pods that are on their way there, by position in the queue.
     guests: BTreeMap<NodeId, Vec<PodIx>>,
-    /// Machines that are coming up, by key, as messages name them.
+    /// Nodes that are coming up, by key, as messages name them.
     coming: BTreeMap<NodeId, String>,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Ground {
 pub(crate) enum Patience {
     /// To the end.
     Full,
-    /// Until it is clear that pods are left over, or that more than `launches` new machines are needed.
+    /// Until it is clear that pods are left over, or that more than `launches` new nodes are needed.
     Until {
-        /// Most new machines.
+        /// Most new nodes.
         launches: usize,
     },
 }
@@ -49,9 +49,9 @@ pub(crate) enum Patience {
 pub(crate) struct Moved {
     /// Claims the pods would need, numbered from 1.
     pub(crate) launches: Vec<Quoted>,
-    /// Pods that existing machines would take.
+    /// Pods that existing nodes would take.
     pub(crate) nominations: Vec<Nomination>,
-    /// Machines those are.
+    /// Nodes those are.
     pub(crate) used_nodes: Vec<NodeId>,
     /// Pods nothing would take, and why.
     pub(crate) unplaced: Vec<(PodKey, String)>,
@@ -61,7 +61,7 @@ pub(crate) struct Moved {
 
 impl<'a> Solver<'a> {
     /// A solver that can do without any of `movable`, with the pods that wait anyway in their places. Pods that
-    /// would have to move do not go to machines that are `busy`.
+    /// would have to move do not go to nodes that are `busy`.
     pub(crate) fn reversible(
         snapshot: &'a Snapshot,
         movable: &[&'a Node],
@@ -128,7 +128,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Lets the last question, with `before` as it was, be how things are from now on. Nobody joins its new
-    /// machines later.
+    /// nodes later.
     pub(crate) fn keep(&mut self, before: &Before, ground: &mut Ground) {
         self.settled_without(&before.away, ground);
     }
@@ -274,7 +274,7 @@ impl Query<'_, '_> {
     }
 }
 
-/// How messages name a machine that is coming up.
+/// How messages name a node that is coming up.
 fn coming(node: &Node) -> String {
     let claim = node.claim.as_ref().map_or("", |claim| claim.name.as_str());
     let name = node.name.as_ref().map_or("", |name| name.as_str());

@@ -11,7 +11,7 @@ use super::Solver;
 /// Worlds of each kind, unless the environment asks for more.
 const SEEDS: u64 = 200;
 
-/// `snapshot` as it is once every pod is where the plan says. Only existing machines may take pods.
+/// `snapshot` as it is once every pod is where the plan says. Only existing nodes may take pods.
 fn settled(snapshot: &Snapshot) -> Snapshot {
     let mut world = snapshot.clone();
     let (plan, _) = crate::plan(snapshot);

@@ -1,6 +1,6 @@
 //! What a what-if question changes of the filling, and how it is taken back.
 //!
-//! Existing machines and topology keep a journal of single changes; the rest is small enough to be copied before a
+//! Existing nodes and topology keep a journal of single changes; the rest is small enough to be copied before a
 //! question, and only where it can change.
 
 use super::filling::Filling;
@@ -12,7 +12,7 @@ use crate::place::reservations::Reservations;
 /// How things were before a question.
 #[derive(Debug)]
 pub(crate) struct Before {
-    /// Machines the question takes away, by their place in the list of existing ones.
+    /// Nodes the question takes away, by their place in the list of existing ones.
     pub(super) away: Vec<NodeIx>,
     limits: Vec<(PoolIx, Limits)>,
     reservations: Option<Reservations>,
@@ -22,7 +22,7 @@ pub(crate) struct Before {
 }
 
 impl Filling<'_> {
-    /// How things are, with no machine taken away yet.
+    /// How things are, with no node taken away yet.
     pub(super) fn before(&self) -> Before {
         let limits = self.limits.enumerate().filter(|(_, limits)| !limits.is_unlimited());
         Before {

@@ -1,7 +1,7 @@
-//! How many machines each pool has in each domain, those of the plan included.
+//! How many nodes each pool has in each domain, those of the plan included.
 //!
 //! Rules about other pods look at one application at a time. A hundred applications of one pod each would all be
-//! fine with the first zone; how many machines are there already is what spreads them.
+//! fine with the first zone; how many nodes are there already is what spreads them.
 
 use karpenter_model::{LabelKey, LabelValue, Node, PoolName, Requirement, Requirements, Snapshot};
 
@@ -12,20 +12,20 @@ use crate::interning::InternedMap;
 /// Pool, place of the topology key, domain.
 type InDomain = (PoolName, TopologyKeyIx, LabelValue);
 
-/// Machines by domain.
+/// Nodes by domain.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Census {
     keys: IxVec<TopologyKeyIx, LabelKey>,
     existing: InternedMap<InDomain, u32>,
     planned: InternedMap<InDomain, u32>,
-    /// Domains new machines are certain to be in, by in-flight node and in the order of the keys.
+    /// Domains new nodes are certain to be in, by in-flight node and in the order of the keys.
     in_flight: InternedMap<InFlightIx, IxVec<TopologyKeyIx, Option<LabelValue>>>,
-    /// Machines that were taken away and may be put back.
+    /// Nodes that were taken away and may be put back.
     away: Vec<InDomain>,
 }
 
 impl Census {
-    /// The machines of `snapshot` that stay, by their domains of `keys`.
+    /// The nodes of `snapshot` that stay, by their domains of `keys`.
     pub(super) fn new(keys: Vec<LabelKey>, snapshot: &Snapshot) -> Self {
         let mut census = Self { keys: keys.into(), ..Self::default() };
         if census.keys.is_empty() {
@@ -39,7 +39,7 @@ impl Census {
         census
     }
 
-    /// Machines of `pool` in the domain `value` of `key`.
+    /// Nodes of `pool` in the domain `value` of `key`.
     pub(super) fn machines(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
         let Some(place) = self.keys.iter().position(|known| known == key) else { return 0 };
         let domain = (pool.clone(), TopologyKeyIx::new(place), value.clone());
@@ -71,7 +71,7 @@ impl Census {
         }
     }
 
-    /// Machines that were taken away are there again, and nothing is planned.
+    /// Nodes that were taken away are there again, and nothing is planned.
     pub(super) fn revert(&mut self) {
         for domain in self.away.drain(..) {
             *self.existing.entry(domain).or_default() += 1;
@@ -79,7 +79,7 @@ impl Census {
         self.settle();
     }
 
-    /// Machines that were taken away stay away. What was planned is no part of later plans.
+    /// Nodes that were taken away stay away. What was planned is no part of later plans.
     pub(super) fn settle(&mut self) {
         self.away.clear();
         self.planned.clear();

@@ -13,7 +13,7 @@ use crate::index::{GroupIx, Ix, IxVec, SnapshotNodeIx};
 use crate::interning::{Interned, InternedMap};
 
 /// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count. New
-/// machines are within `reach`; `requests` are those of the pods of each group.
+/// nodes are within `reach`; `requests` are those of the pods of each group.
 pub(crate) fn fill(
     groups: &mut InternedMap<GroupKey, Group>,
     lookup: &Lookup,
@@ -23,7 +23,7 @@ pub(crate) fn fill(
 ) {
     let keys: BTreeSet<LabelKey> = groups.keys().map(|key| key.topology_key.clone()).collect();
     reach.survey(&keys, snapshot);
-    // Looked at only where pods are on machines.
+    // Looked at only where pods are on nodes.
     let occupied = snapshot.nodes.iter().any(|node| !node.pods.is_empty());
     let batch: Interned<&PodKey> = batch.iter().filter(|_| occupied).map(|pod| &pod.key).collect();
     let bound = bound_pods(snapshot, &batch);
@@ -62,7 +62,7 @@ pub(crate) fn fill(
 struct Domains {
     /// Of every node.
     of_nodes: IxVec<SnapshotNodeIx, Option<LabelValue>>,
-    /// How many of the machines that stay are in each.
+    /// How many of the nodes that stay are in each.
     backers: BTreeMap<LabelValue, u32>,
 }
 
@@ -76,7 +76,7 @@ impl Domains {
     }
 }
 
-/// How many of the machines that stay and count are in each domain.
+/// How many of the nodes that stay and count are in each domain.
 fn backers(
     domains: &IxVec<SnapshotNodeIx, Option<LabelValue>>,
     counting: Option<&IxVec<SnapshotNodeIx, bool>>,

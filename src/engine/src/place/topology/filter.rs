@@ -1,4 +1,4 @@
-//! Which machines count for a spread constraint: by default those the pod's node affinity allows, whatever
+//! Which nodes count for a spread constraint: by default those the pod's node affinity allows, whatever
 //! their taints (spec core-scheduling 18.3). Soft taints never matter: the scheduler counts a node it would rather
 //! not use.
 
@@ -11,7 +11,7 @@ use karpenter_model::{
 use crate::place::conjunction::conjunction;
 use crate::rules::{RuleSetId, Rules};
 
-/// The machines that count; part of a group's identity as a whole.
+/// The nodes that count; part of a group's identity as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Filter {
     selector: Labels,
@@ -34,7 +34,7 @@ impl Filter {
         filter
     }
 
-    /// What machines must be to count, any one of these; taints aside. None where the selector and the terms
+    /// What nodes must be to count, any one of these; taints aside. None where the selector and the terms
     /// contradict each other.
     pub(crate) fn alternatives(&self, rules: &mut Rules<'_>) -> Vec<RuleSetId> {
         let registry = rules.registry();
@@ -50,7 +50,7 @@ impl Filter {
         alternatives.iter().map(|alternative| rules.set(alternative)).collect()
     }
 
-    /// Whether every machine counts.
+    /// Whether every node counts.
     pub(crate) fn is_everywhere(&self) -> bool {
         self.selector.is_empty() && self.terms.is_empty() && self.tolerations.is_none()
     }
@@ -63,7 +63,7 @@ impl Filter {
         })
     }
 
-    /// Whether an existing machine counts.
+    /// Whether an existing node counts.
     pub(crate) fn accepts_node(&self, node: &Node, registry: &LabelRegistry) -> bool {
         let labels = || Requirements::from_labels(registry, node.effective_labels());
         let anywhere = self.selector.is_empty() && self.terms.is_empty();

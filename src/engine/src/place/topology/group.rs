@@ -25,7 +25,7 @@ pub(crate) enum Kind {
         max_skew: u32,
         /// With fewer domains than this the minimum counts as zero.
         min_domains: Option<u32>,
-        /// Machines that count.
+        /// Nodes that count.
         filter: Filter,
     },
     /// A matching pod must be in the domain.
@@ -45,7 +45,7 @@ pub(crate) struct GroupKey {
     pub(crate) selector: Option<LabelSelector>,
 }
 
-/// A value of the topology key; new machines have no host name yet and go by their in-flight node.
+/// A value of the topology key; new nodes have no host name yet and go by their in-flight node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Domain {
     /// A label value.
@@ -81,7 +81,7 @@ pub(crate) enum Alternatives<'g> {
 struct Tally {
     /// Matching pods.
     pods: u32,
-    /// Machines that are in it, and one more when new ones may be; it is known as long as there is any.
+    /// Nodes that are in it, and one more when new ones may be; it is known as long as there is any.
     backers: u32,
 }
 
@@ -115,7 +115,7 @@ impl GroupKey {
         }
     }
 
-    /// Whether pods on a new machine with these requirements and taints count.
+    /// Whether pods on a new node with these requirements and taints count.
     pub(crate) fn counts_in_flight(
         &self,
         requirements: &Requirements,

@@ -1,4 +1,4 @@
-//! Domains new machines could be in, for the sake of which pods (spec core-scheduling 18.2).
+//! Domains new nodes could be in, for the sake of which pods (spec core-scheduling 18.2).
 //!
 //! A domain no pod of a group will ever use must not hold the others back: the scheduler counts nodes, and there will
 //! be none that it counts. So a domain counts for a topology spread when some instance type that can be had there now
@@ -21,7 +21,7 @@ use crate::rules::{RuleSetId, Rules};
 /// By key and domain: the pools that reach it.
 type Universe = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<PoolIx>>>;
 
-/// What decides where new machines could be.
+/// What decides where new nodes could be.
 pub(crate) struct Reach<'r, 'a> {
     pools: &'r Pools<'a>,
     catalogues: &'r mut IxVec<CatalogueIx, Catalogue<'a>>,
@@ -32,7 +32,7 @@ pub(crate) struct Reach<'r, 'a> {
 }
 
 impl<'r, 'a> Reach<'r, 'a> {
-    /// Machines of `pools` for pods with these `requests`.
+    /// Nodes of `pools` for pods with these `requests`.
     pub(crate) fn new(
         (pools, catalogues): (&'r Pools<'a>, &'r mut IxVec<CatalogueIx, Catalogue<'a>>),
         rules: &'r mut Rules<'a>,

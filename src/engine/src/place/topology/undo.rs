@@ -1,4 +1,4 @@
-//! Counts without some machines, and back again: every change while a journal is kept can be taken back.
+//! Counts without some nodes, and back again: every change while a journal is kept can be taken back.
 
 use karpenter_model::{LabelRegistry, Node, label};
 

@@ -8,7 +8,7 @@ use karpenter_testkit::snapshot;
 use super::*;
 use crate::place::what_if::Destinations;
 
-/// Enough machines for several cores, with pods that have rules about each other.
+/// Enough nodes for several cores, with pods that have rules about each other.
 fn cluster() -> Snapshot {
     let mut text = String::from("type m cpu=4 mem=8Gi pods=20 od=0.2 zones=a,b\npool web types=*\n");
     for node in 0..160 {
