@@ -50,7 +50,7 @@ pub(crate) struct Solver<'a> {
     filling: Filling<'a>,
 }
 
-/// Questions about where pods are so far; the answers may be remembered, the filling stays as it is.
+/// Reads where pods are so far. What it computes may be cached; the filling cannot change.
 struct Query<'s, 'a> {
     compiled: &'s Compiled<'a>,
     filling: &'s Filling<'a>,
@@ -58,12 +58,13 @@ struct Query<'s, 'a> {
 }
 
 impl<'a> Solver<'a> {
-    /// Places every pod of `snapshot` and writes down the result.
+    /// Places every pod of `snapshot`.
     pub(crate) fn run(snapshot: &'a Snapshot) -> Placement {
         let mut solver = Self::new(snapshot);
         solver.place_all(solver.compiled.queue.positions().collect());
-        let mut solver = solver.reunited(snapshot);
-        solver.economise();
+        // Before repacking, which keeps every pod placed and so cannot help those left behind.
+        let mut solver = solver.co_located(snapshot);
+        solver.repack();
         solver.finish()
     }
 
@@ -73,6 +74,8 @@ impl<'a> Solver<'a> {
 
     /// Tries the pods in `waiting` as long as any of them gets a place.
     fn place_all(&mut self, mut waiting: Vec<PodIx>) {
+        // A pod may wait for a later one (affinity, spread, a reservation given back), so a round in which anything
+        // was placed is worth another; one in which nothing was would repeat itself.
         loop {
             let before = self.filling.placed;
             waiting.retain(|index| !self.settle(*index));
@@ -96,7 +99,7 @@ impl<'a> Solver<'a> {
                     return true;
                 }
                 Tried::Refused => {}
-                // Waiting for the reservation is better than giving up a level or a heavier pool.
+                // Waiting for the reservation is better than giving up a preference or a heavier pool.
                 Tried::UsedUp(pool) => {
                     let pool = Some(self.compiled.pools.spaces[pool].pool.name.clone());
                     let reason = Reason::bare(ReasonCode::Reservation);
@@ -106,6 +109,7 @@ impl<'a> Solver<'a> {
                 }
             }
         }
+        // A simulation discards most refusals, and explaining one costs more than finding it.
         let refusals = if self.compiled.explains { self.query().refusal(index) } else { Vec::new() };
         self.filling.outcomes.insert(index, PodOutcome::Unschedulable(refusals));
         self.compiled.levels(index).iter().all(|level| self.caches.learnt.is_exhausted(*level))
@@ -116,11 +120,13 @@ impl<'a> Solver<'a> {
         let Self { compiled, caches, filling } = self;
         let Known { demand, profile, level_memo, .. } = caches.learnt.known(&compiled.levels, level);
         let topology = &filling.topology;
+        // A pod without rules of its own still commits to a domain when others look for it.
         let concerns = |id: &ProfileIx| topology.is_bound_to_others(*id) || topology.is_sought(*id);
         let bound = profile.filter(concerns);
         let waits = profile.is_some_and(|id| topology.is_bound_to_others(id));
         let served = !demand.claims.is_empty();
         let held = filling.devices.as_ref().filter(|_| served).map_or(0, Holdings::version);
+        // Each part only grows, so the sum stays the same only if no part has changed.
         let version = bound.map_or(0, |id| topology.version(id)) + filling.reservations.releases() + held;
         if level_memo.exhausted {
             return Tried::Refused;
@@ -128,6 +134,7 @@ impl<'a> Solver<'a> {
         if level_memo.stuck_at == Some(version) {
             return level_memo.used_up.map_or(Tried::Refused, Tried::UsedUp);
         }
+        // Contradictory requirements, or volumes that cannot be attached to one node: no node can do.
         if demand.rules.is_none() || demand.places.is_empty() {
             level_memo.exhausted = true;
             return Tried::Refused;
@@ -144,6 +151,7 @@ impl<'a> Solver<'a> {
             Tried::Refused => None,
         };
         used_up |= level_memo.used_up.is_some();
+        // Only other pods, reservations and devices can turn a refusal; without them it holds for the pass.
         level_memo.stuck_at = (waits || used_up || served).then_some(version);
         level_memo.exhausted = level_memo.stuck_at.is_none();
         opened
@@ -159,11 +167,12 @@ impl<'a> Solver<'a> {
         let Some(node) = filling.existing.place(pod, &mut known, &caches.rules, others, devices) else {
             return false;
         };
+        // Not only when `bound`: a pod without rules still counts for the rules of others.
         if let Some(profile) = known.profile {
             filling.topology.record_node(profile, node, caches.rules.registry());
         }
         let (target, id) = existing::target(node);
-        filling.homes.push((index, id));
+        filling.joined.push((index, id));
         filling.nominations.push(Nomination { pod: pod.key.clone(), target: target.clone() });
         let outcome = match target {
             Target::Node(name) => PodOutcome::Existing(name),
@@ -173,8 +182,8 @@ impl<'a> Solver<'a> {
         true
     }
 
-    /// Puts the pod into the least loaded open in-flight node that takes it; `used_up` tells that reservations were
-    /// in the way somewhere.
+    /// Puts the pod into the least loaded open in-flight node that takes it; sets `used_up` where reservations were in
+    /// the way.
     fn join_open_node(
         &mut self,
         index: PodIx,
@@ -186,11 +195,12 @@ impl<'a> Solver<'a> {
         let Caches { rules, catalogues, learnt, refused, .. } = caches;
         let pod = compiled.pod(index);
         let Known { demand, demand_memo, level_memo, .. } = learnt.known(&compiled.levels, level);
+        // Host affinity leaves few nodes: those with a matching pod. Walking over all of them would find the same.
         let mut candidates = match bound.and_then(|id| filling.topology.in_flight_to_join(id)) {
             Some(nodes) => filling.open.only(nodes, |number| filling.in_flight[number].pods.len()),
             None => Walk::default(),
         };
-        // In-flight nodes that refuse for good, and those that cannot take it as things are.
+        // Both kinds of refusal that hold for the pass; refusals for now are added to this copy only.
         refused.become_either(&demand_memo.in_flight, &level_memo.in_flight);
         let others = (&filling.topology, bound);
         let held = (&filling.reservations, filling.devices.as_ref());
@@ -203,6 +213,7 @@ impl<'a> Solver<'a> {
             let catalogue = &mut catalogues[space.catalogue];
             let hosting =
                 demand_memo.hosts.entry(node.pool).or_insert_with(|| joiner.hosting(space, catalogue));
+            // Cheap tests first: joining an in-flight node costs far more than two bit sets and a port list.
             let possible = hosting.as_ref().filter(|variants| {
                 variants.meets(&node.state.variants)
                     && node.ports.conflict(&pod.key, &demand.host_ports).is_none()
@@ -213,14 +224,20 @@ impl<'a> Solver<'a> {
             };
             match joiner.join(&node.state, number, hosting, space, catalogue) {
                 Joined::As(state) => break (number, state),
+                // Whatever the profile, so it is remembered with the demand, for all levels that share it.
                 Joined::Never => demand_memo.in_flight.insert(number),
+                // Every in-flight node with these requirements would answer the same.
                 Joined::Clash => {
                     filling.open.add_alike(node.state.rules, &mut demand_memo.in_flight);
                     refused.unite(&demand_memo.in_flight);
                 }
+                // Depends on the profile, so other levels with the same demand may still join.
                 Joined::KeptOut => level_memo.in_flight.insert(number),
+                // Not remembered: domains open up as other pods are placed. The rest of this walk may skip them.
                 Joined::NoDomain => filling.open.add_alike(node.state.rules, refused),
+                // Not remembered either: a matching pod may come to this host, a device may be released.
                 Joined::NotNow => {}
+                // The caller has to know: the pod is worth another try once an instance is given back.
                 Joined::UsedUp => *used_up = true,
             }
         };
@@ -237,22 +254,23 @@ impl<'a> Solver<'a> {
         true
     }
 
-    /// Opens an in-flight node of the first pool that can host the pod, alone or with others that will join it and
-    /// ask for `together`, the pod included; and charges the pool's limits.
+    /// Opens an in-flight node of the first pool that can host the pod, and charges the pool's limits. Where a
+    /// co-location `group` is expected to follow, its demand with that of the pod must fit.
     fn open_node(
         &mut self,
         index: PodIx,
         level: LevelIx,
         bound: Option<ProfileIx>,
-        together: Option<&Demand>,
+        group: Option<&Demand>,
     ) -> Tried {
         let Self { compiled, caches, filling } = self;
         let Caches { rules, catalogues, learnt, .. } = caches;
         let pod = compiled.pod(index);
         let Known { demand: own, demand_memo, .. } = learnt.known(&compiled.levels, level);
+        // What is learnt about the demand of a group must not be remembered as that of the pod.
         let mut of_all = DemandMemo::default();
         let (demand, DemandMemo { hosts, prices, .. }) =
-            together.map_or((own, demand_memo), |all| (all, &mut of_all));
+            group.map_or((own, demand_memo), |all| (all, &mut of_all));
         let number = filling.in_flight.end();
         let lower = compiled.settings.min_values_policy;
         let others = (&filling.topology, bound);
@@ -266,8 +284,11 @@ impl<'a> Solver<'a> {
             let Ok(allowed) = limits.admit(catalogue, &space.base) else { continue };
             let empty = State::new(space, allowed);
             let state = match joiner.join(&empty, number, hosting, space, catalogue) {
-                Joined::As(state) if together.is_some() => state.with_only(own),
+                // Room for the group was needed to choose the types; its pods bring their requests when they join.
+                Joined::As(state) if group.is_some() => state.with_only(own),
                 Joined::As(state) => state,
+                // A lighter pool would take the pod now, but the heavier one is preferred as soon as an instance is
+                // given back.
                 Joined::UsedUp => return Tried::UsedUp(position),
                 Joined::NotNow | Joined::NoDomain | Joined::KeptOut | Joined::Clash | Joined::Never => {
                     continue;
@@ -300,6 +321,7 @@ impl<'a> Solver<'a> {
         let mut launches_of = BTreeMap::new();
         self.filling.settle_reservations();
         for number in self.filling.in_flight.positions() {
+            // Repacking moved its pods elsewhere.
             if self.filling.in_flight[number].pods.is_empty() {
                 continue;
             }
@@ -333,17 +355,17 @@ impl<'a> Solver<'a> {
         placement.nominations = filling.nominations;
         placement.nominations.sort();
         if let Some(devices) = &filling.devices {
-            let homes: BTreeSet<&NodeId> = filling.homes.iter().map(|(_, node)| node).collect();
+            let homes: BTreeSet<&NodeId> = filling.joined.iter().map(|(_, node)| node).collect();
             placement.grants.extend(homes.into_iter().flat_map(|node| devices.granted_on(node)));
             placement.grants.sort();
         }
-        placement.used_nodes = filling.homes.into_iter().map(|(_, node)| node).collect();
+        placement.used_nodes = filling.joined.into_iter().map(|(_, node)| node).collect();
         placement
     }
 }
 
 impl Query<'_, '_> {
-    /// What each pool says to the pod at `index` once everything it would like is given up.
+    /// Why each pool refuses the pod at `index` at its last level, where nothing but hard constraints is left.
     fn refusal(&mut self, index: PodIx) -> Vec<PoolRefusal> {
         let Self { compiled, filling, caches } = self;
         let last = *compiled.levels(index).last().expect("invariant: a class has at least one level");
@@ -367,6 +389,7 @@ impl Query<'_, '_> {
             );
             refusals.push(PoolRefusal { pool: Some(space.pool.name.clone()), reason });
         }
+        // No pool takes part, so none has refused: say why.
         if refusals.is_empty() {
             refusals = compiled.pools.left_out();
         }
@@ -391,7 +414,7 @@ impl Query<'_, '_> {
     }
 }
 
-/// What came of trying a level.
+/// The result of trying a level.
 enum Tried {
     /// The pod has a place.
     Placed,

@@ -318,11 +318,11 @@ impl Topology {
     }
 
     /// The group of the pods that must share a host with each other, this one among them, if there is such a group.
-    pub(crate) fn circle(&self, id: ProfileIx) -> Option<GroupIx> {
+    pub(crate) fn co_located(&self, id: ProfileIx) -> Option<GroupIx> {
         let (_, links) = self.entry(id);
         let of_hosts = links.rules.iter().filter(|link| link.host && link.own);
-        let mut circles = of_hosts.filter(|link| self.at(link.group).0.kind == Kind::Affinity);
-        circles.next().map(|link| link.group)
+        let mut groups = of_hosts.filter(|link| self.at(link.group).0.kind == Kind::Affinity);
+        groups.next().map(|link| link.group)
     }
 
     /// Grows whenever the rules of the profile may have another answer. Nodes and in-flight nodes only get

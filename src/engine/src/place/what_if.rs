@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use karpenter_model::{ConditionType, Node, Snapshot};
 
 use crate::place::solve::Solver;
-use crate::place::solve::simulation::Ground;
+use crate::place::solve::simulation::Base;
 
 pub(crate) use crate::place::claim::{Quote, Quoted, note_overlays};
 pub(crate) use crate::place::solve::simulation::{Moved as Simulated, Patience};
@@ -24,32 +24,32 @@ pub(crate) enum Destinations {
     Quiet,
 }
 
-/// Asks what would happen without some nodes.
+/// Simulates the removal of nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct WhatIf<'a> {
     solver: Solver<'a>,
-    ground: Ground,
+    base: Base,
 }
 
 impl<'a> WhatIf<'a> {
-    /// Questions about `snapshot`; only nodes of `movable` will be taken away.
+    /// Simulations on `snapshot`; only nodes of `movable` can be removed.
     pub(crate) fn new(snapshot: &'a Snapshot, movable: &[&'a Node], destinations: Destinations) -> Self {
         let busy = |node: &Node| destinations == Destinations::Quiet && is_busy(node, snapshot);
-        let (solver, ground) = Solver::reversible(snapshot, movable, busy);
-        Self { solver, ground }
+        let (solver, base) = Solver::reversible(snapshot, movable, busy);
+        Self { solver, base }
     }
 
     /// What would become of the pods of `removed`.
     pub(crate) fn without(&mut self, removed: &[&Node], patience: Patience) -> Simulated {
-        let (moved, before) = self.solver.without(removed, &self.ground, patience);
+        let (moved, before) = self.solver.without(removed, &self.base, patience);
         self.solver.take_back(before);
         moved
     }
 
     /// `removed` are gone from now on, and their pods are where [`Self::without`] says.
     pub(crate) fn commit(&mut self, removed: &[&Node]) -> Simulated {
-        let (moved, before) = self.solver.without(removed, &self.ground, Patience::Full);
-        self.solver.keep(&before, &mut self.ground);
+        let (moved, before) = self.solver.without(removed, &self.base, Patience::Full);
+        self.solver.keep(&before, &mut self.base);
         moved
     }
 }

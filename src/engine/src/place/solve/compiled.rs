@@ -11,7 +11,7 @@ use crate::place::class::Class;
 use crate::place::level::Levels;
 use crate::place::pool::Pools;
 
-/// Pods, pools and what pods ask for.
+/// Pods, pools and the demands of pods.
 #[derive(Debug)]
 pub(super) struct Compiled<'a> {
     pub(super) settings: Settings,
@@ -40,12 +40,13 @@ impl<'a> Compiled<'a> {
         &self.classes[self.queue[index].1]
     }
 
-    /// What the pod at `index` wants, one relaxation step after the other.
+    /// The relaxation levels of the pod at `index`, the strictest first; none when it is refused.
     pub(super) fn levels(&self, index: PodIx) -> &[LevelIx] {
         self.class(index).levels()
     }
 
-    /// What the pod at `index` is to others.
+    /// What the pod at `index` is to others at its strictest level. Relaxing takes away rules of its own, never how
+    /// others count it.
     pub(super) fn profile(&self, index: PodIx) -> Option<ProfileIx> {
         self.levels.profile(*self.levels(index).first()?)
     }

@@ -33,12 +33,12 @@ pub(super) struct Filling<'a> {
     pub(super) devices: Option<Holdings<'a>>,
     /// What each pool may still add.
     pub(super) limits: IxVec<PoolIx, Limits>,
-    /// What became of the pods that were tried, by position in the queue.
+    /// Outcomes of the pods that were tried.
     pub(super) outcomes: InternedMap<PodIx, PodOutcome>,
     /// Pods that have a place.
     pub(super) placed: usize,
     /// Those of them that are on an existing node, in the order they got there.
-    pub(super) homes: Vec<(PodIx, NodeId)>,
+    pub(super) joined: Vec<(PodIx, NodeId)>,
     /// The same as a plan says it.
     pub(super) nominations: Vec<Nomination>,
 }
@@ -53,7 +53,7 @@ impl<'a> Filling<'a> {
         limits: IxVec<PoolIx, Limits>,
     ) -> Self {
         let closed = InFlightIx::new(0);
-        let (in_flight, open, outcomes, placed, homes, nominations) = Default::default();
+        let (in_flight, open, outcomes, placed, joined, nominations) = Default::default();
         Self {
             existing,
             topology,
@@ -65,7 +65,7 @@ impl<'a> Filling<'a> {
             limits,
             outcomes,
             placed,
-            homes,
+            joined,
             nominations,
         }
     }
@@ -75,26 +75,26 @@ impl<'a> Filling<'a> {
         self.in_flight.len() - self.closed.get()
     }
 
-    /// Closes every in-flight node and forgets what became of pods: the next pass tries others.
+    /// Closes every in-flight node and forgets outcomes: the next pass is about other pods.
     pub(super) fn next_pass(&mut self) {
         self.closed = self.in_flight.end();
         self.open.close_all();
-        self.homes.clear();
+        self.joined.clear();
         self.outcomes.clear();
         self.nominations.clear();
     }
 
-    /// Pods that have a place, and those of them that have it on a new node; by position in a queue of `pods`.
+    /// Of a queue of `pods`: those that have a place, and those of them that have it on an in-flight node.
     pub(super) fn whereabouts(&self, pods: usize) -> (Bits<PodIx>, Bits<PodIx>) {
         let (mut placed, mut launched) = (Bits::none(pods), Bits::none(pods));
         self.in_flight.iter().flat_map(|node| &node.pods).for_each(|pod| launched.insert(*pod));
-        self.homes.iter().for_each(|(pod, _)| placed.insert(*pod));
+        self.joined.iter().for_each(|(pod, _)| placed.insert(*pod));
         placed.unite(&launched);
         (placed, launched)
     }
 
-    /// Gives in-flight node `number` the devices of the pod that has just joined, and takes back those of types it
-    /// cannot be any more.
+    /// Gives in-flight node `number` the devices of the pod that has just joined, and releases those of instance types
+    /// that are ruled out now.
     pub(super) fn equip(
         &mut self,
         number: InFlightIx,
@@ -117,7 +117,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Counts the pod that has just joined in-flight node `number`.
+    /// Counts the pod that has just joined in-flight node `number` at `level`.
     pub(super) fn record(
         &mut self,
         number: InFlightIx,

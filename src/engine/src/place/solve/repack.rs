@@ -1,15 +1,15 @@
-//! The second stage: pods of a few in-flight nodes are dealt anew where that is cheaper.
+//! The second stage: repack the pods of similar in-flight nodes where that is cheaper.
 //!
-//! Placing fills the in-flight nodes that are open before it opens others, as users of the reference expect. Where
-//! sizes are coarse that is dear: one pod too many turns a node of four cores into one of eight. Once every pod
-//! has its place, in-flight nodes that are alike are compared with the cheapest way to deal their pods: every way for
-//! a few pods, some cuts in order of size for many.
+//! Placing fills open in-flight nodes before it opens others, as users of the reference expect. Where sizes are coarse
+//! that is expensive: one pod too many turns a node of four cores into one of eight. Once every pod has its place,
+//! similar in-flight nodes are compared with the cheapest way to pack their pods: every partition for a few pods, some
+//! splits in order of size for many.
 //!
-//! New in-flight nodes keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes,
-//! rules about domains) stays true. They are compared at what they cost without reservations; once all is dealt,
-//! those that could use what is left of one get it. In-flight nodes for which other nodes could be wrong are left
-//! alone: pools with limits, reservations, `minValues`, host ports, shared volumes, devices, and pods that must share
-//! a host. Only pods without any rule about hosts are mixed.
+//! Repacked nodes keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes, rules
+//! about domains) stays true. They are compared at their price without reservations; when all is packed, those that
+//! could use an unreserved instance of one get it. Nodes for which other instance types could be wrong are left alone:
+//! pools with limits, reservations, `minValues`, host ports, shared volumes, devices, and co-located pods. Pods of
+//! different nodes are mixed only where none has a rule about hosts.
 
 use std::collections::BTreeMap;
 
@@ -24,16 +24,16 @@ use crate::place::in_flight::{self, InFlightNode, State};
 use crate::place::topology::HostRules;
 use crate::rules::RuleSetId;
 
-/// Most nodes that are priced in a pass, so that it stays fast however many in-flight nodes there are.
+/// Most candidate nodes that are priced in a pass, so that its time does not grow with the number of nodes.
 const MOST_PRICED: usize = 8_000;
-/// Up to so many pods every way to deal them is considered.
+/// Up to this many pods every partition is considered: 2^7 subsets are priced, 3^7 pairs compared.
 const FEW: usize = 7;
-/// Most cuts that are considered for more.
-const MOST_CUTS: usize = 15;
-/// The part of the price, in percent, that must be saved to be worth another node.
+/// Most splits that are considered for more.
+const MOST_SPLITS: usize = 15;
+/// The share of the price, in percent, that must be saved to be worth another node.
 const LEAST_SAVING: i64 = 5;
 
-/// One node: what it is, its pods and its least price.
+/// One node of a repacking: what it may be, its pods and its least price.
 #[derive(Debug, Clone)]
 struct Part {
     state: State,
@@ -42,26 +42,27 @@ struct Part {
 }
 
 impl Solver<'_> {
-    /// Deals the pods of in-flight nodes anew where that saves money.
-    pub(super) fn economise(&mut self) {
+    /// Repacks in-flight nodes where that saves money.
+    pub(super) fn repack(&mut self) {
         let mut left = MOST_PRICED;
         let mut number = InFlightIx::new(0);
-        // What a cut adds comes last, so the end moves.
+        // A split adds a node at the end, which is looked at in its turn.
         while number < self.filling.in_flight.end() && left > 0 {
-            // What a cut leaves behind may be worth another one.
-            while self.filling.in_flight[number].pods.len() > FEW && self.cut(number, &mut left) {}
+            // What a split leaves behind may be worth another one.
+            while self.filling.in_flight[number].pods.len() > FEW && self.split(number, &mut left) {}
             number = number.next();
         }
-        for nodes in self.alike() {
+        for nodes in self.similar() {
             if (1 << FEW) > left {
                 break;
             }
-            self.deal(&nodes, &mut left);
+            self.partition(&nodes, &mut left);
         }
+        // Last, because prices of reserved instances would have made every comparison above depend on the order.
         self.reserve_left();
     }
 
-    /// Gives in-flight nodes that hold nothing an instance of a reservation they could use, as long as any are left.
+    /// Gives in-flight nodes without a reservation an instance of one they could use, as long as any are left.
     fn reserve_left(&mut self) {
         if self.filling.reservations.is_empty() {
             return;
@@ -87,8 +88,8 @@ impl Solver<'_> {
         }
     }
 
-    /// In-flight nodes with few pods in sets of the same pool and requirements that have few pods together.
-    fn alike(&self) -> Vec<Vec<InFlightIx>> {
+    /// In-flight nodes in sets of the same pool and requirements that have few pods together.
+    fn similar(&self) -> Vec<Vec<InFlightIx>> {
         let mut sets: Vec<Vec<InFlightIx>> = Vec::new();
         let mut growing: BTreeMap<(PoolIx, RuleSetId), usize> = BTreeMap::new();
         for (number, node) in self.filling.in_flight.enumerate() {
@@ -96,6 +97,7 @@ impl Solver<'_> {
             if node.pods.len() > FEW || rules == HostRules::Together || !self.is_plain(node) {
                 continue;
             }
+            // A pod with a rule about hosts may not meet others, so its node is a set of its own.
             let place = growing.get(&(node.pool, node.state.rules)).filter(|_| rules == HostRules::None);
             let pods = |set: &Vec<InFlightIx>| {
                 set.iter().map(|node| self.filling.in_flight[*node].pods.len()).sum::<usize>()
@@ -112,30 +114,31 @@ impl Solver<'_> {
         sets
     }
 
-    /// Deals the pods of `nodes` in the cheapest way there is.
-    fn deal(&mut self, nodes: &[InFlightIx], left: &mut usize) {
+    /// Packs the pods of `nodes` in the cheapest way there is: dynamic programming over subsets, as bits.
+    fn partition(&mut self, nodes: &[InFlightIx], left: &mut usize) {
         let mut pods: Vec<PodIx> =
             nodes.iter().flat_map(|node| self.filling.in_flight[*node].pods.clone()).collect();
-        // The queue has the large ones first.
+        // In the order of the queue, so that the result does not depend on which node a pod came from.
         pods.sort_unstable();
         let like = nodes[0];
         let allowed = self.query().allowed(like);
         let full = (1usize << pods.len()) - 1;
         *left = left.saturating_sub(full);
         let prices = self.query().prices(like, &allowed, &pods);
-        // Per set of pods the least price, and the node of its first pod in that deal.
+        // Per set of pods: the least price, and the subset that shares the node of its first pod then.
         let mut best: Vec<Option<(i64, usize)>> = vec![None; full + 1];
         best[0] = Some((0, 0));
         for set in 1..=full {
+            // The first pod is on some node: trying every node with it covers each partition once.
             let first = set & set.wrapping_neg();
             let others = set & !first;
             let mut rest = others;
             loop {
-                let machine = set & !rest;
-                if let (Some(machine_price), Some((price, _))) = (prices[machine], best[rest]) {
-                    let price = price.saturating_add(machine_price.nanos());
+                let node = set & !rest;
+                if let (Some(node_price), Some((price, _))) = (prices[node], best[rest]) {
+                    let price = price.saturating_add(node_price.nanos());
                     if best[set].is_none_or(|(least, _)| price < least) {
-                        best[set] = Some((price, machine));
+                        best[set] = Some((price, node));
                     }
                 }
                 if rest == 0 {
@@ -144,19 +147,19 @@ impl Solver<'_> {
                 rest = (rest - 1) & others;
             }
         }
-        let mut dealt = Vec::new();
+        let mut parts = Vec::new();
         let mut rest = full;
         while rest != 0 {
-            let Some((_, machine)) = best[rest] else { return };
-            let members = (0..pods.len()).filter(|place| machine >> place & 1 == 1).map(|place| pods[place]);
-            dealt.extend(self.query().part(like, &allowed, members.collect()));
-            rest &= !machine;
+            let Some((_, node)) = best[rest] else { return };
+            let members = (0..pods.len()).filter(|place| node >> place & 1 == 1).map(|place| pods[place]);
+            parts.extend(self.query().part(like, &allowed, members.collect()));
+            rest &= !node;
         }
-        self.replace(nodes, dealt);
+        self.replace(nodes, parts);
     }
 
-    /// Cuts in-flight node `number` in two, in order of size, where that saves most; whether it does anywhere.
-    fn cut(&mut self, number: InFlightIx, left: &mut usize) -> bool {
+    /// Splits in-flight node `number` in two, in order of size, where that saves most; whether it saves anything.
+    fn split(&mut self, number: InFlightIx, left: &mut usize) -> bool {
         let node = &self.filling.in_flight[number];
         if self.host_rules(node) == HostRules::Together || !self.is_plain(node) {
             return false;
@@ -166,7 +169,7 @@ impl Solver<'_> {
         let mut query = self.query();
         let allowed = query.allowed(number);
         let mut best: Option<(i64, Vec<Part>)> = None;
-        for place in cuts(pods.len()) {
+        for place in splits(pods.len()) {
             *left = left.saturating_sub(2);
             let (staying, leaving) = pods.split_at(place);
             let parts = [staying, leaving].map(|pods| query.part(number, &allowed, pods.to_vec()));
@@ -189,10 +192,12 @@ impl Solver<'_> {
         });
         let before = price(&now.collect::<Vec<_>>());
         let saving = before - price(&parts);
+        // Another node costs daemons and a kubelet, so it must save more than rounding.
         let enough = if parts.len() > nodes.len() { before / 100 * LEAST_SAVING } else { 1 };
         if saving < enough.max(1) {
             return false;
         }
+        // Nodes that are left over stay in the list without pods: positions are used elsewhere.
         for node in nodes {
             self.filling.in_flight[*node].pods.clear();
         }
@@ -207,7 +212,7 @@ impl Solver<'_> {
         true
     }
 
-    /// Whether nothing about `node` makes other nodes doubtful, rules about hosts aside.
+    /// Whether other instance types would do as well for `node`, rules about hosts aside.
     fn is_plain(&self, node: &InFlightNode) -> bool {
         let State { rules, attached, reserved, .. } = &node.state;
         self.filling.limits[node.pool].is_unlimited()
@@ -299,12 +304,12 @@ fn price(parts: &[Part]) -> i64 {
     parts.iter().fold(0, |sum, part| part.price.nanos().saturating_add(sum))
 }
 
-/// Where `pods` pods are cut in two.
-fn cuts(pods: usize) -> Vec<usize> {
-    let mut cuts: Vec<usize> = (1..=MOST_CUTS).map(|cut| pods * cut / (MOST_CUTS + 1)).collect();
-    cuts.dedup();
-    cuts.retain(|cut| *cut > 0);
-    cuts
+/// Where `pods` pods are split in two.
+fn splits(pods: usize) -> Vec<usize> {
+    let mut splits: Vec<usize> = (1..=MOST_SPLITS).map(|split| pods * split / (MOST_SPLITS + 1)).collect();
+    splits.dedup();
+    splits.retain(|split| *split > 0);
+    splits
 }
 
 #[cfg(test)]
@@ -312,12 +317,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_leave_something_on_both_sides() {
+    fn splits_leave_something_on_both_sides() {
         for pods in 0..300 {
-            let cuts = cuts(pods);
-            assert!(cuts.len() <= MOST_CUTS);
-            assert!(cuts.iter().all(|cut| (1..pods).contains(cut)), "{pods}: {cuts:?}");
-            assert_eq!(cuts.is_empty(), pods < 2, "{pods}");
+            let splits = splits(pods);
+            assert!(splits.len() <= MOST_SPLITS);
+            assert!(splits.iter().all(|split| (1..pods).contains(split)), "{pods}: {splits:?}");
+            assert_eq!(splits.is_empty(), pods < 2, "{pods}");
         }
     }
 }

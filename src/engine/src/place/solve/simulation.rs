@@ -1,8 +1,8 @@
-//! The solver as a place to ask what would happen without some nodes (spec core-disruption 3.5).
+//! What-if simulations: where pods would go without some nodes (spec core-disruption 3.5).
 //!
-//! Everything is compiled once. First the pods that wait anyway get their places, exactly as in a plan; that is
-//! the base. A question takes nodes away, gives their pods a place on what is left or on new nodes, and is
-//! taken back: the solver is as before, apart from what it has learnt for good.
+//! Everything is compiled once. First the pods that wait anyway get their places, exactly as in a plan; that is the
+//! base. A simulation removes nodes, places the displaced pods on what is left or on new nodes, and is undone: the
+//! solver is as before, apart from what its caches keep for longer than a pass.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,20 @@ use crate::place::claim::Quoted;
 use crate::place::class::Class;
 use crate::place::queue;
 
-/// Where pods and nodes are.
+/// The base of simulations: which nodes are left, and which pods each removal displaces.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ground {
-    /// Nodes by key: where they are in the list of existing ones; those that are gone for good are not here.
+pub(crate) struct Base {
+    /// Where nodes are in the list of existing ones; those that are gone for good are not here.
     positions: BTreeMap<NodeId, NodeIx>,
-    /// Nodes by key: their pods that would have to move, by position in the queue.
+    /// Pods of each node that would have to move.
     movers: BTreeMap<NodeId, Vec<PodIx>>,
-    /// Nodes by key: pods that are on their way there, by position in the queue.
+    /// Pods that earlier passes have sent to each node.
     guests: BTreeMap<NodeId, Vec<PodIx>>,
-    /// Nodes that are coming up, by key, as messages name them.
+    /// Nodes that are not initialized yet, as messages name them.
     coming: BTreeMap<NodeId, String>,
 }
 
-/// How far a question is followed.
+/// How far a simulation goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// To the end.
@@ -44,7 +44,7 @@ pub(crate) enum Patience {
     },
 }
 
-/// The answer to a question.
+/// The result of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Moved {
     /// Claims the pods would need, numbered from 1.
@@ -55,18 +55,20 @@ pub(crate) struct Moved {
     pub(crate) used_nodes: Vec<NodeId>,
     /// Pods nothing would take, and why.
     pub(crate) unplaced: Vec<(PodKey, String)>,
-    /// It was not followed to the end.
+    /// It was stopped before its end.
     pub(crate) gave_up: bool,
 }
 
 impl<'a> Solver<'a> {
-    /// A solver that can do without any of `movable`, with the pods that wait anyway in their places. Pods that
-    /// would have to move do not go to nodes that are `busy`.
+    /// A solver from which any of `movable` can be removed, with the pods that wait anyway in their places. Displaced
+    /// pods do not go to nodes that are `busy`.
     pub(crate) fn reversible(
         snapshot: &'a Snapshot,
         movable: &[&'a Node],
         busy: impl Fn(&Node) -> bool,
-    ) -> (Self, Ground) {
+    ) -> (Self, Base) {
+        // A replacement without a reservation is compared by price like any other, so running out of one is no reason
+        // to leave a pod waiting.
         let settings =
             Settings { reservation_policy: ReservationPolicy::Fallback, ..(*snapshot.settings).clone() };
         let waiting = queue::pods(snapshot).into_iter().map(|pod| (pod, None));
@@ -83,61 +85,56 @@ impl<'a> Solver<'a> {
         let mut solver = Self::compiled(snapshot, settings, batch);
         solver.filling.existing.keep_journal(busy);
         solver.filling.topology.keep_journal();
-        let mut ground = Ground { positions: solver.filling.existing.positions(), ..Ground::default() };
+        let mut base = Base { positions: solver.filling.existing.positions(), ..Base::default() };
         for node in snapshot.nodes.iter().filter(|node| !node.initialized()) {
-            ground.coming.insert(node.id.clone(), coming(node));
+            base.coming.insert(node.id.clone(), coming(node));
         }
         for (index, home) in homes.enumerate() {
             if let Some(home) = home {
-                ground.movers.entry((*home).clone()).or_default().push(index);
+                base.movers.entry((*home).clone()).or_default().push(index);
             }
         }
         solver.place_all(homes.positions().filter(|index| homes[*index].is_none()).collect());
-        solver.settled_without(&[], &mut ground);
-        (solver, ground)
+        solver.settled_without(&[], &mut base);
+        (solver, base)
     }
 
     /// What would become of the pods of `removed`; [`Self::take_back`] or [`Self::keep`] must follow.
-    pub(crate) fn without(
-        &mut self,
-        removed: &[&Node],
-        ground: &Ground,
-        patience: Patience,
-    ) -> (Moved, Before) {
+    pub(crate) fn without(&mut self, removed: &[&Node], base: &Base, patience: Patience) -> (Moved, Before) {
         let mut before = self.filling.before();
-        let mut homeless = Vec::new();
+        let mut displaced = Vec::new();
         for node in removed {
-            let position = ground.positions.get(&node.id).filter(|position| !before.away.contains(position));
+            let position = base.positions.get(&node.id).filter(|position| !before.away.contains(position));
             if let Some(position) = position {
                 before.away.push(*position);
                 self.filling.existing.take_away(*position);
-                self.evacuate(node, ground, &mut homeless);
+                self.displace(node, base, &mut displaced);
             }
         }
-        homeless.sort_unstable();
-        let gave_up = !self.house(&homeless, patience);
+        // In the order of the queue, whatever order the nodes were named in.
+        displaced.sort_unstable();
+        let gave_up = !self.replace_displaced(&displaced, patience);
         let moved =
-            if gave_up { Moved { gave_up, ..Moved::default() } } else { self.moved(&homeless, ground) };
+            if gave_up { Moved { gave_up, ..Moved::default() } } else { self.moved(&displaced, base) };
         (moved, before)
     }
 
-    /// Takes the last question back.
+    /// Undoes the last simulation.
     pub(crate) fn take_back(&mut self, before: Before) {
         self.filling.take_back(before);
         self.next_pass();
     }
 
-    /// Lets the last question, with `before` as it was, be how things are from now on. Nobody joins its new
-    /// nodes later.
-    pub(crate) fn keep(&mut self, before: &Before, ground: &mut Ground) {
-        self.settled_without(&before.away, ground);
+    /// Makes the last simulation, which began from `before`, part of the base. Its new nodes take no more pods.
+    pub(crate) fn keep(&mut self, before: &Before, base: &mut Base) {
+        self.settled_without(&before.away, base);
     }
 
-    /// The places pods have got are where they are from now on, and the nodes `away` are gone.
-    fn settled_without(&mut self, away: &[NodeIx], ground: &mut Ground) {
-        ground.positions.retain(|_, position| !away.contains(position));
-        for (index, node) in self.filling.homes.drain(..) {
-            ground.guests.entry(node).or_default().push(index);
+    /// Makes the places pods have got, and the absence of the nodes `away`, part of the base.
+    fn settled_without(&mut self, away: &[NodeIx], base: &mut Base) {
+        base.positions.retain(|_, position| !away.contains(position));
+        for (index, node) in self.filling.joined.drain(..) {
+            base.guests.entry(node).or_default().push(index);
         }
         self.filling.existing.settle();
         self.filling.topology.settle();
@@ -149,25 +146,28 @@ impl<'a> Solver<'a> {
         self.caches.next_pass();
     }
 
-    /// `node` is gone: its pods count nowhere, and its pool may buy again what it took.
-    fn evacuate(&mut self, node: &Node, ground: &Ground, homeless: &mut Vec<PodIx>) {
+    /// Removes what `node` and its pods count for, gives its capacity back to its pool, and adds its pods to
+    /// `displaced`.
+    fn displace(&mut self, node: &Node, base: &Base, displaced: &mut Vec<PodIx>) {
         let Self { compiled, caches, filling } = self;
         let registry = caches.rules.registry();
         filling.topology.forget_node(node, registry);
-        let movers = ground.movers.get(&node.id).map_or(&[][..], Vec::as_slice);
+        let movers = base.movers.get(&node.id).map_or(&[][..], Vec::as_slice);
         for index in movers {
             let pod = compiled.pod(*index);
+            // As the snapshot counted it: terminating pods count for some rules and not for others.
             if let Some(profile) = compiled.profile(*index) {
                 let (matched, owner) = (pod.is_active(), !pod.is_terminal());
                 filling.topology.forget_pod(profile, matched, owner, node, registry);
             }
-            homeless.push(*index);
+            displaced.push(*index);
         }
-        for index in ground.guests.get(&node.id).into_iter().flatten() {
+        for index in base.guests.get(&node.id).into_iter().flatten() {
+            // As placement counted it: in full.
             if let Some(profile) = compiled.profile(*index) {
                 filling.topology.forget_pod(profile, true, true, node, registry);
             }
-            homeless.push(*index);
+            displaced.push(*index);
         }
         if let Some(devices) = &mut filling.devices {
             devices.evacuate(node, movers.iter().map(|index| compiled.pod(*index).uid.clone()));
@@ -180,13 +180,13 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Gives the pods in `homeless` a place as far as possible; whether it was followed to the end.
-    fn house(&mut self, homeless: &[PodIx], patience: Patience) -> bool {
+    /// Places the pods in `displaced` as far as possible; whether `patience` lasted.
+    fn replace_displaced(&mut self, displaced: &[PodIx], patience: Patience) -> bool {
         let Patience::Until { launches } = patience else {
-            self.place_all(homeless.to_vec());
+            self.place_all(displaced.to_vec());
             return true;
         };
-        let mut waiting = homeless.to_vec();
+        let mut waiting = displaced.to_vec();
         while !waiting.is_empty() {
             let before = self.filling.placed;
             let mut again = Vec::new();
@@ -194,6 +194,7 @@ impl<'a> Solver<'a> {
                 let placed = self.filling.placed;
                 let settled = self.settle(index);
                 let left_over = settled && self.filling.placed == placed;
+                // Either rules the removal out, so the rest of the simulation would change nothing.
                 if left_over || self.filling.opened() > launches {
                     return false;
                 }
@@ -209,8 +210,8 @@ impl<'a> Solver<'a> {
         true
     }
 
-    /// What became of the pods in `homeless`.
-    fn moved(&mut self, homeless: &[PodIx], ground: &Ground) -> Moved {
+    /// The places of the pods in `displaced`.
+    fn moved(&mut self, displaced: &[PodIx], base: &Base) -> Moved {
         let mut moved = Moved::default();
         self.filling.settle_reservations();
         let mut query = self.query();
@@ -227,18 +228,20 @@ impl<'a> Solver<'a> {
                 }
             }
         }
-        for (index, node) in &filling.homes {
+        for (index, node) in &filling.joined {
+            // A pod that runs must not be evicted for a node that may never come up; one that waits has nothing to
+            // lose.
             let had_home = compiled.moves(*index);
-            if let Some(coming) = ground.coming.get(node).filter(|_| had_home) {
+            if let Some(coming) = base.coming.get(node).filter(|_| had_home) {
                 let why = format!("would schedule against uninitialized {coming}");
                 moved.unplaced.push((compiled.pod(*index).key.clone(), why));
             }
         }
-        for index in homeless {
+        for index in displaced {
             moved.unplaced.extend(query.refused(*index));
         }
         moved.unplaced.sort();
-        moved.used_nodes = filling.homes.iter().map(|(_, node)| node.clone()).collect();
+        moved.used_nodes = filling.joined.iter().map(|(_, node)| node.clone()).collect();
         moved.used_nodes.sort();
         moved.used_nodes.dedup();
         moved.nominations = std::mem::take(&mut self.filling.nominations);
