@@ -17,7 +17,7 @@ use karpenter_model::{Pod, PodKey, Report};
 /// Where a pod is in the order of service.
 type Place = (Timestamp, PodKey);
 
-/// Whose turn it is. Carried from pass to pass, never persisted: after a restart a round begins anew.
+/// Whose turn it is. Carried from pass to pass, never persisted: after a restart a new round begins.
 #[derive(Debug, Clone, Default)]
 pub struct Backlog {
     /// The last pod that was served.
@@ -42,7 +42,7 @@ impl Backlog {
         admitted
     }
 
-    /// Takes note of what became of the pods of a pass.
+    /// Records which pods of a pass got a place.
     pub fn planned(&mut self, report: &Report) {
         let placed = report.pods.iter().filter(|(_, outcome)| outcome.is_placed());
         self.placed = placed.map(|(pod, _)| pod.clone()).collect();

@@ -76,7 +76,7 @@ pub(crate) struct Catalogue<'a> {
     masks: InternedMap<RuleSetId, Arc<Mask>>,
     /// Per set: the variants it leaves, cheapest first.
     ranked: InternedMap<RuleSetId, Arc<[Ranked<'a>]>>,
-    /// Offerings with the variant they belong to, cheapest first; made once somebody asks what the least price is.
+    /// Offerings with the variant they belong to, cheapest first; built when a least price is first asked for.
     by_price: Option<Vec<(OfferingIx, VariantIx)>>,
 }
 

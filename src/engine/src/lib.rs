@@ -1,7 +1,7 @@
 //! The planner: a frozen snapshot in, a plan and the reasons for every line of it out.
 //!
 //! Pure, synchronous and deterministic: no client, clock, randomness, metrics or logs; the same snapshot gives
-//! the same bytes whatever order its lists are in. A plan leaves no choice to whoever applies it.
+//! the same bytes whatever order its lists are in. A plan leaves no choice to the controllers that apply it.
 //!
 //! How it stays fast: labels, requirements and resources are interned once per snapshot ([`rules`],
 //! [`amounts`]), instance types are bit sets ([`catalogue`]), pods that ask for the same are one class

@@ -112,7 +112,7 @@ fn suspicious(claim: &Claim, brakes: &Brakes, since: Option<Timestamp>, now: Tim
     ((started || reason == INSTANCE_TYPE_NOT_FOUND) && now < until).then_some(until)
 }
 
-/// Whether one more node of `pool` may be replaced, as far as earlier replacements tell. Whoever goes on says so
+/// Whether one more node of `pool` may be replaced, as far as earlier replacements tell. A caller that goes on says so
 /// with [`tries`].
 pub(crate) fn health_gate(
     pool: &Pool,

@@ -38,13 +38,13 @@ pub(crate) struct Candidate<'a> {
     pub(crate) pool: &'a Pool,
     /// The type it says it is, if its pool still has it.
     pub(crate) instance_type: Option<&'a InstanceType>,
-    /// What it costs; zero when nobody knows.
+    /// What it costs; zero when unknown.
     pub(crate) price: Price,
     /// What that price rests on; nothing is claimed about nodes that were paid for ahead.
     pub(crate) basis: Option<Basis>,
     /// What it costs to move its pods.
     pub(crate) cost: Cost,
-    /// Pods that somebody would miss.
+    /// Number of pods that would be missed.
     pub(crate) missed: usize,
     name: &'a NodeName,
     /// What its pods have against it.

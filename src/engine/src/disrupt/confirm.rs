@@ -62,7 +62,7 @@ impl fmt::Display for RejectionKind {
 /// Each of `commands` as it may start now, or why not, in their order: each is judged as if those before it that may
 /// start had happened, and the cluster is compiled once for all of them. Emptiness keeps the nodes that still
 /// qualify; every other command stands or falls as a whole. What a command says about nodes, pods and prices is
-/// told anew; what it may buy does not change, except that drift may buy whatever would do now.
+/// computed again; what it may buy does not change, except that drift may buy whatever would do now.
 ///
 /// That `commands` themselves are in `standing` does not count.
 pub fn confirm(
@@ -200,7 +200,7 @@ impl<'g, 'a> Look<'g, 'a> {
         Err(Rejection { kind: RejectionKind::Churn, nodes, detail: "node is not drifted any more".into() })
     }
 
-    /// Where the pods of the command would go now; everybody must have a place.
+    /// Where the pods of the command would go now; every pod must have a place.
     fn simulate(&mut self, destinations: Destinations) -> Result<Simulated, Rejection> {
         let own: Vec<_> = self.still.iter().map(|candidate| candidate.node).collect();
         let simulated = self.ground.what_if(destinations).without(&own, Patience::Full);

@@ -1,8 +1,8 @@
 //! Consolidation: the same pods on nodes that cost less (spec core-disruption 3.9 to 3.12).
 //!
-//! Several nodes at once first, then one at a time, each method until it finds no more or has asked all it may.
-//! Every command is judged on a ground on which those before it have happened, and no command removes a node that
-//! an earlier one sends pods to, so they may start in any order. Nothing that is proposed costs more than it saves.
+//! Several nodes at once first, then one at a time, each method until it finds no more or its simulations are used up.
+//! Every command is judged as if those before it had happened, and no command removes a node that an earlier one sends
+//! pods to, so they may start in any order. Nothing that is proposed costs more than it saves.
 
 mod cheaper;
 mod complement;
@@ -46,7 +46,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     let for_one = not_refused(pass, SINGLE, &candidates);
     let for_groups = if many { not_refused(pass, MANY, &candidates) } else { Vec::new() };
     for candidate in &candidates {
-        // No more is said of a node that is not looked at alone, unless it goes with others.
+        // Reported now, because the single-node method will not see this node; a command with others overrides it.
         if let Some(reason) = pass.refused(SINGLE, &candidate.node.id) {
             pass.keep(&candidate.node.id, reason);
         }
@@ -54,6 +54,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     let several = pass.unsettled(MULTI, &for_several);
     let alone = pass.unsettled(SINGLE, &for_one);
     let grouped = many.then(|| pass.unsettled(MANY, &for_groups)).flatten();
+    // Nothing has changed since each method last found nothing: compiling a base would be for nothing.
     if several.is_none() && alone.is_none() && grouped.is_none() {
         return;
     }
@@ -74,7 +75,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
 }
 
-/// Those of `candidates` nothing has spoken against lately, as far as `method` is concerned.
+/// Those of `candidates` that no recent rejection keeps from `method`.
 fn not_refused<'a>(pass: &Pass<'a>, method: Method, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
     let free = |candidate: &&Candidate<'a>| pass.refused(method, &candidate.node.id).is_none();
     candidates.iter().filter(free).cloned().collect()
@@ -152,7 +153,7 @@ impl PartialEq for Rank<'_> {
 
 impl Eq for Rank<'_> {}
 
-/// Tells and writes down why a node stays.
+/// Reports why a node stays, as an event too where the refusal has one.
 fn refuse(pass: &mut Pass<'_>, node: &NodeId, refusal: Refusal) {
     if let Some(text) = refusal.event {
         pass.note(Note::machine(node, NoteKind::Unconsolidatable, text));

@@ -12,7 +12,8 @@ impl Cost {
     /// Disturbing a node costs this even when nothing has to move, so that no ratio divides by zero.
     pub(crate) const BASE: Self = Self(1 << 27);
 
-    /// The cost of disturbing a node that `pods` would have to leave: pods nobody misses do not count.
+    /// The cost of disturbing a node that `pods` would have to leave: pods that are not missed (virtual, terminal) do
+    /// not count.
     pub(crate) fn of<'a>(pods: impl Iterator<Item = &'a Pod>) -> Self {
         let positive = pods.map(|pod| i128::from(pod.eviction_cost().max(0)));
         Self(Self::BASE.0 + positive.sum::<i128>())

@@ -2,8 +2,8 @@
 //!
 //! Everything a decision takes from the clock is a comparison with an instant that is known beforehand: the end of a
 //! nomination, of a quiet time, of a do-not-disrupt, of a hold, the edges of budget windows, and what the memory
-//! forgets. The earliest of those ahead is the horizon; whoever lets another answer depend on time adds its instant
-//! here (`tests/it/disruption/settled.rs` compares with deciding anew at every step).
+//! forgets. The earliest of those ahead is the horizon; code that lets another answer depend on time adds its instant
+//! here (`tests/it/disruption/settled.rs` compares with deciding afresh at every step).
 
 use jiff::Timestamp;
 use karpenter_model::{ConditionType, DoNotDisrupt, Node, Pod, Pool, Snapshot};
@@ -13,7 +13,7 @@ use crate::disrupt::lookup::Lookup;
 use crate::disrupt::memory::{Memory, SETTLED_FOR};
 
 /// The first instant after that of `snapshot` at which a decision might be another, or everything is to be looked at
-/// anew whatever is remembered.
+/// again, whatever is remembered.
 pub(crate) fn horizon(snapshot: &Snapshot, memory: &Memory) -> Timestamp {
     let now = snapshot.now;
     let brakes = &snapshot.settings.disruption.brakes;

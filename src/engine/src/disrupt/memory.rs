@@ -28,7 +28,8 @@ pub(crate) const SETTLED_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// The span in which commands are counted.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
-/// Carried from pass to pass by whoever calls [`decide`](crate::disrupt::decide), and told what became of commands.
+/// Carried from pass to pass by the caller of [`decide`](crate::disrupt::decide), which also records the outcomes of
+/// commands in it.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     /// Instant of the first pass.
@@ -78,7 +79,7 @@ pub(crate) type TypeAndCapacity = (InstanceTypeName, CapacityType);
 /// What is known about the replacements of a pool.
 #[derive(Debug, Clone)]
 struct Gate {
-    /// The template the failures are about; another one starts anew.
+    /// The template the failures are about; another one starts from zero.
     pool_hash: String,
     /// Commands in a row whose replacements did not come up.
     failures: u32,
@@ -184,7 +185,7 @@ impl Memory {
         self.refused.why(scope, node, now)
     }
 
-    /// Takes note of a pass over `snapshot` and forgets what no longer matters.
+    /// Begins a pass over `snapshot`: drops what no longer matters.
     pub(crate) fn begin(&mut self, snapshot: &Snapshot) {
         let (now, settings) = (snapshot.now, &snapshot.settings);
         let anti_flap = settings.disruption.brakes.anti_flap_window;
@@ -202,7 +203,7 @@ impl Memory {
         self.gates.retain(|pool, _| snapshot.pools.iter().any(|known| known.name == *pool));
     }
 
-    /// Takes note of whether `method` came to an end in a pass, and says whether it has not for too long.
+    /// Records whether `method` came to an end in a pass; whether it has not for too long.
     pub(crate) fn ended(&mut self, method: Method, unfinished: bool, now: Timestamp) -> bool {
         self.unfinished.note(method, unfinished, now)
     }

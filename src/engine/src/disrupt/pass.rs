@@ -1,4 +1,4 @@
-//! One pass over all methods: what they share and what they write down.
+//! One pass over all methods: what they share and what they report.
 //!
 //! A method asks for its nodes with [`Pass::eligible`], checks budgets and brakes, asks what would happen with
 //! [`Pass::what_if`], and either proposes a command or says with [`Pass::keep`] why a node stays.
@@ -51,7 +51,7 @@ pub(crate) struct Pass<'a> {
     commands_left: Option<usize>,
     /// Simulations that are left.
     allowance: Allowance,
-    /// When time alone may change an outcome, once somebody has asked.
+    /// When time alone may change an outcome; computed when a method first settles.
     horizon: Option<Timestamp>,
     notes: IndexSet<Note>,
     held: BTreeMap<Brake, BTreeSet<NodeId>>,
@@ -116,8 +116,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Nodes `method` may touch and `wants`, by key; what pods have against it is told and written down, and so is
-    /// which pools have no budget for it.
+    /// Nodes `method` may touch and `wants`, by key. Reports pods that block it and pools without a budget for it.
     pub(crate) fn eligible(
         &mut self,
         method: Method,
@@ -129,13 +128,15 @@ impl<'a> Pass<'a> {
             if self.taken.contains(&candidate.node.id) {
                 continue;
             }
+            // Pods of an earlier command are on their way there: removing it would leave them without their place.
             if self.is_promised(&candidate.node.id) {
                 self.keep(&candidate.node.id, promised_to_command());
                 continue;
             }
             if let Some(blocker) = candidate.blocker(method) {
                 self.note(blocker.note(&candidate.node.id));
-                // A drifted node is judged by the methods that may pass over its pods.
+                // Another method may still remove a drifted node, for it may ignore what blocks this one; only the
+                // last word is reported.
                 if !candidate.is_drifted() || method.reason() == DisruptionReason::Drifted {
                     self.keep(&candidate.node.id, blocker.reason());
                 }
@@ -145,6 +146,7 @@ impl<'a> Pass<'a> {
         }
         self.candidates = candidates;
         self.stats(method).eligible = u32::try_from(eligible.len()).unwrap_or(u32::MAX);
+        // Budgets are of interest only where they hold something back.
         if !eligible.is_empty() {
             let reason = method.reason();
             let closed: Vec<_> = self.budgets.closed(reason).cloned().collect();
@@ -158,8 +160,8 @@ impl<'a> Pass<'a> {
         eligible
     }
 
-    /// Whether something spoke against the candidate a while ago, whatever method takes it; written down, unless
-    /// another one may take it for another reason.
+    /// Whether the candidate still waits after a command with this reason was rejected or rolled back. Reported,
+    /// unless a method with another reason may still remove it.
     fn was_refused(&mut self, method: Method, candidate: &Candidate<'_>) -> bool {
         let (node, reason) = (&candidate.node.id, method.reason());
         let refused = self.memory.refused(Scope::Reason(reason), node, self.snapshot.now);
@@ -170,7 +172,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// What spoke against `method` taking `node` a while ago.
+    /// Why `node` still waits after a command of `method` was rejected.
     pub(crate) fn refused(&self, method: Method, node: &NodeId) -> Option<Reason> {
         self.memory.refused(Scope::Method(method), node, self.snapshot.now)
     }
@@ -209,12 +211,13 @@ impl<'a> Pass<'a> {
         self.allowance.spend(simulations);
     }
 
-    /// Questions about a world without some of `movable`, in which every command that is under way or proposed has
+    /// Simulations of removing some of `movable`, on a base in which every command that is under way or proposed has
     /// happened already.
     pub(crate) fn what_if(&self, movable: &[&'a Node], destinations: Destinations) -> WhatIf<'a> {
         let mut all = movable.to_vec();
         all.extend(self.assumed.iter().flatten());
         let mut what_if = WhatIf::new(self.snapshot, &all, destinations);
+        // One command after the other: their pods were placed in this order when they were judged.
         for nodes in &self.assumed {
             what_if.commit(nodes);
         }
@@ -251,12 +254,12 @@ impl<'a> Pass<'a> {
         self.decision.commands.push(command);
     }
 
-    /// Writes down why a node stays, unless something was said about it before.
+    /// Reports why a node stays. The first reason stands: methods come in the order of precedence.
     pub(crate) fn keep(&mut self, node: &NodeId, reason: Reason) {
         self.decision.nodes.entry(node.clone()).or_insert(NodeOutcome::Kept(reason));
     }
 
-    /// Writes down and tells that a brake holds a node.
+    /// Reports that a brake holds a node, also as an event.
     pub(crate) fn hold(&mut self, node: &NodeId, held: Held) {
         self.note(Note::machine(node, NoteKind::DisruptionHeld, sentence(&held.reason.to_string())));
         self.held.entry(held.brake).or_default().insert(node.clone());
@@ -268,12 +271,12 @@ impl<'a> Pass<'a> {
         self.held.values().any(|nodes| nodes.contains(node))
     }
 
-    /// Writes down for metrics what came out of weighing a move.
+    /// Records the verdict on a move, for metrics.
     pub(crate) fn weighed(&mut self, judgement: &Judgement) {
         self.decision.moves.extend(judgement.moves());
     }
 
-    /// Something to tell; twice the same is told once.
+    /// Adds an event; duplicates are dropped.
     pub(crate) fn note(&mut self, note: Note) {
         self.notes.insert(note);
     }

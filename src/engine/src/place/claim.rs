@@ -42,7 +42,7 @@ impl Candidate<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms<'s> {
     pub(crate) settings: &'s Settings,
-    /// Whether anybody wants to know what each instance type may cost.
+    /// Whether the price range of each instance type is needed: consolidation compares them, a plan does not.
     pub(crate) quotes: bool,
 }
 

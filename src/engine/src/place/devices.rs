@@ -22,7 +22,7 @@ pub(crate) struct Holdings<'a> {
     ledger: Ledger,
 }
 
-/// Who had what before a question.
+/// The ledger before a simulation.
 pub(crate) type HeldBefore = Ledger;
 
 impl<'a> Holdings<'a> {
@@ -109,18 +109,18 @@ impl<'a> Holdings<'a> {
         self.allocator.evacuate(&mut self.ledger, node.name.as_ref(), leaving);
     }
 
-    /// Who has what, to be put back by [`Self::restore`].
+    /// The ledger, to be put back by [`Self::restore`].
     pub(crate) fn before(&self) -> HeldBefore {
         self.ledger.clone()
     }
 
-    /// Everything is as it was. What was refused since is worth another try.
+    /// Undoes every change since `before`.
     pub(crate) fn restore(&mut self, before: HeldBefore) {
         self.ledger = before;
     }
 
-    /// Drivers a node from in-flight node `number` has to wait for, as the annotation lists them; none if that is
-    /// nobody.
+    /// Drivers a node from in-flight node `number` has to wait for, as the annotation lists them; `None`
+    /// if no driver is required.
     pub(crate) fn drivers(&self, number: InFlightIx) -> Option<String> {
         let drivers = self.allocator.drivers(&self.ledger, &launch(number));
         (!drivers.is_empty()).then(|| drivers.into_iter().collect::<Vec<_>>().join(","))

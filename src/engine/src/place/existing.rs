@@ -1,8 +1,8 @@
 //! Nodes that exist or are coming up, as places for pods (spec core-scheduling 13.1).
 //!
-//! Nodes with the same taints and the same values of the labels anybody asks about are of one kind; labels
-//! and taints are compared once per ask and kind. Room only shrinks during a pass, so a node that has no room
-//! for a demand is not asked again.
+//! Nodes with the same taints and the same values of the labels that pods name are of one kind; labels and taints are
+//! compared once per demand and kind. Room only shrinks during a pass, so a node without room for a demand is not
+//! looked at again.
 
 mod undo;
 
@@ -44,7 +44,7 @@ enum Fact {
 /// What labels and taints decide about a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kind {
-    /// What is known about the keys anybody asks about, in their order.
+    /// What is known about the keys that pods name, in their order.
     facts: Vec<Fact>,
     taints: Vec<Taint>,
     /// Values of the labels rules about other pods look at.
@@ -104,7 +104,7 @@ impl Left {
         amounts.fits(&self.room)
     }
 
-    /// Gives `demand`, of `pod`, what it wants.
+    /// Takes what `demand`, of `pod`, needs.
     fn take(&mut self, pod: &Pod, demand: &Demand) {
         let mut amounts = demand.amounts.clone();
         demand.attach(&mut self.attached, &mut amounts);
@@ -120,17 +120,17 @@ pub(crate) struct Existing<'a> {
     /// Kinds and the nodes that are of them.
     kinds: InternedMap<Kind, Bits<NodeIx>>,
     slots: IxVec<NodeIx, Slot<'a>>,
-    /// Nodes by host, once somebody wants to join certain hosts.
+    /// Nodes by host name; built when host affinity first needs it, which is rare.
     by_host: OnceCell<BTreeMap<LabelValue, Bits<NodeIx>>>,
-    /// Nodes that took something in this pass, where it is to be taken back; nothing is remembered otherwise.
+    /// Undo log: nodes that took something in this pass; `None` unless this is a simulation.
     touched: Option<Vec<NodeIx>>,
-    /// Nodes that are taken away in this pass.
+    /// Nodes that are removed, by this simulation or for good.
     gone: Bits<NodeIx>,
 }
 
 impl<'a> Existing<'a> {
     /// The nodes of `snapshot` that stay: initialized ones first, then by name. `keys` are the label keys
-    /// pods ask about, `topology_keys` those that rules about other pods look at, the host name aside.
+    /// pods name, `topology_keys` those that rules about other pods look at, the host name aside.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         mut keys: Vec<LabelKey>,
@@ -178,8 +178,8 @@ impl<'a> Existing<'a> {
         Self { keys, kinds, slots, by_host: OnceCell::new(), touched: None, gone }
     }
 
-    /// The first node that takes `pod`, which wants `known`; the room is taken at once. `others` is what the pod
-    /// is to other pods, where that matters.
+    /// The first node that takes `pod` at the level `known`; the room is taken at once. `others` is what the pod is to
+    /// other pods, where that matters.
     pub(crate) fn place(
         &mut self,
         pod: &Pod,
@@ -193,6 +193,7 @@ impl<'a> Existing<'a> {
         }
         let Known { demand, demand_memo, level_memo, .. } = known;
         demand_memo.kinds.resize(self.kinds.len(), None);
+        // Host affinity names the only hosts that can do; few, so they are looked up instead of all being skipped.
         let only = others.and_then(|(topology, id)| topology.hosts_to_join(id)).map(|hosts| self.at(&hosts));
         // Nodes of kinds that other pods keep the pod out of for now.
         let mut not_now = Bits::default();
@@ -206,24 +207,28 @@ impl<'a> Existing<'a> {
                 None => Bits::next_outside(&refusing, from, self.slots.len())?,
             };
             from = index.next();
-            if refusing.iter().any(|machines| machines.contains(index)) {
+            if refusing.iter().any(|nodes| nodes.contains(index)) {
                 continue;
             }
+            // Cheapest question first: what labels, taints and room decided once holds for every level of the demand.
             if !self.suits(index, demand, &mut demand_memo.kinds, &mut demand_memo.unsuitable, rules) {
                 continue;
             }
             let Slot { node, host, kind, left, .. } = &self.slots[index];
             if !left.holds(demand) || left.ports.conflict(&pod.key, &demand.host_ports).is_some() {
+                // Room comes back only when a simulation is undone, so this holds for the pass.
                 demand_memo.nodes.insert(index);
                 continue;
             }
             if let Some((topology, id)) = others {
+                // Nodes of one kind are in the same domains, so one answer does for all of them.
                 if !*domains[*kind].get_or_insert_with(|| topology.admits_domains(id, node)) {
                     self.add_kind(*kind, &mut not_now);
                     continue;
                 }
                 match topology.admits_host(id, host) {
                     Admission::Yes => {}
+                    // Not remembered: a matching pod may come to this host later in the pass.
                     Admission::NotNow => continue,
                     Admission::Never => {
                         level_memo.nodes.insert(index);
@@ -231,7 +236,7 @@ impl<'a> Existing<'a> {
                     }
                 }
             }
-            // Not remembered: devices come free again.
+            // Not remembered: devices are released again when in-flight nodes are narrowed.
             if !demand.claims.is_empty()
                 && !devices.as_mut().is_some_and(|held| held.join(node, &demand.claims, rules.registry()))
             {
@@ -256,11 +261,11 @@ impl<'a> Existing<'a> {
         machines
     }
 
-    /// Adds the nodes of `kind` to `machines`; not those of rare kinds, which cost less to ask one by one.
-    fn add_kind(&self, kind: KindIx, machines: &mut Bits<NodeIx>) {
+    /// Adds the nodes of `kind` to `nodes`; not those of rare kinds, which cost less to ask one by one.
+    fn add_kind(&self, kind: KindIx, nodes: &mut Bits<NodeIx>) {
         let members = &self.kinds[kind.get()];
         if members.len() >= COMMON {
-            machines.unite(members);
+            nodes.unite(members);
         }
     }
 
@@ -281,7 +286,9 @@ impl<'a> Existing<'a> {
         if !kind {
             self.add_kind(slot.kind, unsuitable);
         }
+        // Unsuitable holds in every pass, so it is judged by the room before this pass took any.
         let room = slot.before.as_deref().unwrap_or(&slot.left);
+        // A displaced pod on a node inside its `consolidateAfter` window would restart that window.
         let suits = kind && !(demand.moves && slot.busy) && room.holds(demand);
         if !suits {
             unsuitable.insert(index);
@@ -289,7 +296,7 @@ impl<'a> Existing<'a> {
         suits
     }
 
-    /// Gives `demand`, of `pod`, what it wants of node `index`.
+    /// Takes what `demand`, of `pod`, needs from node `index`.
     fn take(&mut self, index: NodeIx, pod: &Pod, demand: &Demand) {
         let slot = &mut self.slots[index];
         if let Some(touched) = self.touched.as_mut().filter(|_| slot.before.is_none()) {

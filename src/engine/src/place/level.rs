@@ -1,7 +1,7 @@
 //! Classes of interchangeable pods, compiled into relaxation levels.
 //!
 //! A pod gives up its preferences one after the other, so its class has several *levels*, the strictest first. A level
-//! is a *demand*, what the pod asks of its node whoever it is, together with a *profile*, what it is to other pods.
+//! is a *demand*, what the pod asks of its node, together with a *profile*, what it is to other pods.
 //! Few demands are shared by many levels: labels, taints and room depend on the demand alone, and so does most of
 //! what placement learns.
 

@@ -22,8 +22,8 @@ pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
 }
 
 /// The order in which `pods` are tried, by their places in the list: large ones first, then old ones, then by uid
-/// (spec core-scheduling 12); virtual pods of capacity buffers after all others, because whoever exists takes room
-/// from those who do not.
+/// (spec core-scheduling 12); virtual pods of capacity buffers after all others, because real pods take room before
+/// virtual ones.
 pub(crate) fn order(pods: &[&Pod]) -> IxVec<PodIx, ArrivalIx> {
     let mut places: Vec<ArrivalIx> = (0..pods.len()).map(ArrivalIx::new).collect();
     places.sort_by_cached_key(|place| {

@@ -1,4 +1,4 @@
-//! Why a pool cannot open an in-flight node for a demand: evaluated once per ask, after everything else has failed
+//! Why a pool cannot open an in-flight node for a demand: evaluated once per demand, after everything else has failed
 //! (spec core-scheduling 14, error bookkeeping).
 //!
 //! Checks go in the order in which [`ReasonCode`] declares its reasons, so that the greatest reason is the one of
@@ -152,7 +152,7 @@ fn volumes_clash(demand: &Demand, set: RuleSetId, rules: &Rules<'_>) -> Reason {
     Reason::new(ReasonCode::VolumeTopology, detail)
 }
 
-/// A port the demand wants that some daemon holds on every instance type.
+/// A port of the demand that some daemon holds on every instance type.
 fn held_by_daemons(demand: &Demand, space: &PoolSpace<'_>) -> Option<HostPort> {
     let held =
         |port: &HostPort, group: &DaemonGroup| group.ports.iter().any(|held| held.conflicts_with(port));

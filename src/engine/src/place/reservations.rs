@@ -13,7 +13,7 @@ use karpenter_model::settings::ReservationPolicy;
 use crate::catalogue::Catalogue;
 use crate::index::{CatalogueIx, InFlightIx, IxVec};
 
-/// Reservations and who holds them.
+/// Reservations and the in-flight nodes that hold instances of them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reservations {
     left: BTreeMap<ReservationId, u32>,
@@ -33,7 +33,7 @@ struct Held {
     of: ReservationId,
 }
 
-/// A compatible reservation exists, but no instance is left; whoever wants one waits.
+/// A compatible reservation exists, but no instance is left; under the strict policy the pod waits for one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UsedUp;
 
@@ -53,7 +53,7 @@ impl Reservations {
         self.left.is_empty()
     }
 
-    /// Whether an instance of `id` is left; always where nobody keeps count.
+    /// Whether an instance of `id` is left; always where reservations are not counted.
     pub(crate) fn has_left(&self, id: &ReservationId) -> bool {
         self.is_empty() || self.is_free(id)
     }

@@ -1,10 +1,10 @@
 //! Rules about other pods: topology spread, pod affinity and anti-affinity (spec core-scheduling 18).
 //!
 //! Pods with the same rule share a *group*, which counts matching pods per domain. A pod's *profile* lists the
-//! groups it must satisfy and those that count it. Rules are answered with the domains that are fine now, in
-//! order of preference; the caller tries them until one leaves a node, so a choice is never a dead end as
-//! long as another choice exists. Among domains with as many pods the cheaper one comes first, then the one with fewer
-//! nodes of the pool, then the one whose name does.
+//! groups it must satisfy and those that count it. Rules are answered with the domains that are allowed now, in
+//! order of preference; the caller tries them until one leaves an instance type, so a choice is never a dead end as
+//! long as another exists. Among domains with as many pods the cheaper one comes first, then the one with fewer nodes
+//! of the pool, then the first by name.
 //!
 //! Unlike the reference, anti-affinity between new pods commits to one domain at once, so that one pass places
 //! as many pods as there are domains; so does the first of the pods that others want to share a domain with, so that
@@ -18,7 +18,6 @@ mod lookup;
 mod pod_rules;
 mod reach;
 mod scope;
-
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +54,7 @@ pub(crate) struct Prospect {
     /// The least price of a node for it there.
     pub(crate) price: Price,
     /// Nodes of the pool that are there already, or will be.
-    pub(crate) machines: u32,
+    pub(crate) nodes: u32,
 }
 
 /// What domains have to offer; nothing where no instance type comes in one.
@@ -128,11 +127,11 @@ struct Links {
     rules: Vec<Link>,
     /// Groups that count this pod.
     counted: Vec<GroupIx>,
-    /// Those of them by which others must be in the domain of this pod, whatever it asks for itself.
+    /// Those of them by which others must be in the domain of this pod, whatever rules it has itself.
     sought: Vec<GroupIx>,
     /// What the rules say about sharing a host.
     hosts: HostRules,
-    /// Some rule looks at something else, or somebody looks for the domain of this pod.
+    /// Some rule is about other domains than hosts, or other pods must be in the domain of this one.
     domains: bool,
 }
 
@@ -154,11 +153,11 @@ pub(crate) struct Topology {
     identities: Interned<Identity>,
     /// What breaks ties between domains.
     census: Census,
-    /// Groups of required affinity over domains, with what those who insist on it ask of their nodes.
+    /// Groups of required affinity over domains, with what the pods that have it ask of their nodes.
     seekers: BTreeMap<GroupIx, BTreeSet<Arc<Requirements>>>,
-    /// Anti-affinity of bound pods is counted here; otherwise it is part of what pods ask for.
+    /// Anti-affinity of bound pods is counted here; otherwise it is part of the requirements of pods.
     bound_owners: bool,
-    /// What to take back, where anybody will ask for it.
+    /// Undo log; `None` unless this is a simulation.
     journal: Option<Vec<Change>>,
 }
 
@@ -190,14 +189,14 @@ impl Topology {
         })
     }
 
-    /// What `pod` says about others and others about it, for the profiles of its wishes.
+    /// The rules of `pod` about others and of others about it, for the profiles of its levels.
     pub(crate) fn pod_rules<'p>(&mut self, pod: &'p Pod, snapshot: &'p Snapshot) -> PodRules<'p> {
         let identity = Identity { namespace: pod.key.namespace.clone(), labels: pod.labels.clone() };
         let (identity, _) = self.identities.insert_full(identity);
         PodRules::new(pod, IdentityIx::new(identity), snapshot, self)
     }
 
-    /// The profile of a pod with what is left of its wishes; `strict` are its hard node requirements.
+    /// The profile of a pod at the level `relaxed`; `strict` are its hard node requirements.
     pub(crate) fn profile<'p>(
         &mut self,
         pod_rules: &mut PodRules<'p>,
@@ -232,7 +231,7 @@ impl Topology {
         texts.collect()
     }
 
-    /// Whether there are no rules.
+    /// Whether no pod has a rule about others.
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
@@ -352,6 +351,7 @@ impl Topology {
         for link in links.rules.iter().filter(|link| link.host) {
             let (key, group) = self.at(link.group);
             if !group.admits(key, host, link.own, &profile.strict) {
+                // Pods are only added during a pass: spread and anti-affinity get worse, affinity may be met later.
                 if key.kind != Kind::Affinity {
                     return Admission::Never;
                 }
@@ -390,6 +390,8 @@ impl Topology {
             let (key, group) = self.at(link.group);
             match domain_of(node, &key.topology_key) {
                 Some(domain) => group.admits(key, &Domain::Value(domain), link.own, &profile.strict),
+                // A node without the label is in no domain: it meets no rule of the pod, and no other pod keeps it
+                // out.
                 None => key.kind == Kind::Inverse,
             }
         })
@@ -401,14 +403,13 @@ impl Topology {
     }
 
     /// Nodes of `pool` that are in a domain already, or will be.
-    pub(crate) fn machines(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
-        self.census.machines(pool, key, value)
+    pub(crate) fn nodes(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
+        self.census.nodes(pool, key, value)
     }
 
-    /// What would put the profile into a domain that is fine, best first, for an in-flight node whose requirements
-    /// are `requirements` (those of the pod included). Hosts are another question. A single rule gives every domain;
-    /// of several, where one alone has more than are tried, those without `prospects` are left out before anything is
-    /// cut.
+    /// What would put the profile into an allowed domain, best first, for an in-flight node with these `requirements`
+    /// (those of the pod included). Hosts are answered by [`Self::admits_host`]. A single rule gives every domain; of
+    /// several, domains without `prospects` are left out before the combinations are cut to a bounded number.
     pub(crate) fn choices<'t>(
         &'t self,
         id: ProfileIx,
@@ -420,6 +421,8 @@ impl Topology {
         let about_domains = links.rules.iter().filter(|link| !link.host);
         let rules = about_domains.filter_map(|link| {
             let (key, group) = self.at(link.group);
+            // As a plan has it, where anti-affinity of bound pods is a `NotIn` requirement of the pods it keeps out: a
+            // simulation must narrow nodes in the same way.
             let alternatives = if key.kind == Kind::Inverse && self.bound_owners {
                 group.exclusion(key, registry).map(Alternatives::Among)
             } else {
@@ -432,6 +435,7 @@ impl Topology {
         let unsettled = self.unsettled(links, requirements, &rules);
         let mut rules = rules.into_iter();
         let first = match (rules.next(), rules.next()) {
+            // The common case, without building a requirement per domain.
             (Some((key, Alternatives::Each(values))), None) if unsettled.is_empty() => {
                 return Choices::Values(key, ordered(key, values, prospects));
             }
@@ -454,23 +458,23 @@ impl Topology {
         for (key, values) in unsettled {
             let values = ordered(key, values, prospects).into_iter().map(|value| exactly(key, value));
             let mut settled = combine(&choices, &values.collect::<Vec<_>>());
-            // Others would like to know the domain; it is no reason to leave this pod without a place.
+            // Committing to a domain helps the pods that follow, but must not leave this one without a place.
             settled.append(&mut choices);
             choices = settled;
         }
         Choices::Any(choices)
     }
 
-    /// The keys under which somebody looks for the domain of a pod while nobody they look for is anywhere, with the
-    /// domains `requirements` may be in: those first in which the most of who looks may be. Not where the in-flight
-    /// node is in one domain, or `rules` choose one anyway.
+    /// The keys under which other pods must follow this one into its domain, where no matching pod is in any domain
+    /// yet; with the domains that `requirements` allow, those first that rule out the fewest followers. Keys are left
+    /// out where the in-flight node is in one domain already, or `rules` choose one anyway.
     fn unsettled<'t>(
         &'t self,
         links: &Links,
         requirements: &Requirements,
         rules: &[(&LabelKey, Alternatives<'_>)],
     ) -> Vec<(&'t LabelKey, Vec<(u32, &'t LabelValue)>)> {
-        // By key and domain: how many of those who look for it cannot be there.
+        // By key and domain: how many different followers cannot be there.
         let mut unsettled: BTreeMap<&LabelKey, BTreeMap<&LabelValue, u32>> = BTreeMap::new();
         for index in &links.sought {
             let (GroupKey { topology_key: key, .. }, group) = self.at(*index);
@@ -573,7 +577,7 @@ fn bound_owners(snapshot: &Snapshot) -> impl Iterator<Item = (&Node, &Pod, Group
     })
 }
 
-/// The groups that count profile `id`, and those it keeps others away by.
+/// The groups that count profile `id`: those that select it, and those of its own anti-affinity.
 fn counting(profiles: &InternedMap<ProfileKey, Links>, id: ProfileIx) -> impl Iterator<Item = GroupIx> + '_ {
     let (profile, links) = profiles.get_index(id.get()).expect("invariant: profiles are never removed");
     links.counted.iter().chain(&profile.owned_inverse).copied()
@@ -598,10 +602,10 @@ fn ordered<'t>(
         let least = known.iter().filter_map(|(prospect, _)| *prospect).map(|prospect| prospect.price).min();
         let least = least.map_or(0, Price::nanos);
         let rank = |prospect: Option<Prospect>| {
-            // Where nothing is offered comes last.
+            // A domain without an offer comes last.
             prospect.map_or((true, 0, 0), |prospect| {
                 let dearer = prospect.price.nanos().saturating_sub(least);
-                (false, dearer.saturating_mul(PRICE_STEPS) / least.max(1), prospect.machines)
+                (false, dearer.saturating_mul(PRICE_STEPS) / least.max(1), prospect.nodes)
             })
         };
         let mut known: Vec<_> = known.into_iter().map(|(prospect, value)| (rank(prospect), value)).collect();

@@ -8,7 +8,7 @@
 //! What a node can attach: what its `CSINode` says. A node that does not exist yet, or has not come up,
 //! is taken to attach as much as the most restricted existing node of its instance type; failing that, what
 //! the type says in its capacity (`attachable-volumes-csi-<driver>`); failing that, as much as the most
-//! restricted node there is. Where nobody knows anything there is no limit, as in the reference.
+//! restricted node there is. Where nothing is known there is no limit, as in the reference.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -29,7 +29,7 @@ pub(crate) enum Blocker {
     NoPoolLabel,
     /// Its pool does not exist.
     PoolMissing(PoolName),
-    /// Nobody knows what its pool can buy.
+    /// The instance types of its pool are unknown.
     NoInstanceTypes(PoolName),
     /// A pod says so.
     PodDoNotDisrupt(PodKey),
@@ -63,7 +63,7 @@ impl Blocker {
         }
     }
 
-    /// What people are told about the node `id`.
+    /// The event on the node `id`.
     pub(crate) fn note(&self, id: &NodeId) -> Note {
         Note::blocked(id, self.reason().code, &self.operand(), self.to_string())
     }

@@ -242,7 +242,7 @@ impl Quote {
         self.retain(|sold, _| sold == capacity_type);
     }
 
-    /// Leaves the capacity types that `keep` wants, which is told whether their prices are estimates.
+    /// Leaves the capacity types that `keep` wants, given whether their prices are estimates.
     fn retain(&mut self, keep: impl Fn(CapacityType, bool) -> bool) {
         let estimated = &self.estimated;
         self.by_capacity_type.retain(|sold, _| keep(*sold, estimated.contains(sold)));

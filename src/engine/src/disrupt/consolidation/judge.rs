@@ -42,7 +42,7 @@ pub(crate) fn judge<'a>(
     simulated: Simulated,
     snapshot: &Snapshot,
 ) -> Result<Proposal<'a>, Refusal> {
-    everybody_has_a_place(&simulated)?;
+    all_pods_have_a_place(&simulated)?;
     let Simulated { mut launches, nominations, used_nodes, .. } = simulated;
     let mut replacements = Vec::new();
     if launches.len() > 1 {
@@ -53,6 +53,7 @@ pub(crate) fn judge<'a>(
         let mut narrowing = Narrowing::new(quoted, snapshot);
         narrowing.comparable(candidates)?;
         narrowing.narrow(leaving(candidates), snapshot.settings.gates.spot_to_spot_consolidation)?;
+        // A single node needs no such check: its replacement is below its own price already.
         if candidates.len() > 1 {
             not_the_same_again(&mut narrowing, candidates)?;
         }
@@ -73,7 +74,7 @@ pub(crate) fn least(launches: &[Launch]) -> Price {
 }
 
 /// Whether no pod is left over.
-pub(crate) fn everybody_has_a_place(simulated: &Simulated) -> Result<(), Refusal> {
+pub(crate) fn all_pods_have_a_place(simulated: &Simulated) -> Result<(), Refusal> {
     if simulated.gave_up {
         return Err(Refusal::silent(ReasonCode::CannotReschedule, ""));
     }
@@ -91,8 +92,8 @@ fn leaving(candidates: &[Candidate<'_>]) -> Leaving {
     Leaving { price: price(candidates), all_spot: candidates.iter().all(spot), alone: candidates.len() == 1 }
 }
 
-/// Several nodes are not replaced by one of them: then it could simply stay. If the replacement may be of a type
-/// that goes, it must be cheaper than the cheapest node of such a type.
+/// Several nodes are not replaced by one like them: then that one could simply stay. If the replacement may be of a
+/// type that goes, it must be cheaper than the cheapest node of such a type.
 fn not_the_same_again(narrowing: &mut Narrowing<'_>, candidates: &[Candidate<'_>]) -> Result<(), Refusal> {
     let names: BTreeSet<&InstanceTypeName> = narrowing.names().collect();
     let shared =

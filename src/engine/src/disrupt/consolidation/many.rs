@@ -9,7 +9,7 @@ use karpenter_model::settings::ManyToMany;
 use karpenter_model::{Node, Price, Snapshot};
 
 use super::cheaper::Narrowing;
-use super::judge::{Proposal, everybody_has_a_place, least, price};
+use super::judge::{Proposal, all_pods_have_a_place, least, price};
 use super::multi::{Found, Search};
 use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;
@@ -47,7 +47,7 @@ pub(crate) fn judge<'a>(
     simulated: Simulated,
     snapshot: &Snapshot,
 ) -> Result<Proposal<'a>, Refusal> {
-    everybody_has_a_place(&simulated)?;
+    all_pods_have_a_place(&simulated)?;
     let Simulated { launches, nominations, used_nodes, .. } = simulated;
     let affordable = affordable(price(candidates), &snapshot.settings.disruption.many_to_many);
     let mut narrowed: Vec<Narrowing<'_>> =

@@ -8,12 +8,12 @@ use karpenter_model::report::ReasonCode;
 pub(crate) struct Refusal {
     /// For reports, with operands.
     pub(crate) reason: Reason,
-    /// Text of the event `Unconsolidatable`; nodes that are none of consolidation's business have none.
+    /// Text of the event `Unconsolidatable`; `None` for nodes that consolidation does not handle at all.
     pub(crate) event: Option<String>,
 }
 
 impl Refusal {
-    /// A refusal nobody is told about by an event.
+    /// A refusal without an event.
     pub(crate) fn silent(code: ReasonCode, detail: impl std::fmt::Display) -> Self {
         Self { reason: Reason::new(code, detail), event: None }
     }

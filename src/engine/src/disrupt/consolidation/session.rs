@@ -1,4 +1,4 @@
-//! The methods of consolidation at work: on one ground, one after the other, each going on from what was accepted.
+//! The methods of consolidation at work: on one base, one after the other, each continuing from what was accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,23 +19,23 @@ use crate::place::what_if::{Destinations, Patience};
 /// Nodes simulated in one go, before any result is acted upon.
 const CHUNK: usize = 256;
 
-/// The methods at work on one ground.
+/// The methods at work on one base.
 pub(super) struct Session<'p, 'a> {
     pass: &'p mut Pass<'a>,
     simulations: Simulations<'a>,
-    /// Nodes that may be taken away on this ground.
+    /// Nodes that can be removed from this base.
     movable: BTreeSet<NodeId>,
     /// Nodes in a command of this session, or promised to pods of one.
     out: BTreeSet<NodeId>,
     /// In turns over the pools.
     turns: Vec<Candidate<'a>>,
-    /// A brake held something back: time alone may bring a command.
+    /// A brake held something back: time alone may release it, so nothing is settled.
     held: bool,
 }
 
 impl<'p, 'a> Session<'p, 'a> {
-    /// The ground: everything there is, without any node this pass can get to: those of `alone` one by one, and the
-    /// first of each of `together` with others.
+    /// A base from which every node within reach of this pass can be removed: those of `alone` as far as simulations
+    /// go, and the first of each of `together`. A base costs memory and time per node that can be removed.
     pub(super) fn new(
         pass: &'p mut Pass<'a>,
         alone: &[Candidate<'a>],
@@ -105,12 +105,14 @@ impl<'p, 'a> Session<'p, 'a> {
     pub(super) fn alone(&mut self, candidates: &[Candidate<'a>], input: Input) {
         self.allow(SINGLE, 0);
         let turns = std::mem::take(&mut self.turns);
+        // In chunks, because simulations of a chunk run on several cores and all are wasted that follow a command.
         for chunk in turns.chunks(CHUNK) {
             let chunk: Vec<Candidate<'a>> =
                 chunk.iter().filter(|candidate| self.worth_simulating(candidate)).cloned().collect();
             let results = single::simulate(&mut self.simulations, &chunk);
             let mut moved = false;
             for (candidate, mut simulated) in chunk.iter().zip(results) {
+                // An earlier command of this chunk sends pods here.
                 if self.out.contains(&candidate.node.id) {
                     continue;
                 }
@@ -148,6 +150,7 @@ impl<'p, 'a> Session<'p, 'a> {
             self.stays(candidate, Refusal { reason, event: None });
             return false;
         }
+        // For `Balanced`: if even the greatest possible saving is not worth the disruption, no simulation can help.
         if self.pass.totals.rules_out(candidate) {
             let detail = "not even its removal without replacement";
             self.stays(candidate, Refusal::silent(ReasonCode::Score, detail));
@@ -156,7 +159,7 @@ impl<'p, 'a> Session<'p, 'a> {
         self.movable.contains(&candidate.node.id)
     }
 
-    /// Proposes to do without `candidate`, if it is worth it and nothing holds it; whether it was proposed.
+    /// Proposes to remove `candidate`, if that is worth it and no brake holds it; whether it was proposed.
     fn go_alone(&mut self, candidate: &Candidate<'a>, proposal: Proposal<'a>) -> bool {
         let judgement = self.pass.totals.judge(&[candidate], proposal.replacement_price);
         self.pass.weighed(&judgement);
@@ -171,6 +174,7 @@ impl<'p, 'a> Session<'p, 'a> {
             self.hold(candidate, held);
             return false;
         }
+        // Again: a command of the same chunk may have used the budget up.
         if let Err(reason) = self.pass.check_budget(SINGLE, candidate) {
             self.stays(candidate, Refusal { reason, event: None });
             return false;
@@ -189,7 +193,7 @@ impl<'p, 'a> Session<'p, 'a> {
         may
     }
 
-    /// A brake keeps `candidate`.
+    /// A brake holds `candidate`.
     fn hold(&mut self, candidate: &Candidate<'a>, held: Held) {
         self.held = true;
         self.pass.hold(&candidate.node.id, held);
@@ -201,7 +205,7 @@ impl<'p, 'a> Session<'p, 'a> {
         refuse(self.pass, &candidate.node.id, refusal);
     }
 
-    /// Says of the nodes that were not looked at in this pass what was said last; whether some wait for the next.
+    /// Repeats the last reason of nodes that were not reached in this pass; whether some wait for the next one.
     fn not_reached(&mut self, turns: &[Candidate<'a>]) -> bool {
         let mut left = false;
         for candidate in turns {
@@ -217,7 +221,7 @@ impl<'p, 'a> Session<'p, 'a> {
         left
     }
 
-    /// Nodes of `candidates` the budgets allow all at once, as far as a batch goes.
+    /// Nodes of `candidates` that the budgets allow all at once, up to the size of a batch.
     fn within_budget(&self, method: Method, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
         let mut budgets = self.pass.budgets.clone();
         let reachable = candidates.iter().filter(|candidate| {
@@ -228,7 +232,7 @@ impl<'p, 'a> Session<'p, 'a> {
         allowed.take(multi::MAX_BATCH).cloned().collect()
     }
 
-    /// Proposes the command, and goes on as if it had happened.
+    /// Proposes the command, and makes its removals part of the base.
     fn accept(&mut self, method: Method, proposal: Proposal<'a>) {
         let nodes: Vec<&Node> = proposal.candidates.iter().map(|candidate| candidate.node).collect();
         for candidate in &proposal.candidates {
@@ -237,6 +241,7 @@ impl<'p, 'a> Session<'p, 'a> {
             self.out.insert(candidate.node.id.clone());
         }
         self.simulations.commit(&nodes);
+        // Nodes that take its pods must not be removed by a later command.
         self.out.extend(proposal.used_nodes.iter().cloned());
         let command = self.command(method, proposal);
         if !command.replacements.is_empty() {
@@ -251,6 +256,7 @@ impl<'p, 'a> Session<'p, 'a> {
         let moving: BTreeSet<&PodKey> =
             proposal.candidates.iter().flat_map(Candidate::moving).map(|pod| &pod.key).collect();
         let mut nominations = proposal.nominations;
+        // Simulations place pods of earlier commands too; those nominations are not part of this one.
         nominations.retain(|nomination| moving.contains(&nomination.pod));
         let replacements: Vec<Launch> = proposal.replacements;
         Command {
@@ -270,7 +276,7 @@ impl<'p, 'a> Session<'p, 'a> {
         self.simulations.allow(self.pass.share(others));
     }
 
-    /// Writes down what `method` did, and whether it needs to look at the same things again.
+    /// Records what `method` did. It settles only if it saw everything and no brake held anything back.
     fn finish(&mut self, method: Method, candidates: &[Candidate<'a>], input: Input) {
         let unfinished = self.simulations.left() == 0;
         self.pass.spend(method, self.simulations.ran());
@@ -280,14 +286,14 @@ impl<'p, 'a> Session<'p, 'a> {
         }
     }
 
-    /// Whether no method has found anything so far, nor was kept from it. A command that is accepted changes the
-    /// ground for the methods that follow, and it may be taken back.
+    /// Whether no method has found anything so far, nor was held back. An accepted command changes the base for the
+    /// methods that follow, and it may be rejected later, so what they found must not be remembered.
     fn found_nothing(&self) -> bool {
         self.out.is_empty() && !self.held
     }
 }
 
-/// Tells about nodes a replacement was found for.
+/// Adds the events for nodes a replacement was found for.
 fn announce(pass: &mut Pass<'_>, command: &Command) {
     for candidate in &command.candidates {
         let text = match &command.candidates[..] {

@@ -5,7 +5,7 @@
 //! What speaks against a node counts for every method that would take it for the same reason. What speaks against
 //! the company it was to go in counts for the method that chose that company.
 //!
-//! Bounded: a node that was not refused anew is forgotten a while after its wait is over.
+//! Bounded: a node that was not refused again is forgotten a while after its wait is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Whom a rejection of a command of `method` concerns.
+    /// The scope of a rejection of a command of `method`.
     pub(crate) fn of(method: Method, kind: RejectionKind) -> Self {
         match (kind, method) {
             (

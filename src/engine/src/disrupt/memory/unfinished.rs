@@ -1,7 +1,7 @@
 //! How long a method has been looking without coming to an end.
 //!
 //! A pass may ask so many questions, and the next one goes on: on a large cluster that is normal, and no reason to
-//! alert anybody. It becomes one when the look takes longer than the reference would let it.
+//! raise an alert. It becomes one when the look takes longer than the reference would let it.
 
 use std::collections::BTreeMap;
 

@@ -45,7 +45,7 @@ impl<'a> BoundAntiAffinity<'a> {
         Self { forbidden }
     }
 
-    /// Whether nobody forbids anything.
+    /// Whether nothing is forbidden.
     pub(crate) fn is_empty(&self) -> bool {
         self.forbidden.is_empty()
     }
@@ -64,7 +64,7 @@ impl<'a> BoundAntiAffinity<'a> {
     }
 }
 
-/// The rule of one term; a term without selector concerns nobody.
+/// The rule of one term; a term without selector selects no pod.
 fn rule<'a>(term: &'a AffinityTerm, own: &Namespace, snapshot: &Snapshot) -> Option<Rule<'a>> {
     let scope = Scope::of(term, own, snapshot);
     Some(Rule { topology_key: &term.topology_key, selector: term.selector.as_ref()?, scope })

@@ -1,4 +1,4 @@
-//! The nodes without some of them, and back again.
+//! Undo log of existing nodes: what they took and which of them are removed can be undone.
 
 use std::collections::BTreeMap;
 
@@ -22,19 +22,19 @@ impl Existing<'_> {
         self.slots.enumerate().map(|(index, slot)| (slot.node.id.clone(), index)).collect()
     }
 
-    /// Takes node `index` away.
+    /// Removes node `index`.
     pub(crate) fn take_away(&mut self, index: NodeIx) {
         self.gone.insert(index);
     }
 
-    /// Forgets what could have been taken back: it is how things are now.
+    /// Drops the log: what it could undo is part of the base now.
     pub(crate) fn settle(&mut self) {
         for index in self.touched.iter_mut().flat_map(|touched| touched.drain(..)) {
             self.slots[index].before = None;
         }
     }
 
-    /// Takes back what nodes took since the journal was begun or settled, and puts back nodes `away`.
+    /// Undoes what nodes took since the log was begun or dropped, and puts back the nodes `away`.
     pub(crate) fn revert(&mut self, away: &[NodeIx]) {
         for index in self.touched.iter_mut().flat_map(|touched| touched.drain(..)) {
             let slot = &mut self.slots[index];

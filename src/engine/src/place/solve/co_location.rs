@@ -34,8 +34,7 @@ impl<'a> Solver<'a> {
         }
         let (placed, launched) = self.filling.whereabouts(pods);
         let groups = self.groups();
-        // Those with a pod left behind, one on a new node, and an instance type that would hold all of them. A group
-        // that is only on existing nodes cannot be moved by opening new ones.
+        // Those with a pod left behind, another on a new node, and an instance type that would hold all of them.
         let mut split = groups.clone();
         split.retain(|group| group.iter().any(|pod| !placed.contains(*pod)));
         split.retain(|group| group.iter().any(|pod| launched.contains(*pod)));

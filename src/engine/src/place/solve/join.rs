@@ -1,4 +1,4 @@
-//! The one question the solver asks of an in-flight node, open or new: would it take this demand, and what is it then.
+//! Whether an in-flight node, open or new, takes a demand, and what it may still become then.
 
 mod serve;
 
@@ -37,7 +37,7 @@ pub(super) enum Joined {
     Never,
 }
 
-/// One pod that looks for an in-flight node.
+/// One pod at one level, on its way through the in-flight nodes.
 pub(super) struct Joiner<'s, 'a> {
     rules: &'s mut Rules<'a>,
     topology: &'s Topology,
@@ -74,7 +74,7 @@ struct Way {
 }
 
 impl<'s, 'a> Joiner<'s, 'a> {
-    /// A pod that asks for `demand`; `bound` is what it is to others, where that matters.
+    /// A pod with `demand`; `bound` is what it is to others, where that matters.
     pub(super) fn new(
         rules: &'s mut Rules<'a>,
         (topology, bound): (&'s Topology, Option<ProfileIx>),
@@ -116,6 +116,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
             Ways::NoDomain => return Joined::NoDomain,
             Ways::Some(ways) => ways,
         };
+        // After the requirements, whose answer is shared by all nodes with the same ones.
         match self.bound.map(|id| self.topology.admits_host(id, &Domain::InFlight(number))) {
             None | Some(Admission::Yes) => {}
             Some(Admission::NotNow) => return Joined::NotNow,
@@ -135,6 +136,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
                 other => other,
             };
             match (joined, &outcome) {
+                // The most hopeful refusal counts: reservations, then other pods, then nothing at all.
                 (Joined::Never, _) | (Joined::NotNow, Joined::UsedUp) => {}
                 (joined @ Joined::As(_), _) => return joined,
                 (later, _) => outcome = later,
@@ -186,14 +188,14 @@ impl<'s, 'a> Joiner<'s, 'a> {
         }
         let whole = rules.whole(set);
         let registry = rules.registry();
-        // What is left of reservations changes with every in-flight node.
+        // What is left of reservations changes with every in-flight node, so such prices cannot be cached.
         let lasting = reservations.is_empty() || !catalogue.has_reservations();
         let mut prospects = |key: &LabelKey, value: &LabelValue| {
             let value_set = rules.exactly(key, value);
             let set = rules.meet(set, value_set)?;
             let mut least = || catalogue.least_price_now(set, hosting, |id| reservations.has_left(id), rules);
             let price = if lasting { *prices.entry(set).or_insert_with(least) } else { least() };
-            Some(Prospect { price: price?, machines: topology.machines(&space.pool.name, key, value) })
+            Some(Prospect { price: price?, nodes: topology.nodes(&space.pool.name, key, value) })
         };
         match topology.choices(bound, &whole, registry, &mut prospects) {
             Choices::Values(key, values) => {
@@ -229,6 +231,7 @@ impl Way {
         if let Some(joined) = self.sets.iter().find_map(|set| join(*set)) {
             return Joined::As(joined);
         }
+        // If the node would do without rules about others, it may do later, when other domains are allowed.
         let hopeless = self.sets == [self.alone] || join(self.alone).is_none();
         if hopeless { Joined::Never } else { Joined::NotNow }
     }

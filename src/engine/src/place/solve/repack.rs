@@ -192,7 +192,7 @@ impl Solver<'_> {
         });
         let before = price(&now.collect::<Vec<_>>());
         let saving = before - price(&parts);
-        // Another node costs daemons and a kubelet, so it must save more than rounding.
+        // One more node has costs that are in no price (start-up, another kubelet), so a trifle is not enough.
         let enough = if parts.len() > nodes.len() { before / 100 * LEAST_SAVING } else { 1 };
         if saving < enough.max(1) {
             return false;

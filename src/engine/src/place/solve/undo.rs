@@ -1,7 +1,7 @@
-//! What a what-if question changes of the filling, and how it is taken back.
+//! Undo log: what a simulation changes of the filling, and how it is undone.
 //!
-//! Existing nodes and topology keep a journal of single changes; the rest is small enough to be copied before a
-//! question, and only where it can change.
+//! Existing nodes and topology log single changes; the rest is small enough to be copied before a simulation, and only
+//! where it can change.
 
 use super::filling::Filling;
 use crate::index::{InFlightIx, NodeIx, PoolIx};
@@ -9,10 +9,10 @@ use crate::place::constraint::limits::Limits;
 use crate::place::devices::{HeldBefore, Holdings};
 use crate::place::reservations::Reservations;
 
-/// How things were before a question.
+/// The filling before a simulation.
 #[derive(Debug)]
 pub(crate) struct Before {
-    /// Nodes the question takes away, by their place in the list of existing ones.
+    /// Nodes the simulation removes.
     pub(super) away: Vec<NodeIx>,
     limits: Vec<(PoolIx, Limits)>,
     reservations: Option<Reservations>,
@@ -22,7 +22,7 @@ pub(crate) struct Before {
 }
 
 impl Filling<'_> {
-    /// How things are, with no node taken away yet.
+    /// The filling as it is, with no node removed yet.
     pub(super) fn before(&self) -> Before {
         let limits = self.limits.enumerate().filter(|(_, limits)| !limits.is_unlimited());
         Before {
@@ -35,7 +35,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Makes things what they were `before`.
+    /// Makes the filling what it was `before`.
     pub(super) fn take_back(&mut self, before: Before) {
         self.existing.revert(&before.away);
         self.topology.revert();

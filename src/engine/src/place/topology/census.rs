@@ -40,10 +40,10 @@ impl Census {
     }
 
     /// Nodes of `pool` in the domain `value` of `key`.
-    pub(super) fn machines(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
+    pub(super) fn nodes(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
         let Some(place) = self.keys.iter().position(|known| known == key) else { return 0 };
         let domain = (pool.clone(), TopologyKeyIx::new(place), value.clone());
-        [&self.existing, &self.planned].iter().filter_map(|machines| machines.get(&domain)).sum()
+        [&self.existing, &self.planned].iter().filter_map(|nodes| nodes.get(&domain)).sum()
     }
 
     /// In-flight node `number`, of `pool`, has these `requirements` now.
@@ -64,8 +64,8 @@ impl Census {
     /// `node` is taken away.
     pub(super) fn leave(&mut self, node: &Node) {
         for domain in self.domains(node) {
-            if let Some(machines) = self.existing.get_mut(&domain) {
-                *machines = machines.saturating_sub(1);
+            if let Some(nodes) = self.existing.get_mut(&domain) {
+                *nodes = nodes.saturating_sub(1);
                 self.away.push(domain);
             }
         }

@@ -43,8 +43,8 @@ pub(crate) fn fill(
         // A host without pods is never named: there is always another one.
         if key.topology_key != label::HOSTNAME {
             let some = counts.as_ref().map(|counting| backers(&domains.of_nodes, Some(counting), snapshot));
-            for (domain, machines) in some.as_ref().unwrap_or(&domains.backers) {
-                group.know(domain.clone(), *machines);
+            for (domain, nodes) in some.as_ref().unwrap_or(&domains.backers) {
+                group.know(domain.clone(), *nodes);
             }
         }
         if key.kind == Kind::Inverse {
@@ -93,7 +93,7 @@ fn backers(
             continue;
         }
         match backers.get_mut(domain) {
-            Some(machines) => *machines += 1,
+            Some(nodes) => *nodes += 1,
             None => drop(backers.insert(domain.clone(), 1)),
         }
     }

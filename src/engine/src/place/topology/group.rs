@@ -59,7 +59,8 @@ pub(crate) enum Domain {
 pub(crate) struct Group {
     /// By label value.
     values: BTreeMap<LabelValue, Tally>,
-    /// By in-flight node, ascending: those with at least one pod. A rule about hosts asks about many in-flight nodes.
+    /// By in-flight node, ascending: those with at least one pod. A list, because a rule about hosts is asked about
+    /// many in-flight nodes in turn.
     in_flight: Vec<(InFlightIx, u32)>,
     /// Domains with at least one pod.
     occupied: usize,
@@ -246,8 +247,8 @@ impl Group {
         self.within(allowed).map(|(value, _)| value)
     }
 
-    /// Whether one more pod may go to `domain`. `own` says that the pod counts itself, `strict` is what the
-    /// pod asks of its node.
+    /// Whether one more pod may go to `domain`. `own` says that the pod counts itself, `strict` are its node
+    /// requirements.
     pub(crate) fn admits(&self, key: &GroupKey, domain: &Domain, own: bool, strict: &Requirements) -> bool {
         match &key.kind {
             Kind::Spread { max_skew, .. } => {
@@ -293,11 +294,12 @@ impl Group {
         self.in_flight.iter().map(|(number, _)| *number)
     }
 
-    /// Whether nobody the pod wants to be with is anywhere it may go, so that it may be the first.
+    /// Whether no matching pod is anywhere the pod may go, so that it may be the first.
     pub(crate) fn is_first(&self, key: &GroupKey, strict: &Requirements) -> bool {
         let Some(allowed) = strict.get(key.topology_key.as_str()).filter(|_| self.occupied > 0) else {
             return self.occupied == 0;
         };
+        // In-flight nodes have no host name yet, so none with a matching pod can be ruled out.
         self.in_flight.is_empty() && self.within(Some(allowed)).all(|(_, pods)| pods == 0)
     }
 
@@ -334,12 +336,14 @@ impl Group {
             }
             Kind::Affinity => {
                 let joined = || self.within(allowed).filter(|(_, pods)| *pods > 0).map(|(value, _)| value);
+                // The first of a group that matches itself may start anywhere.
                 if own && joined().next().is_none() && self.is_first(key, strict) {
                     return each(&mut self.within(allowed).map(|(value, _)| value));
                 }
                 any(&mut joined())
             }
             Kind::AntiAffinity => each(&mut free()),
+            // No owner anywhere: the rule keeps out of nothing, and narrowing would only cost choice.
             Kind::Inverse if self.occupied == 0 => None,
             Kind::Inverse => any(&mut free()),
         }

@@ -1,4 +1,4 @@
-//! What one pod says about others, turned into groups once and used by each of its wishes.
+//! The rules of one pod about others, turned into groups once and used by each of its levels.
 
 use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable, label};
 
@@ -73,7 +73,7 @@ pub(super) fn term_key(term: &AffinityTerm, kind: Kind, own: &Namespace, snapsho
     GroupKey { kind, topology_key, scope: Scope::of(term, own, snapshot), selector }
 }
 
-/// The group of a spread constraint; without a selector it counts nothing and so asks for nothing.
+/// The group of a spread constraint; without a selector it counts nothing and so requires nothing.
 fn spread_key(pod: &Pod, spread: &SpreadConstraint) -> Option<GroupKey> {
     let mut selector = spread.selector.clone()?;
     for key in &spread.match_label_keys {

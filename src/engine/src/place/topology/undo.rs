@@ -1,4 +1,4 @@
-//! Counts without some nodes, and back again: every change while a journal is kept can be taken back.
+//! Undo log of the counts: every change during a simulation can be undone.
 
 use karpenter_model::{LabelRegistry, Node, label};
 
@@ -6,18 +6,18 @@ use super::{Change, ChangeKind, Domain, Topology, domain_of};
 use crate::index::{GroupIx, Ix, ProfileIx};
 
 impl Topology {
-    /// Keeps a journal from now on.
+    /// Logs changes from now on.
     pub(crate) fn keep_journal(&mut self) {
         self.journal = Some(Vec::new());
     }
 
-    /// Forgets what could have been taken back: it is how things are now.
+    /// Drops the log: what it could undo is part of the base now.
     pub(crate) fn settle(&mut self) {
         self.journal.iter_mut().for_each(Vec::clear);
         self.census.settle();
     }
 
-    /// Takes back every change since the journal was begun or settled.
+    /// Undoes every change in the log.
     pub(crate) fn revert(&mut self) {
         let Some(mut journal) = self.journal.take() else { return };
         for Change { group, domain, kind } in journal.drain(..).rev() {
