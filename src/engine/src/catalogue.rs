@@ -16,8 +16,8 @@ use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::index::{self, Ix, IxVec, OfferingIx, VariantIx};
 use crate::interning::InternedMap;
-use crate::place::volumes::Volumes;
 use crate::rules::{KeyId, RuleId, RuleSetId, Rules};
+use crate::volumes::Volumes;
 use fit::FitTables;
 
 /// An instance type with one group of offerings.

@@ -22,10 +22,12 @@ mod decision;
 mod drift;
 mod empty;
 mod horizon;
+mod input;
 mod lookup;
 mod memory;
 mod note;
 mod pass;
+mod rejection;
 mod score;
 mod static_drift;
 mod sweep;
@@ -35,12 +37,12 @@ use std::sync::Arc;
 
 use karpenter_model::{Command, NodeId, Snapshot};
 
-pub use brake::Brake;
 pub use budget::BudgetState;
-pub use confirm::{Rejection, RejectionKind, confirm};
-pub use decision::{Decision, MethodStats, Move, Verdict};
+pub use confirm::confirm;
+pub use decision::{Brake, Decision, MethodStats, Move, Verdict};
 pub use memory::Memory;
 pub use note::{About, Note, NoteKind};
+pub use rejection::{Rejection, RejectionKind};
 pub use score::Score;
 
 /// What is under way already, and what the snapshot may not show yet.

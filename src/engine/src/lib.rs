@@ -12,12 +12,14 @@ mod amounts;
 pub mod backlog;
 mod bits;
 mod catalogue;
+mod conjunction;
 mod daemons;
 pub mod disrupt;
 mod index;
 mod interning;
 mod place;
 mod rules;
+mod volumes;
 
 use karpenter_model::{Plan, Report, Snapshot};
 

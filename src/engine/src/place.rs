@@ -3,7 +3,6 @@
 
 mod claim;
 pub(crate) mod class;
-mod conjunction;
 mod constraint;
 mod default_spread;
 mod devices;
@@ -11,6 +10,7 @@ mod existing;
 mod in_flight;
 mod learnt;
 mod level;
+mod node_labels;
 mod open_nodes;
 mod pool;
 mod queue;
@@ -20,7 +20,6 @@ mod relax;
 mod reservations;
 mod solve;
 mod topology;
-pub(crate) mod volumes;
 pub(crate) mod what_if;
 
 use std::collections::BTreeMap;

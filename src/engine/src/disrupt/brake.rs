@@ -13,58 +13,15 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::Brakes;
 use karpenter_model::{Claim, ConditionType, Launch, NodeId, Pool, Reason, Snapshot};
 
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::decision::Brake;
 use crate::disrupt::memory::{Limits, Memory};
 
 /// The drift reason that follows from the provider's list of instance types alone.
 const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
-
-/// The brakes; a metric label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Brake {
-    /// Too many nodes drifted at once.
-    MassDrift,
-    /// Replacements of the pool do not come up.
-    HealthGate,
-    /// Nothing could be launched in place of the node.
-    NoCapacity,
-    /// Back to what it just was.
-    AntiFlap,
-    /// Too many commands within a minute.
-    CommandRate,
-}
-
-impl Brake {
-    /// All brakes.
-    pub const ALL: [Self; 5] =
-        [Self::MassDrift, Self::HealthGate, Self::NoCapacity, Self::AntiFlap, Self::CommandRate];
-
-    /// The spelling in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MassDrift => "mass_drift",
-            Self::HealthGate => "health_gate",
-            Self::NoCapacity => "no_capacity",
-            Self::AntiFlap => "anti_flap",
-            Self::CommandRate => "command_rate",
-        }
-    }
-
-    /// The same as a reason in reports.
-    pub(crate) const fn code(self) -> ReasonCode {
-        match self {
-            Self::MassDrift => ReasonCode::MassDrift,
-            Self::HealthGate => ReasonCode::HealthGate,
-            Self::NoCapacity => ReasonCode::NoCapacity,
-            Self::AntiFlap => ReasonCode::AntiFlap,
-            Self::CommandRate => ReasonCode::CommandRate,
-        }
-    }
-}
 
 /// A brake that was put on, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]

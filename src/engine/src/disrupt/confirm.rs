@@ -5,59 +5,14 @@ mod ground;
 mod pairing;
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use karpenter_model::{Command, Launch, Method, NodeId, Nomination, Pool, Price, Snapshot};
 
 use crate::disrupt::candidate::{Blocker, Candidate};
+use crate::disrupt::rejection::{Rejection, RejectionKind};
 use crate::disrupt::{Standing, drift, empty};
 use crate::place::what_if::{Destinations, Patience, Quoted, Simulated};
 use ground::Ground;
-
-/// Why a command may not start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rejection {
-    /// What kind of reason.
-    pub kind: RejectionKind,
-    /// The nodes that speak against it.
-    pub nodes: Vec<NodeId>,
-    /// Why, for people.
-    pub detail: String,
-}
-
-/// Kinds of rejections; part of events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RejectionKind {
-    /// Nodes no longer qualify.
-    Churn,
-    /// Nodes are nominated, or budgets are used up.
-    Budget,
-    /// Pods would not find the places they were promised.
-    Scheduling,
-    /// It would no longer be cheaper.
-    Price,
-    /// It would no longer be worth it.
-    Score,
-}
-
-impl RejectionKind {
-    /// The word in events. The reference knows `budget`, `scheduling` and `churn`; it does not look at prices again.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Churn => "churn",
-            Self::Budget => "budget",
-            Self::Scheduling => "scheduling",
-            Self::Price => "price",
-            Self::Score => "score",
-        }
-    }
-}
-
-impl fmt::Display for RejectionKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
 
 /// Each of `commands` as it may start now, or why not, in their order: each is judged as if those before it that may
 /// start had happened, and the cluster is compiled once for all of them. Emptiness keeps the nodes that still
@@ -108,7 +63,7 @@ impl<'g, 'a> Look<'g, 'a> {
         }
     }
 
-    fn rejected(&self, kind: RejectionKind, detail: impl fmt::Display) -> Rejection {
+    fn rejected(&self, kind: RejectionKind, detail: impl std::fmt::Display) -> Rejection {
         Rejection { kind, nodes: self.command.nodes().cloned().collect(), detail: detail.to_string() }
     }
 

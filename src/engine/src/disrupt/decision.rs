@@ -1,12 +1,12 @@
-//! What a pass decided.
+//! What a pass decided, and the words of its metrics.
 
 use std::collections::BTreeMap;
 
+use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     Command, ConsolidationPolicy, DisruptionReason, Method, NodeId, NodeOutcome, PoolName,
 };
 
-use crate::disrupt::brake::Brake;
 use crate::disrupt::budget::BudgetState;
 use crate::disrupt::note::Note;
 use crate::disrupt::score::Score;
@@ -81,6 +81,49 @@ impl Verdict {
         match self {
             Self::Approved => "approved",
             Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// The brakes; a metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Brake {
+    /// Too many nodes drifted at once.
+    MassDrift,
+    /// Replacements of the pool do not come up.
+    HealthGate,
+    /// Nothing could be launched in place of the node.
+    NoCapacity,
+    /// Back to what it just was.
+    AntiFlap,
+    /// Too many commands within a minute.
+    CommandRate,
+}
+
+impl Brake {
+    /// All brakes.
+    pub const ALL: [Self; 5] =
+        [Self::MassDrift, Self::HealthGate, Self::NoCapacity, Self::AntiFlap, Self::CommandRate];
+
+    /// The spelling in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MassDrift => "mass_drift",
+            Self::HealthGate => "health_gate",
+            Self::NoCapacity => "no_capacity",
+            Self::AntiFlap => "anti_flap",
+            Self::CommandRate => "command_rate",
+        }
+    }
+
+    /// The same as a reason in reports.
+    pub(crate) const fn code(self) -> ReasonCode {
+        match self {
+            Self::MassDrift => ReasonCode::MassDrift,
+            Self::HealthGate => ReasonCode::HealthGate,
+            Self::NoCapacity => ReasonCode::NoCapacity,
+            Self::AntiFlap => ReasonCode::AntiFlap,
+            Self::CommandRate => ReasonCode::CommandRate,
         }
     }
 }

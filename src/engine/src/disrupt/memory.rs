@@ -15,8 +15,11 @@ use karpenter_model::{
     Snapshot,
 };
 
+use crate::disrupt::Standing;
+use crate::disrupt::decision::Decision;
+use crate::disrupt::input::Input;
+use crate::disrupt::rejection::Rejection;
 use crate::disrupt::sweep::Sweep;
-use crate::disrupt::{Decision, Rejection, Standing};
 use recall::Recall;
 use refused::Refused;
 pub(crate) use refused::Scope;
@@ -60,7 +63,7 @@ pub struct Memory {
 /// What a method that found nothing had looked at.
 #[derive(Debug, Clone)]
 struct Settled {
-    input: u64,
+    input: Input,
     /// When time alone may change what it found, or it has been believed for long enough.
     until: Timestamp,
     reasons: Vec<(NodeId, Reason)>,
@@ -229,7 +232,7 @@ impl Memory {
     }
 
     /// Why each node stayed when `method` had the same `input` and found nothing to do.
-    pub(crate) fn settled(&self, method: Method, input: u64) -> Option<&[(NodeId, Reason)]> {
+    pub(crate) fn settled(&self, method: Method, input: Input) -> Option<&[(NodeId, Reason)]> {
         let settled = self.settled.get(&method).filter(|settled| settled.input == input)?;
         Some(&settled.reasons)
     }
@@ -238,7 +241,7 @@ impl Memory {
     pub(crate) fn settle(
         &mut self,
         method: Method,
-        input: u64,
+        input: Input,
         until: Timestamp,
         reasons: Vec<(NodeId, Reason)>,
     ) {

@@ -3,7 +3,7 @@
 //! A method asks for its nodes with [`Pass::eligible`], checks budgets and brakes, asks what would happen with
 //! [`Pass::what_if`], and either proposes a command or says with [`Pass::keep`] why a node stays.
 
-mod input;
+mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +17,14 @@ use karpenter_model::{
 use crate::disrupt::Standing;
 use crate::disrupt::allowance::Allowance;
 use crate::disrupt::balanced::{Judgement, Totals};
-use crate::disrupt::brake::{self, Brake, Held};
+use crate::disrupt::brake::{self, Held};
 use crate::disrupt::budget::{Budgets, Exhausted};
 use crate::disrupt::candidate::Candidate;
-use crate::disrupt::decision::{Decision, MethodStats};
+use crate::disrupt::decision::{Brake, Decision, MethodStats};
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::memory::{Memory, Scope};
 use crate::disrupt::note::{Note, NoteKind};
 use crate::place::what_if::{Destinations, WhatIf};
-pub(crate) use input::Input;
 
 /// What the methods of one pass share.
 #[derive(Debug)]

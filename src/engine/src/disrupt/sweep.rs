@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{NodeId, Reason};
 
-use crate::disrupt::pass::Input;
+use crate::disrupt::input::Input;
 
 /// How far the look has come.
 #[derive(Debug, Clone, Default)]

@@ -12,8 +12,8 @@ use karpenter_model::{
     PodUid, PoolName, Reason, Requirement, Requirements, Snapshot, label,
 };
 
-use super::existing;
 use crate::index::{InFlightIx, Ix};
+use crate::place::node_labels;
 
 /// The devices of a pass and who has them.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ impl<'a> Holdings<'a> {
 
     /// Serves `claims` on `node`; whether that can be done.
     pub(crate) fn join(&mut self, node: &Node, claims: &[ClaimId], registry: &LabelRegistry) -> bool {
-        let satisfies = |asked: &Requirement| existing::satisfies(node, asked, registry);
+        let satisfies = |asked: &Requirement| node_labels::satisfies(node, asked, registry);
         let place = Place::Machine { name: node.name.as_ref(), satisfies: &satisfies };
         let pool = node.pool().unwrap_or_default();
         let kinds = if node.initialized() { Vec::new() } else { kinds(node) };

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    HostPorts, LabelKey, LabelRegistry, LabelValue, Node, NodeId, Pod, Requirement, Requirements, Resources,
-    Snapshot, Taint, Target, label,
+    HostPorts, LabelKey, LabelValue, Node, NodeId, Pod, Requirement, Requirements, Resources, Snapshot,
+    Taint, Target,
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
@@ -23,23 +23,13 @@ use crate::interning::InternedMap;
 use crate::place::devices::Holdings;
 use crate::place::learnt::Known;
 use crate::place::level::Demand;
+use crate::place::node_labels::{Fact, fact};
 use crate::place::topology::{Admission, Domain, Topology};
-use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
+use crate::volumes::Volumes;
 
 /// Kinds with so many nodes are worth a set operation.
 const COMMON: usize = 64;
-
-/// What is known about one label of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Fact {
-    /// It has no such label.
-    Absent,
-    /// It has this value.
-    Is(LabelValue),
-    /// It will have one of these values: the node is not launched yet.
-    Within(Requirement),
-}
 
 /// What labels and taints decide about a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -49,17 +39,6 @@ struct Kind {
     taints: Vec<Taint>,
     /// Values of the labels rules about other pods look at.
     domains: Vec<Option<LabelValue>>,
-}
-
-impl Fact {
-    /// Whether the node satisfies `asked`, whatever it turns out to be.
-    fn satisfies(&self, asked: &Requirement) -> bool {
-        match self {
-            Self::Absent => asked.accepts_absence(),
-            Self::Is(value) => asked.allows(value.as_str()),
-            Self::Within(own) => own.intersection(asked).with_min_values(own.min_values()) == *own,
-        }
-    }
 }
 
 impl Kind {
@@ -328,26 +307,6 @@ pub(crate) fn target(node: &Node) -> (Target, NodeId) {
         (None, None) => Target::Node(node.id.as_str().into()),
     };
     (target, node.id.clone())
-}
-
-/// What is known about `key` on `node`, under its own name or an alias, normalised.
-fn fact(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Fact {
-    if *key == label::HOSTNAME {
-        return Fact::Is(node.hostname());
-    }
-    let labels = node.effective_labels();
-    let aliases =
-        registry.normalized_keys.iter().filter(|(_, canonical)| *canonical == key).map(|(alias, _)| alias);
-    if let Some(value) = std::iter::once(key).chain(aliases).find_map(|key| labels.get(key)) {
-        return Fact::Is(registry.normalize_value(key, value));
-    }
-    let promised = node.unlaunched().and_then(|claim| claim.requirements.get(key.as_str()));
-    promised.map_or(Fact::Absent, |requirement| Fact::Within(requirement.clone()))
-}
-
-/// Whether `node` satisfies `asked`, whatever it turns out to be.
-pub(crate) fn satisfies(node: &Node, asked: &Requirement, registry: &LabelRegistry) -> bool {
-    fact(node, asked.key(), registry).satisfies(asked)
 }
 
 /// What daemons will request on nodes of `kind`.

@@ -17,8 +17,8 @@ use crate::daemons::{self, DaemonGroup};
 use crate::index::{CatalogueIx, Ix, IxVec, PoolIx, VariantIx};
 use crate::place::constraint::limits::{Limits, usage};
 use crate::place::constraint::min_values;
-use crate::place::volumes::Volumes;
 use crate::rules::{RuleSetId, Rules};
+use crate::volumes::Volumes;
 
 /// A pool that takes part.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use karpenter_model::{
     Expression, Operator, Pod, PodOutcome, PoolRefusal, Reason, Requirements, Snapshot, label,
 };
 
-use crate::place::volumes::Need;
+use crate::volumes::Need;
 
 /// Why `pod` is not placed, if it is not. Pods that are not ours are ignored; pods we cannot serve are
 /// unschedulable.

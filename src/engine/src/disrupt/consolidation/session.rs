@@ -12,8 +12,9 @@ use super::simulations::Simulations;
 use super::{MANY, MULTI, SINGLE, many, multi, refuse, single, text};
 use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::input::Input;
 use crate::disrupt::note::{Note, NoteKind};
-use crate::disrupt::pass::{Input, Pass, promised_to_command};
+use crate::disrupt::pass::{Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience};
 
 /// Nodes simulated in one go, before any result is acted upon.

@@ -9,12 +9,12 @@ use super::caches::Caches;
 use super::compiled::Compiled;
 use super::filling::Filling;
 use crate::amounts::ResourceIndex;
+use crate::conjunction::conjunction;
 use crate::index::{
     ArrivalIx, ClassIx, ConstraintsIx, FootprintIx, Ix, IxVec, PodIx, ProfileIx, TolerationsIx,
 };
 use crate::interning::{Entry, Interned, InternedMap};
 use crate::place::class::{Class, Constraints, Footprint};
-use crate::place::conjunction::conjunction;
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
 use crate::place::devices::Holdings;
 use crate::place::existing::Existing;
@@ -23,9 +23,9 @@ use crate::place::pool::{Gathered, PoolSpace, Pools};
 use crate::place::relax::{self, Relaxed};
 use crate::place::reservations::Reservations;
 use crate::place::topology::{Reach, Topology};
-use crate::place::volumes::{Need, Volumes};
 use crate::place::{default_spread, queue, reject};
 use crate::rules::{RuleSetId, Rules};
+use crate::volumes::{Need, Volumes};
 
 /// The pods of a pass.
 pub(super) struct Batch<'a> {

@@ -8,7 +8,7 @@ use karpenter_model::{
     Toleration, Undefined,
 };
 
-use crate::place::conjunction::conjunction;
+use crate::conjunction::conjunction;
 use crate::rules::{RuleSetId, Rules};
 
 /// The nodes that count; part of a group's identity as a whole.

@@ -5,7 +5,7 @@
 //! The input is the revision of the snapshot and of the devices, the nodes the method could choose, and what
 //! budgets leave. Where time alone may change an outcome, at the [`horizon`], everything is looked at again.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 
 use jiff::Timestamp;
 use karpenter_model::{Method, NodeId, NodeOutcome, Reason};
@@ -13,17 +13,14 @@ use karpenter_model::{Method, NodeId, NodeOutcome, Reason};
 use super::Pass;
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::horizon::horizon;
-
-/// The input of a method, as far as it decides about the outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Input(u64);
+use crate::disrupt::input::Input;
 
 impl<'a> Pass<'a> {
     /// The input of `method`, or nothing if it was the same when it last found nothing to do: the reasons are
     /// written down again then.
     pub(crate) fn unsettled(&mut self, method: Method, eligible: &[Candidate<'a>]) -> Option<Input> {
         let input = self.input(method, eligible);
-        let Some(reasons) = self.memory.settled(method, input.0) else { return Some(input) };
+        let Some(reasons) = self.memory.settled(method, input) else { return Some(input) };
         let reasons: Vec<(NodeId, Reason)> = reasons.to_vec();
         for (node, reason) in reasons {
             self.keep(&node, reason);
@@ -39,7 +36,7 @@ impl<'a> Pass<'a> {
         };
         let reasons = eligible.iter().filter_map(reason).collect();
         let until = self.horizon();
-        self.memory.settle(method, input.0, until, reasons);
+        self.memory.settle(method, input, until, reasons);
     }
 
     /// When time alone may change an outcome.
@@ -48,15 +45,15 @@ impl<'a> Pass<'a> {
     }
 
     fn input(&self, method: Method, eligible: &[Candidate<'a>]) -> Input {
-        let mut hasher = DefaultHasher::new();
-        self.snapshot.revision.hash(&mut hasher);
-        self.memory.devices_revision().hash(&mut hasher);
-        self.taken.hash(&mut hasher);
-        for candidate in eligible {
-            candidate.node.id.hash(&mut hasher);
-            candidate.price.hash(&mut hasher);
-            self.check_budget(method, candidate).is_ok().hash(&mut hasher);
-        }
-        Input(hasher.finish())
+        Input::of(|hasher| {
+            self.snapshot.revision.hash(hasher);
+            self.memory.devices_revision().hash(hasher);
+            self.taken.hash(hasher);
+            for candidate in eligible {
+                candidate.node.id.hash(hasher);
+                candidate.price.hash(hasher);
+                self.check_budget(method, candidate).is_ok().hash(hasher);
+            }
+        })
     }
 }

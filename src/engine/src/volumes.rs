@@ -18,9 +18,9 @@ use karpenter_model::{
     Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaimName,
 };
 
+use crate::conjunction::conjunction;
 use crate::index::{Ix, NeedIx, VolumeIx};
 use crate::interning::Interned;
-use crate::place::conjunction::conjunction;
 
 /// Most combinations of alternatives that are kept for one pod.
 const MAX_PLACES: usize = 64;

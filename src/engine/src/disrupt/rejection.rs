@@ -1,0 +1,50 @@
+//! Why a command may not start after its second look.
+
+use std::fmt;
+
+use karpenter_model::NodeId;
+
+/// Why a command may not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// What kind of reason.
+    pub kind: RejectionKind,
+    /// The nodes that speak against it.
+    pub nodes: Vec<NodeId>,
+    /// Why, for people.
+    pub detail: String,
+}
+
+/// Kinds of rejections; part of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RejectionKind {
+    /// Nodes no longer qualify.
+    Churn,
+    /// Nodes are nominated, or budgets are used up.
+    Budget,
+    /// Pods would not find the places they were promised.
+    Scheduling,
+    /// It would no longer be cheaper.
+    Price,
+    /// It would no longer be worth it.
+    Score,
+}
+
+impl RejectionKind {
+    /// The word in events. The reference knows `budget`, `scheduling` and `churn`; it does not look at prices again.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Churn => "churn",
+            Self::Budget => "budget",
+            Self::Scheduling => "scheduling",
+            Self::Price => "price",
+            Self::Score => "score",
+        }
+    }
+}
+
+impl fmt::Display for RejectionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

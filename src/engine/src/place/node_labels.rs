@@ -1,0 +1,45 @@
+//! What is known about the labels of a node that exists or is coming up.
+
+use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Node, Requirement, label};
+
+/// What is known about one label of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Fact {
+    /// It has no such label.
+    Absent,
+    /// It has this value.
+    Is(LabelValue),
+    /// It will have one of these values: the node is not launched yet.
+    Within(Requirement),
+}
+
+impl Fact {
+    /// Whether the node satisfies `asked`, whatever it turns out to be.
+    pub(crate) fn satisfies(&self, asked: &Requirement) -> bool {
+        match self {
+            Self::Absent => asked.accepts_absence(),
+            Self::Is(value) => asked.allows(value.as_str()),
+            Self::Within(own) => own.intersection(asked).with_min_values(own.min_values()) == *own,
+        }
+    }
+}
+
+/// What is known about `key` on `node`, under its own name or an alias, normalised.
+pub(crate) fn fact(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Fact {
+    if *key == label::HOSTNAME {
+        return Fact::Is(node.hostname());
+    }
+    let labels = node.effective_labels();
+    let aliases =
+        registry.normalized_keys.iter().filter(|(_, canonical)| *canonical == key).map(|(alias, _)| alias);
+    if let Some(value) = std::iter::once(key).chain(aliases).find_map(|key| labels.get(key)) {
+        return Fact::Is(registry.normalize_value(key, value));
+    }
+    let promised = node.unlaunched().and_then(|claim| claim.requirements.get(key.as_str()));
+    promised.map_or(Fact::Absent, |requirement| Fact::Within(requirement.clone()))
+}
+
+/// Whether `node` satisfies `asked`, whatever it turns out to be.
+pub(crate) fn satisfies(node: &Node, asked: &Requirement, registry: &LabelRegistry) -> bool {
+    fact(node, asked.key(), registry).satisfies(asked)
+}
