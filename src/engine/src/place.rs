@@ -18,6 +18,7 @@ mod refusal;
 mod reject;
 mod relax;
 mod reservations;
+mod scope;
 mod solve;
 mod topology;
 pub(crate) mod what_if;

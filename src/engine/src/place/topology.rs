@@ -17,7 +17,6 @@ mod group;
 mod lookup;
 mod pod_rules;
 mod reach;
-mod scope;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +39,6 @@ use lookup::Lookup;
 pub(crate) use pod_rules::PodRules;
 use pod_rules::term_key;
 pub(crate) use reach::Reach;
-pub(crate) use scope::Scope;
 
 /// Most combinations of domains that are tried for one pod on one in-flight node.
 const MAX_CHOICES: usize = 64;

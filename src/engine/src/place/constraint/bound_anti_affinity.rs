@@ -11,7 +11,7 @@ use karpenter_model::{
     label,
 };
 
-use crate::place::topology::Scope;
+use crate::place::scope::Scope;
 
 /// One rule: pods in these namespaces that match stay out of these domains.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,8 +10,8 @@ use karpenter_model::{
 };
 
 use super::filter::Filter;
-use super::scope::Scope;
 use crate::index::{InFlightIx, Ix, IxVec, SnapshotNodeIx};
+use crate::place::scope::Scope;
 
 /// Most domains a message lists.
 const SHOWN_DOMAINS: usize = 25;

@@ -2,10 +2,11 @@
 
 use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable, label};
 
+use super::Topology;
 use super::filter::Filter;
 use super::group::{GroupKey, Kind};
-use super::{Scope, Topology};
 use crate::index::{GroupIx, IdentityIx};
+use crate::place::scope::Scope;
 
 /// The rules of one pod and the groups they are.
 #[derive(Debug)]
