@@ -58,7 +58,7 @@ positions! {
     ClassIx;
     /// What a pod asks of its node at one relaxation level.
     DemandIx;
-    /// a demand together with a profile.
+    /// A demand together with a profile.
     LevelIx;
     /// What pods take up on their node.
     FootprintIx;

@@ -14,14 +14,14 @@ impl Allowance {
         Self { left: simulations }
     }
 
-    /// What a method may ask when `others` come after it; at least one question, or it would never get anywhere.
+    /// What a method may simulate when `others` come after it; at least once, or it would never get anywhere.
     pub(crate) fn share(self, others: u32) -> u32 {
         (self.left / others.saturating_add(1)).max(1)
     }
 
-    /// A method has asked so many questions.
-    pub(crate) fn spend(&mut self, questions: u32) {
-        self.left = self.left.saturating_sub(questions);
+    /// A method has run so many simulations.
+    pub(crate) fn spend(&mut self, simulations: u32) {
+        self.left = self.left.saturating_sub(simulations);
     }
 }
 

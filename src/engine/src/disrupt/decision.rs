@@ -32,7 +32,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Whether it proposes nothing and took no question to find out: the next pass over the same cluster would decide
+    /// Whether it proposes nothing and took no simulation to find out: the next pass over the same cluster would decide
     /// the same.
     pub(crate) fn is_idle(&self) -> bool {
         let quiet = |stats: &MethodStats| stats.simulations == 0 && !stats.unfinished;

@@ -1,4 +1,4 @@
-//! A node being filled, and the one question asked of it: what would be left if this demand joined
+//! A node being filled, and what would be left of its choices if a demand joined
 //! (spec core-scheduling 13.2 and 14).
 
 use std::collections::BTreeSet;
