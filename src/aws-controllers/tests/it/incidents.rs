@@ -1,4 +1,4 @@
-//! What has brought other autoscalers down, replayed on AWS (`docs/edge-cases-incidents.md`).
+//! What has brought other autoscalers down, replayed on AWS (`docs/reference/edge-cases-incidents.md`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

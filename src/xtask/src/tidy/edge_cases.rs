@@ -1,5 +1,6 @@
-//! The pages `docs/edge-cases*.md` say what pins each edge case of the specification. A page that names a scenario or
-//! a test that is not there promises what nobody keeps; a scenario that no page names is one nobody will find.
+//! The pages `docs/reference/edge-cases*.md` say what pins each edge case of the specification. A page that names a
+//! scenario or a test that is not there promises what nobody keeps; a scenario that no page names is one nobody will
+//! find.
 //!
 //! Pins stand between backticks in the last column of the tables: `name.scn`, `file.rs` followed by the functions in
 //! it, or `file.yaml` followed by the names of the cases in it. A file is written with as much of its path as makes it
@@ -11,6 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+
+/// Where the pages are.
+const PAGES: &str = "docs/reference";
 
 /// Where scenarios live.
 const SCENARIOS: &str = "src/engine/tests/it";
@@ -26,7 +30,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let scenarios = super::files::with_extension(&root.join(SCENARIOS), "scn")?;
     let mut violations = Vec::new();
     let mut named = BTreeSet::new();
-    for page in pages(&root.join("docs"))? {
+    for page in pages(&root.join(PAGES))? {
         let text = read(&page)?;
         let name = page.strip_prefix(root).unwrap_or(&page).display().to_string();
         for (line, pins) in tables(&text) {
@@ -36,14 +40,14 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     }
     for scenario in scenarios.iter().filter(|scenario| !named.contains(*scenario)) {
         let name = scenario.strip_prefix(root).unwrap_or(scenario);
-        violations.push(format!("{}: no page `docs/edge-cases*.md` names it", name.display()));
+        violations.push(format!("{}: no page `{PAGES}/edge-cases*.md` names it", name.display()));
     }
     Ok(violations)
 }
 
-/// The pages, in order.
-fn pages(docs: &Path) -> Result<Vec<PathBuf>> {
-    let pages = super::files::with_extension(docs, "md")?;
+/// The pages in `folder`, in order.
+fn pages(folder: &Path) -> Result<Vec<PathBuf>> {
+    let pages = super::files::with_extension(folder, "md")?;
     let is_page = |path: &PathBuf| {
         path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("edge-cases"))
     };
