@@ -83,7 +83,7 @@ async fn check_machines(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Labels, taints and provider id of a node (spec aws-provider 1.9, core-disruption 1.4).
+/// Labels, taints and provider id of a node (spec aws-provider 1.9, spec disruption 1.4).
 fn check_node(claim: &NodeClaim, node: &Node, instance: &Instance) -> Result<()> {
     let name = node.name_any();
     let provider_id = format!("aws:///{}/{}", instance.zone, instance.id);

@@ -1,4 +1,4 @@
-//! Annotation keys and the finalizer names (spec core-scheduling 2, aws-provider 1.9).
+//! Annotation keys and the finalizer names (spec scheduling 2, spec aws-provider 1.9).
 
 /// Pod or Node: `true`; on pods also a positive duration.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";

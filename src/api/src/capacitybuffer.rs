@@ -1,5 +1,5 @@
 //! CapacityBuffer, `autoscaling.x-k8s.io/v1beta1`: room for pods that do not exist yet, an API shared with Cluster
-//! Autoscaler (spec core-scheduling 6) [alpha: `CapacityBuffer`].
+//! Autoscaler (spec scheduling 6) [alpha: `CapacityBuffer`].
 
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// One observed aspect of an object.
 ///
 /// `reason` and `message` may be absent: NodeClaims written by old versions lack them and stay valid
-/// (spec core-scheduling 4). Both are always written.
+/// (spec scheduling 4). Both are always written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {

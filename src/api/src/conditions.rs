@@ -1,5 +1,5 @@
-//! The rules by which status conditions change (spec core-scheduling 1, core-disruption 0.2,
-//! aws-provider 1.7). Pure: the clock is an argument.
+//! The rules by which status conditions change (spec scheduling 1, spec disruption 0.2,
+//! spec aws-provider 1.7). Pure: the clock is an argument.
 //!
 //! Every kind of ours has a root condition, always `Ready`, that follows from its *dependents*; any other condition
 //! stands alone. Kinds shared with others have no root ([`Conditions::without_root`]). Invariants kept by

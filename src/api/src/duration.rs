@@ -1,7 +1,7 @@
 //! Durations as users write them in `expireAfter`, `consolidateAfter`, `terminationGracePeriod` and budgets.
 //!
 //! The text is kept byte for byte (`90m` stays `90m`, not `1h30m0s`), because tools that compare a Git
-//! repository with the cluster would otherwise see a difference for ever (spec core-scheduling 3.1).
+//! repository with the cluster would otherwise see a difference for ever (spec scheduling 3.1).
 //! Decoding never fails: one odd object must not make a whole list unreadable. The value is read, and
 //! refused, where it is used.
 

@@ -1,5 +1,5 @@
 //! A structural hash, bit-exact with the one existing fleets carry in their annotations
-//! (spec core-scheduling 7, aws-provider 1.8).
+//! (spec scheduling 7, spec aws-provider 1.8).
 //!
 //! FNV-1 (multiply, then xor), 64 bits, over a tree of named structs, maps and unordered lists; zero values
 //! are left out. A field that is absent is `None` here; one that is present but empty hashes to something.

@@ -1,5 +1,5 @@
 //! Label keys: their names, which are well known, which are restricted, which are aliases of others
-//! (spec core-scheduling 2, aws-provider 1.9).
+//! (spec scheduling 2, spec aws-provider 1.9).
 
 pub const NODEPOOL: &str = "karpenter.sh/nodepool";
 /// `spot`, `on-demand` or `reserved`.
@@ -147,7 +147,7 @@ pub mod aws {
 
     /// Labels of reserved capacity that the core removes when a node falls back to on-demand.
     ///
-    /// The reference forgets [`CAPACITY_RESERVATION_INTERRUPTIBLE`] (spec aws-provider 18, 8); we do not.
+    /// The reference forgets [`CAPACITY_RESERVATION_INTERRUPTIBLE`] (spec aws-provider 18.8); we do not.
     pub const RESERVED_CAPACITY: [&str; 3] =
         [CAPACITY_RESERVATION_ID, CAPACITY_RESERVATION_TYPE, CAPACITY_RESERVATION_INTERRUPTIBLE];
 }

@@ -1,4 +1,4 @@
-//! NodeClaim, `karpenter.sh/v1`: one machine, asked for, launched, or going away (spec core-scheduling 4).
+//! NodeClaim, `karpenter.sh/v1`: one machine, asked for, launched, or going away (spec scheduling 4).
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -1,5 +1,5 @@
 //! NodeOverlay, `karpenter.sh/v1alpha1`: other prices or more resources for some instance types, as the planner sees
-//! them [alpha: `NodeOverlay`] (spec core-scheduling 5).
+//! them [alpha: `NodeOverlay`] (spec scheduling 5).
 
 use karpenter_model::{Expression, LabelRegistry, PriceChange, Quantity, label_syntax, resources};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 //! NodePool, `karpenter.sh/v1`: what nodes may be created, how many, and when they may be disrupted
-//! (spec core-scheduling 3).
+//! (spec scheduling 3).
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub struct NodeClaimTemplate {
 
 /// Labels and annotations for the NodeClaim and, from there, the Node.
 ///
-/// Absent and empty maps are different: they hash differently (spec core-scheduling 7).
+/// Absent and empty maps are different: they hash differently (spec scheduling 7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemplateMetadata {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Taints we put on nodes and taints we see through while a node starts (spec core-scheduling 2).
+//! Taints we put on nodes and taints we see through while a node starts (spec scheduling 2).
 
 use k8s_openapi::api::core::v1::Taint;
 

@@ -1,6 +1,6 @@
 //! Whether a budget window is open, found by asking every minute the window could have opened in.
 //!
-//! Slower than the planner's evaluator and written from the grammar alone (spec core-disruption 3.4): two opinions.
+//! Slower than the planner's evaluator and written from the grammar alone (spec disruption 3.4): two opinions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -90,7 +90,7 @@ impl<'a> World<'a> {
         template
     }
 
-    /// Daemons that will run on a new machine of `pool` with `instance_type` (spec core-scheduling 16).
+    /// Daemons that will run on a new machine of `pool` with `instance_type` (spec scheduling 16).
     pub(crate) fn daemons_on_new(&self, pool: &Pool, instance_type: &InstanceType) -> Vec<&'a Pod> {
         let registry = self.registry();
         let mut template = self.template_of(pool);

@@ -111,7 +111,8 @@ impl Partition {
         }
     }
 
-    /// Region whose Pricing endpoint answers for `region` (spec aws-provider 4); `None` where no price list can be asked.
+    /// Region whose Pricing endpoint answers for `region` (spec aws-provider 4); `None` where no price list can be
+    /// asked.
     pub fn pricing_region(region: &str) -> Option<&'static str> {
         match Self::of_region(region) {
             Self::Aws => Some(match region.split('-').next() {

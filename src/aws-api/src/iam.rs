@@ -1,4 +1,4 @@
-//! Identity: roles, managed policies and instance profiles (spec aws-operations 1.1-1.10, aws-provider 8).
+//! Identity: roles, managed policies and instance profiles (spec aws-operations 1.1 to 1.10, spec aws-provider 8).
 //!
 //! Documents are JSON text, decoded: IAM percent-encodes them on the way out, the backend undoes that.
 

@@ -1,4 +1,4 @@
-//! The interruption queue (spec aws-operations 1.4, 2.3; aws-provider 14.1).
+//! The interruption queue (spec aws-operations 1.4, 2.3, spec aws-provider 14.1).
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,5 +1,5 @@
 //! EC2NodeClasses: what their selectors mean, whether they can be launched, and their end
-//! (spec aws-provider 12, aws-operations 2.7).
+//! (spec aws-provider 12, spec aws-operations 2.7).
 //!
 //! A pass works on a copy of the object: finalizer, hash, then each part of the status. A part that fails leaves
 //! its condition alone and tells people why; the others go on, and one status patch at the end writes what

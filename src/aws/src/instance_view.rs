@@ -202,7 +202,7 @@ fn zone_id_of(class: Option<&EC2NodeClass>, zone: &str) -> Option<String> {
     subnets.filter(|subnet| subnet.zone == zone).find_map(|subnet| subnet.zone_id.clone())
 }
 
-/// The three annotations a launch writes to its claim (spec 5.1).
+/// The three annotations a launch writes to its claim (spec aws-provider 5.1).
 fn annotations_of(class: &EC2NodeClass, ca_bundle: &str) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
         (annotations::aws::EC2_NODE_CLASS_HASH.to_owned(), class.hash(ca_bundle)),

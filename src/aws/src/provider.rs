@@ -425,7 +425,7 @@ fn named<'a>(types: &'a [Arc<InstanceType>], name: &str) -> Option<&'a InstanceT
     types.get(position).map(Arc::as_ref)
 }
 
-/// Refuses a `NodeClass` that is not known to be launchable as it is now (spec 5.1).
+/// Refuses a `NodeClass` that is not known to be launchable as it is now (spec aws-provider 5.1).
 fn ready(operation: &'static str, claim: &str, class: &EC2NodeClass) -> Result<()> {
     let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let condition = conditions.iter().find(|condition| condition.kind == "Ready");

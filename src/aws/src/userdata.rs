@@ -2,7 +2,7 @@
 //!
 //! One renderer per AMI family under `userdata/`; this file holds what they share: the inputs, the rule which
 //! labels a kubelet may be given, and the dispatch. Rendering is pure, and the same input always gives the
-//! same bytes, because the bytes are part of the launch template's name (spec aws-provider 6.6-6.11).
+//! same bytes, because the bytes are part of the launch template's name (spec aws-provider 6.6 to 6.11).
 
 pub mod al2;
 pub mod al2023;

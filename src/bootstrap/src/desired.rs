@@ -1,4 +1,4 @@
-//! Every prerequisite as one pure value, computed from settings alone (spec aws-operations 1, design 7).
+//! Every prerequisite as one pure value, computed from settings alone (spec aws-operations 1).
 
 pub(crate) mod interruption;
 

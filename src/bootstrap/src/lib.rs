@@ -5,7 +5,7 @@
 //! from [`Settings`], [`observe`](observe::observe) reads what the account has, [`plan`](plan::plan) compares
 //! the two and yields a [`Plan`](plan::Plan) of single steps, [`apply`](apply::apply) carries them out.
 //! The same value becomes a `CloudFormation` stack with [`stack`]. `bootstrap plan`, the CloudFormation template and the Terraform policy documents all come from the same
-//! value, so they cannot drift apart (design section 7).
+//! value, so they cannot drift apart (spec aws-operations 1.15.1).
 //!
 //! Invariants:
 //! * a second `apply` finds nothing to do;

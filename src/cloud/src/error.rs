@@ -1,8 +1,8 @@
 //! What can go wrong in a cloud, as a closed set of kinds.
 //!
 //! Callers decide on [`Kind`] alone, never on a code or a text: a provider that meets a new code has to choose a
-//! kind for it, and the compiler then shows every place that must know what to do. Source: spec core-disruption
-//! 1.3 and core-scheduling 10 (provider errors that matter).
+//! kind for it, and the compiler then shows every place that must know what to do. Source: spec disruption 1.3 and
+//! spec scheduling 10 (provider errors that matter).
 
 use std::fmt;
 

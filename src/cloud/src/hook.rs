@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use karpenter_model::Labels;
 
-/// The answer of one hook about one claim (spec core-disruption 1.4).
+/// The answer of one hook about one claim (spec disruption 1.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistrationHook {
     /// Its name, shown while it holds the registration up: `PlacementGroupRegistrationHook`.

@@ -1,6 +1,6 @@
 //! What a cloud tells us unasked: machines about to be taken, moved, stopped or found broken.
 //!
-//! Source: spec aws-provider 14 and aws-operations 2.3. The kinds are those every large cloud knows; where a
+//! Source: spec aws-provider 14 and spec aws-operations 2.3. The kinds are those every large cloud knows; where a
 //! notice comes from (queue, poll) is the provider's business.
 
 use jiff::Timestamp;

@@ -1,5 +1,5 @@
 //! What users lay over what a provider sells: which overlays are in force, for which pools, and what becomes of
-//! instance types under them (spec core-scheduling 24).
+//! instance types under them (spec scheduling 24).
 //!
 //! [`judge`] decides which overlays apply; it needs the types of every pool, so a pool it was not told the types of
 //! is not known to [`Overlays`], and nothing may be planned or launched for it. Laying is done each time anew on the

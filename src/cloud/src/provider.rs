@@ -122,7 +122,7 @@ impl fmt::Display for DriftReason {
     }
 }
 
-/// A node condition that, held long enough, means the machine is broken (spec core-disruption 4.2).
+/// A node condition that, held long enough, means the machine is broken (spec disruption 4.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairPolicy {
     /// Type of the node condition: `Ready`.

@@ -217,7 +217,7 @@ impl Cluster {
     }
 
     /// Grows whenever something happened that may make another consolidation possible: a machine came or went, was
-    /// initialized or marked, a pod came or went, a pool changed (spec core-disruption 0.7).
+    /// initialized or marked, a pod came or went, a pool changed (spec disruption 0.7).
     pub fn disturbances(&mut self) -> u64 {
         self.refresh();
         self.derived.disturbances

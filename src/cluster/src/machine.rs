@@ -1,4 +1,4 @@
-//! Which objects make up one machine, and its merged view (spec core-scheduling 27.1 and 27.3).
+//! Which objects make up one machine, and its merged view (spec scheduling 27.1 and 27.3).
 //!
 //! A Node and a claim with the same provider id are one machine. A Node nobody manages may lack one and is known by
 //! its name; a claim that has not been launched is known by its own. A managed Node that does not yet say what it

@@ -1,4 +1,4 @@
-//! What each pool's machines add up to, kept up to date machine by machine (spec core-scheduling 27.5).
+//! What each pool's machines add up to, kept up to date machine by machine (spec scheduling 27.5).
 //!
 //! Every machine contributes at most once, and what it contributed is remembered: a change takes exactly that out
 //! again, so nothing is ever subtracted twice.

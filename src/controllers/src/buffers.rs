@@ -1,5 +1,5 @@
 //! `capacitybuffer`: finds out what the pods of each capacity buffer are like and how many there are, and lets that
-//! many virtual pods wait (spec core-scheduling 23). Only with the feature gate `CapacityBuffer`.
+//! many virtual pods wait (spec scheduling 23). Only with the feature gate `CapacityBuffer`.
 //!
 //! Buffers are looked at when they change or the object they name appears, changes or goes, and every 30 seconds, for
 //! want of the right to watch. An API server that does not answer takes no room away: what a buffer held before it goes

@@ -1,7 +1,7 @@
 //! The way to the API server: limited in rate, bounded in time, and measured.
 //!
 //! The limit protects the API server from us, not us from it: it is a bucket over all requests, as in the reference
-//! (spec core-disruption 5.1). Renewals of the lease do not go through it, so that load cannot cost us the leadership.
+//! (spec disruption 5.1). Renewals of the lease do not go through it, so that load cannot cost us the leadership.
 //! Events go through it, but leave half of the burst to the others: a storm of them delays no launch.
 
 mod body;

@@ -1,5 +1,5 @@
-//! `disruption`: decides which machines go and what takes their place, and starts the commands (spec core-disruption
-//! 3.1, 3.14 and 3.15).
+//! `disruption`: decides which machines go and what takes their place, and starts the commands (spec disruption 3.1,
+//! 3.14 and 3.15).
 //!
 //! Every ten seconds, and as soon as a command has taken its place in the cluster, everything is looked at anew.
 //! Commands that must be quiet first are held and looked at a second time when they are due, all of them at once; a

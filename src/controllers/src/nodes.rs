@@ -1,4 +1,4 @@
-//! Publishes what each Node offers and what is asked of it (spec core-scheduling 30).
+//! Publishes what each Node offers and what is asked of it (spec scheduling 30).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How long pods wait, measured from what the watch says about them (spec core-scheduling 27.6 and 30).
+//! How long pods wait, measured from what the watch says about them (spec scheduling 27.6 and 30).
 //!
 //! Pods that ran already when the process started are never measured: nobody knows how long they waited.
 

@@ -1,7 +1,7 @@
 //! What the controllers' calls need to be allowed: the source of the chart's roles.
 //!
 //! Kept next to the calls and checked against those really made: a test runs the controllers and compares. Not
-//! more than the reference asks for (spec core-disruption 5.4), save for what the controllers can do without.
+//! more than the reference asks for (spec disruption 5.4), save for what the controllers can do without.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use karpenter_cloud::NodeClassKind;

@@ -1,4 +1,4 @@
-//! Every setting of the controller: names, defaults, and what each value may be (spec core-disruption 5.1).
+//! Every setting of the controller: names, defaults, and what each value may be (spec disruption 5.1).
 //!
 //! The binary collects texts from flags and environment; [`Settings::resolve`] turns them into types once. A wrong
 //! value is an error that names where it came from, what it was and what is allowed. (The reference silently falls
@@ -135,7 +135,7 @@ impl Settings {
         reader.finish().map(|()| settings)
     }
 
-    /// Workers for a controller that has `least` on one core and `most` on sixty (spec core-disruption 0.8).
+    /// Workers for a controller that has `least` on one core and `most` on sixty (spec disruption 0.8).
     pub fn concurrency(&self, least: u32, most: u32) -> usize {
         let cores = self.cpu_requests_millicores.div_ceil(1000).clamp(1, 60);
         let extra = u64::from(most - least) * u64::from(cores - 1) / 59;

@@ -1,5 +1,5 @@
 //! Tells about status conditions and deletions: events for people, metrics for dashboards
-//! (spec core-disruption 6 and 7).
+//! (spec disruption 6 and 7).
 //!
 //! Changes are told as the watches bring them; the gauges of what is are published every ten seconds as a whole, so
 //! nothing of an object outlives it.

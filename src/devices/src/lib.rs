@@ -1,5 +1,5 @@
-//! Which devices the claims of a pod would get on a machine, existing or new (`resource.k8s.io/v1`; spec
-//! core-scheduling 22.2).
+//! Which devices the claims of a pod would get on a machine, existing or new (`resource.k8s.io/v1`;
+//! spec scheduling 22.2).
 //!
 //! [`Allocator`] is asked for one pod and one candidate at a time and answers with a [`Proposal`]: the instance
 //! types of the candidate that have the devices, and what its requirements must be besides. Nothing is taken until

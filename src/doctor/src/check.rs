@@ -30,7 +30,7 @@ pub enum Scope {
 /// One thing that can be wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
-    /// Stable name, such as `D-06` (spec aws-operations 7.2) or `P-12` (1.14).
+    /// Stable name, such as `D-06` (spec aws-operations 7.2) or `P-12` (spec aws-operations 1.14).
     pub id: &'static str,
     /// Entries of the specification that have the same cause and are found by this check too.
     pub also: &'static [&'static str],

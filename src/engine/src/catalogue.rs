@@ -2,7 +2,7 @@
 //!
 //! A *variant* is an instance type together with one group of offerings that share capacity and overhead
 //! overrides; most types have exactly one. "Fits" and "has a matching offering" must hold for the same group
-//! (spec core-scheduling 10), so variants, not types, are what an in-flight node keeps.
+//! (spec scheduling 10), so variants, not types, are what an in-flight node keeps.
 
 mod fit;
 

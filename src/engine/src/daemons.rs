@@ -1,4 +1,4 @@
-//! What daemon sets will take of a new or existing node (spec core-scheduling 16).
+//! What daemon sets will take of a new or existing node (spec scheduling 16).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which nodes may go, and what takes their place (spec core-disruption 3). One method per file.
+//! Which nodes may go, and what takes their place (spec disruption 3). One method per file.
 //!
 //! [`decide`] looks at everything and proposes commands; most of them must be quiet for a while and pass a second
 //! look, [`confirm`], before they start. Nothing here waits, measures time or is random: instants come with the

@@ -1,5 +1,5 @@
 //! Placement: every pod that waits gets a place on an existing node, a coming one or a new one, in this
-//! order (spec core-scheduling 12), or a reason why not.
+//! order (spec scheduling 12), or a reason why not.
 
 mod claim;
 pub(crate) mod class;

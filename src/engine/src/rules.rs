@@ -144,7 +144,7 @@ impl<'a> Rules<'a> {
     }
 
     /// `existing` narrowed by `incoming`, if they are compatible with well-known keys allowed to be
-    /// undefined (spec core-scheduling 8.2).
+    /// undefined (spec scheduling 8.2).
     pub(crate) fn meet(&mut self, existing: RuleSetId, incoming: RuleSetId) -> Option<RuleSetId> {
         if existing == incoming || self.rules_of(incoming).is_empty() {
             return Some(existing);

@@ -1,5 +1,5 @@
 //! What the persistent volumes of a pod ask of its node: a place where all of them can be attached, and
-//! enough room for attachments (spec core-scheduling 19).
+//! enough room for attachments (spec scheduling 19).
 //!
 //! Attachments are counted like any other resource, named after the driver, so "fits" covers them. A volume
 //! that only one pod mounts is part of the pod's amounts; one that several pods mount is kept by number,

@@ -1,4 +1,4 @@
-//! The batching window of the provisioner, as a state machine without timers (spec core-scheduling 11.2).
+//! The batching window of the provisioner, as a state machine without timers (spec scheduling 11.2).
 //!
 //! The first trigger opens a window. It closes when nothing new has arrived for the idle duration, or when the
 //! maximum is over, whichever comes first. An element already seen in this window does not extend it; another

@@ -1,5 +1,5 @@
 //! Capacity buffers: how much room one asks for, the virtual pods that stand for it, and what its conditions say
-//! (spec core-scheduling 23).
+//! (spec scheduling 23).
 //!
 //! A buffer names a pod template or a workload; whoever calls fetches that object and hands in what it found. Virtual
 //! pods take part in plans like pods that wait, and exist nowhere else.

@@ -1,4 +1,4 @@
-//! A running disruption command, from its first write to its last (spec core-disruption 3.15).
+//! A running disruption command, from its first write to its last (spec disruption 3.15).
 //!
 //! The caller asks [`Running::look`] what comes next, does it, and says what came of it; between two looks it may
 //! wait as long as it likes. Whatever the answers are, these hold:

@@ -1,4 +1,4 @@
-//! Consistency: does the node look like what was bought (spec core-disruption 1.13)? Only told, never acted on.
+//! Consistency: does the node look like what was bought (spec disruption 1.13)? Only told, never acted on.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The `Consolidatable` condition: a node has been quiet for its pool's `consolidateAfter` (spec core-disruption
-//! 1.12). Only for dynamic pools; without a pool nothing is decided.
+//! The `Consolidatable` condition: a node has been quiet for its pool's `consolidateAfter` (spec disruption 1.12). Only
+//! for dynamic pools; without a pool nothing is decided.
 
 use jiff::Timestamp;
 use karpenter_model::{Claim, ConditionType, Pool};

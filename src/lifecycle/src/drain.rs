@@ -1,5 +1,5 @@
 //! Draining a node: which pods are deleted ahead of the deadline, which are evicted now, which are waited for
-//! (spec core-disruption 2.3).
+//! (spec disruption 2.3).
 //!
 //! Pods leave in four groups, each entirely gone before the next is asked: ordinary pods, ordinary daemons,
 //! critical pods, critical daemons. A pod that may not be evicted keeps its group waiting. Only a deadline ends

@@ -1,5 +1,4 @@
-//! Drift: the machine is no longer what its pool, its node class or the cloud would make today (spec
-//! core-disruption 4.1).
+//! Drift: the machine is no longer what its pool, its node class or the cloud would make today (spec disruption 4.1).
 //!
 //! Four questions in a fixed order; the first "yes" is the reason. What cannot be known (no pool, no list of
 //! instance types, a provider that failed) is never drift.

@@ -1,4 +1,4 @@
-//! The door: which way a claim goes in this pass (spec core-disruption 1.2).
+//! The door: which way a claim goes in this pass (spec disruption 1.2).
 //!
 //! Nothing happens to a claim before its finalizer is stored: a machine launched for a claim that could vanish
 //! would be nobody's.

@@ -1,8 +1,7 @@
-//! The eviction queue: which pods to ask the API server to evict, and what its answers mean (spec core-disruption
-//! 2.4).
+//! The eviction queue: which pods to ask the API server to evict, and what its answers mean (spec disruption 2.4).
 //!
 //! A pod is queued once, by key and uid: a pod created anew under the same name is another pod. Each pod has its
-//! own back-off. Unlike the reference, a pod that is gone leaves nothing behind (quirk 23).
+//! own back-off. Unlike the reference, a pod that is gone leaves nothing behind (spec disruption 9.23).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Expiration: a claim older than its own `expireAfter` is deleted, whatever runs on it (spec core-disruption
-//! 1.10).
+//! Expiration: a claim older than its own `expireAfter` is deleted, whatever runs on it (spec disruption 1.10).
 //!
 //! The value is the claim's, not the pool's present one. No budget, no simulation, no replacement first; the drain
 //! still respects disruption budgets of pods and `do-not-disrupt`.

@@ -1,5 +1,4 @@
-//! Finalization: a deleted claim first loses its Nodes, then its machine, then its finalizer (spec core-disruption
-//! 1.9).
+//! Finalization: a deleted claim first loses its Nodes, then its machine, then its finalizer (spec disruption 1.9).
 //!
 //! Nodes are deleted only when they had registered: an unregistered machine may still be writing its Node, and
 //! deleting the object under it would leak it. A Node says itself that it is registered, so that a crash between

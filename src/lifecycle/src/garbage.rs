@@ -1,4 +1,4 @@
-//! Garbage collection in both directions (spec core-disruption 1.11).
+//! Garbage collection in both directions (spec disruption 1.11).
 //!
 //! Claims whose machine is gone are deleted; machines whose claim is gone are terminated. Either is irreversible,
 //! so the list of machines has to be complete, and it is taken **before** claims and Nodes are read: a machine in

@@ -1,4 +1,4 @@
-//! Hydration: objects made by older versions get the node class label they lack (spec core-disruption 1.7).
+//! Hydration: objects made by older versions get the node class label they lack (spec disruption 1.7).
 
 use karpenter_model::{Claim, NodeObject};
 

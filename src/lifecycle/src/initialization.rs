@@ -1,4 +1,4 @@
-//! Initialization: when a registered Node may take pods as planned (spec core-disruption 1.5).
+//! Initialization: when a registered Node may take pods as planned (spec disruption 1.5).
 //!
 //! Checks run in a fixed order and the first that fails is the reason shown. Once initialized a claim stays so:
 //! whether the Node is healthy later is another question. There is no timeout.

@@ -1,4 +1,4 @@
-//! Launch: from a claim with a finalizer to a machine that is starting (spec core-disruption 1.3).
+//! Launch: from a claim with a finalizer to a machine that is starting (spec disruption 1.3).
 //!
 //! Runs while `Launched` is unknown. The provider call is idempotent per claim, so nothing is remembered between
 //! tries: a success whose status could not be written is simply asked for again.

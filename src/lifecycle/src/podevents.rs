@@ -1,7 +1,7 @@
-//! Pod events: when something last came to or left a node (spec core-disruption 1.12).
+//! Pod events: when something last came to or left a node (spec disruption 1.12).
 //!
 //! The time is what `consolidateAfter` counts from. Unlike the reference, a restart does not move it: pods that
-//! were bound before the stored time are no news (quirk 14).
+//! were bound before the stored time are no news (spec disruption 9.14).
 
 use std::time::Duration;
 

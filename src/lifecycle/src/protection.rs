@@ -1,4 +1,4 @@
-//! What people are told about `karpenter.sh/do-not-disrupt` on a pod (spec core-disruption 0.5).
+//! What people are told about `karpenter.sh/do-not-disrupt` on a pod (spec disruption 0.5).
 //!
 //! The annotation is judged afresh in every pass; the recorder drops repetitions. That a protection has ended is news
 //! for a while and not for the rest of the pod's life.

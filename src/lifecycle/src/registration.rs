@@ -1,4 +1,4 @@
-//! Registration: finding the Node of a launched claim and making it ours (spec core-disruption 1.4).
+//! Registration: finding the Node of a launched claim and making it ours (spec disruption 1.4).
 //!
 //! Runs while `Registered` is unknown, and only then are labels, annotations and taints copied: later changes of
 //! the claim are not propagated. The unregistered taint keeps pods away until everything is in place, and is

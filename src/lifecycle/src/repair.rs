@@ -1,4 +1,4 @@
-//! Repair: a node that has shown a bad condition for too long is given up (spec core-disruption 4.2).
+//! Repair: a node that has shown a bad condition for too long is given up (spec disruption 4.2).
 //!
 //! Nothing protects such a node: its deadline is now. What protects the others is the breaker: when more than a
 //! fifth of a pool looks broken, the cause is probably not the machines.

@@ -1,5 +1,5 @@
-//! Pools with a fixed number of nodes: how many are missing, and which go when there are too many (spec
-//! core-disruption 4.3).
+//! Pools with a fixed number of nodes: how many are missing, and which go when there are too many
+//! (spec disruption 4.3).
 //!
 //! A machine counts in one of three ways: it stays, it is to be replaced by a disruption command (which brings its own
 //! replacement), or it is being deleted. Nothing is remembered between two looks.

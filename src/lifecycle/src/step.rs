@@ -68,7 +68,7 @@ pub struct Verdict {
 }
 
 impl Change {
-    /// `True`, with the type as reason and no message (spec core-disruption 0.2).
+    /// `True`, with the type as reason and no message (spec disruption 0.2).
     pub fn holds(kind: ConditionType) -> Self {
         Self::with(kind, ConditionStatus::True, kind.as_str(), "")
     }
@@ -83,7 +83,7 @@ impl Change {
         Self::with(kind, ConditionStatus::False, reason, message)
     }
 
-    /// `Drifted`, with the reason as message too (spec core-disruption 4.1).
+    /// `Drifted`, with the reason as message too (spec disruption 4.1).
     pub fn drifted(reason: &str) -> Self {
         Self::with(ConditionType::Drifted, ConditionStatus::True, reason, reason)
     }
@@ -247,7 +247,7 @@ pub struct PodRef {
     pub uid: PodUid,
 }
 
-/// One outcome for the pool's registration health (spec core-disruption 1.8).
+/// One outcome for the pool's registration health (spec disruption 1.8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegistrationOutcome {
     /// A Node registered.

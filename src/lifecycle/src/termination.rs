@@ -1,4 +1,4 @@
-//! Termination: from a deleted Node to no Node and no machine (spec core-disruption 2.2).
+//! Termination: from a deleted Node to no Node and no machine (spec disruption 2.2).
 //!
 //! The order is fixed: claim deleted, node tainted, pods drained, volumes detached, machine gone, finalizer
 //! removed. Each pass starts from what is true and stops at the first thing to wait for. The Node stays until the

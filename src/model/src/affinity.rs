@@ -1,4 +1,4 @@
-//! Rules of a pod about other pods: topology spread, pod affinity and anti-affinity (spec core-scheduling 18).
+//! Rules of a pod about other pods: topology spread, pod affinity and anti-affinity (spec scheduling 18).
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ pub struct AffinityTerm {
 /// A preferred term.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WeightedAffinityTerm {
-    /// 1 to 100; the heaviest is relaxed first (spec core-scheduling 20).
+    /// 1 to 100; the heaviest is relaxed first (spec scheduling 20).
     pub weight: i32,
     /// The term.
     pub term: AffinityTerm,

@@ -1,4 +1,4 @@
-//! What planning must know of a capacity buffer: room for pods that do not exist yet (spec core-scheduling 6).
+//! What planning must know of a capacity buffer: room for pods that do not exist yet (spec scheduling 6).
 
 use crate::id::BufferKey;
 use crate::resources::Resources;

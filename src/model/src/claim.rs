@@ -1,4 +1,4 @@
-//! A `NodeClaim`, reduced to what decisions need (spec core-scheduling 4).
+//! A `NodeClaim`, reduced to what decisions need (spec scheduling 4).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A disruption command: machines that go together, and what takes their place (spec core-disruption 3.15).
+//! A disruption command: machines that go together, and what takes their place (spec disruption 3.15).
 //!
 //! Invariants: at least one candidate; no machine twice; every pod of the candidates that needs a new home has
 //! one in `replacements` or `nominations`.
@@ -26,8 +26,8 @@ pub struct Command {
     pub nominations: Vec<Nomination>,
     /// Price of the candidates less the cheapest price of the replacements, per hour.
     pub savings: Price,
-    /// Earliest instant at which it may start, after it has been confirmed by another look (spec
-    /// core-disruption 3.14); the instant of the plan for methods without a second look.
+    /// Earliest instant at which it may start, after it has been confirmed by another look (spec disruption 3.14); the
+    /// instant of the plan for methods without a second look.
     pub not_before: Timestamp,
 }
 
@@ -50,7 +50,7 @@ pub struct Candidate {
     pub pods: Vec<PodKey>,
 }
 
-/// The method behind a command, in the order they are asked (spec core-disruption 3.1).
+/// The method behind a command, in the order they are asked (spec disruption 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Method {
     /// Machines nothing would have to leave.

@@ -1,4 +1,4 @@
-//! Status conditions of a `NodeClaim`, as far as decisions read them (spec core-scheduling 4).
+//! Status conditions of a `NodeClaim`, as far as decisions read them (spec scheduling 4).
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Devices that drivers publish, and who has them (`resource.k8s.io/v1`; spec core-scheduling 22.2).
+//! Devices that drivers publish, and who has them (`resource.k8s.io/v1`; spec scheduling 22.2).
 //!
 //! Names of attributes and capacities always carry their domain here: one written without belongs to the driver.
 

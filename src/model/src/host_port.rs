@@ -1,4 +1,4 @@
-//! Ports pods take on their host, and when two of them clash (spec core-scheduling 9).
+//! Ports pods take on their host, and when two of them clash (spec scheduling 9).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};

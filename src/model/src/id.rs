@@ -114,7 +114,7 @@ names! {
     /// Name of a `Node`.
     NodeName;
     /// What the cluster index keys a machine by: its provider id, or the node name of an unmanaged node that
-    /// has none (spec core-scheduling 27.1).
+    /// has none (spec scheduling 27.1).
     NodeId;
     /// `spec.providerID` of a Node, `status.providerID` of a claim.
     ProviderId;
@@ -267,7 +267,7 @@ pub struct NodeClassRef {
 
 impl NodeClassRef {
     /// The label that carries the class name on claims and nodes: `<group>/<lower-case kind>`
-    /// (spec core-scheduling 2).
+    /// (spec scheduling 2).
     pub fn label_key(&self) -> LabelKey {
         format!("{}/{}", self.group, self.kind.to_lowercase()).into()
     }

@@ -1,4 +1,4 @@
-//! What a cloud sells: instance types and their offerings (spec core-scheduling 10).
+//! What a cloud sells: instance types and their offerings (spec scheduling 10).
 
 use crate::id::{CapacityType, InstanceTypeName, LabelValue, ReservationId, Zone};
 use crate::label::LabelRegistry;
@@ -25,7 +25,7 @@ pub struct InstanceType {
     pub overlaid: Overlaid,
 }
 
-/// What of an instance type is not as the cloud says but as a `NodeOverlay` does (spec core-scheduling 24).
+/// What of an instance type is not as the cloud says but as a `NodeOverlay` does (spec scheduling 24).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Overlaid {
     /// The price of at least one offering.

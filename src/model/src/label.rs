@@ -1,7 +1,7 @@
 //! Label, annotation and finalizer names with a meaning, and the registry of what is known about label keys.
 //!
 //! Providers add their own keys and translations at start-up, so the registry is a value that is passed
-//! around, never a constant (spec core-scheduling 2).
+//! around, never a constant (spec scheduling 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a label key, a label value and a requirement may look like (spec core-scheduling 3.2).
+//! What a label key, a label value and a requirement may look like (spec scheduling 3.2).
 
 use crate::label::LabelRegistry;
 use crate::requirement::{Expression, Operator};

@@ -1,7 +1,7 @@
 //! What a namespace gives containers that do not say what they need (`LimitRange` objects, items of type `Container`).
 //!
 //! Pods that exist have been through admission and say it all; the template of a daemon set without pods has not
-//! (spec core-scheduling 16).
+//! (spec scheduling 16).
 
 use crate::Resources;
 

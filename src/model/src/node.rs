@@ -1,4 +1,4 @@
-//! One machine as the scheduler and the life cycle see it: claim and Node merged (spec core-scheduling 27.3).
+//! One machine as the scheduler and the life cycle see it: claim and Node merged (spec scheduling 27.3).
 //!
 //! The fields hold what each object says; the methods are the merged views. A machine without `name` has no
 //! Node yet, one without `claim` is not managed by us.
@@ -54,7 +54,7 @@ pub struct Node {
     pub attach_limits: BTreeMap<DriverName, u32>,
     /// Pods bound to it, terminal ones left out, in key order.
     pub pods: Vec<Arc<Pod>>,
-    /// Virtual pods of capacity buffers that the last provisioning pass placed here (spec core-scheduling 23).
+    /// Virtual pods of capacity buffers that the last provisioning pass placed here (spec scheduling 23).
     pub buffer_pods: usize,
 }
 
@@ -179,7 +179,7 @@ impl Node {
         filled
     }
 
-    /// Taints a pod must tolerate to go here (spec core-scheduling 27.4): the claim's until there is a
+    /// Taints a pod must tolerate to go here (spec scheduling 27.4): the claim's until there is a
     /// registered Node, then the Node's; until initialized without those that will go away by themselves.
     pub fn effective_taints(&self) -> Vec<Taint> {
         let Some(claim) = self.claim.as_deref() else { return self.taints.clone() };

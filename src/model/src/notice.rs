@@ -1,4 +1,5 @@
-//! What a cloud tells about a machine unasked (spec aws-provider 14). The names are metric labels and part of dashboards.
+//! What a cloud tells about a machine unasked (spec aws-provider 14). The names are metric labels and part of
+//! dashboards.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a `NodeOverlay` says: other prices or more resources for some instance types (spec core-scheduling 5, 24).
+//! What a `NodeOverlay` says: other prices or more resources for some instance types (spec scheduling 5, 24).
 //!
 //! An overlay changes what the planner believes, never what a machine is: requirements of a type stay as they are,
 //! whatever pool it is looked at for.

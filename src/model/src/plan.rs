@@ -19,7 +19,7 @@ use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::taint::Taint;
 
-/// Most instance types a claim may offer (spec core-scheduling 14).
+/// Most instance types a claim may offer (spec scheduling 14).
 pub const MAX_INSTANCE_TYPES: usize = 600;
 
 /// Actions that bring the snapshot closer to what its pods need.
@@ -109,7 +109,7 @@ pub struct Launch {
 
 impl Launch {
     /// One machine as the template of `pool` describes it, nothing narrowed: for pools with a fixed number of nodes
-    /// (spec core-disruption 4.3).
+    /// (spec disruption 4.3).
     pub fn from_template(pool: &Pool, settings: &Settings, registry: &LabelRegistry) -> Self {
         let template = &pool.template;
         let mut labels = template.labels.clone();

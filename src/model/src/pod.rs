@@ -25,9 +25,9 @@ pub struct Pod {
     pub uid: PodUid,
     /// Object labels.
     pub labels: Labels,
-    /// Effective requests including `pods: 1` (spec core-scheduling 9 and 26).
+    /// Effective requests including `pods: 1` (spec scheduling 9 and 26).
     pub requests: Resources,
-    /// Sum of the limits of its containers; for metrics only (spec core-scheduling 26).
+    /// Sum of the limits of its containers; for metrics only (spec scheduling 26).
     pub limits: Resources,
     /// `spec.nodeSelector`.
     pub node_selector: Labels,
@@ -82,10 +82,10 @@ pub struct Pod {
     /// The pod or a container uses resource claims.
     pub has_resource_claims: bool,
     /// The resource claims it uses, by name in its namespace, sorted and each once: those it names and those made
-    /// for it. One that is yet to be made for it is not here (spec core-scheduling 22.2).
+    /// for it. One that is yet to be made for it is not here (spec scheduling 22.2).
     pub resource_claims: Vec<ResourceClaimName>,
     /// The capacity buffer whose room it stands for; such a pod is virtual: no API server knows it and it is never
-    /// bound (spec core-scheduling 23).
+    /// bound (spec scheduling 23).
     pub buffer: Option<Arc<BufferKey>>,
 }
 

@@ -1,4 +1,4 @@
-//! A `NodePool`, read as policy (spec core-scheduling 3).
+//! A `NodePool`, read as policy (spec scheduling 3).
 
 use std::collections::BTreeSet;
 use std::fmt;

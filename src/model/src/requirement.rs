@@ -1,4 +1,4 @@
-//! The set of values one label may have (spec core-scheduling 8.1).
+//! The set of values one label may have (spec scheduling 8.1).
 //!
 //! A requirement is either a finite set of values or the complement of one, narrowed by optional inclusive
 //! integer bounds. With a bound set, only integers are allowed. The empty finite set is `DoesNotExist`.

@@ -1,4 +1,4 @@
-//! Requirements by label key, and when two such sets agree (spec core-scheduling 8.2).
+//! Requirements by label key, and when two such sets agree (spec scheduling 8.2).
 
 mod shared;
 

@@ -1,4 +1,4 @@
-//! Amounts of several resources and their arithmetic (spec core-scheduling 9).
+//! Amounts of several resources and their arithmetic (spec scheduling 9).
 //!
 //! A list in name order: a pod has three entries and a node ten, so a list is read in one go where a tree would be
 //! three jumps. The names everybody uses are shared, because there is one list or more for every pod of a cluster.

@@ -1,4 +1,4 @@
-//! Every setting a decision depends on, already parsed (spec core-disruption 5.1).
+//! Every setting a decision depends on, already parsed (spec disruption 5.1).
 
 mod disruption;
 
@@ -29,7 +29,7 @@ pub enum MinValuesPolicy {
     BestEffort,
 }
 
-/// What happens when every reservation a pod could use is taken in this pass (spec core-scheduling 17).
+/// What happens when every reservation a pod could use is taken in this pass (spec scheduling 17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum ReservationPolicy {
     /// The pod waits for the next pass. For provisioning.
@@ -51,7 +51,7 @@ pub struct DefaultSpread {
     pub when_unsatisfiable: WhenUnsatisfiable,
 }
 
-/// Feature gates (spec core-disruption 0.3).
+/// Feature gates (spec disruption 0.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch per gate, named as users write them")]
 pub struct FeatureGates {
@@ -130,7 +130,7 @@ impl Default for Settings {
 
 impl Settings {
     /// How long a nomination protects a node: twice the longest batch, at least 10 s
-    /// (spec core-scheduling 27.6).
+    /// (spec scheduling 27.6).
     pub fn nomination_window(&self) -> Duration {
         (self.batch_max * 2).max(Duration::from_secs(10))
     }

@@ -61,7 +61,7 @@ pub struct Daemon {
     /// Its name.
     pub name: DaemonSetName,
     /// The newest pod, or one built from the template; its required node affinity is the template's
-    /// (spec core-scheduling 16).
+    /// (spec scheduling 16).
     pub pod: Pod,
 }
 
@@ -120,7 +120,7 @@ impl Snapshot {
     }
 
     /// Whether no eviction of `pod` can pass its budgets: more than one covers it, or the one that does
-    /// blocks fully (spec core-scheduling 11.3). Pods nobody would evict are never blocked.
+    /// blocks fully (spec scheduling 11.3). Pods nobody would evict are never blocked.
     pub fn fully_blocked(&self, pod: &Pod) -> bool {
         if !pod.is_evictable(self.now) {
             return false;
@@ -136,7 +136,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether `pod`, bound to a node that is going away, needs a new home now (spec core-disruption 0.6).
+    /// Whether `pod`, bound to a node that is going away, needs a new home now (spec disruption 0.6).
     pub fn currently_reschedulable(&self, pod: &Pod) -> bool {
         pod.is_reschedulable() && pod.is_disruptable(self.now) && !self.fully_blocked(pod)
     }

@@ -1,4 +1,4 @@
-//! Taints, tolerations and their match (spec core-scheduling 2 and 9).
+//! Taints, tolerations and their match (spec scheduling 2 and 9).
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 pub enum Effect {
     /// New pods stay away.
     NoSchedule,
-    /// New pods stay away if they can; the planner treats it as hard until relaxed (spec core-scheduling 20).
+    /// New pods stay away if they can; the planner treats it as hard until relaxed (spec scheduling 20).
     PreferNoSchedule,
     /// New pods stay away and running ones are evicted.
     NoExecute,
@@ -47,7 +47,7 @@ pub const DISRUPTED: &str = "karpenter.sh/disrupted";
 /// Key of the taint a node carries until it is registered.
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 
-/// Taints that come and go while a node starts, by exact key and effect (spec core-scheduling 2).
+/// Taints that come and go while a node starts, by exact key and effect (spec scheduling 2).
 pub const EPHEMERAL: [(&str, Effect); 5] = [
     ("node.kubernetes.io/not-ready", Effect::NoSchedule),
     ("node.kubernetes.io/not-ready", Effect::NoExecute),

@@ -1,4 +1,4 @@
-//! Persistent volumes of pods, resolved to what placement needs (spec core-scheduling 19).
+//! Persistent volumes of pods, resolved to what placement needs (spec scheduling 19).
 
 pub mod resolve;
 
@@ -19,7 +19,7 @@ pub struct VolumeClaim {
 /// What is known about one persistent volume claim.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Volume {
-    /// Why a pod with this volume cannot be planned, if it cannot (spec core-scheduling 19.3).
+    /// Why a pod with this volume cannot be planned, if it cannot (spec scheduling 19.3).
     pub problem: Option<String>,
     /// CSI driver whose attach limit the volume counts against.
     pub driver: Option<DriverName>,

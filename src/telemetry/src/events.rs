@@ -2,7 +2,7 @@
 //!
 //! [`Recorder::publish`] never blocks and never fails: an event tells a person something, and nothing may depend
 //! on it. Equal events are suppressed for the period of their reason, some reasons also have a rate limit
-//! (spec core-disruption 7). What passes goes to a [`Sink`]: the API server in production, memory in tests.
+//! (spec disruption 7). What passes goes to a [`Sink`]: the API server in production, memory in tests.
 
 mod gate;
 mod kube_sink;

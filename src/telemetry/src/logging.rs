@@ -1,7 +1,7 @@
 //! Logs: one JSON object per line as the reference writes them, or text for people.
 //!
 //! Levels mean: `error` a human must act, `warn` unexpected but recovered, `info` state changed, `debug` why.
-//! Settings come in typed; reading flags and environment is the binary's business (spec core-disruption 5.3).
+//! Settings come in typed; reading flags and environment is the binary's business (spec disruption 5.3).
 
 mod json;
 mod sampling;

@@ -1,7 +1,7 @@
 //! Every metric of the controller, one typed handle each.
 //!
 //! An *area* is a struct whose fields are the metrics and whose table lists their names, labels and meaning
-//! (spec core-disruption 6, core-scheduling 30). The number of label values a handle takes is part of its type,
+//! (spec disruption 6, spec scheduling 30). The number of label values a handle takes is part of its type,
 //! so a call with a missing label does not compile. Names are written out in full to be found by searching.
 
 use std::sync::OnceLock;

@@ -16,7 +16,7 @@ use crate::world::World;
 const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
 /// More than a pod that wants half a CPU will ever need.
 const TOO_MANY: u32 = 8;
-/// Fewest types that a spot node may be replaced by (spec core-disruption 3.10).
+/// Fewest types that a spot node may be replaced by (spec disruption 3.10).
 const FLEXIBILITY: usize = 15;
 
 pub(super) async fn run(world: &World) -> Result<()> {

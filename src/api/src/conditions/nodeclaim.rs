@@ -1,4 +1,4 @@
-//! Condition types and reasons of NodeClaims (spec core-scheduling 4).
+//! Condition types and reasons of NodeClaims (spec scheduling 4).
 
 use super::Dependents;
 

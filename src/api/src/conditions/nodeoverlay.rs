@@ -1,4 +1,4 @@
-//! Condition types and reasons of NodeOverlays (spec core-scheduling 5).
+//! Condition types and reasons of NodeOverlays (spec scheduling 5).
 
 use super::Dependents;
 

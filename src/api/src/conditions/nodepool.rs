@@ -1,4 +1,4 @@
-//! Condition types and reasons of NodePools (spec core-scheduling 3.3).
+//! Condition types and reasons of NodePools (spec scheduling 3.3).
 
 use super::Dependents;
 

@@ -1,4 +1,4 @@
-//! `CapacityBuffer` to the model, and the pods of what it names (spec core-scheduling 6 and 23).
+//! `CapacityBuffer` to the model, and the pods of what it names (spec scheduling 6 and 23).
 
 use k8s_openapi::api::core::v1::{self, PodTemplateSpec};
 use karpenter_model::limit_range::ContainerDefaults;

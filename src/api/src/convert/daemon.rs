@@ -1,4 +1,4 @@
-//! `DaemonSet` to the pod it puts on a new node (spec core-scheduling 16).
+//! `DaemonSet` to the pod it puts on a new node (spec scheduling 16).
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;

@@ -1,4 +1,4 @@
-//! Devices, their classes and claims for them (`resource.k8s.io/v1`; spec core-scheduling 22.2).
+//! Devices, their classes and claims for them (`resource.k8s.io/v1`; spec scheduling 22.2).
 
 mod claim;
 

@@ -1,4 +1,4 @@
-//! A planned launch to the `NodeClaim` that asks for it (spec core-scheduling 21).
+//! A planned launch to the `NodeClaim` that asks for it (spec scheduling 21).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::{Resource as _, api::core::v1::Taint as ApiTaint};

@@ -1,4 +1,4 @@
-//! `LimitRange`: what a namespace gives containers that do not say what they need (spec core-scheduling 16).
+//! `LimitRange`: what a namespace gives containers that do not say what they need (spec scheduling 16).
 
 use k8s_openapi::api::core::v1::LimitRange;
 use karpenter_model::limit_range::ContainerDefaults;

@@ -98,7 +98,7 @@ fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<&'a v1::PodConditi
     status.conditions.iter().flatten().find(|condition| condition.type_ == kind)
 }
 
-/// Owners are compared by exact API version and kind (spec core-disruption 0.5).
+/// Owners are compared by exact API version and kind (spec disruption 0.5).
 fn owner(references: &[OwnerReference]) -> PodOwner {
     const KNOWN: [(&str, &str, PodOwner); 5] = [
         ("apps/v1", "DaemonSet", PodOwner::DaemonSet),
@@ -131,7 +131,7 @@ fn phase(status: &PodStatus) -> PodPhase {
 }
 
 /// `true` for ever, a positive duration for that long; anything else is worth a warning
-/// (spec core-disruption 0.5).
+/// (spec disruption 0.5).
 fn do_not_disrupt(text: &str) -> DoNotDisrupt {
     if text == "true" {
         return DoNotDisrupt::Always;
@@ -168,7 +168,7 @@ fn tolerations(spec: &PodSpec) -> Result<Vec<Toleration>, FieldError> {
     spec.tolerations.iter().flatten().enumerate().map(read).collect()
 }
 
-/// Host ports of the containers; init containers give theirs back (spec core-scheduling 9).
+/// Host ports of the containers; init containers give theirs back (spec scheduling 9).
 fn host_ports(spec: &PodSpec) -> Result<Vec<HostPort>, FieldError> {
     let ports = spec.containers.iter().enumerate().flat_map(|(container, written)| {
         let ports = written.ports.iter().flatten().enumerate();
@@ -208,7 +208,7 @@ fn volumes(spec: &PodSpec, pod: &str) -> Vec<VolumeClaim> {
 }
 
 /// The claims a pod uses: those it names, and those its status says were made for it. What is yet to be made, or was
-/// found not to be needed, is left out (spec core-scheduling 22.2).
+/// found not to be needed, is left out (spec scheduling 22.2).
 fn resource_claims(spec: &PodSpec, status: &PodStatus) -> Vec<ResourceClaimName> {
     let made = |name: &str| {
         let mut statuses = status.resource_claim_statuses.iter().flatten();

@@ -1,4 +1,4 @@
-//! What a pod takes from its node (spec core-scheduling 9 and 26).
+//! What a pod takes from its node (spec scheduling 9 and 26).
 //!
 //! - Plain init containers run one after the other, so the largest counts; restartable ones (sidecars) keep
 //!   running, so they add to the containers and to every init container after them (KEP-753).

@@ -5,7 +5,7 @@ use karpenter_model::LabelSelector;
 use karpenter_model::selector::{SelectorExpression, SelectorOperator};
 
 /// Reads a selector. `None`, which selects nothing, also stands for one that cannot be understood
-/// (spec core-scheduling 18.2).
+/// (spec scheduling 18.2).
 pub fn selector(written: Option<&ApiSelector>) -> Option<LabelSelector> {
     let written = written?;
     let mut selector = LabelSelector::default();

@@ -1,5 +1,5 @@
 //! Persistent volume claims, volumes, storage classes and `CSINode`s, reduced to what decides where a pod can go
-//! (spec core-scheduling 19).
+//! (spec scheduling 19).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The CustomResourceDefinition of CapacityBuffer [alpha: `CapacityBuffer`], an API shared with Cluster
-//! Autoscaler (spec core-scheduling 6).
+//! Autoscaler (spec scheduling 6).
 
 use serde_json::Value;
 

@@ -12,7 +12,7 @@ pub(super) fn conditions() -> Schema {
 }
 
 /// A list of conditions whose reason and message may be missing or empty, as old versions wrote them
-/// (spec core-scheduling 4).
+/// (spec scheduling 4).
 pub(super) fn relaxed_conditions() -> Schema {
     let item = item()
         .optional("message", message())

@@ -1,6 +1,6 @@
 //! What NodePool templates and NodeClaims have in common: taints, requirements, labels, node class.
 //!
-//! Spec core-scheduling 3.1 and 4, with the allow-lists of spec aws-provider 1.10.
+//! Spec scheduling 3.1 and 4, with the allow-lists of spec aws-provider 1.10.
 
 use super::pattern;
 use super::schema::Schema;

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition of NodeClaim (spec core-scheduling 4).
+//! The CustomResourceDefinition of NodeClaim (spec scheduling 4).
 
 use serde_json::Value;
 

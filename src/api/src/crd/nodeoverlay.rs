@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition of NodeOverlay [alpha: `NodeOverlay`] (spec core-scheduling 5).
+//! The CustomResourceDefinition of NodeOverlay [alpha: `NodeOverlay`] (spec scheduling 5).
 
 use serde_json::Value;
 

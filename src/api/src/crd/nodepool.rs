@@ -1,4 +1,4 @@
-//! The CustomResourceDefinition of NodePool (spec core-scheduling 3).
+//! The CustomResourceDefinition of NodePool (spec scheduling 3).
 
 use serde_json::{Value, json};
 

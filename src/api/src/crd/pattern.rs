@@ -1,4 +1,4 @@
-//! The regular expressions of the schemas (spec core-scheduling 3.1, aws-provider 1.3 to 1.5).
+//! The regular expressions of the schemas (spec scheduling 3.1, spec aws-provider 1.3 to 1.5).
 
 /// A resource quantity.
 pub(super) const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";

@@ -1,4 +1,4 @@
-//! The drift hash of a NodePool's template, version `v3` (spec core-scheduling 7).
+//! The drift hash of a NodePool's template, version `v3` (spec scheduling 7).
 //!
 //! Covers what a launched node cannot change any more, but neither requirements (drift compares labels
 //! instead) nor disruption, limits, weight or replicas.

@@ -1,4 +1,4 @@
-//! What the schema of NodePool cannot check and the controller must (spec core-scheduling 3.2), and what can be wrong
+//! What the schema of NodePool cannot check and the controller must (spec scheduling 3.2), and what can be wrong
 //! with a field of the objects users write.
 //!
 //! The result feeds the condition `ValidationSucceeded`: every problem at once, each with its field, so that

@@ -1,4 +1,4 @@
-//! Required anti-affinity of pods that run keeps others out of their domain (spec core-scheduling 18.4).
+//! Required anti-affinity of pods that run keeps others out of their domain (spec scheduling 18.4).
 
 use karpenter_model::{AffinityTerm, LabelValue, Node, Plan, Pod, label};
 

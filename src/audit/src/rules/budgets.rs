@@ -1,4 +1,4 @@
-//! No pool loses more machines at once than its budgets allow (spec core-disruption 3.4).
+//! No pool loses more machines at once than its budgets allow (spec disruption 3.4).
 
 use std::collections::BTreeSet;
 

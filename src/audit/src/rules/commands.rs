@@ -1,4 +1,4 @@
-//! Commands look like what their method may propose (spec core-disruption 3.1).
+//! Commands look like what their method may propose (spec disruption 3.1).
 
 use karpenter_model::{Command, Launch, Method, Plan, Price};
 

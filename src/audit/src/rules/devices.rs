@@ -1,4 +1,4 @@
-//! Claims of placed pods have the devices they ask for, and no device is given twice (spec core-scheduling 22.2).
+//! Claims of placed pods have the devices they ask for, and no device is given twice (spec scheduling 22.2).
 //!
 //! What selectors say is not asked again. Replacements of commands are not looked at: their devices are not part of
 //! a plan.

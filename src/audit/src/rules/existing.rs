@@ -1,4 +1,4 @@
-//! Pods sent to machines that exist or are coming fit there, together (spec core-scheduling 13.1).
+//! Pods sent to machines that exist or are coming fit there, together (spec scheduling 13.1).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! Every pod of a machine that goes, and that would come back elsewhere, has a place in the very command that removes
-//! its machine (spec core-disruption 3.5).
+//! its machine (spec disruption 3.5).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The instance types of a claim exist, can be had, and come cheapest first (spec core-scheduling 14).
+//! The instance types of a claim exist, can be had, and come cheapest first (spec scheduling 14).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Pools stay within their limits however large their claims turn out (spec core-scheduling 15).
+//! Pools stay within their limits however large their claims turn out (spec scheduling 15).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Required affinity and anti-affinity of the pods the plan places (spec core-scheduling 18.4).
+//! Required affinity and anti-affinity of the pods the plan places (spec scheduling 18.4).
 //!
 //! Pods of one deployment ask the same, so who a term is about is found out once for all of them.
 

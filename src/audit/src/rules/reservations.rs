@@ -1,5 +1,5 @@
 //! A claim that may become reserved capacity names the reservations it may use, and those are named at most as often as
-//! they have instances (spec core-scheduling 17).
+//! they have instances (spec scheduling 17).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Consolidation saves money whatever the launches end up with (spec core-disruption 3.9 to 3.11): even the dearest
+//! Consolidation saves money whatever the launches end up with (spec disruption 3.9 to 3.11): even the dearest
 //! offering a launch may be given costs less than what goes, spot is replaced by spot only with enough choice, and
 //! several machines are not replaced by one that could simply have stayed.
 

@@ -1,5 +1,5 @@
 //! In `Balanced` pools a command saves at least half the share of the pool's cost that it disturbs of its pods
-//! (spec core-disruption 3.13). Written as one product against another: no fraction is ever computed.
+//! (spec disruption 3.13). Written as one product against another: no fraction is ever computed.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Hard topology spread constraints of the pods the plan places (spec core-scheduling 18.4).
+//! Hard topology spread constraints of the pods the plan places (spec scheduling 18.4).
 //!
 //! The order of placement is not known here, so only what must hold in the end is checked: where all new pods
 //! a constraint counts carry that very constraint, no domain that got one is above the emptiest by more than

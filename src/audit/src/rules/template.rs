@@ -1,4 +1,4 @@
-//! A claim looks like the pool it belongs to says (spec core-scheduling 21).
+//! A claim looks like the pool it belongs to says (spec scheduling 21).
 
 use karpenter_model::{Launch, label};
 

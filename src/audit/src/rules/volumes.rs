@@ -1,4 +1,4 @@
-//! Volumes of placed pods can be attached where the pods go, all of them (spec core-scheduling 19).
+//! Volumes of placed pods can be attached where the pods go, all of them (spec scheduling 19).
 
 use std::collections::{BTreeMap, BTreeSet};
 

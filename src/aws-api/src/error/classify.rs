@@ -1,4 +1,4 @@
-//! AWS error code to [`Kind`]: one table for all services (spec aws-provider 5.9, aws-operations 2.10).
+//! AWS error code to [`Kind`]: one table for all services (spec aws-provider 5.9, spec aws-operations 2.10).
 
 use super::{Kind, is_unfulfillable};
 

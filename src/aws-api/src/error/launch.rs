@@ -1,4 +1,4 @@
-//! Why EC2 refused a launch: the reason strings users see (spec aws-provider 5.9, aws-operations 2.10).
+//! Why EC2 refused a launch: the reason strings users see (spec aws-provider 5.9, spec aws-operations 2.10).
 //!
 //! The rules are substring tests on `code: message`, first match wins, because several reasons share one code
 //! and differ only in AWS's text. The order of [`LaunchFailure::of`] is part of the contract.

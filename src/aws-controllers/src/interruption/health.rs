@@ -1,5 +1,5 @@
-//! `interruption.instancestatus`: asks EC2 every minute which instances have failed or are to be interrupted (spec
-//! aws-provider 14.2). Needs no queue.
+//! `interruption.instancestatus`: asks EC2 every minute which instances have failed or are to be interrupted
+//! (spec aws-provider 14.2). Needs no queue.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

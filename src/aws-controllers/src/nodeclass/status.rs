@@ -93,7 +93,7 @@ impl Reconciler {
         Ok(())
     }
 
-    /// One event per condition whose status moved (spec core-disruption 7).
+    /// One event per condition whose status moved (spec disruption 7).
     fn tell_transitions(&self, class: &EC2NodeClass, before: &[Condition], after: &[Condition]) {
         for condition in after {
             let old = before.iter().find(|old| old.kind == condition.kind);

@@ -113,7 +113,8 @@ fn waiting_for(part: &Part<'_, '_>) -> Option<(ConditionStatus, String)> {
     None
 }
 
-/// What a verdict depends on (spec 12.2.4). The order of subnets follows their free addresses, so it says nothing.
+/// What a verdict depends on (spec aws-provider 12.2.4). The order of subnets follows their free addresses, so it says
+/// nothing.
 fn key(class: &EC2NodeClass) -> String {
     let status = class.status.clone().unwrap_or_default();
     let subnets: BTreeSet<&str> = status.subnets.iter().map(|subnet| subnet.id.as_str()).collect();

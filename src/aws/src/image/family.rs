@@ -31,7 +31,7 @@ pub trait FamilyTraits: Copy {
     fn default_disks(self) -> &'static [DefaultDisk];
 }
 
-/// The family in effect; AL2 when neither a field nor an alias says, as it has always been (spec 3.4).
+/// The family in effect; AL2 when neither a field nor an alias says, as it has always been (spec aws-provider 3.4).
 pub fn family_of(spec: &Ec2NodeClassSpec) -> AmiFamily {
     spec.resolved_family().unwrap_or(AmiFamily::AL2)
 }

@@ -37,7 +37,7 @@ impl Parameters {
     ///
     /// # Errors
     /// Any failure but absence. A throttled call must not read as "there is no such image": every node of the
-    /// architecture would drift (spec 18, 5).
+    /// architecture would drift (spec aws-provider 18.5).
     pub async fn public(&self, name: &str, mutable: bool) -> Result<Option<String>> {
         self.get(name, mutable, PUBLIC).await
     }

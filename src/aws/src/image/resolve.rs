@@ -122,8 +122,8 @@ impl Images {
         Ok(listing.items)
     }
 
-    /// Drops cached movable parameters whose image has been deprecated (spec 2.4, `providers.ssm.invalidation`).
-    /// Returns how many images were dropped.
+    /// Drops cached movable parameters whose image has been deprecated (spec aws-provider 2.4,
+    /// `providers.ssm.invalidation`). Returns how many images were dropped.
     ///
     /// # Errors
     /// When the images cannot be described.

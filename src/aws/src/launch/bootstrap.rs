@@ -84,8 +84,8 @@ fn node_taint(taint: &Taint) -> NodeTaint {
     NodeTaint { key: taint.key.clone(), value: taint.value.clone(), effect: taint.effect.as_str().to_owned() }
 }
 
-/// Version of the Bottlerocket image, from the first place that tells (spec 6.9): the alias, the name of a term,
-/// the name of the resolved image a term asks for by id, any resolved image called bottlerocket.
+/// Version of the Bottlerocket image, from the first place that tells (spec aws-provider 6.9): the alias, the name of a
+/// term, the name of the resolved image a term asks for by id, any resolved image called bottlerocket.
 fn bottlerocket_version(spec: &Ec2NodeClassSpec, status: Option<&Ec2NodeClassStatus>) -> Option<String> {
     let terms = &spec.ami_selector_terms;
     let amis = status.map(|status| status.amis.as_slice()).unwrap_or_default();

@@ -192,7 +192,7 @@ fn enough_values(candidates: &[Candidate], requirements: &Requirements) -> bool 
     })
 }
 
-/// Shared hardware when the claim accepts it, else dedicated (spec 5.3).
+/// Shared hardware when the claim accepts it, else dedicated (spec aws-provider 5.3).
 pub fn dedicated(requirements: &Requirements) -> bool {
     requirements
         .get(aws::INSTANCE_TENANCY)

@@ -234,7 +234,7 @@ fn metadata(options: Option<&ClassMetadata>, ipv6: bool, region: &str) -> Metada
     }
 }
 
-/// Interfaces of the template, without subnets (spec 5.6).
+/// Interfaces of the template, without subnets (spec aws-provider 5.6).
 pub fn network_interfaces(inputs: &Inputs<'_>) -> Vec<NetworkInterface> {
     let plain = full_interface(inputs);
     match inputs.spec.network_interfaces.as_deref() {

@@ -29,8 +29,8 @@ pub(super) fn check(settings: &Settings, observed: &Observed, findings: &mut Fin
     }
 }
 
-/// Subnets and one security group carry the tag that node classes conventionally select by (spec aws-operations
-/// 1.8). Node classes may select by something else, so nothing here is more than a warning.
+/// Subnets and one security group carry the tag that node classes conventionally select by (spec aws-operations 1.8).
+/// Node classes may select by something else, so nothing here is more than a warning.
 pub(super) fn discovery(settings: &Settings, observed: &Observed, findings: &mut Findings) {
     if settings.selection == Selection::ByOthers {
         return findings.ready("subnets", "node classes select by something else than our tag".to_owned());

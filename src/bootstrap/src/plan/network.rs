@@ -36,8 +36,8 @@ impl Planner<'_> {
         }
     }
 
-    /// One group, unless some group already is the one: several of them break the load balancer controller (spec
-    /// aws-operations 1.8).
+    /// One group, unless some group already is the one: several of them break the load balancer controller
+    /// (spec aws-operations 1.8).
     fn security_group(&mut self) {
         let (cluster, groups) = (&self.settings.cluster, &self.observed.security_groups);
         let found: Vec<&str> = groups

@@ -1,6 +1,6 @@
 //! What the controller may do in the account: least privilege, statement by statement.
 //!
-//! Source: spec aws-operations 1.2 (the statements and their sids) and 2.5 of aws-provider (the calls really
+//! Source: spec aws-operations 1.2 (the statements and their sids) and spec aws-provider 2.5 (the calls really
 //! made). A test compares the actions granted here with the calls the AWS client can make.
 
 use super::Statement;

@@ -2,7 +2,7 @@
 //!
 //! One managed policy holds 6,144 characters and a role takes ten of them by default, while the controller's
 //! statements need about 6,500 with an ordinary cluster name and far more with a long one, because the name
-//! stands in condition keys (spec aws-operations 1.1, 1.14 P-2 and P-3).
+//! stands in condition keys (spec aws-operations 1.1, 1.14, P-2 and P-3).
 
 use super::{Document, Statement};
 

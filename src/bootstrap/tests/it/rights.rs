@@ -3,7 +3,7 @@
 //!
 //! Every table runs for every kind of account: plain, with a path, with a permissions boundary, with the longest
 //! name, with everything optional, in China and in `GovCloud`. Sources: spec aws-operations 1.2 (statements
-//! and threat model), 1.3 (trust), 1.4 (queue), 1.10 (profiles), 1.14 P-4 to P-6.
+//! and threat model), 1.3 (trust), 1.4 (queue), 1.10 (profiles), 1.14, P-4 to P-6.
 
 mod needed;
 mod operators;

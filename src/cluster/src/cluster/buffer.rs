@@ -1,5 +1,5 @@
 //! Room that capacity buffers keep free: virtual pods that wait like any other, and how many of them each machine
-//! would take (spec core-scheduling 23 and 27.1).
+//! would take (spec scheduling 23 and 27.1).
 //!
 //! Virtual pods are decisions of ours, not facts: no watch tells of them. While a claim made for some of them is
 //! being launched, they hold their places on it like pods that exist, so that nothing is launched twice for them.

@@ -1,4 +1,4 @@
-//! Creates NodeClaims for the launches of a plan (spec core-disruption 1.1).
+//! Creates NodeClaims for the launches of a plan (spec disruption 1.1).
 //!
 //! Room under the pool's limits is taken before the object is created and counted by the object afterwards, so two
 //! plans carried out at once cannot overshoot together. The claim enters the view with the pods it is for before

@@ -1,4 +1,4 @@
-//! The NodeClaim object of a launch (spec core-scheduling 21).
+//! The NodeClaim object of a launch (spec scheduling 21).
 
 use std::collections::BTreeMap;
 

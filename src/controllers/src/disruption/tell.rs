@@ -1,4 +1,4 @@
-//! What people and dashboards learn about disruption: events, metrics and log lines (spec core-disruption 3.15, 6
+//! What people and dashboards learn about disruption: events, metrics and log lines (spec disruption 3.15, 6
 //! and 7).
 
 mod decision;

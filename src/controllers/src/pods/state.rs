@@ -1,4 +1,4 @@
-//! `karpenter_pods_state`: one series per pod that says where it is and how it is (spec core-disruption 6).
+//! `karpenter_pods_state`: one series per pod that says where it is and how it is (spec disruption 6).
 //!
 //! Written as the watch brings pods, so that nothing is computed for pods that do not change. What the series says
 //! about the pod's node is looked up again every ten seconds, and written where it changed.

@@ -1,5 +1,5 @@
 //! What dashboards see of a pass: how much it has to do, how long it has been at it, and where pods want to go
-//! (spec core-scheduling 12 and 30).
+//! (spec scheduling 12 and 30).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

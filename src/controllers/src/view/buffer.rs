@@ -1,4 +1,4 @@
-//! Capacity buffers, and the virtual pods they stand for (spec core-scheduling 23). Only with the feature gate
+//! Capacity buffers, and the virtual pods they stand for (spec scheduling 23). Only with the feature gate
 //! `CapacityBuffer`; without it nothing is ever put in.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
 //! What each daemon set puts on a new node: its newest pod, which carries what admission changed, or its template with
-//! what admission would add (spec core-scheduling 16).
+//! what admission would add (spec scheduling 16).
 //!
 //! Any of them may change; whatever does, the daemon set is read anew and told to the cluster index.
 

@@ -1,5 +1,5 @@
-//! Devices: what drivers publish, classes, and claims for them; only while resource claims are not ignored (spec
-//! core-scheduling 22.2).
+//! Devices: what drivers publish, classes, and claims for them; only while resource claims are not ignored
+//! (spec scheduling 22.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Limit ranges: what a namespace gives containers that do not say what they need. They matter only for daemon sets
-//! that have no pod yet; a pod that exists has been given it already (spec core-scheduling 16).
+//! that have no pod yet; a pod that exists has been given it already (spec scheduling 16).
 //!
 //! The reference does not read them, so its roles may not allow it: nothing waits for this list.
 

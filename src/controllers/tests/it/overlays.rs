@@ -1,4 +1,4 @@
-//! Node overlays: what they make of launches, and what is said about them (spec core-scheduling 24, 32.14).
+//! Node overlays: what they make of launches, and what is said about them (spec scheduling 24, 32.14).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Deployments, and how their pods stand: what a rollout costs, what a soft spread amounts to (spec aws-operations
-//! 7.2).
+//! Deployments, and how their pods stand: what a rollout costs, what a soft spread amounts to
+//! (spec aws-operations 7.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 

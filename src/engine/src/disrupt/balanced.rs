@@ -1,5 +1,5 @@
 //! The `Balanced` policy: a move must save at least half the share of the pool's cost that it disturbs of the pool's
-//! pods (spec core-disruption 3.13). Whole numbers throughout; the factor is fixed at two.
+//! pods (spec disruption 3.13). Whole numbers throughout; the factor is fixed at two.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

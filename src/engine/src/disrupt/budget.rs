@@ -1,4 +1,4 @@
-//! How many nodes of a pool may be disrupted at once (spec core-disruption 3.4).
+//! How many nodes of a pool may be disrupted at once (spec disruption 3.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 

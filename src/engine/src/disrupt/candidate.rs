@@ -1,4 +1,4 @@
-//! Which nodes may be disrupted at all (spec core-disruption 3.2), in the order of the checks.
+//! Which nodes may be disrupted at all (spec disruption 3.2), in the order of the checks.
 
 mod blocker;
 

@@ -1,4 +1,4 @@
-//! The second look (spec core-disruption 3.14): whether a command may still start, judged by what is true now.
+//! The second look (spec disruption 3.14): whether a command may still start, judged by what is true now.
 
 mod consolidation;
 mod ground;

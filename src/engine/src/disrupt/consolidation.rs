@@ -1,4 +1,4 @@
-//! Consolidation: the same pods on nodes that cost less (spec core-disruption 3.9 to 3.12).
+//! Consolidation: the same pods on nodes that cost less (spec disruption 3.9 to 3.12).
 //!
 //! Several nodes at once first, then one at a time, each method until it finds no more or its simulations are used up.
 //! Every command is judged as if those before it had happened, and no command removes a node that an earlier one sends

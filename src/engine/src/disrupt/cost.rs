@@ -1,4 +1,4 @@
-//! What disturbing a node costs, and what it saves (spec core-disruption 3.3). Fixed point, no floats.
+//! What disturbing a node costs, and what it saves (spec disruption 3.3). Fixed point, no floats.
 
 use std::cmp::Ordering;
 

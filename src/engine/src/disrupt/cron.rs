@@ -1,5 +1,5 @@
 //! The cron schedules of budget windows: five fields in UTC, the grammar of the reference's parser
-//! (spec core-disruption 3.4).
+//! (spec disruption 3.4).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Drift of dynamic pools: nodes that no longer are what their pool or class asks for (spec core-disruption 3.8).
+//! Drift of dynamic pools: nodes that no longer are what their pool or class asks for (spec disruption 3.8).
 //! The oldest drift first, nodes without pods to move before the others, one command each, as many as
 //! budgets allow; pods that could not go anywhere stop their node and no other.
 

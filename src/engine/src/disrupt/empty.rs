@@ -1,6 +1,6 @@
-//! Emptiness: nodes nothing would have to leave (spec core-disruption 3.6). All of them go in one command, as far
+//! Emptiness: nodes nothing would have to leave (spec disruption 3.6). All of them go in one command, as far
 //! as budgets allow, those that save most first; nothing takes their place and nothing is simulated. A node that
-//! has no pods but the room of a capacity buffer stays (spec core-scheduling 23).
+//! has no pods but the room of a capacity buffer stays (spec scheduling 23).
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ pub(crate) fn ready(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<()
 }
 
 /// Whether no pod came or went for `quiet`, counted from the last pod event or from initialization
-/// (spec core-disruption 1.12).
+/// (spec disruption 1.12).
 pub(crate) fn quiet_for(
     node: &Node,
     pool: &Pool,

@@ -1,4 +1,4 @@
-//! What is asked about every node, found by name: its pool and its price (spec core-disruption 3.3).
+//! What is asked about every node, found by name: its pool and its price (spec disruption 3.3).
 
 use std::collections::BTreeMap;
 

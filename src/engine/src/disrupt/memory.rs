@@ -26,7 +26,7 @@ pub(crate) use refused::Scope;
 use unfinished::Unfinished;
 
 /// How long it is believed at most that there is nothing to do, or nothing to be done with a node, as long as the
-/// input stays the same (spec core-disruption 0.7).
+/// input stays the same (spec disruption 0.7).
 pub(crate) const SETTLED_FOR: SignedDuration = SignedDuration::from_mins(5);
 /// The span in which commands are counted.
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);

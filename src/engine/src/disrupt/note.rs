@@ -1,4 +1,4 @@
-//! What a pass tells people: events about nodes and pools (spec core-disruption 7).
+//! What a pass tells people: events about nodes and pools (spec disruption 7).
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{NodeId, PoolName};

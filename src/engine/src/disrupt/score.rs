@@ -1,4 +1,4 @@
-//! How much a consolidation move saves for what it disturbs (spec core-disruption 3.13). Exact: a fraction of
+//! How much a consolidation move saves for what it disturbs (spec disruption 3.13). Exact: a fraction of
 //! integers, never a float.
 
 use std::cmp::Ordering;

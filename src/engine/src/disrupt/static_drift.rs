@@ -1,4 +1,4 @@
-//! Drift of pools with a fixed number of nodes (spec core-disruption 3.7): one replacement per node, straight from
+//! Drift of pools with a fixed number of nodes (spec disruption 3.7): one replacement per node, straight from
 //! the template, as far as budget and node limit allow. Nothing is simulated: the pool keeps its number of nodes.
 
 use std::collections::BTreeMap;

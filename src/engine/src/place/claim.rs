@@ -1,4 +1,4 @@
-//! From a filled in-flight node to the claim that will be created (spec core-scheduling 21).
+//! From a filled in-flight node to the claim that will be created (spec scheduling 21).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -325,7 +325,7 @@ fn annotations(
     annotations
 }
 
-/// Says on a claim whether a type it may become has an overlaid price or amount (spec core-scheduling 2); the
+/// Says on a claim whether a type it may become has an overlaid price or amount (spec scheduling 2); the
 /// template has the last word where none has.
 pub(crate) fn note_overlays<'t>(
     annotations: &mut Annotations,

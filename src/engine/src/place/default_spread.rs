@@ -1,5 +1,5 @@
 //! The spread the scheduler of the cluster applies to pods that have none of their own, when opted in
-//! (spec core-scheduling 18.1: the reference does not know it).
+//! (spec scheduling 18.1: the reference does not know it).
 //!
 //! The scheduler spreads over the pods that the selectors of the owning replica or stateful set and of the services
 //! in front of it select together. A pod carries every label those ask for, `pod-template-hash` included, and so do

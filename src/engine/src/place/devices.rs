@@ -1,4 +1,4 @@
-//! Devices of pods with resource claims (spec core-scheduling 22.2): the allocator, and who has what so far.
+//! Devices of pods with resource claims (spec scheduling 22.2): the allocator, and who has what so far.
 //!
 //! A pass without such pods, or with claims ignored, has none of this.
 

@@ -1,4 +1,4 @@
-//! Nodes that exist or are coming up, as places for pods (spec core-scheduling 13.1).
+//! Nodes that exist or are coming up, as places for pods (spec scheduling 13.1).
 //!
 //! Nodes with the same taints and the same values of the labels that pods name are of one kind; labels and taints are
 //! compared once per demand and kind. Room only shrinks during a pass, so a node without room for a demand is not

@@ -1,5 +1,5 @@
 //! A node being filled, and what would be left of its choices if a demand joined
-//! (spec core-scheduling 13.2 and 14).
+//! (spec scheduling 13.2 and 14).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! In-flight nodes that may take more pods, the least loaded first (spec core-scheduling 12: those with the fewest
+//! In-flight nodes that may take more pods, the least loaded first (spec scheduling 12: those with the fewest
 //! pods).
 
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! The pools that may open in-flight nodes, in the order they are tried (spec core-scheduling 11.6 and 15).
+//! The pools that may open in-flight nodes, in the order they are tried (spec scheduling 11.6 and 15).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
 }
 
 /// The order in which `pods` are tried, by their places in the list: large ones first, then old ones, then by uid
-/// (spec core-scheduling 12); virtual pods of capacity buffers after all others, because real pods take room before
+/// (spec scheduling 12); virtual pods of capacity buffers after all others, because real pods take room before
 /// virtual ones.
 pub(crate) fn order(pods: &[&Pod]) -> IxVec<PodIx, ArrivalIx> {
     let mut places: Vec<ArrivalIx> = (0..pods.len()).map(ArrivalIx::new).collect();

@@ -1,5 +1,5 @@
 //! Why a pool cannot open an in-flight node for a demand: evaluated once per demand, after everything else has failed
-//! (spec core-scheduling 14, error bookkeeping).
+//! (spec scheduling 14, error bookkeeping).
 //!
 //! Checks go in the order in which [`ReasonCode`] declares its reasons, so that the greatest reason is the one of
 //! the pool that comes closest: a pool speaks of limits only where it would host the demand without them.

@@ -1,4 +1,4 @@
-//! Pods the planner does not place, whatever capacity there is (spec core-scheduling 11.4 and 22.1).
+//! Pods the planner does not place, whatever capacity there is (spec scheduling 11.4 and 22.1).
 
 use karpenter_model::label_syntax;
 use karpenter_model::report::ReasonCode;

@@ -1,4 +1,4 @@
-//! Which reservations in-flight nodes hold an instance of (spec core-scheduling 17).
+//! Which reservations in-flight nodes hold an instance of (spec scheduling 17).
 //!
 //! An in-flight node needs one instance, of any of the reservations it could be launched into. Which one stays open
 //! as long as possible: an in-flight node that could use another one makes room for one that could not. So as many

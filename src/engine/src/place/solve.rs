@@ -1,5 +1,5 @@
 //! The solver: one pod after the other, existing nodes first, then open in-flight nodes, then a new node
-//! (spec core-scheduling 12). Pods that wait for others are tried again as long as any pod gets a place.
+//! (spec scheduling 12). Pods that wait for others are tried again as long as any pod gets a place.
 //!
 //! What it works on is in three parts by what changes it: [`Compiled`] is never changed, [`Filling`] is where pods are
 //! so far, [`Caches`] are what has been computed on the way. A [`Query`] reads the filling and cannot change it.

@@ -1,4 +1,4 @@
-//! Rules about other pods: topology spread, pod affinity and anti-affinity (spec core-scheduling 18).
+//! Rules about other pods: topology spread, pod affinity and anti-affinity (spec scheduling 18).
 //!
 //! Pods with the same rule share a *group*, which counts matching pods per domain. A pod's *profile* lists the
 //! groups it must satisfy and those that count it. Rules are answered with the domains that are allowed now, in

@@ -1,4 +1,4 @@
-//! What would become of the pods of some nodes if those were gone (spec core-disruption 3.5).
+//! What would become of the pods of some nodes if those were gone (spec disruption 3.5).
 //!
 //! One compiled base per snapshot, one cheap overlay per simulation, undone afterwards: the result does not
 //! depend on what was asked before. Pods that wait anyway, and those of nodes on their way out, get their places

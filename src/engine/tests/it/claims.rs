@@ -1,4 +1,4 @@
-//! What claims say beyond the text of the goldens (spec core-scheduling 21).
+//! What claims say beyond the text of the goldens (spec scheduling 21).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Offerings that give a machine another capacity or overhead than its type (spec core-scheduling 10).
+//! Offerings that give a machine another capacity or overhead than its type (spec scheduling 10).
 
 use std::sync::Arc;
 

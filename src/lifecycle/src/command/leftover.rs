@@ -1,5 +1,5 @@
 //! What commands leave behind when their process ends or they are rolled back half-way: a taint that keeps pods away
-//! and a condition, of no command (spec core-disruption 3.1, step 4).
+//! and a condition, of no command (spec disruption 3.1.4).
 
 use karpenter_model::{ClaimName, ConditionType, Node, NodeName, Taint};
 

@@ -1,4 +1,4 @@
-//! Spec core-disruption 8.9, the quirks 3 to 5 of section 9, and every combination of what one look can find.
+//! Spec disruption 8.9 and 9.3 to 9.5, and every combination of what one look can find.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the machines of a pool cost per hour (spec core-disruption 0.7, `ClusterCost`).
+//! What the machines of a pool cost per hour (spec disruption 0.7, `ClusterCost`).
 //!
 //! Unlike in the reference the sum follows labels that change: a machine whose reservation has ended costs what it
 //! costs now.

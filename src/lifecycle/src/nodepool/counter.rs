@@ -1,4 +1,4 @@
-//! `status.resources` and `status.nodes` of a pool (spec core-disruption 1.14).
+//! `status.resources` and `status.nodes` of a pool (spec disruption 1.14).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which objects get new hash annotations (spec core-disruption 1.7).
+//! Which objects get new hash annotations (spec disruption 1.7).
 //!
 //! When the algorithm's version changes, claims are stamped with the new version and hash so that the change of
 //! algorithm does not read as drift; a claim that has drifted already keeps its old hash, so that real drift

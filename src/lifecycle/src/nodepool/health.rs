@@ -1,4 +1,4 @@
-//! Registration health of a pool: do its machines join (spec core-disruption 1.8)?
+//! Registration health of a pool: do its machines join (spec disruption 1.8)?
 //!
 //! The last four outcomes are kept per pool. Two failures among them are unhealthy; the divisor is always four, so
 //! a single failure of a young pool is not. Informational: it never blocks scheduling.

@@ -1,4 +1,4 @@
-//! The `NodeClassReady` condition of a pool (spec core-disruption 1.14).
+//! The `NodeClassReady` condition of a pool (spec disruption 1.14).
 
 use karpenter_model::ConditionStatus;
 

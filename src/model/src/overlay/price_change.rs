@@ -1,4 +1,4 @@
-//! What an overlay does to a price: sets it, adds to it or scales it (spec core-scheduling 5, 24). Exact integers;
+//! What an overlay does to a price: sets it, adds to it or scales it (spec scheduling 5, 24). Exact integers;
 //! what is finer than a billionth of a dollar or of a percent is rounded to the nearest.
 
 use crate::money::Price;

@@ -1,4 +1,4 @@
-//! Questions asked about pods in more than one place (spec core-disruption 0.5).
+//! Questions asked about pods in more than one place (spec disruption 0.5).
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ impl Pod {
     }
 
     /// Cost of evicting it, in 1/2^27 of an ordinary pod: 1 + deletion cost / 2^27 + priority / 2^25,
-    /// clamped to -10..10 (spec core-disruption 3.3). Exact, because both divisors are powers of two.
+    /// clamped to -10..10 (spec disruption 3.3). Exact, because both divisors are powers of two.
     pub fn eviction_cost(&self) -> i64 {
         let priority = i64::from(self.priority.unwrap_or(0));
         let cost = COST_UNIT + i64::from(self.deletion_cost) + priority * 4;

@@ -1,4 +1,4 @@
-//! Settings of disruption. The reference hard-codes them (spec core-disruption 3.17) or has nothing of the kind;
+//! Settings of disruption. The reference hard-codes them (spec disruption 3.17) or has nothing of the kind;
 //! every default behaves as the reference does as long as nothing goes wrong.
 
 use std::time::Duration;

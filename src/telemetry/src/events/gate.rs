@@ -19,7 +19,7 @@ pub(super) struct Gate {
 
 impl Gate {
     /// True when `event` may be emitted at `now`. An event refused by its rate still counts as emitted, so it
-    /// does not come back until its period is over (spec core-disruption 7).
+    /// does not come back until its period is over (spec disruption 7).
     pub(super) fn admit(&mut self, event: &Event, now: Timestamp) -> bool {
         self.sweep(now);
         let period = event.reason.period();

@@ -101,7 +101,7 @@ fn the_table_is_that_of_the_reference() {
     const NORMAL: Severity = Severity::Normal;
     const WARNING: Severity = Severity::Warning;
     const MACHINE: &[&str] = &["Node", "NodeClaim"];
-    // Spec core-disruption 7. Where we say more, docs/differences.md says why: `DisruptionBlocked` and `FailedScheduling`
+    // Spec disruption 7. Where we say more, docs/differences.md says why: `DisruptionBlocked` and `FailedScheduling`
     // speak again when the reason is another one, `FailedDraining` for each pod that a budget holds, and
     // `NodeRepairBlocked` on every object it is about.
     let table: [Row; 25] = [

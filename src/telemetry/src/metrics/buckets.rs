@@ -1,4 +1,4 @@
-//! Histogram bucket bounds, in seconds unless said otherwise (spec core-disruption 6).
+//! Histogram bucket bounds, in seconds unless said otherwise (spec disruption 6).
 
 /// The default for durations: 5 ms to 10 min, dense below one second where scheduling happens.
 pub(super) const DURATION: &[f64] = &[

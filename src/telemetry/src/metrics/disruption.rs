@@ -1,4 +1,4 @@
-//! Metrics about voluntary disruption (spec core-disruption 6).
+//! Metrics about voluntary disruption (spec disruption 6).
 
 use super::area::area;
 use super::buckets;

@@ -8,7 +8,7 @@ use super::family::Family;
 
 macro_rules! families {
     ($($field:ident: $name:literal $help:literal $resource:literal;)*) => {
-        /// What each Node offers, what is asked of it, and how old it is (spec core-scheduling 30).
+        /// What each Node offers, what is asked of it, and how old it is (spec scheduling 30).
         #[derive(Debug)]
         pub struct NodeFamilies {
             $(#[doc = $help] pub $field: Family,)*

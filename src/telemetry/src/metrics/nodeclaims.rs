@@ -1,4 +1,4 @@
-//! Metrics about `NodeClaims` (spec core-disruption 6).
+//! Metrics about `NodeClaims` (spec disruption 6).
 
 use super::area::area;
 use super::buckets;

@@ -1,4 +1,4 @@
-//! Metrics about `NodePools` (spec core-disruption 6).
+//! Metrics about `NodePools` (spec disruption 6).
 
 use super::area::area;
 

@@ -1,4 +1,4 @@
-//! Metrics about Nodes (spec core-disruption 6). Families whose labels depend on the provider are not here.
+//! Metrics about Nodes (spec disruption 6). Families whose labels depend on the provider are not here.
 
 use super::area::area;
 use super::buckets;

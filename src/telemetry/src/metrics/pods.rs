@@ -1,4 +1,4 @@
-//! Metrics about pods: how long they wait for a node and how they leave one (spec core-disruption 6).
+//! Metrics about pods: how long they wait for a node and how they leave one (spec disruption 6).
 
 use super::area::area;
 use super::buckets;

@@ -1,4 +1,4 @@
-//! Metrics about planning and the view it is based on (spec core-scheduling 30).
+//! Metrics about planning and the view it is based on (spec scheduling 30).
 
 use super::area::area;
 use super::buckets;

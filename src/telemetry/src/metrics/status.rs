@@ -1,4 +1,4 @@
-//! Metrics about status conditions and deletion, one set of families per kind of object (spec core-disruption 6).
+//! Metrics about status conditions and deletion, one set of families per kind of object (spec disruption 6).
 //!
 //! Claims and Nodes carry further labels, whose names depend on the provider; so these families are registered when
 //! the kinds are first named. The reference also exports each family without the kind in its name, with labels `group`

@@ -142,7 +142,7 @@ fn everything_that_is_allowed_is_needed() {
     }
 }
 
-/// Spec aws-operations 1.14 P-4: a boundary must allow what the controller does at run time, too.
+/// Spec aws-operations 1.14, P-4: a boundary must allow what the controller does at run time, too.
 #[test]
 fn a_boundary_that_forgets_the_controller_is_to_blame() {
     let account = Account::kinds().remove(0);

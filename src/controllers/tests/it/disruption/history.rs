@@ -1,4 +1,4 @@
-//! What the API server saw, write by write, held against the rules of spec core-disruption 10.4.
+//! What the API server saw, write by write, held against the rules of spec disruption 10.4.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Scores of moves in small pools (spec core-disruption 8.8).
+//! Scores of moves in small pools (spec disruption 8.8).
 
 use std::fmt::Write;
 

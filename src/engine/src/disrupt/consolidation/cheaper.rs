@@ -1,4 +1,4 @@
-//! Replacements that are cheaper whatever offering the launch ends up with (spec core-disruption 3.9 and 3.10).
+//! Replacements that are cheaper whatever offering the launch ends up with (spec disruption 3.9 and 3.10).
 //!
 //! A claim lists many instance types and lets the cloud choose. A type stays on the list only if even its worst
 //! offering the launch may end up with costs less than the nodes that go: equal is not cheaper. `minValues` must

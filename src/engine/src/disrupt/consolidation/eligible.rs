@@ -1,4 +1,4 @@
-//! Which nodes consolidation looks at, in the order of the checks (spec core-disruption 3.9).
+//! Which nodes consolidation looks at, in the order of the checks (spec disruption 3.9).
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{ConsolidationPolicy, Snapshot, label};

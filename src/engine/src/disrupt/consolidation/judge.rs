@@ -1,4 +1,4 @@
-//! From what would become of the pods to whether the nodes may go, and for what (spec core-disruption 3.9).
+//! From what would become of the pods to whether the nodes may go, and for what (spec disruption 3.9).
 
 use std::collections::BTreeSet;
 

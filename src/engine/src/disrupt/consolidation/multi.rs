@@ -1,4 +1,4 @@
-//! Several nodes at once, replaced by at most one (spec core-disruption 3.11).
+//! Several nodes at once, replaced by at most one (spec disruption 3.11).
 //!
 //! First the longest prefix of the nodes in order of savings that may go together, found by halving, as in the
 //! reference. Then what a prefix cannot find: nodes further back that may go along, or two that go well together

@@ -1,4 +1,4 @@
-//! One node at a time, replaced by at most one (spec core-disruption 3.12).
+//! One node at a time, replaced by at most one (spec disruption 3.12).
 //!
 //! Nodes are looked at in turns over the pools, in order of savings within each, and every node once before any
 //! is looked at again, however many passes that takes: a large cluster never loses its tail.

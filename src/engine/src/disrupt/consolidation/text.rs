@@ -1,4 +1,4 @@
-//! How events name a command that has no id yet (spec core-disruption 3.15).
+//! How events name a command that has no id yet (spec disruption 3.15).
 
 use karpenter_model::{Command, Price};
 

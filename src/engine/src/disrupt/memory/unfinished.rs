@@ -28,7 +28,7 @@ impl Unfinished {
     }
 }
 
-/// The deadlines of the reference (spec core-disruption 3.11 and 3.12).
+/// The deadlines of the reference (spec disruption 3.11 and 3.12).
 const fn limit(method: Method) -> SignedDuration {
     match method {
         Method::MultiNode => SignedDuration::from_mins(1),

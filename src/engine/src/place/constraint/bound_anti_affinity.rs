@@ -1,5 +1,5 @@
 //! Required anti-affinity of pods that already run: the domains they keep others out of
-//! (inverse groups of spec core-scheduling 18.4).
+//! (inverse groups of spec scheduling 18.4).
 //!
 //! Bound pods do not move during a pass, so what they forbid is a plain `NotIn` requirement of the pods they
 //! forbid it to.

@@ -1,4 +1,4 @@
-//! Pool limits, charged when an in-flight node is opened so that a plan never overruns them (spec core-scheduling 15).
+//! Pool limits, charged when an in-flight node is opened so that a plan never overruns them (spec scheduling 15).
 //!
 //! A new node is charged with the most it can turn out to be; narrowing it later gives nothing back. Unlike
 //! the reference, `nodes` is charged too, so one pass cannot open more nodes than are left.

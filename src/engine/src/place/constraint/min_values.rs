@@ -1,4 +1,4 @@
-//! `minValues`: enough distinct values among the instance types that are left (spec core-scheduling 14).
+//! `minValues`: enough distinct values among the instance types that are left (spec scheduling 14).
 
 use std::collections::{BTreeMap, BTreeSet};
 

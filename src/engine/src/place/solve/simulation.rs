@@ -1,4 +1,4 @@
-//! What-if simulations: where pods would go without some nodes (spec core-disruption 3.5).
+//! What-if simulations: where pods would go without some nodes (spec disruption 3.5).
 //!
 //! Everything is compiled once. First the pods that wait anyway get their places, exactly as in a plan; that is the
 //! base. A simulation removes nodes, places the displaced pods on what is left or on new nodes, and is undone: the

@@ -1,4 +1,4 @@
-//! Which domains there are and how many pods each has before the pass begins (spec core-scheduling 18.2).
+//! Which domains there are and how many pods each has before the pass begins (spec scheduling 18.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
 //! Which nodes count for a spread constraint: by default those the pod's node affinity allows, whatever
-//! their taints (spec core-scheduling 18.3). Soft taints never matter: the scheduler counts a node it would rather
+//! their taints (spec scheduling 18.3). Soft taints never matter: the scheduler counts a node it would rather
 //! not use.
 
 use karpenter_model::affinity::NodeInclusion;

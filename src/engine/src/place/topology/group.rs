@@ -1,4 +1,4 @@
-//! One rule about other pods with its counts, and which domains it allows next (spec core-scheduling 18.4).
+//! One rule about other pods with its counts, and which domains it allows next (spec scheduling 18.4).
 
 use std::collections::BTreeMap;
 use std::fmt;

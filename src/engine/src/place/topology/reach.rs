@@ -1,4 +1,4 @@
-//! Domains new nodes could be in, for the sake of which pods (spec core-scheduling 18.2).
+//! Domains new nodes could be in, for the sake of which pods (spec scheduling 18.2).
 //!
 //! A domain no pod of a group will ever use must not hold the others back: the scheduler counts nodes, and there will
 //! be none that it counts. So a domain counts for a topology spread when some instance type that can be had there now

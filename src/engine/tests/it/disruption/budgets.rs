@@ -1,4 +1,4 @@
-//! Every method keeps every pool's budget, and what only a budget held goes as soon as it may (spec core-disruption
+//! Every method keeps every pool's budget, and what only a budget held goes as soon as it may (spec disruption
 //! 8.5).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Machines that hold the room of capacity buffers (spec core-scheduling 23, core-disruption 3.6).
+//! Machines that hold the room of capacity buffers (spec scheduling 23, spec disruption 3.6).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What happens to a command when the world changes within its quiet time (spec core-disruption 3.14 and 8.7).
+//! What happens to a command when the world changes within its quiet time (spec disruption 3.14 and 8.7).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Every row of spec core-scheduling 19: which claims bind, where their volumes may be, what is refused.
+//! Every row of spec scheduling 19: which claims bind, where their volumes may be, what is refused.
 
 use super::*;
 use crate::requirement::Operator;

@@ -1,5 +1,5 @@
 //! The metrics of the reference as its dashboards know them, written down from the specification and compared with the
-//! tables of the code (spec core-disruption 6, core-scheduling 30, aws-provider 16).
+//! tables of the code (spec disruption 6, spec scheduling 30, spec aws-provider 16).
 
 use std::collections::{BTreeMap, BTreeSet};
 
