@@ -4,6 +4,7 @@ mod dependencies;
 mod edge_cases;
 mod features;
 mod files;
+mod references;
 
 use std::path::Path;
 
@@ -15,6 +16,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     violations.extend(features::check(root)?);
     violations.extend(files::check(root)?);
     violations.extend(edge_cases::check(root)?);
+    violations.extend(references::check(root)?);
     Ok(violations)
 }
 

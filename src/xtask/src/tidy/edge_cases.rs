@@ -1,6 +1,5 @@
 //! The pages `docs/reference/edge-cases*.md` say what pins each edge case of the specification. A page that names a
-//! scenario or a test that is not there promises what nobody keeps; a scenario that no page names is one nobody will
-//! find.
+//! scenario or a test that is not there promises what no test keeps; a scenario that no page names is not found.
 //!
 //! Pins stand between backticks in the last column of the tables: `name.scn`, `file.rs` followed by the functions in
 //! it, or `file.yaml` followed by the names of the cases in it. A file is written with as much of its path as makes it
