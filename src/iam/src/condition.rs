@@ -6,8 +6,8 @@
 
 use std::fmt;
 
+use crate::error::Error;
 use crate::pattern::{matches, matches_arn};
-use crate::policy::Error;
 use crate::request::Request;
 
 /// Condition keys that this crate knows, in lower case; `/` at the end: any key that begins so.

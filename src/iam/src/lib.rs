@@ -18,11 +18,13 @@
 
 mod condition;
 mod decision;
+mod error;
 mod pattern;
 mod policy;
 mod request;
 
 pub use decision::{Decision, Denial, Miss, Policies};
+pub use error::Error;
 pub use pattern::matches;
-pub use policy::{Error, Policy};
+pub use policy::Policy;
 pub use request::{Principal, Request};

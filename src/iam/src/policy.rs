@@ -3,70 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::condition::Condition;
+use crate::error::Error;
 use crate::pattern::{is_arn_pattern, matches, matches_arn};
 use crate::request::{Principal, Request};
-
-/// Why a document cannot be evaluated.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// It is not JSON.
-    #[error("the policy document is not JSON")]
-    Json(#[source] serde_json::Error),
-    /// Something is missing or has another shape.
-    #[error("statement `{sid}`: `{field}` is missing or malformed")]
-    Field {
-        /// The statement; empty for the document itself.
-        sid: String,
-        /// The field.
-        field: &'static str,
-    },
-    /// A field that nobody evaluates here.
-    #[error("statement `{sid}` has a field `{field}`, which is not evaluated here")]
-    UnknownField {
-        /// The statement; empty for the document itself.
-        sid: String,
-        /// The field.
-        field: String,
-    },
-    /// An operator that does not exist or is not evaluated here.
-    #[error(
-        "there is no condition operator `{operator}` that takes these values; correct it, or teach the evaluator"
-    )]
-    Operator {
-        /// As written.
-        operator: String,
-    },
-    /// A key that does not exist or is not evaluated here.
-    #[error("there is no condition key `{key}`; correct it, or teach the evaluator")]
-    Key {
-        /// As written.
-        key: String,
-    },
-    /// An operator for one value on a key with many.
-    #[error(
-        "`{operator}` compares one value and `{key}` has many; write `ForAllValues:` or `ForAnyValue:` before it"
-    )]
-    ManyValued {
-        /// As written.
-        operator: String,
-        /// As written.
-        key: String,
-    },
-    /// A policy variable.
-    #[error("policy variables are not evaluated here: `{text}`")]
-    Variable {
-        /// The text that holds it.
-        text: String,
-    },
-    /// A resource that is neither an ARN nor `*`.
-    #[error("statement `{sid}`: resource `{resource}` is no ARN of six parts")]
-    Resource {
-        /// The statement.
-        sid: String,
-        /// As written.
-        resource: String,
-    },
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
