@@ -9,6 +9,7 @@ use std::fmt;
 use crate::error::Error;
 use crate::pattern::{matches, matches_arn};
 use crate::request::Request;
+use crate::truth::Truth;
 
 /// Condition keys that this crate knows, in lower case; `/` at the end: any key that begins so.
 const KEYS: &[&str] = &[
@@ -72,66 +73,94 @@ pub(crate) struct Condition {
     operator: String,
     key: String,
     values: Vec<String>,
-    test: Test,
+    /// `None` when it is not evaluated here.
+    test: Option<Test>,
+    /// Whether the key is one of those that exist, so that a request without it really lacks it.
+    is_known: bool,
 }
 
 impl Condition {
-    /// Reads one line of a `Condition` block.
+    /// Reads one line of a `Condition` block that is not evaluated unless everything about it is known.
     pub(crate) fn parse(operator: &str, key: &str, values: Vec<String>) -> Result<Self, Error> {
-        let lower = key.to_lowercase();
-        let known = KEYS.iter().any(|known| match known.strip_suffix('/') {
-            Some(family) => {
-                lower.strip_prefix(family).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
-            }
-            None => *known == lower,
-        }) || CLAIMS.iter().any(|claim| lower.ends_with(claim));
-        if !known {
+        if !is_known(key) {
             return Err(Error::Key { key: key.to_owned() });
         }
+        let test = Self::test(operator, key, &values)?;
+        Ok(Self {
+            operator: operator.to_owned(),
+            key: key.to_owned(),
+            values,
+            test: Some(test),
+            is_known: true,
+        })
+    }
+
+    /// The same for a document of an account: what is not evaluated here is neither true nor false.
+    pub(crate) fn found(operator: &str, key: &str, values: Vec<String>) -> Self {
+        let test = Self::test(operator, key, &values).ok();
+        let is_known = is_known(key);
+        Self { operator: operator.to_owned(), key: key.to_owned(), values, test, is_known }
+    }
+
+    fn test(operator: &str, key: &str, values: &[String]) -> Result<Test, Error> {
         if let Some(variable) = values.iter().find(|value| value.contains("${")) {
             return Err(Error::Variable { text: variable.clone() });
         }
-        let test = Test::parse(operator, &values)?;
-        let many = MANY_VALUED.contains(&lower.as_str());
+        let test = Test::parse(operator, values)?;
+        let many = MANY_VALUED.contains(&key.to_lowercase().as_str());
         if many && matches!(test, Test::Compare { over: Over::TheOne, .. }) {
             return Err(Error::ManyValued { operator: operator.to_owned(), key: key.to_owned() });
         }
-        Ok(Self { operator: operator.to_owned(), key: key.to_owned(), values, test })
+        Ok(test)
     }
 
     /// Whether it holds for `request`.
-    pub(crate) fn holds(&self, request: &Request) -> bool {
+    pub(crate) fn holds(&self, request: &Request) -> Truth {
         let found = request.values(&self.key);
-        match &self.test {
-            Test::Absent(wanted) => found.is_none() == *wanted,
-            Test::Compare { comparison, negated, over, if_exists } => {
-                let Some(found) = found else {
-                    return *if_exists
-                        || match over {
-                            Over::TheOne => *negated,
-                            Over::All => true,
-                            Over::Any => false,
-                        };
-                };
-                let fits = |value: &String| {
-                    self.values.iter().any(|wanted| comparison.fits(wanted, value)) != *negated
-                };
-                match over {
-                    Over::TheOne | Over::All => found.iter().all(fits),
-                    Over::Any => found.iter().any(fits),
-                }
-            }
+        let Some(test) = &self.test else { return Truth::Unknown };
+        if found.is_none() && (request.is_partial() || !self.is_known) {
+            return Truth::Unknown;
         }
+        let holds = match test {
+            Test::Absent(wanted) => found.is_none() == *wanted,
+            Test::Compare { comparison, negated, over, if_exists } => match (found, over) {
+                (None, Over::TheOne) => *if_exists || *negated,
+                (None, Over::All) => true,
+                (None, Over::Any) => *if_exists,
+                (Some(found), Over::TheOne | Over::All) => {
+                    found.iter().all(|value| self.fits(*comparison, value) != *negated)
+                }
+                (Some(found), Over::Any) => {
+                    found.iter().any(|value| self.fits(*comparison, value) != *negated)
+                }
+            },
+        };
+        holds.into()
     }
 
-    /// What it wants and what it got, for whoever has to mend the policy.
-    pub(crate) fn complaint(&self, request: &Request) -> String {
-        let found = match request.values(&self.key) {
-            Some(values) => format!("{values:?}"),
-            None => "nothing".to_owned(),
-        };
-        format!("{self}, the request has {found}")
+    fn fits(&self, comparison: Comparison, value: &str) -> bool {
+        self.values.iter().any(|wanted| comparison.fits(wanted, value))
     }
+
+    /// What it wants and what it got, for the author of the policy.
+    pub(crate) fn complaint(&self, request: &Request) -> String {
+        match request.values(&self.key) {
+            _ if self.test.is_none() => format!("{self}, which is not evaluated here"),
+            Some(values) => format!("{self}, the request has {values:?}"),
+            None if request.is_partial() || !self.is_known => format!("{self}, which is not known here"),
+            None => format!("{self}, the request has nothing"),
+        }
+    }
+}
+
+fn is_known(key: &str) -> bool {
+    let lower = key.to_lowercase();
+    KEYS.iter().any(|known| match known.strip_suffix('/') {
+        Some(family) => {
+            lower.strip_prefix(family).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
+        }
+        None => *known == lower,
+    }) || CLAIMS.iter().any(|claim| lower.ends_with(claim))
 }
 
 impl fmt::Display for Condition {
@@ -196,7 +225,8 @@ mod tests {
         let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
         let condition = Condition::parse(operator, key, texts(wanted)).unwrap();
         let request = Request::new("a:B", "*");
-        condition.holds(&found.map_or(request.clone(), |found| request.with_all(key, texts(found))))
+        let request = found.map_or(request.clone(), |found| request.with_all(key, texts(found)));
+        condition.holds(&request) == Truth::Yes
     }
 
     /// IAM user guide, "String condition operators", "ARN condition operators", "Boolean condition operators".
@@ -302,6 +332,29 @@ mod tests {
     fn keys_are_the_same_in_any_case_and_values_are_not() {
         assert!(holds("StringEquals", "AWS:requesttag/Team", &["a"], Some(&["a"])));
         let condition = Condition::parse("StringEquals", KEY, vec!["a".to_owned()]).unwrap();
-        assert!(condition.holds(&Request::new("a:B", "*").with("aws:requesttag/TEAM", "a")));
+        let request = Request::new("a:B", "*").with("aws:requesttag/TEAM", "a");
+        assert_eq!(condition.holds(&request), Truth::Yes);
+    }
+
+    #[test]
+    fn what_is_not_evaluated_is_neither_true_nor_false() {
+        let request = Request::new("a:B", "*").with("kms:ViaService", "ec2").with(KEY, "a");
+        let partial = request.clone().partial();
+        for (operator, key, value, at_all, in_part) in [
+            ("StringEquals", "kms:ViaService", "ec2", Truth::Yes, Truth::Yes),
+            ("StringEquals", "kms:ViaService", "rds", Truth::No, Truth::No),
+            ("StringEquals", "kms:CallerAccount", "1", Truth::Unknown, Truth::Unknown),
+            ("StringEquals", "aws:RequestTag/other", "a", Truth::No, Truth::Unknown),
+            ("StringNotEquals", "aws:RequestTag/other", "a", Truth::Yes, Truth::Unknown),
+            ("Null", "aws:RequestTag/other", "true", Truth::Yes, Truth::Unknown),
+            ("NumericLessThan", KEY, "5", Truth::Unknown, Truth::Unknown),
+            ("StringNotMatches", KEY, "b", Truth::Unknown, Truth::Unknown),
+            ("StringEquals", KEY, "${aws:username}", Truth::Unknown, Truth::Unknown),
+            ("StringEquals", "aws:TagKeys", "a", Truth::Unknown, Truth::Unknown),
+        ] {
+            let condition = Condition::found(operator, key, vec![value.to_owned()]);
+            assert_eq!(condition.holds(&request), at_all, "{condition}");
+            assert_eq!(condition.holds(&partial), in_part, "{condition}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::policy::{Effect, Policy, Statement};
 use crate::request::Request;
+use crate::truth::Truth;
 
 /// Everything that decides about one principal.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +42,14 @@ pub enum Denial {
         /// The statement of the boundary that came nearest.
         nearest: Option<Miss>,
     },
+    /// It depends on what is not evaluated here: a statement may say no, or the only one that may say yes is unclear.
+    /// Not a permission. The documents that are read strictly, asked a whole request, never come to this.
+    Undecided {
+        /// The name of the statement.
+        sid: String,
+        /// What is unclear about it.
+        unclear: Vec<String>,
+    },
 }
 
 /// A statement that allows the action, and what it was not content with.
@@ -60,26 +69,35 @@ impl Policies {
 
     /// Answers one request.
     pub fn decide(&self, request: &Request) -> Decision {
-        let denial = self
-            .attached
-            .iter()
-            .chain(&self.boundary)
-            .flat_map(|policy| &policy.statements)
-            .find(|statement| statement.effect == Effect::Deny && statement.applies(request));
-        if let Some(statement) = denial {
+        let statements = || self.attached.iter().chain(&self.boundary).flat_map(|policy| &policy.statements);
+        let denying = |truth| {
+            statements()
+                .find(|statement| statement.effect == Effect::Deny && statement.applies(request) == truth)
+        };
+        if let Some(statement) = denying(Truth::Yes) {
             return Decision::Denied(Denial::Explicit { sid: statement.sid.clone() });
         }
-        let granting = allowing(&self.attached, request);
-        if granting.is_empty() {
+        let (granted, granting) = allowing(&self.attached, request);
+        if granted == Truth::No {
             return Decision::Denied(Denial::NotGranted { nearest: nearest(&self.attached, request) });
         }
-        if let Some(boundary) = &self.boundary {
-            let boundary = std::slice::from_ref(boundary);
-            if allowing(boundary, request).is_empty() {
-                return Decision::Denied(Denial::OutsideBoundary { nearest: nearest(boundary, request) });
-            }
+        let boundary = self.boundary.as_ref().map(std::slice::from_ref);
+        let (within, limiting) = boundary.map_or((Truth::Yes, vec![]), |only| allowing(only, request));
+        if within == Truth::No {
+            let nearest = boundary.and_then(|only| nearest(only, request));
+            return Decision::Denied(Denial::OutsideBoundary { nearest });
         }
-        Decision::Allowed(granting)
+        // A possible denial weighs more than what may be missing: it stays when the rest is granted.
+        let unclear = denying(Truth::Unknown)
+            .or_else(|| granting.first().copied().filter(|_| granted == Truth::Unknown))
+            .or_else(|| limiting.first().copied().filter(|_| within == Truth::Unknown));
+        match unclear {
+            Some(statement) => Decision::Denied(Denial::Undecided {
+                sid: statement.sid.clone(),
+                unclear: statement.unclear(request),
+            }),
+            None => Decision::Allowed(granting.iter().map(|statement| statement.sid.clone()).collect()),
+        }
     }
 
     /// Whether the answer is yes.
@@ -95,27 +113,18 @@ fn allows(policies: &[Policy]) -> impl Iterator<Item = &Statement> {
         .filter(|statement| statement.effect == Effect::Allow)
 }
 
-fn allowing(policies: &[Policy], request: &Request) -> Vec<String> {
-    allows(policies)
-        .filter(|statement| statement.applies(request))
-        .map(|statement| statement.sid.clone())
-        .collect()
+/// How far the request is granted, and the statements that grant it so far.
+fn allowing<'a>(policies: &'a [Policy], request: &Request) -> (Truth, Vec<&'a Statement>) {
+    let granted = Truth::any(allows(policies).map(|statement| statement.applies(request)));
+    (granted, allows(policies).filter(|statement| statement.applies(request) == granted).collect())
 }
 
 /// Of the statements that name the action, the one with the fewest objections; a wrong resource weighs most.
 fn nearest(policies: &[Policy], request: &Request) -> Option<Miss> {
     let misses = allows(policies).filter(|statement| statement.names_action(request)).map(|statement| {
-        let right_place = statement.names_resource(request);
-        let mut unmet: Vec<String> = statement
-            .conditions
-            .iter()
-            .filter(|condition| !condition.holds(request))
-            .map(|condition| condition.complaint(request))
-            .collect();
-        if !right_place {
-            unmet.insert(0, "it is about other resources".to_owned());
-        }
-        ((!right_place, unmet.len()), Miss { sid: statement.sid.clone(), unmet })
+        let wrong_place = statement.names_resource(request) == Truth::No;
+        let unmet = statement.unmet(request);
+        ((wrong_place, unmet.len()), Miss { sid: statement.sid.clone(), unmet })
     });
     misses.min_by_key(|(distance, _)| *distance).map(|(_, miss)| miss)
 }
@@ -126,6 +135,9 @@ impl fmt::Display for Denial {
             Self::Explicit { sid } => return write!(formatter, "denied by `{sid}`"),
             Self::NotGranted { nearest } => ("not granted", nearest),
             Self::OutsideBoundary { nearest } => ("outside the permissions boundary", nearest),
+            Self::Undecided { sid, unclear } => {
+                return write!(formatter, "not decided by `{sid}`: {}", unclear.join("; "));
+            }
         };
         match nearest {
             Some(miss) => write!(formatter, "{what}; nearest is `{}`: {}", miss.sid, miss.unmet.join("; ")),

@@ -72,6 +72,14 @@ mod tests {
         }
     }
 
+    /// A matcher that tries every star again for each of the stars before it needs 2^50 steps here.
+    #[test]
+    fn pattern_of_many_stars_ends_on_a_long_text() {
+        let (pattern, text) = ("*a".repeat(50), "a".repeat(10_000));
+        assert!(matches(&pattern, &text));
+        assert!(!matches(&format!("{pattern}*b"), &text));
+    }
+
     #[test]
     fn a_star_does_not_reach_into_the_next_part_of_an_arn() {
         let instance = "arn:aws:ec2:eu-west-1:123456789012:instance/i-1";

@@ -21,6 +21,7 @@ pub struct Request {
     /// Who asks; only documents of resources (trust, queue policies) look at it.
     pub principal: Option<Principal>,
     context: BTreeMap<String, Vec<String>>,
+    is_partial: bool,
 }
 
 impl Request {
@@ -31,6 +32,7 @@ impl Request {
             resource: resource.to_owned(),
             principal: None,
             context: BTreeMap::new(),
+            is_partial: false,
         }
     }
 
@@ -59,6 +61,17 @@ impl Request {
     pub fn by(mut self, kind: &str, name: &str) -> Self {
         self.principal = Some(Principal { kind: kind.to_owned(), name: name.to_owned() });
         self
+    }
+
+    /// The same with more around it than is known here: a key that is not given may have any value, or none.
+    #[must_use]
+    pub fn partial(mut self) -> Self {
+        self.is_partial = true;
+        self
+    }
+
+    pub(crate) fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// The values of a key, `None` when it is not there.

@@ -192,3 +192,107 @@ fn what_would_not_be_evaluated_is_refused() {
     let old = Policy::of_identity(r#"{"Version":"2008-10-17","Statement":[]}"#).unwrap_err();
     assert_eq!(old.to_string(), "statement ``: `Version` is missing or malformed");
 }
+
+fn found(statements: &str) -> Policies {
+    let text = format!(r#"{{"Version":"2008-10-17","Statement":[{statements}]}}"#);
+    Policies::of(vec![Policy::found_on_identity(&text).unwrap()])
+}
+
+/// Policies of an account hold what is not evaluated here.
+#[test]
+fn what_is_not_evaluated_never_grants() {
+    let when = |effect: &str, condition: &str| {
+        format!(
+            r#"{{"Sid":"{effect}When","Effect":"{effect}","Action":"*","Resource":"*","Condition":{condition}}}"#
+        )
+    };
+    let unknown_operator = r#"{"StringMatches":{"aws:RequestedRegion":"eu-west-1"}}"#;
+    let unknown_key = r#"{"StringEquals":{"aws:PrincipalOrgID":"o"}}"#;
+    let unmet =
+        r#"{"StringMatches":{"aws:RequestedRegion":"a"},"StringEquals":{"aws:RequestedRegion":"us-east-1"}}"#;
+    let variable = r#"{"Sid":"Own","Effect":"Allow","Action":"*","Resource":"arn:aws:sqs:eu-west-1:123456789012:${aws:username}"}"#;
+    let not_principal =
+        r#"{"Sid":"Not","Effect":"Allow","NotPrincipal":{"AWS":"1"},"Action":"*","Resource":"*"}"#;
+    for (statements, wanted) in [
+        (
+            when("Allow", unknown_operator),
+            Some(
+                "not decided by `AllowWhen`: `StringMatches` of `aws:RequestedRegion` wants [\"eu-west-1\"], which is not evaluated here",
+            ),
+        ),
+        (
+            when("Allow", unknown_key),
+            Some(
+                "not decided by `AllowWhen`: `StringEquals` of `aws:PrincipalOrgID` wants [\"o\"], which is not known here",
+            ),
+        ),
+        (
+            when("Allow", unmet),
+            Some(
+                "not granted; nearest is `AllowWhen`: `StringEquals` of `aws:RequestedRegion` wants [\"us-east-1\"], the request has [\"eu-west-1\"]",
+            ),
+        ),
+        (format!("{ALL},{}", when("Deny", unknown_operator)), Some("not decided by `DenyWhen`")),
+        (format!("{ALL},{}", when("Deny", unmet)), None),
+        (format!("{ALL},{}", when("Allow", unknown_operator)), None),
+        (when("Deny", unknown_operator), Some("not granted; no statement names the action")),
+        (
+            variable.to_owned(),
+            Some(
+                "not decided by `Own`: resource `arn:aws:sqs:eu-west-1:123456789012:${aws:username}` is not evaluated here",
+            ),
+        ),
+        (not_principal.to_owned(), Some("not decided by `Not`: field `NotPrincipal` is not evaluated here")),
+    ] {
+        let request = Request::new("sqs:GetQueueUrl", QUEUE).with("aws:RequestedRegion", "eu-west-1");
+        match (wanted, found(&statements).decide(&request)) {
+            (None, Decision::Allowed(_)) => {}
+            (Some(wanted), Decision::Denied(denial)) => {
+                assert!(denial.to_string().starts_with(wanted), "{statements}: {denial}");
+            }
+            (_, decision) => panic!("{statements}: {decision:?}"),
+        }
+    }
+}
+
+#[test]
+fn boundary_that_is_not_evaluated_leaves_the_request_undecided() {
+    let text = r#"{"Statement":{"Sid":"Limit","Effect":"Allow","Action":"*","Resource":"*",
+        "Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}}}"#;
+    let mut policies = found(ALL);
+    policies.boundary = Some(Policy::found_on_identity(text).unwrap());
+    let decision = policies.decide(&Request::new("sqs:GetQueueUrl", QUEUE));
+    assert!(
+        matches!(&decision, Decision::Denied(Denial::Undecided { sid, .. }) if sid == "Limit"),
+        "{decision:?}"
+    );
+}
+
+/// IAM user guide, "Resource": missing parts of an ARN are `*`.
+#[test]
+fn incomplete_arns_are_completed() {
+    let policies = found(r#"{"Effect":"Allow","Action":"*","Resource":"arn:aws:sqs"}"#);
+    assert!(policies.allow(&Request::new("sqs:GetQueueUrl", QUEUE)));
+    assert!(!policies.allow(&Request::new("sns:Publish", "arn:aws:sns:eu-west-1:123456789012:topic")));
+}
+
+#[test]
+fn account_stands_for_its_identities_only_in_a_denial() {
+    let role = "arn:aws:iam::123456789012:role/demo";
+    let decide = |effect: &str, principal: &str, asking: &str| {
+        let text = format!(
+            r#"{{"Statement":[{{"Sid":"A","Effect":"{effect}","Action":"*","Principal":{{"AWS":"{principal}"}}}},
+                {{"Effect":"Allow","Action":"*","Principal":{{"Service":"*"}}}}]}}"#
+        );
+        Policies::of(vec![Policy::found_on_resource(&text).unwrap()])
+            .decide(&Request::new("kms:Decrypt", "*").by("AWS", asking))
+    };
+    let (root, id) = ("arn:aws:iam::123456789012:root", "123456789012");
+    for principal in [root, id] {
+        assert!(matches!(decide("Allow", principal, root), Decision::Allowed(_)), "{principal}");
+        assert!(matches!(decide("Allow", principal, role), Decision::Denied(Denial::NotGranted { .. })));
+        assert!(matches!(decide("Deny", principal, role), Decision::Denied(Denial::Explicit { .. })));
+    }
+    assert!(matches!(decide("Deny", "210987654321", role), Decision::Denied(Denial::NotGranted { .. })));
+    assert!(matches!(decide("Allow", role, role), Decision::Allowed(_)));
+}
