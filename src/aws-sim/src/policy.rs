@@ -1,12 +1,11 @@
-//! The little of the policy language the account evaluates: is it a policy, may `EventBridge` send to a queue, and
-//! what do the policies of a role grant.
+//! What policies in the account say: may `EventBridge` send to a queue, and what do the policies of a role grant.
 //!
-//! Unknown condition operators never grant: a fake that lets too much through hides the missing permission that
-//! the real account would stumble over.
+//! What [`karpenter_iam`] does not evaluate never grants: a fake that lets too much through hides the missing permission
+//! that the real account would refuse for.
 
 use std::collections::BTreeMap;
 
-use karpenter_iam::matches as glob;
+use karpenter_iam::{Policies, Policy, Request as Question};
 use serde_json::Value;
 
 /// Looks like a policy: a JSON object with statements.
@@ -27,36 +26,16 @@ pub(super) struct Request<'a> {
 
 /// True when a statement allows the request and none denies it.
 pub(super) fn allows(document: &str, request: Request<'_>) -> bool {
-    let Ok(policy) = serde_json::from_str::<Value>(document) else { return false };
-    let statements = list(policy.get("Statement"));
-    let applies = |effect: &str| {
-        statements.iter().any(|statement| {
-            statement.get("Effect").and_then(Value::as_str) == Some(effect)
-                && concerns(statement, request)
-                && conditions_hold(statement, request, effect == "Deny")
-        })
-    };
-    applies("Allow") && !applies("Deny")
+    let Ok(policy) = Policy::found_on_resource(document) else { return false };
+    let question = Question::new(request.action, request.resource)
+        .by("Service", request.service)
+        .with("aws:SourceArn", request.source_arn)
+        .with("aws:SourceAccount", request.source_account)
+        .with("aws:SecureTransport", "true");
+    Policies::of(vec![policy]).allow(&question)
 }
 
-fn concerns(statement: &Value, request: Request<'_>) -> bool {
-    let any = |field: &str, wanted: &str, fold: bool| {
-        list(statement.get(field)).iter().filter_map(Value::as_str).any(|pattern| {
-            if fold { glob(&pattern.to_lowercase(), &wanted.to_lowercase()) } else { glob(pattern, wanted) }
-        })
-    };
-    let principal = match statement.get("Principal") {
-        Some(Value::String(all)) => all == "*",
-        Some(Value::Object(kinds)) => {
-            list(kinds.get("Service")).iter().any(|name| name.as_str() == Some(request.service))
-                || list(kinds.get("AWS")).iter().any(|name| name.as_str() == Some("*"))
-        }
-        _ => false,
-    };
-    principal && any("Action", request.action, true) && any("Resource", request.resource, false)
-}
-
-/// What somebody wants to do, for the policies of an identity.
+/// A call of an identity, for its policies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity<'a> {
     pub(super) action: &'a str,
@@ -65,79 +44,14 @@ pub(super) struct Identity<'a> {
     pub(super) context: &'a BTreeMap<String, String>,
 }
 
-/// True when a statement of one of the documents allows it and none of any denies it.
+/// True when a statement of one of the documents allows it and none of any denies it. Nothing is allowed when one of
+/// them cannot be read: it could hold the denial.
 pub(super) fn grants<'a>(documents: impl IntoIterator<Item = &'a str>, asked: Identity<'_>) -> bool {
-    let parsed = documents.into_iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
-    let statements: Vec<Value> = parsed.flat_map(|policy| list(policy.get("Statement"))).collect();
-    let applies = |effect: &str| {
-        statements.iter().any(|statement| {
-            let any = |field: &str, wanted: &str| {
-                let patterns = list(statement.get(field));
-                patterns
-                    .iter()
-                    .filter_map(Value::as_str)
-                    .any(|pattern| glob(&pattern.to_lowercase(), &wanted.to_lowercase()))
-            };
-            statement.get("Effect").and_then(Value::as_str) == Some(effect)
-                && any("Action", asked.action)
-                && any("Resource", asked.resource)
-                && context_fits(statement, asked.context, effect == "Deny")
-        })
-    };
-    applies("Allow") && !applies("Deny")
-}
-
-/// Equality and likeness of texts; `unknown` for everything else.
-fn context_fits(statement: &Value, context: &BTreeMap<String, String>, unknown: bool) -> bool {
-    let Some(Value::Object(operators)) = statement.get("Condition") else { return true };
-    operators.iter().all(|(operator, keys)| {
-        let (Value::Object(keys), "StringEquals" | "StringLike" | "ArnLike" | "ArnEquals") =
-            (keys, operator.as_str())
-        else {
-            return unknown;
-        };
-        keys.iter().all(|(key, wanted)| {
-            let actual = context.iter().find(|(known, _)| known.eq_ignore_ascii_case(key));
-            actual.is_some_and(|(_, actual)| {
-                list(Some(wanted)).iter().filter_map(Value::as_str).any(|pattern| glob(pattern, actual))
-            })
-        })
-    })
-}
-
-/// `unknown` is the answer for conditions this file does not understand: a denial is then assumed to apply.
-fn conditions_hold(statement: &Value, request: Request<'_>, unknown: bool) -> bool {
-    let Some(Value::Object(operators)) = statement.get("Condition") else { return true };
-    operators.iter().all(|(operator, keys)| {
-        let Value::Object(keys) = keys else { return unknown };
-        keys.iter().all(|(key, values)| {
-            let actual = match key.to_lowercase().as_str() {
-                "aws:sourcearn" => request.source_arn,
-                "aws:sourceaccount" => request.source_account,
-                "aws:securetransport" => "true",
-                _ => return unknown,
-            };
-            let wanted = list(Some(values));
-            match operator.as_str() {
-                "ArnEquals" | "ArnLike" | "StringLike" | "StringEquals" | "Bool" => {
-                    wanted.iter().any(|value| match value {
-                        Value::String(pattern) => glob(pattern, actual),
-                        Value::Bool(flag) => flag.to_string() == actual,
-                        _ => false,
-                    })
-                }
-                _ => unknown,
-            }
-        })
-    })
-}
-
-fn list(value: Option<&Value>) -> Vec<Value> {
-    match value {
-        None => Vec::new(),
-        Some(Value::Array(items)) => items.clone(),
-        Some(single) => vec![single.clone()],
-    }
+    let policies: Result<Vec<Policy>, _> = documents.into_iter().map(Policy::found_on_identity).collect();
+    let Ok(policies) = policies else { return false };
+    let question = Question::new(asked.action, asked.resource);
+    let question = asked.context.iter().fold(question, |question, (key, value)| question.with(key, value));
+    Policies::of(policies).allow(&question)
 }
 
 #[cfg(test)]
@@ -208,6 +122,15 @@ mod tests {
         assert!(!grants([allow], Identity { resource: "arn:aws:iam::123456789012:role/other", ..asked }));
         let unknown = allow.replace("StringEquals", "DateLessThan");
         assert!(!grants([unknown.as_str()], asked));
+        assert!(
+            !grants([allow, r#"{"Statement":[{"Effect":"Deny"}]}"#], asked),
+            "it could be a denial of this"
+        );
+        let all_but = r#"{"Statement":[{"Effect":"Deny","NotAction":"s3:*","Resource":"*"}]}"#;
+        assert!(!grants([allow, all_but], asked));
+        let elsewhere =
+            r#"{"Statement":[{"Effect":"Deny","Action":"*","NotResource":"arn:aws:iam::*:role/nodes"}]}"#;
+        assert!(grants([allow, elsewhere], asked));
     }
 
     #[test]
