@@ -2,12 +2,13 @@
 //!
 //! `plan` asks whether things are exactly as `apply` would make them. This asks whether they will do: what comes from
 //! CloudFormation, Terraform, the reference's template or somebody's own hands counts just as well. Pure: findings
-//! follow from what was read. Of the controller's policies only actions are evaluated, and which roles may be passed;
-//! conditions and denials are not.
+//! follow from what was read. The controller's policies are asked for every call it makes, with denials and conditions; what
+//! is not known here is a warning, neither ready nor missing.
 
 mod cluster;
 mod identity;
 mod interruption;
+mod rights;
 
 use karpenter_aws_api::events;
 use serde::Serialize;

@@ -1,7 +1,5 @@
 //! Why bootstrap stopped.
 
-use crate::policy::document::ParseError;
-
 /// A failed run. Whatever was done before stays done; running again goes on from there.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,7 +19,7 @@ pub enum Error {
         object: String,
         /// What is wrong with it.
         #[source]
-        source: ParseError,
+        source: karpenter_iam::Error,
     },
     /// The account holds things under our names that are not ours.
     #[error("{} thing(s) in the account are in the way: {}", .0.len(), .0.join("; "))]

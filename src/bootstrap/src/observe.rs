@@ -14,7 +14,7 @@ use karpenter_aws_api::{Clients, Filter, Tags, eks, events, iam};
 use crate::Error;
 use crate::desired::interruption::KEY_ATTRIBUTE;
 use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG, Purpose, RULE_TARGET_ID, desired, is_policy_name};
-use crate::policy::Document;
+use crate::policy::Found;
 use crate::settings::{Identity, Settings};
 
 /// The name AWS gives the spot service-linked role.
@@ -66,7 +66,7 @@ pub struct Policy {
     /// Name without path.
     pub name: String,
     /// The document in force.
-    pub document: Document,
+    pub document: Found,
     /// All versions.
     pub versions: Vec<iam::PolicyVersion>,
     /// Its tags.
@@ -79,12 +79,12 @@ pub struct Role {
     /// The role.
     pub role: iam::Role,
     /// Who may assume it.
-    pub trust: Document,
+    pub trust: Found,
     /// ARNs of attached managed policies.
     pub attached: Vec<String>,
     /// Policies that stand in the role itself, by name. The document of those in the controller's role, `None` where the
     /// caller may not read it or it says what we do not understand.
-    pub own: BTreeMap<String, Option<Document>>,
+    pub own: BTreeMap<String, Option<Found>>,
     /// Names of the instance profiles that hold it; looked for by [`observe_remains`] alone.
     pub profiles: Vec<String>,
 }
@@ -97,7 +97,7 @@ pub struct Queue {
     /// SQS attributes.
     pub attributes: BTreeMap<String, String>,
     /// Who may send; `None` without a policy.
-    pub policy: Option<Document>,
+    pub policy: Option<Found>,
     /// Its tags.
     pub tags: Tags,
 }
@@ -272,16 +272,16 @@ impl Reader<'_> {
         };
         let attached = iam.list_attached_role_policies(name).await.map_err(reading())?;
         let own = iam.list_role_policies(name).await.map_err(reading())?;
-        let trust = parse(&what, &role.trust)?;
+        let trust = Found::on_resource(&role.trust).map_err(not_understood(&what))?;
         let attached = attached.into_iter().map(|policy| policy.arn.to_string()).collect();
         let own = own.into_iter().map(|name| (name, None)).collect();
         Ok(Some(Role { role, trust, attached, own, profiles: Vec::new() }))
     }
 
     /// The document of a policy in a role, which somebody else wrote.
-    async fn own_policy(&self, role: &str, policy: &str) -> Result<Option<Document>, Error> {
+    async fn own_policy(&self, role: &str, policy: &str) -> Result<Option<Found>, Error> {
         match self.clients.iam.get_role_policy(role, policy).await {
-            Ok(text) => Ok(Document::parse(&text).ok()),
+            Ok(text) => Ok(Found::on_identity(&text).ok()),
             Err(error) if error.kind == Kind::Denied => Ok(None),
             Err(source) => {
                 Err(Error::Observe { what: format!("policy `{policy}` of role `{role}`"), source })
@@ -325,7 +325,7 @@ impl Reader<'_> {
     /// versions are nothing to us.
     async fn foreign_policy(&self, arn: &str) -> Result<Option<Policy>, Error> {
         match self.in_force(&Arn::from(arn)).await {
-            Ok((policy, text)) => Ok(Document::parse(&text).ok().map(|document| Policy {
+            Ok((policy, text)) => Ok(Found::on_identity(&text).ok().map(|document| Policy {
                 name: policy.name,
                 document,
                 versions: Vec::new(),
@@ -353,7 +353,8 @@ impl Reader<'_> {
         };
         let text = iam.get_policy_version(&arn, &policy.default_version).await.map_err(reading())?;
         let versions = iam.list_policy_versions(&arn).await.map_err(reading())?;
-        Ok(Some(Policy { name: policy.name, document: parse(&what, &text)?, versions, tags: policy.tags }))
+        let document = Found::on_identity(&text).map_err(not_understood(&what))?;
+        Ok(Some(Policy { name: policy.name, document, versions, tags: policy.tags }))
     }
 
     async fn instance_profile(&self) -> Result<Option<iam::InstanceProfile>, Error> {
@@ -373,7 +374,8 @@ impl Reader<'_> {
         let attributes = sqs.get_queue_attributes(&url).await.map_err(reading())?;
         let tags = sqs.list_queue_tags(&url).await.map_err(reading())?;
         let policy = attributes.get("Policy").filter(|text| !text.is_empty());
-        let policy = policy.map(|text| parse(&what, text)).transpose()?;
+        let policy =
+            policy.map(|text| Found::on_resource(text)).transpose().map_err(not_understood(&what))?;
         Ok(Some(Queue { url, attributes, policy, tags }))
     }
 
@@ -457,6 +459,6 @@ impl Reader<'_> {
     }
 }
 
-fn parse(object: &str, text: &str) -> Result<Document, Error> {
-    Document::parse(text).map_err(|source| Error::Document { object: object.to_owned(), source })
+fn not_understood(object: &str) -> impl FnOnce(karpenter_iam::Error) -> Error {
+    move |source| Error::Document { object: object.to_owned(), source }
 }

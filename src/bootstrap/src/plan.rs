@@ -169,7 +169,7 @@ impl Planner<'_> {
         ) {
             return;
         }
-        if !existing.document.equivalent(&wanted.document) {
+        if !existing.document.says(&wanted.document) {
             self.step(Step::UpdatePolicy { policy: wanted.clone(), spare: spare_versions(existing) });
         }
         self.tags(Tagged::Policy(wanted.arn.clone()), &wanted.tags, &existing.tags);
@@ -198,7 +198,7 @@ impl Planner<'_> {
         {
             return;
         }
-        if !existing.trust.equivalent(&wanted.trust) {
+        if !existing.trust.says(&wanted.trust) {
             self.step(Step::UpdateTrust { role: wanted.name.clone(), trust: wanted.trust.clone() });
         }
         let boundary = existing.role.permissions_boundary.as_ref().map(ToString::to_string);
@@ -466,7 +466,7 @@ fn differing_attributes(
         // The key stays, however it is spelled, and the two ways to encrypt exclude each other.
         differing.retain(|name, _| name != KEY_ATTRIBUTE && name != SQS_KEY_ATTRIBUTE);
     }
-    if !existing.policy.as_ref().is_some_and(|policy| policy.equivalent(&wanted.policy)) {
+    if !existing.policy.as_ref().is_some_and(|policy| policy.says(&wanted.policy)) {
         differing.insert("Policy".to_owned(), wanted.policy.to_json());
     }
     differing

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_iam::Request;
+
 use super::Findings;
+use super::rights::{Granted, Lacking, Verdict};
 use crate::aws_auth::AwsAuth;
-use crate::desired::{AccessEntry, Desired, ManagedPolicy, Purpose};
+use crate::desired::{AccessEntry, Desired, Purpose};
 use crate::observe::{Observed, POD_IDENTITY_AGENT, Role};
+use crate::policy::node;
 use crate::policy::trust::STS_AUDIENCE;
-use crate::policy::{Document, Effect, Principal, Statement, node};
 use crate::settings::{Identity, Platform, Settings};
 
 const APPLY: &str = "karpenter bootstrap apply";
-const PASS_ROLE: &str = "iam:PassRole";
+/// The service whose agent takes the controller's role on for its pods.
+const PODS: &str = "pods.eks.amazonaws.com";
 /// Nodes run without it; people cannot open a session on them.
 const SESSION_POLICY: &str = "AmazonSSMManagedInstanceCore";
 /// The network plugin may have a role of its own, or be another one.
@@ -98,13 +102,21 @@ fn node_role(settings: &Settings, name: &str, role: Option<&Role>, findings: &mu
     let Some(role) = role else {
         return findings.missing("node-role", format!("role `{name}` does not exist"), APPLY.to_owned());
     };
-    let ec2 = format!("ec2.{}", settings.dns_suffix);
-    let assumable = trusts(&role.trust, &["sts:AssumeRole"], "Service", |service| {
-        service == ec2 || service == "ec2.amazonaws.com"
+    let spellings = ["ec2.amazonaws.com", &format!("ec2.{}", settings.dns_suffix)];
+    let assumed = spellings.map(|service| {
+        let request = Request::new("sts:AssumeRole", role.role.arn.as_str()).by("Service", service);
+        Verdict::of(&role.trust, request)
     });
-    if !assumable {
-        let fix = "let the service ec2.amazonaws.com assume it".to_owned();
-        return findings.missing("node-role", format!("EC2 may not assume role `{name}`"), fix);
+    let fix = "let the service ec2.amazonaws.com assume it".to_owned();
+    match assumed.into_iter().min() {
+        Some(Verdict::Granted) => {}
+        Some(Verdict::Unclear(why)) => {
+            let evidence = format!("it is not known whether EC2 may assume role `{name}`: {why}");
+            return findings.warn("node-role", evidence, fix);
+        }
+        Some(Verdict::Refused) | None => {
+            return findings.missing("node-role", format!("EC2 may not assume role `{name}`"), fix);
+        }
     }
     let attached: BTreeSet<&str> = role.attached.iter().map(|arn| last(arn)).collect();
     let wanted = node::managed_policies(settings);
@@ -160,24 +172,8 @@ pub(super) fn controller(
         return findings.missing("controller-role", evidence, APPLY.to_owned());
     };
     let granted = Granted::of(role, observed);
-    let missing = granted.missing(&desired.policies);
-    if missing.is_empty() {
-        findings.ready("controller-role", format!("role `{}` grants what the controller does", wanted.name));
-    } else {
-        let evidence = format!("role `{}` does not grant {}", wanted.name, missing.join(", "));
-        if granted.unread.is_empty() {
-            findings.missing("controller-role", evidence, APPLY.to_owned());
-        } else {
-            findings.warn(
-                "controller-role",
-                format!("{evidence}, unless a policy does that could not be read"),
-                format!(
-                    "ask for iam:GetRolePolicy, iam:GetPolicy and iam:GetPolicyVersion on {}",
-                    granted.unread.join(", ")
-                ),
-            );
-        }
-    }
+    let lacking = granted.lacking(settings, role, &desired.policies);
+    rights(role, &lacking, &granted.unread, findings);
     match &settings.identity {
         Identity::PodIdentity => pod_identity(settings, role, observed, findings),
         Identity::Irsa { issuer } => irsa(settings, issuer, role, observed, findings),
@@ -185,14 +181,64 @@ pub(super) fn controller(
     }
 }
 
+/// What its policies grant, of what the controller does.
+fn rights(role: &Role, lacking: &Lacking, unread: &[&str], findings: &mut Findings) {
+    let Lacking { missing, denying, unclear, reasons } = lacking;
+    let (name, arn) = (&role.role.name, &role.role.arn);
+    let joined = |texts: &BTreeSet<String>, by: &str| {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        texts.join(by)
+    };
+    if missing.is_empty() && unclear.is_empty() {
+        return findings.ready("controller-role", format!("role `{name}` grants what the controller does"));
+    }
+    if missing.is_empty() {
+        let (actions, reasons) = (joined(unclear, ", "), joined(reasons, "; "));
+        let evidence = format!("it is not known whether role `{name}` grants {actions}: {reasons}");
+        let actions = joined(unclear, " ");
+        let fix = format!(
+            "ask IAM: aws iam simulate-principal-policy --policy-source-arn {arn} --action-names {actions}"
+        );
+        return findings.warn("controller-role", evidence, fix);
+    }
+    let evidence = format!("role `{name}` does not grant {}", joined(missing, ", "));
+    if !denying.is_empty() {
+        // No further policy makes up for a denial, read or not.
+        let denying = joined(denying, "`, `");
+        let fix = format!("take the denial out of the policies of the role: `{denying}`; then {APPLY}");
+        findings.missing("controller-role", evidence, fix);
+    } else if unread.is_empty() {
+        findings.missing("controller-role", evidence, APPLY.to_owned());
+    } else {
+        findings.warn(
+            "controller-role",
+            format!("{evidence}, unless a policy does that could not be read"),
+            format!(
+                "ask for iam:GetRolePolicy, iam:GetPolicy and iam:GetPolicyVersion on {}",
+                unread.join(", ")
+            ),
+        );
+    }
+}
+
 fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings: &mut Findings) {
-    let actions = ["sts:AssumeRole", "sts:TagSession"];
-    let trusted = trusts(&role.trust, &actions, "Service", |service| service == "pods.eks.amazonaws.com");
+    let trusted = ["sts:AssumeRole", "sts:TagSession"].map(|action| {
+        let request = Request::new(action, role.role.arn.as_str())
+            .by("Service", PODS)
+            .with("aws:SourceAccount", &settings.account)
+            .with("aws:SourceArn", &settings.cluster_arn())
+            .with("aws:RequestTag/eks-cluster-arn", &settings.cluster_arn())
+            .with("aws:RequestTag/eks-cluster-name", &settings.cluster)
+            .with("aws:RequestTag/kubernetes-namespace", &settings.namespace)
+            .with("aws:RequestTag/kubernetes-service-account", &settings.service_account);
+        Verdict::of(&role.trust, request)
+    });
+    let trusted = trusted.into_iter().max().unwrap_or(Verdict::Refused);
     let account = format!("{}/{}", settings.namespace, settings.service_account);
     match &observed.pod_identity {
-        _ if !trusted => findings.missing(
+        _ if trusted == Verdict::Refused => findings.missing(
             "pod-identity",
-            format!("pods.eks.amazonaws.com may not assume role `{}`", role.role.name),
+            format!("{PODS} may not assume role `{}`", role.role.name),
             APPLY.to_owned(),
         ),
         None => {
@@ -207,7 +253,16 @@ fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings:
             format!("{account} is associated with {}, not {}", found.role, role.role.arn),
             APPLY.to_owned(),
         ),
-        Some(_) => findings.ready("pod-identity", format!("{account} gets role `{}`", role.role.name)),
+        Some(_) => match trusted {
+            Verdict::Unclear(why) => findings.warn(
+                "pod-identity",
+                format!("it is not known whether {PODS} may assume role `{}`: {why}", role.role.name),
+                APPLY.to_owned(),
+            ),
+            Verdict::Granted | Verdict::Refused => {
+                findings.ready("pod-identity", format!("{account} gets role `{}`", role.role.name));
+            }
+        },
     }
     match observed.pod_identity_agent.as_ref().map(|addon| addon.status.as_str()) {
         Some("ACTIVE") => {
@@ -235,17 +290,21 @@ fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings:
 fn irsa(settings: &Settings, issuer: &str, role: &Role, observed: &Observed, findings: &mut Findings) {
     let subject = format!("system:serviceaccount:{}:{}", settings.namespace, settings.service_account);
     let provider = settings.oidc_provider_arn().unwrap_or_default();
-    let trusted =
-        trusts(&role.trust, &["sts:AssumeRoleWithWebIdentity"], "Federated", |name| name == provider);
-    let named = role.trust.statements.iter().any(|statement| {
-        let values = statement.conditions.values().filter_map(|keys| keys.get(&format!("{issuer}:sub")));
-        values.flatten().any(|pattern| matches(pattern, &subject))
-    });
-    if trusted && named {
-        findings.ready("irsa", format!("{subject} may assume role `{}`", role.role.name));
-    } else {
-        let evidence = format!("{subject} may not assume role `{}` through {provider}", role.role.name);
-        findings.missing("irsa", evidence, format!("{APPLY} --identity irsa"));
+    let request = Request::new("sts:AssumeRoleWithWebIdentity", role.role.arn.as_str())
+        .by("Federated", &provider)
+        .with(&format!("{issuer}:sub"), &subject)
+        .with(&format!("{issuer}:aud"), STS_AUDIENCE);
+    let (name, fix) = (&role.role.name, format!("{APPLY} --identity irsa"));
+    match Verdict::of(&role.trust, request) {
+        Verdict::Granted => findings.ready("irsa", format!("{subject} may assume role `{name}`")),
+        Verdict::Unclear(why) => {
+            let evidence = format!("it is not known whether {subject} may assume role `{name}`: {why}");
+            findings.warn("irsa", evidence, fix);
+        }
+        Verdict::Refused => {
+            let evidence = format!("{subject} may not assume role `{name}` through {provider}");
+            findings.missing("irsa", evidence, fix);
+        }
     }
     match &observed.oidc_provider {
         Some(found) if found.client_ids.iter().any(|client| client == STS_AUDIENCE) => {
@@ -259,120 +318,7 @@ fn irsa(settings: &Settings, issuer: &str, role: &Role, observed: &Observed, fin
     }
 }
 
-/// What the policies of a role allow: its own, those attached, AWS's among them.
-struct Granted<'a> {
-    allowing: Vec<&'a Statement>,
-    /// Policies that could not be read.
-    unread: Vec<&'a str>,
-}
-
-impl<'a> Granted<'a> {
-    fn of(role: &'a Role, observed: &'a Observed) -> Self {
-        let attached = role.attached.iter().filter_map(|arn| observed.policies.get(arn));
-        let own = role.own.values().flatten();
-        let documents = attached.map(|policy| &policy.document).chain(own);
-        let allowing = documents
-            .flat_map(|document| &document.statements)
-            .filter(|statement| statement.effect == Effect::Allow)
-            .collect();
-        let attached = role.attached.iter().filter(|arn| observed.unread_policies.contains(*arn));
-        let own = role.own.iter().filter(|(_, document)| document.is_none()).map(|(name, _)| name);
-        Self { allowing, unread: attached.chain(own).map(String::as_str).collect() }
-    }
-
-    /// What the controller needs and nothing allows: actions, and passing each role that nodes have.
-    fn missing(&self, policies: &[ManagedPolicy]) -> Vec<String> {
-        let needed: BTreeSet<&String> = policies
-            .iter()
-            .flat_map(|policy| &policy.document.statements)
-            .flat_map(|statement| &statement.actions)
-            .collect();
-        let passed = policies.iter().flat_map(|policy| &policy.document.statements);
-        let passed = passed.filter(|statement| statement.actions.iter().any(|action| action == PASS_ROLE));
-        let passed = passed.flat_map(|statement| &statement.resources);
-        let allows = |statement: &Statement, action: &str| {
-            statement.actions.iter().any(|pattern| matches(pattern, action))
-        };
-        let lacking = needed
-            .into_iter()
-            .filter(|action| !self.allowing.iter().any(|statement| allows(statement, action)));
-        let mut missing: Vec<String> = lacking.cloned().collect();
-        if missing.iter().any(|action| action == PASS_ROLE) {
-            return missing;
-        }
-        for role in passed {
-            // A statement without resources names those it is not about: what it covers is not known here.
-            let covers = |statement: &Statement| {
-                statement.resources.is_empty()
-                    || statement.resources.iter().any(|pattern| matches_exactly(pattern, role))
-            };
-            if !self.allowing.iter().any(|statement| allows(statement, PASS_ROLE) && covers(statement)) {
-                missing.push(format!("{PASS_ROLE} on {role}"));
-            }
-        }
-        missing
-    }
-}
-
-/// Whether a trust document lets a principal of `kind` do all of `actions`.
-fn trusts(document: &Document, actions: &[&str], kind: &str, is_it: impl Fn(&str) -> bool) -> bool {
-    let for_it = |statement: &&Statement| match &statement.principal {
-        Some(Principal::Of(found, names)) => found == kind && names.iter().any(|name| is_it(name)),
-        _ => false,
-    };
-    let allowed: Vec<_> = document
-        .statements
-        .iter()
-        .filter(|statement| statement.effect == Effect::Allow)
-        .filter(for_it)
-        .flat_map(|statement| &statement.actions)
-        .collect();
-    actions.iter().all(|action| allowed.iter().any(|pattern| matches(pattern, action)))
-}
-
-/// IAM's wildcards; the case of actions does not matter.
-fn matches(pattern: &str, text: &str) -> bool {
-    matches_exactly(&pattern.to_ascii_lowercase(), &text.to_ascii_lowercase())
-}
-
-/// IAM's wildcards in ARNs, where case matters.
-fn matches_exactly(pattern: &str, text: &str) -> bool {
-    fn from(pattern: &[u8], text: &[u8]) -> bool {
-        match (pattern, text) {
-            ([], []) => true,
-            ([b'*', rest @ ..], _) => {
-                from(rest, text) || text.split_first().is_some_and(|(_, text)| from(pattern, text))
-            }
-            ([b'?', pattern @ ..], [_, text @ ..]) => from(pattern, text),
-            ([a, pattern @ ..], [b, text @ ..]) => a == b && from(pattern, text),
-            _ => false,
-        }
-    }
-    from(pattern.as_bytes(), text.as_bytes())
-}
-
 /// The name at the end of an ARN.
 fn last(arn: &str) -> &str {
     arn.rsplit('/').next().unwrap_or(arn)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wildcards_are_those_of_iam() {
-        for (pattern, text, expected) in [
-            ("*", "ec2:RunInstances", true),
-            ("ec2:*", "ec2:RunInstances", true),
-            ("EC2:Describe*", "ec2:DescribeImages", true),
-            ("ec2:Describe*", "ec2:RunInstances", false),
-            ("ec2:RunInstance?", "ec2:RunInstances", true),
-            ("ec2:RunInstance?", "ec2:RunInstance", false),
-            ("ec2:RunInstances", "ec2:RunInstances", true),
-            ("iam:*", "ec2:RunInstances", false),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
-        }
-    }
 }

@@ -1,12 +1,13 @@
 //! The interruption queue: there, nobody else's, and reached by every kind of notice.
 
 use karpenter_aws_api::events;
+use karpenter_iam::Request;
 use serde_json::Value;
 
 use super::Findings;
+use super::rights::Verdict;
 use crate::desired::{CLUSTER_TAG, Desired, OWNER_TAG};
 use crate::observe::{Observed, Queue};
-use crate::policy::{Effect, Principal};
 use crate::settings::Settings;
 
 const APPLY: &str = "karpenter bootstrap apply";
@@ -31,11 +32,21 @@ pub(super) fn check(
     if let Some(owner) = other {
         let fix = "clusters that share a queue lose each other's notices: --queue-name".to_owned();
         findings.missing("queue", format!("queue `{name}` belongs to cluster `{owner}`"), fix);
-    } else if accepts_events(queue) {
-        findings.ready("queue", format!("queue `{name}` takes messages from EventBridge"));
     } else {
-        let evidence = format!("the policy of queue `{name}` does not let events.amazonaws.com send");
-        findings.missing("queue", evidence, APPLY.to_owned());
+        match accepts_events(settings, desired, queue, senders) {
+            Verdict::Granted => {
+                findings.ready("queue", format!("queue `{name}` takes messages from EventBridge"));
+            }
+            Verdict::Unclear(why) => {
+                let evidence =
+                    format!("it is not known whether events.amazonaws.com may send to queue `{name}`");
+                findings.warn("queue", format!("{evidence}: {why}"), APPLY.to_owned());
+            }
+            Verdict::Refused => {
+                let evidence = format!("the policy of queue `{name}` does not let events.amazonaws.com send");
+                findings.missing("queue", evidence, APPLY.to_owned());
+            }
+        }
     }
     let enabled: Vec<Value> = senders
         .iter()
@@ -52,19 +63,25 @@ pub(super) fn check(
     }
 }
 
-fn accepts_events(queue: &Queue) -> bool {
-    let statements = queue.policy.iter().flat_map(|policy| &policy.statements);
-    statements.into_iter().any(|statement| {
-        let sender = match &statement.principal {
-            Some(Principal::Of(kind, names)) => {
-                kind == "Service" && names.iter().any(|name| name == "events.amazonaws.com")
-            }
-            Some(Principal::Everybody) => true,
-            None => false,
-        };
-        let sends = |action: &String| action.eq_ignore_ascii_case("sqs:SendMessage") || action == "sqs:*";
-        statement.effect == Effect::Allow && sender && statement.actions.iter().any(sends)
-    })
+/// What the queue's policy says to the best of the rules that send, or would.
+fn accepts_events(
+    settings: &Settings,
+    desired: &Desired,
+    queue: &Queue,
+    senders: &[events::Rule],
+) -> Verdict {
+    let Some(policy) = &queue.policy else { return Verdict::Refused };
+    let wanted = desired.rules.iter().map(|rule| settings.rule_arn(&rule.name));
+    let rules = senders.iter().map(|rule| rule.arn.to_string()).chain(wanted);
+    let verdicts = rules.map(|rule| {
+        let request = Request::new("sqs:SendMessage", &settings.queue_arn())
+            .by("Service", "events.amazonaws.com")
+            .with("aws:SourceArn", &rule)
+            .with("aws:SourceAccount", &settings.account)
+            .with("aws:SecureTransport", "true");
+        Verdict::of(policy, request)
+    });
+    verdicts.min().unwrap_or(Verdict::Refused)
 }
 
 /// Whether a rule's pattern takes the events of `wanted`, as far as source and kind go.

@@ -1,8 +1,7 @@
-//! An IAM policy document as a value that can be compared, measured and written.
+//! An IAM policy document as a value that can be measured and written.
 //!
-//! AWS accepts a string where it accepts a list of one, returns documents in its own order and encoding, and
-//! counts only non-space characters against its limits. [`Document::parse`] and [`Document::to_json`] hide
-//! all that: two documents that mean the same are equal, and the written form is the shortest.
+//! AWS counts only non-space characters against its limits, and accepts a string where it accepts a list of one: the
+//! written form is the shortest. Documents of the account are read by [`Found`](super::Found).
 
 use std::collections::BTreeMap;
 
@@ -52,17 +51,6 @@ pub enum Principal {
     Of(String, Vec<String>),
 }
 
-/// Why a policy text from an account cannot be understood.
-#[derive(Debug, thiserror::Error)]
-pub enum ParseError {
-    /// It is not JSON.
-    #[error("the policy document is not JSON")]
-    Json(#[source] serde_json::Error),
-    /// A field does not have the shape IAM documents.
-    #[error("the policy document has no usable field `{0}`")]
-    Field(&'static str),
-}
-
 impl Document {
     /// A document without id.
     pub fn of(statements: Vec<Statement>) -> Self {
@@ -88,28 +76,6 @@ impl Document {
     /// What AWS counts against a policy's size limit: the characters that are not white space.
     pub fn measured_size(&self) -> usize {
         self.to_json().chars().filter(|character| !character.is_whitespace()).count()
-    }
-
-    /// Reads a document as AWS returns it. Statements are put in order of their sid.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
-        let root: Value = serde_json::from_str(text).map_err(ParseError::Json)?;
-        let statements = match root.get("Statement") {
-            Some(Value::Array(list)) => list.iter().map(Statement::parse).collect::<Result<_, _>>()?,
-            Some(single @ Value::Object(_)) => vec![Statement::parse(single)?],
-            _ => return Err(ParseError::Field("Statement")),
-        };
-        let id = root.get("Id").and_then(Value::as_str).map(str::to_owned);
-        Ok(Self { id, statements })
-    }
-
-    /// Whether two documents mean the same: same statements, whatever their order.
-    pub fn equivalent(&self, other: &Self) -> bool {
-        let sorted = |document: &Self| {
-            let mut statements = document.statements.clone();
-            statements.sort();
-            statements
-        };
-        sorted(self) == sorted(other)
     }
 }
 
@@ -172,30 +138,6 @@ impl Statement {
         }
         Value::Object(object)
     }
-
-    fn parse(value: &Value) -> Result<Self, ParseError> {
-        let effect = match value.get("Effect").and_then(Value::as_str) {
-            Some("Allow") => Effect::Allow,
-            Some("Deny") => Effect::Deny,
-            _ => return Err(ParseError::Field("Effect")),
-        };
-        let mut conditions = BTreeMap::new();
-        if let Some(operators) = value.get("Condition") {
-            for (operator, keys) in operators.as_object().ok_or(ParseError::Field("Condition"))? {
-                let keys = keys.as_object().ok_or(ParseError::Field("Condition"))?;
-                let keys = keys.iter().map(|(key, values)| (key.clone(), many(values)));
-                conditions.insert(operator.clone(), keys.collect());
-            }
-        }
-        Ok(Self {
-            sid: value.get("Sid").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            effect,
-            principal: value.get("Principal").map(Principal::parse).transpose()?,
-            actions: value.get("Action").map(many).ok_or(ParseError::Field("Action"))?,
-            resources: value.get("Resource").map(many).unwrap_or_default(),
-            conditions,
-        })
-    }
 }
 
 impl Effect {
@@ -214,15 +156,6 @@ impl Principal {
             Principal::Of(kind, names) => json!({ kind.as_str(): one_or_many(names) }),
         }
     }
-
-    fn parse(value: &Value) -> Result<Self, ParseError> {
-        if value.as_str() == Some("*") {
-            return Ok(Principal::Everybody);
-        }
-        let kinds = value.as_object().ok_or(ParseError::Field("Principal"))?;
-        let (kind, names) = kinds.iter().next().ok_or(ParseError::Field("Principal"))?;
-        Ok(Principal::Of(kind.clone(), many(names)))
-    }
 }
 
 fn one_or_many(values: &[String]) -> Value {
@@ -232,37 +165,9 @@ fn one_or_many(values: &[String]) -> Value {
     }
 }
 
-/// A string or a list of strings, sorted. Booleans and numbers appear in conditions and become their text.
-fn many(value: &Value) -> Vec<String> {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let mut values = match value {
-        Value::Array(list) => list.iter().map(text).collect(),
-        single => vec![text(single)],
-    };
-    values.sort();
-    values
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn sample() -> Document {
-        Document::of(vec![
-            Statement::allow("Read", &["ec2:DescribeInstances"], vec!["*".to_owned()]).when(
-                "StringEquals",
-                "aws:RequestedRegion",
-                ["eu-west-1"],
-            ),
-            Statement::allow("Trust", &["sts:AssumeRole", "sts:TagSession"], vec![])
-                .for_principal("Service", &["pods.eks.amazonaws.com"]),
-        ])
-    }
-
-    #[test]
-    fn writing_and_parsing_is_identity() {
-        assert_eq!(Document::parse(&sample().to_json()).unwrap(), sample());
-    }
 
     #[test]
     fn the_written_form_is_the_shortest() {
@@ -271,23 +176,5 @@ mod tests {
             Document::of(vec![statement]).to_json(),
             r#"{"Version":"2012-10-17","Statement":[{"Sid":"A","Effect":"Allow","Action":"sqs:GetQueueUrl","Resource":"arn"}]}"#
         );
-    }
-
-    #[test]
-    fn a_list_of_one_and_a_plain_string_are_the_same_and_order_does_not_matter() {
-        let long = r#"{"Version":"2012-10-17","Statement":[
-            {"Sid":"Trust","Effect":"Allow","Principal":{"Service":["pods.eks.amazonaws.com"]},
-             "Action":["sts:TagSession","sts:AssumeRole"]},
-            {"Sid":"Read","Effect":"Allow","Action":["ec2:DescribeInstances"],"Resource":["*"],
-             "Condition":{"StringEquals":{"aws:RequestedRegion":["eu-west-1"]}}}]}"#;
-        let parsed = Document::parse(long).unwrap();
-        assert!(parsed.equivalent(&sample()));
-        assert_ne!(parsed, sample());
-    }
-
-    #[test]
-    fn an_unusable_document_names_the_field() {
-        let error = Document::parse(r#"{"Statement":[{"Sid":"A","Effect":"Maybe"}]}"#).unwrap_err();
-        assert_eq!(error.to_string(), "the policy document has no usable field `Effect`");
     }
 }

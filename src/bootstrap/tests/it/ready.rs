@@ -6,7 +6,7 @@ use karpenter_aws_api::ec2::SubnetQuery;
 use karpenter_aws_api::id::Arn;
 use karpenter_aws_api::{Tags, iam};
 use karpenter_aws_sim::Fault;
-use karpenter_bootstrap::check::{Report, State};
+use karpenter_bootstrap::check::{Finding, Report, State};
 use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
 
 use crate::account::Fixture;
@@ -118,8 +118,7 @@ async fn rights_count_wherever_they_stand() {
     fixture.account.inject(Fault::fail("GetRolePolicy", "AccessDenied"));
     assert_eq!(wrong(&fixture.check().await), [("controller-role", State::Warning)], "it may not be read");
     fixture.account.heal();
-    let opaque =
-        r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","NotAction":"s3:*","Resource":"*"}]}"#;
+    let opaque = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Resource":"*"}]}"#;
     assert!(fixture.account.put_role_policy(controller, "karpenter", opaque));
     assert_eq!(wrong(&fixture.check().await), [("controller-role", State::Warning)], "it is not understood");
 
@@ -127,6 +126,144 @@ async fn rights_count_wherever_they_stand() {
     let all = Arn::from("arn:aws:iam::aws:policy/AdministratorAccess");
     fixture.clients.iam.attach_role_policy(controller, &all).await.unwrap();
     assert_eq!(wrong(&fixture.check().await), []);
+}
+
+/// The finding about the controller's role, with these statements on top of what it needs or instead of that.
+async fn with_statements(statements: &str, instead: bool) -> Finding {
+    let fixture = Fixture::prepared().await;
+    if instead {
+        for policy in desired(&fixture.settings).policies {
+            let arn = Arn::from(policy.arn.as_str());
+            fixture.clients.iam.detach_role_policy("demo-karpenter", &arn).await.unwrap();
+        }
+    }
+    let document = format!(r#"{{"Version":"2012-10-17","Statement":[{statements}]}}"#);
+    assert!(fixture.account.put_role_policy("demo-karpenter", "more", &document));
+    let report = fixture.check().await;
+    report.findings.into_iter().find(|finding| finding.check == "controller-role").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn denials_count_where_they_hold() {
+    for (name, document, expected, word) in [
+        (
+            "a denied action",
+            r#"{"Sid":"NoLaunch","Effect":"Deny","Action":"ec2:Run*","Resource":"*"}"#,
+            State::Missing,
+            "ec2:RunInstances (denied by `NoLaunch`)",
+        ),
+        (
+            "a denial of all but what is needed",
+            r#"{"Effect":"Deny","NotAction":["ec2:*","iam:*","ssm:*","pricing:*","eks:*","sqs:*"],"Resource":"*"}"#,
+            State::Ready,
+            "grants what the controller does",
+        ),
+        (
+            "a denial of all but some of it",
+            r#"{"Sid":"Only","Effect":"Deny","NotAction":["ec2:*","iam:*","ssm:*","pricing:*","eks:*"],"Resource":"*"}"#,
+            State::Missing,
+            "sqs:ReceiveMessage (denied by `Only`)",
+        ),
+        (
+            "a denial of other resources",
+            r#"{"Effect":"Deny","Action":"sqs:*","NotResource":"arn:aws:sqs:us-west-2:123456789012:demo"}"#,
+            State::Ready,
+            "grants what the controller does",
+        ),
+        (
+            "a denial in other regions",
+            r#"{"Effect":"Deny","Action":"ec2:*","Resource":"*","Condition":{"StringNotEquals":{"aws:RequestedRegion":"us-west-2"}}}"#,
+            State::Ready,
+            "grants what the controller does",
+        ),
+        (
+            "a denial in this region",
+            r#"{"Sid":"Closed","Effect":"Deny","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"aws:RequestedRegion":"us-west-2"}}}"#,
+            State::Missing,
+            "denied by `Closed`",
+        ),
+        (
+            "a denial that is not evaluated",
+            r#"{"Sid":"Inside","Effect":"Deny","Action":"ec2:*","Resource":"*","Condition":{"NotIpAddress":{"aws:SourceIp":"10.0.0.0/8"}}}"#,
+            State::Warning,
+            "`Inside`",
+        ),
+    ] {
+        let finding = with_statements(document, false).await;
+        assert_eq!(finding.state, expected, "{name}: {finding:?}");
+        assert!(finding.evidence.contains(word), "{name}: {finding:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_and_conditions_count() {
+    let all_but = r#"{"Effect":"Allow","NotAction":"s3:*","Resource":"*"}"#;
+    let operator = r#"{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringMatches":{"aws:RequestedRegion":"us-west-2"}}}"#;
+    let own_queue = r#"{"Effect":"Allow","NotAction":"sqs:*","Resource":"*"},
+        {"Effect":"Allow","Action":"sqs:*","Resource":"arn:aws:sqs:us-west-2:123456789012:other"}"#;
+    for (name, document, expected, word) in [
+        ("all actions but others", all_but, State::Ready, "grants what the controller does"),
+        (
+            "all actions but a needed one",
+            r#"{"Effect":"Allow","NotAction":"sqs:*","Resource":"*"}"#,
+            State::Missing,
+            "does not grant sqs:DeleteMessage, sqs:GetQueueUrl, sqs:ReceiveMessage",
+        ),
+        (
+            "another queue",
+            own_queue,
+            State::Missing,
+            "sqs:ReceiveMessage on arn:aws:sqs:us-west-2:123456789012:demo",
+        ),
+        ("an operator that is not evaluated", operator, State::Warning, "`StringMatches`"),
+        (
+            "a condition that does not hold",
+            r#"{"Effect":"Allow","Action":"*","Resource":"*","Condition":{"StringEquals":{"aws:PrincipalAccount":"1"}}}"#,
+            State::Missing,
+            "ec2:RunInstances",
+        ),
+    ] {
+        let finding = with_statements(document, true).await;
+        assert_eq!(finding.state, expected, "{name}: {finding:?}");
+        assert!(finding.evidence.contains(word), "{name}: {finding:?}");
+    }
+}
+
+/// A matcher that tries every star again for each of the stars before it would not end here.
+#[tokio::test(start_paused = true)]
+async fn pattern_of_many_stars_does_not_keep_the_check_busy() {
+    let stars = "*?".repeat(15);
+    let statement = format!(r#"{{"Effect":"Allow","Action":"{stars}!","Resource":"*"}}"#);
+    assert_eq!(with_statements(&statement, true).await.state, State::Missing);
+}
+
+/// A denial in a document that names principals beats what the document allows.
+#[tokio::test(start_paused = true)]
+async fn denials_of_trust_documents_and_of_the_queue_count() {
+    let denied = |document: &str, principal: &str| {
+        let mut document: serde_json::Value = serde_json::from_str(document).unwrap();
+        let denial =
+            serde_json::json!({"Effect": "Deny", "Principal": {"Service": principal}, "Action": "*"});
+        document["Statement"].as_array_mut().unwrap().push(denial);
+        document.to_string()
+    };
+    for (role, principal, check) in [
+        ("demo-karpenter", "pods.eks.amazonaws.com", "pod-identity"),
+        ("KarpenterNodeRole-demo", "ec2.amazonaws.com", "node-role"),
+    ] {
+        let fixture = Fixture::prepared().await;
+        let trust = fixture.clients.iam.get_role(role).await.unwrap().trust;
+        let trust = denied(&trust, principal);
+        fixture.clients.iam.update_assume_role_policy(role, &trust).await.unwrap();
+        assert_eq!(wrong(&fixture.check().await), [(check, State::Missing)]);
+    }
+    let fixture = Fixture::prepared().await;
+    let sqs = &fixture.clients.sqs;
+    let queue = sqs.get_queue_url("demo").await.unwrap();
+    let policy = &sqs.get_queue_attributes(&queue).await.unwrap()["Policy"];
+    let policy = BTreeMap::from([("Policy".to_owned(), denied(policy, "events.amazonaws.com"))]);
+    sqs.set_queue_attributes(&queue, &policy).await.unwrap();
+    assert_eq!(wrong(&fixture.check().await), [("queue", State::Missing)]);
 }
 
 /// A right to hand on some other role is none to hand on the nodes' role.

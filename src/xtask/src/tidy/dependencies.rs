@@ -27,7 +27,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("aws-sim", &["aws-api", "iam", "model"]),
     ("testkit", &["model"]),
     ("aws", &["api", "aws-api", "cloud", "model"]),
-    ("bootstrap", &["aws-api"]),
+    ("bootstrap", &["aws-api", "iam"]),
     ("doctor", &["api", "aws-api", "iam", "model"]),
     ("kube-sim", &["api", "aws-api", "model"]),
     ("controllers", &["api", "audit", "cloud", "cluster", "engine", "lifecycle", "model", "telemetry"]),
