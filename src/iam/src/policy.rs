@@ -208,7 +208,9 @@ impl Statement {
             (None | Some(Whom::Everybody), _) => true,
             (Some(Whom::These(_)), None) => false,
             (Some(Whom::These(these)), Some(asking)) => {
-                these.iter().any(|named| covers(named, asking, self.effect))
+                // To allow an account leaves the choice to its own policies; to deny it denies all that is in it.
+                let as_member = self.effect == Effect::Deny || request.is_allowed_by_account();
+                these.iter().any(|named| covers(named, asking, as_member))
             }
         };
         whom && self.actions.takes(|pattern| same_action(pattern, &request.action).into()) == Truth::Yes
@@ -282,8 +284,9 @@ impl Whom {
     }
 }
 
-/// Whether a principal that a statement names stands for the one that asks.
-fn covers(named: &Principal, asking: &Principal, effect: Effect) -> bool {
+/// Whether a principal that a statement names stands for the one that asks, an account for all that is in it if
+/// `as_member`.
+fn covers(named: &Principal, asking: &Principal, as_member: bool) -> bool {
     if named.kind != asking.kind {
         return false;
     }
@@ -291,8 +294,7 @@ fn covers(named: &Principal, asking: &Principal, effect: Effect) -> bool {
         let account = whole_account(&named.name);
         account.is_some()
             && (account == whole_account(&asking.name)
-                // To allow an account leaves the choice to its own policies; to deny it denies all that is in it.
-                || effect == Effect::Deny && account == asking.name.split(':').nth(4))
+                || as_member && account == asking.name.split(':').nth(4))
     };
     named.name == asking.name || named.name == "*" || (named.kind == "AWS" && is_in_account())
 }

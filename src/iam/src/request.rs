@@ -22,6 +22,7 @@ pub struct Request {
     pub principal: Option<Principal>,
     context: BTreeMap<String, Vec<String>>,
     is_partial: bool,
+    allowed_by_account: bool,
 }
 
 impl Request {
@@ -33,6 +34,7 @@ impl Request {
             principal: None,
             context: BTreeMap::new(),
             is_partial: false,
+            allowed_by_account: false,
         }
     }
 
@@ -68,6 +70,17 @@ impl Request {
     pub fn partial(mut self) -> Self {
         self.is_partial = true;
         self
+    }
+
+    /// The same from an identity whose own policies allow it: a document that allows its account allows it.
+    #[must_use]
+    pub fn allowed_by_account(mut self) -> Self {
+        self.allowed_by_account = true;
+        self
+    }
+
+    pub(crate) fn is_allowed_by_account(&self) -> bool {
+        self.allowed_by_account
     }
 
     pub(crate) fn is_partial(&self) -> bool {

@@ -277,21 +277,24 @@ fn incomplete_arns_are_completed() {
 }
 
 #[test]
-fn account_stands_for_its_identities_only_in_a_denial() {
+fn account_stands_for_its_identities_in_a_denial() {
     let role = "arn:aws:iam::123456789012:role/demo";
-    let decide = |effect: &str, principal: &str, asking: &str| {
+    let policies = |effect: &str, principal: &str| {
         let text = format!(
             r#"{{"Statement":[{{"Sid":"A","Effect":"{effect}","Action":"*","Principal":{{"AWS":"{principal}"}}}},
                 {{"Effect":"Allow","Action":"*","Principal":{{"Service":"*"}}}}]}}"#
         );
         Policies::of(vec![Policy::found_on_resource(&text).unwrap()])
-            .decide(&Request::new("kms:Decrypt", "*").by("AWS", asking))
     };
+    let request = |asking: &str| Request::new("kms:Decrypt", "*").by("AWS", asking);
+    let decide =
+        |effect: &str, principal: &str, asking: &str| policies(effect, principal).decide(&request(asking));
     let (root, id) = ("arn:aws:iam::123456789012:root", "123456789012");
     for principal in [root, id] {
         assert!(matches!(decide("Allow", principal, root), Decision::Allowed(_)), "{principal}");
         assert!(matches!(decide("Allow", principal, role), Decision::Denied(Denial::NotGranted { .. })));
         assert!(matches!(decide("Deny", principal, role), Decision::Denied(Denial::Explicit { .. })));
+        assert!(policies("Allow", principal).allow(&request(role).allowed_by_account()), "{principal}");
     }
     assert!(matches!(decide("Deny", "210987654321", role), Decision::Denied(Denial::NotGranted { .. })));
     assert!(matches!(decide("Allow", role, role), Decision::Allowed(_)));
