@@ -11,6 +11,7 @@ mod keys;
 mod network;
 mod nodes;
 mod pods;
+mod policies;
 mod pools;
 mod quotas;
 mod reports;

@@ -1,7 +1,9 @@
 //! Roles, names, subnets and groups of the account (spec aws-operations 1.14).
 
 use karpenter_aws_api::Partition;
+use karpenter_iam::Request;
 
+use super::policies::{any, gathered, lets};
 use super::pools::{Launched, launched};
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
@@ -143,12 +145,13 @@ fn long_role(facts: &Facts) -> Outcome {
 
 fn untrusting_role(facts: &Facts) -> Outcome {
     let principal = format!("ec2.{}", Partition::of_region(facts.account.region.get()?).dns_suffix());
-    let untrusting = node_roles(facts)?
-        .into_iter()
-        .filter(|(_, role)| !role.trust.contains(&principal) && !role.trust.contains("ec2.amazonaws.com"));
-    Ok(untrusting
-        .map(|(name, _)| Evidence::new(format!("role {name}"), format!("does not trust {principal}")))
-        .collect())
+    gathered(node_roles(facts)?.into_iter().map(|(name, role)| {
+        let trusted = any([principal.as_str(), "ec2.amazonaws.com"].map(|service| {
+            lets(&role.trust, [Request::new("sts:AssumeRole", &role.arn).by("Service", service)])
+        }));
+        let evidence = || Evidence::new(format!("role {name}"), format!("does not trust {principal}"));
+        Ok((!trusted?).then(evidence))
+    }))
 }
 
 /// Roles that exist and that nodes take: those of the classes, and the one bootstrap makes. Before there is a cluster

@@ -1,11 +1,10 @@
 //! How the controller's pods come to their role: the agent of Pod Identity, the identity provider of web identity.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use karpenter_iam::matches as glob;
-use serde_json::Value;
+use karpenter_iam::Request;
 
 use super::controller::pods_of;
-use super::keys::{list, named};
+use super::policies::{gathered, lets};
 use super::pools::daemon;
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
@@ -99,7 +98,7 @@ struct Taker {
     action: &'static str,
     /// Kind of principal.
     kind: &'static str,
-    /// How the principal's name ends.
+    /// Name of the principal.
     name: String,
     /// Condition keys with the values they have.
     keys: Vec<(String, String)>,
@@ -113,30 +112,34 @@ fn distrusted(facts: &Facts) -> Outcome {
     let (namespace, account) = facts.cluster.service_account();
     // A role of another account is not ours to read.
     let roles = facts.account.roles.get()?.values().flatten();
-    let found = roles.filter(|role| role.arn == taker.role && !trusts(&role.trust, &taker));
-    Ok(found
-        .map(|role| {
-            let seen = format!(
-                "its trust does not let service account {namespace}/{account} of this cluster take it on"
-            );
-            Evidence::new(format!("role {}", role.arn), seen)
-        })
-        .collect())
+    gathered(roles.filter(|role| role.arn == taker.role).map(|role| {
+        let seen = format!(
+            "its trust does not let service account {namespace}/{account} of this cluster take it on"
+        );
+        let evidence = || Evidence::new(format!("role {}", role.arn), seen);
+        Ok((!trusts(&role.trust, &taker)?).then(evidence))
+    }))
 }
 
 /// The controller: by the token of its service account if that names a role, else by Pod Identity.
 fn taker(facts: &Facts) -> Result<Option<Taker>, Unseen> {
     let (namespace, account) = facts.cluster.service_account();
+    // `arn:aws:iam::123456789012:role/...`
+    let of_arn = |role: &str| {
+        let mut parts = role.split(':').map(str::to_owned);
+        Some((parts.nth(1)?, parts.nth(2)?))
+    };
     if let Some(role) = facts.cluster.annotated_role()? {
         let issuer = facts.account.eks.get()?.as_ref().and_then(|eks| eks.issuer.as_deref());
         let Some(issuer) = issuer.map(|issuer| issuer.trim_start_matches("https://")) else {
             return Ok(None);
         };
+        let Some((partition, owner)) = of_arn(role) else { return Ok(None) };
         return Ok(Some(Taker {
             role: role.to_owned(),
-            action: "sts:assumerolewithwebidentity",
+            action: "sts:AssumeRoleWithWebIdentity",
             kind: "Federated",
-            name: format!(":oidc-provider/{issuer}"),
+            name: format!("arn:{partition}:iam::{owner}:oidc-provider/{issuer}"),
             keys: vec![
                 (format!("{issuer}:sub"), format!("system:serviceaccount:{namespace}:{account}")),
                 (format!("{issuer}:aud"), AUDIENCE.to_owned()),
@@ -144,14 +147,12 @@ fn taker(facts: &Facts) -> Result<Option<Taker>, Unseen> {
         }));
     }
     let Some(role) = facts.account.pod_identity.get()? else { return Ok(None) };
-    // `arn:aws:iam::123456789012:role/...`
-    let parts: Vec<&str> = role.split(':').collect();
-    let (Some(&partition), Some(&owner)) = (parts.get(1), parts.get(4)) else { return Ok(None) };
+    let Some((partition, owner)) = of_arn(role) else { return Ok(None) };
     let (region, cluster) = (facts.account.region.get()?, facts.cluster_name.as_str());
     let arn = format!("arn:{partition}:eks:{region}:{owner}:cluster/{cluster}");
     let keys = [
         ("aws:SourceArn", arn.as_str()),
-        ("aws:SourceAccount", owner),
+        ("aws:SourceAccount", owner.as_str()),
         ("aws:RequestTag/eks-cluster-arn", arn.as_str()),
         ("aws:RequestTag/eks-cluster-name", cluster),
         ("aws:RequestTag/kubernetes-namespace", namespace),
@@ -159,49 +160,33 @@ fn taker(facts: &Facts) -> Result<Option<Taker>, Unseen> {
     ];
     Ok(Some(Taker {
         role: role.clone(),
-        action: "sts:assumerole",
+        action: "sts:AssumeRole",
         kind: "Service",
         name: "pods.eks.amazonaws.com".to_owned(),
         keys: keys.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec(),
     }))
 }
 
-/// Whether a trust document lets the role be taken on. Conditions on keys that are not known here are not weighed.
-fn trusts(document: &str, taker: &Taker) -> bool {
-    let Ok(document) = serde_json::from_str::<Value>(document) else { return false };
-    list(&document["Statement"]).into_iter().any(|statement| {
-        let mut actions = list(&statement["Action"]).into_iter().filter_map(Value::as_str);
-        let mut principals = named(&statement["Principal"], taker.kind).into_iter();
-        statement["Effect"] == "Allow"
-            && actions.any(|action| glob(&action.to_lowercase(), taker.action))
-            && principals.any(|name| name.ends_with(&taker.name))
-            && taker.keys.iter().all(|(key, value)| holds(&statement["Condition"], key, value))
-    })
-}
-
-/// Whether what a statement says about a key holds for this value; what it does not say holds.
-fn holds(conditions: &Value, key: &str, value: &str) -> bool {
-    ["StringEquals", "StringLike", "ArnEquals", "ArnLike"].iter().all(|operator| {
-        let wanted = list(&conditions[*operator][key]);
-        let fits =
-            |pattern: &str| if *operator == "StringEquals" { pattern == value } else { glob(pattern, value) };
-        wanted.is_empty() || wanted.into_iter().filter_map(Value::as_str).any(fits)
-    })
+/// Whether a trust document lets the role be taken on.
+fn trusts(document: &str, taker: &Taker) -> Result<bool, Unseen> {
+    let request = Request::new(taker.action, &taker.role).by(taker.kind, &taker.name);
+    let request = taker.keys.iter().fold(request, |request, (key, value)| request.with(key, value));
+    lets(document, [request])
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn a_trust_is_read_by_principal_action_and_what_is_known_of_the_keys() {
         let taker = Taker {
-            role: String::new(),
-            action: "sts:assumerolewithwebidentity",
+            role: "arn:aws:iam::123456789012:role/demo-karpenter".to_owned(),
+            action: "sts:AssumeRoleWithWebIdentity",
             kind: "Federated",
-            name: ":oidc-provider/i/A".to_owned(),
+            name: "arn:aws:iam::123456789012:oidc-provider/i/A".to_owned(),
             keys: vec![
                 ("i/A:sub".to_owned(), "system:serviceaccount:kube-system:karpenter".to_owned()),
                 ("i/A:aud".to_owned(), AUDIENCE.to_owned()),
@@ -216,20 +201,32 @@ mod tests {
         };
         let exactly =
             |account: &str| json!({"StringEquals": {"i/A:sub": format!("system:serviceaccount:{account}")}});
+        let denied = |condition: &Value| {
+            let statement = |effect: &str, condition: &Value| {
+                json!({
+                    "Effect": effect, "Action": "sts:*", "Principal": {"Federated": "*"}, "Condition": condition,
+                })
+            };
+            json!({"Statement": [statement("Allow", &json!({})), statement("Deny", condition)]}).to_string()
+        };
         let pods = r#"{"Statement":[{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
         for (name, document, expected) in [
             ("this account", trust("i/A", exactly("kube-system:karpenter")), true),
-            ("any account", trust("i/A", Value::Null), true),
+            ("any account", trust("i/A", json!({})), true),
             ("a pattern", trust("i/A", json!({"StringLike": {"i/A:sub": ["a", "*:karpenter"]}})), true),
             ("no pattern", trust("i/A", json!({"StringEquals": {"i/A:sub": "*:karpenter"}})), false),
             ("another namespace", trust("i/A", exactly("karpenter:karpenter")), false),
             ("another cluster", trust("i/B", exactly("kube-system:karpenter")), false),
             ("another audience", trust("i/A", json!({"StringEquals": {"i/A:aud": "me"}})), false),
-            ("a key of others", trust("i/A", json!({"StringEquals": {"aws:PrincipalOrgID": "o"}})), true),
+            ("a denial", denied(&exactly("kube-system:karpenter")), false),
+            ("a denial to another account", denied(&exactly("default:karpenter")), true),
             ("Pod Identity", pods.to_owned(), false),
             ("no document", String::new(), false),
         ] {
-            assert_eq!(trusts(&document, &taker), expected, "{name}: {document}");
+            assert_eq!(trusts(&document, &taker), Ok(expected), "{name}: {document}");
         }
+        let others = trust("i/A", json!({"StringEquals": {"aws:PrincipalOrgID": "o"}}));
+        let Unseen(why) = trusts(&others, &taker).unwrap_err();
+        assert!(why.contains("`aws:PrincipalOrgID`"), "{why}");
     }
 }

@@ -1,10 +1,11 @@
 //! Keys of the account's own, and whether those who need them may use them (spec aws-operations 1.14).
 
 use karpenter_api::EC2NodeClass;
-use serde_json::Value;
+use karpenter_aws_api::Partition;
+use karpenter_iam::Request;
 
 use super::name;
-
+use super::policies::{any, gathered, lets};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Answer, Facts, Key, Right, Unseen};
 
@@ -45,52 +46,63 @@ pub(crate) fn volume_keys(class: &EC2NodeClass) -> impl Iterator<Item = &str> {
     volumes.filter_map(|volume| volume.kms_key_id.as_deref())
 }
 
-/// A key by what it is named with; one that nobody asked about is as good as refused.
+/// A key by what it is named with; one that was not asked about is not known.
 fn key<'a>(facts: &'a Facts, key: &str) -> Result<&'a Key, Unseen> {
     facts.account.keys.get()?.get(key).map_or_else(|| Err(Unseen("not asked".to_owned())), Answer::get)
 }
 
 fn deaf_queues(facts: &Facts) -> Outcome {
-    let mut found = Vec::new();
-    for (name, queue) in facts.account.queues.get()? {
-        let Some(key) = queue.as_ref().and_then(|queue| queue.kms_key.as_ref()) else { continue };
-        let object = format!("queue {name}");
-        if key.contains(OWN_KEYS) {
-            let seen = format!("is encrypted with {key}, which only lets SQS's own callers in");
-            found.push(Evidence::new(object, seen));
-        } else if !lets(
-            &self::key(facts, key)?.policy,
-            |principal| is_service(principal, "events."),
-            &BY_EVENTS,
-        ) {
-            let seen =
-                format!("is encrypted with {key}, whose policy does not let events.amazonaws.com use it");
-            found.push(Evidence::new(object, seen));
-        }
-    }
-    Ok(found)
+    let suffix = Partition::of_region(facts.account.region.get()?).dns_suffix();
+    let queues = facts.account.queues.get()?;
+    let encrypted = queues.iter().filter_map(|(name, queue)| Some((name, queue.as_ref()?.kms_key.as_ref()?)));
+    gathered(encrypted.map(|(name, key)| {
+        let seen = if key.contains(OWN_KEYS) {
+            format!("is encrypted with {key}, which only lets SQS's own callers in")
+        } else if lets_events(self::key(facts, key)?, suffix)? {
+            return Ok(None);
+        } else {
+            format!("is encrypted with {key}, whose policy does not let events.amazonaws.com use it")
+        };
+        Ok(Some(Evidence::new(format!("queue {name}"), seen)))
+    }))
 }
 
 fn locked_volumes(facts: &Facts) -> Outcome {
     let rights = facts.account.rights.get()?;
-    let mut found = Vec::new();
     let volumes = facts.account.volumes.get()?;
-    if volumes.encrypted && !is_usable(facts, rights, &volumes.key)? {
+    let look = |object: String, key: &str, seen: String| {
+        Ok((!is_usable(facts, rights, key)?).then(|| Evidence::new(object, seen)))
+    };
+    let mut looks = Vec::new();
+    if volumes.encrypted {
         let seen =
             "encrypts every new volume, and neither its policy nor IAM lets the controller's role use it";
-        found.push(Evidence::new(format!("key {}", volumes.key), seen));
+        looks.push(look(format!("key {}", volumes.key), &volumes.key, seen.to_owned()));
     }
     for class in facts.cluster.node_classes.if_asked()?.into_iter().flatten() {
         for key in volume_keys(class) {
-            if !is_usable(facts, rights, key)? {
-                let seen = format!(
-                    "encrypts with {key}, and neither its policy nor IAM lets the controller's role use it"
-                );
-                found.push(Evidence::new(format!("EC2NodeClass {}", name(&class.metadata)), seen));
-            }
+            let seen = format!(
+                "encrypts with {key}, and neither its policy nor IAM lets the controller's role use it"
+            );
+            looks.push(look(format!("EC2NodeClass {}", name(&class.metadata)), key, seen));
         }
     }
-    Ok(found)
+    gathered(looks)
+}
+
+/// The key's policy lets `EventBridge` in, under either spelling of its name in China.
+fn lets_events(key: &Key, suffix: &str) -> Result<bool, Unseen> {
+    any(["events.amazonaws.com", &format!("events.{suffix}")].map(|service| {
+        let requests = BY_EVENTS.map(|action| {
+            let request = Request::new(action, &key.arn).by("Service", service);
+            // `arn:aws:kms:eu-west-1:123456789012:key/...`
+            match key.arn.split(':').nth(4) {
+                Some(account) => request.with("aws:SourceAccount", account),
+                None => request,
+            }
+        });
+        lets(&key.policy, requests)
+    }))
 }
 
 /// The key's policy lets the controller's role in by itself, or leaves it to IAM, where the role has the right.
@@ -100,63 +112,18 @@ fn is_usable(facts: &Facts, rights: &[Right], named: &str) -> Result<bool, Unsee
     }
     let Key { arn, policy } = key(facts, named)?;
     let role = rights.first().map_or("", |right| right.role.as_str());
-    let directly = lets(policy, |principal| is_identity(principal, role), &BY_LAUNCHES);
-    let by_iam = BY_LAUNCHES.iter().all(|action| {
-        rights.iter().any(|right| right.resource == *arn && right.action == *action && right.allowed)
+    let region = facts.account.region.get()?;
+    let via = format!("ec2.{region}.{}", Partition::of_region(region).dns_suffix());
+    let requests = BY_LAUNCHES.map(|action| {
+        let request = Request::new(action, arn)
+            .by("AWS", role)
+            .with("kms:CallerAccount", role.split(':').nth(4).unwrap_or_default())
+            .with("kms:GrantIsForAWSResource", "true")
+            .with("kms:ViaService", &via);
+        let is_right = |right: &Right| right.resource == *arn && right.action == action && right.allowed;
+        if rights.iter().any(is_right) { request.allowed_by_account() } else { request }
     });
-    Ok(directly || by_iam && lets(policy, is_account, &BY_LAUNCHES))
-}
-
-/// Statements of a policy that allow something, each with its principals, every action on a key's policy being one
-/// of the key. Conditions narrow what is allowed and are not weighed: `kms:ViaService` is how it should be.
-fn lets(policy: &str, is_meant: impl Fn(&Value) -> bool, actions: &[&str]) -> bool {
-    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return false };
-    let statements = list(&policy["Statement"]);
-    actions.iter().all(|wanted| {
-        statements.iter().any(|statement| {
-            statement["Effect"] == "Allow"
-                && is_meant(&statement["Principal"])
-                && list(&statement["Action"])
-                    .iter()
-                    .filter_map(|text| text.as_str())
-                    .any(|pattern| covers(&pattern.to_lowercase(), &wanted.to_lowercase()))
-        })
-    })
-}
-
-/// A pattern of actions ends with `*` if it is one.
-fn covers(pattern: &str, action: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == action, |start| action.starts_with(start))
-}
-
-/// The members of a list, which policies may leave out the brackets of.
-pub(super) fn list(value: &Value) -> Vec<&Value> {
-    match value {
-        Value::Array(items) => items.iter().collect(),
-        Value::Null => Vec::new(),
-        single => vec![single],
-    }
-}
-
-/// The principals of a kind.
-pub(super) fn named<'a>(principal: &'a Value, kind: &str) -> Vec<&'a str> {
-    match principal {
-        Value::String(all) => vec![all],
-        _ => list(&principal[kind]).into_iter().filter_map(Value::as_str).collect(),
-    }
-}
-
-fn is_service(principal: &Value, start: &str) -> bool {
-    named(principal, "Service").iter().any(|name| *name == "*" || name.starts_with(start))
-}
-
-fn is_identity(principal: &Value, role: &str) -> bool {
-    named(principal, "AWS").iter().any(|name| *name == "*" || *name == role)
-}
-
-/// The whole account, which leaves it to IAM.
-fn is_account(principal: &Value) -> bool {
-    named(principal, "AWS").iter().any(|name| name.ends_with(":root"))
+    lets(policy, requests)
 }
 
 #[cfg(test)]
@@ -165,7 +132,6 @@ mod tests {
 
     #[test]
     fn a_policy_is_read_by_principal_and_action() {
-        let events = |principal: &Value| is_service(principal, "events.");
         for (policy, expected) in [
             (
                 r#"{"Statement":{"Effect":"Allow","Principal":{"Service":"events.amazonaws.com"},"Action":["kms:Decrypt","kms:GenerateDataKey*"]}}"#,
@@ -187,7 +153,8 @@ mod tests {
             ),
             ("", false),
         ] {
-            assert_eq!(lets(policy, events, &BY_EVENTS), expected, "{policy}");
+            let key = Key { arn: "arn:aws:kms:us-west-2:1:key/1".to_owned(), policy: policy.to_owned() };
+            assert_eq!(lets_events(&key, "amazonaws.com"), Ok(expected), "{policy}");
         }
     }
 }

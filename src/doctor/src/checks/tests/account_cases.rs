@@ -29,6 +29,9 @@ pub(super) const CASES: &[Case] = &[
         );
     }),
     ("P-6", |facts| role(facts).trust = trust("lambda.amazonaws.com")),
+    ("P-6", |facts| {
+        role(facts).trust = trust("ec2.amazonaws.com").replace("Allow", "Deny");
+    }),
     ("P-4", |facts| {
         let rights = facts.account.rights.as_mut().unwrap();
         for right in rights.iter_mut() {
@@ -255,6 +258,69 @@ fn a_key_that_lets_in_who_needs_it_is_healthy() {
         key(&mut facts, policy);
         assert_eq!(crate::diagnose::diagnose(&facts, &[]).findings, [], "{policy}");
     }
+}
+
+/// Denials count, and so do both wildcards.
+#[test]
+fn a_key_that_keeps_out_who_needs_it_is_found() {
+    let all = r#"{"Effect":"Allow","Principal":"*","Action":"kms:*","Resource":"*"}"#;
+    for (name, statements, expected) in [
+        ("all", all.to_owned(), &[][..]),
+        (
+            "a question mark",
+            r#"{"Effect":"Allow","Principal":"*","Action":["kms:CreateGran?","kms:Decryp?","kms:*DataKey"]}"#.to_owned(),
+            &[],
+        ),
+        (
+            "a question mark too many",
+            r#"{"Effect":"Allow","Principal":"*","Action":["kms:CreateGrant","kms:Decrypt?","kms:*DataKey"]}"#.to_owned(),
+            &["P-7", "P-30"],
+        ),
+        (
+            "a denial to EventBridge",
+            format!(r#"{all},{{"Effect":"Deny","Principal":{{"Service":"events.amazonaws.com"}},"Action":"kms:*"}}"#),
+            &["P-7"],
+        ),
+        (
+            "a denial to the account",
+            format!(r#"{all},{{"Effect":"Deny","Principal":{{"AWS":"123456789012"}},"Action":"kms:Decrypt"}}"#),
+            &["P-30"],
+        ),
+        (
+            "a denial of all but other things",
+            format!(r#"{all},{{"Effect":"Deny","Principal":"*","NotAction":"kms:Describe*","Resource":"*"}}"#),
+            &["P-7", "P-30"],
+        ),
+        (
+            "only by way of another service",
+            r#"{"Effect":"Allow","Principal":"*","Action":"kms:*","Condition":{"StringEquals":{"kms:ViaService":"rds.us-west-2.amazonaws.com"}}}"#.to_owned(),
+            &["P-30"],
+        ),
+    ] {
+        let mut facts = super::healthy();
+        queue(&mut facts).kms_key = Some(KEY.to_owned());
+        facts.account.volumes = object(json!({"seen": {"encrypted": true, "key": KEY}}));
+        key(&mut facts, &format!(r#"{{"Statement":[{statements}]}}"#));
+        let report = crate::diagnose::diagnose(&facts, &["P-7".to_owned(), "P-30".to_owned()]);
+        let found: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+/// What is not evaluated is neither a permission nor a fault.
+#[test]
+fn a_key_with_an_unknown_condition_is_not_called_all_right() {
+    let mut facts = super::healthy();
+    queue(&mut facts).kms_key = Some(KEY.to_owned());
+    key(
+        &mut facts,
+        r#"{"Statement":[{"Sid":"Odd","Effect":"Allow","Principal":"*","Action":"kms:*",
+            "Condition":{"StringMatches":{"kms:CallerAccount":"123456789012"}}}]}"#,
+    );
+    let report = crate::diagnose::diagnose(&facts, &["P-7".to_owned()]);
+    assert_eq!(report.findings, []);
+    let why: Vec<_> = report.unseen.iter().map(|unseen| unseen.why.as_str()).collect();
+    assert!(why.len() == 1 && why[0].contains("`Odd`"), "{why:?}");
 }
 
 #[test]
