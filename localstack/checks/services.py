@@ -3,6 +3,8 @@
 import base64
 import json
 
+from emulator.patches.queues import Pending
+
 from .kit import (
     CLUSTER,
     REGION,
@@ -182,3 +184,12 @@ def test_iam_says_what_a_role_may() -> None:
 def test_volumes_have_a_default_key() -> None:
     fresh()
     assert client("ec2").get_ebs_default_kms_key_id()["KmsKeyId"].endswith(":alias/aws/ebs")
+
+
+def test_pending_messages_may_change_while_they_are_gone_over() -> None:
+    # A race of two polls cannot be had on demand, so this looks at the set itself.
+    pending = Pending(["first", "second"])
+    for message in pending:
+        pending.remove(message)
+        pending.remove(message)
+    assert not pending
