@@ -8,13 +8,8 @@
 mod chart;
 mod command;
 mod complaint;
-mod compose;
 mod flags;
-// The tests of the composition run on it, whatever the features are.
-#[cfg(any(test, feature = "demo"))]
-mod playground;
 mod timeline;
-mod wall_clock;
 
 use std::process::ExitCode;
 

@@ -35,7 +35,7 @@ impl Child {
         }
         let home = tempfile::tempdir().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.env_clear().args(["--exact", "--nocapture", &format!("sdk::tests::environment::{test}")]);
+        command.env_clear().args(["--exact", "--nocapture", &format!("tests::environment::{test}")]);
         command.envs([(ROLE, "1"), ("AWS_REGION", "eu-west-1"), ("AWS_EC2_METADATA_DISABLED", "true")]);
         command.env("HOME", home.path()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
         Some(Self { command, home })

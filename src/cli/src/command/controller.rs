@@ -11,6 +11,7 @@ use karpenter_aws_api::Clients;
 use karpenter_aws_controllers::MetricsObserver;
 use karpenter_aws_controllers::settings::Settings as Given;
 use karpenter_aws_sdk as sdk;
+use karpenter_compose::{self as compose, Parts, WallClock};
 use karpenter_controllers::Settings;
 use karpenter_controllers::client::{self, Connected, Limits};
 use karpenter_telemetry::logging;
@@ -19,9 +20,7 @@ use kube::Api;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::compose::{self, Parts};
 use crate::flags::controller::ControllerFlags;
-use crate::wall_clock::WallClock;
 
 /// Where a pod finds the authority of its API server.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";

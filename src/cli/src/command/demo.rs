@@ -14,6 +14,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use karpenter_api::NodeClaim;
 use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan, show};
+use karpenter_compose::playground::{Playground, Speed};
+use karpenter_compose::{self as compose, Parts};
 use karpenter_controllers::Settings;
 use karpenter_controllers::settings::{Home, Source};
 use karpenter_kube_sim::VirtualClock;
@@ -25,8 +27,6 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::compose::{self, Parts};
-use crate::playground::{Playground, Speed};
 use crate::timeline::{self, Line, PriceBook, Printer};
 
 const NODEPOOL: &str = include_str!("../../../../docs/examples/nodepool.yaml");

@@ -10,14 +10,13 @@ use clap::{Args, ValueEnum};
 use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_bootstrap::names::{QUEUE_NAME_MAX, ROLE_NAME_MAX, bounded};
+use karpenter_compose::WallClock;
 use karpenter_doctor::check::Scope;
 use karpenter_doctor::diagnose::{Report, Verdict, diagnose};
 use karpenter_doctor::facts::{Account, Cluster, Names, export, import, unseen};
 use karpenter_doctor::repair::{Hands, repair};
 use karpenter_doctor::{Facts, Severity, gather, show};
 use karpenter_model::Clock;
-
-use crate::wall_clock::WallClock;
 
 /// How long the first question may take before nobody else is asked.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);

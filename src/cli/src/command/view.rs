@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use karpenter_aws::prices::Prices;
 use karpenter_aws_sdk as sdk;
+use karpenter_compose::WallClock;
 
 use crate::timeline::{self, PriceBook, Printer};
-use crate::wall_clock::WallClock;
 
 /// Arguments of `karpenter view`.
 #[derive(Args)]

@@ -32,6 +32,20 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("kube-sim", &["api", "aws-api", "model"]),
     ("controllers", &["api", "audit", "cloud", "cluster", "engine", "lifecycle", "model", "telemetry"]),
     ("aws-controllers", &["api", "aws", "aws-api", "cloud", "controllers", "model", "telemetry"]),
+    (
+        "compose",
+        &[
+            "aws",
+            "aws-api",
+            "aws-controllers",
+            "aws-sim",
+            "cloud",
+            "controllers",
+            "kube-sim",
+            "model",
+            "telemetry",
+        ],
+    ),
     ("xtask", &["api", "aws-controllers", "bootstrap", "cloud", "controllers", "doctor", "telemetry"]),
 ];
 

@@ -1,7 +1,11 @@
 //! Puts one controller together: clients and settings in, a future that runs until it is told to stop out.
 //!
 //! The same composition runs in a cluster (`karpenter controller`) and in memory (`karpenter demo`); only the
-//! clients and the clock differ.
+//! clients and the clock differ. What makes the clients is not here, so nothing here compiles the AWS SDK.
+
+#[cfg(any(test, feature = "demo"))]
+pub mod playground;
+mod wall_clock;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,35 +24,37 @@ use karpenter_telemetry::metrics::Metrics;
 use karpenter_telemetry::observe;
 use tokio_util::sync::CancellationToken;
 
+pub use wall_clock::WallClock;
+
 /// How long the events of the last second may take to be written when the process ends.
 const EVENT_FLUSH: Duration = Duration::from_secs(1);
 /// How long the first answer about zonal shifts may hold up a process that begins to lead.
 const FIRST_SHIFTS: Duration = Duration::from_secs(5);
 
 /// Everything a controller is made from.
-pub(crate) struct Parts {
+pub struct Parts {
     /// The API server.
-    pub(crate) kubernetes: kube::Client,
+    pub kubernetes: kube::Client,
     /// The API server, for events.
-    pub(crate) events: kube::Client,
+    pub events: kube::Client,
     /// The API server, for renewals of the lease.
-    pub(crate) leases: kube::Client,
+    pub leases: kube::Client,
     /// Where everything is counted.
-    pub(crate) metrics: Arc<Metrics>,
+    pub metrics: Arc<Metrics>,
     /// The AWS account.
-    pub(crate) aws: Clients,
+    pub aws: Clients,
     /// The time.
-    pub(crate) clock: Arc<dyn Clock>,
+    pub clock: Arc<dyn Clock>,
     /// Common settings.
-    pub(crate) settings: Settings,
+    pub settings: Settings,
     /// Settings of the provider.
-    pub(crate) aws_settings: karpenter_aws::Settings,
+    pub aws_settings: karpenter_aws::Settings,
     /// Namespace of the Lease.
-    pub(crate) lease_namespace: String,
+    pub lease_namespace: String,
 }
 
 /// Runs a controller until `shutdown`; then lets its workers finish and gives the Lease back.
-pub(crate) async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
+pub async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
     let metrics = parts.metrics;
     let observer = Arc::new(MetricsObserver(Arc::clone(&metrics)));
     let provider =

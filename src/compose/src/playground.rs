@@ -19,24 +19,24 @@ use tokio_util::sync::CancellationToken;
 
 /// How long things take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Speed {
+pub struct Speed {
     /// From launch until EC2 calls an instance running.
-    pub(crate) boot: Duration,
+    pub boot: Duration,
     /// From running until the Node is registered, and again until it is ready.
-    pub(crate) join: Duration,
+    pub join: Duration,
     /// From the order to terminate until an instance is gone.
-    pub(crate) shutdown: Duration,
+    pub shutdown: Duration,
 }
 
 impl Speed {
     /// Fast enough to watch: what takes half a minute in AWS takes seconds.
-    pub(crate) fn demo() -> Self {
+    pub fn demo() -> Self {
         Self { boot: Duration::from_secs(2), join: Duration::from_secs(1), shutdown: Duration::from_secs(2) }
     }
 }
 
 /// A cluster and an account.
-pub(crate) struct Playground {
+pub struct Playground {
     server: ApiServer,
     serving: Option<Serving>,
     account: Account,
@@ -47,7 +47,7 @@ pub(crate) struct Playground {
 
 impl Playground {
     /// A cluster of this name in a fresh account. Must be called within a tokio runtime.
-    pub(crate) fn new(clock: Arc<dyn Clock>, cluster: &str, speed: Speed) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, cluster: &str, speed: Speed) -> Self {
         let options = Options {
             cluster: cluster.to_owned(),
             kubernetes_version: "1.35".to_owned(),
@@ -67,7 +67,7 @@ impl Playground {
     }
 
     /// Starts the scheduler, the workload controllers and the kubelets of all machines.
-    pub(crate) fn spawn(&self, tasks: &mut JoinSet<Result<()>>, shutdown: &CancellationToken) {
+    pub fn spawn(&self, tasks: &mut JoinSet<Result<()>>, shutdown: &CancellationToken) {
         let (server, stop) = (self.server.clone(), shutdown.clone());
         tasks.spawn(async move {
             kube_system::run(&server, kube_system::Options::default(), stop).await;
@@ -91,7 +91,7 @@ impl Playground {
     }
 
     /// Serves the API on a free loopback port until the playground is dropped, and writes a kubeconfig for it.
-    pub(crate) async fn serve(&mut self, folder: &Path) -> Result<PathBuf> {
+    pub async fn serve(&mut self, folder: &Path) -> Result<PathBuf> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen on loopback")?;
         let address = listener.local_addr().context("cannot tell the port of the API server")?;
         self.serving = Some(self.server.serve(listener).context("cannot serve the API")?);
@@ -108,32 +108,32 @@ impl Playground {
     }
 
     /// Creates an object.
-    pub(crate) fn load(&self, object: &Value) -> Result<()> {
+    pub fn load(&self, object: &Value) -> Result<()> {
         self.server.load(object).map(drop).map_err(|refusal| anyhow!("the API server refuses: {refusal}"))
     }
 
     /// A client of the cluster.
-    pub(crate) fn client(&self) -> kube::Client {
+    pub fn client(&self) -> kube::Client {
         self.server.client()
     }
 
     /// Clients of the account.
-    pub(crate) fn aws(&self) -> Clients {
+    pub fn aws(&self) -> Clients {
         self.account.clients()
     }
 
     /// The account and its controls.
-    pub(crate) fn account(&self) -> Account {
+    pub fn account(&self) -> Account {
         self.account.clone()
     }
 
     /// Instances that are not terminated.
-    pub(crate) fn instances_alive(&self) -> usize {
+    pub fn instances_alive(&self) -> usize {
         self.account.live_instances().len()
     }
 
     /// Instances ever launched.
-    pub(crate) fn instances_launched(&self) -> usize {
+    pub fn instances_launched(&self) -> usize {
         self.account.instances().len()
     }
 }

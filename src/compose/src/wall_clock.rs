@@ -5,7 +5,7 @@ use karpenter_model::Clock;
 
 /// The time of the machine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WallClock;
+pub struct WallClock;
 
 impl Clock for WallClock {
     fn now(&self) -> Timestamp {

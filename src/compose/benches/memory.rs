@@ -1,4 +1,4 @@
-//! How much memory the controller holds: `cargo bench -p karpenter-cli --bench memory` prints the table of
+//! How much memory the controller holds: `cargo bench -p karpenter-compose --bench memory` prints the table of
 //! docs/performance.md and which bars are missed.
 //!
 //! The controller is the one of the program, put together by the same file, on an account in memory that sells 1,100
@@ -12,15 +12,6 @@
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a measurement that does not work stops and says why")]
 
-#[path = "../src/compose.rs"]
-#[allow(dead_code, unused_imports, reason = "its tests run with the program")]
-mod compose;
-#[path = "../src/playground.rs"]
-#[allow(dead_code, reason = "used by the tests of the composition")]
-mod playground;
-#[path = "../src/wall_clock.rs"]
-mod wall_clock;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -32,6 +23,7 @@ use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::{ConditionStatus, EC2NodeClass, NodeClaim, NodePool};
 use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_sim::{Account, Options};
+use karpenter_compose::{Parts, WallClock};
 use karpenter_controllers::Settings;
 use karpenter_controllers::client::{self, Limits};
 use karpenter_controllers::settings::{Home, Source};
@@ -42,9 +34,6 @@ use kube::api::{Api, DeleteParams, PostParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-
-use compose::Parts;
-use wall_clock::WallClock;
 
 /// Instance types on sale.
 const TYPES: usize = 1_100;
@@ -153,7 +142,7 @@ async fn measure(url: &str) -> Result<()> {
     let mut world = World { client, account, metrics, missed: Vec::new() };
     world.create_role().await;
     let (shutdown, parts) = (CancellationToken::new(), world.parts(config)?);
-    let controller = tokio::spawn(compose::run(parts, shutdown.clone()));
+    let controller = tokio::spawn(karpenter_compose::run(parts, shutdown.clone()));
     tokio::select! {
         ended = controller => bail!("the controller has ended: {ended:?}"),
         measured = stages(&mut world) => measured?,
