@@ -19,17 +19,10 @@ async fn subject(types: [&str; 2]) -> (Account, Subject) {
     let clock = Arc::new(ManualClock::default());
     let account = Account::with_clock(Options::default(), Arc::clone(&clock) as Arc<dyn Clock>);
     let clients = account.clients();
-    let image = clients
-        .ssm
-        .get_parameter(
-            "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id",
-        )
-        .await
-        .unwrap();
     let subject = Subject {
         subnet: support::subnet(&account, 0),
         security_group: support::group(&account),
-        image: image.into(),
+        image: support::image(&clients).await,
         types: types.map(Into::into),
         cluster: Some("demo".to_owned()),
         reserved: Some(reserved(&account, types[0])),

@@ -8,12 +8,18 @@ use karpenter_aws_api::ec2::{
     CapacityKind, FleetConfig, FleetOverride, FleetRequest, FleetResult, LaunchTemplateData,
     LaunchTemplateSpec, OnDemandAllocation, SpotAllocation, TagSpecification, TaggedKind,
 };
-use karpenter_aws_api::id::{InstanceId, SecurityGroupId, SubnetId};
+use karpenter_aws_api::id::{ImageId, InstanceId, SecurityGroupId, SubnetId};
 use karpenter_aws_api::{Clients, Tags};
 use karpenter_model::{Clock, ManualClock};
 
 pub(super) const SPOT: CapacityKind = CapacityKind::Spot(SpotAllocation::PriceCapacityOptimized);
 pub(super) const ON_DEMAND: CapacityKind = CapacityKind::OnDemand(OnDemandAllocation::LowestPrice);
+
+/// An image that nodes can start from.
+pub(super) async fn image(clients: &Clients) -> ImageId {
+    let name = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id";
+    clients.ssm.get_parameter(name).await.unwrap().into()
+}
 
 /// An account, its clock, its clients, and one launch template named `template`.
 pub(super) struct World {
@@ -27,18 +33,11 @@ impl World {
         let clock = Arc::new(ManualClock::default());
         let account = Account::with_clock(options, Arc::clone(&clock) as Arc<dyn Clock>);
         let clients = account.clients();
-        let image = clients
-            .ssm
-            .get_parameter(
-                "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id",
-            )
-            .await
-            .unwrap();
         let spec = LaunchTemplateSpec {
             name: "template".to_owned(),
             client_token: None,
             tags: Tags::new(),
-            data: LaunchTemplateData { image: Some(image.into()), ..LaunchTemplateData::default() },
+            data: LaunchTemplateData { image: Some(image(&clients).await), ..LaunchTemplateData::default() },
         };
         clients.ec2.create_launch_template(&spec).await.unwrap();
         Self { account, clock, clients }
