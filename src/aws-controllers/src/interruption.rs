@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use jiff::Timestamp;
 use karpenter_aws::notice;
 use karpenter_aws_api::id::QueueUrl;
 use karpenter_aws_api::sqs::{Message, ReceiveOptions};
@@ -179,9 +180,9 @@ impl Reader {
         Ok(self.url.insert(url).clone())
     }
 
-    fn is_recent(&self, message: &Message) -> bool {
-        let age = |at| Duration::try_from(self.context.common.now().duration_since(at)).unwrap_or_default();
-        message.sent_at.is_some_and(|at| age(at) < EARLY)
+    /// How long ago that was; nothing for an instant to come.
+    fn age(&self, at: Timestamp) -> Duration {
+        Duration::try_from(self.context.common.now().duration_since(at)).unwrap_or_default()
     }
 
     async fn handle(&self, url: &QueueUrl, message: &Message, claims: &Claims) -> Result<(), Error> {
@@ -196,7 +197,9 @@ impl Reader {
                 metrics.interruption_received_messages_total.inc([kind]);
                 if let Some(kind) = read.kind {
                     // A claim learns its instance from the answer to its launch, which may have been lost.
-                    if claims.may_come_to_know(&read.instances) && self.is_recent(message) {
+                    if claims.may_come_to_know(&read.instances)
+                        && message.sent_at.is_some_and(|at| self.age(at) < EARLY)
+                    {
                         tracing::debug!(
                             message = message.id,
                             "left a notice in the queue, claims are being launched"
@@ -206,8 +209,7 @@ impl Reader {
                     claims.act(&self.context, NAME, kind, &read.instances).await?;
                 }
                 if let Some(at) = read.at.or(message.sent_at) {
-                    let late = Duration::try_from(self.context.common.now().duration_since(at));
-                    metrics.interruption_message_queue_duration_seconds.observe([], late.unwrap_or_default());
+                    metrics.interruption_message_queue_duration_seconds.observe([], self.age(at));
                 }
             }
         }
