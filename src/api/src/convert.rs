@@ -9,7 +9,7 @@ use std::fmt::Display;
 
 use k8s_openapi::api::core::v1::Taint as ApiTaint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
-use karpenter_model::quantity::QuantityError;
+use karpenter_model::resources::quantity::QuantityError;
 use karpenter_model::{Annotations, Effect, Labels, Quantity, Resources, Taint};
 
 use crate::quantity::RawQuantity;

@@ -1,7 +1,9 @@
 //! NodeOverlay, `karpenter.sh/v1alpha1`: other prices or more resources for some instance types, as the planner sees
 //! them [alpha: `NodeOverlay`] (spec scheduling 5).
 
-use karpenter_model::{Expression, LabelRegistry, PriceChange, Quantity, label_syntax, resources};
+use karpenter_model::requirement::syntax;
+use karpenter_model::resources;
+use karpenter_model::{Expression, LabelRegistry, PriceChange, Quantity};
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
@@ -68,7 +70,7 @@ impl NodeOverlay {
         let mut found = Vec::new();
         for (index, requirement) in self.spec.requirements.iter().enumerate() {
             let field = format!("spec.requirements[{index}]");
-            if let Err(error) = label_syntax::check(registry, &Expression::from(requirement)) {
+            if let Err(error) = syntax::check(registry, &Expression::from(requirement)) {
                 found.push(Invalid { field, problem: Problem::Requirement(error) });
             }
         }

@@ -4,9 +4,9 @@ mod crowd;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_model::label;
 use karpenter_model::{
     AffinityTerm, LabelKey, LabelSelector, LabelValue, Labels, Launch, Namespace, Node, NodeId, Plan, Pod,
-    label,
 };
 
 use crate::world::World;

@@ -1,6 +1,5 @@
 //! One family of rules per file.
 
-pub(crate) mod anti_affinity;
 pub(crate) mod budgets;
 pub(crate) mod candidates;
 pub(crate) mod capacity;
@@ -11,13 +10,12 @@ pub(crate) mod homes;
 pub(crate) mod instance_types;
 pub(crate) mod limits;
 pub(crate) mod placement;
-pub(crate) mod pod_affinity;
 pub(crate) mod ports;
 pub(crate) mod requirements;
 pub(crate) mod reservations;
 pub(crate) mod savings;
 pub(crate) mod scores;
-pub(crate) mod spread;
 pub(crate) mod taints;
 pub(crate) mod template;
+pub(super) mod topology;
 pub(crate) mod volumes;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_model::label;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
     Daemon, Effect, InstanceType, LabelRegistry, Launch, Node, NodeId, Operator, Pod, PodKey, Pool, PoolName,
-    Requirement, Requirements, Resources, Snapshot, Taint, Target, Undefined, label,
+    Requirement, Requirements, Resources, Snapshot, Taint, Target, Undefined,
 };
 
 /// A snapshot with its names resolved.

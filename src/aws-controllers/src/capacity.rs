@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_aws::class::store::Lookup;
 use karpenter_aws::image::image_for;
-use karpenter_aws::node_class::Lookup;
 use karpenter_cloud::Provider;
-use karpenter_controllers::queue::{Done, Queue, Spec};
-use karpenter_model::{NodeName, label, resources};
+use karpenter_kube_harness::queue::{Done, Queue, Spec};
+use karpenter_model::NodeName;
+use karpenter_model::label;
+use karpenter_model::resources;
 use tokio_util::sync::CancellationToken;
 
 use crate::{AwsContext, Error};

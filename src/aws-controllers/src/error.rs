@@ -1,9 +1,9 @@
 //! What can go wrong in a pass.
 
+use karpenter_aws::catalogue::instance_types;
 use karpenter_aws::image::resolve;
-use karpenter_aws::instance_types;
 use karpenter_aws::launch::check::Unclear;
-use karpenter_aws::prices::file;
+use karpenter_aws::market::prices::file;
 use karpenter_telemetry::observe::Chain;
 
 /// A failed effect. The pass is tried again after the back-off of its object.
@@ -11,7 +11,10 @@ use karpenter_telemetry::observe::Chain;
 pub enum Error {
     /// The API server refused or could not be reached.
     #[error(transparent)]
-    Kube(#[from] karpenter_controllers::Error),
+    Kube(#[from] karpenter_kube_harness::Error),
+    /// What controllers of every cloud share failed.
+    #[error(transparent)]
+    Common(#[from] karpenter_controllers::Error),
     /// AWS refused or could not be reached.
     #[error(transparent)]
     Aws(#[from] karpenter_aws_api::Error),

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_aws::instance_types::List;
-use karpenter_aws::node_class::Lookup;
-use karpenter_aws::prices::Tally;
-use karpenter_model::{CapacityType, InstanceTypeName, Offering, Price, Zone, resources};
+use karpenter_aws::catalogue::instance_types::List;
+use karpenter_aws::class::store::Lookup;
+use karpenter_aws::market::prices::Tally;
+use karpenter_model::resources;
+use karpenter_model::{CapacityType, InstanceTypeName, Offering, Price, Zone};
 use karpenter_telemetry::metrics::Samples;
 
 use crate::AwsContext;

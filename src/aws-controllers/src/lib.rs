@@ -18,7 +18,8 @@ pub mod settings;
 mod tagging;
 mod zonal_shift;
 
-use karpenter_controllers::{RunError, joined};
+use karpenter_controllers::RunError;
+use karpenter_controllers::joined;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 

@@ -21,13 +21,13 @@ use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::annotations::aws::TERMINATION_FINALIZER;
-use karpenter_aws::cache::TtlCache;
+use karpenter_aws::calls::cache::TtlCache;
+use karpenter_aws::class::store::Lookup;
 use karpenter_aws::launch::check::Verdict;
-use karpenter_aws::node_class::Lookup;
 use karpenter_aws::{NODE_CLASS_KIND, NodeClassStore};
-use karpenter_controllers::queue::{Done, Queue, Spec};
-use karpenter_controllers::watch::{self, Seen};
-use karpenter_controllers::write;
+use karpenter_kube_harness::queue::{Done, Queue, Spec};
+use karpenter_kube_harness::watch::{self, Seen};
+use karpenter_kube_harness::write;
 use karpenter_model::ClaimName;
 use kube::ResourceExt;
 use tokio_util::sync::CancellationToken;

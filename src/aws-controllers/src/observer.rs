@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_aws::observer::{LaunchFailed, Observer};
+use karpenter_aws::calls::observer::{LaunchFailed, Observer};
 use karpenter_aws_api::watch::{Call, Watch};
 use karpenter_telemetry::metrics::Metrics;
 

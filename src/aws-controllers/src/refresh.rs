@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use karpenter_aws::instance_profiles;
-use karpenter_aws::prices::{Outcome, Source};
-use karpenter_controllers::queue::{Done, Queue, Spec};
+use karpenter_aws::class::instance_profiles;
+use karpenter_aws::market::prices::{Outcome, Source};
+use karpenter_kube_harness::queue::{Done, Queue, Spec};
 use karpenter_model::CapacityType;
 use tokio_util::sync::CancellationToken;
 
@@ -174,7 +174,7 @@ async fn version(context: &AwsContext) -> Result<(), Error> {
         cluster.refresh_version().await?
     } else {
         let found = context.common.client.apiserver_version().await;
-        let found = found.map_err(|source| karpenter_controllers::Error::Kube {
+        let found = found.map_err(|source| karpenter_kube_harness::Error {
             verb: "read version of",
             kind: "API server".to_owned(),
             name: context.aws.settings.cluster_endpoint.clone(),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::labels;
-use karpenter_aws::node_class::Lookup;
-use karpenter_aws::zonal_shifts::Changes;
+use karpenter_aws::class::store::Lookup;
+use karpenter_aws::network::zonal_shifts::Changes;
 use karpenter_aws_api::Kind;
 use karpenter_model::Pool;
 use karpenter_telemetry::events::{Event, ObjectRef, Reason, reason};

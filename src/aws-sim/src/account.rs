@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use karpenter_model::{Clock, ManualClock};
 
 use super::calls::CallRecord;
-use super::faults::{Effect, lost};
+use super::faults::Effect;
+use super::faults::lost;
 use super::options::Options;
 use super::state::State;
 use karpenter_aws_api::{Clients, Error, Partition, Result};

@@ -3,6 +3,13 @@
 //! Types are remembered until a complete answer without them arrives. An entry EC2 described incompletely keeps
 //! its previous description: a missing field is not a vanished type.
 
+pub mod density;
+pub mod discovered;
+pub mod instance_type;
+pub mod instance_types;
+pub mod offerings;
+pub mod vpc_limits;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 

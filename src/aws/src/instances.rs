@@ -1,9 +1,14 @@
 //! Instances as EC2 describes them: found by tag, read by id, ended, named (spec aws-provider 5.11).
 //!
-//! Reading, ending and naming are asked for one by one and done for many at once, see [`crate::batch`].
+//! Reading, ending and naming are asked for one by one and done for many at once, see [`crate::calls::batch`].
 
 mod calls;
+pub mod drift;
 mod ending;
+pub mod provider_id;
+pub mod registration;
+pub mod repair;
+pub mod view;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,9 +24,9 @@ use karpenter_model::Clock;
 
 use self::calls::{Calls, Tagged};
 use self::ending::Ending;
-use crate::cache::later;
+use crate::calls::cache::later;
+use crate::calls::observer::Observer;
 use crate::network::zone_names::ZoneNames;
-use crate::observer::Observer;
 use crate::tags;
 
 /// How long EC2 may take to know an instance it has just launched.

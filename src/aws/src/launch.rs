@@ -14,7 +14,6 @@ pub mod limit;
 mod lost;
 pub mod outcome;
 pub mod placed;
-pub mod reserved;
 pub mod template;
 pub mod templates;
 
@@ -28,24 +27,25 @@ use karpenter_aws_api::ec2::{FleetRequest, FleetResult};
 use karpenter_cloud::{Error, Kind, LaunchRequest};
 use karpenter_model::{CapacityType, Clock, InstanceType, LabelRegistry};
 
-use crate::class_view::ClassView;
+use crate::calls::fault::launch_error;
+use crate::calls::observer::Observer;
+use crate::class::view::ClassView;
 use crate::cluster::Cluster;
-use crate::fault::launch_error;
 use crate::image::family::family_of;
+use crate::market::reservations::Reservations;
+use crate::market::unavailable::Unavailable;
 use crate::network::addresses::Charge;
+use crate::network::placement_groups::PlacementGroups;
+use crate::network::placement_groups::is_wanted;
 use crate::network::subnets::{Subnets, ZonalSubnet};
-use crate::observer::Observer;
-use crate::placement_groups::{PlacementGroups, is_wanted};
-use crate::reservations::Reservations;
 use crate::settings::Settings;
 use crate::tags;
-use crate::unavailable::Unavailable;
 
+use crate::launch::filter::reserved::Reserved;
 use filter::{Candidate, Wanted};
 use fleet::TemplatedGroup;
 use limit::Limit;
 use placed::Placed;
-use reserved::Reserved;
 use templates::Templates;
 
 const OPERATION: &str = "launch instance for claim";

@@ -24,31 +24,38 @@ use karpenter_model::{
 
 use self::asked::Asked;
 use self::described::Joined;
+use crate::calls::fault::cloud_error;
+use crate::calls::fault::launch_error;
+use crate::calls::observer::Observer;
 use crate::catalogue::Catalogue;
+use crate::catalogue::discovered::DiscoveredMemory;
+use crate::catalogue::instance_types;
+use crate::catalogue::instance_types::{InstanceTypes, Sources};
+use crate::class::instance_profiles::InstanceProfiles;
+use crate::class::store::{Lookup, NodeClassStore};
 use crate::cluster::Cluster;
-use crate::discovered::DiscoveredMemory;
-use crate::fault::{cloud_error, launch_error};
 use crate::image::resolve::Images;
-use crate::instance_profiles::InstanceProfiles;
-use crate::instance_types::{self, InstanceTypes, Sources};
 use crate::instances::Instances;
+use crate::instances::provider_id::instance_of;
+use crate::instances::provider_id::provider_id;
+use crate::instances::registration;
+use crate::instances::repair;
+use crate::instances::view;
 use crate::launch::Launcher;
 use crate::launch::limit::Limit;
 use crate::launch::templates::Templates;
+use crate::market::prices::Prices;
+use crate::market::prices::estimate::by_size;
+use crate::market::reservations::Reservations;
+use crate::market::unavailable::Unavailable;
+use crate::network::placement_groups::is_wanted;
+use crate::network::placement_groups::{Group, PlacementGroups};
 use crate::network::security_groups::SecurityGroups;
 use crate::network::subnets::Subnets;
+use crate::network::zonal_shifts::ZonalShifts;
 use crate::network::zone_names::ZoneNames;
-use crate::node_class::{Lookup, NodeClassStore};
-use crate::observer::Observer;
-use crate::placement_groups::{Group, PlacementGroups, is_wanted};
-use crate::prices::{Prices, estimate::by_size};
-use crate::provider_id::{instance_of, provider_id};
 use crate::registry::label_registry;
-use crate::reservations::Reservations;
 use crate::settings::Settings;
-use crate::unavailable::Unavailable;
-use crate::zonal_shifts::ZonalShifts;
-use crate::{instance_view, registration, repair};
 
 /// The one kind of node class this provider owns.
 pub const NODE_CLASS_KIND: NodeClassKind = NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" };
@@ -321,9 +328,9 @@ impl Provider for AwsProvider {
         let mut launched = launched?;
         let id = InstanceId::from(launched.instance.as_str());
         self.instances.launched(&id);
-        let wants_efa = !request.requests.amount(crate::instance_type::capacity::EFA).is_zero();
+        let wants_efa = !request.requests.amount(crate::catalogue::instance_type::capacity::EFA).is_zero();
         launched.efa = wants_efa || class.spec.network_interfaces.is_some();
-        Ok(instance_view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now()))
+        Ok(view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now()))
     }
 
     async fn terminate(&self, id: &ProviderId) -> Result<Termination> {
@@ -333,7 +340,7 @@ impl Provider for AwsProvider {
         let ended = ended.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
         if ended == Termination::AlreadyGone
             && let Some(gone) = self.instances.take_ended(&instance)
-            && let Some(reservation) = instance_view::reservation_of(&gone, self.settings.reserved_capacity)
+            && let Some(reservation) = view::reservation_of(&gone, self.settings.reserved_capacity)
         {
             self.reservations.availability().terminated(reservation.as_str());
         }

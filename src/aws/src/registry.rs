@@ -1,6 +1,7 @@
 //! Label keys and values AWS gives a meaning to (spec aws-provider 1.9).
 
 use karpenter_api::labels::{self, aws};
+use karpenter_aws_api::ec2::Architecture;
 use karpenter_model::{LabelKey, LabelRegistry, LabelValue};
 
 /// The core registry extended by AWS's labels.
@@ -18,6 +19,15 @@ pub fn label_registry() -> LabelRegistry {
     registry.reserved_labels = aws::RESERVED_CAPACITY.map(LabelKey::from).into();
     debug_assert!(registry.is_well_known(labels::CAPACITY_TYPE));
     registry
+}
+
+/// Kubernetes' name of an EC2 architecture.
+pub fn kubernetes_arch(architecture: &Architecture) -> Option<&'static str> {
+    match architecture {
+        Architecture::X86_64 => Some("amd64"),
+        Architecture::Arm64 => Some("arm64"),
+        Architecture::Other(_) => None,
+    }
 }
 
 #[cfg(test)]

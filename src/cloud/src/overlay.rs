@@ -12,9 +12,10 @@ mod lay;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use karpenter_model::label;
 use karpenter_model::{
     InstanceType, InstanceTypeName, LabelRegistry, Operator, Overlay, Pool, PoolName, Price, PriceChange,
-    Requirement, Requirements, label,
+    Requirement, Requirements,
 };
 
 pub use judge::{Conflict, Contested, Judged, Sight, judge};

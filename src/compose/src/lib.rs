@@ -15,9 +15,12 @@ use karpenter_aws::AwsProvider;
 use karpenter_aws_api::Clients;
 use karpenter_aws_controllers::{AwsContext, MetricsObserver};
 use karpenter_cloud::Provider;
-use karpenter_controllers::leader::{self, Candidate};
-use karpenter_controllers::server::{self, Readiness};
-use karpenter_controllers::{Context, Explanations, Settings, View, Watching, definitions, memory, watchdog};
+use karpenter_controllers::definitions;
+use karpenter_controllers::explain;
+use karpenter_controllers::{Context, Explanations, Settings, View, Watching};
+use karpenter_kube_harness::leader::{self, Candidate};
+use karpenter_kube_harness::server::{self, Listen, Readiness};
+use karpenter_kube_harness::{memory, watchdog};
 use karpenter_model::Clock;
 use karpenter_telemetry::events::{KubeSink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
@@ -82,11 +85,17 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
     };
 
     let readiness = Readiness::default();
-    readiness.waits_for(&common.view);
+    let view = Arc::clone(&common.view);
+    readiness.waits_for(move || view.awaited());
     // Probes and metrics are served until the very end, also while the workers finish.
     let (serving, stopped) = (CancellationToken::new(), shutdown.clone());
-    let servers =
-        server::run(&settings, Arc::clone(&metrics), explanations, readiness.clone(), serving.clone());
+    let listen = Listen {
+        address: settings.bind_address,
+        metrics_port: settings.metrics_port,
+        probe_port: settings.health_probe_port,
+    };
+    let routes = explain::routes(explanations);
+    let servers = server::run(listen, Arc::clone(&metrics), routes, readiness.clone(), serving.clone());
     let definitions = definitions::await_served(parts.kubernetes, readiness.clone(), serving.clone());
     tokio::spawn(definitions);
     tokio::spawn(memory::watch(settings.memory_limit_bytes, serving.clone()));

@@ -20,12 +20,13 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::provisioner::Triggers;
-use crate::queue::{Done, Spec};
-use crate::reconciler::{Reconciler, start};
+use crate::reconciler::Reconciler;
+use crate::reconciler::start;
+use crate::triggers::Triggers;
 use crate::view::KnownBuffer;
-use crate::write::{self, locked};
 use crate::{Context, Error, Settings};
+use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_kube_harness::write::{self, locked};
 
 pub(crate) use provisioned::{counted, provisioned};
 use workloads::Workloads;
@@ -149,7 +150,7 @@ fn set(
     verdict: &Verdict,
 ) {
     let mut conditions = Conditions::without_root(&mut status.conditions, &object.metadata, context.now());
-    crate::pool::conditions::set(&mut conditions, kind, verdict);
+    crate::pass::conditions::set(&mut conditions, kind, verdict);
 }
 
 /// Writes `status`, if it is not what `object` has.
@@ -169,7 +170,7 @@ async fn store(
         "podTemplateGeneration": status.pod_template_generation,
         "provisioningStrategy": status.provisioning_strategy,
     }});
-    let (namespace, name) = crate::watch::key(object);
+    let (namespace, name) = karpenter_kube_harness::watch::key(object);
     let api: Api<CapacityBuffer> = Api::namespaced(context.client.clone(), &namespace);
     match write::merge_status(&api, &name, &locked(object, patch)).await {
         Ok(Some(written)) => {
@@ -178,6 +179,6 @@ async fn store(
         }
         Ok(None) => Ok(Published::Not),
         Err(error) if error.is_conflict() => Ok(Published::Not),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }

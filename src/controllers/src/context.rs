@@ -9,8 +9,8 @@ use karpenter_telemetry::events::Recorder;
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::Api;
 
-use crate::write::Object;
 use crate::{Explanations, Settings, View};
+use karpenter_kube_harness::write::Object;
 
 /// The surroundings of the controllers. Cheap to clone; every part is shared.
 #[derive(Clone)]

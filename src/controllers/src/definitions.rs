@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::server::Readiness;
+use karpenter_kube_harness::server::Readiness;
 
 /// How often it is asked until it does.
 const PERIOD: Duration = Duration::from_secs(5);

@@ -17,17 +17,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_engine::disrupt::{Decision, Memory, Standing, confirm, decide};
-use karpenter_lifecycle::protection;
+use karpenter_lifecycle::pods::protection;
 use karpenter_model::{Command, Plan, Snapshot};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::buffers;
+use crate::pool::instance_types;
 use crate::provisioner::audited;
-use crate::report::publish_event;
-use crate::{Context, Error, Settings, buffers, instance_types};
+use crate::tell::report::publish_event;
+use crate::{Context, Error};
 use execute::Execution;
+use karpenter_kube_harness::queue;
 use looks::Looks;
 use proposals::Proposals;
 use underway::{News, Underway};
@@ -64,7 +67,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
         next = Instant::now() + controller.idle();
     }
     let executions = &mut controller.executions;
-    let drained = observe::within(Settings::DRAIN, async { while executions.join_next().await.is_some() {} });
+    let drained = observe::within(queue::DRAIN, async { while executions.join_next().await.is_some() {} });
     if drained.await.is_none() {
         tracing::warn!(commands = executions.len(), "abandoned commands at shutdown");
     }

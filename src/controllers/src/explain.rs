@@ -23,7 +23,7 @@ use karpenter_model::{
 pub use answer::{Answer, Fact, Why};
 pub use question::{Question, QuestionError};
 use refused::Refused;
-pub(crate) use route::routes;
+pub use route::routes;
 
 /// The last decisions. Cheap to clone; shared by those who decide and those who ask.
 #[derive(Clone, Debug, Default)]

@@ -12,8 +12,8 @@ use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::ListParams;
 
-use crate::write::Object;
 use crate::{Context, Settings, View};
+use karpenter_kube_harness::write::Object;
 
 /// A context and what is behind it.
 pub(crate) struct World {

@@ -1,6 +1,12 @@
 //! Carries out what a step function asked for. Nothing here decides: effects are done in order, the first that
 //! fails ends the step, and what changed on the claim is written at the end of the pass.
 
+pub(crate) mod conditions;
+pub(crate) mod draft;
+pub(crate) mod health;
+pub(crate) mod node_write;
+pub(crate) mod request;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,16 +14,22 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_api::annotations::TERMINATION_FINALIZER;
 use karpenter_cloud::Termination;
+use karpenter_lifecycle::claim::finalize;
+use karpenter_lifecycle::claim::launch;
+use karpenter_lifecycle::node::termination;
 use karpenter_lifecycle::step::{DeletionCause, Effect, Milestone, NodePatch, Step, Wake};
-use karpenter_lifecycle::{finalize, launch, termination};
 use karpenter_model::{Claim, NodeName, NodeObject, ProviderId};
 
-use crate::claim::draft::Draft;
-use crate::evict::Evictions;
-use crate::queue::Done;
+use crate::cloud;
+use crate::pass::draft::Draft;
+use crate::pods::evict;
+use crate::pods::evict::Evictions;
+use crate::tell::report;
+use crate::view::read;
 use crate::view::version;
-use crate::write::{self, node};
-use crate::{Context, Error, claim, cloud, evict, pool, read, report};
+use crate::{Context, Error};
+use karpenter_kube_harness::queue::Done;
+use karpenter_kube_harness::write;
 
 /// One pass over one object: its surroundings, the working copy of the claim, and what is left to tell.
 pub(crate) struct Pass<'a> {
@@ -136,7 +148,7 @@ impl<'a> Pass<'a> {
             }
             Effect::RegistrationHealth(outcome) => {
                 let Some(claim) = self.claim() else { return Ok(()) };
-                pool::health::note(self.context, &claim, &outcome).await
+                health::note(self.context, &claim, &outcome).await
             }
             Effect::Event(event) => {
                 report::publish_event(self.context, &event);
@@ -202,7 +214,7 @@ impl<'a> Pass<'a> {
 
     async fn launch(&mut self) -> Result<(), Error> {
         let Some(draft) = &self.draft else { return Ok(()) };
-        let answer = claim::launch::ask(self.context, self.controller, draft.object()).await;
+        let answer = request::ask(self.context, self.controller, draft.object()).await;
         let Some(claim) = self.claim() else { return Ok(()) };
         Box::pin(self.carry_out(launch::answered(&claim, answer))).await
     }
@@ -257,7 +269,7 @@ impl<'a> Pass<'a> {
         self.deleted = true;
         if deleted {
             self.applied = true;
-            claim::disrupted(self.context, object, cause.label());
+            crate::tell::disrupted(self.context, object, cause.label());
         }
         Ok(())
     }
@@ -279,7 +291,7 @@ impl<'a> Pass<'a> {
 
     async fn patch_node(&mut self, patch: &NodePatch) -> Result<(), Error> {
         let Some(known) = self.context.view.node(&patch.node) else { return Ok(()) };
-        let Some(body) = node::body(&known.object, patch) else { return Ok(()) };
+        let Some(body) = node_write::body(&known.object, patch) else { return Ok(()) };
         if let Some(node) = write::merge(&self.context.all::<Node>(), patch.node.as_str(), &body).await? {
             self.applied = true;
             self.context.view.put_node(node);

@@ -2,6 +2,7 @@
 //!
 //! Pods that ran already when the process started are never measured: nobody knows how long they waited.
 
+pub(super) mod evict;
 pub(crate) mod state;
 mod timing;
 

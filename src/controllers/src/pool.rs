@@ -4,4 +4,6 @@ pub(crate) mod conditions;
 pub(crate) mod counter;
 mod departed;
 pub(crate) mod hash;
-pub(crate) mod health;
+pub(super) mod instance_types;
+pub(super) mod overlays;
+pub(super) mod static_capacity;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::queue::{Done, Queue, Spec, Work};
 use crate::{Context, Error, Settings};
+use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 
 /// One reconciler.
 pub(crate) trait Reconciler: Send + Sync + 'static {

@@ -1,29 +1,42 @@
 //! Puts watches and reconcilers together and runs them until told to stop.
 
+pub(super) mod watching;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_lifecycle::podevents::Seen;
+use karpenter_lifecycle::pods::events::Seen;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::Context;
+use crate::buffers;
 use crate::claim::expiration::Expiration;
+use crate::claim::garbage;
 use crate::claim::lifecycle::Lifecycle;
-use crate::claim::podevents::{self, PodEvents};
+use crate::claim::podevents;
+use crate::claim::podevents::PodEvents;
 use crate::claim::upkeep::Upkeep;
-use crate::evict::Evictions;
-use crate::hydration::Hydration;
-use crate::provisioner::{Memory, Triggers};
-use crate::reconciler::{run as run_queue, start};
-use crate::repair::Health;
-use crate::server::Readiness;
-use crate::termination::Termination;
+use crate::disruption;
+use crate::node::amounts;
+use crate::node::hydration::Hydration;
+use crate::node::repair;
+use crate::node::repair::Health;
+use crate::node::termination::Termination;
+use crate::pods::evict::Evictions;
+use crate::pool;
+use crate::pool::overlays;
+use crate::pool::static_capacity;
+use crate::provisioner;
+use crate::provisioner::Memory;
+use crate::reconciler::run as run_queue;
+use crate::reconciler::start;
+use crate::run::watching::Watching;
+use crate::tell::status;
+use crate::triggers::Triggers;
 use crate::view::PodSeen;
-use crate::watching::Watching;
-use crate::{
-    Context, buffers, disruption, garbage, nodes, overlays, pool, provisioner, repair, static_capacity,
-    status,
-};
+use karpenter_kube_harness::server::Readiness;
 
 /// How long the first lists may take before somebody is told.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,7 +70,8 @@ pub async fn lead(
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let Watching { context, classes, states, mut tasks, stop } = watching;
-    readiness.waits_for(&context.view);
+    let view = Arc::clone(&context.view);
+    readiness.waits_for(move || view.awaited());
     // A Node whose claim or pods are not known yet would be taken for one that nobody needs.
     if complete(&context, &shutdown).await {
         let triggers = spawn_controllers(&mut tasks, &context, &shutdown);
@@ -200,7 +214,7 @@ fn spawn_for_nodes(
         let health = Health::new(context, evictions.clone());
         tasks.spawn(start(health, context, shutdown, |queue| subscribers.nodes(queue)));
     }
-    tasks.spawn(nodes::run(context.clone(), shutdown.clone()));
+    tasks.spawn(amounts::run(context.clone(), shutdown.clone()));
 }
 
 fn spawn_for_pools(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {

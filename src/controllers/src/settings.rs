@@ -10,7 +10,6 @@ mod read;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use karpenter_model::settings::{Brakes, DisruptionSettings, ManyToMany, MinValuesPolicy, PreferencePolicy};
 use karpenter_telemetry::logging;
@@ -141,9 +140,6 @@ impl Settings {
         let extra = u64::from(most - least) * u64::from(cores - 1) / 59;
         usize::try_from(u64::from(least) + extra).unwrap_or(usize::MAX)
     }
-
-    /// How long the process waits for running passes when it is told to stop.
-    pub const DRAIN: Duration = Duration::from_secs(10);
 }
 
 fn disruption<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>>(

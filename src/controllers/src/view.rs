@@ -15,6 +15,8 @@ mod limit_range;
 mod limits;
 mod names;
 mod overlay;
+pub(super) mod read;
+pub(super) mod store;
 mod types;
 mod volume;
 mod wake;
@@ -38,8 +40,8 @@ pub(crate) use feed::version;
 pub(crate) use overlay::Unevaluated;
 pub use wake::{Conditioned, PodSeen, StatusSeen, Subscribers};
 
-use crate::store::{Known, Store};
-use crate::watch::Troubles;
+use crate::view::store::{Known, Store};
+use karpenter_kube_harness::watch::Troubles;
 
 /// A NodeClaim as shown and as read.
 pub type KnownClaim = Known<NodeClaim, Claim>;

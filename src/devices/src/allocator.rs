@@ -1,5 +1,7 @@
 //! The question asked of every candidate, and what is written down once one is taken.
 
+mod search;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::device::{Device, Devices, PlaceTerm};
@@ -8,11 +10,12 @@ use karpenter_model::{
     Requirement, Requirements, ResourceClaimKey, Undefined,
 };
 
-use crate::claim::{self, Claim, ClaimId};
+use crate::allocator::search::{Choice, Found, Scene, Search};
+use crate::claim;
+use crate::claim::{Claim, ClaimId};
 use crate::index::{DeviceId, Index};
 use crate::ledger::{Ledger, Served, Share, Spot};
 use crate::refusal::Refusal;
-use crate::search::{Choice, Found, Scene, Search};
 use crate::selector::Verdicts;
 
 /// Most steps of one search. A search over a whole machine of eight devices takes a few hundred.

@@ -17,7 +17,6 @@ mod claim;
 mod index;
 mod ledger;
 mod refusal;
-mod search;
 mod selector;
 
 pub use allocator::{Allocator, Candidate, DeviceRef, Place, Proposal};

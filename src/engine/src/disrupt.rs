@@ -17,7 +17,6 @@ mod candidate;
 mod confirm;
 mod consolidation;
 mod cost;
-mod cron;
 mod decision;
 mod drift;
 mod empty;
@@ -29,7 +28,6 @@ mod note;
 mod pass;
 mod rejection;
 mod score;
-mod static_drift;
 mod sweep;
 
 use std::collections::BTreeSet;
@@ -65,7 +63,7 @@ pub fn decide(snapshot: &Snapshot, memory: &mut Memory, standing: &Standing<'_>)
     }
     let mut pass = pass::Pass::new(snapshot, memory, standing);
     empty::propose(&mut pass);
-    static_drift::propose(&mut pass);
+    drift::static_pools::propose(&mut pass);
     drift::propose(&mut pass);
     consolidation::propose(&mut pass);
     let decision = Arc::new(pass.finish());

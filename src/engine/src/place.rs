@@ -15,7 +15,6 @@ mod open_nodes;
 mod pool;
 mod queue;
 mod refusal;
-mod reject;
 mod relax;
 mod reservations;
 mod scope;

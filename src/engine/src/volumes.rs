@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::volume::ATTACHABLE_PREFIX;
+use karpenter_model::pod::volume::ATTACHABLE_PREFIX;
 use karpenter_model::{
     DriverName, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod, Quantity, Requirement,
     Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaimName,

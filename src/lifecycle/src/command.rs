@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::ClaimName;
-use karpenter_model::command::{Candidate, Command};
+use karpenter_model::plan::command::{Candidate, Command};
 
 pub use leftover::{Leftover, leftover};
 pub use text::{CommandId, launching, nominated, part, short, terminating, text, waiting_for_readiness};

@@ -1,9 +1,9 @@
 //! Starting points of the tests in this crate.
 
 use jiff::Timestamp;
+use karpenter_model::label;
 use karpenter_model::{
     Claim, Condition, ConditionStatus, ConditionType, Labels, NodeClassRef, NodeCondition, NodeObject, Pool,
-    label,
 };
 
 /// Seconds after an arbitrary epoch.

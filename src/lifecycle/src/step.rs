@@ -111,10 +111,10 @@ pub enum Effect {
     AddFinalizer,
     /// Take the termination finalizer off the claim (optimistic lock); `NotFound` is success.
     RemoveFinalizer,
-    /// Ask the provider to launch, and feed the answer to [`crate::launch::answered`].
+    /// Ask the provider to launch, and feed the answer to [`crate::claim::launch::answered`].
     Launch,
     /// Ask the provider which machine was started for the claim, which knows none, and feed the answer to
-    /// [`crate::finalize::looked_up`].
+    /// [`crate::claim::finalize::looked_up`].
     LookUp,
     /// Write the id of the claim's machine into its status.
     RecordMachine(ProviderId),

@@ -10,8 +10,9 @@ use crate::id::{
     CapacityType, ClaimName, ClaimUid, ImageId, InstanceTypeName, NodeClassRef, NodeName, PoolName,
     ProviderId, Zone,
 };
-use crate::label::{self, Annotations, Labels};
-use crate::requirement_set::Requirements;
+use crate::label;
+use crate::label::{Annotations, Labels};
+use crate::requirement::set::Requirements;
 use crate::resources::Resources;
 use crate::taint::Taint;
 

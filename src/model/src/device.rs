@@ -11,8 +11,8 @@ use crate::id::{
     CounterName, DeviceClassName, DeviceName, DevicePoolName, DriverName, InstanceTypeName, NodeName,
     PoolName, QualifiedName,
 };
-use crate::quantity::Quantity;
 use crate::requirement::Expression;
+use crate::resources::quantity::Quantity;
 use crate::taint::Taint;
 
 pub use claim::{

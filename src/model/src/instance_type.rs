@@ -4,9 +4,10 @@ use crate::id::{CapacityType, InstanceTypeName, LabelValue, ReservationId, Zone}
 use crate::label::LabelRegistry;
 use crate::money::Price;
 use crate::node::Node;
-use crate::quantity::Quantity;
-use crate::requirement_set::{Requirements, Undefined};
-use crate::resources::{self, Resources};
+use crate::requirement::set::{Requirements, Undefined};
+use crate::resources;
+use crate::resources::Resources;
+use crate::resources::quantity::Quantity;
 
 /// One instance type as one pool sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,5 +164,6 @@ fn allocatable(capacity: &Resources, overhead: &Resources) -> Resources {
     allocatable
 }
 
+pub mod overlay;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,8 @@
 //! Providers add their own keys and translations at start-up, so the registry is a value that is passed
 //! around, never a constant (spec scheduling 2).
 
+pub mod selector;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{LabelKey, LabelValue};

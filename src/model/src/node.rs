@@ -13,10 +13,12 @@ use crate::condition::ConditionType;
 use crate::id::{
     CapacityType, DriverName, InstanceTypeName, LabelValue, NodeId, NodeName, PoolName, ProviderId, Zone,
 };
-use crate::label::{self, Annotations, Labels};
+use crate::label;
+use crate::label::{Annotations, Labels};
 use crate::pod::Pod;
-use crate::quantity::Quantity;
-use crate::resources::{self, Resources};
+use crate::resources;
+use crate::resources::Resources;
+use crate::resources::quantity::Quantity;
 use crate::taint::Taint;
 
 /// One machine.
@@ -228,5 +230,6 @@ impl Node {
     }
 }
 
+pub mod object;
 #[cfg(test)]
 mod tests;

@@ -1,20 +1,23 @@
 //! The output of a pass: what to do, with nothing left to choose.
 
+pub mod command;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::command::Command;
 use crate::device::ResourceClaimKey;
 use crate::id::{
     BinId, CapacityType, ClaimName, DeviceName, DevicePoolName, DriverName, InstanceTypeName, NodeClassRef,
     NodeId, NodeName, PodKey, PoolName, Zone,
 };
-use crate::label::{self, Annotations, LabelRegistry, Labels};
+use crate::label;
+use crate::label::{Annotations, LabelRegistry, Labels};
 use crate::money::Price;
+use crate::plan::command::Command;
 use crate::pool::Pool;
-use crate::requirement_set::Requirements;
+use crate::requirement::set::Requirements;
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::taint::Taint;

@@ -1,20 +1,23 @@
 //! What placement and disruption must know of a pod.
 
+pub mod affinity;
+pub mod host_port;
 pub mod predicate;
+pub mod volume;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::affinity::{PodAffinity, SpreadConstraint};
-use crate::host_port::HostPort;
 use crate::id::{BufferKey, NodeName, OwnerUid, PodKey, PodUid, ResourceClaimName};
 use crate::label::Labels;
+use crate::pod::affinity::{PodAffinity, SpreadConstraint};
+use crate::pod::host_port::HostPort;
+use crate::pod::volume::VolumeClaim;
 use crate::requirement::Expression;
 use crate::resources::Resources;
 use crate::taint::Toleration;
-use crate::volume::VolumeClaim;
 
 /// One pod, reduced to what decisions read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::id::{NodeClassRef, PoolName, PoolUid};
 use crate::label::{Annotations, Labels};
-use crate::requirement_set::Requirements;
+use crate::requirement::set::Requirements;
 use crate::resources::Resources;
 use crate::taint::Taint;
 

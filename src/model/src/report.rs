@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::command::Method;
 use crate::id::{BinId, ClaimName, NodeId, NodeName, PodKey, PoolName};
+use crate::plan::command::Method;
 
 /// The reasons behind a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

@@ -309,5 +309,7 @@ fn exhausts(excluded: &BTreeSet<&LabelValue>, gte: Option<i64>, lte: Option<i64>
     usize::try_from(lte.abs_diff(gte)).is_ok_and(|span| integers.len() > span)
 }
 
+pub mod set;
+pub mod syntax;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,9 @@
 //! A list in name order: a pod has three entries and a node ten, so a list is read in one go where a tree would be
 //! three jumps. The names everybody uses are shared, because there is one list or more for every pod of a cluster.
 
+pub mod limit_range;
+pub mod quantity;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
@@ -10,7 +13,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::ResourceName;
-use crate::quantity::Quantity;
+use crate::resources::quantity::Quantity;
 
 /// CPU cores.
 pub const CPU: &str = "cpu";

@@ -4,8 +4,8 @@ mod disruption;
 
 use std::time::Duration;
 
-use crate::affinity::WhenUnsatisfiable;
 use crate::id::LabelKey;
+use crate::pod::affinity::WhenUnsatisfiable;
 
 pub use disruption::{Brakes, DisruptionSettings, ManyToMany};
 

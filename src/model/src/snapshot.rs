@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use crate::device::Devices;
 use crate::id::{DaemonSetName, Namespace, PoolName, VolumeClaimName, Zone};
 use crate::instance_type::InstanceType;
+use crate::label::selector::LabelSelector;
 use crate::label::{LabelRegistry, Labels};
 use crate::node::Node;
 use crate::pod::Pod;
+use crate::pod::volume::Volume;
 use crate::pool::{BudgetNodes, Pool};
-use crate::selector::LabelSelector;
 use crate::settings::Settings;
-use crate::volume::Volume;
 pub use pod_budgets::PodBudgets;
 
 /// Everything a pass may look at. Cloning is cheap: the parts are shared.

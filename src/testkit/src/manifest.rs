@@ -2,10 +2,11 @@
 //!
 //! For comparisons on the same input. It writes what generated worlds use: empty clusters, no volumes.
 
-use karpenter_model::affinity::WeightedAffinityTerm;
+use karpenter_model::pod::affinity::WeightedAffinityTerm;
+use karpenter_model::resources;
 use karpenter_model::{
     AffinityTerm, Expression, InstanceType, LabelSelector, Labels, NodeTerm, Pod, PodAffinity, Pool, Price,
-    Requirement, Resources, Snapshot, SpreadConstraint, Toleration, resources,
+    Requirement, Resources, Snapshot, SpreadConstraint, Toleration,
 };
 use serde_json::{Map, Value, json};
 
@@ -159,7 +160,7 @@ fn toleration(toleration: &Toleration) -> Value {
 }
 
 fn selector(selector: &LabelSelector) -> Value {
-    let expression = |one: &karpenter_model::selector::SelectorExpression| {
+    let expression = |one: &karpenter_model::label::selector::SelectorExpression| {
         let values: Value = one.values.iter().map(|value| Value::from(value.as_str())).collect();
         json!({ "key": one.key.as_str(), "operator": format!("{:?}", one.operator), "values": values })
     };
@@ -201,7 +202,8 @@ fn affinity_term(term: &AffinityTerm) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::{self, Mix};
+    use crate::world;
+    use crate::world::Mix;
 
     #[test]
     fn a_world_is_written_with_everything_its_pods_say() {

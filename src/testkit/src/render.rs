@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use karpenter_model::label;
 use karpenter_model::{
     Command, DeviceGrant, GrantPlace, Launch, NodeId, NodeOutcome, Nomination, Plan, PodOutcome, PoolOutcome,
-    Report, Target, label,
+    Report, Target,
 };
 
 /// Most instance types a launch line lists.

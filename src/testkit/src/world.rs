@@ -6,8 +6,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use fastrand::Rng;
+use karpenter_model::label;
 use karpenter_model::{
-    Expression, InstanceType, Operator, Quantity, Snapshot, Volume, VolumeClaim, VolumeClaimName, label,
+    Expression, InstanceType, Operator, Quantity, Snapshot, Volume, VolumeClaim, VolumeClaimName,
 };
 
 use crate::fixture;

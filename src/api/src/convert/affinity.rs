@@ -9,7 +9,8 @@ use karpenter_model::{
     WeightedAffinityTerm, WhenUnsatisfiable,
 };
 
-use super::{FieldError, selector};
+use super::FieldError;
+use super::selector;
 
 const NODE_REQUIRED: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
 const NODE_PREFERRED: &str = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution";

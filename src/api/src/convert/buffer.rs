@@ -1,11 +1,13 @@
 //! `CapacityBuffer` to the model, and the pods of what it names (spec scheduling 6 and 23).
 
 use k8s_openapi::api::core::v1::{self, PodTemplateSpec};
-use karpenter_model::limit_range::ContainerDefaults;
+use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::{Buffer, BufferKey, Like, Pod, PodKey};
 
+use super::Error;
+use super::pod;
 use super::requests::Defaults;
-use super::{Error, pod, resources};
+use super::resources;
 use crate::CapacityBuffer;
 
 /// Reads a buffer.

@@ -1,10 +1,17 @@
 //! `NodeClaim` to the model's claim.
 
 use karpenter_model::condition::ConditionType;
-use karpenter_model::{Claim, Condition, LabelRegistry, NodeClassRef, label};
+use karpenter_model::label;
+use karpenter_model::{Claim, Condition, LabelRegistry, NodeClassRef};
 
-use super::pool::{span, span_or_never};
-use super::{Error, InPart, annotations, labels, present, requirements, resources};
+use super::annotations;
+use super::labels;
+use super::pool::span;
+use super::pool::span_or_never;
+use super::present;
+use super::requirements;
+use super::resources;
+use super::{Error, InPart};
 use crate::nodeclaim::NodeClaim;
 use crate::{ConditionStatus, NodeClaimStatus};
 

@@ -2,11 +2,13 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
-use karpenter_model::limit_range::ContainerDefaults;
+use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::{Daemon, NodeTerm, Pod, PodKey, PodOwner};
 
+use super::affinity;
+use super::pod;
 use super::requests::Defaults;
-use super::{Error, FieldError, affinity, pod};
+use super::{Error, FieldError};
 
 /// Reads a daemon set. `newest` is its newest pod, which carries what admission changed; without one the
 /// template is read as admission would change it: limits stand in for missing requests, then what the limit ranges

@@ -16,8 +16,9 @@ use karpenter_model::device::{
 };
 use karpenter_model::{CounterName, Effect, NodeName, QualifiedName, Quantity, ResourceSlice, Taint};
 
+use super::present;
 use super::volume::expression;
-use super::{Error, FieldError, Written, present};
+use super::{Error, FieldError, Written};
 
 pub use claim::resource_claim;
 

@@ -1,7 +1,7 @@
 //! `LimitRange`: what a namespace gives containers that do not say what they need (spec scheduling 16).
 
 use k8s_openapi::api::core::v1::LimitRange;
-use karpenter_model::limit_range::ContainerDefaults;
+use karpenter_model::resources::limit_range::ContainerDefaults;
 
 use super::{Error, resources};
 

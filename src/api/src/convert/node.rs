@@ -3,7 +3,11 @@
 use k8s_openapi::api::core::v1::{Node, NodeCondition as ApiCondition};
 use karpenter_model::{ConditionStatus, NodeCondition, NodeObject};
 
-use super::{Error, InPart, annotations, labels, present, resources};
+use super::annotations;
+use super::labels;
+use super::present;
+use super::resources;
+use super::{Error, InPart};
 
 /// Reads a Node.
 pub fn node(object: &Node) -> Result<NodeObject, Error> {

@@ -2,7 +2,9 @@
 
 use karpenter_model::{LabelRegistry, Overlay};
 
-use super::{Error, FieldError, requirements, resources};
+use super::requirements;
+use super::resources;
+use super::{Error, FieldError};
 use crate::nodeoverlay::NodeOverlay;
 
 /// Reads an overlay that has no [problems](NodeOverlay::problems).

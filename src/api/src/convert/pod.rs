@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{self, ContainerPort, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use karpenter_model::label;
 use karpenter_model::{
     DoNotDisrupt, Effect, HostPort, OwnerUid, Pod, PodKey, PodOwner, PodPhase, Protocol, ResourceClaimName,
-    Toleration, TolerationOperator, VolumeClaim, label,
+    Toleration, TolerationOperator, VolumeClaim,
 };
 
-use super::requests::{Defaults, effective_limits, effective_requests};
-use super::{Error, FieldError, affinity, labels, present};
+use super::affinity;
+use super::labels;
+use super::present;
+use super::requests::Defaults;
+use super::requests::effective_limits;
+use super::requests::effective_requests;
+use super::{Error, FieldError};
 use crate::duration::parse_go_duration;
 
 #[cfg(test)]

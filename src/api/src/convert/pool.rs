@@ -8,11 +8,19 @@ use karpenter_model::{
     Pool, Template,
 };
 
-use super::{Error, FieldError, annotations, labels, requirements, resources, taints};
-use crate::duration::{self, NillableDuration};
-use crate::nodepool::{self, NodePool};
+use super::annotations;
+use super::labels;
+use super::requirements;
+use super::resources;
+use super::taints;
+use super::{Error, FieldError};
+use crate::ConditionStatus;
+use crate::conditions;
+use crate::duration;
+use crate::duration::NillableDuration;
+use crate::nodepool;
+use crate::nodepool::NodePool;
 use crate::requirement::NodeClassReference;
-use crate::{ConditionStatus, conditions};
 
 /// Reads a pool. A budget's cron expression is taken over as text and judged where it is used.
 pub fn pool(object: &NodePool, registry: &LabelRegistry) -> Result<Pool, Error> {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector;
 use karpenter_model::LabelSelector;
-use karpenter_model::selector::{SelectorExpression, SelectorOperator};
+use karpenter_model::label::selector::{SelectorExpression, SelectorOperator};
 
 /// Reads a selector. `None`, which selects nothing, also stands for one that cannot be understood
 /// (spec scheduling 18.2).

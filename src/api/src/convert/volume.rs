@@ -7,10 +7,11 @@ use k8s_openapi::api::core::v1::{
     NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, TopologySelectorTerm,
 };
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
-use karpenter_model::volume::resolve::{BIND_COMPLETED, ClaimFacts, ClassFacts, Source, VolumeFacts};
+use karpenter_model::pod::volume::resolve::{BIND_COMPLETED, ClaimFacts, ClassFacts, Source, VolumeFacts};
 use karpenter_model::{DriverName, Expression, Operator};
 
-use super::{Error, FieldError, present};
+use super::present;
+use super::{Error, FieldError};
 
 /// Reads a persistent volume claim.
 pub fn volume_claim(object: &PersistentVolumeClaim) -> ClaimFacts {

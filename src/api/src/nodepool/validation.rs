@@ -7,9 +7,12 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Taint;
-use karpenter_model::label_syntax::{self, ExpressionError, is_label_value, is_qualified_name};
-use karpenter_model::overlay::PriceChangeError;
-use karpenter_model::quantity::QuantityError;
+use karpenter_model::instance_type::overlay::PriceChangeError;
+use karpenter_model::requirement::syntax;
+use karpenter_model::requirement::syntax::ExpressionError;
+use karpenter_model::requirement::syntax::is_label_value;
+use karpenter_model::requirement::syntax::is_qualified_name;
+use karpenter_model::resources::quantity::QuantityError;
 use karpenter_model::{Effect, Expression, LabelRegistry};
 
 use super::NodePool;
@@ -111,7 +114,7 @@ impl NodePool {
             if registry.normalize_key(&expression.key) == labels::NODEPOOL {
                 report(Problem::OwnLabel(requirement.key.clone()));
             }
-            if let Err(error) = label_syntax::check(registry, &expression) {
+            if let Err(error) = syntax::check(registry, &expression) {
                 report(Problem::Requirement(error));
             }
         }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use karpenter_model::command::Candidate;
+use karpenter_model::label;
+use karpenter_model::plan::command::Candidate;
 use karpenter_model::{
     ConditionType, ConsolidationPolicy, DisruptionReason, Method, Node, Plan, Pod, PodDisruptionBudget, Pool,
-    label,
 };
 
 use crate::finding::{Finding, Rule};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_model::label;
 use karpenter_model::plan::MAX_INSTANCE_TYPES;
-use karpenter_model::{InstanceType, LabelValue, Launch, Requirement, label};
+use karpenter_model::{InstanceType, LabelValue, Launch, Requirement};
 
 use crate::finding::{Finding, Rule};
 use crate::world::World;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{Node, Plan, PoolName, Quantity, Resources, resources};
+use karpenter_model::resources;
+use karpenter_model::{Node, Plan, PoolName, Quantity, Resources};
 
 use crate::finding::{Finding, Rule};
 use crate::world::World;

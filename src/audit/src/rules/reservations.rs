@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{CapacityType, LabelValue, Launch, Plan, Requirement, ReservationId, label};
+use karpenter_model::label;
+use karpenter_model::{CapacityType, LabelValue, Launch, Plan, Requirement, ReservationId};
 
 use crate::finding::{Finding, Rule, Subject};
 use crate::world::World;

@@ -2,10 +2,11 @@
 //! offering a launch may be given costs less than what goes, spot is replaced by spot only with enough choice, and
 //! several machines are not replaced by one that could simply have stayed.
 
-use karpenter_model::command::Candidate;
+use karpenter_model::label;
+use karpenter_model::plan::command::Candidate;
 use karpenter_model::{
     CapacityType, Command, DisruptionReason, InstanceType, InstanceTypeName, Launch, Method, Node, Offering,
-    Plan, Price, label,
+    Plan, Price,
 };
 
 use crate::finding::{Finding, Rule};

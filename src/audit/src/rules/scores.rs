@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_model::command::Candidate;
+use karpenter_model::plan::command::Candidate;
 use karpenter_model::{
     Command, ConsolidationPolicy, DisruptionReason, Node, Plan, Pod, PoolName, Price, Snapshot,
 };

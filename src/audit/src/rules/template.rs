@@ -1,6 +1,7 @@
 //! A claim looks like the pool it belongs to says (spec scheduling 21).
 
-use karpenter_model::{Launch, label};
+use karpenter_model::Launch;
+use karpenter_model::label;
 
 use crate::finding::{Finding, Rule};
 use crate::world::World;

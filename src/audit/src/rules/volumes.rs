@@ -8,7 +8,8 @@ use karpenter_model::{
 };
 
 use crate::finding::{Finding, Rule};
-use crate::world::{World, satisfies};
+use crate::world::World;
+use crate::world::satisfies;
 
 /// Most kinds of machine a claim is taken apart into.
 const MAX_KINDS: usize = 4096;

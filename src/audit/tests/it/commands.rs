@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_audit::{Rule, audit};
+use karpenter_audit::Rule;
+use karpenter_audit::audit;
 use karpenter_engine::disrupt::{Memory, Standing, decide};
 use karpenter_model::{Command, DisruptionReason, Method, Plan, Price, Snapshot, Target};
 use karpenter_testkit::snapshot;

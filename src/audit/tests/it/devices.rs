@@ -1,6 +1,7 @@
 //! What the audit says about devices.
 
-use karpenter_audit::{Rule, audit};
+use karpenter_audit::Rule;
+use karpenter_audit::audit;
 use karpenter_model::{Plan, Snapshot};
 
 const WORLD: &str = "

@@ -12,11 +12,13 @@ mod work;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_audit::{Rule, audit};
+use karpenter_audit::Rule;
+use karpenter_audit::audit;
 use karpenter_engine::disrupt::{Memory, Standing, decide};
+use karpenter_model::label;
 use karpenter_model::{
     ClaimName, Command, Launch, NodeId, Nomination, Plan, PodKey, Price, RemovalTarget, Snapshot, Taint,
-    Target, label,
+    Target,
 };
 
 const WORLD: &str = "

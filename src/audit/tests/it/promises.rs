@@ -1,9 +1,12 @@
 //! Volumes that cannot follow their pods, and reservations promised too often.
 
 use karpenter_audit::Rule;
-use karpenter_model::{Launch, Requirement, label};
+use karpenter_model::label;
+use karpenter_model::{Launch, Requirement};
 
-use super::{WORLD, rules, sound};
+use super::WORLD;
+use super::rules;
+use super::sound;
 
 /// Rules the sound plan breaks once `pod` mounts volume `data`, in a world with `more`.
 fn mounting(pod: &str, more: &str) -> Vec<Rule> {

@@ -1,6 +1,8 @@
 //! A finding refuses what it is about and what was placed with that in mind, and nothing else.
 
-use karpenter_audit::{Rule, SoundPart, audit, sound_part};
+use karpenter_audit::audit;
+use karpenter_audit::sound_part;
+use karpenter_audit::{Rule, SoundPart};
 use karpenter_model::{Plan, PodKey, Snapshot};
 
 use super::key;

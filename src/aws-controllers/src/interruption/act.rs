@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws::provider_id::instance_of;
-use karpenter_aws::unavailable::{Cause, Subject};
+use karpenter_aws::instances::provider_id::instance_of;
+use karpenter_aws::market::unavailable::{Cause, Subject};
 use karpenter_cloud::{InstanceId, OfferingKey};
-use karpenter_controllers::interruption::{Exhausted, exhausted, interrupted, is_news};
+use karpenter_controllers::node::interruption::{Exhausted, exhausted, interrupted, is_news};
 use karpenter_model::{ClaimName, NoticeKind};
 
 use crate::{AwsContext, Error};

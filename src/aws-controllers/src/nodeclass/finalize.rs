@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::annotations::aws::TERMINATION_FINALIZER;
-use karpenter_controllers::queue::Done;
-use karpenter_controllers::write;
+use karpenter_kube_harness::queue::Done;
+use karpenter_kube_harness::write;
 use karpenter_telemetry::events::reason::WAITING_ON_NODE_CLAIM_TERMINATION;
 use kube::ResourceExt;
 

@@ -4,7 +4,7 @@
 use karpenter_api::annotations::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
 use karpenter_api::ec2nodeclass::HASH_VERSION;
 use karpenter_api::{EC2NodeClass, NodeClaim, conditions};
-use karpenter_controllers::write;
+use karpenter_kube_harness::write;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use karpenter_api::conditions::ec2nodeclass::{
     PLACEMENT_GROUP_READY, REASON_PLACEMENT_GROUP_NOT_FOUND, REASON_PLACEMENT_GROUP_RESOLUTION_FAILED,
 };
-use karpenter_aws::placement_groups::is_wanted;
+use karpenter_aws::network::placement_groups::is_wanted;
 
 use super::conditions::Part;
 use crate::Error;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use karpenter_api::conditions::ec2nodeclass::CAPACITY_RESERVATIONS_READY;
 use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;
-use karpenter_aws::reservations::status::to_status;
+use karpenter_aws::market::reservations::status::to_status;
 
 use super::conditions::Part;
 use crate::Error;

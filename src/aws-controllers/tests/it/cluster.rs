@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::{NodeClaim, annotations};
-use karpenter_aws::drift;
+use karpenter_aws::instances::drift;
 use karpenter_aws_api::ec2::InstanceState;
 use karpenter_cloud::Provider;
 use karpenter_model::resources;

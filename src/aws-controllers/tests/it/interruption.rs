@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
-use karpenter_aws::unavailable::Subject;
+use karpenter_aws::market::unavailable::Subject;
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::Instance;
 use karpenter_aws_api::events::{RuleSpec, Target};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use karpenter_api::ConditionStatus::{False, True, Unknown};
 use karpenter_api::{EC2NodeClass, NodeClaim, annotations};
-use karpenter_aws::unavailable::{Cause, Subject};
+use karpenter_aws::market::unavailable::{Cause, Subject};
 use karpenter_aws_api::ec2::{LaunchTemplateData, LaunchTemplateSpec};
 use karpenter_aws_sim::Fault;
 use karpenter_model::CapacityType;

@@ -9,7 +9,7 @@ use karpenter_aws_api::error::optional;
 use karpenter_aws_api::ssm::Ssm;
 use karpenter_model::Clock;
 
-use crate::cache::TtlCache;
+use crate::calls::cache::TtlCache;
 
 const PUBLIC: Duration = Duration::from_hours(24);
 const OWN: Duration = Duration::from_mins(5);

@@ -9,7 +9,7 @@ use karpenter_api::{Operator, Requirement};
 use karpenter_aws_api::ec2::Image;
 
 use super::alias::Variant;
-use crate::instance_type::labels::kubernetes_arch;
+use crate::registry::kubernetes_arch;
 
 /// An image with one kind of machine it serves.
 #[derive(Clone, Debug)]

@@ -14,12 +14,12 @@ use karpenter_aws_api::{Error, Kind, Result};
 use karpenter_cloud::{Read, Termination};
 
 use super::Instances;
-use crate::cache::later;
+use crate::calls::cache::later;
 
 /// How long a machine may take to end before it is told to once more.
 const ENDING: Duration = Duration::from_hours(1);
 /// How old a look may be. Less than the time after which claims and nodes ask again
-/// (`karpenter_lifecycle::finalize::TERMINATING_POLL`): one that ends alone is looked at each time.
+/// (`karpenter_lifecycle::claim::finalize::TERMINATING_POLL`): one that ends alone is looked at each time.
 const LOOK: Duration = Duration::from_secs(4);
 
 /// What we have ended lately.

@@ -2,12 +2,15 @@
 
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, Ec2NodeClassStatus, InstanceStorePolicy};
 use karpenter_model::label::Labels;
-use karpenter_model::{CapacityType, Taint, taint};
+use karpenter_model::taint;
+use karpenter_model::{CapacityType, Taint};
 
 use super::launch_labels;
-use crate::class_view::ClassView;
+use crate::class::view::ClassView;
 use crate::settings::Settings;
-use crate::userdata::{self, Bootstrap, NodeTaint, bottlerocket};
+use crate::userdata;
+use crate::userdata::bottlerocket;
+use crate::userdata::{Bootstrap, NodeTaint};
 
 /// What user data is made from.
 #[derive(Clone, Debug)]

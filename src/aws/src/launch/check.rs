@@ -17,14 +17,20 @@ use karpenter_aws_api::ec2::{
 use karpenter_aws_api::error::LaunchFailure;
 use karpenter_aws_api::{Error, Kind};
 use karpenter_model::label::Labels;
-use karpenter_model::{CapacityType, InstanceType, Pool, Requirements, resources};
+use karpenter_model::resources;
+use karpenter_model::{CapacityType, InstanceType, Pool, Requirements};
 
+use super::Launcher;
+use super::bootstrap;
+use super::filter;
+use super::lost;
 use super::placed::Placed;
-use super::{Launcher, bootstrap, filter, lost, template};
-use crate::class_view::ClassView;
+use super::template;
+use crate::class::view::ClassView;
 use crate::image::family::FamilyTraits;
 use crate::image::image_for;
-use crate::{tags, userdata};
+use crate::tags;
+use crate::userdata;
 
 /// Types tried when no pool says what it needs.
 const FALLBACK: [&str; 2] = ["m5.large", "m6g.large"];

@@ -3,6 +3,8 @@
 //! The planner says what would do; these rules keep EC2 from choosing something wasteful out of it: hardware
 //! nobody asked for, or spot capacity dearer than on-demand. Pure; the input is never changed in place.
 
+pub mod reserved;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,8 +13,7 @@ use karpenter_model::{
     CapacityType, InstanceType, LabelRegistry, Offering, Price, Requirements, Resources, Undefined,
 };
 
-use super::reserved;
-use crate::instance_type::capacity;
+use crate::catalogue::instance_type::capacity;
 
 /// Most types one launch names.
 pub const TYPES_MAX: usize = 60;

@@ -8,11 +8,12 @@ use karpenter_aws_api::ec2::{
     CapacityKind, FleetConfig, FleetOverride, FleetRequest, OnDemandAllocation, SpotAllocation,
     TagSpecification, TaggedKind,
 };
-use karpenter_model::{CapacityType, resources};
+use karpenter_model::CapacityType;
+use karpenter_model::resources;
 
 use super::filter::Candidate;
-use super::reserved::{Reserved, ReservedKind};
 use super::templates::Template;
+use crate::launch::filter::reserved::{Reserved, ReservedKind};
 use crate::network::subnets::ZonalSubnet;
 
 /// A launch template with the types it is for.

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_api::ec2nodeclass::Ami;
-use karpenter_model::{InstanceType, LabelRegistry, Resources, resources};
+use karpenter_model::resources;
+use karpenter_model::{InstanceType, LabelRegistry, Resources};
 
 use super::filter::Candidate;
-use super::reserved::Reserved;
+use crate::catalogue::instance_type::capacity::EFA;
 use crate::image::image_for;
-use crate::instance_type::capacity::EFA;
+use crate::launch::filter::reserved::Reserved;
 
 /// What the templates of two types must have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,10 +9,11 @@ use karpenter_model::CapacityType;
 
 use super::filter::Candidate;
 use super::fleet::TemplatedGroup;
-use super::reserved::Reserved;
-use super::{Launched, Launcher, Prepared, outcome};
-use crate::observer::LaunchFailed;
-use crate::unavailable::{Cause, Subject};
+use super::outcome;
+use super::{Launched, Launcher, Prepared};
+use crate::calls::observer::LaunchFailed;
+use crate::launch::filter::reserved::Reserved;
+use crate::market::unavailable::{Cause, Subject};
 
 /// The error of a fleet that launched nothing.
 pub(super) fn failure(request: &LaunchRequest, result: &FleetResult, prepared: &Prepared) -> Error {

@@ -11,7 +11,8 @@ use karpenter_cloud::{Error, Kind, OfferingKey};
 use karpenter_model::CapacityType;
 
 use super::placed::Placed;
-use crate::unavailable::{Cause, Subject};
+use crate::calls::fault::kind_of;
+use crate::market::unavailable::{Cause, Subject};
 
 const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
 
@@ -149,33 +150,6 @@ pub fn spends_token(error: &karpenter_aws_api::Error) -> bool {
         NotFound | AlreadyExists | Conflict | Throttled | Denied | Invalid | NoCapacity | LimitExceeded
         | DryRun => answered,
         Transient => false,
-    }
-}
-
-/// What a classified launch failure means to the caller.
-pub fn kind_of(failure: LaunchFailure) -> Kind {
-    match failure {
-        LaunchFailure::SpotSlrCreationFailed
-        | LaunchFailure::UnauthorizedByBoundary
-        | LaunchFailure::UnauthorizedByServiceControlPolicy
-        | LaunchFailure::AmiAuthorizationFailure
-        | LaunchFailure::Unauthorized => Kind::Denied,
-        LaunchFailure::SecurityGroupSubnetVpcMismatch
-        | LaunchFailure::UserDataSizeLimitExceeded
-        | LaunchFailure::InvalidAmiId
-        | LaunchFailure::AmiNotFound
-        | LaunchFailure::FreeTierIneligible => Kind::Invalid,
-        LaunchFailure::RequestLimitExceeded => Kind::Throttled,
-        // A new instance profile takes a while to be known everywhere.
-        LaunchFailure::InstanceProfileNameInvalid
-        | LaunchFailure::LaunchTemplateNotFound
-        | LaunchFailure::InternalError
-        | LaunchFailure::AccountPendingVerification
-        | LaunchFailure::FleetQuotaExceeded
-        | LaunchFailure::SpotQuotaExceeded
-        | LaunchFailure::VcpuLimitExceeded
-        | LaunchFailure::InsufficientFreeAddressesInSubnet
-        | LaunchFailure::LaunchFailed => Kind::Transient,
     }
 }
 

@@ -4,9 +4,9 @@ use karpenter_api::labels::aws;
 use karpenter_model::Requirements;
 
 use super::filter::Candidate;
-use crate::offerings::partition_of;
-use crate::placement_groups::Group;
-use crate::unavailable::Place;
+use crate::catalogue::offerings::partition_of;
+use crate::market::unavailable::Place;
+use crate::network::placement_groups::Group;
 
 /// A placement group, and the partition of it that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

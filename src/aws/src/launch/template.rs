@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::placed::Placed;
-use super::reserved::{Reserved, ReservedKind};
 use crate::image::family::FamilyTraits;
+use crate::launch::filter::reserved::{Reserved, ReservedKind};
 
 /// Prefix of every template name. IAM policies and clean-up rely on it.
 pub const NAME_PREFIX: &str = "karpenter.k8s.aws/";

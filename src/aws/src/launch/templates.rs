@@ -21,7 +21,7 @@ use karpenter_aws_api::{Filter, Kind, Result};
 use karpenter_model::Clock;
 
 use super::template::NAME_PREFIX;
-use crate::cache::later;
+use crate::calls::cache::later;
 use crate::tags::CLUSTER_NAME;
 
 /// How long a template outlives its last use.

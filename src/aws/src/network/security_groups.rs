@@ -10,8 +10,9 @@ use karpenter_aws_api::ec2::{Ec2, SecurityGroup, SecurityGroupQuery};
 use karpenter_aws_api::{Filter, Result};
 use karpenter_model::Clock;
 
-use crate::cache::TtlCache;
-use crate::selector::{lookup_key, tag_filters};
+use crate::calls::cache::TtlCache;
+use crate::calls::selector::lookup_key;
+use crate::calls::selector::tag_filters;
 
 const REFRESH: Duration = Duration::from_mins(1);
 

@@ -8,9 +8,10 @@ use karpenter_aws_api::ec2::Instance as Ec2Instance;
 use karpenter_cloud::Instance;
 use karpenter_cloud::overlay::{List, PoolOverlays};
 
-use super::{AwsProvider, named};
-use crate::instance_view;
-use crate::node_class::Lookup;
+use super::AwsProvider;
+use super::named;
+use crate::class::store::Lookup;
+use crate::instances::view;
 
 /// Joins descriptions. Made for one answer: what a `NodeClass` says is looked up once, however many of its instances
 /// there are.
@@ -38,7 +39,7 @@ impl<'a> Joined<'a> {
         let name = instance.tags.get(karpenter_api::labels::aws::EC2_NODE_CLASS);
         let Known { class, types } = name.map(|name| self.known(name)).unwrap_or_default();
         let of_type = types.as_ref().and_then(|types| named(types, instance.instance_type.as_str()));
-        instance_view::of_described(
+        view::of_described(
             instance,
             of_type,
             class.as_deref(),

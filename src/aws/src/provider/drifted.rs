@@ -1,4 +1,4 @@
-//! Drift of one claim, in the order of the reasons (spec aws-provider 13). The rules are in [`crate::drift`].
+//! Drift of one claim, in the order of the reasons (spec aws-provider 13). The rules are in [`crate::instances::drift`].
 
 use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::ec2::Instance as Ec2Instance;
@@ -6,11 +6,12 @@ use karpenter_aws_api::id::InstanceId;
 use karpenter_cloud::{DriftReason, Error, Kind, Read, Result};
 use karpenter_model::Claim;
 
-use super::{AwsProvider, NODE_CLASS_KIND, named};
-use crate::drift;
-use crate::fault::cloud_error;
-use crate::node_class::Lookup;
-use crate::provider_id::instance_of;
+use super::named;
+use super::{AwsProvider, NODE_CLASS_KIND};
+use crate::calls::fault::cloud_error;
+use crate::class::store::Lookup;
+use crate::instances::drift;
+use crate::instances::provider_id::instance_of;
 
 const OPERATION: &str = "compare instance of claim";
 

@@ -1,6 +1,7 @@
 //! Windows: a PowerShell block that calls the EKS bootstrap script (spec aws-provider 6.10).
 
-use super::{Bootstrap, kubelet};
+use super::Bootstrap;
+use super::kubelet;
 
 /// Renders the block; the `NodeClass`'s own commands run first.
 pub fn render(bootstrap: &Bootstrap) -> String {

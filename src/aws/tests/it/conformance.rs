@@ -11,7 +11,10 @@ use karpenter_cloud::memory::Operation;
 use karpenter_cloud::{LaunchRequest, OfferingKey, Provider};
 use karpenter_model::{CapacityType, Pool};
 
-use crate::world::{World, one_of, pool, request_with};
+use crate::world::World;
+use crate::world::one_of;
+use crate::world::pool;
+use crate::world::request_with;
 
 struct Memory;
 

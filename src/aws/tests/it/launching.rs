@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_api::{annotations, labels};
-use karpenter_aws::unavailable::FIRST;
+use karpenter_aws::market::unavailable::FIRST;
 use karpenter_aws_sim::{Fault, OfferingSelector, Options, Quotas};
 use karpenter_cloud::overlay::{PoolOverlays, Sight, judge, labels_of};
 use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
 use karpenter_model::{CapacityType, Overlay, PriceChange, Quantity, Resources};
 
-use crate::world::{World, on_demand, one_of, pool, request};
+use crate::world::World;
+use crate::world::on_demand;
+use crate::world::one_of;
+use crate::world::pool;
+use crate::world::request;
 
 /// The dearer of the two types.
 const DEARER: &str = "m5.large";

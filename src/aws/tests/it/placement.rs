@@ -4,14 +4,19 @@ use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::PlacementGroupSelector;
 use karpenter_api::labels::aws;
-use karpenter_aws::drift;
+use karpenter_aws::instances::drift;
 use karpenter_aws_api::ec2::{PlacementGroup, PlacementStrategy};
 use karpenter_aws_api::id::PlacementGroupId;
 use karpenter_aws_sim::{Fault, OfferingSelector, Options};
 use karpenter_cloud::{HookState, Instance, Kind, Provider, Read};
 use karpenter_model::{CapacityType, LabelValue};
 
-use crate::world::{World, claim_of, one_of, pool, request, request_with};
+use crate::world::World;
+use crate::world::claim_of;
+use crate::world::one_of;
+use crate::world::pool;
+use crate::world::request;
+use crate::world::request_with;
 
 fn group(id: &str, strategy: PlacementStrategy) -> PlacementGroup {
     PlacementGroup {

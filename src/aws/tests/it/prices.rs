@@ -1,11 +1,13 @@
 //! Where prices come from, which of several counts, and what becomes of them when one is missing or wrong.
 
-use karpenter_aws::prices::{Book, Known, Outcome, Source};
+use karpenter_aws::market::prices::{Book, Known, Outcome, Source};
 use karpenter_aws_sim::{Fault, Options};
 use karpenter_cloud::Provider;
 use karpenter_model::{CapacityType, Price};
 
-use crate::world::{World, pool, request};
+use crate::world::World;
+use crate::world::pool;
+use crate::world::request;
 
 fn on_demand(book: &Book, name: &str) -> Option<(String, Source)> {
     book.on_demand(name).map(|Known { price, source }| (price.to_string(), source))

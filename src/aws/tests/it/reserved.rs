@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::CapacityReservationSelectorTerm;
 use karpenter_api::labels::{self, aws};
-use karpenter_aws::drift;
+use karpenter_aws::instances::drift;
 use karpenter_aws_api::ec2::{
     CapacityReservation, CapacityReservationPreference, Instance as Ec2Instance, Lifecycle,
 };
@@ -15,7 +15,12 @@ use karpenter_aws_sim::{Fault, Options};
 use karpenter_cloud::{Instance, Kind, LaunchRequest, Provider, Read, Termination};
 use karpenter_model::{CapacityType, InstanceType};
 
-use crate::world::{World, claim_of, one_of, pool, request, request_with};
+use crate::world::World;
+use crate::world::claim_of;
+use crate::world::one_of;
+use crate::world::pool;
+use crate::world::request;
+use crate::world::request_with;
 
 /// A reservation for `m5.large` in the first zone, as the node class selects it.
 fn reservation(id: &str, available: u32) -> CapacityReservation {

@@ -5,13 +5,14 @@ use std::sync::{Arc, Weak};
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::KubeletConfiguration;
-use karpenter_aws::instance_types::List;
-use karpenter_aws::prices::Source;
-use karpenter_aws::unavailable::{Cause, Subject};
+use karpenter_aws::catalogue::instance_types::List;
+use karpenter_aws::market::prices::Source;
+use karpenter_aws::market::unavailable::{Cause, Subject};
 use karpenter_cloud::Provider;
 use karpenter_model::{InstanceType, Pool};
 
-use crate::world::{World, pool};
+use crate::world::World;
+use crate::world::pool;
 
 /// The class of the world under another name.
 fn copy(world: &World, name: &str) -> EC2NodeClass {

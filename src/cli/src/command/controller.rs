@@ -13,7 +13,7 @@ use karpenter_aws_controllers::settings::Settings as Given;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::{self as compose, Parts, WallClock};
 use karpenter_controllers::Settings;
-use karpenter_controllers::client::{self, Connected, Limits};
+use karpenter_kube_harness::client::{self, Connected, Limits};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
 use kube::Api;

@@ -27,7 +27,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::timeline::{self, Line, PriceBook, Printer};
+use crate::timeline;
+use crate::timeline::{Line, PriceBook, Printer};
 
 const NODEPOOL: &str = include_str!("../../../../docs/examples/nodepool.yaml");
 const INFLATE: &str = include_str!("../../../../docs/examples/inflate.yaml");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use karpenter_aws::prices::Prices;
+use karpenter_aws::market::prices::Prices;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
 

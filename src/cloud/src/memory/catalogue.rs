@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use karpenter_model::label;
 use karpenter_model::{
     CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Overlaid, Price, Quantity, Requirement,
-    Requirements, Resources, Zone, label,
+    Requirements, Resources, Zone,
 };
 
 use crate::overlay::List;

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use karpenter_model::{CapacityType, ManualClock, NodeClassRef, NodeName, Pool, Requirements, Resources};
 
 use super::*;
-use crate::conformance::{self, Backend, World};
+use crate::conformance;
+use crate::conformance::{Backend, World};
 
 const ZONES: [&str; 2] = ["zone-a", "zone-b"];
 

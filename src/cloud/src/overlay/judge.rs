@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use karpenter_model::instance_type::overlay;
 use karpenter_model::{
-    InstanceType, InstanceTypeName, LabelRegistry, Overlay, OverlayName, PoolName, Requirements,
-    ResourceName, overlay,
+    InstanceType, InstanceTypeName, LabelRegistry, Overlay, OverlayName, PoolName, Requirements, ResourceName,
 };
 
 use super::{List, Overlays};

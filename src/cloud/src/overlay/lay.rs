@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_model::{InstanceType, LabelRegistry, PriceChange, overlay};
+use karpenter_model::instance_type::overlay;
+use karpenter_model::{InstanceType, LabelRegistry, PriceChange};
 
 use super::{List, PoolOverlays};
 

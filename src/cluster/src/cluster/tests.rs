@@ -6,8 +6,9 @@ mod promises;
 
 use std::time::Duration;
 
+use karpenter_model::label;
 use karpenter_model::{
-    Condition, ConditionStatus, ConditionType, Labels, PodPhase, Quantity, Requirements, Target, label,
+    Condition, ConditionStatus, ConditionType, Labels, PodPhase, Quantity, Requirements, Target,
 };
 
 use super::*;

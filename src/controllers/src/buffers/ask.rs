@@ -10,8 +10,9 @@ use kube::Resource;
 use kube::api::Api;
 
 use crate::view::KnownBuffer;
-use crate::write::{self, Object};
 use crate::{Context, Error};
+use karpenter_kube_harness::write;
+use karpenter_kube_harness::write::Object;
 
 /// What came of a reference.
 pub(super) struct Found {
@@ -77,7 +78,7 @@ async fn get<K>(context: &Context, namespace: &str, name: &str) -> Result<Option
 where
     K: Object + Resource<Scope = NamespaceResourceScope>,
 {
-    write::read(&Api::namespaced(context.client.clone(), namespace), name).await
+    Ok(write::read(&Api::namespaced(context.client.clone(), namespace), name).await?)
 }
 
 fn found(

@@ -7,7 +7,9 @@ use karpenter_lifecycle::buffer::{Tally, provisioning};
 use karpenter_model::{BufferKey, Pod, PodOutcome, Report, Snapshot, Target};
 use karpenter_telemetry::observe::Chain;
 
-use super::{is_ready, set, store};
+use super::is_ready;
+use super::set;
+use super::store;
 use crate::Context;
 use crate::view::key_of;
 

@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::Context;
 use crate::view::KnownBuffer;
-use crate::watch::{Seen, follow_one_if_allowed};
+use karpenter_kube_harness::watch::{Seen, follow_one_if_allowed};
 
 /// What a missing right means.
 const WITHOUT: &str = "buffers of workloads are looked at every 30 seconds";

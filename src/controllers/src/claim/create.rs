@@ -5,13 +5,15 @@
 //! anything else happens, so the next plan already counts on it.
 
 use karpenter_api::NodeClaim;
-use karpenter_model::{InstanceTypeName, Launch, PoolName, Resources, label};
+use karpenter_model::label;
+use karpenter_model::{InstanceTypeName, Launch, PoolName, Resources};
 use kube::ResourceExt;
 
 use crate::claim::object::object;
-use crate::report::label_of;
+use crate::tell::report::label_of;
 use crate::view::KnownPool;
-use crate::{Context, Error, write};
+use crate::{Context, Error};
+use karpenter_kube_harness::write;
 
 /// Names that are tried for a claim.
 const NAMES: u32 = 5;
@@ -60,7 +62,7 @@ async fn named(context: &Context, mut claim: NodeClaim, pool: &PoolName) -> Resu
         claim.metadata.name = Some(context.view.new_claim_name(pool, context.now()));
         match write::create(&claims, &claim).await {
             Err(error) if error.is_conflict() && tries < NAMES => tries += 1,
-            answer => return answer,
+            answer => return answer.map_err(Into::into),
         }
     }
 }

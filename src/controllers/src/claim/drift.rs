@@ -1,4 +1,4 @@
-//! Drift, a part of `nodeclaim.disruption`: gathers what `karpenter_lifecycle::drift` judges a claim by.
+//! Drift, a part of `nodeclaim.disruption`: gathers what `karpenter_lifecycle::claim::drift` judges a claim by.
 //!
 //! Types and provider are asked only when the judgement needs them. What could not be asked leaves the condition
 //! as it is, and is asked again after the back-off of the claim.
@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use karpenter_lifecycle::drift::{self, Facts, Local, Provider};
+use karpenter_lifecycle::claim::drift::{self, Facts, Local, Provider};
 use karpenter_lifecycle::step::Step;
 use karpenter_model::{Claim, ClaimName, ClaimUid, InstanceType};
 
+use crate::Context;
+use crate::cloud;
 use crate::view::KnownPool;
-use crate::{Context, cloud};
 
 /// When the instance type of each claim was last found. Lost with the process: the types are then looked for once
 /// more.

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use karpenter_lifecycle::expiration;
+use karpenter_lifecycle::claim::expiration;
 use karpenter_model::ClaimName;
 
-use crate::evict::Evictions;
 use crate::pass::Pass;
-use crate::queue::{Done, Spec};
+use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
+use karpenter_kube_harness::queue::{Done, Spec};
 
 const NAME: &str = "nodeclaim.expiration";
 

@@ -6,18 +6,24 @@
 use std::sync::Arc;
 
 use karpenter_cloud::RegistrationHook;
-use karpenter_lifecycle::entry::{self, Way};
-use karpenter_lifecycle::registration::{Hook, HookState};
+use karpenter_lifecycle::claim::entry;
+use karpenter_lifecycle::claim::entry::Way;
+use karpenter_lifecycle::claim::finalize;
+use karpenter_lifecycle::claim::hydration;
+use karpenter_lifecycle::claim::initialization;
+use karpenter_lifecycle::claim::launch;
+use karpenter_lifecycle::claim::liveness;
+use karpenter_lifecycle::claim::registration;
+use karpenter_lifecycle::claim::registration::{Hook, HookState};
 use karpenter_lifecycle::step::Step;
-use karpenter_lifecycle::{finalize, hydration, initialization, launch, liveness, registration};
 use karpenter_model::{Claim, ClaimName, NodeObject};
 use karpenter_telemetry::observe::step;
 
-use crate::evict::Evictions;
 use crate::pass::Pass;
-use crate::queue::{Done, Spec};
+use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
+use karpenter_kube_harness::queue::{Done, Spec};
 
 const NAME: &str = "nodeclaim.lifecycle";
 

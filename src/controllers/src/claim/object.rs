@@ -9,7 +9,8 @@ use karpenter_api::{
     Duration, NillableDuration, NodeClaim, NodeClaimSpec, NodeClassReference, Operator, RawQuantity,
     Requirement,
 };
-use karpenter_model::{Expression, Launch, Pool, Taint, label};
+use karpenter_model::label;
+use karpenter_model::{Expression, Launch, Pool, Taint};
 
 /// The object to create, without its name. It has the finalizer from the
 /// start: nothing may be launched for a claim without, and putting it on afterwards would cost a write and a pass.

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use karpenter_lifecycle::consolidatable;
-use karpenter_lifecycle::podevents::{self, Seen};
+use karpenter_lifecycle::claim::consolidatable;
+use karpenter_lifecycle::pods::events::{self, Seen};
 use karpenter_lifecycle::step::Step;
 use karpenter_model::{ClaimName, ConditionType, Pod};
 
-use crate::evict::Evictions;
 use crate::pass::Pass;
-use crate::queue::{Done, Queue, Spec, Work};
+use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
+use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 
 const NAME: &str = "nodeclaim.podevents";
 
@@ -36,7 +36,7 @@ impl PodEvents {
             seen;
         let Some(name) = claim_of(context, pod) else { return };
         let Some(known) = context.view.claim(&name) else { return };
-        let step = podevents::step(&known.model, seen, context.now());
+        let step = events::step(&known.model, seen, context.now());
         if !step.effects.is_empty() {
             self.lock().insert(name.clone(), step);
             self.queue.add(name);
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::World;
-    use crate::write;
+    use karpenter_kube_harness::write;
 
     #[tokio::test(start_paused = true)]
     async fn pods_of_unknown_nodes_and_unbound_ones_are_no_news() {

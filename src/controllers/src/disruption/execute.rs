@@ -9,20 +9,24 @@ use futures::{StreamExt, stream};
 use karpenter_api::NodeClaim;
 use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replacement, Running};
 use karpenter_lifecycle::step::Wake;
-use karpenter_model::command::Candidate;
+use karpenter_model::plan::command::Candidate;
 use karpenter_model::{ClaimName, ClaimUid, Command, ConditionType, Launch, Target};
 use karpenter_telemetry::observe::{self, Chain, Outcome};
 use kube::ResourceExt;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::FAN_OUT;
 use super::looks::Looks;
+use super::mark;
+use super::tell;
 use super::underway::{News, Number, Underway};
-use super::{FAN_OUT, mark, tell};
-use crate::claim::create::{CreateError, create};
-use crate::claim::disrupted;
-use crate::report::publish_event;
-use crate::{Context, Error, write};
+use crate::claim::create::CreateError;
+use crate::claim::create::create;
+use crate::tell::disrupted;
+use crate::tell::report::publish_event;
+use crate::{Context, Error};
+use karpenter_kube_harness::write;
 
 /// Controller name of a running command in metrics and logs, as in the reference.
 const NAME: &str = "disruption.queue";

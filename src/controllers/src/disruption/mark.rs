@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_lifecycle::command::{Leftover, leftover};
 use karpenter_lifecycle::step::{Change, NodePatch, Verdict};
-use karpenter_model::command::Candidate;
+use karpenter_model::plan::command::Candidate;
 use karpenter_model::{
     ClaimName, ConditionStatus, ConditionType, DisruptionReason, NodeId, NodeName, Snapshot, Taint,
 };
@@ -16,9 +16,10 @@ use karpenter_telemetry::observe::Chain;
 use tokio::time::sleep;
 
 use super::FAN_OUT;
-use crate::claim::draft::Draft;
-use crate::write::{self, node};
+use crate::pass::draft::Draft;
+use crate::pass::node_write;
 use crate::{Context, Error};
+use karpenter_kube_harness::write;
 
 /// How often one write is tried, and the wait after the first failure; each further wait is twice as long.
 const ATTEMPTS: u32 = 5;
@@ -125,7 +126,7 @@ impl Write<'_> {
             Self::Taint(name, on) => {
                 let Some(known) = context.view.node(name) else { return Ok(()) };
                 let patch = patch(name, &known.model.taints, *on);
-                let Some(body) = node::body(&known.object, &patch) else { return Ok(()) };
+                let Some(body) = node_write::body(&known.object, &patch) else { return Ok(()) };
                 if let Some(node) = write::merge(&context.all::<Node>(), name.as_str(), &body).await? {
                     context.view.put_node(node);
                 }

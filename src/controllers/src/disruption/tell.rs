@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use karpenter_engine::disrupt::{Rejection, RejectionKind};
 use karpenter_lifecycle::command::{self, CommandId, Failure, Running};
 use karpenter_lifecycle::step::About;
-use karpenter_model::command::Candidate;
+use karpenter_model::plan::command::Candidate;
 use karpenter_model::{Command, DisruptionReason, InstanceTypeName, Launch, Method};
 use karpenter_telemetry::events::{Event, Reason, reason};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(super) use decision::Teller;
 
 use crate::Context;
-use crate::report::object;
+use crate::tell::report::object;
 
 /// Most instance types of a replacement that a log line lists.
 const TYPES_SHOWN: usize = 5;

@@ -12,7 +12,7 @@ use axum::{Json, Router};
 use super::{Explanations, Question};
 
 /// `/explain`.
-pub(crate) fn routes(explanations: Explanations) -> Router {
+pub fn routes(explanations: Explanations) -> Router {
     Router::new().route("/explain", get(explain)).with_state(explanations)
 }
 

@@ -3,19 +3,19 @@
 
 use std::time::Duration;
 
-use karpenter_api::conditions::{Conditions, READY, nodepool};
+use karpenter_api::conditions::{READY, nodepool};
 use karpenter_api::{Condition, ConditionStatus, NodePool};
-use karpenter_lifecycle::nodepool::health::{Generations, outdated};
-use karpenter_lifecycle::nodepool::readiness::{NodeClass, verdict};
-use karpenter_lifecycle::step::Verdict;
+use karpenter_lifecycle::pool::status::health::{Generations, outdated};
+use karpenter_lifecycle::pool::status::readiness::{NodeClass, verdict};
 use karpenter_model::PoolName;
 use serde_json::json;
 
-use crate::queue::{Done, Spec};
+use crate::pass::conditions::{open, set};
 use crate::reconciler::Reconciler;
 use crate::view::KnownPool;
-use crate::write::{self, locked};
 use crate::{Context, Error, Settings};
+use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_kube_harness::write::{self, locked};
 
 const NAME: &str = "nodepool.readiness";
 
@@ -114,19 +114,4 @@ fn reset_needed(pool: &KnownPool, conditions: &[Condition], class: i64, class_ob
         class,
         class_observed,
     })
-}
-
-/// Opens the conditions of a pool for changes.
-pub(super) fn open<'a>(list: &'a mut Vec<Condition>, pool: &NodePool, context: &Context) -> Conditions<'a> {
-    Conditions::open(nodepool::DEPENDENTS, list, &pool.metadata, context.now())
-}
-
-/// Writes a verdict into a condition.
-pub(crate) fn set(conditions: &mut Conditions<'_>, kind: &str, verdict: &Verdict) {
-    let status = match verdict.status {
-        karpenter_model::ConditionStatus::True => ConditionStatus::True,
-        karpenter_model::ConditionStatus::False => ConditionStatus::False,
-        karpenter_model::ConditionStatus::Unknown => ConditionStatus::Unknown,
-    };
-    conditions.set(kind, status, &verdict.reason, &verdict.message);
 }

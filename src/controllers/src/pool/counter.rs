@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_api::{NodePool, RawQuantity, ResourceMap};
-use karpenter_lifecycle::nodepool::{cost, counter};
+use karpenter_lifecycle::pool::status::{cost, counter};
 use karpenter_model::{NodeId, PoolName, Price, Resources, Snapshot};
 use karpenter_telemetry::metrics::Series;
 use karpenter_telemetry::observe::{self, Outcome};
@@ -13,9 +13,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::departed::Departed;
-use crate::nodes::units;
+use crate::tell::units;
 use crate::view::KnownPool;
-use crate::{Context, Error, write};
+use crate::{Context, Error};
+use karpenter_kube_harness::write;
 
 const NAME: &str = "nodepool.counter";
 

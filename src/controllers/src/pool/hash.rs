@@ -1,15 +1,16 @@
 //! `nodepool.hash`: stamps pools with the hash of their template, and claims when the algorithm changed.
 
 use karpenter_api::{NodeClaim, NodePool};
-use karpenter_lifecycle::nodepool::hash;
+use karpenter_lifecycle::pool::status::hash;
 use karpenter_model::{Annotations, PoolName};
 use kube::Resource;
 use serde_json::{Value, json};
 
-use crate::queue::{Done, Spec};
 use crate::reconciler::Reconciler;
-use crate::write::{self, locked};
 use crate::{Context, Error, Settings};
+use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_kube_harness::write;
+use karpenter_kube_harness::write::locked;
 
 const NAME: &str = "nodepool.hash";
 

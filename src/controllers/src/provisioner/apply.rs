@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use futures::stream;
-use karpenter_lifecycle::contradiction::patience;
+use karpenter_lifecycle::pods::contradiction::patience;
 use karpenter_model::{ClaimName, Launch, Plan, Pod, PodKey, Snapshot, Target};
-use karpenter_telemetry::events::{Event, ObjectRef, reason};
+use karpenter_telemetry::events::{Event, reason};
 use karpenter_telemetry::observe::{Chain, Outcome};
 use kube::ResourceExt;
 
 use super::lessons::Lessons;
+use super::tell::about;
 use crate::Context;
 use crate::claim::create::create;
 
@@ -85,14 +86,4 @@ fn nominated(context: &Context, pod: &Pod, target: &Target) {
     };
     let message = format!("Pod should schedule on: {place}");
     context.recorder.publish(Event::new(about(pod), reason::NOMINATED, message));
-}
-
-pub(super) fn about(pod: &Pod) -> ObjectRef {
-    ObjectRef {
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        namespace: Some(pod.key.namespace.to_string()),
-        name: pod.key.name.to_string(),
-        uid: pod.uid.to_string(),
-    }
 }

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use karpenter_model::label;
 use karpenter_model::{
     Expression, LabelRegistry, LabelValue, Operator, Pod, PodPhase, Requirement, Requirements, Snapshot,
-    label,
 };
 use karpenter_telemetry::metrics::{Metrics, Series};
 use tokio::time::{Instant, MissedTickBehavior, interval};

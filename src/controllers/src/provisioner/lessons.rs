@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use karpenter_lifecycle::contradiction::Contradictions;
+use karpenter_lifecycle::pods::contradiction::Contradictions;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     ClaimName, Node, Plan, Pod, PodKey, PodOutcome, PoolRefusal, Reason, Snapshot, Target,
 };
 use karpenter_telemetry::events::{Event, reason};
 
-use super::apply::about;
+use super::tell::about;
 use crate::Context;
 use crate::view::PodSeen;
 

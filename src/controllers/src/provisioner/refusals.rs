@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use karpenter_audit::{Finding, SoundPart};
-use karpenter_lifecycle::refusal;
+use karpenter_lifecycle::pods::refusal;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     Plan, Pod, PodKey, PodOutcome, PodUid, PoolName, PoolRefusal, Reason, Report, Snapshot,

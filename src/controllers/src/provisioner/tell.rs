@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use karpenter_lifecycle::step::About;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Pod, PodKey, PodOutcome, PoolName, PoolOutcome, PoolRefusal, Reason, Report};
-use karpenter_telemetry::events::{Event, reason};
+use karpenter_telemetry::events::{Event, ObjectRef, reason};
 
-use super::apply::about;
 use crate::Context;
-use crate::report::object;
+use crate::tell::report::object;
 
 /// Publishes one event per pod that was left without a place, and the counts of them.
 pub(super) fn tell(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report: &Report) {
@@ -101,6 +100,17 @@ fn closest(refusals: &[PoolRefusal]) -> Option<Told> {
     }
     let names: Vec<&str> = pools.into_values().flatten().collect();
     Some(Told { text: parts.join("; "), gist: format!("{code} {}", names.join(",")) })
+}
+
+/// A pod as the object of an event.
+pub(super) fn about(pod: &Pod) -> ObjectRef {
+    ObjectRef {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: Some(pod.key.namespace.to_string()),
+        name: pod.key.name.to_string(),
+        uid: pod.uid.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use karpenter_model::Price;
-use karpenter_model::affinity::WhenUnsatisfiable;
+use karpenter_model::pod::affinity::WhenUnsatisfiable;
 use karpenter_model::settings::{DefaultSpread, FeatureGates};
 use karpenter_telemetry::logging;
 

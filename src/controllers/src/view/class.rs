@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_lifecycle::nodepool::health::Tracker;
-use karpenter_lifecycle::nodepool::readiness::NodeClass;
+use karpenter_lifecycle::pool::status::health::Tracker;
+use karpenter_lifecycle::pool::status::readiness::NodeClass;
 use karpenter_lifecycle::step::{RegistrationOutcome, Verdict};
 use karpenter_model::{ConditionStatus, NodeClassRef, PoolUid};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 
 use super::View;
-use crate::watch::Seen;
+use karpenter_kube_harness::watch::Seen;
 
 /// A node class of the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,9 @@ use karpenter_model::{DaemonSetName, Namespace, PodKey};
 use kube::ResourceExt;
 
 use super::{Inner, View};
-use crate::read;
-use crate::watch::{self, Key};
+use crate::view::read;
+use karpenter_kube_harness::watch;
+use karpenter_kube_harness::watch::Key;
 
 /// Uid of a daemon set.
 type SetUid = String;

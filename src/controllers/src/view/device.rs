@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::resource::v1;
 use karpenter_api::convert;
 use karpenter_cluster::Cluster;
-use karpenter_lifecycle::initialization;
+use karpenter_lifecycle::claim::initialization;
 use karpenter_model::device::{Consumer, DeviceClass, Reach};
 use karpenter_model::{
     DeviceClassName, Devices as Model, NodeName, PodKey, PodUid, ResourceClaim, ResourceClaimKey,
@@ -16,8 +16,9 @@ use karpenter_model::{
 use kube::ResourceExt;
 
 use super::View;
-use crate::read;
-use crate::watch::{Key, Seen, key};
+use crate::view::read;
+use karpenter_kube_harness::watch::key;
+use karpenter_kube_harness::watch::{Key, Seen};
 
 /// Kinds without which pods would be told that their claims cannot be served, and machines taken for complete.
 const NEEDED: [&str; 3] = ["ResourceSlice", "DeviceClass", "ResourceClaim"];

@@ -8,13 +8,14 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cluster::{Epoch, Event, Listed, NamespaceObject, Seen as Told, Version};
-use karpenter_model::{self as model, ClaimName, NodeClassRef, NodeName, PodKey, PoolName, ProviderId};
+use karpenter_model as model;
+use karpenter_model::{ClaimName, NodeClassRef, NodeName, PodKey, PoolName, ProviderId};
 use kube::ResourceExt;
 
 use super::{Conditioned, KnownClaim, KnownNode, KnownPool, PodSeen, StatusSeen, View};
-use crate::read;
-use crate::store::Replaced;
-use crate::watch::{Key, Seen};
+use crate::view::read;
+use crate::view::store::Replaced;
+use karpenter_kube_harness::watch::{Key, Seen};
 
 /// Which kind a watch follows; carries what a list needs to remember.
 #[derive(Debug, Default)]
@@ -97,7 +98,7 @@ impl Feed {
         match seen {
             Seen::Listing => self.began = Some(view.begin_list()),
             Seen::Listed(set) | Seen::Applied(set) => view.put_daemon_set(set),
-            Seen::Deleted(set) => view.remove_daemon_set(&crate::watch::key(&set)),
+            Seen::Deleted(set) => view.remove_daemon_set(&karpenter_kube_harness::watch::key(&set)),
             Seen::Complete(keys) => {
                 if let Some(began) = self.began.take() {
                     view.daemon_sets_listed(&keys, began);
@@ -364,7 +365,7 @@ impl View {
     }
 
     fn remove_pod(&self, pod: &Pod) {
-        let key = pod_key(&crate::watch::key(pod));
+        let key = pod_key(&karpenter_kube_harness::watch::key(pod));
         let gone = {
             let mut inner = self.lock();
             let before = inner.cluster.pod(&key).cloned();

@@ -7,11 +7,12 @@
 
 use karpenter_api::NodeClaim;
 use karpenter_cluster::Reservations;
-use karpenter_model::{ClaimName, PodKey, PoolName, Resources, resources};
+use karpenter_model::resources;
+use karpenter_model::{ClaimName, PodKey, PoolName, Resources};
 
 use super::View;
 use super::feed::version;
-use crate::read;
+use crate::view::read;
 
 impl View {
     /// Takes room for one node of a pool, to be given back by [`View::release_node`] once the node counts by itself

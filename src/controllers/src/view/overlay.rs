@@ -11,8 +11,9 @@ use karpenter_model::{Pool, PoolName};
 use kube::ResourceExt;
 
 use super::View;
-use crate::store::{Replaced, Store};
-use crate::watch::{Seen, missing};
+use crate::view::store::{Replaced, Store};
+use karpenter_kube_harness::watch::Seen;
+use karpenter_kube_harness::watch::missing;
 
 /// What is known of overlays while the gate is open.
 pub(super) struct Known {

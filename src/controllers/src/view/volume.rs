@@ -2,7 +2,7 @@
 //! which attachments a drain has to wait for.
 //!
 //! A claim is resolved anew whenever it, its volume or its class changes; what it means is
-//! `karpenter_model::volume::resolve`'s to say.
+//! `karpenter_model::pod::volume::resolve`'s to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,14 +12,17 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::convert;
 use karpenter_cluster::{Event, Seen as Told, VolumeObject};
-use karpenter_lifecycle::volumes::{self, Attachment};
-use karpenter_model::volume::resolve::{ClaimFacts, ClassFacts, Unsupported, VolumeFacts, resolve};
+use karpenter_lifecycle::node::volumes::{self, Attachment};
+use karpenter_model::pod::volume::resolve::resolve;
+use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Unsupported, VolumeFacts};
 use karpenter_model::{Namespace, NodeName, Pod, VolumeClaimName};
 use kube::ResourceExt;
 
 use super::{Inner, View};
-use crate::read;
-use crate::watch::{Key, Seen, key, missing};
+use crate::view::read;
+use karpenter_kube_harness::watch::key;
+use karpenter_kube_harness::watch::missing;
+use karpenter_kube_harness::watch::{Key, Seen};
 
 /// Everything about volumes, reduced to what is read.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use karpenter_api::{CapacityBuffer, NodeClaim, NodePool};
 use karpenter_model::{BufferKey, ClaimName, NodeName, Pod, PoolName};
 use kube::api::DynamicObject;
 
-use crate::queue::Queue;
+use karpenter_kube_harness::queue::Queue;
 
 /// What a watch said about a pod, in terms of before and after.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use karpenter_controllers::leader::{self, Candidate, LeaderError};
+use karpenter_kube_harness::leader::{self, Candidate, LeaderError};
 use karpenter_kube_sim::apiserver::{Fault, Rule};
 use karpenter_model::Clock;
 use karpenter_telemetry::metrics::Metrics;

@@ -7,8 +7,9 @@ use axum::body::Body;
 
 use http::{Request, StatusCode};
 use karpenter_cloud::memory::NODE_CLASS;
-use karpenter_controllers::server::probe_routes;
-use karpenter_controllers::{optional_rbac, rbac};
+use karpenter_controllers::optional_rbac;
+use karpenter_controllers::rbac;
+use karpenter_kube_harness::server::probe_routes;
 use karpenter_kube_sim::apiserver::{Fault, Refusal, Rule};
 use karpenter_model::settings::FeatureGates;
 use kube::api::{Api, DeleteParams};

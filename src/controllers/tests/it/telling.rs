@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_controllers::leader::{self, Candidate};
+use karpenter_kube_harness::leader::{self, Candidate};
 use karpenter_model::Clock;
 use karpenter_telemetry::logging::{Level, MemoryLog};
 use karpenter_telemetry::metrics::Metrics;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use http::{Request, StatusCode};
-use karpenter_controllers::server::probe_routes;
-use karpenter_controllers::watchdog;
+use karpenter_kube_harness::server::probe_routes;
+use karpenter_kube_harness::watchdog;
 use karpenter_kube_sim::apiserver::{Fault, Rule};
 use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};

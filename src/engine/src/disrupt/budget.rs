@@ -7,7 +7,7 @@ use karpenter_model::{
     Budget, Claim, ConditionType, DisruptionReason, Node, NodeId, Pool, PoolName, Snapshot,
 };
 
-use crate::disrupt::cron::Schedule;
+use crate::disrupt::budget::cron::Schedule;
 
 /// A budget that cannot be evaluated; nothing may be disrupted then.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,5 +179,6 @@ fn limit(budget: &Budget, total: u32, now: Timestamp) -> Result<Allowed, Invalid
     })
 }
 
+pub(super) mod cron;
 #[cfg(test)]
 mod tests;

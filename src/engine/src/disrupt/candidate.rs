@@ -2,10 +2,11 @@
 
 mod blocker;
 
-use karpenter_model::command::{Candidate as Disrupted, Method};
+use karpenter_model::label;
+use karpenter_model::plan::command::{Candidate as Disrupted, Method};
 use karpenter_model::{
     CapacityType, Claim, ConditionType, DisruptionReason, InstanceType, Node, NodeName, Offering, Pod, Pool,
-    Price, RemovalTarget, label,
+    Price, RemovalTarget,
 };
 
 pub(crate) use blocker::Blocker;

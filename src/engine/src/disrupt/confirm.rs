@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 
 use karpenter_model::{Command, Launch, Method, NodeId, Nomination, Pool, Price, Snapshot};
 
+use crate::disrupt::Standing;
 use crate::disrupt::candidate::{Blocker, Candidate};
+use crate::disrupt::drift;
+use crate::disrupt::empty;
 use crate::disrupt::rejection::{Rejection, RejectionKind};
-use crate::disrupt::{Standing, drift, empty};
 use crate::place::what_if::{Destinations, Patience, Quoted, Simulated};
 use ground::Ground;
 
@@ -138,7 +140,7 @@ impl<'g, 'a> Look<'g, 'a> {
     }
 
     /// What the command says about its nodes, as they are now.
-    fn disrupted(&self) -> Vec<karpenter_model::command::Candidate> {
+    fn disrupted(&self) -> Vec<karpenter_model::plan::command::Candidate> {
         self.still.iter().map(Candidate::disrupted).collect()
     }
 

@@ -2,16 +2,20 @@
 //! The oldest drift first, nodes without pods to move before the others, one command each, as many as
 //! budgets allow; pods that could not go anywhere stop their node and no other.
 
+pub(super) mod static_pools;
+
 use std::collections::BTreeSet;
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Command, ConditionType, Method, Price, Reason};
 
-use crate::disrupt::brake::{self, Held};
+use crate::disrupt::brake;
+use crate::disrupt::brake::Held;
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::consolidation;
 use crate::disrupt::note::Note;
-use crate::disrupt::pass::{Pass, promised_to_command};
+use crate::disrupt::pass::Pass;
+use crate::disrupt::pass::promised_to_command;
 use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
 
 const METHOD: Method = Method::Drift;

@@ -8,7 +8,7 @@
 use jiff::Timestamp;
 use karpenter_model::{ConditionType, DoNotDisrupt, Node, Pod, Pool, Snapshot};
 
-use crate::disrupt::cron::Schedule;
+use crate::disrupt::budget::cron::Schedule;
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::memory::{Memory, SETTLED_FOR};
 

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use karpenter_model::label;
 use karpenter_model::plan::MAX_INSTANCE_TYPES;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
     Annotations, BinId, CapacityType, Expression, InstanceType, InstanceTypeName, LabelRegistry, LabelValue,
     Labels, Launch, Offering, OfferingRef, Operator, Overlaid, Pod, Price, Reason, Requirement, Requirements,
-    ReservationId, Resources, Settings, Template, label,
+    ReservationId, Resources, Settings, Template,
 };
 
 use crate::bits::Bits;

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use karpenter_model::affinity::NodeInclusion;
+use karpenter_model::pod::affinity::NodeInclusion;
 use karpenter_model::{LabelSelector, Pod, PodOwner, Settings, SpreadConstraint};
 
 /// Labels that differ between the pods of one stateful set.

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_devices::{Allocator, Candidate, ClaimId, Ledger, Place, Proposal, Spot};
+use karpenter_model::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     BinId, DeviceGrant, GrantPlace, GrantedDevice, InstanceTypeName, LabelRegistry, Node, NodeId, Pod,
-    PodUid, PoolName, Reason, Requirement, Requirements, Snapshot, label,
+    PodUid, PoolName, Reason, Requirement, Requirements, Snapshot,
 };
 
 use crate::index::{InFlightIx, Ix};

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use karpenter_model::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
     Daemon, InstanceType, Labels, Pool, PoolName, PoolOutcome, PoolRefusal, Reason, Requirements, Snapshot,
-    label,
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
-use crate::daemons::{self, DaemonGroup};
+use crate::daemons;
+use crate::daemons::DaemonGroup;
 use crate::index::{CatalogueIx, Ix, IxVec, PoolIx, VariantIx};
-use crate::place::constraint::limits::{Limits, usage};
+use crate::place::constraint::limits::Limits;
+use crate::place::constraint::limits::usage;
 use crate::place::constraint::min_values;
 use crate::rules::{RuleSetId, Rules};
 use crate::volumes::Volumes;

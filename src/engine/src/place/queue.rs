@@ -1,8 +1,11 @@
 //! Which pods need a place, and in what order they are tried.
 
+pub(super) mod reject;
+
 use std::cmp::Reverse;
 
-use karpenter_model::{Pod, PodKey, Snapshot, resources};
+use karpenter_model::resources;
+use karpenter_model::{Pod, PodKey, Snapshot};
 
 use crate::index::{ArrivalIx, Ix, IxVec, PodIx};
 use crate::interning::InternedMap;

@@ -10,10 +10,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use karpenter_model::report::ReasonCode;
+use karpenter_model::resources;
 use karpenter_model::taint::untolerated;
-use karpenter_model::{HostPort, Reason, Requirements, Resources, Undefined, resources};
+use karpenter_model::{HostPort, Reason, Requirements, Resources, Undefined};
 
-use crate::amounts::{ResourceIndex, looks_like_mega};
+use crate::amounts::ResourceIndex;
+use crate::amounts::looks_like_mega;
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::daemons::DaemonGroup;

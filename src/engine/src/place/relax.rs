@@ -137,7 +137,7 @@ pub(crate) fn has_soft_taint(taints: &[karpenter_model::Taint]) -> bool {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use karpenter_model::affinity::NodeInclusion;
+    use karpenter_model::pod::affinity::NodeInclusion;
     use karpenter_model::{Expression, Operator, PodKey};
 
     use super::*;

@@ -19,11 +19,11 @@ mod undo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use karpenter_model::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
     BinId, HostPorts, NodeId, Nomination, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot, Target,
-    label,
 };
 
 use crate::index::{InFlightIx, LevelIx, PodIx, PoolIx, ProfileIx};
@@ -36,7 +36,8 @@ use crate::place::in_flight::{InFlightNode, State};
 use crate::place::learnt::{DemandMemo, Known};
 use crate::place::level::Demand;
 use crate::place::open_nodes::Walk;
-use crate::place::refusal::{self, Circumstances};
+use crate::place::refusal;
+use crate::place::refusal::Circumstances;
 use caches::Caches;
 use compiled::Compiled;
 use filling::Filling;

@@ -22,9 +22,10 @@ mod undo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use karpenter_model::label;
 use karpenter_model::{
     LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, PoolName, Price, Requirement,
-    Requirements, Snapshot, label,
+    Requirements, Snapshot,
 };
 
 use crate::amounts::Amounts;

@@ -12,7 +12,8 @@ use karpenter_model::{ConditionType, Node, Snapshot};
 use crate::place::solve::Solver;
 use crate::place::solve::simulation::Base;
 
-pub(crate) use crate::place::claim::{Quote, Quoted, note_overlays};
+pub(crate) use crate::place::claim::note_overlays;
+pub(crate) use crate::place::claim::{Quote, Quoted};
 pub(crate) use crate::place::solve::simulation::{Moved as Simulated, Patience};
 
 /// Which nodes may take the pods that would have to move.

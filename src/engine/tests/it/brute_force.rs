@@ -2,9 +2,10 @@
 //! no pool could host it alone either, as far as limits are not in the way.
 
 use karpenter_audit::audit;
+use karpenter_model::label;
 use karpenter_model::{
     BinId, Effect, InstanceType, Launch, Plan, PodOutcome, Pool, Requirement, Requirements, Resources,
-    Snapshot, Undefined, label,
+    Snapshot, Undefined,
 };
 use karpenter_testkit::small;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_engine::disrupt::{Memory, Standing, decide};
-use karpenter_model::{Launch, Plan, Settings, label};
+use karpenter_model::label;
+use karpenter_model::{Launch, Plan, Settings};
 
 /// The only claim of the plan for `pool`, with `settings` changed.
 fn claim(pool: &str, change: impl FnOnce(&mut Settings)) -> Launch {

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use karpenter_audit::{Rule, audit};
+use karpenter_audit::Rule;
+use karpenter_audit::audit;
 use karpenter_engine::disrupt::{About, Decision, Memory, Standing, decide};
 use karpenter_model::settings::ReservationPolicy;
 use karpenter_model::{

@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fastrand::Rng;
-use karpenter_audit::{Rule, audit};
+use karpenter_audit::Rule;
+use karpenter_audit::audit;
+use karpenter_model::label;
 use karpenter_model::{
-    BinId, Launch, OfferingRef, Plan, Pod, Requirement, Requirements, Resources, Snapshot, Undefined, label,
+    BinId, Launch, OfferingRef, Plan, Pod, Requirement, Requirements, Resources, Snapshot, Undefined,
 };
 
 const ZONES: [&str; 2] = ["a", "b"];

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{Plan, Snapshot, label};
+use karpenter_model::label;
+use karpenter_model::{Plan, Snapshot};
 
 fn plan(text: &str) -> (Snapshot, Plan) {
     let snapshot = karpenter_testkit::snapshot(text);

@@ -18,7 +18,8 @@ use karpenter_kube_sim::{
     kube_system,
     kubelet::{Agent, Behaviour, Machine, MachineState, Machines, Options},
 };
-use karpenter_model::{Quantity, Resources, clock::Clock};
+use karpenter_model::clock::Clock;
+use karpenter_model::{Quantity, Resources};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
@@ -26,7 +27,8 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::world::{pod, typed};
+use crate::world::pod;
+use crate::world::typed;
 
 #[derive(Default)]
 struct Account(Mutex<Vec<Machine>>);

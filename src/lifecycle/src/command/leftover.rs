@@ -32,10 +32,13 @@ pub fn leftover(node: &Node) -> Option<Leftover> {
 mod tests {
     use std::sync::Arc;
 
-    use karpenter_model::{Claim, label};
+    use karpenter_model::Claim;
+    use karpenter_model::label;
 
     use super::*;
-    use crate::fixture::{at, claim, holding};
+    use crate::fixture::at;
+    use crate::fixture::claim;
+    use crate::fixture::holding;
 
     fn machine(claim: Claim) -> Node {
         let mut node = Node::new("id".into(), at(0));

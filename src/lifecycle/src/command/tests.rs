@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use karpenter_model::command::Candidate;
+use karpenter_model::plan::command::Candidate;
 use karpenter_model::{
     BinId, CapacityType, DisruptionReason, Launch, Method, NodeClassRef, Nomination, PodKey, Price,
     RemovalTarget, Requirements, Resources, Target,

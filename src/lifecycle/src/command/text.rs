@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use jiff::Timestamp;
-use karpenter_model::command::{Candidate, Command};
+use karpenter_model::plan::command::{Candidate, Command};
 use karpenter_model::{ClaimName, DisruptionReason, Pod, Price, Target};
 
 use crate::step::{About, Event, PodRef};

@@ -14,12 +14,18 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
+use karpenter_lifecycle::claim::entry;
+use karpenter_lifecycle::claim::finalize;
+use karpenter_lifecycle::claim::garbage;
+use karpenter_lifecycle::claim::initialization;
+use karpenter_lifecycle::claim::launch;
+use karpenter_lifecycle::claim::liveness;
+use karpenter_lifecycle::claim::registration;
+use karpenter_lifecycle::node::termination;
+use karpenter_lifecycle::node::termination::{EXCLUDE_FROM_LOAD_BALANCERS, Facts, Presence};
 use karpenter_lifecycle::step::{Change, Effect, NodePatch, Step};
-use karpenter_lifecycle::termination::{self, EXCLUDE_FROM_LOAD_BALANCERS, Facts, Presence};
-use karpenter_lifecycle::{entry, finalize, garbage, initialization, launch, liveness, registration};
-use karpenter_model::{
-    Claim, Condition, ConditionType, NodeCondition, NodeObject, Pod, PodKey, Taint, label,
-};
+use karpenter_model::label;
+use karpenter_model::{Claim, Condition, ConditionType, NodeCondition, NodeObject, Pod, PodKey, Taint};
 
 pub(crate) use account::Machine;
 

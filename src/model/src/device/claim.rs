@@ -9,7 +9,7 @@ use crate::id::{
     DeviceClassName, DeviceName, DevicePoolName, DeviceRequestName, DriverName, Namespace, PodUid,
     QualifiedName, ResourceClaimName,
 };
-use crate::quantity::Quantity;
+use crate::resources::quantity::Quantity;
 use crate::taint::Toleration;
 
 use super::PlaceTerm;

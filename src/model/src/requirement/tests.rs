@@ -1,7 +1,7 @@
 //! Exhaustive comparison with plain sets over a small universe, and tables of the text and API forms.
 
 use super::*;
-use crate::requirement_set::Requirements;
+use crate::requirement::set::Requirements;
 
 const KEY: &str = "example.com/key";
 

@@ -52,7 +52,7 @@ mod tests {
 
     use super::*;
     use crate::id::PodKey;
-    use crate::selector::LabelSelector;
+    use crate::label::selector::LabelSelector;
 
     fn budget(namespace: &str, name: &str) -> Arc<PodDisruptionBudget> {
         Arc::new(PodDisruptionBudget {

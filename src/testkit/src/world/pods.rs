@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
-use karpenter_model::affinity::{NodeInclusion, WeightedAffinityTerm};
+use karpenter_model::label;
+use karpenter_model::pod::affinity::{NodeInclusion, WeightedAffinityTerm};
 use karpenter_model::{
     AffinityTerm, Expression, LabelSelector, Labels, NodeTerm, Operator, Pod, PodKey, SpreadConstraint,
-    Toleration, WhenUnsatisfiable, label,
+    Toleration, WhenUnsatisfiable,
 };
 
 /// What pods of a generated world ask for.

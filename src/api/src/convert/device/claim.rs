@@ -9,7 +9,9 @@ use karpenter_model::{
     Effect, PodKey, PodUid, QualifiedName, ResourceClaim, ResourceClaimKey, Toleration, TolerationOperator,
 };
 
-use super::{places, quantity, selectors};
+use super::places;
+use super::quantity;
+use super::selectors;
 use crate::convert::{Error, FieldError};
 
 /// Reads a resource claim; `exists` tells whether a pod of that name still has that uid.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 
 use async_trait::async_trait;
-use karpenter_aws::provider_id::provider_id;
+use karpenter_aws::instances::provider_id::provider_id;
 use karpenter_aws_api::ec2::{Architecture, Instance, InstanceState, InstanceTypeInfo};
 use karpenter_aws_api::id::InstanceType;
 use karpenter_aws_sim::Account;

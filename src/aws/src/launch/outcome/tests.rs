@@ -3,7 +3,7 @@
 use karpenter_aws_api::ec2::{CapacityKind, FleetConfig, FleetOverride, OnDemandAllocation};
 
 use super::*;
-use crate::placement_groups::Group;
+use crate::network::placement_groups::Group;
 
 fn asked<'a>(
     request: &'a FleetRequest,

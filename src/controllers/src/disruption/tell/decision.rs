@@ -16,7 +16,7 @@ use karpenter_telemetry::metrics::{Metrics, Series};
 use tokio::time::Instant;
 
 use crate::Context;
-use crate::report::object;
+use crate::tell::report::object;
 
 /// What an infinite score is shown as: a sum of infinities says nothing.
 const SCORE_MAX: f64 = 1_000.0;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::View;
 use crate::fixture::World;
 use crate::view::Feed;
-use crate::watch::Seen;
+use karpenter_kube_harness::watch::Seen;
 
 fn set() -> DaemonSet {
     serde_json::from_value(json!({
@@ -73,7 +73,7 @@ async fn pods_seen_before_their_set_count_and_a_set_that_is_gone_does_not() {
     assert_eq!(charged(&view), [""; 0]);
     sets.daemon(&view, Seen::Listing);
     sets.daemon(&view, Seen::Listed(set()));
-    sets.daemon(&view, Seen::Complete([crate::watch::key(&set())].into()));
+    sets.daemon(&view, Seen::Complete([karpenter_kube_harness::watch::key(&set())].into()));
     assert_eq!(charged(&view), ["2"]);
     sets.daemon(&view, Seen::Listing);
     sets.daemon(&view, Seen::Complete(BTreeSet::new()));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::World;
-use crate::watch::key;
+use karpenter_kube_harness::watch::key;
 
 fn pod(name: &str, version: u32, spec: &Value) -> Pod {
     let metadata = json!({

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::View;
 use crate::fixture::World;
 use crate::view::Feed;
-use crate::watch::{Seen, key};
+use karpenter_kube_harness::watch::{Seen, key};
 
 fn claim(spec: &Value) -> PersistentVolumeClaim {
     serde_json::from_value(json!({

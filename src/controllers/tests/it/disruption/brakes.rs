@@ -11,10 +11,16 @@ use kube::ResourceExt;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{
-    MINUTE, claim_names, drift_all, drift_only, initialized, pool, replacements_never_join, running, set,
-    settled,
-};
+use super::MINUTE;
+use super::claim_names;
+use super::drift_all;
+use super::drift_only;
+use super::initialized;
+use super::pool;
+use super::replacements_never_join;
+use super::running;
+use super::set;
+use super::settled;
 use crate::world::{Process, World};
 
 fn braking(brakes: Brakes) -> Settings {

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use karpenter_model::label;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Node, NodeId, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, Zone, label};
+use karpenter_model::{Node, NodeId, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, Zone};
 
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::note::Note;

@@ -7,15 +7,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use karpenter_model::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     CapacityType, InstanceType, InstanceTypeName, LabelKey, LabelRegistry, LabelValue, Launch, OfferingRef,
-    Pool, Price, Requirement, Requirements, Snapshot, label,
+    Pool, Price, Requirement, Requirements, Snapshot,
 };
 
 use super::refusal::Refusal;
 use crate::disrupt::candidate::{Basis, Candidate};
-use crate::place::what_if::{Quote, Quoted, note_overlays};
+use crate::place::what_if::note_overlays;
+use crate::place::what_if::{Quote, Quoted};
 
 /// Fewest cheaper types a spot node needs to be replaced by a spot node, and how many are kept: fewer would
 /// be taken back by the cloud soon, more would be replaced again and again, each time one step down.

@@ -1,7 +1,8 @@
 //! Which nodes consolidation looks at, in the order of the checks (spec disruption 3.9).
 
+use karpenter_model::label;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{ConsolidationPolicy, Snapshot, label};
+use karpenter_model::{ConsolidationPolicy, Snapshot};
 
 use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;

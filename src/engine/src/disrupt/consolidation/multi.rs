@@ -7,7 +7,8 @@
 use karpenter_model::{Node, Snapshot};
 
 use super::complement::ResourceMix;
-use super::judge::{Proposal, judge};
+use super::judge::Proposal;
+use super::judge::judge;
 use super::simulations::Simulations;
 use crate::disrupt::balanced::{Judgement, Totals};
 use crate::disrupt::brake;

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_model::label;
 use karpenter_model::{
     AffinityTerm, Expression, LabelKey, LabelSelector, LabelValue, Namespace, Node, Operator, Pod, Snapshot,
-    label,
 };
 
 use crate::place::scope::Scope;

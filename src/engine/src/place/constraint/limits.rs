@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Pool, PoolName, Quantity, Reason, ResourceName, Resources, Snapshot, resources};
+use karpenter_model::resources;
+use karpenter_model::{Pool, PoolName, Quantity, Reason, ResourceName, Resources, Snapshot};
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use karpenter_model::volume::ATTACHABLE_PREFIX;
-use karpenter_model::{InstanceTypeName, Quantity, ResourceName, Resources, resources};
+use karpenter_model::pod::volume::ATTACHABLE_PREFIX;
+use karpenter_model::resources;
+use karpenter_model::{InstanceTypeName, Quantity, ResourceName, Resources};
 
 use super::Criteria;
 use crate::amounts::{Amounts, ResourceIndex};

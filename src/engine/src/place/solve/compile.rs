@@ -16,14 +16,17 @@ use crate::index::{
 use crate::interning::{Entry, Interned, InternedMap};
 use crate::place::class::{Class, Constraints, Footprint};
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
+use crate::place::default_spread;
 use crate::place::devices::Holdings;
 use crate::place::existing::Existing;
 use crate::place::level::{Demand, DemandKey, Levels};
 use crate::place::pool::{Gathered, PoolSpace, Pools};
-use crate::place::relax::{self, Relaxed};
+use crate::place::queue;
+use crate::place::queue::reject;
+use crate::place::relax;
+use crate::place::relax::Relaxed;
 use crate::place::reservations::Reservations;
 use crate::place::topology::{Reach, Topology};
-use crate::place::{default_spread, queue, reject};
 use crate::rules::{RuleSetId, Rules};
 use crate::volumes::{Need, Volumes};
 

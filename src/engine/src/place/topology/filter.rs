@@ -2,7 +2,7 @@
 //! their taints (spec scheduling 18.3). Soft taints never matter: the scheduler counts a node it would rather
 //! not use.
 
-use karpenter_model::affinity::NodeInclusion;
+use karpenter_model::pod::affinity::NodeInclusion;
 use karpenter_model::{
     Effect, LabelRegistry, Labels, Node, NodeTerm, Pod, Requirement, Requirements, SpreadConstraint, Taint,
     Toleration, Undefined,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::selector::SelectorOperator;
+use karpenter_model::label::selector::SelectorOperator;
 use karpenter_model::{LabelKey, LabelValue, Labels};
 
 use super::group::GroupKey;

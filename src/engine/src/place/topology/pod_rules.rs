@@ -1,6 +1,7 @@
 //! The rules of one pod about others, turned into groups once and used by each of its levels.
 
-use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable, label};
+use karpenter_model::label;
+use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable};
 
 use super::Topology;
 use super::filter::Filter;

@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::{LabelKey, LabelValue, Snapshot, label};
+use karpenter_model::label;
+use karpenter_model::{LabelKey, LabelValue, Snapshot};
 
 use super::group::{GroupKey, Kind};
 use crate::amounts::Amounts;

@@ -1,8 +1,10 @@
 //! Undo log of the counts: every change during a simulation can be undone.
 
-use karpenter_model::{LabelRegistry, Node, label};
+use karpenter_model::label;
+use karpenter_model::{LabelRegistry, Node};
 
-use super::{Change, ChangeKind, Domain, Topology, domain_of};
+use super::domain_of;
+use super::{Change, ChangeKind, Domain, Topology};
 use crate::index::{GroupIx, Ix, ProfileIx};
 
 impl Topology {

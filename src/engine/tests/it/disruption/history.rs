@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
-use karpenter_audit::{Rule, audit};
+use karpenter_audit::Rule;
+use karpenter_audit::audit;
 use karpenter_engine::disrupt::{Memory, Standing, confirm, decide};
 use karpenter_model::{
     Command, DoNotDisrupt, Node, NodeId, Plan, Pod, PodDisruptionBudget, PodKey, Snapshot,

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use karpenter_audit::{Rule, audit};
+use karpenter_audit::Rule;
+use karpenter_audit::audit;
 use karpenter_engine::disrupt::{Memory, Standing, decide};
 use karpenter_model::{Plan, Snapshot};
 use karpenter_testkit::snapshot;

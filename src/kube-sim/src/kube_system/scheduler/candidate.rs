@@ -6,10 +6,10 @@ use karpenter_model::{Quantity, Resources};
 use serde_json::Value;
 
 use super::pod_affinity;
-use crate::{
-    apiserver::object::{self, list, text},
-    kube_system::requests,
-};
+use crate::apiserver::object;
+use crate::apiserver::object::list;
+use crate::apiserver::object::text;
+use crate::kube_system::requests;
 
 /// One node.
 pub(super) struct Candidate {

@@ -1,10 +1,15 @@
 //! The machines: asked for, started, told to end, gone. The cloud does what it was asked even if the process that
 //! asked is no longer there.
 
-use karpenter_lifecycle::{finalize, garbage, launch};
+use karpenter_lifecycle::claim::finalize;
+use karpenter_lifecycle::claim::garbage;
+use karpenter_lifecycle::claim::launch;
 use karpenter_model::{Annotations, Labels, Resources};
 
-use super::{CLASS_LABEL, Life, at, name, provider_id};
+use super::at;
+use super::name;
+use super::provider_id;
+use super::{CLASS_LABEL, Life};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Machine {

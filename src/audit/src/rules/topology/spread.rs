@@ -1,0 +1,263 @@
+//! Hard topology spread constraints of the pods the plan places (spec scheduling 18.4).
+//!
+//! The order of placement is not known here, so only what must hold in the end is checked: where all new pods
+//! a constraint counts carry that very constraint, no domain that got one is above the emptiest by more than
+//! `maxSkew`.
+//!
+//! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. Where
+//! none could, for want of room, of an offering or of a pool the constraint counts, there will be no node to count.
+//!
+//! Pods of one deployment ask the same, so the counts are taken once for all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use karpenter_model::label;
+use karpenter_model::pod::affinity::NodeInclusion;
+use karpenter_model::{
+    InstanceType, LabelKey, LabelValue, Labels, Namespace, NodeTerm, Pod, Pool, Requirement, Requirements,
+    Resources, SpreadConstraint, Toleration, Undefined, WhenUnsatisfiable,
+};
+
+use crate::finding::{Finding, Rule};
+use crate::places::matches;
+use crate::places::{Place, Placed, Places};
+use crate::world::World;
+use crate::world::hard_taint;
+use crate::world::satisfies;
+use crate::world::stated;
+
+pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<Finding>) {
+    let mut offers = BTreeMap::new();
+    let mut known: BTreeMap<Question<'_>, Option<Tally>> = BTreeMap::new();
+    for one in places.new_ones() {
+        for spread in &one.pod.spread {
+            if spread.when_unsatisfiable != WhenUnsatisfiable::DoNotSchedule || spread.selector.is_none() {
+                continue;
+            }
+            let tally = known.entry(Question::of(one.pod, spread)).or_insert_with(|| {
+                let offers = offers
+                    .entry(&spread.topology_key)
+                    .or_insert_with(|| offered(world, &spread.topology_key));
+                let asked = Asked { world, pod: one.pod, stated: stated(one.pod, world.registry()), spread };
+                asked.is_decidable(places).then(|| asked.tally(places, offers))
+            });
+            if let Some(tally) = tally {
+                findings.extend(skewed(one, spread, tally));
+            }
+        }
+    }
+}
+
+/// What decides about the counts of a constraint, whoever has it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Question<'p> {
+    spread: &'p SpreadConstraint,
+    namespace: &'p Namespace,
+    labels: &'p Labels,
+    node_selector: &'p Labels,
+    required_terms: &'p [NodeTerm],
+    tolerations: &'p [Toleration],
+    requests: &'p Resources,
+}
+
+impl<'p> Question<'p> {
+    fn of(pod: &'p Pod, spread: &'p SpreadConstraint) -> Self {
+        Self {
+            spread,
+            namespace: &pod.key.namespace,
+            labels: &pod.labels,
+            node_selector: &pod.node_selector,
+            required_terms: &pod.required_terms,
+            tolerations: &pod.tolerations,
+            requests: &pod.requests,
+        }
+    }
+}
+
+/// Pods a constraint counts.
+struct Tally {
+    by_domain: BTreeMap<LabelValue, u32>,
+    /// In the emptiest domain a pod may use.
+    least: u32,
+}
+
+/// Says whether `one` is in a domain that has too many.
+fn skewed(one: &Placed<'_>, spread: &SpreadConstraint, tally: &Tally) -> Option<Finding> {
+    let (pod, key, least) = (one.pod, &spread.topology_key, tally.least);
+    let find = |detail: String| Some(Finding::new(Rule::Spread, &pod.key, detail));
+    let own = one.place.domains(key).filter(|domains| domains.len() == 1);
+    let Some(own) = own.and_then(|domains| domains.into_iter().next()) else {
+        return find(format!("is not committed to one `{key}`"));
+    };
+    let most = tally.by_domain.get(&own).copied().unwrap_or(0);
+    if most > least + spread.max_skew {
+        return find(format!("`{own}` would have {most} pods, the emptiest domain {least}"));
+    }
+    None
+}
+
+/// A constraint of a pod, and what the pod states as hard requirements.
+struct Asked<'w, 'a> {
+    world: &'w World<'a>,
+    pod: &'w Pod,
+    stated: Vec<Vec<Requirement>>,
+    spread: &'w SpreadConstraint,
+}
+
+impl Asked<'_, '_> {
+    /// Whether every new pod the constraint counts carries it, with the same idea of which machines count.
+    fn is_decidable(&self, places: &Places<'_>) -> bool {
+        let pod = self.pod;
+        let same = |other: &Pod| {
+            other.spread.contains(self.spread)
+                && other.node_selector == pod.node_selector
+                && other.required_terms == pod.required_terms
+                && other.tolerations == pod.tolerations
+                && other.labels == pod.labels
+        };
+        let mut counted = places.of_kind(|other| self.counts(other)).filter(|other| other.new);
+        pod.required_terms.len() <= 1 && counted.all(|other| same(other.pod))
+    }
+
+    /// Whether `other` counts.
+    fn counts(&self, other: &Pod) -> bool {
+        let (pod, spread) = (self.pod, self.spread);
+        let revision =
+            |key: &LabelKey| pod.labels.get(key).is_none_or(|value| other.labels.get(key) == Some(value));
+        other.key.namespace == pod.key.namespace
+            && matches(spread.selector.as_ref(), other)
+            && spread.match_label_keys.iter().all(revision)
+    }
+
+    fn tally(&self, places: &Places<'_>, offers: &[Offer<'_>]) -> Tally {
+        let (spread, key) = (self.spread, &self.spread.topology_key);
+        let mut by_domain: BTreeMap<LabelValue, u32> =
+            self.eligible(offers).into_iter().map(|domain| (domain, 0)).collect();
+        let mut by_machine: BTreeMap<usize, (&Place<'_>, u32)> = BTreeMap::new();
+        for other in places.of_kind(|other| self.counts(other)) {
+            by_machine.entry(other.machine).or_insert((&other.place, 0)).1 += 1;
+        }
+        for (place, pods) in by_machine.into_values() {
+            if let (true, Some(domains)) = (self.includes(place), place.domains(key)) {
+                for domain in domains {
+                    *by_domain.entry(domain).or_default() += pods;
+                }
+            }
+        }
+        let strict: Requirements = self.stated[0].iter().cloned().collect();
+        let allowed = strict.value_of(key);
+        let usable: Vec<u32> = by_domain
+            .iter()
+            .filter(|(domain, _)| allowed.allows(domain.as_str()))
+            .map(|(_, count)| *count)
+            .collect();
+        let few = spread
+            .min_domains
+            .is_some_and(|wanted| usable.len() < usize::try_from(wanted).unwrap_or(usize::MAX));
+        let least = if *key == label::HOSTNAME || few { 0 } else { usable.into_iter().min().unwrap_or(0) };
+        Tally { by_domain, least }
+    }
+
+    /// Domains a new machine could be in for this pod's sake, and those of machines that count.
+    fn eligible(&self, offers: &[Offer<'_>]) -> BTreeSet<LabelValue> {
+        let (spread, mut domains) = (self.spread, BTreeSet::new());
+        if spread.topology_key == label::HOSTNAME {
+            return domains;
+        }
+        for offer in offers {
+            let honored = spread.node_taints_policy == NodeInclusion::Honor;
+            if honored && hard_taint(&offer.pool.template.taints, self.pod).is_some() {
+                continue;
+            }
+            let missing = offer.domains.difference(&domains).cloned().collect::<Vec<_>>();
+            domains.extend(missing.into_iter().filter(|domain| self.could_get(offer, domain)));
+        }
+        for node in self.world.snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
+            let place = Place::Node(node);
+            if self.includes(&place) {
+                domains.extend(place.domains(&spread.topology_key).into_iter().flatten());
+            }
+        }
+        domains
+    }
+
+    /// Whether a machine the constraint counts, with room for the pod, could be launched in `domain`.
+    fn could_get(&self, offer: &Offer<'_>, domain: &LabelValue) -> bool {
+        let (registry, key) = (self.world.registry(), &self.spread.topology_key);
+        let nothing = [Vec::new()];
+        let honored = self.spread.node_affinity_policy == NodeInclusion::Honor;
+        let stated = if honored { self.stated.as_slice() } else { &nothing };
+        stated.iter().any(|wanted| {
+            let mut claim = offer.template.clone();
+            let domain = Requirement::one_of(key.clone(), [domain.clone()]);
+            let agrees = wanted.iter().chain([&domain]).all(|one| {
+                let one: Requirements = [one.clone()].into_iter().collect();
+                let agrees = claim.compatible(&one, Undefined::WellKnown(registry)).is_ok();
+                claim.add_all(&one);
+                agrees
+            });
+            let holds = |known: &InstanceType| {
+                let mut offerings = known.compatible_offerings(&claim, registry);
+                claim.intersects(&known.requirements).is_ok()
+                    && offerings.any(|one| self.pod.requests.fits(&known.allocatable_through(one)))
+            };
+            agrees && offer.types.iter().any(|known| holds(known))
+        })
+    }
+
+    /// Whether pods on a machine count, by the inclusion policies of the constraint.
+    fn includes(&self, place: &Place<'_>) -> bool {
+        let (registry, spread) = (self.world.registry(), self.spread);
+        let affinity = spread.node_affinity_policy == NodeInclusion::Ignore
+            || self.stated.iter().any(|wanted| match place {
+                Place::Node(node) => satisfies(node, wanted, registry),
+                Place::Launch(launch) => {
+                    let wanted: Requirements = wanted.iter().cloned().collect();
+                    launch.requirements.compatible(&wanted, Undefined::Nothing).is_ok()
+                }
+            });
+        let taints = spread.node_taints_policy == NodeInclusion::Ignore
+            || match place {
+                Place::Node(node) => hard_taint(&node.effective_taints(), self.pod).is_none(),
+                Place::Launch(launch) => hard_taint(&launch.taints, self.pod).is_none(),
+            };
+        affinity && taints
+    }
+}
+
+/// A pool that could launch a machine.
+struct Offer<'a> {
+    pool: &'a Pool,
+    /// What its claims start with.
+    template: Requirements,
+    types: &'a [Arc<InstanceType>],
+    /// Domains its machines could be in, some pod or other aside.
+    domains: BTreeSet<LabelValue>,
+}
+
+/// The domains of `key` each pool could launch a machine in.
+fn offered<'a>(world: &World<'a>, key: &LabelKey) -> Vec<Offer<'a>> {
+    let mut offers = Vec::new();
+    let open =
+        world.snapshot.pools.iter().filter(|pool| pool.ready && !pool.deleting && pool.replicas.is_none());
+    for pool in open {
+        let template = world.template_of(pool);
+        let Some(types) = world.snapshot.instance_types.get(&pool.name) else { continue };
+        let open = types.iter().any(|candidate| {
+            template.intersects(&candidate.requirements).is_ok()
+                && candidate.cheapest(&template, world.registry()).is_some()
+        });
+        // A pool with minValues may be out for want of types; give the plan the benefit of the doubt.
+        if !open || template.has_min_values() {
+            continue;
+        }
+        let own = template.value_of(key);
+        let named = own.concrete().into_iter().flatten();
+        let offered = types.iter().filter_map(|known| known.requirements.get(key.as_str())?.concrete());
+        let offered = offered.flatten().filter(|value| own.allows(value.as_str()));
+        let domains = named.chain(offered).cloned().collect();
+        offers.push(Offer { pool, template, types, domains });
+    }
+    offers
+}

@@ -1,0 +1,66 @@
+//! From EC2's description of a type to the planner's: labels, capacity, overhead (spec aws-provider 3.2).
+
+pub mod capacity;
+pub mod compatibility;
+pub mod labels;
+pub mod overhead;
+pub mod storage;
+
+use std::collections::BTreeSet;
+
+use karpenter_aws_api::ec2::InstanceTypeInfo;
+use karpenter_aws_api::id::Zone;
+use karpenter_model::resources;
+use karpenter_model::{InstanceType, LabelRegistry, Overlaid, Quantity};
+
+use crate::catalogue::density;
+use crate::class::view::ClassView;
+use crate::settings::Settings;
+
+/// What stays the same for all types.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The `NodeClass`.
+    pub view: &'a ClassView<'a>,
+    /// Provider settings.
+    pub settings: &'a Settings,
+    /// Region name.
+    pub region: &'a str,
+    /// Label keys every type must have an opinion about.
+    pub registry: &'a LabelRegistry,
+}
+
+/// Joins a type with a `NodeClass`; offerings are left empty.
+///
+/// `memory` is what a real node of this type and image reported, when one was seen; it replaces the estimate.
+pub fn build(
+    info: &InstanceTypeInfo,
+    zones: &BTreeSet<Zone>,
+    memory: Option<Quantity>,
+    context: Context<'_>,
+) -> InstanceType {
+    let Context { view, settings, region, registry } = context;
+    let mut capacity = capacity::capacity(info, view, settings);
+    let pods = u32::try_from(capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default();
+    let overhead = overhead::overhead(overhead::Inputs {
+        kubelet: view.class.spec.kubelet.as_ref(),
+        vcpus: info.vcpus,
+        pods: density::pods_reserved_for(view.family, capacity::interfaces(info, view), pods),
+        memory: capacity.amount(resources::MEMORY),
+        ephemeral_storage: capacity.amount(resources::EPHEMERAL_STORAGE),
+    });
+    if let Some(memory) = memory {
+        capacity.set(resources::MEMORY, memory);
+    }
+    InstanceType {
+        name: info.name.as_str().into(),
+        requirements: labels::requirements(info, view, region, zones, registry),
+        capacity,
+        overhead,
+        offerings: Vec::new(),
+        overlaid: Overlaid::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! Labels, capacity and overhead of whole types, with the numbers users know.
+
+use karpenter_api::EC2NodeClass;
+use karpenter_api::ec2nodeclass::{
+    AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, InstanceStorePolicy,
+    InterfaceType, KubeletConfiguration, NetworkInterface, Toggle,
+};
+use karpenter_api::labels::{self, aws};
+use karpenter_aws_api::ec2::{Architecture, EbsOptimized, Gpu, InstanceStorage, NetworkCard, NeuronDevice};
+
+use super::compatibility::Mismatch;
+use super::compatibility::mismatch;
+use super::*;
+use crate::registry::label_registry;
+use crate::testing::class;
+use crate::testing::machine;
+
+fn built_with(info: &InstanceTypeInfo, class: &EC2NodeClass, settings: &Settings) -> InstanceType {
+    let zones = ["a", "b", "c"].map(Zone::from).into();
+    let registry = label_registry();
+    let view = ClassView::new(class);
+    let context = Context { view: &view, settings, region: "us-west-2", registry: &registry };
+    build(info, &zones, None, context)
+}
+
+fn built(info: &InstanceTypeInfo, class: &EC2NodeClass) -> InstanceType {
+    built_with(info, class, &Settings::new("demo", "https://demo"))
+}
+
+fn kubelet(family: AmiFamily, max_pods: Option<i32>) -> EC2NodeClass {
+    let mut class = class(family);
+    class.spec.kubelet = Some(KubeletConfiguration { max_pods, ..Default::default() });
+    class
+}
+
+/// Values of one label, as a text; empty when the label does not exist.
+fn label(instance_type: &InstanceType, key: &str) -> String {
+    let requirement = instance_type.requirements.get(key).expect("every well-known label has a requirement");
+    requirement.values().iter().map(ToString::to_string).collect::<Vec<_>>().join("|")
+}
+
+fn card(index: u32) -> NetworkCard {
+    NetworkCard { index, maximum_network_interfaces: 8, baseline_mbps: Some(25_000) }
+}
+
+fn t3_large() -> InstanceTypeInfo {
+    machine("t3.large", 2, 8, 3, 12)
+}
+
+fn g4dn() -> InstanceTypeInfo {
+    InstanceTypeInfo {
+        gpus: vec![Gpu { name: "T4".into(), manufacturer: "NVIDIA".into(), count: 1, memory_mib: 16_384 }],
+        instance_storage: Some(InstanceStorage { total_gb: 900, nvme_support: "required".into() }),
+        ebs_optimized: Some(EbsOptimized { support: "default".into(), maximum_bandwidth_mbps: Some(9_500) }),
+        sustained_clock_mhz: Some(2_500),
+        ..machine("g4dn.8xlarge", 32, 128, 4, 15)
+    }
+}
+
+#[test]
+fn labels_of_a_gpu_type() {
+    let g4dn = built(&g4dn(), &class(AmiFamily::AL2023));
+    for (key, value) in [
+        (labels::INSTANCE_TYPE, "g4dn.8xlarge"),
+        (labels::ARCH, "amd64"),
+        (labels::OS, "linux"),
+        (labels::REGION, "us-west-2"),
+        (labels::ZONE, "a|b"),
+        (labels::CAPACITY_TYPE, "on-demand|spot"),
+        (labels::WINDOWS_BUILD, ""),
+        (aws::ZONE_ID, "id-a|id-b"),
+        (aws::INSTANCE_CATEGORY, "g"),
+        (aws::INSTANCE_GENERATION, "4"),
+        (aws::INSTANCE_FAMILY, "g4dn"),
+        (aws::INSTANCE_SIZE, "8xlarge"),
+        (aws::INSTANCE_HYPERVISOR, "nitro"),
+        (aws::INSTANCE_CPU, "32"),
+        (aws::INSTANCE_CPU_MANUFACTURER, "intel"),
+        (aws::INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ, "2500"),
+        (aws::INSTANCE_MEMORY, "131072"),
+        (aws::INSTANCE_EBS_BANDWIDTH, "9500"),
+        (aws::INSTANCE_LOCAL_NVME, "900"),
+        (aws::INSTANCE_GPU_NAME, "t4"),
+        (aws::INSTANCE_GPU_MANUFACTURER, "nvidia"),
+        (aws::INSTANCE_GPU_COUNT, "1"),
+        (aws::INSTANCE_GPU_MEMORY, "16384"),
+        (aws::INSTANCE_ACCELERATOR_NAME, ""),
+        (aws::INSTANCE_TENANCY, "dedicated|default"),
+        (aws::INSTANCE_CAPABILITY_FLEX, "false"),
+        (aws::CAPACITY_RESERVATION_ID, ""),
+    ] {
+        assert_eq!(label(&g4dn, key), value, "{key}");
+    }
+    assert!(!g4dn.requirements.contains(labels::NODEPOOL), "the pool is not the type's to decide");
+}
+
+#[test]
+fn labels_of_unusual_types() {
+    let neuron = NeuronDevice { name: "Inferentia2".into(), count: 1, cores: 2 };
+    let info = InstanceTypeInfo { neuron_devices: vec![neuron], ..machine("inf2.xlarge", 4, 16, 4, 15) };
+    let inf2 = built(&info, &class(AmiFamily::AL2023));
+    assert_eq!(label(&inf2, aws::INSTANCE_ACCELERATOR_NAME), "inferentia2");
+    assert_eq!(label(&inf2, aws::INSTANCE_ACCELERATOR_MANUFACTURER), "aws");
+    assert_eq!(inf2.capacity.amount(capacity::NEURON_CORE).as_units_ceil(), 2);
+    let info = InstanceTypeInfo { hypervisor: String::new(), bare_metal: true, ..t3_large() };
+    let metal = built(&info, &class(AmiFamily::AL2023));
+    assert!(metal.requirements.get(aws::INSTANCE_HYPERVISOR).unwrap().allows(""));
+    let mac =
+        InstanceTypeInfo { architectures: vec![Architecture::Other("x86_64_mac".into())], ..t3_large() };
+    assert_eq!(label(&built(&mac, &class(AmiFamily::AL2023)), labels::ARCH), "x86_64_mac");
+}
+
+#[test]
+fn windows_runs_on_amd64_only() {
+    let amd = built(&t3_large(), &class(AmiFamily::Windows2022));
+    assert_eq!(
+        (label(&amd, labels::OS), label(&amd, labels::WINDOWS_BUILD)),
+        ("windows".into(), "10.0.20348".into())
+    );
+    assert_eq!(amd.capacity.amount(capacity::PRIVATE_IPV4).as_units_ceil(), 11);
+    let arm = InstanceTypeInfo { architectures: vec![Architecture::Arm64], ..t3_large() };
+    assert_eq!(label(&built(&arm, &class(AmiFamily::Windows2022)), labels::OS), "");
+    let linux = built(&t3_large(), &class(AmiFamily::AL2023));
+    assert_eq!(linux.capacity.get(capacity::PRIVATE_IPV4), None);
+}
+
+#[test]
+fn memory_is_what_the_hypervisor_leaves_rounded_down() {
+    let memory = |info: &InstanceTypeInfo| built(info, &class(AmiFamily::AL2023)).capacity.amount("memory");
+    assert_eq!(memory(&t3_large()), capacity::mib(7_577));
+    let arm = InstanceTypeInfo { architectures: vec![Architecture::Arm64], ..t3_large() };
+    assert_eq!(memory(&arm), capacity::mib(8_128 - 610), "64 MiB of firmware, then ceil(609.6)");
+}
+
+#[test]
+fn memory_a_real_node_reported_replaces_the_estimate_but_not_the_overhead() {
+    let class = class(AmiFamily::AL2023);
+    let registry = label_registry();
+    let settings = Settings::new("demo", "https://demo");
+    let view = ClassView::new(&class);
+    let context = Context { view: &view, settings: &settings, region: "r", registry: &registry };
+    let zones = BTreeSet::new();
+    let seen = build(&t3_large(), &zones, Some(capacity::mib(7_800)), context);
+    let guessed = build(&t3_large(), &zones, None, context);
+    assert_eq!(seen.capacity.amount("memory"), capacity::mib(7_800));
+    assert_eq!(seen.overhead, guessed.overhead);
+}
+
+#[test]
+fn overhead_of_known_types() {
+    let m5_xlarge = machine("m5.xlarge", 4, 16, 4, 15);
+    for (class, mib) in [
+        (class(AmiFamily::AL2), 993),
+        (class(AmiFamily::AL2023), 993),
+        (class(AmiFamily::Bottlerocket), 993),
+        (kubelet(AmiFamily::Bottlerocket, Some(110)), 1_565),
+        (kubelet(AmiFamily::AL2023, Some(110)), 993),
+    ] {
+        let total = built(&m5_xlarge, &class).overhead.total();
+        assert_eq!(total.amount("memory"), capacity::mib(mib), "{:?}", class.spec);
+        assert_eq!(total.amount("cpu").as_millis_ceil(), 80);
+    }
+    for (family, mib) in [
+        (AmiFamily::AL2, 640),
+        (AmiFamily::AL2023, 640),
+        (AmiFamily::Custom, 640),
+        (AmiFamily::Bottlerocket, 365),
+        (AmiFamily::Windows2022, 365),
+    ] {
+        let reserved = built(&t3_large(), &kubelet(family, Some(10))).overhead.kube_reserved;
+        assert_eq!(reserved.amount("memory"), capacity::mib(mib), "{family:?}");
+    }
+}
+
+#[test]
+fn reserved_interfaces_lower_pods_and_for_some_families_the_overhead() {
+    let settings = Settings { reserved_enis: 1, ..Settings::new("demo", "https://demo") };
+    for (family, pods, mib) in [
+        (AmiFamily::Bottlerocket, 24, 519),
+        (AmiFamily::Windows2022, 110, 1_465),
+        (AmiFamily::AL2023, 24, 640),
+    ] {
+        let t3 = built_with(&t3_large(), &class(family), &settings);
+        assert_eq!(t3.capacity.amount("pods").as_units_ceil(), pods, "{family:?}");
+        assert_eq!(t3.overhead.kube_reserved.amount("memory"), capacity::mib(mib), "{family:?}");
+    }
+}
+
+#[test]
+fn ephemeral_storage_comes_from_the_disk_behind_the_kubelet() {
+    use AmiFamily::{AL2023, Bottlerocket, Custom, Windows2022};
+
+    let mapping = |device: &str, size: Option<&str>, root_volume| BlockDeviceMapping {
+        device_name: Some(device.to_owned()),
+        ebs: Some(BlockDevice { volume_size: size.map(str::to_owned), ..Default::default() }),
+        root_volume,
+    };
+    let storage = |family, mappings: Vec<BlockDeviceMapping>, raid0: bool| {
+        let mut class = class(family);
+        class.spec.block_device_mappings = (!mappings.is_empty()).then_some(mappings);
+        class.spec.instance_store_policy = raid0.then_some(InstanceStorePolicy::RAID0);
+        built(&g4dn(), &class).capacity.amount("ephemeral-storage").to_string()
+    };
+    assert_eq!(storage(AL2023, vec![], false), "20Gi");
+    assert_eq!(storage(Bottlerocket, vec![], false), "20Gi");
+    assert_eq!(storage(Windows2022, vec![], false), "50Gi");
+    assert_eq!(storage(Custom, vec![], false), "20Gi");
+    assert_eq!(storage(AL2023, vec![mapping("/dev/xvda", Some("100Gi"), false)], false), "100Gi");
+    assert_eq!(storage(AL2023, vec![mapping("/dev/xvdb", Some("100Gi"), false)], false), "20Gi");
+    assert_eq!(storage(Bottlerocket, vec![mapping("/dev/xvdb", Some("100G"), false)], false), "100G");
+    let root = vec![mapping("/dev/xvda", Some("1Gi"), false), mapping("/dev/xvdz", Some("7Gi"), true)];
+    assert_eq!(storage(AL2023, root, false), "7Gi");
+    let last = vec![mapping("/dev/a", Some("1Gi"), false), mapping("/dev/b", Some("9Gi"), false)];
+    assert_eq!(storage(Custom, last, false), "9Gi");
+    assert_eq!(storage(Custom, vec![mapping("/dev/a", None, false)], false), "20Gi");
+    assert_eq!(storage(AL2023, vec![mapping("/dev/xvda", None, false)], false), "20Gi", "snapshot only");
+    assert_eq!(storage(AL2023, vec![mapping("/dev/xvda", Some("100Gi"), false)], true), "900G");
+}
+
+#[test]
+fn network_bandwidth_is_what_all_cards_sustain_and_absent_unless_each_says() {
+    let of = |network_cards: Vec<NetworkCard>| {
+        let info = InstanceTypeInfo { network_cards, ..t3_large() };
+        label(&built(&info, &class(AmiFamily::AL2023)), aws::INSTANCE_NETWORK_BANDWIDTH)
+    };
+    assert_eq!(of(vec![card(0), card(1)]), "50000");
+    assert_eq!(of(vec![card(0), NetworkCard { baseline_mbps: None, ..card(1) }]), "");
+    assert_eq!(of(Vec::new()), "");
+}
+
+#[test]
+fn interfaces_of_the_class_decide_pods_and_adapters() {
+    let info = InstanceTypeInfo {
+        network_cards: (0..2).map(card).collect(),
+        maximum_efa_interfaces: 2,
+        ..machine("m6idn.32xlarge", 128, 512, 8, 50)
+    };
+    let nic = |card, device, interface_type| NetworkInterface {
+        network_card_index: card,
+        device_index: device,
+        interface_type,
+    };
+    let counts = |nics: Option<Vec<NetworkInterface>>| {
+        let mut class = class(AmiFamily::AL2023);
+        class.spec.network_interfaces = nics;
+        let built = built(&info, &class).capacity;
+        (built.amount("pods").as_units_ceil(), built.amount(capacity::EFA).as_units_ceil())
+    };
+    let primary = nic(0, 0, InterfaceType::Interface);
+    assert_eq!(counts(None), (394, 2));
+    assert_eq!(counts(Some(vec![])), (394, 0));
+    assert_eq!(counts(Some(vec![primary.clone(), nic(0, 1, InterfaceType::EfaOnly)])), (345, 1));
+    assert_eq!(counts(Some(vec![primary, nic(1, 0, InterfaceType::EfaOnly)])), (394, 1));
+}
+
+#[test]
+fn incompatible_types_are_told_apart() {
+    let check = |info: &InstanceTypeInfo, edit: &dyn Fn(&mut EC2NodeClass), family| {
+        let mut class = class(family);
+        edit(&mut class);
+        mismatch(info, &ClassView::new(&class))
+    };
+    let none: &dyn Fn(&mut EC2NodeClass) = &|_| {};
+    let a1 = machine("a1.large", 2, 4, 3, 10);
+    assert_eq!(check(&a1, none, AmiFamily::AL2023), Some(Mismatch::Family));
+    assert_eq!(check(&a1, none, AmiFamily::Bottlerocket), None);
+    let tracking: &dyn Fn(&mut EC2NodeClass) =
+        &|class| class.spec.connection_tracking = Some(ConnectionTracking::default());
+    let metal = InstanceTypeInfo { hypervisor: String::new(), ..t3_large() };
+    assert_eq!(check(&t3_large(), tracking, AmiFamily::AL2023), None);
+    assert_eq!(check(&metal, tracking, AmiFamily::AL2023), Some(Mismatch::ConnectionTracking));
+    let nested = |toggle| {
+        move |class: &mut EC2NodeClass| {
+            class.spec.cpu_options = Some(CpuOptions { nested_virtualization: Some(toggle) });
+        }
+    };
+    let capable = InstanceTypeInfo { processor_features: vec!["nested-virtualization".into()], ..t3_large() };
+    let enabled = nested(Toggle::Enabled);
+    assert_eq!(check(&t3_large(), &enabled, AmiFamily::AL2023), Some(Mismatch::NestedVirtualization));
+    assert_eq!(check(&capable, &enabled, AmiFamily::AL2023), None);
+    assert_eq!(check(&t3_large(), &nested(Toggle::Disabled), AmiFamily::AL2023), None);
+    let nics = |card, device| {
+        move |class: &mut EC2NodeClass| {
+            let nic = NetworkInterface {
+                network_card_index: card,
+                device_index: device,
+                interface_type: InterfaceType::Interface,
+            };
+            class.spec.network_interfaces = Some(vec![nic]);
+        }
+    };
+    assert_eq!(check(&t3_large(), &nics(0, 2), AmiFamily::AL2023), None);
+    assert_eq!(check(&t3_large(), &nics(0, 3), AmiFamily::AL2023), Some(Mismatch::Network), "no such device");
+    assert_eq!(check(&t3_large(), &nics(1, 0), AmiFamily::AL2023), Some(Mismatch::Network), "no such card");
+    let no_ena = InstanceTypeInfo { ena_support: "unsupported".into(), ..t3_large() };
+    assert_eq!(check(&no_ena, &nics(0, 0), AmiFamily::AL2023), Some(Mismatch::Network));
+}

@@ -1,0 +1,280 @@
+//! The planner's list of instance types for a `NodeClass`: catalogue, prices and recent failures joined
+//! (spec aws-provider 3.2, 3.9).
+//!
+//! The join is remembered per `NodeClass` and made again only when one of its inputs has changed; what is out of
+//! capacity is laid over it, copying only the types concerned. A list is handed out as one shared slice.
+//!
+//! Most classes of a cluster see the same types, so equal lists are one object, equal types of different lists are one
+//! object, and types that differ have their equal parts in common ([`SharedTypes`]). What only one class sees goes
+//! with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use karpenter_api::EC2NodeClass;
+use karpenter_aws_api::id::ZoneId;
+use karpenter_cloud::SharedTypes;
+use karpenter_model::{InstanceTypeName, LabelRegistry, Price};
+
+use crate::catalogue::Catalogue;
+use crate::catalogue::discovered::DiscoveredMemory;
+use crate::catalogue::instance_type;
+use crate::catalogue::offerings;
+use crate::class::store::{Lookup, NodeClassStore};
+use crate::class::view::ClassView;
+use crate::image::image_for;
+use crate::market::prices::Prices;
+use crate::market::reservations::Reservations;
+use crate::market::unavailable::Unavailable;
+use crate::network::placement_groups::is_wanted;
+use crate::network::placement_groups::{Group, PlacementGroups};
+use crate::network::zonal_shifts::ZonalShifts;
+use crate::settings::Settings;
+
+pub use karpenter_cloud::overlay::List;
+
+/// Why there is no list. Never an empty list instead: that would read as "all types have gone".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// EC2 has not been asked successfully yet.
+    #[error("instance types and offerings are not known yet; they are read at start and retried")]
+    NoCatalogue,
+    /// The `NodeClass` has no resolved subnets.
+    #[error("the node class has no resolved subnets; check spec.subnetSelectorTerms")]
+    NoSubnets,
+    /// The placement group of the `NodeClass` has not been found lately.
+    #[error("the placement group of the node class is not known; check spec.placementGroupSelector")]
+    NoPlacementGroup,
+}
+
+/// What a list is joined from.
+#[derive(Debug)]
+pub struct Sources {
+    /// Types and zones.
+    pub catalogue: Arc<Catalogue>,
+    /// Prices.
+    pub prices: Arc<Prices>,
+    /// Recent failures.
+    pub unavailable: Arc<Unavailable>,
+    /// Memory of real nodes.
+    pub discovered: Arc<DiscoveredMemory>,
+    /// Placement groups.
+    pub placement_groups: Arc<PlacementGroups>,
+    /// Capacity reservations.
+    pub reservations: Arc<Reservations>,
+    /// Zones to stay away from.
+    pub zonal_shifts: Arc<ZonalShifts>,
+    /// The classes there are: nothing is remembered for one that has gone.
+    pub classes: Arc<NodeClassStore>,
+}
+
+/// Joins what is known about types.
+pub struct InstanceTypes {
+    sources: Sources,
+    settings: Arc<Settings>,
+    region: String,
+    registry: Arc<LabelRegistry>,
+    joined: Mutex<BTreeMap<String, Joined>>,
+    previews: Mutex<Previews>,
+}
+
+/// What users say types cost that EC2 names no price for, and how often that has changed.
+#[derive(Clone, Default)]
+struct Previews {
+    prices: Arc<BTreeMap<InstanceTypeName, Price>>,
+    revision: u64,
+}
+
+/// One remembered join.
+struct Joined {
+    class: Arc<EC2NodeClass>,
+    placement: Option<Group>,
+    revisions: Revisions,
+    base: List,
+    present: Present,
+    current: List,
+}
+
+/// Types as they are sold, and as they can be had now.
+struct Both {
+    base: List,
+    current: List,
+}
+
+/// What is laid over a join, by its revision where it has one.
+#[derive(Clone, PartialEq, Eq)]
+struct Present {
+    unavailable: u64,
+    left: u64,
+    away: BTreeSet<ZoneId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Revisions {
+    catalogue: u64,
+    prices: u64,
+    discovered: u64,
+    previews: u64,
+}
+
+impl InstanceTypes {
+    /// A join of these sources.
+    pub fn new(
+        sources: Sources,
+        settings: &Arc<Settings>,
+        region: &str,
+        registry: &Arc<LabelRegistry>,
+    ) -> Self {
+        let (settings, registry) = (Arc::clone(settings), Arc::clone(registry));
+        let region = region.to_owned();
+        Self { sources, settings, region, registry, joined: Mutex::default(), previews: Mutex::default() }
+    }
+
+    /// The classes there are.
+    pub fn classes(&self) -> &Arc<NodeClassStore> {
+        &self.sources.classes
+    }
+
+    /// Every type for a `NodeClass`, by name.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn list(&self, class: &Arc<EC2NodeClass>) -> Result<List, Error> {
+        self.both(class).map(|both| both.current)
+    }
+
+    /// The same as they are sold, whatever lacks capacity at the moment.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn sold(&self, class: &Arc<EC2NodeClass>) -> Result<List, Error> {
+        self.both(class).map(|both| both.base)
+    }
+
+    fn both(&self, class: &Arc<EC2NodeClass>) -> Result<Both, Error> {
+        let sources = &self.sources;
+        let revisions = Revisions {
+            catalogue: sources.catalogue.contents().revision,
+            prices: sources.prices.book().revision,
+            discovered: sources.discovered.revision(),
+            previews: self.previews().revision,
+        };
+        let placement = sources.placement_groups.last_known(class);
+        if is_wanted(class) && placement.is_none() {
+            return Err(Error::NoPlacementGroup);
+        }
+        let unavailable = sources.unavailable.view();
+        let left = sources.reservations.availability().left();
+        let away = sources.zonal_shifts.away();
+        let present = Present { unavailable: unavailable.revision, left: left.revision, away };
+        let name = class.metadata.name.clone().unwrap_or_default();
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let alike = |known: &&Joined| {
+            known.revisions == revisions && known.placement == placement && same(&known.class, class)
+        };
+        let own = joined.get(&name).filter(alike);
+        if let Some(known) = own.filter(|known| known.present == present) {
+            return Ok(Both { base: Arc::clone(&known.base), current: Arc::clone(&known.current) });
+        }
+        let view = ClassView::new(class).placed(placement.clone()).reserving(self.settings.reserved_capacity);
+        // Any class of the same content will do.
+        let known = own.or_else(|| joined.values().find(alike));
+        let now_too = |known: &&Joined| known.present == present;
+        let current = joined.values().filter(alike).find(now_too).map(|one| Arc::clone(&one.current));
+        let mut shared = SharedTypes::with(joined.values().flat_map(|known| [&known.base, &known.current]));
+        let base = match known {
+            Some(known) => Arc::clone(&known.base),
+            None => self.join(&view, &mut shared)?,
+        };
+        let current = current.unwrap_or_else(|| {
+            let now = offerings::Now { unavailable: &unavailable, left: &left, away: &present.away };
+            shared.list(base.iter().map(|one| offerings::as_of_now(one, &view, now)))
+        });
+        let answer = Both { base: Arc::clone(&base), current: Arc::clone(&current) };
+        // What was joined from older knowledge belongs to classes that are no longer asked for, or will be joined again.
+        joined.retain(|_, known| known.revisions == revisions);
+        // One that went in the meantime would never be forgotten again.
+        if !matches!(sources.classes.get(&name), Lookup::Absent) {
+            let class = Arc::clone(class);
+            joined.insert(name, Joined { class, placement, revisions, base, present, current });
+        }
+        Ok(answer)
+    }
+
+    /// From now on types that EC2 names no price for cost this, and can be had.
+    pub fn preview(&self, prices: BTreeMap<InstanceTypeName, Price>) {
+        let mut previews = self.previews.lock().unwrap_or_else(PoisonError::into_inner);
+        if *previews.prices != prices {
+            *previews = Previews { prices: Arc::new(prices), revision: previews.revision + 1 };
+        }
+    }
+
+    fn previews(&self) -> Previews {
+        self.previews.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Forgets every `NodeClass` that is gone, by what the store says.
+    pub fn forget_gone(&self) {
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        joined.retain(|name, _| !matches!(self.sources.classes.get(name), Lookup::Absent));
+    }
+
+    fn join(&self, view: &ClassView<'_>, shared: &mut SharedTypes) -> Result<List, Error> {
+        let contents = self.sources.catalogue.contents();
+        if !contents.known() {
+            return Err(Error::NoCatalogue);
+        }
+        if view.zones.is_empty() {
+            return Err(Error::NoSubnets);
+        }
+        let prices = self.sources.prices.book();
+        let amis = view.status().map(|status| status.amis.as_slice()).unwrap_or_default();
+        let context = instance_type::Context {
+            view,
+            settings: &self.settings,
+            region: &self.region,
+            registry: &self.registry,
+        };
+        let region_zones = contents.all_zones();
+        let none = BTreeSet::new();
+        let previews = self.previews().prices;
+        let sale =
+            offerings::Context { view, region_zones: &region_zones, prices: &prices, previews: &previews };
+        let types = contents.types.values().map(|info| {
+            let zones = contents.zones.get(&info.name).unwrap_or(&none);
+            let memory = self.sources.discovered.get(info.name.as_str(), amis);
+            let mut built = instance_type::build(info, zones, memory, context);
+            built.offerings = offerings::offerings(info, zones, sale);
+            // Whatever is launched needs an image; before any is resolved, nothing is known about that.
+            if !amis.is_empty() && image_for(amis, &built.requirements, &self.registry).is_none() {
+                built.offerings.iter_mut().for_each(|offering| offering.available = false);
+            }
+            Arc::new(built)
+        });
+        Ok(shared.list(types))
+    }
+}
+
+/// Whether two versions of a `NodeClass` give the same list. The order of subnets follows their free addresses, and
+/// means nothing here.
+fn same(a: &Arc<EC2NodeClass>, b: &Arc<EC2NodeClass>) -> bool {
+    if Arc::ptr_eq(a, b) {
+        return true;
+    }
+    a.spec == b.spec && resolved(a) == resolved(b)
+}
+
+/// What types depend on in the status of a `NodeClass`.
+fn resolved(class: &EC2NodeClass) -> Option<impl PartialEq + '_> {
+    class.status.as_ref().map(|status| {
+        let mut subnets: Vec<_> = status.subnets.iter().collect();
+        subnets.sort_by(|one, other| one.id.cmp(&other.id));
+        (subnets, &status.amis, &status.capacity_reservations)
+    })
+}
+
+impl std::fmt::Debug for InstanceTypes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InstanceTypes").field("region", &self.region).finish_non_exhaustive()
+    }
+}

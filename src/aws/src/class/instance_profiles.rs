@@ -1,0 +1,260 @@
+//! Instance profiles: how a node gets its role (spec aws-provider 8).
+//!
+//! A profile is made for one `NodeClass` and one role and never changed: running nodes keep theirs until nobody
+//! uses it. Its name derives from `NodeClass` and role, so making it twice, or after a crash half way, ends with
+//! the same one profile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_api::EC2NodeClass;
+use karpenter_api::labels;
+use karpenter_aws_api::error::optional;
+use karpenter_aws_api::iam::{Iam, InstanceProfile, InstanceProfileSpec};
+use karpenter_aws_api::{Error, Kind, Result, Tags};
+use karpenter_model::Clock;
+
+use crate::calls::cache::TtlCache;
+use crate::tags;
+
+const REFRESH: Duration = Duration::from_mins(15);
+const ROLE_MISSING: Duration = Duration::from_mins(1);
+/// How long a new or replaced profile is safe from clean-up: claims may still be about to use it.
+const PROTECTED: Duration = Duration::from_hours(1);
+const NAME_MAX: usize = 128;
+
+/// Manages instance profiles.
+#[derive(Debug)]
+pub struct InstanceProfiles {
+    iam: Arc<dyn Iam>,
+    cluster: String,
+    region: String,
+    /// Profile name to role name.
+    known: TtlCache<String, Option<String>>,
+    /// Roles IAM said do not exist, to stop asking for a minute.
+    missing_roles: TtlCache<String, Error>,
+    protected: TtlCache<String, ()>,
+}
+
+impl InstanceProfiles {
+    /// A manager for the profiles of one cluster.
+    pub fn new(iam: Arc<dyn Iam>, clock: &Arc<dyn Clock>, cluster: &str, region: &str) -> Self {
+        Self {
+            iam,
+            cluster: cluster.to_owned(),
+            region: region.to_owned(),
+            known: TtlCache::new(Arc::clone(clock), REFRESH),
+            missing_roles: TtlCache::new(Arc::clone(clock), ROLE_MISSING),
+            protected: TtlCache::new(Arc::clone(clock), PROTECTED),
+        }
+    }
+
+    /// The profile nodes of this `NodeClass` get; made if there is none with the right role.
+    ///
+    /// # Errors
+    /// When IAM cannot be asked or the role does not exist.
+    pub async fn ensure(&self, class: &EC2NodeClass) -> Result<Option<String>> {
+        if let Some(profile) = &class.spec.instance_profile {
+            return Ok(Some(profile.clone()));
+        }
+        let Some(role) = class.spec.role.as_deref().map(bare_name) else { return Ok(None) };
+        let current = class.status.as_ref().and_then(|status| status.instance_profile.clone());
+        if let Some(current) = current {
+            if self.role_of(&current).await?.as_deref() == Some(role) {
+                return Ok(Some(current));
+            }
+            self.protected.put(current, ());
+        }
+        let name = self.name(class, role);
+        if self.role_of(&name).await?.as_deref() != Some(role) {
+            self.create(&name, role, class).await?;
+        }
+        self.protected.put(name.clone(), ());
+        Ok(Some(name))
+    }
+
+    async fn role_of(&self, profile: &str) -> Result<Option<String>> {
+        let key = profile.to_owned();
+        if let Some(role) = self.known.get(&key) {
+            return Ok(role);
+        }
+        let found = optional(self.iam.get_instance_profile(profile).await)?;
+        let role = found.and_then(|profile| profile.role);
+        // Only a complete profile is remembered; a missing one is about to be made.
+        if role.is_some() {
+            self.known.put(key, role.clone());
+        }
+        Ok(role)
+    }
+
+    async fn create(&self, name: &str, role: &str, class: &EC2NodeClass) -> Result<()> {
+        if let Some(error) = self.missing_roles.get(&role.to_owned()) {
+            return Err(error);
+        }
+        let spec = InstanceProfileSpec {
+            name: name.to_owned(),
+            path: self.path_of(class),
+            tags: self.tags_of(class)?,
+        };
+        match self.iam.create_instance_profile(&spec).await {
+            Ok(_) => tracing::info!(profile = %name, role, "created instance profile"),
+            Err(error) if error.kind == Kind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        match self.iam.add_role_to_instance_profile(name, role).await {
+            Ok(()) => {}
+            // Somebody, perhaps we before a crash, has attached the role already.
+            Err(error) if error.kind == Kind::LimitExceeded || error.kind == Kind::AlreadyExists => {}
+            Err(error) => {
+                if error.is_not_found() && error.message.to_lowercase().contains("role") {
+                    self.missing_roles.put(role.to_owned(), error.clone());
+                }
+                if let Err(cleanup) = self.delete(name).await {
+                    tracing::warn!(profile = %name, error = %cleanup, "failed to delete half-made instance profile");
+                }
+                return Err(error);
+            }
+        }
+        self.known.put(name.to_owned(), Some(role.to_owned()));
+        Ok(())
+    }
+
+    fn tags_of(&self, class: &EC2NodeClass) -> Result<Tags> {
+        let mut all = tags::of_class(&class.spec)
+            .map_err(|error| Error::invalid("CreateInstanceProfile", class_name(class), error.to_string()))?;
+        all.insert(tags::owned_key(&self.cluster), "owned".to_owned());
+        all.insert(tags::CLUSTER_NAME.to_owned(), self.cluster.clone());
+        all.insert(labels::aws::EC2_NODE_CLASS.to_owned(), class_name(class).to_owned());
+        all.insert(tags::REGION.to_owned(), self.region.clone());
+        Ok(all)
+    }
+
+    /// Deletes profiles of this cluster that no `NodeClass`, no claim and no recent change needs.
+    ///
+    /// # Errors
+    /// When the profiles cannot be listed. A profile that cannot be deleted is left for the next time.
+    pub async fn collect(&self, in_use: &BTreeSet<String>) -> Result<usize> {
+        let mut deleted = 0;
+        for profile in self.iam.list_instance_profiles(&self.path()).await? {
+            if in_use.contains(&profile.name) || self.protected.get(&profile.name).is_some() {
+                continue;
+            }
+            match self.delete(&profile.name).await {
+                Ok(()) => deleted += 1,
+                Err(error) => {
+                    tracing::warn!(profile = %profile.name, error = %error, "failed to delete instance profile");
+                }
+            }
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes every profile made for a `NodeClass` that is going away, and the one old releases made.
+    ///
+    /// # Errors
+    /// The first failure, after trying all.
+    pub async fn delete_of_class(&self, class: &EC2NodeClass) -> Result<()> {
+        let mut names: Vec<String> = self
+            .iam
+            .list_instance_profiles(&self.path_of(class))
+            .await?
+            .into_iter()
+            .map(|p| p.name)
+            .collect();
+        let legacy = format!("{}_{}", self.cluster, fnv1(&[&self.region, class_name(class)]));
+        if is_valid_name(&legacy) {
+            names.push(legacy);
+        }
+        let mut outcome = Ok(());
+        for name in names {
+            outcome = outcome.and(self.delete(&name).await);
+        }
+        outcome
+    }
+
+    async fn delete(&self, name: &str) -> Result<()> {
+        let found: Option<InstanceProfile> = optional(self.iam.get_instance_profile(name).await)?;
+        if let Some(profile) = found {
+            if let Some(role) = &profile.role {
+                optional(self.iam.remove_role_from_instance_profile(name, role).await)?;
+            }
+            optional(self.iam.delete_instance_profile(name).await)?;
+        }
+        self.known.remove(&name.to_owned());
+        self.protected.remove(&name.to_owned());
+        Ok(())
+    }
+
+    fn path(&self) -> String {
+        format!("/karpenter/{}/{}/", self.region, self.cluster)
+    }
+
+    fn path_of(&self, class: &EC2NodeClass) -> String {
+        format!("{}{}/", self.path(), class.metadata.uid.as_deref().unwrap_or_default())
+    }
+
+    fn name(&self, class: &EC2NodeClass, role: &str) -> String {
+        let uid = class.metadata.uid.as_deref().unwrap_or_default();
+        format!("{}_{}", self.cluster, fnv1(&[&self.region, class_name(class), uid, role]))
+    }
+}
+
+/// Profiles named by `NodeClasses` and claims.
+pub fn in_use<'a>(
+    classes: impl IntoIterator<Item = &'a EC2NodeClass>,
+    claim_annotations: impl IntoIterator<Item = &'a BTreeMap<String, String>>,
+) -> BTreeSet<String> {
+    let of_class = |class: &EC2NodeClass| class.status.as_ref()?.instance_profile.clone();
+    let key = karpenter_api::annotations::aws::INSTANCE_PROFILE_NAME;
+    let of_claim = |annotations: &BTreeMap<String, String>| annotations.get(key).cloned();
+    classes
+        .into_iter()
+        .filter_map(of_class)
+        .chain(claim_annotations.into_iter().filter_map(of_claim))
+        .collect()
+}
+
+fn class_name(class: &EC2NodeClass) -> &str {
+    class.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// IAM knows roles by the last segment of what a user may have written with a path.
+fn bare_name(role: &str) -> &str {
+    role.rsplit('/').next().unwrap_or(role)
+}
+
+fn is_valid_name(name: &str) -> bool {
+    (1..=NAME_MAX).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c))
+}
+
+/// FNV-1, 64 bits, of the parts joined.
+fn fnv1(parts: &[&str]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| hash.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_lose_their_path_and_names_are_checked() {
+        assert_eq!(bare_name("/team/KarpenterNodeRole"), "KarpenterNodeRole");
+        assert_eq!(bare_name("KarpenterNodeRole"), "KarpenterNodeRole");
+        assert!(is_valid_name("demo_123") && !is_valid_name("") && !is_valid_name("a b"));
+        assert!(!is_valid_name(&"x".repeat(129)));
+        assert_eq!(fnv1(&[]), 0xcbf2_9ce4_8422_2325);
+    }
+
+    #[test]
+    fn what_node_classes_and_claims_name_is_in_use() {
+        let mut class = EC2NodeClass::new("a", Default::default());
+        class.status.get_or_insert_default().instance_profile = Some("one".into());
+        let key = karpenter_api::annotations::aws::INSTANCE_PROFILE_NAME.to_owned();
+        let claim = [(key, "two".to_owned())].into();
+        let names = in_use([&class], [&claim, &BTreeMap::new()]);
+        assert_eq!(names, ["one".to_owned(), "two".to_owned()].into());
+    }
+}

@@ -1,0 +1,94 @@
+//! What an EC2NodeClass means for instance types: its family and the zones its subnets are in.
+
+use std::collections::BTreeMap;
+
+use karpenter_api::EC2NodeClass;
+use karpenter_api::ec2nodeclass::{AmiFamily, CapacityReservation, Ec2NodeClassStatus};
+use karpenter_aws_api::id::SubnetId;
+
+use crate::image::family::family_of;
+use crate::network::placement_groups::Group;
+
+/// One zone the `NodeClass` has subnets in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZoneView {
+    /// Zone id, when the status knows it.
+    pub zone_id: Option<String>,
+    /// Subnets there, in status order.
+    pub subnets: Vec<SubnetId>,
+}
+
+/// A `NodeClass` reduced to what the catalogue is joined with.
+#[derive(Clone, Debug)]
+pub struct ClassView<'a> {
+    /// The object.
+    pub class: &'a EC2NodeClass,
+    /// The family in effect.
+    pub family: AmiFamily,
+    /// Zones by name.
+    pub zones: BTreeMap<&'a str, ZoneView>,
+    /// The placement group it launches into, when it selects one.
+    pub placement: Option<Group>,
+    /// Whether its capacity reservations count: the `ReservedCapacity` gate.
+    pub reserved_capacity: bool,
+}
+
+impl<'a> ClassView<'a> {
+    /// Reads the object.
+    pub fn new(class: &'a EC2NodeClass) -> Self {
+        let mut zones: BTreeMap<&str, ZoneView> = BTreeMap::new();
+        for subnet in class.status.iter().flat_map(|status| &status.subnets) {
+            let zone = zones.entry(&subnet.zone).or_default();
+            zone.subnets.push(subnet.id.as_str().into());
+            if zone.zone_id.is_none() {
+                zone.zone_id.clone_from(&subnet.zone_id);
+            }
+        }
+        let family = family_of(&class.spec);
+        Self { class, family, zones, placement: None, reserved_capacity: true }
+    }
+
+    /// The same with the placement group its selector means at the moment.
+    #[must_use]
+    pub fn placed(mut self, placement: Option<Group>) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// The same, its reservations counting or not.
+    #[must_use]
+    pub fn reserving(mut self, reserved_capacity: bool) -> Self {
+        self.reserved_capacity = reserved_capacity;
+        self
+    }
+
+    /// The object's name.
+    pub fn name(&self) -> &'a str {
+        self.class.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The resolved status, when there is one.
+    pub fn status(&self) -> Option<&'a Ec2NodeClassStatus> {
+        self.class.status.as_ref()
+    }
+
+    /// Reservations of one instance type.
+    pub fn reservations<'b>(
+        &'b self,
+        instance_type: &'b str,
+    ) -> impl Iterator<Item = &'a CapacityReservation> + use<'a, 'b> {
+        self.class
+            .status
+            .iter()
+            .flat_map(|status| &status.capacity_reservations)
+            .filter(move |reservation| self.reserved_capacity && reservation.instance_type == instance_type)
+    }
+
+    /// Interfaces the `NodeClass` sets up for EFA traffic only, on card 0 and in total.
+    pub fn efa_only(&self) -> (u32, u32) {
+        use karpenter_api::ec2nodeclass::InterfaceType;
+        let all = self.class.spec.network_interfaces.iter().flatten();
+        all.filter(|nic| nic.interface_type == InterfaceType::EfaOnly)
+            .fold((0, 0), |(card_0, total), nic| (card_0 + u32::from(nic.network_card_index == 0), total + 1))
+    }
+}

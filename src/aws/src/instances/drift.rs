@@ -1,0 +1,142 @@
+//! Whether an instance still is what its `NodeClass` asks for (spec aws-provider 13).
+//!
+//! Pure. Missing data is never drift and never its end: an empty list in the status, an unknown type or an instance
+//! EC2 describes incompletely leaves the question open, and open questions neither replace nodes nor absolve them.
+//! What people have taken out of the selection is not missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_api::annotations::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
+use karpenter_api::conditions::ec2nodeclass::{AMIS_READY, CAPACITY_RESERVATIONS_READY};
+use karpenter_api::labels::aws;
+use karpenter_api::{ConditionStatus, EC2NodeClass};
+use karpenter_aws_api::ec2::Instance;
+use karpenter_cloud::DriftReason;
+use karpenter_model::{Claim, InstanceType, LabelRegistry};
+
+use crate::image::image_for;
+use crate::instances::view::reservation_of;
+use crate::network::placement_groups::Group;
+
+/// A static field of the `NodeClass` changed.
+pub const NODE_CLASS: DriftReason = DriftReason::new("NodeClassDrift");
+/// Another image is selected for the type now, or none.
+pub const AMI: DriftReason = DriftReason::new("AMIDrift");
+/// The security groups differ.
+pub const SECURITY_GROUP: DriftReason = DriftReason::new("SecurityGroupDrift");
+/// The subnet is not selected any more.
+pub const SUBNET: DriftReason = DriftReason::new("SubnetDrift");
+/// The capacity reservation is not selected any more.
+pub const CAPACITY_RESERVATION: DriftReason = DriftReason::new("CapacityReservationDrift");
+/// The placement group is another one now.
+pub const PLACEMENT_GROUP: DriftReason = DriftReason::new("PlacementGroupDrift");
+
+/// Why the question cannot be answered now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Open(pub &'static str);
+
+/// Drift that shows without looking at the instance.
+///
+/// # Errors
+/// [`Open`] when something the comparison needs is not known.
+pub fn of_claim(
+    claim: &Claim,
+    class: &EC2NodeClass,
+    instance_type: Option<&InstanceType>,
+    registry: &LabelRegistry,
+) -> Result<Option<DriftReason>, Open> {
+    if static_fields(&claim.annotations, class.metadata.annotations.as_ref()) {
+        return Ok(Some(NODE_CLASS));
+    }
+    let amis = class.status.as_ref().map(|status| status.amis.as_slice()).unwrap_or_default();
+    if amis.is_empty() {
+        return Err(Open("the node class has not resolved any image"));
+    }
+    let of_type = instance_type.ok_or(Open("its instance type is not among those of the node class"))?;
+    let image = claim.image_id.as_ref().filter(|image| !image.as_str().is_empty());
+    let image = image.ok_or(Open("the claim does not say which image it runs"))?;
+    match image_for(amis, &of_type.requirements, registry) {
+        Some(wanted) => Ok((image.as_str() != wanted.id).then_some(AMI)),
+        None if is_deselected(image.as_str(), class) => Ok(Some(AMI)),
+        None => Err(Open("no image of the node class is for its instance type")),
+    }
+}
+
+/// Whether people have stopped selecting the image, rather than that AWS names nothing for its type at the moment:
+/// images of an alias come and go without anybody's doing, and one that is still selected by its id is only missing.
+fn is_deselected(image: &str, class: &EC2NodeClass) -> bool {
+    let terms = &class.spec.ami_selector_terms;
+    let by_people = terms.iter().all(|term| term.alias.is_none() && term.id.as_deref() != Some(image));
+    by_people && is_resolved(AMIS_READY, class)
+}
+
+/// Whether the status says about the present spec what the condition stands for.
+fn is_resolved(condition: &str, class: &EC2NodeClass) -> bool {
+    let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    conditions.iter().any(|one| {
+        one.kind == condition
+            && one.status == ConditionStatus::True
+            && one.observed_generation == class.metadata.generation
+    })
+}
+
+/// Drift of the instance itself.
+///
+/// # Errors
+/// [`Open`] when something the comparison needs is not known.
+pub fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Result<Option<DriftReason>, Open> {
+    let status = class.status.as_ref().ok_or(Open("the node class has not resolved anything"))?;
+    let wanted: BTreeSet<&str> = status.security_groups.iter().map(|group| group.id.as_str()).collect();
+    let actual: BTreeSet<&str> =
+        instance.security_groups.iter().map(karpenter_aws_api::id::SecurityGroupId::as_str).collect();
+    if wanted.is_empty() || actual.is_empty() {
+        return Err(Open("the security groups of the node class or of the instance are not known"));
+    }
+    if status.subnets.is_empty() {
+        return Err(Open("the subnets of the node class are not known"));
+    }
+    let subnet = instance.subnet.as_ref().ok_or(Open("the subnet of the instance is not known"))?;
+    if wanted != actual {
+        return Ok(Some(SECURITY_GROUP));
+    }
+    let selected = status.subnets.iter().any(|one| one.id == subnet.as_str());
+    Ok((!selected).then_some(SUBNET))
+}
+
+/// Whether the instance runs in a reservation the `NodeClass` does not select any more. To be asked about a fresh
+/// description before anything is concluded: a reservation that ended leaves its instances on-demand.
+///
+/// # Errors
+/// [`Open`] when the reservations of the `NodeClass` have not been resolved.
+pub fn outside_reservations(
+    instance: &Instance,
+    class: &EC2NodeClass,
+    reserved_capacity: bool,
+) -> Result<bool, Open> {
+    let Some(reservation) = reservation_of(instance, reserved_capacity) else { return Ok(false) };
+    let status = class.status.as_ref().ok_or(Open("the node class has not resolved anything"))?;
+    if !is_resolved(CAPACITY_RESERVATIONS_READY, class) {
+        return Err(Open("the capacity reservations of the node class are not known"));
+    }
+    Ok(status.capacity_reservations.iter().all(|one| one.id != reservation.as_str()))
+}
+
+/// Whether the claim was launched into another placement group than the one selected now, or into none.
+pub fn of_placement(claim: &Claim, group: Option<&Group>) -> Option<DriftReason> {
+    let actual = claim.labels.get(aws::PLACEMENT_GROUP_ID).map(karpenter_model::LabelValue::as_str);
+    let wanted = group.map(|group| group.id.as_str());
+    (actual != wanted).then_some(PLACEMENT_GROUP)
+}
+
+/// Both sides carry a hash of the same version, and the hashes differ.
+fn static_fields(claim: &BTreeMap<String, String>, class: Option<&BTreeMap<String, String>>) -> bool {
+    let Some(class) = class else { return false };
+    let both = |key: &str| Some((claim.get(key)?, class.get(key)?));
+    match (both(EC2_NODE_CLASS_HASH_VERSION), both(EC2_NODE_CLASS_HASH)) {
+        (Some((a, b)), Some((hash, wanted))) => a == b && hash != wanted,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! `nodeclaim.garbagecollection`: deletes claims whose machine is gone, and machines whose claim is gone.
+//!
+//! Decides nothing on partial answers: the list of machines is complete or an error, it is taken before claims and
+//! Nodes are read, and whatever is to go is confirmed by a consistent read of its other half before it goes.
+
+use futures::future::join_all;
+use karpenter_api::NodeClaim;
+use karpenter_cloud::{InstanceState, Read};
+use karpenter_lifecycle::claim::garbage::{self, Facts, Garbage, Machine};
+use karpenter_lifecycle::step::DeletionCause;
+use karpenter_model::{Claim, ClaimName, NodeObject};
+use karpenter_telemetry::observe::{self, Outcome};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::cloud;
+use crate::tell::disrupted;
+use crate::view::read;
+use crate::{Context, Error};
+use karpenter_kube_harness::write;
+
+const NAME: &str = "nodeclaim.garbagecollection";
+
+/// Runs until `shutdown`.
+pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
+    let mut ticks = interval(garbage::PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        // Failures are logged and counted by the wrapper, and the next tick tries again.
+        let _reported =
+            observe::pass(&context.metrics, NAME, "", |outcome| outcome.again(), pass(&context)).await;
+    }
+}
+
+async fn pass(context: &Context) -> Result<Outcome, Error> {
+    if !context.view.unlisted().is_empty() {
+        return Ok(Outcome::Waiting);
+    }
+    let listed_at = context.now();
+    let instances = cloud::call(context, NAME, "List", context.provider.instances()).await?;
+    let machines: Vec<Machine> = instances
+        .into_iter()
+        .filter(|instance| instance.state != InstanceState::Terminated)
+        .map(|instance| Machine {
+            ending: !instance.state.exists(),
+            provider_id: instance.provider_id,
+            claim: instance.claim,
+            launched_at: instance.launched_at,
+        })
+        .collect();
+    let (claims, nodes) = (context.view.claims(), context.view.nodes());
+    let claims: Vec<&Claim> = claims.iter().map(|known| &*known.model).collect();
+    let nodes: Vec<&NodeObject> = nodes.iter().map(|known| &*known.model).collect();
+    let zones_away = &context.provider.zones_away();
+    let facts = Facts { claims: &claims, nodes: &nodes, machines: &machines, listed_at, zones_away };
+    give_up(context, &garbage::collect(facts)).await
+}
+
+/// Gives up what a second look confirms.
+async fn give_up(context: &Context, garbage: &Garbage) -> Result<Outcome, Error> {
+    if garbage.doubts_claims && !write::none(&context.all::<NodeClaim>()).await? {
+        tracing::warn!("the watch of NodeClaims shows none though there are some, nothing was collected");
+        return Ok(Outcome::Waiting);
+    }
+    let claims = join_all(garbage.claims.iter().map(|name| delete_claim(context, name))).await;
+    let machines = join_all(garbage.machines.iter().map(|machine| terminate(context, machine))).await;
+    let idle = claims.is_empty() && machines.is_empty();
+    Error::combined(claims.into_iter().chain(machines).filter_map(Result::err).collect())
+        .map(|()| if idle { Outcome::Skipped } else { Outcome::Applied })
+}
+
+async fn delete_claim(context: &Context, name: &ClaimName) -> Result<(), Error> {
+    let Some(known) = context.view.claim(name) else { return Ok(()) };
+    let Some(id) = &known.model.provider_id else { return Ok(()) };
+    match cloud::call(context, NAME, "Get", context.provider.instance(id, Read::Consistent)).await {
+        Ok(instance) if instance.state.exists() => return Ok(()),
+        Ok(_) => {}
+        Err(error) if error.not_found() => {}
+        Err(error) => return Err(error.into()),
+    }
+    let uid = known.object.metadata.uid.clone();
+    if write::delete(&context.all::<NodeClaim>(), name.as_str(), uid).await? {
+        disrupted(context, &known.object, DeletionCause::GarbageCollected.label());
+    }
+    Ok(())
+}
+
+async fn terminate(context: &Context, machine: &Machine) -> Result<(), Error> {
+    let id = &machine.provider_id;
+    // The claim may have been written while the machines were listed.
+    if !context.view.claims_of(id).is_empty() {
+        return Ok(());
+    }
+    if let Some(name) = &machine.claim
+        && let Some(object) = write::read(&context.all::<NodeClaim>(), name.as_str()).await?
+    {
+        // What cannot be read of a claim is left out: one without a machine then speaks for any.
+        if garbage::is_claimed(machine, &read::claim(&object, context.view.registry())) {
+            return Ok(());
+        }
+    }
+    cloud::call(context, NAME, "Delete", context.provider.terminate(id)).await?;
+    tracing::info!("provider-id" = %id, "terminated instance without nodeclaim");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_cloud::LaunchRequest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::World;
+
+    /// A machine nobody known has, and what there is of its claim in the API server.
+    async fn orphan(world: &World, provider_id: Option<&str>) -> Machine {
+        let class = json!({"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"});
+        let claim: NodeClaim = serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "web-1", "uid": "web-1"},
+            "spec": {"nodeClassRef": class, "requirements": []},
+        }))
+        .unwrap();
+        let model = read::claim(&claim, world.context.view.registry());
+        let request = LaunchRequest {
+            claim: model.name,
+            uid: model.uid,
+            created_at: model.created_at,
+            attempt: 0,
+            pool: model.pool,
+            pool_hash: None,
+            node_class: model.node_class,
+            requirements: model.requirements,
+            requests: model.requests,
+            labels: model.labels,
+            annotations: model.annotations,
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            instance_types: Vec::new(),
+            overlays: None,
+        };
+        let instance = world.context.provider.launch(&request).await.unwrap();
+        world.server.load(&json!(claim)).unwrap();
+        if let Some(id) = provider_id {
+            let id = if id == "own" { instance.provider_id.as_str() } else { id };
+            // The status is a resource of its own.
+            let (claims, status) = (world.context.all(), json!({"status": {"providerID": id}}));
+            let _written: Option<NodeClaim> = write::merge_status(&claims, "web-1", &status).await.unwrap();
+        }
+        Machine {
+            provider_id: instance.provider_id,
+            claim: instance.claim,
+            launched_at: instance.launched_at,
+            ending: false,
+        }
+    }
+
+    async fn is_terminated(world: &World, garbage: &Garbage) -> bool {
+        give_up(&world.context, garbage).await.unwrap();
+        let machines = world.context.provider.instances().await.unwrap();
+        machines.iter().all(|machine| !machine.state.exists())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_machine_goes_while_the_api_server_has_claims_the_watch_does_not_show() {
+        let world = World::with_definitions();
+        let machine = Machine { claim: None, ..orphan(&world, None).await };
+        let garbage = Garbage { machines: vec![machine], doubts_claims: true, ..Garbage::default() };
+        assert!(!is_terminated(&world, &garbage).await);
+        let claims = world.context.all::<NodeClaim>();
+        assert!(write::delete(&claims, "web-1", None).await.unwrap());
+        assert!(is_terminated(&world, &garbage).await, "there is none any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_stays_while_the_claim_it_was_started_for_may_have_it() {
+        for (id, stays) in [(None, true), (Some("own"), true), (Some("memory:///another"), false)] {
+            let world = World::with_definitions();
+            let garbage = Garbage { machines: vec![orphan(&world, id).await], ..Garbage::default() };
+            assert_eq!(is_terminated(&world, &garbage).await, !stays, "{id:?}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Carries out what a notice of the cloud means for one claim. Who reads the notices is the cloud's own controller.
+
+use std::sync::Arc;
+
+use karpenter_lifecycle::node::interruption::{self, Reaction};
+use karpenter_lifecycle::step::Step;
+use karpenter_model::{ClaimName, NoticeKind};
+
+pub use karpenter_lifecycle::node::interruption::Exhausted;
+
+use crate::pass::Pass;
+use crate::pods::evict::Evictions;
+use crate::view::KnownClaim;
+use crate::{Context, Error};
+
+/// What the notice says is used up. To be remembered before [`interrupted`], so that the replacement is sought
+/// elsewhere.
+pub fn exhausted(context: &Context, kind: NoticeKind, claim: &ClaimName) -> Option<Exhausted> {
+    let known = context.view.claim(claim)?;
+    reaction(context, kind, &known).exhausted
+}
+
+/// Whether a notice about the machine of a claim says something that is not known: that a machine ends which we have
+/// terminated is no news.
+pub fn is_news(context: &Context, kind: NoticeKind, claim: &ClaimName) -> bool {
+    let known = context.view.claim(claim);
+    known.is_some_and(|known| reaction(context, kind, &known).step != Step::idle())
+}
+
+/// Does what a notice about the machine of a claim asks for.
+pub async fn interrupted(
+    context: &Context,
+    controller: &'static str,
+    kind: NoticeKind,
+    claim: &ClaimName,
+) -> Result<(), Error> {
+    let Some(known) = context.view.claim(claim) else { return Ok(()) };
+    let step = reaction(context, kind, &known).step;
+    // Pods are evicted by the termination of the Node.
+    let (evictions, _nobody) = Evictions::new();
+    let mut pass = Pass::over_claim(context, controller, &evictions, Arc::clone(&known.object));
+    pass.carry_out(step).await?;
+    match pass.finish().await {
+        // Somebody else changed the claim; the deletion itself has been asked for.
+        Err(error) if error.is_conflict() => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+fn reaction(context: &Context, kind: NoticeKind, known: &KnownClaim) -> Reaction {
+    let nodes = known.model.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.nodes_of(id));
+    let node = nodes.first().map(|node| &node.name);
+    interruption::react(kind, &known.model, node, context.view.registry(), context.now())
+}

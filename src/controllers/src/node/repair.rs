@@ -1,0 +1,93 @@
+//! `node.health`: gives up nodes that have been broken for too long. Only with the feature gate `NodeRepair`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_lifecycle::node::repair::{self, Policy};
+use karpenter_model::label;
+use karpenter_model::{ConditionStatus, NodeName, NodeObject, PoolName};
+
+use crate::pass::Pass;
+use crate::pods::evict::Evictions;
+use crate::reconciler::Reconciler;
+use crate::{Context, Error, Settings};
+use karpenter_kube_harness::queue::{Done, Spec};
+
+const NAME: &str = "node.health";
+/// How soon to look again at a node in a zone the cluster is shifted away from.
+const ZONE_AWAY: Duration = Duration::from_secs(30);
+
+/// Whether there is anything to do: the gate is open and the provider knows what a broken node looks like.
+pub(crate) fn enabled(context: &Context) -> bool {
+    context.settings.decisions.gates.node_repair && !context.provider.repair_policies().is_empty()
+}
+
+/// The reconciler.
+pub(crate) struct Health {
+    policies: Vec<Policy>,
+    evictions: Evictions,
+}
+
+impl Health {
+    pub(crate) fn new(context: &Context, evictions: Evictions) -> Self {
+        Self { policies: policies(context), evictions }
+    }
+}
+
+impl Reconciler for Health {
+    type Key = NodeName;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        let spec = Spec::new(NAME, settings.concurrency(10, 1000));
+        spec.backing_off(Duration::from_millis(100), Duration::from_mins(1))
+    }
+
+    async fn pass(&self, context: &Context, name: &NodeName) -> Result<Done, Error> {
+        if !context.view.unlisted().is_empty() {
+            // A share of the nodes that happen to be known is no share.
+            return Ok(Done::idle().after(Duration::from_secs(1)));
+        }
+        let Some(node) = context.view.node(name).map(|known| known.model) else { return Ok(Done::idle()) };
+        if node.zone().is_some_and(|zone| context.provider.zones_away().contains(&zone)) {
+            // Half of it may be the zone's fault, and it will be wanted when that is over.
+            return Ok(Done::idle().after(ZONE_AWAY));
+        }
+        let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
+        let [claim] = claims.as_slice() else { return Ok(Done::idle()) };
+        let asks_peers = repair::asks_peers(&node, &self.policies, context.now());
+        let peers = if asks_peers { peers(context, claim.model.pool.as_ref()) } else { Vec::new() };
+        let peers: Vec<&NodeObject> = peers.iter().map(AsRef::as_ref).collect();
+        let object = Some(Arc::clone(&claim.object));
+        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(&node), object);
+        pass.carry_out(repair::step(&claim.model, &node, &peers, &self.policies, context.now())).await?;
+        pass.finish().await
+    }
+}
+
+/// Every Node of the pool, or of the cluster for a claim without one.
+fn peers(context: &Context, pool: Option<&PoolName>) -> Vec<Arc<NodeObject>> {
+    let nodes = context.view.nodes().into_iter().map(|known| known.model);
+    let of_pool = |node: &Arc<NodeObject>| {
+        pool.is_none_or(|pool| {
+            node.labels.get(label::NODE_POOL).is_some_and(|value| value.as_str() == pool.as_str())
+        })
+    };
+    nodes.filter(of_pool).collect()
+}
+
+fn policies(context: &Context) -> Vec<Policy> {
+    let status = |text: &str| match text {
+        "True" => ConditionStatus::True,
+        "False" => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    };
+    let policies = context.provider.repair_policies().iter();
+    policies
+        .map(|policy| Policy {
+            condition: policy.condition.to_owned(),
+            status: status(policy.status),
+            toleration: policy.toleration,
+        })
+        .collect()
+}

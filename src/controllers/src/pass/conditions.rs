@@ -1,0 +1,22 @@
+//! Conditions in the status of an object, opened for changes, and verdicts of decisions written into them.
+
+use karpenter_api::conditions::{Conditions, nodepool};
+use karpenter_api::{Condition, ConditionStatus, NodePool};
+use karpenter_lifecycle::step::Verdict;
+
+use crate::Context;
+
+/// Opens the conditions of a pool for changes.
+pub(crate) fn open<'a>(list: &'a mut Vec<Condition>, pool: &NodePool, context: &Context) -> Conditions<'a> {
+    Conditions::open(nodepool::DEPENDENTS, list, &pool.metadata, context.now())
+}
+
+/// Writes a verdict into a condition.
+pub(crate) fn set(conditions: &mut Conditions<'_>, kind: &str, verdict: &Verdict) {
+    let status = match verdict.status {
+        karpenter_model::ConditionStatus::True => ConditionStatus::True,
+        karpenter_model::ConditionStatus::False => ConditionStatus::False,
+        karpenter_model::ConditionStatus::Unknown => ConditionStatus::Unknown,
+    };
+    conditions.set(kind, status, &verdict.reason, &verdict.message);
+}

@@ -1,0 +1,211 @@
+//! The working copy of a NodeClaim during one pass.
+//!
+//! Stages change the copy and see each other's changes; at the end the difference to what was read is written as
+//! one metadata patch and one status patch, the second locked when conditions changed because they are a list. The
+//! first is not: it names single labels and annotations, so it takes nothing from others, and what came of a launch
+//! is not lost because somebody else wrote meanwhile, be it the claim's deletion.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karpenter_api::conditions::{Conditions, nodeclaim};
+use karpenter_api::{NodeClaim, NodeClaimStatus, RawQuantity};
+use karpenter_lifecycle::step::{Change, Launched};
+use karpenter_model::{Annotations, ConditionStatus, LabelKey, LabelValue, NodeName, ProviderId, Resources};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use karpenter_kube_harness::write::locked;
+
+/// A NodeClaim as it was read and as it is to become.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    base: Arc<NodeClaim>,
+    object: NodeClaim,
+    now: Timestamp,
+}
+
+impl Draft {
+    /// A working copy at `now`.
+    pub(crate) fn new(base: Arc<NodeClaim>, now: Timestamp) -> Self {
+        let object = (*base).clone();
+        Self { base, object, now }
+    }
+
+    /// Adds the conditions every claim must have.
+    pub(crate) fn open_conditions(&mut self) {
+        self.conditions(|_| ());
+    }
+
+    /// The claim as it was read.
+    pub(crate) fn base(&self) -> &Arc<NodeClaim> {
+        &self.base
+    }
+
+    /// Name of the claim.
+    pub(crate) fn name(&self) -> &str {
+        self.base.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The claim with all changes so far.
+    pub(crate) fn object(&self) -> &NodeClaim {
+        &self.object
+    }
+
+    /// Carries out a change of a condition. A condition `Ready` depends on is never removed.
+    pub(crate) fn change(&mut self, change: &Change) {
+        let kind = change.kind.as_str();
+        self.conditions(|conditions| match &change.to {
+            Some(verdict) => {
+                conditions.set(kind, status(verdict.status), &verdict.reason, &verdict.message);
+            }
+            None => {
+                // Refused for the conditions that must exist, which no step asks to remove.
+                let _kept = conditions.clear(kind);
+            }
+        });
+    }
+
+    /// Takes over what the provider resolved.
+    pub(crate) fn record_launch(&mut self, launched: &Launched) {
+        let texts = launched.labels.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+        self.object.metadata.labels.get_or_insert_default().extend(texts);
+        self.annotate(&launched.annotations);
+        let status = self.status();
+        status.provider_id = Some(launched.provider_id.to_string());
+        status.image_id = launched.image_id.as_ref().map(ToString::to_string);
+        status.capacity = Some(quantities(&launched.capacity));
+        status.allocatable = Some(quantities(&launched.allocatable));
+    }
+
+    /// Writes the id of a machine that was found.
+    pub(crate) fn record_machine(&mut self, id: &ProviderId) {
+        self.status().provider_id = Some(id.to_string());
+    }
+
+    /// Writes `status.nodeName`.
+    pub(crate) fn record_node(&mut self, node: &NodeName) {
+        self.status().node_name = Some(node.to_string());
+    }
+
+    /// Writes `status.lastPodEventTime`.
+    pub(crate) fn record_pod_event(&mut self, at: Timestamp) {
+        self.status().last_pod_event_time = Some(Time(at));
+    }
+
+    /// Sets a label.
+    pub(crate) fn label(&mut self, key: &LabelKey, value: &LabelValue) {
+        self.object.metadata.labels.get_or_insert_default().insert(key.to_string(), value.to_string());
+    }
+
+    /// Sets annotations.
+    pub(crate) fn annotate(&mut self, annotations: &Annotations) {
+        self.object.metadata.annotations.get_or_insert_default().extend(annotations.clone());
+    }
+
+    /// What changed in labels and annotations, as a merge patch.
+    pub(crate) fn metadata_patch(&self) -> Option<Value> {
+        let labels = difference(&self.base.metadata.labels, &self.object.metadata.labels);
+        let annotations = difference(&self.base.metadata.annotations, &self.object.metadata.annotations);
+        let metadata: Map<String, Value> = [("labels", labels), ("annotations", annotations)]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+            .collect();
+        (!metadata.is_empty()).then(|| json!({"metadata": metadata}))
+    }
+
+    /// Whether the status is to become another one.
+    pub(crate) fn changes_status(&self) -> bool {
+        difference(&self.base.status, &self.object.status).is_some()
+    }
+
+    /// What changed in the status, as a merge patch against `present`, the claim as it is now on the server.
+    pub(crate) fn status_patch(&self, present: &NodeClaim) -> Option<Value> {
+        let status = difference(&self.base.status, &self.object.status)?;
+        let replaces_list = status.get("conditions").is_some();
+        let patch = json!({"status": status});
+        Some(if replaces_list { locked(present, patch) } else { patch })
+    }
+
+    fn status(&mut self) -> &mut NodeClaimStatus {
+        self.object.status.get_or_insert_default()
+    }
+
+    fn conditions(&mut self, change: impl FnOnce(&mut Conditions<'_>)) {
+        let NodeClaim { metadata, status, .. } = &mut self.object;
+        let list = &mut status.get_or_insert_default().conditions;
+        change(&mut Conditions::open(nodeclaim::DEPENDENTS, list, metadata, self.now));
+    }
+}
+
+fn status(status: ConditionStatus) -> karpenter_api::ConditionStatus {
+    match status {
+        ConditionStatus::True => karpenter_api::ConditionStatus::True,
+        ConditionStatus::False => karpenter_api::ConditionStatus::False,
+        ConditionStatus::Unknown => karpenter_api::ConditionStatus::Unknown,
+    }
+}
+
+fn quantities(resources: &Resources) -> karpenter_api::ResourceMap {
+    resources
+        .iter()
+        .map(|(name, quantity)| (name.to_string(), RawQuantity::Text(quantity.to_string())))
+        .collect()
+}
+
+/// The fields of `after` that differ from `before`. Nothing is ever removed from these objects by us.
+fn difference<T: Serialize>(before: &T, after: &T) -> Option<Value> {
+    let fields = |value: &T| match serde_json::to_value(value) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let before = fields(before);
+    let changed: Map<String, Value> =
+        fields(after).into_iter().filter(|(name, value)| before.get(name) != Some(value)).collect();
+    (!changed.is_empty()).then_some(Value::Object(changed))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use karpenter_api::{NodeClaim, NodeClaimSpec};
+    use karpenter_lifecycle::step::Change;
+    use karpenter_model::ConditionType;
+    use serde_json::json;
+
+    use super::Draft;
+
+    fn draft() -> Draft {
+        let mut claim = NodeClaim::new("a", NodeClaimSpec::default());
+        claim.metadata.resource_version = Some("7".to_owned());
+        claim.metadata.generation = Some(1);
+        let mut draft = Draft::new(Arc::new(claim), Timestamp::UNIX_EPOCH);
+        draft.open_conditions();
+        draft
+    }
+
+    #[test]
+    fn an_untouched_claim_with_conditions_is_not_written() {
+        let claim = draft().object().clone();
+        let mut draft = Draft::new(Arc::new(claim), Timestamp::UNIX_EPOCH);
+        draft.open_conditions();
+        assert_eq!(draft.metadata_patch(), None);
+        assert_eq!(draft.status_patch(draft.object()), None);
+    }
+
+    #[test]
+    fn only_what_changed_is_written_and_only_conditions_are_locked() {
+        let mut draft = Draft::new(Arc::new(draft().object().clone()), Timestamp::UNIX_EPOCH);
+        draft.label(&"a".into(), &"b".into());
+        draft.record_node(&"node-1".into());
+        assert_eq!(draft.metadata_patch(), Some(json!({"metadata": {"labels": {"a": "b"}}})));
+        assert_eq!(draft.status_patch(draft.object()), Some(json!({"status": {"nodeName": "node-1"}})));
+        draft.change(&Change::holds(ConditionType::Launched));
+        let patch = draft.status_patch(draft.object()).unwrap();
+        assert_eq!(patch["metadata"]["resourceVersion"], json!("7"));
+        assert_eq!(patch["status"]["conditions"].as_array().map(Vec::len), Some(4));
+    }
+}

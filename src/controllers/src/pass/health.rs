@@ -1,0 +1,61 @@
+//! Registration health: notes on a pool whether its machines join.
+
+use std::sync::Arc;
+
+use karpenter_api::conditions::nodepool;
+use karpenter_api::{ConditionStatus, NodePool};
+use karpenter_lifecycle::step::RegistrationOutcome;
+use karpenter_model::Claim;
+use serde_json::json;
+
+use crate::pass::conditions::open;
+use crate::pass::conditions::set;
+use crate::view::KnownPool;
+use crate::{Context, Error};
+use karpenter_kube_harness::write::{self, locked};
+
+/// Notes the outcome for the pool the claim belongs to, if that pool still is the one that made it.
+pub(crate) async fn note(
+    context: &Context,
+    claim: &Claim,
+    outcome: &RegistrationOutcome,
+) -> Result<(), Error> {
+    let Some(pool) = claim.pool.as_ref().and_then(|name| context.view.pool(name)) else { return Ok(()) };
+    let owned = context.view.claim(&claim.name).is_some_and(|known| {
+        let owners = known.object.metadata.owner_references.iter().flatten();
+        owners.into_iter().any(|owner| owner.uid == pool.model.uid.as_str())
+    });
+    if !owned {
+        return Ok(());
+    }
+    let condition = status_of(&pool);
+    let Some(verdict) = context.view.note_registration(&pool.model.uid, outcome, condition) else {
+        return Ok(());
+    };
+    let mut conditions = pool.object.status.clone().unwrap_or_default().conditions;
+    set(&mut open(&mut conditions, &pool.object, context), nodepool::NODE_REGISTRATION_HEALTHY, &verdict);
+    let patch = locked(&*pool.object, json!({"status": {"conditions": conditions}}));
+    let name = pool.model.name.as_str();
+    match write::merge_status(&context.all::<NodePool>(), name, &patch).await {
+        Ok(Some(pool)) => context.view.put_pool(pool),
+        Ok(None) => {}
+        // Only information for people: the next outcome says it again.
+        Err(error) if error.is_conflict() => context.view.forget_registrations(&pool.model.uid),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+fn status_of(pool: &KnownPool) -> Option<karpenter_model::ConditionStatus> {
+    let status = Arc::clone(&pool.object);
+    let conditions = status.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let condition = conditions.iter().find(|one| one.kind == nodepool::NODE_REGISTRATION_HEALTHY)?;
+    Some(match condition.status {
+        ConditionStatus::True => karpenter_model::ConditionStatus::True,
+        ConditionStatus::False => karpenter_model::ConditionStatus::False,
+        ConditionStatus::Unknown => karpenter_model::ConditionStatus::Unknown,
+    })
+}
+
+#[cfg(test)]
+mod tests;

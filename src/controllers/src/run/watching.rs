@@ -1,0 +1,162 @@
+//! The watches of a process. They may run before it leads, so that it knows the cluster when it does; then nobody
+//! listens yet, and nothing is told.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{LimitRange, PodTemplate};
+use kube::Resource;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::Context;
+use crate::buffers;
+use crate::pods::state::States;
+use crate::tell::status::Classes;
+use crate::view::{Feed, View};
+use karpenter_kube_harness::watch::{Seen, follow, follow_if_allowed};
+
+/// Name of the watches where work under way is listed.
+const NAME: &str = "watch";
+
+/// Running watches, and what they keep besides the view.
+pub struct Watching {
+    pub(crate) context: Context,
+    pub(crate) classes: Classes,
+    pub(crate) states: States,
+    pub(crate) tasks: JoinSet<()>,
+    /// Ends the watches.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Watching {
+    /// Starts every watch; they end with `shutdown`.
+    pub fn start(context: &Context, shutdown: &CancellationToken) -> Self {
+        let (mut tasks, classes, states) = (JoinSet::new(), Classes::default(), States::new(context));
+        let stop = shutdown.child_token();
+        if context.settings.cluster_state_observability {
+            let subscribers = context.view.subscribers();
+            let (appearing, going, view) = (states.clone(), states.clone(), Arc::downgrade(&context.view));
+            subscribers.raw_pods(move |pod| {
+                if let Some(view) = view.upgrade() {
+                    appearing.seen(&view, pod);
+                }
+            });
+            subscribers.pods(move |seen| going.note(seen));
+        }
+        spawn_watches(&mut tasks, context, &classes, &stop);
+        Self { context: context.clone(), classes, states, tasks, stop }
+    }
+
+    /// Waits until everything has been listed once.
+    pub fn synced(&self) -> impl Future<Output = ()> + Send + use<> {
+        let view = Arc::clone(&self.context.view);
+        async move {
+            while !view.unlisted().is_empty() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Starts watches as tasks. What each of them is applying is work under way.
+struct Watches<'a> {
+    tasks: &'a mut JoinSet<()>,
+    context: &'a Context,
+    shutdown: &'a CancellationToken,
+}
+
+impl Watches<'_> {
+    /// Tells `apply` of every object behind `api`.
+    fn follow<K>(
+        &mut self,
+        kind: Cow<'static, str>,
+        api: Api<K>,
+        mut apply: impl FnMut(&View, Seen<K>) + Send + 'static,
+    ) where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let (view, stopped) = (Arc::clone(&self.context.view), self.shutdown.clone());
+        let progress = self.context.metrics.progress.clone();
+        self.tasks.spawn(async move {
+            let listener = |seen| {
+                let _applying = progress.begin(NAME, kind.clone());
+                apply(&view, seen);
+            };
+            follow(&kind, api, view.troubles(), stopped, listener).await;
+        });
+    }
+
+    /// The same for all objects of a kind, wherever they are.
+    fn all<K>(&mut self, apply: impl FnMut(&View, Seen<K>) + Send + 'static)
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        self.follow(K::kind(&()), Api::all(self.context.client.clone()), apply);
+    }
+
+    /// The same for kinds whose lists are compared with what was known when they began.
+    fn fed<K>(&mut self, apply: fn(&mut Feed, &View, Seen<K>))
+    where
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let mut feed = Feed::default();
+        self.all(move |view, seen| apply(&mut feed, view, seen));
+    }
+}
+
+fn spawn_watches(
+    tasks: &mut JoinSet<()>,
+    context: &Context,
+    classes: &Classes,
+    shutdown: &CancellationToken,
+) {
+    let mut watches = Watches { tasks, context, shutdown };
+    watches.fed(Feed::pool);
+    watches.fed(Feed::claim);
+    watches.fed(Feed::node);
+    watches.fed(Feed::pod);
+    watches.fed(Feed::daemon);
+    watches.fed(Feed::budget);
+    watches.fed(Feed::namespace);
+    watches.all(View::attachment_seen);
+    watches.all(View::volume_claim_seen);
+    watches.all(View::volume_seen);
+    watches.all(View::storage_class_seen);
+    watches.all(View::csi_node_seen);
+    if !context.settings.decisions.ignore_dra_requests {
+        watches.all(View::resource_slice_seen);
+        watches.all(View::device_class_seen);
+        watches.all(View::resource_claim_seen);
+    }
+    if context.settings.decisions.gates.node_overlay {
+        watches.all(View::overlay_seen);
+    }
+    if buffers::enabled(context) {
+        // Nothing waits for these lists: without buffers there is less to do, and nodes stay until they are known.
+        watches.all(View::buffer_seen);
+        watches.all::<PodTemplate>(|view, seen| view.pod_template_seen(&seen));
+    }
+    for kind in context.provider.node_class_kinds() {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
+        let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &resource);
+        let (context, classes, kind) = (context.clone(), classes.clone(), kind.kind);
+        watches.follow(kind.into(), api, move |view, seen| {
+            if context.settings.cluster_state_observability {
+                classes.note(&context, kind, &seen);
+            }
+            view.class_seen(kind, seen);
+        });
+    }
+    let (api, view, stopped) =
+        (Api::<LimitRange>::all(context.client.clone()), Arc::clone(&context.view), shutdown.clone());
+    tasks.spawn(async move {
+        let without = "daemon sets without pods are taken at what their templates say";
+        follow_if_allowed("LimitRange", without, api, stopped, |seen| view.limit_range_seen(seen)).await;
+    });
+}

@@ -1,0 +1,25 @@
+//! What people and dashboards are told: events, metrics and conditions.
+
+pub(super) mod report;
+pub(super) mod status;
+
+use karpenter_api::NodeClaim;
+use karpenter_model::{Quantity, label};
+
+use crate::Context;
+use report::label_of;
+
+/// Counts a NodeClaim that was deleted for `reason`; deletions that only follow another one have none.
+pub(crate) fn disrupted(context: &Context, claim: &NodeClaim, reason: Option<&str>) {
+    let (pool, capacity_type) = (label_of(claim, label::NODE_POOL), label_of(claim, label::CAPACITY_TYPE));
+    if let Some(reason) = reason {
+        context.metrics.nodeclaims.disrupted_total.inc([reason, pool, capacity_type]);
+        tracing::debug!(reason, "deleted nodeclaim");
+    }
+}
+
+/// Cores, bytes or pieces, as a Prometheus sample.
+#[expect(clippy::cast_precision_loss, reason = "samples are doubles by format")]
+pub(crate) fn units(quantity: Quantity) -> f64 {
+    quantity.nanos() as f64 / 1e9
+}

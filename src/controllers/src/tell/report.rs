@@ -1,0 +1,147 @@
+//! Turns what a step wants told into events, metrics and log lines.
+
+use karpenter_api::NodeClaim;
+use karpenter_lifecycle::step::{About, Effect, Event, Milestone};
+use karpenter_model::label;
+use karpenter_model::{Claim, NodeObject};
+use karpenter_telemetry::events::{self, ObjectRef, Reason, Severity, reason};
+
+use crate::Context;
+
+/// Publishes the events among `effects`; other effects are the caller's.
+pub(crate) fn publish(context: &Context, effects: impl IntoIterator<Item = Effect>) {
+    for effect in effects {
+        if let Effect::Event(event) = effect {
+            publish_event(context, &event);
+        }
+    }
+}
+
+/// Publishes one event, if its object is still known.
+pub(crate) fn publish_event(context: &Context, event: &Event) {
+    let Some(object) = object(context, &event.about) else { return };
+    let reason = reason::find(event.reason).unwrap_or_else(|| unlisted(event));
+    let told = events::Event::new(object, reason, event.message.as_str());
+    let told = match &event.topic {
+        Some(topic) => told.distinguished_by(topic),
+        None => told,
+    };
+    context.recorder.publish(told);
+}
+
+fn unlisted(event: &Event) -> Reason {
+    let severity = if event.warning { Severity::Warning } else { Severity::Normal };
+    Reason::unlisted(event.reason, severity)
+}
+
+/// The object an event is about, if it is still known.
+pub(crate) fn object(context: &Context, about: &About) -> Option<ObjectRef> {
+    let view = &context.view;
+    Some(match about {
+        About::Claim(name) => {
+            let claim = view.claim(name)?;
+            ObjectRef::cluster_scoped(
+                "karpenter.sh/v1",
+                "NodeClaim",
+                name.to_string(),
+                claim.model.uid.to_string(),
+            )
+        }
+        About::Pool(name) => {
+            let pool = view.pool(name)?;
+            ObjectRef::cluster_scoped(
+                "karpenter.sh/v1",
+                "NodePool",
+                name.to_string(),
+                pool.model.uid.to_string(),
+            )
+        }
+        // Node events carry the name as uid, where `kubectl describe node` looks for them.
+        About::Node(name) => ObjectRef::cluster_scoped("v1", "Node", name.to_string(), name.to_string()),
+        About::Pod(pod) => ObjectRef {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: Some(pod.key.namespace.to_string()),
+            name: pod.key.name.to_string(),
+            uid: pod.uid.to_string(),
+        },
+    })
+}
+
+/// Counts and logs a milestone, once its effects are written. What the claim does not say, or says no more, its Node may.
+pub(crate) fn milestone(
+    context: &Context,
+    claim: Option<&Claim>,
+    node: Option<&NodeObject>,
+    milestone: &Milestone,
+) {
+    let metrics = &context.metrics;
+    let label = |key: &str| {
+        let of_claim = claim.and_then(|claim| claim.labels.get(key));
+        of_claim.or_else(|| node?.labels.get(key)).map_or("", |value| value.as_str())
+    };
+    let (pool, zone, capacity_type) =
+        (label(label::NODE_POOL), label(label::ZONE), label(label::CAPACITY_TYPE));
+    match milestone {
+        Milestone::Launched(id) => tracing::info!(
+            "provider-id" = %id,
+            "instance-type" = label(label::INSTANCE_TYPE),
+            zone,
+            "capacity-type" = capacity_type,
+            "launched nodeclaim"
+        ),
+        Milestone::Registered(node) => {
+            tracing::info!(node = %node, "registered nodeclaim");
+            metrics.nodes.created_total.inc([pool, zone]);
+        }
+        Milestone::Initialized(node) => tracing::info!(node = %node, "initialized nodeclaim"),
+        Milestone::Unhealthy { node, condition } => {
+            tracing::info!(node = %node, condition, "deleting unhealthy node");
+            let image = claim.and_then(|claim| claim.image_id.as_ref()).map_or("", |image| image.as_str());
+            let condition = snake_case(condition);
+            metrics.nodeclaims.unhealthy_disrupted_total.inc([&condition, pool, capacity_type, image]);
+        }
+        Milestone::TimedOut(cause, timeout) => tracing::debug!(
+            reason = cause.label(),
+            timeout = ?timeout,
+            "terminating due to timeout"
+        ),
+        Milestone::Tainted(node) => tracing::info!(node = %node, "tainted node"),
+        Milestone::Drained(node) => {
+            tracing::debug!(node = %node, "drained node");
+            metrics.nodes.drained_total.inc([pool]);
+        }
+        Milestone::InstanceGone(elapsed) => {
+            metrics.nodeclaims.instance_termination_duration_seconds.observe([pool], *elapsed);
+        }
+        Milestone::NodeDeleted { node, terminating, lifetime } => {
+            tracing::info!(node = %node, "deleted node");
+            metrics.nodes.terminated_total.inc([pool, zone]);
+            metrics.nodes.termination_duration_seconds.observe([pool], *terminating);
+            metrics.nodes.lifetime_duration_seconds.observe([pool], *lifetime);
+        }
+        Milestone::ClaimDeleted(elapsed) => {
+            tracing::info!("deleted nodeclaim");
+            metrics.nodeclaims.termination_duration_seconds.observe([pool], *elapsed);
+            metrics.nodeclaims.terminated_total.inc([pool, capacity_type, zone]);
+        }
+        Milestone::DeadlineSet(deadline) => tracing::info!(%deadline, "annotated nodeclaim"),
+    }
+}
+
+/// `AcceleratedHardwareReady` as `accelerated_hardware_ready`.
+fn snake_case(camel: &str) -> String {
+    let mut snake = String::new();
+    for letter in camel.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
+
+/// The label of a NodeClaim, empty when it has none.
+pub(crate) fn label_of<'a>(claim: &'a NodeClaim, key: &str) -> &'a str {
+    claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str)
+}

@@ -1,0 +1,218 @@
+//! Tells about status conditions and deletions: events for people, metrics for dashboards
+//! (spec disruption 6 and 7).
+//!
+//! Changes are told as the watches bring them; the gauges of what is are published every ten seconds as a whole, so
+//! nothing of an object outlives it.
+
+mod subject;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_model::label;
+use karpenter_telemetry::events::{Event, Reason, reason};
+use karpenter_telemetry::metrics::{StatusFamilies, Statuses, Watched};
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::Context;
+use crate::view::{Conditioned, StatusSeen};
+use karpenter_kube_harness::watch::Seen;
+use subject::{State, Subject};
+
+/// How often the gauges are published.
+const PERIOD: Duration = Duration::from_secs(10);
+
+type ByKindAndName = BTreeMap<(String, String), Arc<DynamicObject>>;
+
+/// The node classes as last seen: the view keeps only what decisions read.
+#[derive(Clone, Default)]
+pub(crate) struct Classes {
+    objects: Arc<Mutex<ByKindAndName>>,
+    /// Whether changes are told: only by the replica that leads.
+    telling: Arc<AtomicBool>,
+}
+
+impl Classes {
+    /// From now on changes are told.
+    pub(crate) fn tell_changes(&self) {
+        self.telling.store(true, Ordering::Relaxed);
+    }
+
+    fn tell(&self, context: &Context, seen: &StatusSeen) {
+        if self.telling.load(Ordering::Relaxed) {
+            tell(context, seen);
+        }
+    }
+
+    /// Takes note of what the watch of one kind of node class said.
+    pub(crate) fn note(&self, context: &Context, kind: &str, seen: &Seen<DynamicObject>) {
+        match seen {
+            Seen::Listing => {}
+            Seen::Listed(object) | Seen::Applied(object) => {
+                let new = Arc::new(object.clone());
+                let before = self.lock().insert((kind.to_owned(), object.name_any()), Arc::clone(&new));
+                if let Some(before) = before {
+                    let (old, new) = (Conditioned::Class(before), Conditioned::Class(new));
+                    self.tell(context, &StatusSeen::Changed { old, new });
+                }
+            }
+            Seen::Deleted(object) => {
+                self.lock().remove(&(kind.to_owned(), object.name_any()));
+                self.tell(context, &StatusSeen::Gone(Conditioned::Class(Arc::new(object.clone()))));
+            }
+            Seen::Complete(keys) => {
+                let listed = |name: &str| keys.contains(&(String::new(), name.to_owned()));
+                self.lock().retain(|(known, name), _| known != kind || listed(name));
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<DynamicObject>>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Publishes what follows from a change.
+pub(crate) fn tell(context: &Context, seen: &StatusSeen) {
+    match seen {
+        StatusSeen::Changed { old, new } => {
+            let (old, new) = (Subject::of(context, old), Subject::of(context, new));
+            for (before, after) in changed(&old.conditions, &new.conditions) {
+                transition(context, &new, before, after);
+            }
+        }
+        StatusSeen::Gone(object) => gone(context, &Subject::of(context, object)),
+    }
+}
+
+fn transition(context: &Context, subject: &Subject, before: Option<&State>, after: &State) {
+    let was = before.map_or("Unknown", |before| before.status.as_str());
+    let began = before.map_or(subject.created, |before| before.since);
+    let lasted = Duration::try_from(after.since.duration_since(began)).unwrap_or_default();
+    let change = (after.kind.as_str(), was, after.status.as_str(), after.reason.as_str());
+    let families = families(context);
+    families.of(subject.kind).transition(&subject.further(), change, &[], lasted);
+    if let Some(last) = subject.deprecated() {
+        families.deprecated.transition(&[], change, &last, lasted);
+    }
+    // Whoever writes the conditions of node classes tells about them.
+    if let Some(kind) = subject::known(&after.kind).filter(|_| subject.kind != Watched::NodeClass) {
+        let event = Event::new(subject.about.clone(), Reason::condition(kind), text(kind, was, after));
+        context.recorder.publish(event);
+    }
+}
+
+fn gone(context: &Context, subject: &Subject) {
+    let Some(deleted) = subject.deleted else { return };
+    let after = Duration::try_from(context.now().duration_since(deleted)).unwrap_or_default();
+    let families = families(context);
+    families.of(subject.kind).gone(&subject.further(), after);
+    if let Some(last) = subject.deprecated() {
+        families.deprecated.gone(&last, after);
+    }
+    if subject.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER) {
+        let message = format!("Finalized {}", label::TERMINATION_FINALIZER);
+        context.recorder.publish(Event::new(subject.about.clone(), reason::FINALIZED, message));
+    }
+}
+
+/// Publishes gauges until `shutdown`.
+pub(crate) async fn run(classes: Classes, context: Context, shutdown: CancellationToken) {
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = ticks.tick() => publish(&context, &classes),
+        }
+    }
+}
+
+fn publish(context: &Context, classes: &Classes) {
+    let (view, now, families) = (&context.view, context.now(), families(context));
+    let mut all: BTreeMap<Watched, Vec<Subject>> = BTreeMap::new();
+    let mut add = |object: &Conditioned| {
+        let subject = Subject::of(context, object);
+        all.entry(subject.kind).or_default().push(subject);
+    };
+    view.claims().into_iter().for_each(|known| add(&Conditioned::Claim(known.object)));
+    view.pools().into_iter().for_each(|known| add(&Conditioned::Pool(known.object)));
+    view.nodes().into_iter().for_each(|known| add(&Conditioned::Node(known.object)));
+    classes.lock().values().for_each(|object| add(&Conditioned::Class(Arc::clone(object))));
+    view.buffers().into_iter().for_each(|known| add(&Conditioned::Buffer(known.object)));
+    for kind in Watched::ALL {
+        let subjects = all.get(&kind).map(Vec::as_slice).unwrap_or_default();
+        let further = |subject: &Subject| subject.further.clone();
+        publish_family(families.of(kind), subjects, now, further, |_| Vec::new());
+    }
+    let last = |subject: &Subject| -> Option<Vec<String>> {
+        Some(subject.deprecated()?.map(ToOwned::to_owned).into())
+    };
+    let shared: Vec<Subject> = all.into_values().flatten().filter(|one| last(one).is_some()).collect();
+    let last = |subject: &Subject| last(subject).unwrap_or_default();
+    publish_family(&families.deprecated, &shared, now, |_| Vec::new(), last);
+}
+
+fn publish_family(
+    families: &StatusFamilies,
+    subjects: &[Subject],
+    now: Timestamp,
+    first: impl Fn(&Subject) -> Vec<String>,
+    last: impl Fn(&Subject) -> Vec<String>,
+) {
+    let (mut count, mut current, mut ending) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let seconds =
+        |since: Timestamp| Duration::try_from(now.duration_since(since)).unwrap_or_default().as_secs_f64();
+    for subject in subjects {
+        let name = [subject.about.namespace.clone().unwrap_or_default(), subject.about.name.clone()];
+        let labels = |own: &[&String]| -> Vec<String> {
+            let own = name.iter().chain(own.iter().copied()).cloned();
+            first(subject).into_iter().chain(own).chain(last(subject)).collect()
+        };
+        for state in &subject.conditions {
+            let labels = labels(&[&state.kind, &state.status, &state.reason]);
+            count.insert(labels.clone(), 1.0);
+            current.insert(labels, seconds(state.since));
+        }
+        if let Some(deleted) = subject.deleted {
+            ending.insert(labels(&[]), seconds(deleted));
+        }
+    }
+    families.count.publish(count);
+    families.current_status_seconds.publish(current);
+    families.termination_current_time_seconds.publish(ending);
+}
+
+/// The families, with the labels that claims and Nodes of this provider have.
+pub(crate) fn families(context: &Context) -> &Statuses {
+    let kinds = context.provider.node_class_kinds();
+    context.metrics.statuses(|kind| {
+        let keys = subject::further_keys(kind, kinds);
+        keys.iter().map(|key| key.replace(|one: char| !one.is_ascii_alphanumeric(), "_")).collect()
+    })
+}
+
+/// Conditions whose status changed; one that was not there was unknown.
+fn changed<'a>(old: &'a [State], new: &'a [State]) -> impl Iterator<Item = (Option<&'a State>, &'a State)> {
+    new.iter().filter_map(|after| {
+        let before = old.iter().find(|before| before.kind == after.kind);
+        let was = before.map_or("Unknown", |before| before.status.as_str());
+        (was != after.status).then_some((before, after))
+    })
+}
+
+fn text(kind: &str, was: &str, after: &State) -> String {
+    let State { status, reason, message, .. } = after;
+    let text =
+        format!("Status condition transitioned, Type: {kind}, Status: {was} -> {status}, Reason: {reason}");
+    if message.is_empty() || status == "True" {
+        return text;
+    }
+    format!("{text}, Message: {message}")
+}

@@ -1,0 +1,77 @@
+//! What asks for a plan: pods that wait, pools that become able to take nodes, buffers and overlays that change.
+
+use karpenter_api::conditions::READY;
+use karpenter_api::{ConditionStatus, NodePool};
+use karpenter_model::BufferKey;
+use kube::ResourceExt;
+use tokio::sync::mpsc;
+
+use crate::view::{Conditioned, PodSeen, StatusSeen};
+
+/// Uid of a pod, Node or pool that asks for a plan, or what else tells one reason from another.
+pub(crate) type Trigger = String;
+
+/// What asks for a plan when the view has become complete: pods that came before it was were not planned for.
+const VIEW: &str = "view";
+
+/// What asks for a plan when other overlays are in force: pods may have waited for them.
+const OVERLAYS: &str = "overlays";
+
+/// The triggering end.
+#[derive(Clone)]
+pub(crate) struct Triggers(mpsc::UnboundedSender<Trigger>);
+
+impl Triggers {
+    /// A channel for triggers.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Trigger>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Takes note of what a watch said about a pod.
+    pub(crate) fn pod(&self, seen: &PodSeen) {
+        let pod = seen.pod();
+        if !matches!(seen, PodSeen::Deleted(_)) && pod.is_provisionable() {
+            self.send(pod.uid.as_str());
+        }
+    }
+
+    /// Takes note of a pool that changed. One that has just become able to take nodes is what pods may have waited
+    /// for; a node class that becomes ready shows as a pool that does.
+    pub(crate) fn pool(&self, seen: &StatusSeen) {
+        if let StatusSeen::Changed { old: Conditioned::Pool(old), new: Conditioned::Pool(new) } = seen
+            && opens(old, new)
+        {
+            self.send(&new.uid().unwrap_or_default());
+        }
+    }
+
+    /// Takes note that a capacity buffer was looked at.
+    pub(crate) fn buffer(&self, key: &BufferKey) {
+        self.send(&format!("buffer {key}"));
+    }
+
+    /// Takes note that the view is complete, so that plans can be made.
+    pub(crate) fn view_complete(&self) {
+        self.send(VIEW);
+    }
+
+    /// Takes note that other overlays are in force.
+    pub(crate) fn overlays(&self) {
+        self.send(OVERLAYS);
+    }
+
+    fn send(&self, uid: &str) {
+        // Fails only when the provisioner has ended.
+        let _ended = self.0.send(uid.to_owned());
+    }
+}
+
+/// Whether a pool is ready and was not, or is ready and wants something else than before.
+fn opens(old: &NodePool, new: &NodePool) -> bool {
+    let ready = |pool: &NodePool| {
+        let conditions = pool.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|one| one.kind == READY && one.status == ConditionStatus::True)
+    };
+    ready(new) && (!ready(old) || old.metadata.generation != new.metadata.generation)
+}

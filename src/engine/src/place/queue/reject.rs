@@ -1,0 +1,69 @@
+//! Pods the planner does not place, whatever capacity there is (spec scheduling 11.4 and 22.1).
+
+use karpenter_model::label;
+use karpenter_model::report::ReasonCode;
+use karpenter_model::requirement::syntax;
+use karpenter_model::{Expression, Operator, Pod, PodOutcome, PoolRefusal, Reason, Requirements, Snapshot};
+
+use crate::volumes::Need;
+
+/// Why `pod` is not placed, if it is not. Pods that are not ours are ignored; pods we cannot serve are
+/// unschedulable.
+pub(crate) fn rejection(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Option<PodOutcome> {
+    let ignored = ignored(pod, need, snapshot);
+    if !ignored.is_empty() {
+        return Some(PodOutcome::Ignored(ignored));
+    }
+    let refused = unserved(pod, snapshot);
+    let refusal = |reason| PoolRefusal { pool: None, reason };
+    (!refused.is_empty()).then(|| PodOutcome::Unschedulable(refused.into_iter().map(refusal).collect()))
+}
+
+/// What becomes of a pod with a resource claim that cannot be served, for `reason`.
+pub(crate) fn unserved_claim(reason: Reason) -> PodOutcome {
+    PodOutcome::Unschedulable(vec![PoolRefusal { pool: None, reason }])
+}
+
+/// All reasons to leave the pod alone.
+fn ignored(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
+    let registry = &snapshot.registry;
+    let mut reasons = Vec::new();
+    if opts_out(pod, snapshot) {
+        reasons.push(Reason::bare(ReasonCode::OptedOut));
+    }
+    let selected = pod.node_selector.iter().map(|(key, value)| Expression {
+        key: key.clone(),
+        operator: Operator::In,
+        values: vec![value.clone()],
+        min_values: None,
+    });
+    let required = pod.required_terms.iter().flat_map(|term| term.expressions.iter().cloned());
+    for expression in selected.chain(required) {
+        if let Err(error) = syntax::check(registry, &expression) {
+            reasons.push(Reason::new(ReasonCode::InvalidRequirement, error));
+        }
+    }
+    if pod.required_terms.iter().any(|term| term.match_fields) {
+        reasons.push(Reason::bare(ReasonCode::MatchFields));
+    }
+    reasons.extend(need.problems.iter().map(|problem| Reason::new(ReasonCode::InvalidVolume, problem)));
+    reasons
+}
+
+/// Whether the pod's own requirements exclude every pool.
+fn opts_out(pod: &Pod, snapshot: &Snapshot) -> bool {
+    let mut requirements = Requirements::from_labels(&snapshot.registry, &pod.node_selector);
+    if let Some(term) = pod.required_terms.first() {
+        requirements.add_all(&Requirements::from_expressions(&snapshot.registry, &term.expressions));
+    }
+    requirements.get(label::NODE_POOL).is_some_and(|pool| pool.operator() == Operator::DoesNotExist)
+}
+
+/// What the planner cannot serve, named rather than broken.
+fn unserved(pod: &Pod, snapshot: &Snapshot) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if pod.has_resource_claims && snapshot.settings.ignore_dra_requests {
+        reasons.push(Reason::bare(ReasonCode::ResourceClaims));
+    }
+    reasons
+}

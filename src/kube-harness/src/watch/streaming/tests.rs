@@ -1,0 +1,138 @@
+//! Lists that are streamed, by an API server in memory that can be told not to.
+
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use karpenter_kube_sim::apiserver::{ApiServer, Fault, Refusal, Rule};
+use kube::api::{DeleteParams, PostParams};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::fixture;
+use crate::watch::{Troubles, follow};
+
+/// A watch of the config maps of `default`, and what it has said.
+struct Following {
+    server: ApiServer,
+    maps: Api<ConfigMap>,
+    said: Arc<Mutex<Vec<String>>>,
+    stop: CancellationToken,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Following {
+    /// Starts it where the maps `present` are, after `prepare`.
+    async fn start(present: &[&str], prepare: impl FnOnce(&ApiServer)) -> Self {
+        let server = fixture::server();
+        let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+        let following = Self { server, maps, said: Arc::default(), stop: CancellationToken::new() };
+        for name in present {
+            following.create(name).await;
+        }
+        prepare(&following.server);
+        let (said, stop, maps) =
+            (Arc::clone(&following.said), following.stop.clone(), following.maps.clone());
+        tokio::spawn(async move {
+            let listener = |seen: Seen<ConfigMap>| {
+                let text = match seen {
+                    Seen::Listing => "listing".to_owned(),
+                    Seen::Listed(map) => format!("listed {}", map.name_any()),
+                    Seen::Applied(map) => format!("applied {}", map.name_any()),
+                    Seen::Deleted(map) => format!("deleted {}", map.name_any()),
+                    Seen::Complete(keys) => {
+                        let names: Vec<String> = keys.into_iter().map(|(_, name)| name).collect();
+                        format!("complete {}", names.join(","))
+                    }
+                };
+                said.lock().unwrap().push(text);
+            };
+            follow("ConfigMap", maps, &Troubles::default(), stop, listener).await;
+        });
+        following
+    }
+
+    async fn create(&self, name: &str) {
+        let map: ConfigMap = serde_json::from_value(serde_json::json!({"metadata": {"name": name}})).unwrap();
+        self.maps.create(&PostParams::default(), &map).await.unwrap();
+    }
+
+    async fn delete(&self, name: &str) {
+        self.maps.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// What was said since it was asked last, once nothing more comes for a minute.
+    async fn said(&self) -> Vec<String> {
+        sleep(Duration::from_mins(1)).await;
+        std::mem::take(&mut *self.said.lock().unwrap())
+    }
+}
+
+fn refuse(server: &ApiServer, verb: &str, code: u16, reason: &'static str, times: u32) {
+    let refusal = Refusal {
+        code,
+        reason,
+        message: "told so".to_owned(),
+        subject: None,
+        causes: Vec::new(),
+        retry_after_seconds: None,
+    };
+    let rule = Rule::on(verb).resource("configmaps").times(times);
+    server.faults().inject(rule, Fault::Refuse(Box::new(refusal)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_comes_by_the_watch_and_changes_follow() {
+    let following =
+        Following::start(&["a", "b"], |server| refuse(server, "list", 500, "InternalError", u32::MAX)).await;
+    assert_eq!(following.said().await, ["listing", "listed a", "listed b", "complete a,b"]);
+    following.create("c").await;
+    following.delete("a").await;
+    assert_eq!(following.said().await, ["applied c", "deleted a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_stream_lists_is_asked_for_pages() {
+    for (code, reason) in [(422, "Invalid"), (400, "BadRequest"), (500, "InternalError")] {
+        let following = Following::start(&["a"], |server| refuse(server, "watch", code, reason, 1)).await;
+        assert_eq!(following.said().await, ["listing", "listing", "listed a", "complete a"]);
+        following.create("b").await;
+        assert_eq!(following.said().await, ["applied b"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_busy_is_asked_for_the_stream_again() {
+    let no_pages = |server: &ApiServer| {
+        refuse(server, "list", 500, "InternalError", u32::MAX);
+        refuse(server, "watch", 503, "ServiceUnavailable", 2);
+    };
+    let following = Following::start(&["a"], no_pages).await;
+    assert_eq!(following.said().await, ["listing", "listing", "listing", "listed a", "complete a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_goes_on_where_it_was_and_nothing_is_lost() {
+    let following = Following::start(&["a"], |_| {}).await;
+    assert_eq!(following.said().await, ["listing", "listed a", "complete a"]);
+    let faults = following.server.faults();
+    refuse(&following.server, "watch", 500, "InternalError", 3);
+    faults.break_watches("configmaps");
+    following.create("b").await;
+    following.delete("a").await;
+    assert_eq!(following.said().await, ["applied b", "deleted a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_too_old_brings_another_list() {
+    let following = Following::start(&["a", "b"], |_| {}).await;
+    following.said().await;
+    refuse(&following.server, "watch", 410, "Expired", 1);
+    following.server.faults().break_watches("configmaps");
+    following.delete("a").await;
+    assert_eq!(following.said().await, ["listing", "listed b", "complete b"]);
+}

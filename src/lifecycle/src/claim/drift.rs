@@ -1,0 +1,151 @@
+//! Drift: the machine is no longer what its pool, its node class or the cloud would make today (spec disruption 4.1).
+//!
+//! Four questions in a fixed order; the first "yes" is the reason. What cannot be known (no pool, no list of
+//! instance types, a provider that failed) is never drift.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_model::label;
+use karpenter_model::{
+    Annotations, CapacityType, Claim, ConditionType, InstanceType, LabelRegistry, Pool, Requirement,
+    Requirements, Undefined,
+};
+
+use crate::elapsed::since;
+use crate::step::{Change, Step, Wake};
+
+/// How often drift is looked for without an event.
+pub const PERIOD: Duration = Duration::from_mins(5);
+/// Claims younger than this are not asked whether their instance type still exists.
+pub const TYPE_CHECK_AGE: Duration = Duration::from_hours(1);
+/// How long a positive answer to that question holds.
+pub const TYPE_CHECK_PERIOD: Duration = Duration::from_mins(30);
+
+/// What drift is judged by, besides the claim.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The claim's pool.
+    pub pool: &'a Pool,
+    /// The pool's annotations, for its stored hash.
+    pub pool_annotations: &'a Annotations,
+    /// The pool's instance types, unless they could not be listed.
+    pub instance_types: Option<&'a [std::sync::Arc<InstanceType>]>,
+    /// What is known about label keys.
+    pub registry: &'a LabelRegistry,
+    /// When this claim's instance type was last found, by this process.
+    pub type_found: Option<Timestamp>,
+    /// The instant of the pass.
+    pub now: Timestamp,
+}
+
+/// What can be said without asking the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Local {
+    /// Nothing to judge: the claim has no machine yet, and a condition it may carry goes.
+    NotLaunched,
+    /// It drifted, for this reason.
+    Drifted(&'static str),
+    /// It has not, as far as pool and instance types tell; the provider has the last word.
+    AskProvider {
+        /// The instance type was looked for and found: the answer may be kept for [`TYPE_CHECK_PERIOD`].
+        type_found: bool,
+    },
+}
+
+/// The provider's last word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provider<'a> {
+    /// It sees no difference, or no machine at all.
+    Same,
+    /// It drifted, for this reason.
+    Drifted(&'a str),
+    /// It could not tell; the condition stays as it is.
+    Failed,
+}
+
+/// Whether the claim's instance type is to be looked for now, so that the list of types is worth asking for.
+pub fn asks_types(claim: &Claim, type_found: Option<Timestamp>, now: Timestamp) -> bool {
+    claim.is_true(ConditionType::Launched)
+        && since(claim.created_at, now) > TYPE_CHECK_AGE
+        && type_found.is_none_or(|found| since(found, now) >= TYPE_CHECK_PERIOD)
+}
+
+/// Judges a claim by its pool and the instance types.
+pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
+    if !claim.is_true(ConditionType::Launched) {
+        return Local::NotLaunched;
+    }
+    if template_changed(claim, facts.pool_annotations) {
+        return Local::Drifted("NodePoolDrifted");
+    }
+    let labels = Requirements::from_labels(facts.registry, &claim.labels);
+    if labels.compatible(&facts.pool.template.requirements, Undefined::Nothing).is_err() {
+        return Local::Drifted("RequirementsDrifted");
+    }
+    let due = asks_types(claim, facts.type_found, facts.now);
+    let Some(types) = facts.instance_types.filter(|types| due && !types.is_empty()) else {
+        return Local::AskProvider { type_found: false };
+    };
+    if sold(claim, labels, types, facts.registry) {
+        Local::AskProvider { type_found: true }
+    } else {
+        Local::Drifted("InstanceTypeNotFound")
+    }
+}
+
+/// Writes a judgement into the `Drifted` condition.
+pub fn step(claim: &Claim, local: Local, provider: Provider<'_>) -> Step {
+    let kind = ConditionType::Drifted;
+    let removed = || claim.conditions.contains_key(&kind).then(|| Change::removed(kind));
+    let drifted = |reason: &str| Some(Change::drifted(reason));
+    let change = match (local, provider) {
+        (Local::Drifted(reason), _) | (Local::AskProvider { .. }, Provider::Drifted(reason)) => {
+            drifted(reason)
+        }
+        (Local::NotLaunched, _) | (Local::AskProvider { .. }, Provider::Same) => removed(),
+        (Local::AskProvider { .. }, Provider::Failed) => return Step::idle().and_wake(Wake::Backoff),
+    };
+    Step::idle().and_condition(change).and_wake(Wake::After(PERIOD))
+}
+
+/// Both sides carry hash and version, the versions agree and the hashes do not.
+fn template_changed(claim: &Claim, pool: &Annotations) -> bool {
+    let both = |key: &str| claim.annotations.get(key).zip(pool.get(key));
+    match (both(label::POOL_HASH), both(label::POOL_HASH_VERSION)) {
+        (Some((own, current)), Some((own_version, version))) => own_version == version && own != current,
+        _ => false,
+    }
+}
+
+/// The claim's type exists and some offering of it, available or not, carries the claim's labels. A reserved machine
+/// may also have fallen back to on-demand, whatever its reservation was.
+fn sold(
+    claim: &Claim,
+    mut labels: Requirements,
+    types: &[std::sync::Arc<InstanceType>],
+    registry: &LabelRegistry,
+) -> bool {
+    if claim.capacity_type() == Some(CapacityType::Reserved) {
+        let fallback = [CapacityType::Reserved, CapacityType::OnDemand].map(|one| one.as_str().into());
+        labels.replace(Requirement::one_of(label::CAPACITY_TYPE.into(), fallback));
+        for key in registry.reserved_labels.iter().chain(&registry.reservation_id) {
+            labels.remove(key.as_str());
+        }
+    }
+    let Some(name) = claim.instance_type() else { return false };
+    types.iter().filter(|one| one.name == name).any(|one| {
+        one.offerings.iter().any(|offering| {
+            let mut offered = offering.requirements.clone();
+            for key in registry.reserved_labels.iter().chain(&registry.reservation_id) {
+                if !labels.contains(key.as_str()) {
+                    offered.remove(key.as_str());
+                }
+            }
+            labels.compatible(&offered, Undefined::WellKnown(registry)).is_ok()
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! The door: which way a claim goes in this pass (spec disruption 1.2).
+//!
+//! Nothing happens to a claim before its finalizer is stored: a machine launched for a claim that could vanish
+//! would be nobody's.
+
+use karpenter_model::label;
+use karpenter_model::{Claim, NodeClassRef};
+
+use crate::step::{Effect, Step};
+
+/// Which way a claim goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Way {
+    /// Its node class is not one of ours: nothing at all.
+    Ignored,
+    /// It is being deleted: [`crate::claim::finalize`].
+    Finalize,
+    /// It lacks the finalizer: carry this out, and look again when the claim comes back with it.
+    Prepare(Step),
+    /// [`crate::claim::launch`], [`crate::claim::registration`], [`crate::claim::initialization`], [`crate::claim::liveness`], all of them.
+    Live,
+}
+
+/// Looks at a claim. `owned` says whether a node class is one of the provider's kinds.
+pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Way {
+    if !owned(&claim.node_class) {
+        return Way::Ignored;
+    }
+    if claim.deletion.is_some() {
+        return Way::Finalize;
+    }
+    if claim.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER) {
+        return Way::Live;
+    }
+    Way::Prepare(Step::of([Effect::AddFinalizer]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::at;
+    use crate::fixture::claim;
+
+    #[test]
+    fn foreign_claims_are_ignored_in_every_state() {
+        let foreign = |_: &NodeClassRef| false;
+        assert_eq!(way(&claim(), foreign), Way::Ignored);
+        assert_eq!(way(&Claim { finalizers: Vec::new(), ..claim() }, foreign), Way::Ignored);
+        assert_eq!(way(&Claim { deletion: Some(at(1)), ..claim() }, foreign), Way::Ignored);
+    }
+
+    #[test]
+    fn the_finalizer_comes_first_and_never_on_a_deleted_claim() {
+        let ours = |_: &NodeClassRef| true;
+        let bare = Claim { finalizers: Vec::new(), ..claim() };
+        assert_eq!(way(&bare, ours), Way::Prepare(Step::of([Effect::AddFinalizer])));
+        assert_eq!(way(&Claim { deletion: Some(at(1)), ..bare }, ours), Way::Finalize);
+        assert_eq!(way(&claim(), ours), Way::Live);
+    }
+}

@@ -1,0 +1,48 @@
+//! Expiration: a claim older than its own `expireAfter` is deleted, whatever runs on it (spec disruption 1.10).
+//!
+//! The value is the claim's, not the pool's present one. No budget, no simulation, no replacement first; the drain
+//! still respects disruption budgets of pods and `do-not-disrupt`.
+
+use jiff::Timestamp;
+use karpenter_model::Claim;
+
+use crate::elapsed::since;
+use crate::step::{DeletionCause, Effect, Step, Wake};
+
+/// Deletes the claim at its expiry, and asks to be woken exactly then.
+pub fn step(claim: &Claim, now: Timestamp) -> Step {
+    let Some(expire_after) = claim.expire_after else { return Step::idle() };
+    if claim.deletion.is_some() {
+        return Step::idle();
+    }
+    match expire_after.checked_sub(since(claim.created_at, now)) {
+        None | Some(std::time::Duration::ZERO) => Step::of([Effect::DeleteClaim(DeletionCause::Expired)]),
+        Some(left) => Step::idle().and_wake(Wake::After(left)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fixture::at;
+    use crate::fixture::claim;
+
+    #[test]
+    fn deletes_at_expiry_exactly_and_wakes_then() {
+        let expiring = Claim { expire_after: Some(Duration::from_mins(1)), ..claim() };
+        assert_eq!(step(&expiring, at(20)), Step::idle().and_wake(Wake::After(Duration::from_secs(40))));
+        let expired = Step::of([Effect::DeleteClaim(DeletionCause::Expired)]);
+        assert_eq!(step(&expiring, at(60)), expired);
+        assert_eq!(step(&expiring, at(6000)), expired);
+    }
+
+    #[test]
+    fn never_expires_without_a_value_nor_twice() {
+        assert_eq!(step(&claim(), at(1_000_000)), Step::idle());
+        let deleting =
+            Claim { expire_after: Some(Duration::from_mins(1)), deletion: Some(at(60)), ..claim() };
+        assert_eq!(step(&deleting, at(61)), Step::idle());
+    }
+}

@@ -1,0 +1,122 @@
+//! Finalization: a deleted claim first loses its Nodes, then its machine, then its finalizer (spec disruption 1.9).
+//!
+//! Nodes are deleted only when they had registered: an unregistered machine may still be writing its Node, and
+//! deleting the object under it would leak it. A Node says itself that it is registered, so that a crash between
+//! its patch and the claim's does not end a machine under running pods. The finalizer goes only after the provider
+//! said, by a consistent read, that the machine is gone. A claim that knows no machine may have one all the same: it
+//! may have been deleted while its launch was on the way, or the process may have died before it wrote the answer
+//! down. So the provider is asked by the tags of the claim, and what it names is written down and goes the usual way.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_model::label;
+use karpenter_model::{Annotations, Claim, ConditionType, NodeObject, ProviderId};
+
+use crate::elapsed::since;
+use crate::step::{About, Change, Effect, Event, Milestone, Step, Wake};
+
+/// How long to wait before asking about a machine again that is on its way out.
+pub const TERMINATING_POLL: Duration = Duration::from_secs(5);
+
+/// What came of asking the provider to terminate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is on its way out.
+    Started,
+    /// It is gone, by a consistent read.
+    Gone,
+    /// The call failed; try again.
+    Failed(String),
+}
+
+/// What the provider says about a claim that knows no machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// This one was started for it.
+    Machine(ProviderId),
+    /// None is there, by a consistent read.
+    Nothing,
+    /// The call failed; try again.
+    Failed(String),
+}
+
+/// The next thing to do for a deleted claim. `nodes` are all Nodes with its provider id.
+pub fn step(claim: &Claim, nodes: &[&NodeObject]) -> Step {
+    let Some(deletion) = claim.deletion else { return Step::idle() };
+    if !claim.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER) {
+        return Step::idle();
+    }
+    let step = restamped(claim).then(deadline(claim, deletion));
+    let registered = claim.is_true(ConditionType::Registered);
+    let mut to_drain =
+        nodes.iter().filter(|node| registered || node.has_true_label(label::REGISTERED)).peekable();
+    if to_drain.peek().is_some() {
+        let deletions = to_drain.filter(|node| node.deletion.is_none());
+        return step.then(Step::of(deletions.map(|node| Effect::DeleteNode(node.name.clone()))));
+    }
+    match &claim.provider_id {
+        Some(id) => step.then(Step::of([Effect::Terminate(id.clone())])),
+        None => step.then(Step::of([Effect::LookUp])),
+    }
+}
+
+/// What the provider's answer about the machine of a claim that knows none means for it.
+pub fn looked_up(claim: &Claim, found: &Found, now: Timestamp) -> Step {
+    match found {
+        // Its Nodes can be told only now, so everything starts over.
+        Found::Machine(id) => {
+            Step::of([Effect::RecordMachine(id.clone())]).and_wake(Wake::After(Duration::ZERO))
+        }
+        Found::Nothing => removed(claim.deletion.unwrap_or(now), now),
+        Found::Failed(_) => Step::idle().and_wake(Wake::Backoff),
+    }
+}
+
+/// What the provider's answer to the termination means for the claim.
+pub fn terminated(claim: &Claim, answer: &Answer, now: Timestamp) -> Step {
+    match answer {
+        Answer::Started => Step::idle()
+            .and_condition(Change::holds(ConditionType::InstanceTerminating))
+            .and_wake(Wake::After(TERMINATING_POLL)),
+        Answer::Failed(_) => Step::idle().and_wake(Wake::Backoff),
+        Answer::Gone => {
+            let asked = claim.true_since(ConditionType::InstanceTerminating).unwrap_or(now);
+            Step::of([Effect::Milestone(Milestone::InstanceGone(since(asked, now)))])
+                .then(removed(claim.deletion.unwrap_or(now), now))
+        }
+    }
+}
+
+/// Fixes the termination deadline, once; a value somebody else has set stays.
+fn deadline(claim: &Claim, deletion: Timestamp) -> Step {
+    let Some(grace) = claim.termination_grace_period else { return Step::idle() };
+    if claim.annotations.contains_key(label::TERMINATION_TIMESTAMP) {
+        return Step::idle();
+    }
+    // A grace period that leaves the calendar is no deadline at all.
+    let Ok(deadline) = deletion.checked_add(grace) else { return Step::idle() };
+    let text = deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    Step::of([
+        Effect::AnnotateClaim(Annotations::from([(label::TERMINATION_TIMESTAMP.to_owned(), text.clone())])),
+        Effect::Milestone(Milestone::DeadlineSet(deadline)),
+        Effect::Event(Event::warning(
+            About::Claim(claim.name.clone()),
+            "TerminationGracePeriodExpiring",
+            format!("All pods will be deleted by {text}"),
+        )),
+    ])
+}
+
+/// Every condition of a deleted object follows its generation.
+fn restamped(claim: &Claim) -> Step {
+    let kinds = claim.conditions.keys().filter(|kind| **kind != ConditionType::Ready);
+    kinds.fold(Step::idle(), |step, kind| step.and_condition(Change::restamp(claim, *kind)))
+}
+
+fn removed(deletion: Timestamp, now: Timestamp) -> Step {
+    Step::of([Effect::RemoveFinalizer, Effect::Milestone(Milestone::ClaimDeleted(since(deletion, now)))])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Launch: from a claim with a finalizer to a machine that is starting (spec disruption 1.3).
+//!
+//! Runs while `Launched` is unknown. The provider call is idempotent per claim, so nothing is remembered between
+//! tries: a success whose status could not be written is simply asked for again.
+
+use karpenter_model::{
+    Annotations, Claim, ConditionStatus, ConditionType, ImageId, Labels, ProviderId, Resources,
+};
+
+use crate::step::{About, Change, DeletionCause, Effect, Event, Launched, Milestone, Step, Wake};
+
+/// Most bytes of a provider's error text that are shown.
+pub const MESSAGE_MAX: usize = 300;
+
+/// Condition reason of a launch that failed without a more precise one.
+pub const LAUNCH_FAILED: &str = "LaunchFailed";
+
+/// What came of asking the provider to launch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// There is a machine.
+    Launched(Box<Machine>),
+    /// Every offering that would have done is out of capacity.
+    NoCapacity {
+        /// What the provider said.
+        message: String,
+    },
+    /// The node class is missing, being deleted or not ready.
+    NodeClassNotReady {
+        /// What the provider said.
+        message: String,
+    },
+    /// Anything else; worth another try.
+    Failed {
+        /// Condition reason the provider wants shown, if it has one; the message is then shown whole.
+        reason: Option<String>,
+        /// What the provider said.
+        message: String,
+    },
+}
+
+/// A launched machine as the provider describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// Its id.
+    pub provider_id: ProviderId,
+    /// Image it was started from.
+    pub image_id: Option<ImageId>,
+    /// Resolved labels.
+    pub labels: Labels,
+    /// Provider annotations.
+    pub annotations: Annotations,
+    /// Expected capacity.
+    pub capacity: Resources,
+    /// Expected allocatable.
+    pub allocatable: Resources,
+}
+
+/// Asks for a launch while it is not decided; afterwards only keeps the observed generation current.
+pub fn step(claim: &Claim) -> Step {
+    match claim.status(ConditionType::Launched) {
+        None | Some(ConditionStatus::Unknown) => Step::of([Effect::Launch]),
+        Some(ConditionStatus::True | ConditionStatus::False) => {
+            Step::idle().and_condition(Change::restamp(claim, ConditionType::Launched))
+        }
+    }
+}
+
+/// What an answer of the provider means for the claim.
+pub fn answered(claim: &Claim, answer: Answer) -> Step {
+    match answer {
+        Answer::Launched(machine) => {
+            let id = machine.provider_id.clone();
+            Step::of([
+                Effect::RecordLaunch(Box::new(merged(claim, *machine))),
+                Effect::Milestone(Milestone::Launched(id)),
+            ])
+            .and_condition(Change::holds(ConditionType::Launched))
+        }
+        Answer::NoCapacity { message } => Step::of([
+            Effect::Event(Event::warning(
+                About::Claim(claim.name.clone()),
+                "InsufficientCapacityError",
+                format!("NodeClaim {} event: {}", claim.name, truncated(&message)),
+            )),
+            Effect::DeleteClaim(DeletionCause::InsufficientCapacity),
+        ]),
+        Answer::NodeClassNotReady { .. } => Step::of([Effect::DeleteClaim(DeletionCause::NodeClassNotReady)]),
+        Answer::Failed { reason: Some(reason), message } => Step::idle()
+            .and_condition(Change::unknown(ConditionType::Launched, &reason, message))
+            .and_wake(Wake::Backoff),
+        Answer::Failed { reason: None, message } => Step::idle()
+            .and_condition(Change::unknown(ConditionType::Launched, LAUNCH_FAILED, truncated(&message)))
+            .and_wake(Wake::Backoff),
+    }
+}
+
+/// Labels: the claim's own win. Annotations: the provider's win.
+fn merged(claim: &Claim, machine: Machine) -> Launched {
+    let Machine { provider_id, image_id, mut labels, annotations, capacity, allocatable } = machine;
+    labels.extend(claim.labels.clone());
+    let mut all = claim.annotations.clone();
+    all.extend(annotations);
+    Launched { provider_id, image_id, labels, annotations: all, capacity, allocatable }
+}
+
+/// The first [`MESSAGE_MAX`] bytes, cut between characters, with `...` when something was cut.
+pub fn truncated(message: &str) -> String {
+    if message.len() <= MESSAGE_MAX {
+        return message.to_owned();
+    }
+    format!("{}...", &message[..message.floor_char_boundary(MESSAGE_MAX)])
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::ConditionStatus;
+    use karpenter_model::label;
+
+    use super::*;
+    use crate::fixture::claim;
+    use crate::fixture::holding;
+    use crate::fixture::with_condition;
+
+    fn failed(reason: Option<&str>, message: &str) -> Step {
+        let reason = reason.map(ToOwned::to_owned);
+        answered(&claim(), Answer::Failed { reason, message: message.to_owned() })
+    }
+
+    #[test]
+    fn asks_only_while_undecided() {
+        let launch = Step::of([Effect::Launch]);
+        assert_eq!(step(&claim()), launch);
+        let unknown = with_condition(claim(), ConditionType::Launched, ConditionStatus::Unknown, 0);
+        assert_eq!(step(&unknown), launch);
+        let launched = holding(claim(), &[ConditionType::Launched]);
+        assert_eq!(step(&launched), Step::idle().and_condition(Change::holds(ConditionType::Launched)));
+    }
+
+    #[test]
+    fn claim_labels_win_and_provider_annotations_win() {
+        let mut claim = claim();
+        claim.labels.insert("zone".into(), "claim".into());
+        claim.annotations.insert("a".to_owned(), "claim".to_owned());
+        let machine = Machine {
+            provider_id: "cloud:///i-1".into(),
+            image_id: None,
+            labels: Labels::from([("zone".into(), "cloud".into()), ("type".into(), "small".into())]),
+            annotations: Annotations::from([("a".to_owned(), "cloud".to_owned())]),
+            capacity: Resources::new(),
+            allocatable: Resources::new(),
+        };
+        let step = answered(&claim, Answer::Launched(Box::new(machine)));
+        let [Effect::RecordLaunch(record), Effect::Milestone(Milestone::Launched(_))] = &step.effects[..]
+        else {
+            panic!("{step:?}");
+        };
+        let labels: Vec<_> =
+            record.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        assert_eq!(labels, [(label::NODE_POOL, "web"), ("type", "small"), ("zone", "claim")]);
+        assert_eq!(record.annotations["a"], "cloud");
+        assert_eq!(step.conditions, [Change::holds(ConditionType::Launched)]);
+    }
+
+    #[test]
+    fn no_capacity_is_told_and_ends_the_claim() {
+        let step = answered(&claim(), Answer::NoCapacity { message: "none left".to_owned() });
+        let [Effect::Event(event), Effect::DeleteClaim(cause)] = &step.effects[..] else {
+            panic!("{step:?}")
+        };
+        assert_eq!((event.reason, event.warning), ("InsufficientCapacityError", true));
+        assert_eq!(cause.label(), Some("insufficient_capacity"));
+        assert_eq!(step.wake, Wake::OnEvent, "nothing is retried");
+    }
+
+    #[test]
+    fn an_unready_class_ends_the_claim_without_event() {
+        let step = answered(&claim(), Answer::NodeClassNotReady { message: "x".to_owned() });
+        assert_eq!(step, Step::of([Effect::DeleteClaim(DeletionCause::NodeClassNotReady)]));
+    }
+
+    #[test]
+    fn a_reason_of_the_provider_is_shown_verbatim_and_other_errors_are_cut() {
+        let long = "x".repeat(400);
+        let verdict = |step: Step| step.conditions[0].to.clone().expect("a verdict");
+        let own = failed(Some("SubnetResolutionFailed"), &long);
+        assert_eq!(own.wake, Wake::Backoff);
+        assert_eq!(verdict(own).message, long);
+        let other = verdict(failed(None, &long));
+        assert_eq!((other.reason.as_str(), other.status), (LAUNCH_FAILED, ConditionStatus::Unknown));
+        assert_eq!(other.message, format!("{}...", "x".repeat(300)));
+    }
+
+    #[test]
+    fn truncation_keeps_characters_whole() {
+        assert_eq!(truncated(&"x".repeat(300)), "x".repeat(300));
+        let wide = "é".repeat(200);
+        assert_eq!(truncated(&format!("x{wide}")), format!("x{}...", "é".repeat(149)));
+    }
+}

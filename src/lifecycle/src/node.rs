@@ -1,0 +1,8 @@
+//! The end of a Node: which pods go when, what is waited for, and who may end it early.
+
+pub mod drain;
+pub mod eviction;
+pub mod interruption;
+pub mod repair;
+pub mod termination;
+pub mod volumes;

@@ -1,0 +1,280 @@
+//! Interruption: what a notice of the cloud means for one claim (spec aws-provider 14).
+//!
+//! A claim whose machine goes is deleted, which drains it in the time that is left; protections of pods hold until the
+//! machine is gone. Only a machine that has failed is given up at once: its deadline is now. Notices come more than
+//! once and late; a claim that is being deleted is told about and otherwise left alone.
+
+use jiff::Timestamp;
+use karpenter_model::label;
+use karpenter_model::{
+    Annotations, CapacityType, Claim, ConditionType, InstanceTypeName, LabelRegistry, NodeName, NoticeKind,
+    ReservationId, Zone,
+};
+
+use crate::step::{About, DeletionCause, Effect, Event, Step};
+
+/// What a notice leads to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reaction {
+    /// What the provider has to remember before anything else happens, so that the replacement is sought elsewhere.
+    pub exhausted: Option<Exhausted>,
+    /// What to do with the claim.
+    pub step: Step,
+}
+
+/// Capacity that a notice says is used up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exhausted {
+    /// One type in one zone, bought in one way.
+    Offering {
+        /// The type.
+        instance_type: InstanceTypeName,
+        /// The zone.
+        zone: Zone,
+        /// How it is bought.
+        capacity_type: CapacityType,
+    },
+    /// A reservation.
+    Reservation(ReservationId),
+}
+
+/// What a notice about the machine of a claim leads to. `node` is its Node, if it has joined.
+pub fn react(
+    kind: NoticeKind,
+    claim: &Claim,
+    node: Option<&NodeName>,
+    registry: &LabelRegistry,
+    now: Timestamp,
+) -> Reaction {
+    if is_our_doing(kind, claim) {
+        return Reaction { exhausted: None, step: Step::idle() };
+    }
+    let (reason, warning, message) = told(kind);
+    let mut effects = pair(claim, node, reason, warning, message, message);
+    if gives_up(kind) && claim.deletion.is_none() {
+        effects.extend(pair(
+            claim,
+            node,
+            "TerminatingOnInterruption",
+            true,
+            "Interruption triggered termination for the NodeClaim",
+            "Interruption triggered termination for the Node",
+        ));
+        effects.extend(deadline(kind, claim, now));
+        effects.push(Effect::DeleteClaim(DeletionCause::Interrupted(kind)));
+    }
+    Reaction { exhausted: exhausted(kind, claim, registry), step: Step::of(effects) }
+}
+
+/// Whether the notice says no more than that a machine ends which we have told to.
+fn is_our_doing(kind: NoticeKind, claim: &Claim) -> bool {
+    kind == NoticeKind::InstanceTerminated && claim.is_true(ConditionType::InstanceTerminating)
+}
+
+/// A rebalance recommendation is only told: most such machines live on.
+fn gives_up(kind: NoticeKind) -> bool {
+    kind != NoticeKind::RebalanceRecommendation
+}
+
+/// A machine that has failed runs nothing that a drain could wait for. A deadline that is set already stays.
+fn deadline(kind: NoticeKind, claim: &Claim, now: Timestamp) -> Option<Effect> {
+    let failed = matches!(kind, NoticeKind::InstanceStatus | NoticeKind::SystemStatus);
+    let key = label::TERMINATION_TIMESTAMP;
+    if !failed || claim.annotations.contains_key(key) {
+        return None;
+    }
+    let text = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    Some(Effect::AnnotateClaim(Annotations::from([(key.to_owned(), text)])))
+}
+
+/// Only the cloud taking capacity back says that there is none.
+fn exhausted(kind: NoticeKind, claim: &Claim, registry: &LabelRegistry) -> Option<Exhausted> {
+    match kind {
+        NoticeKind::SpotInterrupted => Some(Exhausted::Offering {
+            instance_type: claim.instance_type()?,
+            zone: claim.zone()?,
+            capacity_type: CapacityType::Spot,
+        }),
+        NoticeKind::CapacityReservationInterrupted => {
+            let id = claim.labels.get(registry.reservation_id.as_ref()?)?;
+            Some(Exhausted::Reservation(id.as_str().into()))
+        }
+        NoticeKind::ScheduledChange
+        | NoticeKind::InstanceStopped
+        | NoticeKind::InstanceTerminated
+        | NoticeKind::RebalanceRecommendation
+        | NoticeKind::InstanceStatus
+        | NoticeKind::SystemStatus
+        | NoticeKind::EventStatus => None,
+    }
+}
+
+/// Reason, severity and text of the event.
+fn told(kind: NoticeKind) -> (&'static str, bool, &'static str) {
+    match kind {
+        NoticeKind::SpotInterrupted => ("SpotInterrupted", true, "Spot interruption warning was triggered"),
+        NoticeKind::CapacityReservationInterrupted => (
+            "CapacityReservationInstanceInterrupted",
+            true,
+            "Capacity Reservation Instance interruption warning was triggered",
+        ),
+        NoticeKind::RebalanceRecommendation => {
+            ("SpotRebalanceRecommendation", false, "Spot rebalance recommendation was triggered")
+        }
+        NoticeKind::InstanceStopped => ("InstanceStopping", true, "Instance is stopping"),
+        NoticeKind::InstanceTerminated => ("InstanceTerminating", true, "Instance is terminating"),
+        NoticeKind::ScheduledChange
+        | NoticeKind::InstanceStatus
+        | NoticeKind::SystemStatus
+        | NoticeKind::EventStatus => {
+            ("InstanceUnhealthy", true, "An unhealthy warning was triggered for the instance")
+        }
+    }
+}
+
+/// The same event on claim and Node, each with its text.
+fn pair(
+    claim: &Claim,
+    node: Option<&NodeName>,
+    reason: &'static str,
+    warning: bool,
+    of_claim: &str,
+    of_node: &str,
+) -> Vec<Effect> {
+    let event = |about, message: &str| {
+        let event = if warning { Event::warning } else { Event::normal };
+        Effect::Event(event(about, reason, message.to_owned()))
+    };
+    let claim = event(About::Claim(claim.name.clone()), of_claim);
+    let node = node.map(|node| event(About::Node(node.clone()), of_node));
+    [claim].into_iter().chain(node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::at;
+    use crate::fixture::claim;
+    use crate::fixture::holding;
+
+    fn spot() -> Claim {
+        let mut claim = claim();
+        for (key, value) in [
+            (label::INSTANCE_TYPE, "m5.large"),
+            (label::ZONE, "a"),
+            (label::CAPACITY_TYPE, "spot"),
+            ("cloud/reservation", "cr-1"),
+        ] {
+            claim.labels.insert(key.into(), value.into());
+        }
+        claim
+    }
+
+    fn registry() -> LabelRegistry {
+        LabelRegistry { reservation_id: Some("cloud/reservation".into()), ..LabelRegistry::core() }
+    }
+
+    fn run(kind: NoticeKind, claim: &Claim) -> Reaction {
+        react(kind, claim, Some(&"node-1".into()), &registry(), at(100))
+    }
+
+    fn reasons(step: &Step) -> Vec<(&'static str, bool)> {
+        let told = step.effects.iter().filter_map(|effect| match effect {
+            Effect::Event(event) => Some((event.reason, event.warning)),
+            _ => None,
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn each_kind_has_its_event_and_all_but_one_end_the_claim() {
+        use NoticeKind as Kind;
+        // (kind, event, ends the claim, at once)
+        let table = [
+            (Kind::SpotInterrupted, "SpotInterrupted", true, false),
+            (Kind::CapacityReservationInterrupted, "CapacityReservationInstanceInterrupted", true, false),
+            (Kind::ScheduledChange, "InstanceUnhealthy", true, false),
+            (Kind::InstanceStopped, "InstanceStopping", true, false),
+            (Kind::InstanceTerminated, "InstanceTerminating", true, false),
+            (Kind::RebalanceRecommendation, "SpotRebalanceRecommendation", false, false),
+            (Kind::InstanceStatus, "InstanceUnhealthy", true, true),
+            (Kind::SystemStatus, "InstanceUnhealthy", true, true),
+            (Kind::EventStatus, "InstanceUnhealthy", true, false),
+        ];
+        assert_eq!(table.map(|row| row.0), Kind::ALL);
+        for (kind, event, ends, at_once) in table {
+            let step = run(kind, &spot()).step;
+            let mut expected = vec![(event, kind != Kind::RebalanceRecommendation); 2];
+            if ends {
+                expected.extend([("TerminatingOnInterruption", true); 2]);
+            }
+            assert_eq!(reasons(&step), expected, "{kind}: claim and Node each");
+            let deletion = Effect::DeleteClaim(DeletionCause::Interrupted(kind));
+            assert_eq!(step.effects.last() == Some(&deletion), ends, "{kind}");
+            let deadline = step.effects.iter().any(|effect| matches!(effect, Effect::AnnotateClaim(_)));
+            assert_eq!(deadline, at_once, "{kind}");
+            assert_eq!(DeletionCause::Interrupted(kind).label(), Some(kind.as_str()));
+        }
+    }
+
+    #[test]
+    fn only_capacity_taken_back_is_used_up() {
+        let offering = Exhausted::Offering {
+            instance_type: "m5.large".into(),
+            zone: "a".into(),
+            capacity_type: CapacityType::Spot,
+        };
+        for kind in NoticeKind::ALL {
+            let expected = match kind {
+                NoticeKind::SpotInterrupted => Some(offering.clone()),
+                NoticeKind::CapacityReservationInterrupted => Some(Exhausted::Reservation("cr-1".into())),
+                _ => None,
+            };
+            assert_eq!(run(kind, &spot()).exhausted, expected, "{kind}");
+            assert_eq!(run(kind, &claim()).exhausted, None, "{kind}: the labels do not say what it is");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_goes_already_is_not_deleted_again() {
+        let deleting = Claim { deletion: Some(at(1)), ..spot() };
+        for kind in NoticeKind::ALL {
+            let reaction = run(kind, &deleting);
+            let only_told = reaction.step.effects.iter().all(|effect| matches!(effect, Effect::Event(_)));
+            assert!(only_told && reasons(&reaction.step).len() == 2, "{kind}: {:?}", reaction.step);
+        }
+        assert!(
+            run(NoticeKind::SpotInterrupted, &deleting).exhausted.is_some(),
+            "the offering is gone all the same"
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_machine_we_have_terminated_is_no_interruption() {
+        let ours = holding(Claim { deletion: Some(at(1)), ..spot() }, &[ConditionType::InstanceTerminating]);
+        for kind in NoticeKind::ALL {
+            let silent = run(kind, &ours).step == Step::idle();
+            assert_eq!(silent, kind == NoticeKind::InstanceTerminated, "{kind}");
+        }
+        let draining = Claim { deletion: Some(at(1)), ..spot() };
+        let told = reasons(&run(NoticeKind::InstanceTerminated, &draining).step);
+        assert_eq!(told, [("InstanceTerminating", true); 2], "somebody else has ended it under its pods");
+    }
+
+    #[test]
+    fn a_deadline_somebody_has_set_stays() {
+        let mut claim = spot();
+        claim.annotations.insert(label::TERMINATION_TIMESTAMP.to_owned(), at(9999).to_string());
+        let step = run(NoticeKind::SystemStatus, &claim).step;
+        assert!(!step.effects.iter().any(|effect| matches!(effect, Effect::AnnotateClaim(_))), "{step:?}");
+    }
+
+    #[test]
+    fn without_a_node_only_the_claim_is_told() {
+        let reaction = react(NoticeKind::InstanceStopped, &spot(), None, &registry(), at(0));
+        assert_eq!(
+            reasons(&reaction.step),
+            [("InstanceStopping", true), ("TerminatingOnInterruption", true)]
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! Termination: from a deleted Node to no Node and no machine (spec disruption 2.2).
+//!
+//! The order is fixed: claim deleted, node tainted, pods drained, volumes detached, machine gone, finalizer
+//! removed. Each pass starts from what is true and stops at the first thing to wait for. The Node stays until the
+//! machine is really gone, by a consistent read. Without a claim there is no deadline, no minimum drain time and
+//! nobody to terminate.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_model::label;
+use karpenter_model::{Claim, ConditionStatus, ConditionType, LabelKey, NodeObject, Pod, Taint};
+
+use crate::claim::finalize::{Answer, TERMINATING_POLL};
+use crate::elapsed::since;
+use crate::node::drain;
+use crate::step::{About, Change, DeletionCause, Effect, Event, Milestone, NodePatch, Step, Wake};
+
+/// Label that takes a node out of load balancers; never removed again, as termination is irreversible.
+pub const EXCLUDE_FROM_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// Its value.
+pub const EXCLUDED_BY: &str = "karpenter";
+/// Shortest drain of a node with a claim: lets pods appear that were bound just before the taint.
+pub const MIN_DRAIN: Duration = Duration::from_secs(5);
+/// How soon to look again while pods or volumes hold a node up.
+pub const POLL: Duration = Duration::from_secs(1);
+/// Most volume attachments named in an event.
+const ATTACHMENTS_SHOWN: usize = 5;
+
+/// What the step looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The Node.
+    pub node: &'a NodeObject,
+    /// The one claim with the Node's provider id; none if there is none or more than one.
+    pub claim: Option<&'a Claim>,
+    /// Node class labels of the provider; a Node without any is not ours.
+    pub class_labels: &'a [LabelKey],
+    /// All pods bound to the Node.
+    pub pods: &'a [&'a Pod],
+    /// Whether the machine is known to be gone; needed only if [`asks_presence`].
+    pub presence: Presence,
+    /// Names of the volume attachments to wait for (see [`crate::node::volumes::blocking`]).
+    pub attachments: &'a [String],
+    /// The instant of the pass.
+    pub now: Timestamp,
+}
+
+/// What a consistent read said about the machine of a Node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Nobody asked, or the answer was an error other than "not found".
+    Unknown,
+    /// It exists.
+    Exists,
+    /// It does not exist any more.
+    Gone,
+}
+
+/// A termination deadline that is not a time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "failed to read termination deadline `{text}` of nodeclaim `{claim}`; set annotation \
+     `karpenter.sh/nodeclaim-termination-timestamp` to an RFC 3339 time or remove it"
+)]
+pub struct InvalidDeadline {
+    /// The claim.
+    pub claim: String,
+    /// What its annotation says.
+    pub text: String,
+}
+
+/// True when the provider has to be asked about the machine first: the kubelet is not answering, so there may be
+/// nothing left to drain.
+pub fn asks_presence(node: &NodeObject) -> bool {
+    node.deletion.is_some() && node.provider_id.is_some() && !node.is_ready()
+}
+
+/// The next thing to do for a deleted Node.
+pub fn step(facts: Facts<'_>) -> Result<Step, InvalidDeadline> {
+    let Facts { node, claim, .. } = facts;
+    let Some(deletion) = node.deletion else { return Ok(Step::idle()) };
+    let finalizer = node.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER);
+    let managed = facts.class_labels.iter().any(|key| node.labels.contains_key(key));
+    if !finalizer || !managed {
+        return Ok(Step::idle());
+    }
+    let mut step = Step::idle();
+    if claim.is_some_and(|claim| claim.deletion.is_none()) {
+        step = step.then(Step::of([Effect::DeleteClaim(DeletionCause::NodeDeleted)]));
+    }
+    if !node.is_ready() && facts.presence == Presence::Gone {
+        return Ok(step.then(removed(node, deletion, facts.now)));
+    }
+    let deadline = deadline(claim)?;
+    if let Some(deadline) = deadline {
+        step = step.then(Step::of([Effect::Event(Event::warning(
+            About::Node(node.name.clone()),
+            "TerminationGracePeriodExpiring",
+            format!("All pods will be deleted by {deadline}"),
+        ))]));
+    }
+    step = step.then(tainted(node));
+    let (drain, drained) = drain_stage(facts, deadline);
+    step = step.then(drain);
+    if !drained {
+        return Ok(step);
+    }
+    let (volumes, detached) = volume_stage(facts, deadline);
+    step = step.then(volumes);
+    if !detached {
+        return Ok(step);
+    }
+    Ok(step.then(match claim.and_then(|claim| claim.provider_id.clone()) {
+        Some(id) => Step::of([Effect::Terminate(id)]),
+        None => removed(node, deletion, facts.now),
+    }))
+}
+
+/// What the provider's answer to the termination means for the Node.
+pub fn terminated(node: &NodeObject, answer: &Answer, now: Timestamp) -> Step {
+    match answer {
+        Answer::Started => Step::idle()
+            .and_condition(Change::holds(ConditionType::InstanceTerminating))
+            .and_wake(Wake::After(TERMINATING_POLL)),
+        Answer::Gone => removed(node, node.deletion.unwrap_or(now), now)
+            .and_condition(Change::holds(ConditionType::InstanceTerminating)),
+        Answer::Failed(_) => Step::idle().and_wake(Wake::Backoff),
+    }
+}
+
+/// The instant after which a termination no longer waits, if the claim has one.
+pub fn deadline(claim: Option<&Claim>) -> Result<Option<Timestamp>, InvalidDeadline> {
+    let Some(claim) = claim else { return Ok(None) };
+    let Some(text) = claim.annotations.get(label::TERMINATION_TIMESTAMP) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| InvalidDeadline { claim: claim.name.to_string(), text: text.clone() })
+}
+
+/// Keeps new pods and load balancers away from the node.
+fn tainted(node: &NodeObject) -> Step {
+    let taint = Taint::disrupted();
+    let mut patch = NodePatch::of(&node.name);
+    let present = node.taints.iter().any(|one| one.matches(&taint));
+    if !present {
+        patch.remove_taints = node.taints.iter().filter(|one| one.key == taint.key).cloned().collect();
+        patch.add_taints = vec![taint];
+    }
+    if node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_none_or(|value| value.as_str() != EXCLUDED_BY) {
+        patch.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY.into());
+    }
+    if patch.is_empty() {
+        return Step::idle();
+    }
+    let told = (!present).then(|| Effect::Milestone(Milestone::Tainted(node.name.clone())));
+    Step::of([Effect::PatchNode(patch)].into_iter().chain(told))
+}
+
+/// Drains; true when nothing is left to wait for.
+fn drain_stage(facts: Facts<'_>, deadline: Option<Timestamp>) -> (Step, bool) {
+    let drain = drain::drain(facts.pods.iter().copied(), deadline, facts.now);
+    let kind = ConditionType::Drained;
+    let drained = facts.claim.is_some_and(|claim| claim.is_true(kind));
+    let draining = (facts.claim.is_some() && !drained).then(|| Change::unknown(kind, "Draining", "Draining"));
+    let mut step = Step::of(drain.effects);
+    if drain.waiting > 0 {
+        step.effects.push(Effect::Event(Event::warning(
+            About::Node(facts.node.name.clone()),
+            "FailedDraining",
+            format!("Failed to drain node, {} pods are waiting to be evicted", drain.waiting),
+        )));
+        return (step.and_condition(draining).and_wake(Wake::After(POLL)), false);
+    }
+    let Some(claim) = facts.claim.filter(|_| !drained) else { return (step, true) };
+    let long_enough = claim.conditions.get(&kind).is_some_and(|condition| {
+        condition.status == ConditionStatus::Unknown
+            && since(condition.last_transition, facts.now) >= MIN_DRAIN
+    });
+    if !long_enough {
+        return (step.and_condition(draining).and_wake(Wake::After(POLL)), false);
+    }
+    step.effects.push(Effect::Milestone(Milestone::Drained(facts.node.name.clone())));
+    (step.and_condition(Change::holds(kind)), true)
+}
+
+/// Waits for volumes; true when none is left or the deadline has passed.
+fn volume_stage(facts: Facts<'_>, deadline: Option<Timestamp>) -> (Step, bool) {
+    let kind = ConditionType::VolumesDetached;
+    let with_claim = |change: Change| facts.claim.is_some().then_some(change);
+    if facts.attachments.is_empty() {
+        return (Step::idle().and_condition(with_claim(Change::holds(kind))), true);
+    }
+    if deadline.is_some_and(|deadline| facts.now > deadline) {
+        let late = Change::fails(kind, "TerminationGracePeriodElapsed", "TerminationGracePeriodElapsed");
+        return (Step::idle().and_condition(with_claim(late)), true);
+    }
+    let event = Event::normal(
+        About::Node(facts.node.name.clone()),
+        "AwaitingVolumeDetachment",
+        format!("Awaiting deletion of bound volumeattachments ({})", listed(facts.attachments)),
+    );
+    let waiting = Change::unknown(kind, "AwaitingVolumeDetachment", "AwaitingVolumeDetachment");
+    let step = Step::of([Effect::Event(event)]);
+    (step.and_condition(with_claim(waiting)).and_wake(Wake::After(POLL)), false)
+}
+
+fn listed(names: &[String]) -> String {
+    let mut text = names.iter().take(ATTACHMENTS_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if let Some(others) = names.len().checked_sub(ATTACHMENTS_SHOWN).filter(|others| *others > 0) {
+        write!(text, " and {others} other(s)").expect("invariant: writing to a string cannot fail");
+    }
+    text
+}
+
+fn removed(node: &NodeObject, deletion: Timestamp, now: Timestamp) -> Step {
+    Step::of([
+        Effect::RemoveNodeFinalizer(node.name.clone()),
+        Effect::Milestone(Milestone::NodeDeleted {
+            node: node.name.clone(),
+            terminating: since(deletion, now),
+            lifetime: since(node.created_at, now),
+        }),
+    ])
+}
+
+#[cfg(test)]
+mod orders;
+#[cfg(test)]
+mod tests;

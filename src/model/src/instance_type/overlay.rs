@@ -1,0 +1,82 @@
+//! What a `NodeOverlay` says: other prices or more resources for some instance types (spec scheduling 5, 24).
+//!
+//! An overlay changes what the planner believes, never what a machine is: requirements of a type stay as they are,
+//! whatever pool it is looked at for.
+
+mod price_change;
+
+use crate::id::OverlayName;
+use crate::instance_type::{InstanceType, Offering};
+use crate::label::LabelRegistry;
+use crate::requirement::set::{Requirements, Undefined};
+use crate::resources::Resources;
+
+pub use price_change::{PriceChange, PriceChangeError};
+
+/// One overlay that is valid by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlay {
+    /// Object name.
+    pub name: OverlayName,
+    /// 1 to 10000, 0 when absent; the heaviest overlay of a price or of a resource wins.
+    pub weight: i32,
+    /// What it is for.
+    pub requirements: Requirements,
+    /// What becomes of prices.
+    pub price: Option<PriceChange>,
+    /// Resources the types have, in place of or besides what the cloud says.
+    pub capacity: Resources,
+}
+
+impl Overlay {
+    /// Sorts overlays into the order they are applied in: heavy ones first, of equal weight the alphabetically last.
+    pub fn sort(overlays: &mut [impl AsRef<Self>]) {
+        overlays.sort_by(|left, right| {
+            let (left, right) = (left.as_ref(), right.as_ref());
+            right.weight.cmp(&left.weight).then_with(|| right.name.cmp(&left.name))
+        });
+    }
+
+    /// Whether the overlay is for types whose labels are `defined`. Strict: a label nobody defines is not there.
+    pub fn is_for(&self, defined: &Requirements) -> bool {
+        defined.compatible(&self.requirements, Undefined::Nothing).is_ok()
+    }
+
+    /// Whether the overlay is for this way to buy a type it is for.
+    pub fn is_for_offering(&self, offering: &Offering, registry: &LabelRegistry) -> bool {
+        offering.is_compatible(&self.requirements, registry)
+    }
+}
+
+impl AsRef<Self> for Overlay {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+/// The labels of a type as one pool sees it: its own, narrowed by those the pool gives its nodes.
+pub fn defined(instance_type: &InstanceType, of_pool: &Requirements) -> Requirements {
+    let mut defined = instance_type.requirements.clone();
+    defined.add_all(of_pool);
+    defined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heavy_overlays_come_first_and_of_equal_weight_the_alphabetically_last() {
+        let overlay = |name: &str, weight| Overlay {
+            name: name.into(),
+            weight,
+            requirements: Requirements::new(),
+            price: None,
+            capacity: Resources::new(),
+        };
+        let mut overlays = [overlay("a", 0), overlay("b", 10), overlay("c", 10), overlay("d", 3)];
+        Overlay::sort(&mut overlays);
+        let names: Vec<&str> = overlays.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["c", "b", "d", "a"]);
+    }
+}

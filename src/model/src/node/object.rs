@@ -1,0 +1,88 @@
+//! A Kubernetes `Node` object, reduced to what decisions read.
+//!
+//! [`crate::Node`] is the merged view of a machine that the planner works on; this is the object alone, as the
+//! life cycle of a claim and the cluster index receive it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::condition::ConditionStatus;
+use crate::id::{ClaimUid, LabelValue, NodeName, ProviderId, Zone};
+use crate::label;
+use crate::label::{Annotations, Labels};
+use crate::resources::Resources;
+use crate::taint::Taint;
+
+/// One `Node` object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeObject {
+    /// Object name.
+    pub name: NodeName,
+    /// `spec.providerID`.
+    pub provider_id: Option<ProviderId>,
+    /// Object labels.
+    pub labels: Labels,
+    /// Object annotations.
+    pub annotations: Annotations,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// Finalizers.
+    pub finalizers: Vec<String>,
+    /// Uids of all owners; those of claims matter.
+    pub owners: BTreeSet<ClaimUid>,
+    /// `status.capacity`.
+    pub capacity: Resources,
+    /// `status.allocatable`.
+    pub allocatable: Resources,
+    /// `status.conditions` by type.
+    pub conditions: BTreeMap<String, NodeCondition>,
+    /// Creation time of the object.
+    pub created_at: Timestamp,
+    /// Deletion timestamp of the object.
+    pub deletion: Option<Timestamp>,
+}
+
+/// One condition of a Node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeCondition {
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// When the status last changed.
+    pub last_transition: Timestamp,
+}
+
+impl NodeObject {
+    /// A bare Node of this name, the starting point of builders and tests.
+    pub fn bare(name: &str, created_at: Timestamp) -> Self {
+        Self {
+            name: name.into(),
+            provider_id: None,
+            labels: Labels::new(),
+            annotations: Annotations::new(),
+            taints: Vec::new(),
+            finalizers: Vec::new(),
+            owners: BTreeSet::new(),
+            capacity: Resources::default(),
+            allocatable: Resources::default(),
+            conditions: BTreeMap::new(),
+            created_at,
+            deletion: None,
+        }
+    }
+
+    /// Condition `Ready` is `True`.
+    pub fn is_ready(&self) -> bool {
+        self.conditions.get("Ready").is_some_and(|condition| condition.status == ConditionStatus::True)
+    }
+
+    /// Zone, from the label.
+    pub fn zone(&self) -> Option<Zone> {
+        self.labels.get(label::ZONE).map(LabelValue::name)
+    }
+
+    /// The label is exactly `true`.
+    pub fn has_true_label(&self, key: &str) -> bool {
+        self.labels.get(key).is_some_and(|value| value.as_str() == "true")
+    }
+}
