@@ -22,7 +22,7 @@ locals {
   make_node_role = var.create_node_role ? var.node_role_arn == null : false
 
   # The longest name AWS allows each thing, and what stands around the cluster's name in it.
-  shapes = {
+  patterns = {
     node_role         = { prefix = "KarpenterNodeRole-", suffix = "", longest = 64 }
     windows_node_role = { prefix = "KarpenterWindowsNodeRole-", suffix = "", longest = 64 }
     controller_role   = { prefix = "", suffix = "-karpenter", longest = 64 }
@@ -33,15 +33,15 @@ locals {
 
   # A name that is too long is cut and gets a hash of the whole, exactly as `karpenter bootstrap` does it.
   computed = {
-    for key, shape in local.shapes : key => (
-      length("${shape.prefix}${var.cluster_name}${shape.suffix}") <= shape.longest
-      ? "${shape.prefix}${var.cluster_name}${shape.suffix}"
+    for key, pattern in local.patterns : key => (
+      length("${pattern.prefix}${var.cluster_name}${pattern.suffix}") <= pattern.longest
+      ? "${pattern.prefix}${var.cluster_name}${pattern.suffix}"
       : join("", [
-        shape.prefix,
-        replace(substr(var.cluster_name, 0, shape.longest - length(shape.prefix) - length(shape.suffix) - 9), "/[-_]+$/", ""),
+        pattern.prefix,
+        replace(substr(var.cluster_name, 0, pattern.longest - length(pattern.prefix) - length(pattern.suffix) - 9), "/[-_]+$/", ""),
         "-",
-        substr(sha256("${shape.prefix}${var.cluster_name}${shape.suffix}"), 0, 8),
-        shape.suffix,
+        substr(sha256("${pattern.prefix}${var.cluster_name}${pattern.suffix}"), 0, 8),
+        pattern.suffix,
       ])
     )
   }

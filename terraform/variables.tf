@@ -116,7 +116,7 @@ variable "permissions_boundary_arn" {
 }
 
 variable "create_spot_service_linked_role" {
-  description = "Make the account's service-linked role for spot instances. Fails where it exists, and `terraform destroy` would take it from everybody else in the account: better made once, outside this module."
+  description = "Make the account's service-linked role for spot instances. Fails where it exists, and `terraform destroy` would remove it for the whole account: better made once, outside this module."
   type        = bool
   default     = false
 }

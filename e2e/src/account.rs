@@ -70,7 +70,7 @@ impl Account {
         }
     }
 
-    /// Makes the account one of somebody with a new EKS cluster. A launcher that was started with a cluster
+    /// Makes the account one with a new EKS cluster. A launcher that was started with a cluster
     /// has one already.
     pub async fn seed(&self, cluster: &str, region: &str, kubernetes: &str) -> Result<Seeded> {
         match self.control() {

@@ -31,7 +31,7 @@ impl AwsEnvironment {
         self.variables_as("test")
     }
 
-    /// The same for somebody whose calls are to be told from those of others, by access key.
+    /// The same for a caller whose calls must be distinguishable from those of others, by access key.
     fn variables_as(&self, access_key: &str) -> Vec<(&'static str, OsString)> {
         let mut variables = self.location();
         variables
@@ -85,7 +85,7 @@ pub struct Settings {
     pub feature_gates: String,
     /// Where it serves metrics and explanations.
     pub metrics_port: u16,
-    /// How it comes to its role; `None`: as anybody.
+    /// How it comes to its role; `None`: without one.
     pub identity: Option<PodIdentity>,
 }
 

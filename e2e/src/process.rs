@@ -97,7 +97,7 @@ impl Process {
         format!("last lines of {} (`{}`):\n{}", self.name, self.log.display(), tail(&self.log, 15))
     }
 
-    /// Whether the log tells of a port somebody else had bound.
+    /// Whether the log tells of a port another process had bound.
     pub fn found_its_port_taken(&self) -> bool {
         says_port_is_taken(&tail(&self.log, 500))
     }

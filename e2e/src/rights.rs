@@ -7,7 +7,7 @@
 //!
 //! * a call that is denied: named with its resource and the statement that came nearest;
 //! * a right that no suite makes use of and [`idle`] does not excuse. It takes all suites to know, so every suite hands
-//!   in its [`Rights`] and whoever has them all calls [`idle::check`].
+//!   in its [`Rights`] and the caller that has them all calls [`idle::check`].
 
 pub mod aws;
 pub mod cluster;

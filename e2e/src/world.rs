@@ -1,4 +1,4 @@
-//! A cluster, an account, the controller under test and somebody who plays the machines: everything a scenario
+//! A cluster, an account, the controller under test and simulated machines: everything a scenario
 //! acts in, put together the way a user would do it, with `karpenter bootstrap apply`, `karpenter crds` and the
 //! chart's roles.
 //!
@@ -55,7 +55,7 @@ pub struct World {
     pub client: Client,
     /// The account, seen with an administrator's eyes.
     pub aws: Clients,
-    /// What every `karpenter` process is told about the account.
+    /// What every `karpenter` process gets to know about the account.
     pub environment: AwsEnvironment,
     cluster: Cluster,
     account: Account,
@@ -187,8 +187,8 @@ impl World {
         self.check_rights().await
     }
 
-    /// Fails when somebody made a call the emulator does not know: whatever was proven rests on an answer AWS would not
-    /// have given.
+    /// Fails when a client made a call the emulator does not know: whatever was proven rests on an answer AWS
+    /// would not have given.
     async fn check_account(&self) -> Result<()> {
         let Some(control) = self.account.control() else { return Ok(()) };
         let unknown = control.calls().await.context("read the account's call log")?.unimplemented;

@@ -1,7 +1,7 @@
 # Sourced by the scripts beside this folder.
 #
 # Clippy's driver is the compiler with more lints. As the wrapper of our own crates it makes one build serve for running,
-# testing and linting: `cargo clippy` would check everything again, the AWS SDK included. Nobody else's crate notices.
+# testing and linting: `cargo clippy` would check everything again, the AWS SDK included. Other crates are not affected.
 
 # A toolchain without clippy builds as well; only scripts/test insists on it.
 driver=$(rustc --print sysroot)/bin/clippy-driver

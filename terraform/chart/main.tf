@@ -1,5 +1,5 @@
 # The definitions and the controller, installed with the values that follow from the module above. A module of its own, so
-# that whoever installs charts by other means needs no Helm provider.
+# that installing charts by other means needs no Helm provider.
 
 terraform {
   required_version = ">= 1.5.7"

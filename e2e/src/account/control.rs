@@ -185,7 +185,7 @@ pub struct Call {
     pub milliseconds: u64,
 }
 
-/// An instance, as whoever plays the machines needs it.
+/// An instance, as the simulated machines need it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Machine {
     /// E.g. `i-0123...`.
@@ -263,7 +263,7 @@ impl Control {
         self.post("reset", &json!({})).await
     }
 
-    /// Makes the account one of somebody with a new EKS cluster.
+    /// Makes the account one with a new EKS cluster.
     pub async fn seed(&self, cluster: &str, region: &str, kubernetes: &str) -> Result<Seeded> {
         let body = json!({ "cluster": cluster, "region": region, "kubernetes": kubernetes });
         self.0

@@ -21,7 +21,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(3);
 /// How to start the account.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Furnish the account for an EKS cluster of this name.
+    /// Seed the account for an EKS cluster of this name.
     pub cluster: Option<String>,
     /// The region of that cluster.
     pub region: String,

@@ -1,4 +1,4 @@
-//! Furnishes an account that has no control requests, through its public API, with `emulator.seed`.
+//! Seeds an account that has no control requests, through its public API, with `emulator.seed`.
 
 use anyhow::{Context, Result, bail};
 use tokio::process::Command;

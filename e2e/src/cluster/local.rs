@@ -2,7 +2,7 @@
 //!
 //! It is the real API server with RBAC, the Node authoriser, admission and service-account tokens, listening
 //! on loopback only, with certificates made for this one run. There is no kubelet: nodes are joined by
-//! whoever plays them. `default/default` exists and `kube-system/kube-dns` has its cluster address when
+//! what simulates them. `default/default` exists and `kube-system/kube-dns` has its cluster address when
 //! [`LocalCluster::start`] returns, as in any EKS cluster.
 
 mod arguments;

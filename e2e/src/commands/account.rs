@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
 enum Command {
     /// Start the emulated account on a free loopback port, and stay until Ctrl-C.
     Up {
-        /// Furnish it for an EKS cluster of this name.
+        /// Seed it for an EKS cluster of this name.
         #[arg(long, value_name = "CLUSTER", default_value = "karpenter-demo")]
         cluster: String,
         /// The region of that cluster.

@@ -11,7 +11,7 @@ pub(super) fn find_on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| is_executable(candidate))
 }
 
-/// Whether `path` is a file somebody may execute.
+/// Whether `path` is a file that some user may execute.
 pub(super) fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)

@@ -1,7 +1,7 @@
 //! Ends the children of a harness that died without a chance to clean up.
 //!
 //! A shell waits at the other end of a pipe. Whatever ends the harness (return, panic, `SIGKILL`, power of
-//! the out-of-memory killer) closes the pipe, and the shell then kills every process group it was told of.
+//! the out-of-memory killer) closes the pipe, and the shell then kills every process group it watches.
 //! `PR_SET_PDEATHSIG` would do the same on Linux but needs unsafe code and follows the *thread* that forked,
 //! which for a tokio worker may end long before the harness does.
 
@@ -52,7 +52,7 @@ impl Guard {
         self.send(&format!("watch {group}\n")).with_context(|| format!("guard process group {group}"))
     }
 
-    /// `group` has ended; its number may be given to somebody else.
+    /// `group` has ended; its number may be given to another process.
     pub fn forget(&self, group: Pid) {
         if let Err(error) = self.send(&format!("forget {group}\n")) {
             tracing::warn!(%group, %error, "the process guard did not take the end of a child");

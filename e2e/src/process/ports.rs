@@ -1,8 +1,9 @@
 //! Loopback ports for programs that cannot choose one themselves.
 //!
 //! They come from below the range the kernel takes the near ends of connections from: a port of that range that is
-//! free now may be one of thousands of passing connections a moment later. Somebody may still bind the port before the
-//! program does, so callers start again with new ports when a log [says that a port is taken](says_port_is_taken).
+//! free now may be one of thousands of passing connections a moment later. Another process may still bind the
+//! port before the program does, so callers start again with new ports when a log [says that a port is
+//! taken](says_port_is_taken).
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
@@ -40,7 +41,7 @@ pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
     Ok(ports)
 }
 
-/// Whether the log of a program that ended tells of a port somebody else had bound.
+/// Whether the log of a program that ended tells of a port another process had bound.
 pub(super) fn says_port_is_taken(log: &str) -> bool {
     log.to_lowercase().contains("address already in use")
 }

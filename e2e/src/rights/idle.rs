@@ -1,5 +1,5 @@
 //! Rights that no suite makes use of, each with its reason. Checked both ways: a right that is unused and not here fails,
-//! and so does a row about a right that is used or that nobody grants any more.
+//! and so does a row about a right that is used or that is no longer granted.
 //!
 //! One reason needs no row: `get` and `list` of a kind that may be watched tell no more than `watch`. The controllers live
 //! on watches, which begin with what there is; they need `list` where the API server does not do that, and `get` only to
@@ -88,7 +88,7 @@ fn complaints(rights: &Rights, idle: &[Idle], sometimes: &[Idle]) -> Vec<String>
     for row in idle.iter().chain(sometimes) {
         let right = Right::new(row.place, row.what);
         if !rights.granted.contains(&right) {
-            found.push(format!("nobody grants {right} any more; take it off the list ({})", row.why));
+            found.push(format!("{right} is no longer granted; take it off the list ({})", row.why));
         }
     }
     for row in idle {
@@ -118,10 +118,7 @@ mod tests {
         );
         assert_eq!(
             lines,
-            [
-                "nobody grants S: d any more; take it off the list (y)",
-                "S: a is used; take it off the list (x)",
-            ]
+            ["S: d is no longer granted; take it off the list (y)", "S: a is used; take it off the list (x)"]
         );
     }
 

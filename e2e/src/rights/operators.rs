@@ -11,7 +11,7 @@ use super::aws::evaluate;
 use super::{Right, Rights};
 use crate::world::World;
 
-/// Asks everybody may ask; documented so that nobody wonders.
+/// Calls that every caller may make; listed so that they are not missed.
 const FREE: &[&str] = &["sts:GetCallerIdentity"];
 
 /// The access key a command signs with: the command without flags and names, e.g. `bootstrap-apply`. A signature knows

@@ -92,7 +92,7 @@ async fn timed(world: &World, Behaviour { name, proof }: &Behaviour) -> Vec<Stri
     }
 }
 
-/// Deletes pools and classes, which takes their finalizers, and looks for what nobody else would miss.
+/// Deletes pools and classes, which takes their finalizers, and looks for what no other check would find.
 async fn nothing_of_ours_left(world: &World) -> Result<()> {
     let (pools, classes) =
         (Api::<NodePool>::all(world.client.clone()), Api::<EC2NodeClass>::all(world.client.clone()));

@@ -36,7 +36,7 @@ pub async fn run(world: &World) -> Result<()> {
     expect(world, "apply", 0, "to change").await?;
     expect(world, "plan", 0, NOTHING_TO_DO).await?;
 
-    // Somebody else's role, to be left alone.
+    // A role of another owner, to be left alone.
     let foreign = karpenter_aws_api::iam::RoleSpec {
         name: "somebody-elses".to_owned(),
         path: "/".to_owned(),

@@ -193,7 +193,7 @@ impl<'a> Corner<'a> {
     }
 
     /// Waits until exactly `count` pods of `app` run, the corner has one Node of each of these instance types
-    /// and no other, and none of them is on its way out.
+    /// and no other, and none of them is terminating.
     pub(super) async fn settled_on(&self, app: &str, count: usize, types: &[&str]) -> Result<()> {
         let mut expected: Vec<String> = types.iter().map(|name| (*name).to_owned()).collect();
         expected.sort();
@@ -213,7 +213,7 @@ impl<'a> Corner<'a> {
     }
 
     /// Waits until exactly `count` pods of `app` run on nodes that have at most `cpus` CPUs together, and no node is
-    /// on its way out or on its way in.
+    /// terminating or joining.
     pub(super) async fn settled_within(&self, app: &str, count: usize, cpus: u32) -> Result<()> {
         wait::until(&format!("{count} pods of `{app}` on {cpus} CPUs"), || async {
             let pods = self.pods_of(app).await?;
@@ -234,7 +234,8 @@ impl<'a> Corner<'a> {
         .await
     }
 
-    /// Waits until a pod of `app` was told, in an event of the controller with this reason, what contains `text`.
+    /// Waits until a pod of `app` has an event of the controller with this reason and a message that contains
+    /// `text`.
     pub(super) async fn pod_told(&self, app: &str, reason: &str, text: &str) -> Result<()> {
         told(self.world, self.name, &format!("{app}-"), reason, text).await
     }

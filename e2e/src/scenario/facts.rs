@@ -73,7 +73,7 @@ pub(super) async fn nodes(world: &World) -> Result<Vec<Node>> {
     Ok(api.list(&ListParams::default()).await.context("list Nodes")?.items)
 }
 
-/// Every instance of the account that is not terminated, whoever launched it.
+/// Every instance of the account that is not terminated, whatever launched it.
 pub(super) async fn instances(world: &World) -> Result<Vec<Instance>> {
     let alive = InstanceState::ALIVE.map(InstanceState::as_str);
     let query = InstanceQuery { ids: Vec::new(), filters: vec![Filter::new("instance-state-name", alive)] };

@@ -1,6 +1,6 @@
 //! What pods may ask of nodes, proven in one world: every behaviour has a [`Corner`](corner::Corner) of its own and
-//! all of them happen at once, so that the suite takes as long as its slowest part. What befalls everybody comes
-//! afterwards.
+//! all of them happen at once, so that the suite takes as long as its slowest part. What happens to all of
+//! them comes afterwards.
 //!
 //! A failure names its behaviour and does not keep the others from finishing. At the end everything is scaled to
 //! zero, the pools and classes are deleted, and nothing may be left.
@@ -89,15 +89,15 @@ const BEHAVIOURS: &[Behaviour] = &[
         proof: |world| preferences::run(world).boxed_local(),
     },
     Behaviour {
-        name: "a pod that fits nowhere is told why",
+        name: "a pod that fits nowhere gets the reason",
         proof: |world| impossible::run(world).boxed_local(),
     },
     Behaviour {
-        name: "a missing node class is told and forgiven",
+        name: "a missing node class is reported until it exists",
         proof: |world| readiness::missing_class(world).boxed_local(),
     },
     Behaviour {
-        name: "a class without subnets is told and forgiven",
+        name: "a class without subnets is reported until it has some",
         proof: |world| readiness::class_without_subnets(world).boxed_local(),
     },
     Behaviour {
@@ -117,7 +117,7 @@ const BEHAVIOURS: &[Behaviour] = &[
         proof: |world| reserved::first(world).boxed_local(),
     },
     Behaviour {
-        name: "a reservation that has less than it says keeps nobody waiting",
+        name: "a reservation that has less than it says keeps no pod waiting",
         proof: |world| reserved::overstated(world).boxed_local(),
     },
     Behaviour {

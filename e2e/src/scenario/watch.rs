@@ -94,8 +94,9 @@ where
     }
 }
 
-/// Runs `behaviour`; fails as soon as more than `allowed` nodes of the corner are on their way out at once. One that is
-/// drained and whose machine has been told to end is out (spec disruption 3.4): EC2 takes its time to end it.
+/// Runs `behaviour`; fails as soon as more than `allowed` nodes of the corner are being removed at once. One
+/// that is drained and whose machine is being terminated is out (spec disruption 3.4): EC2 takes its time to
+/// end it.
 pub(super) async fn at_most_leaving<T>(
     corner: &Corner<'_>,
     allowed: usize,

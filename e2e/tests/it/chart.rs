@@ -100,7 +100,7 @@ fn wrong_values_are_refused_with_their_name() {
 /// Every value of the reference's chart (spec aws-operations 3.2) that is not among those of `everything.values.yaml`.
 const ELSEWHERE: &[(&str, &str)] = &[("nameOverride", "\"other\"")];
 
-/// The leaves of a tree of values, as `--set-json` names them. What is free in shape is one value.
+/// The leaves of a tree of values, as `--set-json` names them. What is free in form is one value.
 fn leaves(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
     const FREE: [&str; 14] = [
         "additionalLabels",

@@ -2,7 +2,7 @@
 //!
 //! The account is emulated and the control plane is a local one, so a command that needs EKS itself, a registry or
 //! a compiler cannot run here. Each of those is named in [`NOT_HERE`] with its reason; a command of the pages that is
-//! neither expected nor named there fails the test, so that the pages claim nothing that nobody tried.
+//! neither expected nor named there fails the test, so that the pages claim nothing that was not tried.
 
 use std::fs;
 use std::io::Write;
@@ -121,7 +121,7 @@ impl Desk {
         Ok(Self { folder, environment })
     }
 
-    /// Runs commands one after the other in one shell, as somebody would who copies them.
+    /// Runs commands one after the other in one shell, as a reader would who copies them.
     async fn run(&self, commands: &[String]) -> Result<Vec<Ended>> {
         let mut script = String::new();
         let mut run = Vec::new();
@@ -212,7 +212,7 @@ async fn lacking(programs: &[&str]) -> Vec<String> {
 async fn can_run(test: &str, programs: &[&str]) -> bool {
     let lacking = lacking(programs).await;
     if !lacking.is_empty() {
-        // A line that nobody reads is no reason to fail.
+        // A line that cannot be written is no reason to fail.
         let _ = writeln!(std::io::stderr(), "\nskipped: {test}: not on PATH: {}", lacking.join(", "));
     }
     lacking.is_empty()

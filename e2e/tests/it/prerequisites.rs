@@ -19,7 +19,7 @@ static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(())
 
 const REGION: &str = "us-west-2";
 
-/// An account of somebody who has an EKS cluster and has not heard of Karpenter.
+/// An account with an EKS cluster and without anything for Karpenter.
 struct Fresh {
     account: MotoAccount,
     environment: AwsEnvironment,
@@ -46,7 +46,7 @@ impl Fresh {
         Ok(text)
     }
 
-    /// Roles that somebody else looks after; nodes that have one are to join.
+    /// Roles that are managed elsewhere; nodes that have one are to join.
     async fn make_roles(&self, names: &[&str]) -> Result<()> {
         let config = sdk::Config {
             region: Some(self.environment.region.clone()),

@@ -26,7 +26,7 @@ mod tests;
 
 /// The root condition of every kind.
 pub const READY: &str = "Ready";
-/// Reason of conditions nobody has decided yet.
+/// Reason of conditions no controller has decided yet.
 pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
 /// Reason of the root when a dependent is False at the current generation.
 pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
@@ -62,8 +62,8 @@ impl<'a> Conditions<'a> {
     /// Opens the conditions of an object, creating root and dependents where missing.
     ///
     /// A created dependent counts from the object's creation, so that time limits do too. On an object that
-    /// is being deleted every condition is stamped with the current generation, because nobody will decide
-    /// them again.
+    /// is being deleted every condition is stamped with the current generation, because no controller will
+    /// decide them again.
     pub fn open(
         dependents: Dependents,
         list: &'a mut Vec<Condition>,

@@ -148,7 +148,7 @@ fn scaled(number: &str, unit: u128) -> Option<u128> {
     let digits = |text: &str| {
         text.bytes().try_fold(0u128, |sum, b| sum.checked_mul(10)?.checked_add(u128::from(b - b'0')))
     };
-    // More digits than fit mean "longer than anybody lives"; the caller cuts the sum.
+    // More digits than fit mean "longer than any process lives"; the caller cuts the sum.
     let whole = if whole.is_empty() { 0 } else { digits(whole).unwrap_or(u128::MAX) };
     let fraction = &fraction[..fraction.len().min(18)];
     let part = digits(fraction).unwrap_or(0) * unit / 10u128.pow(u32::try_from(fraction.len()).unwrap_or(0));

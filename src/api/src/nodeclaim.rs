@@ -12,7 +12,7 @@ use crate::requirement::{NodeClassReference, Requirement};
 use crate::resource::custom_resource;
 
 custom_resource! {
-    /// The request for one machine and what became of it.
+    /// The request for one machine and the state of that machine.
     NodeClaim { spec: NodeClaimSpec, status: NodeClaimStatus }
     group: "karpenter.sh", version: "v1", plural: "nodeclaims"
 }
@@ -56,7 +56,7 @@ pub struct ClaimResources {
     pub requests: Option<ResourceMap>,
 }
 
-/// What became of the request.
+/// The state of the request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimStatus {

@@ -49,7 +49,7 @@ pub struct NodeOverlayStatus {
 }
 
 impl NodeOverlaySpec {
-    /// What becomes of prices; `price` counts if both fields are there, which the schema forbids.
+    /// How prices change; `price` counts if both fields are there, which the schema forbids.
     pub(crate) fn price_change(&self) -> Result<Option<PriceChange>, Invalid> {
         let at = |field: &str| {
             let field = format!("spec.{field}");

@@ -1,7 +1,7 @@
 //! Resource quantities exactly as users wrote them: `1`, `"1"`, `1000m` and `1Gi` stay what they are.
 //!
 //! The API server stores custom resources untouched, so an integer stays an integer; a client that turned it
-//! into text would fight with whoever applies the manifest. The value is computed where it is needed.
+//! into text would fight with the client that applies the manifest. The value is computed where it is needed.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,12 +1,12 @@
-//! The world once every command of a plan has been started: its machines are on their way out, and their pods wait for
-//! the places the commands promise them. Rules about places are checked against that.
+//! The world once every command of a plan has been started: its machines are being removed, and their pods
+//! wait for the places the commands promise them. Rules about places are checked against that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_model::{BinId, Method, Node, NodeId, Plan, Pod, Snapshot};
 
-/// The snapshot with the machines on their way out, and what commands promise as a plan for it.
+/// The snapshot with the machines being removed, and what commands promise as a plan for it.
 pub(crate) struct Afterwards {
     pub(crate) snapshot: Snapshot,
     pub(crate) plan: Plan,

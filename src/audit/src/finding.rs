@@ -57,7 +57,7 @@ pub enum Rule {
     /// A command is not one its method may propose.
     Command,
     /// A pod of a machine that goes has no place in the command.
-    Homeless,
+    Displaced,
     /// A command may end up costing more than it saves, or states a wrong price.
     Price,
     /// Spot machines are replaced as they must not be.

@@ -138,7 +138,7 @@ pub(crate) fn selects(world: &World<'_>, term: &AffinityTerm, own: &Namespace, p
     in_namespace && matches(term.selector.as_ref(), pod)
 }
 
-/// Whether `selector` is about `pod`; no selector is about nobody.
+/// Whether `selector` selects `pod`; without a selector no pod is selected.
 pub(crate) fn matches(selector: Option<&LabelSelector>, pod: &Pod) -> bool {
     selector.is_some_and(|selector| selector.matches(&pod.labels))
 }

@@ -1,9 +1,9 @@
 //! What is left of a plan once everything its findings are about is out of it.
 //!
-//! One odd pod must not stop the launches of everybody else. So launches and nominations that a finding names are left
-//! out, and with them those of pods that share a rule about other pods with a pod of theirs, because such pods were
-//! placed with each other in mind. What remains is audited again; what then breaks a rule, for want of what has been
-//! left out, goes too.
+//! One odd pod must not stop the launches for all other pods. So launches and nominations that a finding
+//! names are left out, and with them those of pods that share a rule about other pods with a pod of theirs,
+//! because such pods were placed with each other in mind. What remains is audited again; what then breaks a
+//! rule, for lack of what has been left out, goes too.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The bundle handed to whoever needs AWS: one trait object per service, and where they point.
+//! The bundle for callers that need AWS: one trait object per service, and where they point.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub enum Partition {
 }
 
 impl Partition {
-    /// The partition of a region. Prefixes nobody has assigned yet count as commercial.
+    /// The partition of a region. Unknown prefixes count as commercial.
     pub fn of_region(region: &str) -> Self {
         const PREFIXES: [(&str, Partition); 7] = [
             ("cn-", Partition::China),

@@ -109,7 +109,7 @@ pub struct Change {
     pub kind: String,
     /// What it is called in the account, once it exists.
     pub physical_id: Option<String>,
-    /// Whether a modification makes it anew: `True`, `False` or `Conditional`.
+    /// Whether a modification replaces it: `True`, `False` or `Conditional`.
     pub replacement: Option<String>,
 }
 

@@ -1,5 +1,5 @@
 //! What every backend must do: the same assertions run on the in-memory account in this crate's tests and on an
-//! emulator in the end-to-end suite, so that the fake is held to what somebody else implemented.
+//! emulator in the end-to-end suite, so that the fake is held to an independent implementation.
 //!
 //! A check makes what it needs under names that begin with [`Subject::prefix`], asserts, and cleans up. A check
 //! that fails may leave things behind; use a fresh prefix, or a fresh account.

@@ -1,7 +1,7 @@
 //! Compute: what can be had, where it can stand, and the machines themselves.
 //!
 //! Method names are those of the EC2 API in snake case. Dry runs are methods of their own that return `Ok(())`
-//! when EC2 answers `DryRunOperation`, so that "would have worked" is not an error anybody has to remember.
+//! when EC2 answers `DryRunOperation`, so that "would have worked" is not an error callers have to remember.
 
 mod catalogue;
 mod fleet;

@@ -1,7 +1,7 @@
 //! What only a diagnosis asks: how the account encrypts, routes and limits, and what a role may do
 //! (spec aws-operations 1.14, 7.3).
 //!
-//! The calls are of several services, but of one caller: `karpenter doctor`, with the rights of whoever runs it.
+//! The calls are of several services, but of one caller: `karpenter doctor`, with the rights of its user.
 //! The controller never makes them, so they are no part of its permissions; `karpenter bootstrap` makes one, to tell
 //! private subnets from others.
 

@@ -24,7 +24,7 @@ impl AwsContext {
         Self { common, aws }
     }
 
-    /// Tells people something about a `NodeClass`. A text that changes is told again.
+    /// Publishes an event on a `NodeClass`. A text that changes is published again.
     pub fn tell(&self, class: &EC2NodeClass, reason: Reason, message: impl Into<String>) {
         let message = message.into();
         let (name, uid) = (class.name_any(), class.uid().unwrap_or_default());

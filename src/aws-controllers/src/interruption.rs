@@ -1,9 +1,10 @@
 //! `interruption`: follows the queue with notices about instances (spec aws-provider 14.1).
 //!
 //! A message is deleted once everything it leads to has been done; if the process dies before, it comes again and finds
-//! the claim being deleted. What cannot be read, or concerns nobody, is counted and deleted: nothing blocks the queue.
-//! While batches come back full, several are received and handled at once: a zone that is taken back interrupts hundreds.
-//! Nothing is read before the cluster is known, because then every instance would look like somebody else's.
+//! the claim being deleted. What cannot be read, or concerns no instance, is counted and deleted: nothing
+//! blocks the queue. While batches come back full, several are received and handled at once: a zone that is
+//! taken back interrupts hundreds. Nothing is read before the cluster is known, because then every instance
+//! would look like one of another cluster.
 
 mod act;
 pub(crate) mod health;
@@ -36,7 +37,7 @@ const SIDE_BY_SIDE: usize = 10;
 /// How long a notice about an instance that no claim knows is left in the queue while claims are being launched. What
 /// an instance of another cluster costs is one more look every time the queue shows it again.
 const EARLY: Duration = Duration::from_mins(5);
-/// Label of messages that concern nobody.
+/// Label of messages that concern no instance.
 const NO_KIND: &str = "no_op";
 
 /// Follows the queue of this name until `shutdown`.
@@ -65,7 +66,7 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
     }
 }
 
-/// How a pass failed. The wrapper has reported it by the time anybody looks.
+/// How a pass failed. The wrapper has reported it before the caller reads it.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// The queue could not be read.
@@ -74,12 +75,12 @@ enum Failure {
     /// Nothing could be done about any message.
     #[error(transparent)]
     InVain(Error),
-    /// Some messages failed. They come again when their time is over, and hold up nobody.
+    /// Some messages failed. They come again when their time is over, and hold up no other message.
     #[error(transparent)]
     Partly(Error),
 }
 
-/// What became of messages.
+/// The result of receiving and handling messages.
 #[derive(Default)]
 struct Tally {
     received: usize,
@@ -123,7 +124,7 @@ impl Reader {
         let outcome = if tally.received == 0 { Outcome::Skipped } else { Outcome::Applied };
         let result = Error::combined(tally.failed).map(|()| outcome).map_err(failure);
         if matches!(result, Err(Failure::Unread(_) | Failure::InVain(_))) {
-            // A queue of the same name may be made anew; its address is then looked up once more.
+            // A queue of the same name may be created again; its address is then looked up once more.
             self.url = None;
         }
         result

@@ -31,7 +31,7 @@ pub use rbac::{dns_rbac, rbac};
 /// Runs every reconciler until `shutdown`, then lets running passes finish.
 ///
 /// # Errors
-/// One that ended although nobody had asked for it; the others were told to stop.
+/// A reconciler ended before `shutdown`; the others are stopped.
 pub async fn run(context: AwsContext, shutdown: CancellationToken) -> Result<(), RunError> {
     let mut tasks = JoinSet::new();
     tasks.spawn(nodeclass::run(context.clone(), shutdown.clone()));

@@ -139,7 +139,7 @@ impl Reconciler {
             self.resolve(&class).await
         };
         match outcome {
-            // Somebody else wrote first: the watch brings the new version, which gets its own pass.
+            // Another client wrote first: the watch brings the new version, which gets its own pass.
             Err(Error::Kube(error)) if error.is_conflict() => Ok(Done::idle().backoff()),
             other => other,
         }

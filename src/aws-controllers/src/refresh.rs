@@ -31,9 +31,9 @@ pub(crate) enum Task {
     Version,
     /// Image parameters that point at deprecated images.
     Parameters,
-    /// Launch templates nobody uses any more, those of an earlier process included.
+    /// Unused launch templates, those of an earlier process included.
     Templates,
-    /// Instance profiles nobody uses any more.
+    /// Unused instance profiles.
     Profiles,
     /// Gauges of types and offerings.
     Gauges,

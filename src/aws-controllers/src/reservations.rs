@@ -1,4 +1,4 @@
-//! What becomes of machines in capacity reservations (spec aws-provider 9).
+//! What happens to machines in capacity reservations (spec aws-provider 9).
 //!
 //! A capacity block ends with its instances, so they are left in time. An ordinary reservation that ends leaves its
 //! instances running on-demand, and claim and Node say so from then on; they are never called reserved afterwards.
@@ -30,7 +30,7 @@ const ENDS: &str = "capacity_block_ends";
 /// Deletes the claims in capacity blocks that are about to end.
 ///
 /// # Errors
-/// What AWS or the API server refused; the other claims have been dealt with.
+/// What AWS or the API server refused; the other claims have been handled.
 pub(crate) async fn leave_expiring(context: &AwsContext) -> Result<(), Error> {
     let claims: Vec<(String, KnownClaim)> = ours(context)
         .filter(|known| known.model.deletion.is_none())
@@ -61,7 +61,7 @@ pub(crate) async fn leave_expiring(context: &AwsContext) -> Result<(), Error> {
 /// Calls on-demand what was launched into a reservation and is in none any more.
 ///
 /// # Errors
-/// What AWS or the API server refused; the others have been dealt with.
+/// What AWS or the API server refused; the others have been handled.
 pub(crate) async fn demote(context: &AwsContext) -> Result<(), Error> {
     let reserved: Vec<(KnownClaim, Vec<Arc<NodeObject>>)> =
         ours(context).filter_map(|known| labelled_reserved(context, known)).collect();

@@ -53,7 +53,7 @@ pub(crate) async fn tag(context: &AwsContext, name: &ClaimName) -> Result<bool, 
     }
     match context.aws.tag(id, name, node).await {
         Ok(()) => {}
-        // Garbage collection deals with claims whose instance is gone; a foreign id will not get better.
+        // Claims whose instance is gone are left to garbage collection; a foreign id will not get better.
         Err(error) if matches!(error.kind, Kind::NotFound | Kind::Invalid) => {
             tracing::warn!(claim = %name, %error, "instance not tagged");
             return Ok(false);

@@ -1,8 +1,9 @@
-//! `providers.zonalshift`: asks which zones the cluster is shifted away from, and tells it on the pools that could
-//! launch there (spec aws-provider 11). What follows from it is the provider's and the planner's business.
+//! `providers.zonalshift`: asks which zones the cluster is shifted away from, and publishes events on the
+//! pools that could launch there (spec aws-provider 11). What follows from it is the provider's and the
+//! planner's business.
 //!
-//! Asking waits for nothing: until there is an answer, pods are launched into a zone that is impaired. Telling waits
-//! until everybody who is to be told is known.
+//! Asking waits for nothing: until there is an answer, pods are launched into a zone that is impaired. Events
+//! wait until all pools and node classes are known.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::{AwsContext, Error};
 
 const NAME: &str = "providers.zonalshift";
 const PERIOD: Duration = Duration::from_secs(30);
-/// How soon to look again while nothing is known or nobody can be told; doubles up to the period.
+/// How soon to look again while the shifts or the cluster are not known; doubles up to the period.
 const SOON: Duration = Duration::from_secs(1);
 /// How long to leave it when the cluster is not registered or we may not ask: people have to act first.
 const REFUSED_PERIOD: Duration = Duration::from_mins(5);
@@ -59,7 +60,7 @@ fn grown(soon: &mut Duration) -> Duration {
 async fn pass(context: &AwsContext) -> Result<Outcome, Error> {
     context.aws.refresh_zonal_shifts().await?;
     if !context.cluster_known() || context.aws.classes.all().is_none() {
-        // Nobody could be told; what has changed is told later.
+        // The pools are not known; the events are published later.
         return Ok(Outcome::Waiting);
     }
     let changes = context.aws.zonal_shifts.take_changes();
@@ -84,7 +85,7 @@ async fn pass(context: &AwsContext) -> Result<Outcome, Error> {
     Ok(Outcome::Applied)
 }
 
-/// Tells it on every pool that could launch in the zone with this id.
+/// Publishes an event on every pool that could launch in the zone with this id.
 fn tell(context: &AwsContext, id: &str, reason: Reason, message: impl Fn(&str) -> String) {
     for pool in context.common.view.pools() {
         if let Some(name) = name_for(context, &pool.model, id) {

@@ -21,7 +21,7 @@ impl Call {
     }
 
     /// The call failed: AWS said why, or no answer arrived.
-    #[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
+    #[expect(clippy::needless_pass_by_value, reason = "`map_err` passes it by value")]
     pub(super) fn failed<E>(&self, failure: SdkError<E, HttpResponse>) -> Error
     where
         E: StdError + ProvideErrorMetadata + Send + Sync + 'static,
@@ -94,7 +94,7 @@ impl Call {
     }
 }
 
-/// A code nobody has heard of, on a server error, is still a server error.
+/// An unknown code, on a server error, is still a server error.
 fn kind_with_status(kind: Kind, status: Option<u16>) -> Kind {
     match (kind, status) {
         (Kind::Invalid, Some(500..=599)) => Kind::Transient,

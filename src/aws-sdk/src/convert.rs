@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use karpenter_aws_api::Filter;
 
-/// Counts are never negative in a well-formed answer; a negative one is as good as none.
+/// Counts are never negative in a well-formed answer; a negative one counts as none.
 pub(super) fn count(value: Option<i32>) -> Option<u32> {
     value.and_then(|value| u32::try_from(value).ok())
 }

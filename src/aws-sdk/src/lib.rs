@@ -78,7 +78,7 @@ pub enum Credentials {
     Emulator,
 }
 
-/// How failed requests are repeated. Always bounded: whoever called decides what an hour of failure means.
+/// How failed requests are repeated. Always bounded: the caller decides what an hour of failure means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retries {
     /// One attempt.

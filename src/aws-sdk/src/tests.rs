@@ -1,4 +1,4 @@
-//! The SDK backend on the wire: what is sent, and what becomes of the answers.
+//! The SDK backend on the wire: what is sent, and what the answers are turned into.
 
 mod ec2;
 mod environment;

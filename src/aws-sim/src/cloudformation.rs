@@ -386,7 +386,7 @@ impl Account {
         self.truth(|state, _| state.stacks.refusal = Some(reason.to_owned()));
     }
 
-    /// Change sets that nobody executed or deleted.
+    /// Change sets that were neither executed nor deleted.
     pub fn waiting_change_sets(&self) -> usize {
         self.truth(|state, _| state.stacks.change_sets.len())
     }

@@ -250,7 +250,7 @@ impl Account {
         })
     }
 
-    /// Somebody stops the instance.
+    /// Another client stops the instance.
     pub fn stop(&self, id: &InstanceId) -> Result<()> {
         self.strike_instance(id, |state, now| {
             state.compute.find("stop", id)?.stop_at = Some(now);
@@ -259,7 +259,7 @@ impl Account {
         })
     }
 
-    /// Somebody else terminates the instance: not a call of ours, so not in the log.
+    /// Another client terminates the instance: not a call of ours, so not in the log.
     pub fn terminate_behind_our_back(&self, id: &InstanceId) -> Result<()> {
         self.strike_instance(id, |state, now| end_after(state, id, Duration::ZERO, now))
     }

@@ -1,4 +1,5 @@
-//! Faults on demand: the nth call of an operation fails, hangs, or works without anybody hearing of it.
+//! Faults on demand: the nth call of an operation fails, hangs, or works without the caller getting its
+//! answer.
 
 use std::time::Duration;
 

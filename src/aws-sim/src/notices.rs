@@ -1,4 +1,4 @@
-//! The notices AWS publishes about instances, in AWS's own shapes (spec aws-provider 14.1).
+//! The notices AWS publishes about instances, in AWS's own format (spec aws-provider 14.1).
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

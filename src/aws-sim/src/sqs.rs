@@ -1,4 +1,4 @@
-//! Queues: messages that hide while they are handled, and vanish when nobody handled them in time.
+//! Queues: messages that hide while they are handled, and vanish when they were not handled in time.
 
 mod attributes;
 
@@ -21,7 +21,7 @@ const NAME_COOL_DOWN: Duration = Duration::from_mins(1);
 pub(super) struct Queues {
     pub(super) by_name: BTreeMap<String, Queue>,
     deleted: BTreeMap<String, Timestamp>,
-    /// Messages arrived since somebody looked.
+    /// Messages arrived since the last look.
     pub(super) delivered: bool,
     serial: u64,
 }

@@ -58,7 +58,7 @@ impl Catalogue {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Describes types and offerings anew. Returns whether anything changed.
+    /// Describes types and offerings again. Returns whether anything changed.
     ///
     /// # Errors
     /// When a call fails or answers nothing; the old contents stay.

@@ -117,7 +117,7 @@ impl Instances {
         {
             return Ok(Some(instance));
         }
-        // The Node of a machine on its way out is asked about again and again.
+        // A machine that is terminating is asked about again and again, on behalf of its Node.
         match self.progress(id).await? {
             Some(Termination::AlreadyGone) => return Ok(None),
             Some(Termination::Started) => {

@@ -179,7 +179,7 @@ impl Launcher {
         answer
     }
 
-    /// nodeadm must be told the service range. Validation reads it, but a process that has just started may be
+    /// nodeadm needs the service range. Validation reads it, but a process that has just started may be
     /// asked to launch for a node class that was validated by its predecessor.
     async fn learn_service_cidr(&self, request: &LaunchRequest, class: &EC2NodeClass) -> Result<(), Error> {
         if family_of(&class.spec) == AmiFamily::AL2023 {
@@ -346,7 +346,7 @@ fn fleet_request(
     let relaxed = request.annotations.get(annotations::MIN_VALUES_RELAXED).is_some_and(|v| v == "true");
     let overlaid = request.annotations.get(annotations::PRICE_OVERLAY_APPLIED).is_some_and(|v| v == "true");
     let mut tags = prepared.tags.clone();
-    // The name is on the instance from its first moment: whoever comes later finds it by this tag.
+    // The name is on the instance from its first moment: a later process finds it by this tag.
     tags.insert(tags::NODE_CLAIM.to_owned(), request.claim.to_string());
     let inputs = fleet::Inputs {
         groups: &prepared.groups,
@@ -378,7 +378,7 @@ pub(crate) fn launch_labels(custom_image: bool, capacity_type: CapacityType) -> 
     let mut extra = BTreeMap::new();
     extra.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.as_str().to_owned());
     if !custom_image {
-        // The kubelet registers with all taints, so nobody has to copy them afterwards.
+        // The kubelet registers with all taints, so no controller has to copy them afterwards.
         extra.insert(labels::DO_NOT_SYNC_TAINTS.to_owned(), "true".to_owned());
     }
     extra

@@ -1,4 +1,4 @@
-//! The AWS provider: what can be bought, how it is launched, what became of it.
+//! The AWS provider: what can be bought, how it is launched, what state it is in.
 //!
 //! One AWS concept per file. Pure rules (density, overhead, labels, user data, filters, drift) take values and
 //! return values; only a handful of types hold clients, and every one of them keeps what it knew when AWS

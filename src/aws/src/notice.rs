@@ -1,7 +1,7 @@
 //! Reads the messages of the interruption queue (spec aws-provider 14.1). Pure: text in, [`Notice`] out.
 //!
 //! A message that is well-formed but of no concern, such as one of the tests people send by hand, is a notice without
-//! kind. Only what cannot be read at all is an error; whoever reads the queue drops both.
+//! kind. Only what cannot be read at all is an error; the reader of the queue drops both.
 
 use jiff::Timestamp;
 use karpenter_cloud::{InstanceId, Notice};

@@ -1,4 +1,4 @@
-//! What the provider must be told about the cluster and the installation (spec aws-provider 2.1).
+//! What the provider must know about the cluster and the installation (spec aws-provider 2.1).
 
 /// Settings that do not change while the process runs.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! User data: what an instance is told at boot so that it joins the cluster as the node we asked for.
+//! User data: what an instance receives at boot so that it joins the cluster as the node we asked for.
 //!
 //! One renderer per AMI family under `userdata/`; this file holds what they share: the inputs, the rule which
 //! labels a kubelet may be given, and the dispatch. Rendering is pure, and the same input always gives the

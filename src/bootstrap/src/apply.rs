@@ -24,7 +24,7 @@ const VISIBILITY_TRIES: u32 = 8;
 /// The pause between those tries.
 const VISIBILITY_PAUSE: Duration = Duration::from_secs(3);
 
-/// Carries out `plan` for `cluster`. `progress` is told of every step once it is done.
+/// Carries out `plan` for `cluster`. `progress` receives every step once it is done.
 ///
 /// Refuses a plan with conflicts before touching anything.
 pub async fn apply(
@@ -274,7 +274,7 @@ fn queue_attributes(queue: &Queue) -> std::collections::BTreeMap<String, String>
     attributes
 }
 
-/// The spot role may have been made by somebody else in the meantime.
+/// The spot role may have been made by another client in the meantime.
 fn already_fine(outcome: Result<(), AwsError>) -> Result<(), AwsError> {
     outcome.or_else(|error| if error.kind == Kind::AlreadyExists { Ok(()) } else { Err(error) })
 }

@@ -12,7 +12,7 @@ use crate::settings::{Identity, Platform, Settings};
 
 /// Marks what bootstrap made, and for which cluster. Nothing without it is ever changed or deleted.
 pub const OWNER_TAG: &str = "karpenter.sh/bootstrap";
-/// Says which cluster a thing belongs to, whoever made it.
+/// Says which cluster a thing belongs to, whichever tool made it.
 pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
 /// The tag EC2NodeClass selectors find subnets and security groups by.
 pub const DISCOVERY_TAG: &str = "karpenter.sh/discovery";
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn the_ownership_tag_wins_over_the_users_tags() {
         let mut settings = settings();
-        settings.tags.insert(OWNER_TAG.to_owned(), "somebody".to_owned());
+        settings.tags.insert(OWNER_TAG.to_owned(), "other".to_owned());
         assert_eq!(desired(&settings).queue.tags[OWNER_TAG], "prod");
     }
 

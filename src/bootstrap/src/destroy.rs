@@ -62,7 +62,7 @@ pub fn destroy(
         for policy in &role.attached {
             step(Step::DetachPolicy { role: name.clone(), policy: policy.clone() });
         }
-        // Whatever somebody wrote into it goes with the role: IAM deletes none that has any.
+        // Policies that others added to it go with the role: IAM deletes no role that has any.
         for policy in role.own.keys() {
             step(Step::DeleteOwnPolicy { role: name.clone(), policy: policy.clone() });
         }

@@ -25,7 +25,7 @@ pub enum Error {
     #[error("{} thing(s) in the account are in the way: {}", .0.len(), .0.join("; "))]
     Conflicts(Vec<String>),
     /// One step failed.
-    #[error("cannot {step}; what was done before stays, run the command again to go on from here")]
+    #[error("cannot {step}; what was done before stays, run the command again to continue")]
     Step {
         /// The step in words, for example `create role KarpenterNodeRole-prod`.
         step: String,
@@ -53,7 +53,7 @@ pub enum Error {
     },
     /// A stack ended otherwise than it should.
     #[error(
-        "cannot {doing} stack `{stack}`, it ended as {status}: {}; mend that and run the command again to go on from here",
+        "cannot {doing} stack `{stack}`, it ended as {status}: {}; fix that and run the command again to continue",
         if .reasons.is_empty() { "CloudFormation gives no reason".to_owned() } else { .reasons.join("; ") }
     )]
     Stack {
@@ -66,8 +66,8 @@ pub enum Error {
         /// What went wrong with which resource, first things first.
         reasons: Vec<String>,
     },
-    /// Somebody works on a stack for longer than we wait.
-    #[error("stack `{stack}` is still {status}; run the command again to go on waiting")]
+    /// An operation on a stack takes longer than we wait.
+    #[error("stack `{stack}` is still {status}; run the command again to keep waiting")]
     StillBusy {
         /// Name of the stack.
         stack: String,

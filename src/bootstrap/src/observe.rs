@@ -44,7 +44,7 @@ pub struct Observed {
     pub rules: BTreeMap<String, Rule>,
     /// Whether the account has the spot service-linked role.
     pub spot_role: bool,
-    /// The node role somebody else looks after, if settings name one and it exists.
+    /// The node role that is managed elsewhere, if settings name one and it exists.
     pub existing_node_role: Option<Role>,
     /// The identity provider of IRSA, if settings ask for that and it exists.
     pub oidc_provider: Option<iam::OidcProvider>,
@@ -119,7 +119,7 @@ pub fn is_ours(tags: &Tags, cluster: &str) -> bool {
 }
 
 impl Queue {
-    /// The customer-managed key that encrypts it, as SQS was told of it: ARN, id or alias.
+    /// The customer-managed key that encrypts it, as it was given to SQS: ARN, id or alias.
     pub fn key(&self) -> Option<&str> {
         self.attributes.get(KEY_ATTRIBUTE).map(String::as_str).filter(|key| !key.is_empty())
     }
@@ -184,7 +184,7 @@ pub(crate) fn widened(settings: &Settings) -> Settings {
     all
 }
 
-/// Reads every rule that sends to the interruption queue, whoever made it and whatever it is called.
+/// Reads every rule that sends to the interruption queue, whatever made it and whatever it is called.
 pub async fn observe_senders(
     clients: &Clients,
     settings: &Settings,
@@ -278,7 +278,7 @@ impl Reader<'_> {
         Ok(Some(Role { role, trust, attached, own, profiles: Vec::new() }))
     }
 
-    /// The document of a policy in a role, which somebody else wrote.
+    /// The document of a policy in a role, written by others.
     async fn own_policy(&self, role: &str, policy: &str) -> Result<Option<Found>, Error> {
         match self.clients.iam.get_role_policy(role, policy).await {
             Ok(text) => Ok(Found::on_identity(&text).ok()),

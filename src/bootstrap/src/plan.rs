@@ -120,7 +120,7 @@ impl Planner<'_> {
         if self.settings.foreign == Foreign::Adopted && maker.may_be_adopted() {
             if let Maker::Stack(stack) = &maker {
                 self.note(format!(
-                    "CloudFormation stack `{stack}` goes on taking {what} for its own: give its resources \
+                    "CloudFormation stack `{stack}` still owns {what}: give its resources \
                      `DeletionPolicy: Retain` before you delete it"
                 ));
             }
@@ -250,7 +250,7 @@ impl Planner<'_> {
     }
 
     /// Service accounts can assume the role only through a provider that IAM knows; making one is left to
-    /// whoever owns the cluster, because every other service account of the cluster depends on it too.
+    /// the owner of the cluster, because every other service account of the cluster depends on it too.
     fn oidc_provider(&mut self) {
         let Identity::Irsa { issuer } = &self.settings.identity else { return };
         match &self.observed.oidc_provider {
@@ -385,7 +385,7 @@ impl Planner<'_> {
         let Some(existing) = self.observed.access_entries.get(&wanted.principal) else {
             return self.step(Step::CreateAccessEntry(wanted.clone()));
         };
-        // An entry of the right type lets the nodes join, whoever made it.
+        // An entry of the right type lets the nodes join, whichever tool made it.
         if existing.kind == wanted.kind {
             if self.is_or_becomes_ours(&existing.tags) {
                 let object = Tagged::AccessEntry(wanted.principal.clone(), existing.arn.clone());

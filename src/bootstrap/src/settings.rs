@@ -42,7 +42,7 @@ pub struct Settings {
     pub service_account: String,
     /// Overrides the name of the node role. The role is created under this name when it does not exist.
     pub node_role_name: Option<String>,
-    /// ARN of a node role somebody else looks after; none is made then.
+    /// ARN of a node role that is managed elsewhere; none is made then.
     pub existing_node_role: Option<String>,
     /// Whether a second node role is made for Windows nodes: the access entry of Linux nodes does not serve them.
     pub windows: bool,
@@ -63,7 +63,7 @@ pub struct Settings {
     pub take_off: BTreeSet<Removable>,
     /// ARNs of further managed policies for the node role.
     pub extra_node_policies: Vec<String>,
-    /// Further roles, made by somebody else, that EC2NodeClasses name in `spec.role`.
+    /// Further roles, made elsewhere, that EC2NodeClasses name in `spec.role`.
     pub extra_node_roles: Vec<ExtraNodeRole>,
     /// ARNs of private SSM parameters that `amiSelectorTerms` name.
     pub extra_ssm_parameters: Vec<String>,
@@ -77,7 +77,7 @@ pub struct Settings {
     pub subnets: Vec<String>,
     /// The security group to tag for discovery; `None` means the cluster security group.
     pub security_group: Option<String>,
-    /// What becomes of things that exist under our names and that others made.
+    /// How things are treated that exist under our names and that others made.
     pub foreign: Foreign,
 }
 
@@ -91,7 +91,7 @@ pub enum Removable {
     QueueKmsKey,
 }
 
-/// What becomes of things that exist under our names and that others made for this cluster.
+/// How things are treated that exist under our names and that others made for this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// They are in the way: nothing is done.

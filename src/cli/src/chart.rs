@@ -6,7 +6,7 @@ use clap::CommandFactory;
 
 use crate::Cli;
 
-/// Variables for somebody else in the process, or accepted and ignored for the reference's sake.
+/// Variables for other parts of the process, or accepted and ignored for the reference's sake.
 const NOT_FLAGS: &[&str] = &["AWS_REGION", "KUBERNETES_MIN_VERSION"];
 
 /// Variables of the template, those behind `- name:` and those behind `(list "`.

@@ -1,7 +1,7 @@
 //! What happens in a cluster, one readable line at a time: pods that wait, machines that are launched for them
 //! and why, when they were ready, what was removed.
 //!
-//! The story is told from what the API server shows, so it is the same for the demo in memory, for a local
+//! The story follows from what the API server shows, so it is the same for the demo in memory, for a local
 //! control plane and for a real cluster. Lines are facts about changes; nothing is printed twice.
 
 mod claims;
@@ -25,7 +25,7 @@ use pods::Pods;
 /// What an offering costs: instance type, zone and capacity type in, price per hour out.
 pub(crate) type PriceBook = Arc<dyn Fn(&str, &str, &str) -> Option<Price> + Send + Sync>;
 
-/// Changes that follow each other faster than this are told together.
+/// Changes that follow each other faster than this are printed together.
 const QUIET: Duration = Duration::from_millis(400);
 
 /// Something worth a line.

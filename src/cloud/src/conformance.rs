@@ -94,7 +94,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "launch after a restart adopts", run: |w| Box::pin(launching::after_a_restart_adopts(w)) },
     Check { name: "a later attempt adopts", run: |w| Box::pin(launching::a_later_attempt_adopts(w)) },
     Check {
-        name: "a machine on its way out is not adopted",
+        name: "a terminating machine is not adopted",
         run: |w| Box::pin(launching::ending_machine_is_not_adopted(w)),
     },
     Check {
@@ -138,14 +138,14 @@ pub const CHECKS: &[Check] = &[
     },
 ];
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
     /// Name and outcome of each check.
     pub outcomes: Vec<(&'static str, Outcome)>,
 }
 
-/// What came of one check.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The provider behaves.

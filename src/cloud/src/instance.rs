@@ -75,7 +75,7 @@ pub enum InstanceState {
     Pending,
     /// Running (which says nothing about kubelet).
     Running,
-    /// On its way out; cannot come back.
+    /// Terminating; cannot come back.
     ShuttingDown,
     /// Stopped or stopping: still exists, still costs storage, runs nothing.
     Stopped,
@@ -105,7 +105,7 @@ pub enum Read {
 /// The answer to a termination call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Termination {
-    /// The machine is on its way out; ask again to learn that it is gone.
+    /// The machine is terminating; ask again to learn that it is gone.
     Started,
     /// There is no such machine any more, by a consistent read.
     AlreadyGone,

@@ -40,7 +40,7 @@ pub struct LaunchRequest {
     pub annotations: BTreeMap<String, String>,
     /// Taints kubelet registers with.
     pub taints: Vec<Taint>,
-    /// Taints kubelet registers with and somebody else removes.
+    /// Taints kubelet registers with and another controller removes.
     pub startup_taints: Vec<Taint>,
     /// Types in price order, cheapest first; empty means "whatever the requirements allow".
     pub instance_types: Vec<InstanceTypeName>,

@@ -11,7 +11,7 @@ use crate::InstanceId;
 /// One message about machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// What happens; `None` for messages that concern nobody.
+    /// What happens; `None` for messages that concern no instance.
     pub kind: Option<NoticeKind>,
     /// The machines concerned; several for a maintenance event.
     pub instances: Vec<InstanceId>,

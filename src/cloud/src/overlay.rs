@@ -1,10 +1,10 @@
-//! What users lay over what a provider sells: which overlays are in force, for which pools, and what becomes of
-//! instance types under them (spec scheduling 24).
+//! What users lay over what a provider sells: which overlays are in force, for which pools, and how they
+//! change instance types (spec scheduling 24).
 //!
-//! [`judge`] decides which overlays apply; it needs the types of every pool, so a pool it was not told the types of
-//! is not known to [`Overlays`], and nothing may be planned or launched for it. Laying is done each time anew on the
-//! types as they are then, so an offering that appears later is overlaid like the others, and nothing has to be told
-//! apart by name.
+//! [`judge`] decides which overlays apply; it needs the types of every pool, so a pool whose types it did not
+//! receive is not known to [`Overlays`], and nothing may be planned or launched for it. Laying is done again
+//! each time on the types as they are then, so an offering that appears later is overlaid like the others,
+//! and nothing has to be distinguished by name.
 
 mod judge;
 mod lay;

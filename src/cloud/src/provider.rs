@@ -57,7 +57,8 @@ pub trait Provider: Send + Sync {
     fn preview_prices(&self, _prices: BTreeMap<InstanceTypeName, Price>) {}
 
     /// Why the machine of this claim no longer matches its node class, if so. `None` when it matches or when there is
-    /// nothing to compare with (no pool, no class, no machine); an error when it cannot be told, which is no answer.
+    /// nothing to compare with (no pool, no class, no machine); an error when it cannot be decided, which is
+    /// no answer.
     async fn drift(&self, claim: &Claim) -> Result<Option<DriftReason>>;
 
     /// What still holds up the registration of a launched claim whose Node has joined; every hook of the provider

@@ -1,8 +1,8 @@
 //! The index itself: stores of objects, what is derived from them, and what we have decided ourselves.
 //!
 //! Base facts are in [`Store`]s and change only through [`Cluster::apply`] and lists. Everything else is a function
-//! of them and is brought up to date for the machines that were touched, when somebody looks. Decisions of our own
-//! (marks, nominations, promises) are kept beside the facts and die with the objects they are about.
+//! of them and is brought up to date for the machines that were touched, when a caller reads it. Decisions of
+//! our own (marks, nominations, promises) are kept beside the facts and die with the objects they are about.
 
 mod apply;
 mod buffer;
@@ -199,7 +199,7 @@ impl Cluster {
                 .map(|(name, object)| (name.clone(), object.labels.clone()))
                 .collect(),
             budgets: self.facts.budgets.iter().map(|(_, budget)| Arc::clone(budget)).collect(),
-            // The index knows nothing of devices and of what the cloud advises; whoever does adds them.
+            // The index knows nothing of devices and of what the cloud advises; the caller adds them.
             devices: Arc::default(),
             zones_away: BTreeSet::new(),
         }
@@ -294,7 +294,7 @@ impl Cluster {
         }
     }
 
-    /// Builds the machines anew that were touched.
+    /// Builds the touched machines again.
     fn refresh(&mut self) {
         for id in std::mem::take(&mut self.derived.dirty) {
             let new = self.build(&id);

@@ -1,4 +1,4 @@
-//! What the index is told.
+//! What the index receives.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Which objects make up one machine, and its merged view (spec scheduling 27.1 and 27.3).
 //!
-//! A Node and a claim with the same provider id are one machine. A Node nobody manages may lack one and is known by
-//! its name; a claim that has not been launched is known by its own. A managed Node that does not yet say what it
-//! is (no provider id, or not initialized and no instance type) is not looked at until it does.
+//! A Node and a claim with the same provider id are one machine. An unmanaged Node may lack one and is known
+//! by its name; a claim that has not been launched is known by its own. A managed Node that does not yet say
+//! what it is (no provider id, or not initialized and no instance type) is not looked at until it does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The newest version of each object of one kind, whatever order its events arrive in.
 //!
 //! A deleted object leaves a tombstone with the version of its deletion, so that a late event about it changes
-//! nothing; an object created anew under the same name has a higher version. Tombstones are bounded: the oldest
-//! ones go first, and by then nothing that old is under way.
+//! nothing; an object created again under the same name has a higher version. Tombstones are bounded: the
+//! oldest ones go first, and by then nothing that old is under way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_newest_version_wins_in_every_order() {
-        // Created at 1, changed at 2, deleted at 3, created anew at 4.
+        // Created at 1, changed at 2, deleted at 3, created again at 4.
         type Apply = fn(&mut Store<&'static str, u32>);
         let events: [Apply; 4] = [
             |store| drop(store.upsert("a", Version(1), 10, NOW)),

@@ -4,8 +4,8 @@
 //! The controller is the one of the program, put together by the same file, on an account in memory that sells 1,100
 //! instance types in three zones. The API server, with a scheduler and the garbage collector of a cluster but without
 //! nodes, is the one of the tests; it runs in a process of its own, so that nothing of it is measured. What the
-//! account holds cannot be told apart in the same way: it is measured before the controller starts, printed, and left
-//! in the figures.
+//! account holds cannot be separated in the same way: it is measured before the controller starts, printed,
+//! and left in the figures.
 //!
 //! Anonymous resident memory is what counts: pages of the program file can be had back at any time.
 
@@ -72,7 +72,7 @@ fn main() -> Result<()> {
     runtime.block_on(measure(&server.url))
 }
 
-/// The API server, until whoever started it is gone.
+/// The API server, until the process that started it is gone.
 async fn serve() -> Result<()> {
     let server = ApiServer::new(Arc::new(WallClock));
     for definition in karpenter_api::crd_values() {
@@ -366,7 +366,7 @@ impl World {
 
     /// Waits until memory no longer changes, prints it under `name` and returns what is anonymous of it, in MiB.
     async fn calm(&self, name: &str) -> u64 {
-        // The log is the account's, and a scrape is what every controller answers now and then.
+        // The log is the account's, and every controller is scraped regularly.
         self.account.forget_calls();
         drop(self.metrics.render());
         let mut last = held();

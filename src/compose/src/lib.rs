@@ -1,4 +1,4 @@
-//! Puts one controller together: clients and settings in, a future that runs until it is told to stop out.
+//! Puts one controller together: clients and settings in, out comes a future that runs until shutdown.
 //!
 //! The same composition runs in a cluster (`karpenter controller`) and in memory (`karpenter demo`); only the
 //! clients and the clock differ. What makes the clients is not here, so nothing here compiles the AWS SDK.
@@ -126,7 +126,8 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
     };
     stopped.cancel();
     serving.cancel();
-    // What is still queued may be written, but nobody waits for an API server that does not answer.
+    // What is still queued may be written, but the process does not wait for an API server that does not
+    // answer.
     let _unwritten = tokio::time::timeout(EVENT_FLUSH, events).await;
     ended
 }

@@ -1,4 +1,4 @@
-//! The wall clock. Read here and nowhere else in the product: everything below is told the time.
+//! The wall clock. Read here and nowhere else in the product: everything below receives the time.
 
 use jiff::Timestamp;
 use karpenter_model::Clock;

@@ -2,8 +2,8 @@
 //! many virtual pods wait (spec scheduling 23). Only with the feature gate `CapacityBuffer`.
 //!
 //! Buffers are looked at when they change or the object they name appears, changes or goes, and every 30 seconds, for
-//! want of the right to watch. An API server that does not answer takes no room away: what a buffer held before it goes
-//! on holding.
+//! lack of the right to watch. An API server that does not answer takes no room away: a buffer keeps what it
+//! held before.
 
 mod ask;
 mod provisioned;
@@ -113,7 +113,7 @@ fn is_ready(status: &CapacityBufferStatus) -> bool {
     status.conditions.iter().find(ready).is_some_and(|one| one.status == ConditionStatus::True)
 }
 
-/// What came of writing a status.
+/// The result of writing a status.
 #[derive(Clone, Copy)]
 enum Published {
     Same,

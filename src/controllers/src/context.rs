@@ -27,7 +27,7 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// What is known of the cluster.
     pub view: Arc<View>,
-    /// What was decided last, for whoever asks.
+    /// What was decided last, served on request.
     pub explanations: Explanations,
 }
 

@@ -1,10 +1,11 @@
 //! `disruption`: decides which machines go and what takes their place, and starts the commands (spec disruption 3.1,
 //! 3.14 and 3.15).
 //!
-//! Every ten seconds, and as soon as a command has taken its place in the cluster, everything is looked at anew.
-//! Commands that must be quiet first are held and looked at a second time when they are due, all of them at once; a
-//! command that starts is carried out by a task of its own, several side by side. Before that the plan is audited. Taints and conditions of
-//! commands nobody carries out, left by a crash, are taken back.
+//! Every ten seconds, and as soon as a command has taken its place in the cluster, everything is looked at
+//! again. Commands that must be quiet first are held and looked at a second time when they are due, all of
+//! them at once; a command that starts is carried out by a task of its own, several side by side. Before that
+//! the plan is audited. Taints and conditions of commands that no task carries out, left by a crash, are
+//! taken back.
 
 mod execute;
 mod looks;

@@ -18,7 +18,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The API server refused a write because the object had changed: look again, nobody needs to know.
+    /// The API server refused a write because the object had changed: look again, there is nothing to report.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Kube(error) if error.is_conflict())
     }

@@ -1,4 +1,4 @@
-//! Why a node stays, a pod waits or a pool takes no part: the last decisions, kept in memory for whoever asks.
+//! Why a node stays, a pod waits or a pool takes no part: the last decisions, kept in memory.
 //!
 //! `GET /explain?node=NAME`, `?pod=NAMESPACE/NAME`, `?nodepool=NAME`, or without a question for the whole. Answers
 //! name objects and say why; they hold no secrets, but what runs in a cluster is not everybody's business either, so
@@ -104,7 +104,7 @@ impl Explanations {
         self.lock().provisioning = Some(Provisioning { at, pods, pools });
     }
 
-    /// Takes note of a rule that a plan broke; whether it is to be logged now.
+    /// Records a rule that a plan broke; returns whether it is to be logged now.
     pub(crate) fn refused(&self, finding: &str, now: Timestamp) -> bool {
         self.lock().refused.note(finding, now)
     }

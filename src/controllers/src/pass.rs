@@ -167,7 +167,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "one shape for all effects")]
+    #[expect(clippy::unnecessary_wraps, reason = "one signature for all effects")]
     fn draw(&mut self, change: impl FnOnce(&mut Draft)) -> Result<(), Error> {
         if let Some(draft) = &mut self.draft {
             change(draft);
@@ -199,7 +199,7 @@ impl<'a> Pass<'a> {
         self.applied = true;
         self.gone = true;
         match left {
-            // Somebody else's finalizer keeps the object; ours is done with it.
+            // The finalizer of another controller keeps the object; ours is done with it.
             Some(claim) if claim.metadata.finalizers.as_ref().is_some_and(|left| !left.is_empty()) => {
                 self.context.view.put_claim(claim);
             }

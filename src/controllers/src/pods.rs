@@ -1,6 +1,6 @@
 //! How long pods wait, measured from what the watch says about them (spec scheduling 27.6 and 30).
 //!
-//! Pods that ran already when the process started are never measured: nobody knows how long they waited.
+//! Pods that ran already when the process started are never measured: how long they waited is not known.
 
 pub(super) mod evict;
 pub(crate) mod state;
@@ -27,7 +27,7 @@ const PERIOD: Duration = Duration::from_secs(30);
 pub(crate) struct Waiting(Arc<Mutex<Timings>>);
 
 impl Waiting {
-    /// Takes note of what the watch said about a pod.
+    /// Records what the watch said about a pod.
     pub(crate) fn note(&self, metrics: &Metrics, seen: &PodSeen, now: Timestamp) {
         let waited = match seen {
             PodSeen::Deleted(pod) => self.lock().gone(&pod.key),
@@ -38,7 +38,7 @@ impl Waiting {
         observe(metrics, waited);
     }
 
-    /// Takes note of what a plan decided about pods.
+    /// Records what a plan decided about pods.
     pub(crate) fn decided(&self, metrics: &Metrics, report: &Report, now: Timestamp) {
         for (key, outcome) in &report.pods {
             let waited = self.lock().decided(key, outcome.is_placed(), now);

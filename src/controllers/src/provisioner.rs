@@ -67,8 +67,8 @@ impl Memory {
         left_out
     }
 
-    /// Takes note of what became of the admitted pods. Virtual pods have their place in every pass; that is no reason
-    /// for another one.
+    /// Records the outcomes of the admitted pods. Virtual pods have their place in every pass; that is no
+    /// reason for another one.
     fn planned(&self, snapshot: &Snapshot, report: &Report, left_out: bool) {
         let mut slices = self.slices();
         slices.backlog.planned(report);
@@ -144,7 +144,7 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     instance_types::refresh(context, NAME).await;
     let Some(mut snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
     let mut held = memory.refusals.hold(&mut snapshot);
-    // Virtual pods are never bound, so nothing is learned from them, and they wait behind nobody.
+    // Virtual pods are never bound, so nothing is learned from them, and they take part in every slice.
     let (of_buffers, waiting): (Vec<_>, _) =
         snapshot.pending.into_iter().partition(|pod: &Arc<Pod>| pod.is_virtual());
     snapshot.pending = waiting;

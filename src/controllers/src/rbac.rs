@@ -43,8 +43,8 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
     rules
 }
 
-/// Those of them that the reference does not ask for. Whoever swaps the image and keeps the roles loses only what they
-/// are for.
+/// Those of them that the reference does not ask for. An installation that swaps the image and keeps the
+/// roles loses only what they are for.
 pub fn optional_rbac() -> Vec<PolicyRule> {
     vec![rule("", &["limitranges"], &["get", "list", "watch"])]
 }

@@ -30,7 +30,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
 
 /// What can go wrong in a pass.
 pub(crate) trait Failure: std::error::Error + Send + 'static {
-    /// Somebody else has changed the object: no failure, the next pass looks again.
+    /// Another client has changed the object: no failure, the next pass looks again.
     fn is_conflict(&self) -> bool;
 }
 

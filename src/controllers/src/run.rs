@@ -38,13 +38,13 @@ use crate::triggers::Triggers;
 use crate::view::PodSeen;
 use karpenter_kube_harness::server::Readiness;
 
-/// How long the first lists may take before somebody is told.
+/// How long the first lists may take before that is logged.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often it is told again.
+/// How often it is logged again.
 const REMINDER: Duration = Duration::from_secs(10);
 
-/// A part of the controllers ended although nobody had asked for it.
+/// A part of the controllers ended without having been asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("a controller ended early; the process restarts")]
@@ -72,7 +72,7 @@ pub async fn lead(
     let Watching { context, classes, states, mut tasks, stop } = watching;
     let view = Arc::clone(&context.view);
     readiness.waits_for(move || view.awaited());
-    // A Node whose claim or pods are not known yet would be taken for one that nobody needs.
+    // A Node whose claim or pods are not known yet would be taken for one that is not needed.
     if complete(&context, &shutdown).await {
         let triggers = spawn_controllers(&mut tasks, &context, &shutdown);
         if context.settings.cluster_state_observability {
@@ -80,7 +80,7 @@ pub async fn lead(
             tasks.spawn(status::run(classes, context.clone(), shutdown.clone()));
             tasks.spawn(states.run(context.clone(), shutdown.clone()));
         }
-        // What the watches brought before anybody listened.
+        // What the watches brought before there were listeners.
         context.view.replay();
         readiness.set(true);
         triggers.view_complete();
@@ -89,7 +89,7 @@ pub async fn lead(
 }
 
 /// Waits until all `tasks` have ended. One that does so before `shutdown` makes the others `stop` as well: a process
-/// in which something no longer runs is to be started anew.
+/// in which something no longer runs is to be restarted.
 pub async fn joined(
     mut tasks: JoinSet<()>,
     shutdown: &CancellationToken,

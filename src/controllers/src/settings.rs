@@ -64,7 +64,7 @@ pub struct LeaderElection {
 pub enum Home {
     /// In a pod: the kubelet probes it and Prometheus scrapes it at the address of the pod.
     Pod,
-    /// On somebody's machine, where nobody else has business with it.
+    /// On a person's machine, which no other host needs to reach.
     Machine,
 }
 

@@ -1,4 +1,4 @@
-//! What people and dashboards are told: events, metrics and conditions.
+//! What people and dashboards get to see: events, metrics and conditions.
 
 pub(super) mod report;
 pub(super) mod status;

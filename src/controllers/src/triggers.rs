@@ -28,7 +28,7 @@ impl Triggers {
         (Self(sender), receiver)
     }
 
-    /// Takes note of what a watch said about a pod.
+    /// Asks for a pass if a watch shows a pod that waits.
     pub(crate) fn pod(&self, seen: &PodSeen) {
         let pod = seen.pod();
         if !matches!(seen, PodSeen::Deleted(_)) && pod.is_provisionable() {
@@ -36,8 +36,8 @@ impl Triggers {
         }
     }
 
-    /// Takes note of a pool that changed. One that has just become able to take nodes is what pods may have waited
-    /// for; a node class that becomes ready shows as a pool that does.
+    /// Asks for a pass if a pool has just become able to take nodes: pods may have waited for that. A node class that
+    /// becomes ready shows as a pool that does.
     pub(crate) fn pool(&self, seen: &StatusSeen) {
         if let StatusSeen::Changed { old: Conditioned::Pool(old), new: Conditioned::Pool(new) } = seen
             && opens(old, new)
@@ -46,17 +46,17 @@ impl Triggers {
         }
     }
 
-    /// Takes note that a capacity buffer was looked at.
+    /// Asks for a pass because a capacity buffer was looked at.
     pub(crate) fn buffer(&self, key: &BufferKey) {
         self.send(&format!("buffer {key}"));
     }
 
-    /// Takes note that the view is complete, so that plans can be made.
+    /// Asks for a pass because the view is complete, so that plans can be made.
     pub(crate) fn view_complete(&self) {
         self.send(VIEW);
     }
 
-    /// Takes note that other overlays are in force.
+    /// Asks for a pass because other overlays are in force.
     pub(crate) fn overlays(&self) {
         self.send(OVERLAYS);
     }

@@ -112,7 +112,7 @@ impl<'a> Allocator<'a> {
         ledger
     }
 
-    /// `leaving` lose their machine, and with it the claims nobody else uses; `node` is gone.
+    /// `leaving` lose their machine, and with it the claims no other pod uses; `node` is gone.
     pub fn evacuate(
         &self,
         ledger: &mut Ledger,

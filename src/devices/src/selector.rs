@@ -219,8 +219,8 @@ mod tests {
             ("device.allowMultipleAllocations", true),
             ("has(device.attributes['gpu.example.com'].model)", true),
             ("has(device.attributes['gpu.example.com'].missing)", false),
-            ("has(device.attributes['nobody.example.com'].model)", false),
-            ("'model' in device.attributes['nobody.example.com']", false),
+            ("has(device.attributes['absent.example.com'].model)", false),
+            ("'model' in device.attributes['absent.example.com']", false),
             ("'gpu.example.com' in device.capacity", true),
             ("device.attributes['gpu.example.com'].?missing.orValue('none') == 'none'", true),
         ] {
@@ -233,7 +233,7 @@ mod tests {
     fn what_cannot_be_told_is_a_failure_and_what_is_no_expression_an_error() {
         for text in [
             "device.attributes['gpu.example.com'].missing == 1",
-            "device.attributes['nobody.example.com'].model == 'a100'",
+            "device.attributes['absent.example.com'].model == 'a100'",
             "device.driver",
             "device.driver > 3",
         ] {

@@ -54,7 +54,8 @@ pub enum Look {
     /// From what was reported: an event, a condition or a line of the controller's log has all words of one of these
     /// lists, in any case.
     Said(&'static [&'static [&'static str]]),
-    /// Both ways: what is configured explains what has not happened yet, what was said what nobody can ask for.
+    /// Both ways: what is configured shows what has not happened yet, what was said shows what cannot be
+    /// read.
     Either(fn(&Facts) -> Outcome, &'static [&'static [&'static str]]),
 }
 

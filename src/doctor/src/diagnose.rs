@@ -92,7 +92,7 @@ pub fn diagnose(facts: &Facts, only: &[String]) -> Report {
     report
 }
 
-/// What is configured and what was said, together. Before there is a cluster nobody can have said anything.
+/// What is configured and what was said, together. Before there is a cluster nothing can have been said.
 fn either(configured: Outcome, heard: impl FnOnce() -> Outcome, cluster: &Cluster) -> Outcome {
     let heard = match cluster.events {
         Answer::Unasked => Ok(Vec::new()),

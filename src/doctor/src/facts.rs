@@ -47,7 +47,7 @@ pub struct Names {
 }
 
 impl Facts {
-    /// Nobody was asked about a cluster: these are facts from before an installation.
+    /// No cluster was asked: these are facts from before an installation.
     pub fn is_of_account_only(&self) -> bool {
         let asked = |cluster: &Cluster| serde_json::to_value(cluster).expect("invariant: facts serialise");
         asked(&self.cluster) == asked(&Cluster::default())

@@ -16,12 +16,12 @@ pub fn page() -> String {
     text
 }
 
-/// What whoever runs it needs, by service.
+/// The permissions its caller needs, by service.
 fn permissions() -> String {
     let mut text = "
 ## What it needs
 
-It runs with the rights of whoever runs it, never with the controller's. In AWS the actions below, all of which only
+It runs with the rights of its caller, never with the controller's. In AWS the actions below, all of which only
 read; in the cluster `get` and `list` on what is looked at (the aggregated role `view` plus nodes, definitions, flow
 schemas and the controller's log). What is missing costs the checks that need it, and no others.
 

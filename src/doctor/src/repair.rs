@@ -21,11 +21,11 @@ pub const PERMISSION: &str = "iam:CreateServiceLinkedRole";
 pub enum Repair {
     /// Make the service-linked role for spot.
     CreateSpotRole,
-    /// Remove our finalizer from a node that nobody ends any more.
+    /// Remove our finalizer from a node that no controller ends any more.
     DropFinalizer { node: String },
     /// Label and annotate a definition as a Helm release's.
     GiveToRelease { definition: String, release: String, namespace: String },
-    /// Change an annotation of an EC2NodeClass, so that it is validated anew.
+    /// Change an annotation of an EC2NodeClass, so that it is validated again.
     Touch { class: String },
 }
 
@@ -37,7 +37,9 @@ impl fmt::Display for Repair {
             Self::GiveToRelease { definition, release, namespace } => {
                 write!(f, "give CustomResourceDefinition {definition} to release {release} in {namespace}")
             }
-            Self::Touch { class } => write!(f, "annotate EC2NodeClass {class}, so that it is validated anew"),
+            Self::Touch { class } => {
+                write!(f, "annotate EC2NodeClass {class}, so that it is validated again")
+            }
         }
     }
 }
@@ -53,7 +55,7 @@ pub struct Hands {
 /// A repair that was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
-    #[error("cannot {repair}: nobody to ask, run against the live cluster and account")]
+    #[error("cannot {repair}: no connection, run against the live cluster and account")]
     NoHands { repair: Repair },
     #[error("cannot {repair}")]
     Kubernetes {
@@ -107,7 +109,7 @@ async fn in_cluster(client: kube::Client, repair: &Repair, stamp: &str) -> kube:
     }
 }
 
-/// Lists are replaced whole, so the node is read first and only patched if nobody changed it since.
+/// Lists are replaced whole, so the node is read first and only patched if it has not changed since.
 async fn drop_finalizer(client: kube::Client, node: &str) -> kube::Result<()> {
     let Some(found) = Api::<Node>::all(client.clone()).get_opt(node).await? else { return Ok(()) };
     let kept: Vec<&String> =

@@ -69,7 +69,7 @@ mod tests {
                 severity: Severity::Error,
                 scope: Scope::Cluster,
                 symptom: "deleting a Node hangs",
-                cause: "nobody removes the finalizer",
+                cause: "no controller removes the finalizer",
                 fix: "remove it",
                 evidence: vec![Evidence::new("Node n", "waits").with(repair)],
             }],
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn people_read_finding_evidence_cause_fix_and_the_sum() {
-        let want = "ERROR   D-10  deleting a Node hangs\n              Node n: waits [--fix]\n        cause nobody removes the finalizer\n        fix   remove it\n\ncould not look: forbidden\n                (D-1, D-2)\n\nnot healthy: 1 errors, 0 warnings, 0 advice; 1 checks passed, 2 could not look\n";
+        let want = "ERROR   D-10  deleting a Node hangs\n              Node n: waits [--fix]\n        cause no controller removes the finalizer\n        fix   remove it\n\ncould not look: forbidden\n                (D-1, D-2)\n\nnot healthy: 1 errors, 0 warnings, 0 advice; 1 checks passed, 2 could not look\n";
         assert_eq!(text(&report()), want);
     }
 

@@ -25,7 +25,7 @@ use karpenter_model::{Plan, Report, Snapshot};
 
 /// Where the pods of `snapshot` go, and why.
 ///
-/// Pods that wait for capacity, and those of nodes on their way out, get a place on existing, coming or
+/// Pods that wait for capacity, and those of terminating nodes, get a place on existing, coming or
 /// new nodes. Which nodes go is for [`disrupt::decide`] to say; this plan has no commands.
 pub fn plan(snapshot: &Snapshot) -> (Plan, Report) {
     let placement = place::place(snapshot);

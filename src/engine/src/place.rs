@@ -35,9 +35,9 @@ pub(crate) struct Placement {
     pub(crate) launches: Vec<Launch>,
     /// Pods that existing or coming nodes take.
     pub(crate) nominations: Vec<Nomination>,
-    /// What became of each pod.
+    /// The outcome of each pod.
     pub(crate) pods: BTreeMap<PodKey, PodOutcome>,
-    /// What became of each pool.
+    /// The outcome of each pool.
     pub(crate) pools: BTreeMap<PoolName, PoolOutcome>,
     /// Devices that claims will get.
     pub(crate) grants: Vec<DeviceGrant>,

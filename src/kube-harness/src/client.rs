@@ -35,8 +35,8 @@ const ANSWER: Duration = Duration::from_secs(70);
 #[error("no answer from the API server for {ANSWER:?}")]
 struct NoAnswer;
 
-/// Whether a request failed because its connection ended, or could not be made, rather than by an answer or for want
-/// of one: asked again, the API server may well answer.
+/// Whether a request failed because its connection ended, or could not be made, rather than by an answer or
+/// for lack of one: asked again, the API server may well answer.
 pub(crate) fn connection_ended(error: &kube::Error) -> bool {
     match error {
         kube::Error::HyperError(_) => true,

@@ -3,7 +3,8 @@
 //! Compatible with client-go's `LeaseLock`, so replicas of the reference and of this controller exclude each other
 //! during a swap of images. Safety rests on durations only, never on comparing clocks of machines: a candidate
 //! waits a whole lease after it *saw* the record change, and a leader stops before its lease could have run out
-//! for anybody who saw the last renewal. Unlike the reference, the lease is given back on a graceful stop.
+//! for any candidate that saw the last renewal. Unlike the reference, the lease is given back on a graceful
+//! stop.
 
 mod record;
 
@@ -59,7 +60,7 @@ impl Candidate {
 /// Why the process no longer leads. Either way it has to exit with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaderError {
-    /// The lease could not be renewed in time; somebody else may act from now on.
+    /// The lease could not be renewed in time; another replica may act from now on.
     #[error(
         "lost lease `{namespace}/{name}`: not renewed for {after:?}; the process restarts as a candidate"
     )]
@@ -70,7 +71,7 @@ pub enum LeaderError {
 ///
 /// `lead` gets a token that is cancelled when `shutdown` is; it should drain and return, while the lease is still
 /// being renewed, and the lease is given back afterwards. When the lease is lost `lead` is dropped at once. Renewing
-/// is a task of its own: whatever keeps the leader busy, a lease is not lost for want of a turn.
+/// is a task of its own: whatever keeps the leader busy does not delay it.
 pub async fn run<F: Future<Output = ()>>(
     client: kube::Client,
     candidate: Candidate,
@@ -94,7 +95,7 @@ pub async fn run<F: Future<Output = ()>>(
     let mut keeping = AbortOnDropHandle::new(tokio::spawn(async move { renewing.keep(acquired).await }));
     let ended = tokio::select! {
         () = lead(shutdown.child_token()) => Ok(()),
-        after = &mut keeping => Err(after.expect("invariant: nothing in renewing panics, nobody else aborts it")),
+        after = &mut keeping => Err(after.expect("invariant: renewing never panics, only a drop aborts it")),
     };
     drop(keeping);
     election.metrics.operator.leader.set([&election.candidate.name], 0.0);
@@ -154,7 +155,7 @@ impl Election {
                 Ok(Ok(true)) => renewed = started,
                 Ok(Ok(false)) if self.somebody_else_holds() => return renewed.elapsed(),
                 Ok(Ok(false)) => {
-                    tracing::warn!("somebody changed the lease while it was renewed, trying again");
+                    tracing::warn!("another client changed the lease during renewal, trying again");
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "cannot renew lease, trying again"),
                 Err(_elapsed) => tracing::warn!("renewing the lease takes too long, trying again"),
@@ -165,8 +166,8 @@ impl Election {
         }
     }
 
-    /// One try to take or renew the lease; false when somebody else holds it. A lease that is ours is renewed as it was
-    /// left; only if it is not like that any more it is read first.
+    /// One try to take or renew the lease; false when another replica holds it. A lease that is ours is
+    /// renewed as it was left; only if it is not like that any more it is read first.
     async fn try_hold(&mut self) -> Result<bool, kube::Error> {
         if let Some((ours, _)) = self.seen.clone().filter(|(seen, _)| self.is_ours(seen)) {
             let lease = record::held(ours, &self.candidate, self.clock.now());
@@ -195,7 +196,7 @@ impl Election {
         matches!(Holder::of(lease), Holder::Somebody { identity, .. } if identity == self.candidate.identity)
     }
 
-    /// Somebody else being quicker is not an error.
+    /// That another client was quicker is not an error.
     fn taken(&mut self, written: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
         match written {
             Ok(lease) => {

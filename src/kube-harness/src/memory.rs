@@ -1,7 +1,7 @@
 //! Watches how much memory the process holds and says so before the container is killed for it.
 //!
 //! The reference hands the limit to its garbage collector. There is none here: memory is what the cluster takes, so
-//! the one thing to do about a limit that is too low is to raise it, and somebody has to be told.
+//! the one thing to do about a limit that is too low is to raise it, which the operator has to do.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// How often.
 const PERIOD: Duration = Duration::from_secs(30);
 
-/// Share of the limit that is told about, in percent.
+/// Share of the limit at which a warning is logged, in percent.
 const LOUD_PERCENT: u64 = 90;
 
 /// Watches until `shutdown`; without a limit there is nothing to watch.

@@ -1,7 +1,7 @@
 //! The work queue every reconciler runs on: keys in, passes out.
 //!
 //! A key is never in two passes at once; one that is added while its pass runs gets another pass afterwards. A
-//! failing key waits for its own exponential back-off and delays nobody else; passes run concurrently up to a
+//! failing key waits for its own exponential back-off and delays no other; passes run concurrently up to a
 //! bound. All time is `tokio::time`, so tests run it with the paused clock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -170,7 +170,7 @@ where
                         metrics.runtime.queue_adds_total.inc([spec.name, spec.name]);
                         state.add(key, Instant::now() + delay);
                     }
-                    // Nobody is left who could add keys.
+                    // No sender is left that could add keys.
                     None => break,
                 },
                 Some(ended) = running.join_next_with_id() => settle(&mut state, &mut keys, &metrics, ended),

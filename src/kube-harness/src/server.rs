@@ -15,7 +15,7 @@ use karpenter_telemetry::progress::Progress;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Whether the process can do its work; shared by whoever knows and the readiness probe.
+/// Whether the process can do its work; shared by the tasks that know and the readiness probe.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<Checks>);
 

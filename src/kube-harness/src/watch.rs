@@ -95,8 +95,8 @@ pub async fn follow<K>(
     pursue(api, None, shutdown, broken, listener).await;
 }
 
-/// The same for what the roles may not grant: that is said once, with `without`, what it means, and tried again
-/// every now and then.
+/// The same for what the roles may not grant: that is logged once, with `without`, what it means, and tried
+/// again every five minutes.
 pub async fn follow_if_allowed<K>(
     kind: &str,
     without: &str,

@@ -1,7 +1,7 @@
 //! Ties liveness to progress: says when a piece of work is stuck, before the liveness probe has the process restarted.
 //!
 //! What is stuck is decided in [`karpenter_telemetry::progress`]; the probe asks there by itself, so it answers even
-//! if nobody runs this.
+//! if this task does not run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub async fn run(metrics: Arc<Metrics>, shutdown: CancellationToken) {
     }
 }
 
-/// What was told and published last.
+/// What was logged and published last.
 #[derive(Default)]
 struct Watchdog {
     told: BTreeSet<u64>,

@@ -1,7 +1,7 @@
 //! The one place that writes objects of the API server.
 //!
 //! Changes are JSON merge patches of exactly the fields that change. A patch that replaces a list carries the
-//! resource version it was computed from, so that a change by somebody else is a conflict and not lost.
+//! resource version it was computed from, so that a change by another client is a conflict and not lost.
 //!
 //! A write whose answer is lost because the connection ended, as happens whenever an API server restarts, is repeated
 //! at once. That is safe because each names its object: a patch or a deletion done twice is done once, and what a
@@ -50,7 +50,7 @@ pub async fn none<K: Object>(api: &Api<K>) -> Result<bool, Error> {
 }
 
 /// Creates the object, which must have a name, and returns it as the API server has it. An object of the same name
-/// that somebody else has made is a conflict.
+/// that another client has created is a conflict.
 pub async fn create<K: Object>(api: &Api<K>, object: &K) -> Result<K, Error> {
     let name = object.meta().name.as_deref().unwrap_or_default();
     debug_assert!(!name.is_empty(), "a creation without a name cannot be repeated");

@@ -1,8 +1,8 @@
 //! The clock of the simulated world: a fixed epoch plus the time that tokio says has passed.
 //!
-//! With tokio's paused clock the production controllers and the stand-ins share one virtual time: whoever
-//! sleeps moves it forward, nobody waits for it. With the ordinary clock it runs at the speed of the wall, so
-//! the embedded demo needs no second implementation.
+//! With tokio's paused clock the production controllers and the stand-ins share one virtual time: a task that
+//! sleeps moves it forward, and no task waits for it. With the ordinary clock it runs at the speed of the
+//! wall, so the embedded demo needs no second implementation.
 
 use std::time::Duration;
 

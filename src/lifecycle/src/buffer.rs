@@ -1,8 +1,8 @@
 //! Capacity buffers: how much room one asks for, the virtual pods that stand for it, and what its conditions say
 //! (spec scheduling 23).
 //!
-//! A buffer names a pod template or a workload; whoever calls fetches that object and hands in what it found. Virtual
-//! pods take part in plans like pods that wait, and exist nowhere else.
+//! A buffer names a pod template or a workload; the caller fetches that object and passes what it found.
+//! Virtual pods take part in plans like pods that wait, and exist nowhere else.
 
 mod provisioning;
 mod replicas;
@@ -20,7 +20,7 @@ use crate::step::Verdict;
 
 /// How often a buffer is looked at without an event: its workload may have been scaled.
 pub const PERIOD: Duration = Duration::from_secs(30);
-/// How soon to look again after somebody else wrote its status.
+/// How soon to look again after another client wrote its status.
 pub const CONFLICT_PERIOD: Duration = Duration::from_secs(1);
 
 /// Condition type: whether the buffer says what its pods are like and how many there are.
@@ -52,7 +52,7 @@ pub struct Pattern {
     pub replicas: Option<u32>,
 }
 
-/// Why nobody knows what the pods of a buffer are like.
+/// Why it is not known what the pods of a buffer are like.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unresolved {
     #[error("neither `podTemplateRef` nor `scalableRef` is set; name one of them")]

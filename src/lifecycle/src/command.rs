@@ -1,15 +1,15 @@
 //! A running disruption command, from its first write to its last (spec disruption 3.15).
 //!
-//! The caller asks [`Running::look`] what comes next, does it, and says what came of it; between two looks it may
-//! wait as long as it likes. Whatever the answers are, these hold:
+//! The caller asks [`Running::look`] what comes next, does it, and reports the result; between two looks it
+//! may wait as long as it likes. Whatever the answers are, these hold:
 //! - replacements are created only after every candidate that stays in the command has been tainted;
 //! - a candidate is deleted only after every replacement has been initialized, and at most once;
 //! - a candidate that disappears by itself holds up none of the others;
 //! - the command ends: done, or rolled back at the latest when its time is over. A look at which everything is
 //!   ready counts as success however late it comes.
 //!
-//! Nothing of it is persisted. A process that starts anew takes the taints of commands it does not know back, and
-//! replacements that are on their way become ordinary nodes, which the next decision counts on.
+//! Nothing of it is persisted. A restarted process takes back the taints of commands it does not know, and
+//! replacements that are being launched become ordinary nodes, which the next decision counts on.
 
 mod leftover;
 mod text;
@@ -131,8 +131,8 @@ pub enum Next {
     Delete(Vec<ClaimName>),
     /// Look again after this long.
     Wait(Duration),
-    /// All candidates are on their way out. Those that left by themselves did not wait for what takes their place, so
-    /// it may not have come up.
+    /// All candidates are being removed. Those that left by themselves did not wait for what takes their
+    /// place, so it may not have come up.
     Done {
         /// Every replacement was seen initialized.
         came_up: bool,

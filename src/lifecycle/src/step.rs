@@ -1,8 +1,8 @@
 //! What a step function answers: effects in order, condition changes, and when to look again.
 //!
 //! The caller carries the effects out in order and stops at the first that fails; condition changes are written
-//! after them in one status patch, and milestones are told when everything else has been written. Everything here is
-//! data: no step function performs anything.
+//! after them in one status patch, and milestones are reported when everything else has been written.
+//! Everything here is data: no step function performs anything.
 
 use std::time::Duration;
 

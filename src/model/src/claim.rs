@@ -16,7 +16,7 @@ use crate::requirement::set::Requirements;
 use crate::resources::Resources;
 use crate::taint::Taint;
 
-/// One `NodeClaim`: the wish for a machine and what became of it.
+/// One `NodeClaim`: the request for a machine, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// Object name.

@@ -83,7 +83,7 @@ pub enum ConditionStatus {
     True,
     /// It does not hold.
     False,
-    /// Nobody knows yet.
+    /// Not known yet.
     Unknown,
 }
 

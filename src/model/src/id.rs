@@ -193,7 +193,7 @@ impl From<InstanceTypeName> for LabelValue {
     }
 }
 
-/// Number of a bin (a node the planner fills) inside one plan; shown as `bin-1`.
+/// Number of an in-flight node (one the planner fills) inside one plan; shown as `bin-1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BinId(pub u32);

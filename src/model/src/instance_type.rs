@@ -64,8 +64,8 @@ pub struct Offering {
     pub requirements: Requirements,
     /// Price per hour.
     pub price: Price,
-    /// The price was worked out from others and told by nobody: it puts types into an order, but next to a price that
-    /// was told it proves nothing.
+    /// The price was derived from others and published by no source: it puts types into an order, but next to
+    /// a published price it proves nothing.
     pub estimated: bool,
     /// Believed to be launchable now.
     pub available: bool,
@@ -129,7 +129,7 @@ impl InstanceType {
         self.compatible_offerings(requirements, registry).map(|offering| offering.price).min()
     }
 
-    /// The dearest price a launch may end up with: the first capacity type in launch preference that has a
+    /// The highest price a launch may end up with: the first capacity type in launch preference that has a
     /// compatible available offering, at its most expensive.
     pub fn worst_launch_price(&self, requirements: &Requirements, registry: &LabelRegistry) -> Option<Price> {
         let offerings: Vec<&Offering> = self.compatible_offerings(requirements, registry).collect();

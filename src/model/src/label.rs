@@ -71,7 +71,7 @@ pub struct LabelRegistry {
     pub normalized_values: BTreeMap<LabelKey, BTreeMap<LabelValue, LabelValue>>,
     /// Domains reserved for the controller, together with all their subdomains.
     pub restricted_domains: BTreeSet<String>,
-    /// Keys nobody may require.
+    /// Keys that must not be required.
     pub restricted_labels: BTreeSet<LabelKey>,
     /// The closed value set of some well-known keys.
     pub well_known_values: BTreeMap<LabelKey, BTreeSet<LabelValue>>,

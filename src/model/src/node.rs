@@ -108,7 +108,7 @@ impl Node {
         self.claim.as_deref().filter(|_| !self.registered())
     }
 
-    /// The claim, while nobody knows yet what machine it will become.
+    /// The claim, while it is not known what machine it will become.
     pub fn unlaunched(&self) -> Option<&Claim> {
         self.claim.as_deref().filter(|claim| claim.provider_id.is_none() && self.name.is_none())
     }
@@ -195,7 +195,7 @@ impl Node {
         taints.iter().filter(|taint| !passing(taint)).cloned().collect()
     }
 
-    /// Whether it is on its way out, so that no pod should go there and its pods need a new home.
+    /// Whether it is being removed, so that no pod should go there and its pods need another place.
     pub fn is_leaving(&self) -> bool {
         let object = match &self.claim {
             Some(claim) => claim.deletion.is_some() || claim.is_true(ConditionType::InstanceTerminating),

@@ -52,7 +52,7 @@ pub struct Pod {
     pub volumes: Vec<VolumeClaim>,
     /// Who made it.
     pub owner: PodOwner,
-    /// The object that controls it; `None` for a pod somebody made by hand.
+    /// The object that controls it; `None` for a pod made by hand.
     pub owner_uid: Option<OwnerUid>,
     /// Phase.
     pub phase: PodPhase,
@@ -116,7 +116,7 @@ pub enum PodOwner {
     Mirror,
     /// Some other owner.
     Other,
-    /// Nobody.
+    /// No owner.
     #[default]
     None,
 }

@@ -33,7 +33,7 @@ pub struct Pool {
     pub hash: String,
     /// Ready condition is `True`.
     pub ready: bool,
-    /// `NodeRegistrationHealthy`: whether machines launched lately have registered; `None` when nobody knows yet.
+    /// `NodeRegistrationHealthy`: whether machines launched lately have registered; `None` while not known.
     pub registration_healthy: Option<bool>,
     /// The object is being deleted.
     pub deleting: bool,
@@ -69,7 +69,7 @@ pub struct Template {
     pub requirements: Requirements,
     /// Taints of the nodes.
     pub taints: Vec<Taint>,
-    /// Taints the nodes start with and somebody else removes.
+    /// Taints the nodes start with and another controller removes.
     pub startup_taints: Vec<Taint>,
     /// Node class.
     pub node_class: NodeClassRef,

@@ -11,15 +11,15 @@ use crate::plan::command::Method;
 /// The reasons behind a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Report {
-    /// What became of each pod that needed a place.
+    /// The outcome of each pod that needed a place.
     pub pods: BTreeMap<PodKey, PodOutcome>,
-    /// What became of each pool.
+    /// The outcome of each pool.
     pub pools: BTreeMap<PoolName, PoolOutcome>,
-    /// What became of each managed node.
+    /// The outcome of each managed node.
     pub nodes: BTreeMap<NodeId, NodeOutcome>,
 }
 
-/// What became of a pod.
+/// The outcome of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum PodOutcome {
     /// It fits on a Node that exists.
@@ -50,7 +50,7 @@ pub struct PoolRefusal {
     pub reason: Reason,
 }
 
-/// What became of a pool.
+/// The outcome of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum PoolOutcome {
     /// It took part; that many claims are launched for it.
@@ -62,7 +62,7 @@ pub enum PoolOutcome {
     Skipped(Reason),
 }
 
-/// What became of a node as far as its removal is concerned.
+/// The outcome of a node as far as its removal is concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum NodeOutcome {
     /// A command of this method removes it.
@@ -162,7 +162,7 @@ reason_codes! {
     Unmanaged: "node is not managed";
     /// The Node has not joined or is not initialized.
     NotInitialized: "node is not initialized";
-    /// The machine is on its way out already.
+    /// The machine is already terminating.
     Leaving: "node is being deleted";
     /// A pod was promised a place here.
     Nominated: "node is nominated for a pending pod";
@@ -193,7 +193,7 @@ reason_codes! {
     /// It is part of a command that waits for its second look.
     SecondLook: "node will be disrupted unless a second look finds a reason against it";
     /// A second look found a reason against it a while ago, or a command failed.
-    Rejected: "a while ago something spoke against disrupting the node, or it failed";
+    Rejected: "an earlier attempt to disrupt the node was rejected or failed";
     /// Pods on it would be left without a place.
     CannotReschedule: "pods on the node would have no place to go";
     /// Its static pool has more machines than replicas.
@@ -229,7 +229,7 @@ reason_codes! {
     /// Enough commands for one minute.
     CommandRate: "enough disruptions have been started in the last minute";
     /// The pass has simulated enough; the next one goes on from here.
-    NextPass: "node has not been looked at yet, the next pass goes on here";
+    NextPass: "node has not been looked at yet, the next pass continues here";
 }
 
 impl Reason {

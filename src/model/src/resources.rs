@@ -1,7 +1,7 @@
 //! Amounts of several resources and their arithmetic (spec scheduling 9).
 //!
 //! A list in name order: a pod has three entries and a node ten, so a list is read in one go where a tree would be
-//! three jumps. The names everybody uses are shared, because there is one list or more for every pod of a cluster.
+//! three jumps. Common names are shared, because there is one list or more for every pod of a cluster.
 
 pub mod limit_range;
 pub mod quantity;
@@ -207,7 +207,7 @@ impl FromIterator<(ResourceName, Quantity)> for Resources {
     }
 }
 
-/// The shared form of `name`, if it is one of the names everybody uses.
+/// The shared form of `name`, if it is one of the common names.
 fn common(name: &str) -> Option<ResourceName> {
     COMMON.iter().find(|known| *known == name).cloned()
 }

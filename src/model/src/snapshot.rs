@@ -120,7 +120,7 @@ impl Snapshot {
     }
 
     /// Whether no eviction of `pod` can pass its budgets: more than one covers it, or the one that does
-    /// blocks fully (spec scheduling 11.3). Pods nobody would evict are never blocked.
+    /// blocks fully (spec scheduling 11.3). Pods that are not evictable are never blocked.
     pub fn fully_blocked(&self, pod: &Pod) -> bool {
         if !pod.is_evictable(self.now) {
             return false;

@@ -224,7 +224,7 @@ impl Write for Lines {
             failure = failure.or(written.err());
         }
         if let (Some(error), Some(errors)) = (failure, &mut self.errors) {
-            // An error log that cannot be written has nobody to be reported to.
+            // An error log that cannot be written cannot be reported anywhere else.
             let _unwritten = writeln!(errors, "cannot write log: {error}");
         }
         Ok(line.len())

@@ -1,8 +1,8 @@
-//! What the process is working on, and since when nothing has come of it.
+//! What the process is working on, and since when it has made no progress.
 //!
 //! Every piece of work is begun here and ends when its guard is dropped. Whatever it waits for and gets, an answer or
 //! an error, is said with [`advanced`]: work that goes on for long while its attempts end is slow and not stuck. Work
-//! in which nothing has ended for longer than [`PATIENCE`] is stuck, and so is whoever waits for it. A process with
+//! in which nothing has ended for longer than [`PATIENCE`] is stuck, and so is its caller. A process with
 //! nothing to do has no work here, so idling is never stuck.
 //!
 //! All time is `tokio::time`, which is monotonic, so a clock that is set is no stuck work either.
@@ -89,7 +89,7 @@ pub struct Ages {
     pub total: Duration,
 }
 
-/// A piece of work that nothing has come of for too long.
+/// A piece of work that has made no progress for too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// Unique within the process.
@@ -107,7 +107,7 @@ impl fmt::Display for Stuck {
         if !self.subject.is_empty() {
             write!(f, " `{}`", self.subject)?;
         }
-        write!(f, ": nothing has come of it for {}s", self.waiting.as_secs())
+        write!(f, ": no progress for {}s", self.waiting.as_secs())
     }
 }
 
@@ -204,8 +204,8 @@ mod tests {
             subject: subject.into(),
             waiting: 11 * MINUTE,
         };
-        assert_eq!(stuck("").to_string(), "disruption: nothing has come of it for 660s");
-        assert_eq!(stuck("a").to_string(), "disruption `a`: nothing has come of it for 660s");
+        assert_eq!(stuck("").to_string(), "disruption: no progress for 660s");
+        assert_eq!(stuck("a").to_string(), "disruption `a`: no progress for 660s");
     }
 
     #[tokio::test(start_paused = true)]

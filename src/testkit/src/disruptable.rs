@@ -1,5 +1,5 @@
 //! Small random clusters with every reason for and against disruption: pools of every policy, budgets with windows,
-//! machines that are empty, half empty, full, drifted, busy, protected or on their way out.
+//! machines that are empty, half empty, full, drifted, busy, protected or terminating.
 
 use std::fmt::Write;
 

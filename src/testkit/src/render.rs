@@ -45,7 +45,7 @@ pub fn render(plan: &Plan, report: &Report) -> String {
     text
 }
 
-/// The text of `commands` and of what became of each node.
+/// The text of `commands` and of the outcome of each node.
 pub fn disruption(commands: &[Command], nodes: &BTreeMap<NodeId, NodeOutcome>) -> String {
     let mut text = String::new();
     for line in commands.iter().flat_map(commanded) {

@@ -1,4 +1,4 @@
-# A node role that somebody else looks after, and a second one for a single EC2NodeClass. Neither is changed; both may
+# A node role that another team manages, and a second one for a single EC2NodeClass. Neither is changed; both may
 # be passed by the controller and may join the cluster.
 
 terraform {

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::SERVICE_CIDR;
 use crate::process::free_ports;
 
-/// What the API server is told to write down.
+/// What the API server is configured to write down.
 pub(super) const AUDIT_POLICY_FILE: &str = "audit-policy.yaml";
 /// Where it does.
 pub(super) const AUDIT_LOG: &str = "audit.log";

@@ -1,4 +1,4 @@
-//! A node whose accelerators have been broken for an hour is replaced without asking anybody.
+//! A node whose accelerators have been broken for an hour is replaced whatever protects it.
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};

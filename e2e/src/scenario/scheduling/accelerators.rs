@@ -1,5 +1,5 @@
 //! A pool of machines with GPUs behind a taint: the pod that asks for a GPU and tolerates the taint gets one, the
-//! pod that tolerates nothing stays out and is told which taint it is.
+//! pod that tolerates nothing stays out and gets an event that names the taint.
 
 use anyhow::{Context, Result, ensure};
 use karpenter_api::labels;

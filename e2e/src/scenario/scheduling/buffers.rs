@@ -1,5 +1,5 @@
-//! A capacity buffer of two pods that fill a machine each: room comes although nobody waits, stays although it is
-//! empty, is taken by the next pod at once and bought again, and goes with the buffer.
+//! A capacity buffer of two pods that fill a machine each: room comes although no pod waits, stays although
+//! it is empty, is taken by the next pod at once and bought again, and goes with the buffer.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

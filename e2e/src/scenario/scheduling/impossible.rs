@@ -1,4 +1,4 @@
-//! A pod that no machine can hold stays pending and is told why, and so is whoever asks `karpenter explain`; its
+//! A pod that no machine can hold stays pending; its event and `karpenter explain` give the reason. Its
 //! neighbour in the same pool runs.
 
 use anyhow::{Result, ensure};

@@ -1,5 +1,5 @@
-//! Node overlays: a price makes a dearer machine the one that is bought, and a device no list of AWS knows of can be
-//! asked for.
+//! Node overlays: a price makes a more expensive machine the one that is bought, and a device no list of AWS
+//! knows of can be asked for.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;

@@ -11,7 +11,7 @@ use crate::scenario::corner::{Corner, class_like_default, class_says, pool_says,
 use crate::scenario::facts::phase;
 use crate::world::World;
 
-/// A pool that refers to a class nobody has made yet.
+/// A pool that refers to a class that does not exist yet.
 pub(super) async fn missing_class(world: &World) -> Result<()> {
     let corner = Corner::open(world, "classless").await?;
     corner.pool("classless", refers_to("late")).await?;
@@ -55,7 +55,7 @@ pub(super) async fn class_without_subnets(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A pod nothing may be launched for is told so and waits.
+/// A pod nothing may be launched for gets an event that says so, and waits.
 async fn stays_pending(corner: &Corner<'_>) -> Result<()> {
     corner.pod_told("waiter", "FailedScheduling", "NodePool").await?;
     let waiters = corner.pods_of("waiter").await?;

@@ -1,4 +1,5 @@
-//! Capacity that was paid for ahead is used first, as far as it goes, and nobody waits for capacity that is not there.
+//! Capacity that was paid for ahead is used first, as far as it goes, and no pod waits for capacity that is
+//! not there.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The cluster is shifted away from a zone: what needs that zone waits and is told so, what is there stays, everything
-//! else goes on; what waited is launched when the shift is over.
+//! The cluster is shifted away from a zone: what needs that zone waits, with an event, what is there stays,
+//! everything else goes on; what waited is launched when the shift is over.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Volumes that live in one zone: a pod follows the volume its claim is bound to, and a claim that waits for its
 //! first pod is provisioned where its storage class allows.
 //!
-//! The volumes are paths of the host with the node affinity of a zone: nobody here would attach or detach anything.
+//! The volumes are paths of the host with the node affinity of a zone: nothing here would attach or detach
+//! others.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};

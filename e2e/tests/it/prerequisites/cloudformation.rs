@@ -173,9 +173,9 @@ async fn a_resource_that_is_refused_takes_the_stack_back() {
     let fresh = Fresh::start("refused").await.unwrap();
     let before = fresh.inventory().await.unwrap();
     let template = template();
-    // No such role: the access entry and the profile have nobody to speak of.
-    let nobody = "ExistingNodeRoleArn=arn:aws:iam::123456789012:role/nobody";
-    let arguments = ["--template", template.as_str(), "ClusterName=refused", nobody, "NodeRoleName=nobody"];
+    // No such role: the access entry and the profile name nothing that exists.
+    let nobody = "ExistingNodeRoleArn=arn:aws:iam::123456789012:role/missing";
+    let arguments = ["--template", template.as_str(), "ClusterName=refused", nobody, "NodeRoleName=missing"];
     let error = deploy(&fresh, &arguments).await.unwrap_err().to_string();
     assert!(error.contains("CREATE_FAILED") && error.contains("ROLLBACK_COMPLETE"), "{error}");
     assert_eq!(before.differences(&fresh.inventory().await.unwrap()), Vec::<String>::new());

@@ -69,7 +69,7 @@ impl Workspace {
 
 /// Says on standard error, past the test runner's capture, that a test did not run.
 fn skip(test: &str, reason: &str) {
-    // A line that nobody reads is no reason to fail.
+    // A line that cannot be written is no reason to fail.
     let _ = writeln!(std::io::stderr(), "\nskipped: {test}: {reason}");
 }
 

@@ -1,4 +1,4 @@
-//! Cases for the largest and the first too large list, map and text, which nobody wants to read as YAML.
+//! Cases for the largest and the first too large list, map and text, which are too long to read as YAML.
 //!
 //! The largest ones also show that the CEL rules stay within the cost an API server grants at run time.
 

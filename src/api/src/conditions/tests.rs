@@ -176,7 +176,7 @@ fn reservations_decide_readiness_only_with_their_gate() {
 /// One thing a controller does: at which second, at which generation, which condition, what.
 type Move = (u8, u8, usize, u8);
 
-/// Does the move the way a controller would, opening the conditions anew.
+/// Does the move the way a controller would, opening the conditions again.
 fn make(list: &mut Vec<Condition>, (second, generation, kind, what): Move) {
     const KINDS: [&str; 4] = [LAUNCHED, REGISTERED, INITIALIZED, DRIFTED];
     let mut conditions = open(list, i64::from(generation), 200 + i64::from(second));

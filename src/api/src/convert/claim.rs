@@ -15,7 +15,7 @@ use super::{Error, InPart};
 use crate::nodeclaim::NodeClaim;
 use crate::{ConditionStatus, NodeClaimStatus};
 
-/// Reads a claim; conditions of types nobody reads are left out.
+/// Reads a claim; conditions of types that are not used are left out.
 pub fn claim(object: &NodeClaim, registry: &LabelRegistry) -> Result<Claim, Error> {
     match claim_in_part(object, registry) {
         (claim, None) => Ok(claim),

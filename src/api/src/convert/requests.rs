@@ -22,8 +22,8 @@ use super::FieldError;
 pub enum Defaults<'a> {
     /// The API server has filled them in already.
     Done,
-    /// A template nobody has admitted yet: from limits, then from what the limit ranges of its namespace give
-    /// containers.
+    /// A template that has not been admitted yet: from limits, then from what the limit ranges of its
+    /// namespace give containers.
     Template(&'a [ContainerDefaults]),
 }
 

@@ -33,7 +33,7 @@ pub(super) fn definition() -> Value {
             Column::text("Drifted", r#".status.conditions[?(@.type=="Drifted")].status"#).wide(),
         ],
         scale: None,
-        description: "NodeClaim is the request for one machine and what became of it.",
+        description: "NodeClaim is the request for one machine and the state of that machine.",
         spec_required: true,
     };
     definition.render(spec(), status())

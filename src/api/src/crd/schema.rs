@@ -107,7 +107,7 @@ impl Schema {
         self.set("x-kubernetes-list-type", kind)
     }
 
-    /// A list whose items are told apart by one field.
+    /// A list whose items are distinguished by one field.
     pub(super) fn keyed_by(self, field: &str) -> Self {
         self.set("x-kubernetes-list-map-keys", json!([field])).list_type("map")
     }

@@ -16,7 +16,7 @@ pub(crate) struct Crowd<'p> {
     by_domain: BTreeMap<LabelValue, Few<'p>>,
     /// Machines that do not name the domains they may be in.
     undecided: Vec<usize>,
-    /// By domain: those that are in it for certain, once somebody asked.
+    /// By domain: those that are in it for certain; computed when first needed.
     certain: Option<BTreeMap<LabelValue, Few<'p>>>,
     /// Answers by machine: who may share a domain with it.
     sharing: BTreeMap<usize, Few<'p>>,
@@ -98,7 +98,7 @@ impl<'p> Crowd<'p> {
     }
 
     /// Those the machine of `one` will be with: both are in one domain for certain, or the machine may be in several
-    /// domains and they are in one of them; the planner only leaves a choice open when every domain has somebody.
+    /// domains and they are in one of them; the planner leaves a choice only when each domain has one.
     pub(crate) fn joined(&mut self, world: &World<'_>, one: &Placed<'_>) -> &Few<'p> {
         if !self.joined.contains_key(&one.machine) {
             let mut found = Few::default();

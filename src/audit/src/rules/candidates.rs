@@ -43,7 +43,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// Everything that speaks against removing `node`, whatever for.
+/// Everything that blocks the removal of `node`, whatever the reason for it.
 fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method) -> Vec<&'static str> {
     let now = world.snapshot.now;
     let claim = node.claim.as_deref();
@@ -66,7 +66,7 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
         ("is not managed, or its names are wrong", !names),
         ("is not what the command says it is", !facts || !moving.eq(stated.pods.iter())),
         ("is not initialized", !node.initialized()),
-        ("is on its way out already", node.is_leaving() || node.deletion.is_some()),
+        ("is already terminating", node.is_leaving() || node.deletion.is_some()),
         ("is nominated for a pod", node.nominated_until.is_some_and(|until| now < until)),
         ("says not to disrupt it", annotated),
         ("is in a zone the cluster is shifted away from", zone_away),
@@ -90,7 +90,7 @@ fn refused(world: &World<'_>, pod: &Pod) -> bool {
     pod.is_evictable(world.snapshot.now) && (first.is_some_and(refuses) || second.is_some())
 }
 
-/// What speaks against removing `node` by `method`.
+/// What blocks the removal of `node` by `method`.
 fn by_method(world: &World<'_>, node: &Node, pool: &Pool, method: Method) -> Vec<&'static str> {
     let drifted = node.claim.as_deref().is_some_and(|claim| claim.is_true(ConditionType::Drifted));
     let fixed = pool.replicas.is_some();

@@ -195,7 +195,8 @@ impl<'a> Books<'a> {
         self.promised_twice(plan, findings);
     }
 
-    /// No device that comes with a machine is given to two claims there. Those of shared devices are not told apart.
+    /// No device that comes with a machine is given to two claims there. Those of shared devices are not
+    /// distinguished.
     fn promised_twice(&self, plan: &Plan, findings: &mut Vec<Finding>) {
         let mut given: BTreeSet<(&GrantPlace, &GrantedDevice)> = BTreeSet::new();
         for grant in &plan.grants {

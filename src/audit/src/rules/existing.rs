@@ -20,7 +20,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
     for (target, pods) in sent {
         let Some(node) = world.node(target).filter(|node| !node.is_leaving()) else {
-            findings.push(Finding::new(Rule::Unusable, target, "is not there or on its way out"));
+            findings.push(Finding::new(Rule::Unusable, target, "does not exist or is terminating"));
             continue;
         };
         for pod in &pods {

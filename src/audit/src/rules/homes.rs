@@ -11,7 +11,7 @@ use crate::world::World;
 /// `world` is the one after the commands: only pods that need a place wait there.
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
     for command in &plan.commands {
-        // Machines that are empty have pods nobody misses; static ones are replaced by as many others.
+        // Pods of empty machines cost nothing to evict; static machines are replaced by as many others.
         if matches!(command.method, Method::Emptiness | Method::StaticDrift) {
             continue;
         }
@@ -20,7 +20,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
             launched.chain(command.nominations.iter().map(|nomination| &nomination.pod)).collect();
         let pods = command.candidates.iter().flat_map(|candidate| &candidate.pods);
         for pod in pods.filter(|pod| world.pod(pod).is_some() && !placed.contains(pod)) {
-            findings.push(Finding::new(Rule::Homeless, pod, "has no place once its node is gone"));
+            findings.push(Finding::new(Rule::Displaced, pod, "has no place once its node is gone"));
         }
     }
 }

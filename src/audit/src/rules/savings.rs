@@ -1,6 +1,6 @@
-//! Consolidation saves money whatever the launches end up with (spec disruption 3.9 to 3.11): even the dearest
-//! offering a launch may be given costs less than what goes, spot is replaced by spot only with enough choice, and
-//! several machines are not replaced by one that could simply have stayed.
+//! Consolidation saves money whatever the launches end up with (spec disruption 3.9 to 3.11): even the most
+//! expensive offering a launch may be given costs less than what goes, spot is replaced by spot only with
+//! enough choice, and several machines are not replaced by one that could simply have stayed.
 
 use karpenter_model::label;
 use karpenter_model::plan::command::Candidate;
@@ -63,7 +63,7 @@ fn bought<'a>(world: &World<'a>, candidate: &Candidate) -> Option<&'a Offering> 
     node.and_then(own)
 }
 
-/// Prices that were told and estimates are not held against each other. What was paid for ahead costs nothing more.
+/// Published prices are not compared with estimates. What was paid for ahead costs nothing more.
 fn incomparable(world: &World<'_>, command: &Command) -> Option<String> {
     let gone = command.candidates.iter().filter_map(|candidate| bought(world, candidate));
     let launches = command.replacements.iter().flat_map(|launch| {
@@ -74,11 +74,11 @@ fn incomparable(world: &World<'_>, command: &Command) -> Option<String> {
     let mut estimated = gone.chain(launches).filter(paid).map(|offering| offering.estimated);
     let first = estimated.next()?;
     let both = estimated.any(|other| other != first);
-    both.then(|| "prices that were told are held against estimates".to_owned())
+    both.then(|| "published prices are compared with estimates".to_owned())
 }
 
-/// The most `instance_type` may cost when `launch` is launched with it: of what is available, the dearest reserved
-/// offering, else the dearest spot one, else the dearest.
+/// The most `instance_type` may cost when `launch` is launched with it: of what is available, the most
+/// expensive reserved offering, else the most expensive spot one, else the most expensive.
 fn worst(world: &World<'_>, launch: &Launch, instance_type: &InstanceType) -> Price {
     let sold: Vec<_> = instance_type
         .compatible_offerings(&launch.requirements, world.registry())
@@ -92,7 +92,7 @@ fn worst(world: &World<'_>, launch: &Launch, instance_type: &InstanceType) -> Pr
     Price::MAX
 }
 
-/// The dearest outcome of `launch`, with the type that gives it.
+/// The most expensive outcome of `launch`, with the type that gives it.
 fn dearest<'a>(world: &World<'a>, launch: &Launch) -> Option<(Price, &'a InstanceTypeName)> {
     world.types_of(launch).into_iter().map(|known| (worst(world, launch, known), &known.name)).max()
 }

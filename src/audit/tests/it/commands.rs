@@ -168,13 +168,13 @@ fn pods_hold_a_drifted_machine_unless_its_drain_has_a_deadline() {
 
 #[test]
 fn every_pod_that_must_move_has_a_place_in_its_command() {
-    assert_eq!(broken(DELETE, |command| command.nominations.clear()), [Rule::Homeless]);
+    assert_eq!(broken(DELETE, |command| command.nominations.clear()), [Rule::Displaced]);
     let elsewhere = |command: &mut Command| command.nominations[0].target = Target::Node("a".into());
     assert!(broken(DELETE, elsewhere).contains(&Rule::Removal), "to the machine that goes");
     let nowhere = |command: &mut Command| command.nominations[0].target = Target::Node("gone".into());
     assert_eq!(broken(DELETE, nowhere), [Rule::Unusable]);
     let without = |command: &mut Command| command.replacements[0].pods.clear();
-    assert!(broken(REPLACE, without).contains(&Rule::Homeless));
+    assert!(broken(REPLACE, without).contains(&Rule::Displaced));
 }
 
 #[test]

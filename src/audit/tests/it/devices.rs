@@ -13,7 +13,7 @@ template m device=promised
 node  n1 pool=web type=m zone=a capacity=on-demand
 slice n1 device=g0 node=n1
 slice shelf counter=10 device=s0:draws=4 device=s1:draws=4 device=s2:draws=4
-resourceclaim held has=shelf/s0 used-by=somebody
+resourceclaim held has=shelf/s0 used-by=unknown
 resourceclaim one
 resourceclaim two count=2
 pod   one cpu=3 claim=one

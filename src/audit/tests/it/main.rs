@@ -108,7 +108,7 @@ fn pods_are_placed_once_and_only_if_they_wait() {
         "n1 is not of the pool the pod selects"
     );
     assert_eq!(broken_launch(|launch| launch.pods.push(key("busy"))), [Rule::NotWaiting]);
-    assert_eq!(broken_launch(|launch| launch.pods.push(key("nobody"))), [Rule::NotWaiting]);
+    assert_eq!(broken_launch(|launch| launch.pods.push(key("absent"))), [Rule::NotWaiting]);
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn pods_that_share_a_rule_with_a_refused_one_are_left_out_and_not_blamed() {
 #[test]
 fn pods_that_wanted_to_be_with_a_refused_one_are_left_out_too() {
     let world = format!(
-        "{WORLD}pod  friend cpu=1500m affinity=zone/app=s\npod  stranger cpu=1500m affinity=zone/app=t\n"
+        "{WORLD}pod  joiner cpu=1500m affinity=zone/app=s\npod  stranger cpu=1500m affinity=zone/app=t\n"
     );
     let world = world.replace("pod   other cpu=1500m", "pod   other cpu=1500m label=app=t select=zone=b");
     let (_, placed) = left(&world, |plan| spoil(plan, "s-1"));

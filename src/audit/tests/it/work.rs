@@ -1,5 +1,5 @@
 //! How the work of the audit grows with the cluster, counted in allocations: a plan for thousands of pods that wait must
-//! not be held up by whoever looks it over.
+//! not be held up by its audit.
 
 use std::fmt::Write;
 

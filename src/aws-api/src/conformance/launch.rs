@@ -182,7 +182,7 @@ pub(super) async fn the_same_token_launches_once(subject: &Subject) -> Outcome {
 pub(super) async fn lowest_price_takes_the_cheaper_type(subject: &Subject) -> Outcome {
     let name = subject.name("price");
     template(subject, &name).await?;
-    // The dearer type is first: an account that just takes the first offering is found out.
+    // The more expensive type is first: an account that just takes the first offering is found out.
     let fleet = subject.clients.ec2.create_fleet(&request(subject, &name, &[1, 0])).await?;
     let types: Vec<_> = fleet.instances.iter().map(|group| &group.instance_type).collect();
     same(&types, &vec![&subject.types[0]], "type launched")?;

@@ -112,7 +112,7 @@ pub struct FleetOverride {
     pub priority_nanos: Option<i64>,
 }
 
-/// What came of a fleet request. Both lists may be filled, and both may be empty.
+/// The result of a fleet request. Both lists may be filled, and both may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetResult {
     /// `fleet-...`

@@ -216,7 +216,7 @@ pub struct Placement {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tenancy {
-    /// Anybody.
+    /// Any account.
     #[default]
     Default,
     /// Only this account.

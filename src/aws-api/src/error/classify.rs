@@ -27,7 +27,7 @@ fn exact(code: &str) -> Option<Kind> {
     known.or_else(|| is_unfulfillable(code).then_some(Kind::NoCapacity))
 }
 
-/// Codes whose shape does not say what they mean.
+/// Codes whose form does not say what they mean.
 const CODES: &[(Kind, &[&str])] = &[
     (Kind::DryRun, &["DryRunOperation"]),
     (

@@ -20,7 +20,7 @@ pub enum LaunchFailure {
     SecurityGroupSubnetVpcMismatch,
     /// Instance profile deleted, or not propagated yet.
     InstanceProfileNameInvalid,
-    /// Launch template was deleted behind our back.
+    /// Launch template was deleted by another client.
     LaunchTemplateNotFound,
     /// More than 16 KiB of user data.
     UserDataSizeLimitExceeded,

@@ -40,7 +40,7 @@ impl Claims {
         self.launching && !instances.iter().any(|instance| self.contain(instance.as_str()))
     }
 
-    /// Reacts to a notice about instances. Those of nobody we know are left to whoever owns them.
+    /// Reacts to a notice about instances. Those that no claim knows are left to their owner.
     pub(super) async fn act(
         &self,
         context: &AwsContext,

@@ -18,7 +18,7 @@ use crate::{AwsContext, Error};
 
 const NAME: &str = "interruption.instancestatus";
 const PERIOD: Duration = Duration::from_mins(1);
-/// How long to leave it when the permission is missing: it is told once and works as soon as it is granted.
+/// How long to wait when the permission is missing, which is reported once: it may be granted at any time.
 const DENIED_PERIOD: Duration = Duration::from_mins(15);
 
 /// Asks until `shutdown`.

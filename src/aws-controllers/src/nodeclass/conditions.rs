@@ -14,7 +14,7 @@ pub(super) struct Part<'a, 'b> {
 }
 
 impl Part<'_, '_> {
-    /// AWS gave no answer: the condition stays what it is, people are told, the pass is tried again.
+    /// AWS gave no answer: the condition stays what it is, an event is published, the pass is tried again.
     ///
     /// A condition that was never decided carries the text, because it is the first thing people look at. It is
     /// written once per generation: a text that differs in every answer would wake the next pass by itself.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Reconciler;
 use crate::Error;
 
-/// What became of the hash in one pass.
+/// The state of the hash after one pass.
 pub(super) enum Hashed {
     /// It was up to date.
     Current,

@@ -55,7 +55,7 @@ impl Reconciler {
         Ok(Some(AGAIN))
     }
 
-    /// Reads the service range of the cluster, which nodeadm must be told. False when validation ends here.
+    /// Reads the service range of the cluster, which nodeadm needs. False when validation ends here.
     async fn service_cidr(&self, part: &mut Part<'_, '_>) -> Result<bool, Error> {
         match self.context.aws.cluster.resolve_service_cidr().await {
             Ok(_) => Ok(true),

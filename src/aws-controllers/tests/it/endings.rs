@@ -72,7 +72,7 @@ async fn launch(world: &World, round: usize, each: usize) -> Duration {
     started.elapsed()
 }
 
-/// How many machines end: few enough for every run, as many as anybody wants by the variable. The bounds are the same.
+/// How many machines end: few enough for every run; the variable sets another number, with the same bounds.
 fn machines() -> usize {
     std::env::var("ENDING_MACHINES").map_or(100, |text| text.parse().expect("`ENDING_MACHINES` is a number"))
 }

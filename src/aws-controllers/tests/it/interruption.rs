@@ -89,7 +89,7 @@ async fn claims(world: &World) -> Vec<NodeClaim> {
     Api::<NodeClaim>::all(world.client.clone()).list(&Default::default()).await.unwrap().items
 }
 
-/// Messages left in the queue, whether somebody is handling them or not.
+/// Messages left in the queue, whether the controller is handling them or not.
 pub(crate) async fn left(world: &World) -> String {
     let sqs = &world.account.clients().sqs;
     let queue = sqs.get_queue_url(QUEUE).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_warning_that_comes_before_its_claim_knows_the_instance_is_not_dropped
 async fn a_rebalance_recommendation_is_only_told() {
     let (world, old) = running().await;
     world.account.recommend_rebalance(&old.id).unwrap();
-    world.until("it is told", async || world.told("SpotRebalanceRecommendation").len() == 2).await;
+    world.until("events are published", async || world.told("SpotRebalanceRecommendation").len() == 2).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(claims(&world).await.iter().all(|claim| claim.metadata.deletion_timestamp.is_none()));
     assert_eq!(left(&world).await, "0");

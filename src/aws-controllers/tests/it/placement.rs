@@ -46,7 +46,7 @@ async fn an_ec2_that_does_not_answer_takes_no_group_away() {
     world.class("default", &json!({"placementGroupSelector": {"id": "pg-1"}}));
     world.until_ready("default").await;
     world.account.inject(Fault::fail("DescribePlacementGroups", "InternalError"));
-    world.until("it is told", async || !world.told("PlacementGroupResolutionFailed").is_empty()).await;
+    world.until("it is reported", async || !world.told("PlacementGroupResolutionFailed").is_empty()).await;
     tokio::time::sleep(Duration::from_mins(20)).await;
     assert_eq!(world.condition("default", READY).await, Some((True, READY.to_owned())));
 }

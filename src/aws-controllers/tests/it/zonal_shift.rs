@@ -68,7 +68,7 @@ async fn a_zone_the_cluster_is_shifted_away_from_gets_nothing_and_loses_nothing_
     let before = instances(&world);
 
     world.account.shift_away(&ids[far], Some(world.now() + 1.hour()));
-    world.until("it is told", async || world.told("ZonalShiftActive").len() == 1).await;
+    world.until("the shift is reported", async || world.told("ZonalShiftActive").len() == 1).await;
     assert!(world.told("ZonalShiftActive")[0].contains(far), "{:?}", world.told("ZonalShiftActive"));
     world.class_tag("default", "team", "web").await;
     workload(&world, "anywhere", None);
@@ -79,7 +79,7 @@ async fn a_zone_the_cluster_is_shifted_away_from_gets_nothing_and_loses_nothing_
     tokio::time::sleep(20 * MINUTE).await;
     assert_eq!(instances(&world)[far], before[far], "nothing goes, nothing comes");
 
-    world.until("it is told to be over", async || world.told("ZonalShiftCleared").len() == 1).await;
+    world.until("its end is reported", async || world.told("ZonalShiftCleared").len() == 1).await;
     let over = async || {
         let there = instances(&world);
         there[far].len() == 2 && !there[far].contains(&before[far][0])
@@ -124,12 +124,12 @@ async fn a_shift_is_known_before_the_cluster_is_and_told_when_everybody_can_be()
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     tokio::time::sleep(10 * MINUTE).await;
     assert!(!world.view.unlisted().is_empty());
-    assert_eq!(world.told("ZonalShiftActive").len(), 0, "nobody is known");
+    assert_eq!(world.told("ZonalShiftActive").len(), 0, "the cluster is not known");
     let asked = world.account.calls().count("GetManagedResource");
     assert!(asked <= 30, "{asked} calls in ten minutes");
 
     world.server.faults().clear();
-    world.until("it is told", async || !world.told("ZonalShiftActive").is_empty()).await;
+    world.until("the shift is reported", async || !world.told("ZonalShiftActive").is_empty()).await;
     tokio::time::sleep(10 * MINUTE).await;
     assert_eq!(world.told("ZonalShiftActive").len(), 1);
 }

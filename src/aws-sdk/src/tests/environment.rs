@@ -23,7 +23,7 @@ struct Child {
     home: TempDir,
 }
 
-/// What came of it: the account STS answered with, or the error.
+/// The result: the account STS answered with, or the error.
 type Answer = Result<String, String>;
 
 impl Child {

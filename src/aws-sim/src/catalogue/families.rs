@@ -115,7 +115,8 @@ pub(super) fn all() -> Vec<(InstanceTypeInfo, u64)> {
     types
 }
 
-/// The same types `ahead` times ten generations later, a little dearer: `m5.large` becomes `m15.large`.
+/// The same types `ahead` times ten generations later, a little more expensive: `m5.large` becomes
+/// `m15.large`.
 pub(super) fn later(
     types: &[(InstanceTypeInfo, u64)],
     ahead: u64,

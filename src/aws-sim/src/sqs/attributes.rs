@@ -1,4 +1,4 @@
-//! Attributes of a queue: which exist, which values they take, what they are when nobody set them.
+//! Attributes of a queue: which exist, which values they take, what they are when they are not set.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::super::policy;
 use karpenter_aws_api::sqs::Attributes;
 use karpenter_aws_api::{Error, Result};
 
-/// What SQS reports for a queue nobody configured.
+/// What SQS reports for a queue without configuration.
 pub(super) fn defaults() -> Attributes {
     [
         ("DelaySeconds", "0"),

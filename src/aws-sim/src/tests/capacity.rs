@@ -16,7 +16,7 @@ async fn free_addresses(world: &World) -> u32 {
 
 #[tokio::test]
 async fn each_strategy_ranks_its_own_way() {
-    // Offered in this order: the dear one has the best priority.
+    // Offered in this order: the expensive one has the best priority.
     let offerings = [("m5.2xlarge", 0), ("m5.large", 0), ("m5.xlarge", 0)];
     for (capacity, expected) in [
         (ON_DEMAND, "m5.large"),

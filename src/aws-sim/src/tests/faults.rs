@@ -76,12 +76,12 @@ async fn throttling_refills_with_time() {
 async fn every_call_is_logged_with_its_outcome() {
     let world = World::new(Options::default()).await;
     world.account.forget_calls();
-    let _ = world.clients.iam.get_role("nobody").await;
+    let _ = world.clients.iam.get_role("missing").await;
     world.launch_one(ON_DEMAND, "m5.large").await;
     let calls = world.account.calls();
     assert_eq!(calls.count("CreateFleet"), 1);
     assert_eq!(calls.counts().into_iter().collect::<Vec<_>>(), [("CreateFleet", 1), ("GetRole", 1)]);
-    assert_eq!((calls.0[0].subject.as_str(), calls.0[0].failure), ("nobody", Some(Kind::NotFound)));
+    assert_eq!((calls.0[0].subject.as_str(), calls.0[0].failure), ("missing", Some(Kind::NotFound)));
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ impl DiscoveredMemory {
         Self { seen: TtlCache::new(clock, KEEP), revision: AtomicU64::new(0) }
     }
 
-    /// Takes note of a node's memory. A larger value than known is ignored: the smallest node decides what a pod
+    /// Records a node's memory. A larger value than known is ignored: the smallest node decides what a pod
     /// may count on.
     pub fn record(&self, instance_type: &str, amis: &[Ami], memory: Quantity) {
         let key = (instance_type.to_owned(), images(amis));

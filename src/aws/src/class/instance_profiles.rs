@@ -1,8 +1,8 @@
 //! Instance profiles: how a node gets its role (spec aws-provider 8).
 //!
-//! A profile is made for one `NodeClass` and one role and never changed: running nodes keep theirs until nobody
-//! uses it. Its name derives from `NodeClass` and role, so making it twice, or after a crash half way, ends with
-//! the same one profile.
+//! A profile is made for one `NodeClass` and one role and never changed: running nodes keep theirs until no
+//! node uses it. Its name derives from `NodeClass` and role, so making it twice, or after a crash half way,
+//! ends with the same one profile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl InstanceProfiles {
         }
         match self.iam.add_role_to_instance_profile(name, role).await {
             Ok(()) => {}
-            // Somebody, perhaps we before a crash, has attached the role already.
+            // Another client, perhaps we before a crash, has attached the role already.
             Err(error) if error.kind == Kind::LimitExceeded || error.kind == Kind::AlreadyExists => {}
             Err(error) => {
                 if error.is_not_found() && error.message.to_lowercase().contains("role") {

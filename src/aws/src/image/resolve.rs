@@ -155,8 +155,8 @@ impl std::fmt::Debug for Images {
 
 /// Filters and owners of a term by name or tag; `None` for terms by id, parameter or alias.
 ///
-/// A name without owner is looked for among this account's and Amazon's images, since anybody may publish an
-/// image under any name.
+/// A name without owner is looked for among this account's and Amazon's images, since any account may publish
+/// an image under any name.
 fn query(term: &AmiSelectorTerm) -> Option<(Vec<Filter>, Vec<String>)> {
     if term.id.is_some() || term.ssm_parameter.is_some() || term.alias.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! Machines on their way out: told to end in one call for many, and then looked at together.
+//! Machines being terminated: one call ends many of them, and they are then described together.
 //!
 //! A question about a machine that is ending gets the answer of the last look at all of them; the first one
 //! that comes when that is old takes the next look. "Gone" stays true, so it does not matter how old it is.
@@ -16,7 +16,7 @@ use karpenter_cloud::{Read, Termination};
 use super::Instances;
 use crate::calls::cache::later;
 
-/// How long a machine may take to end before it is told to once more.
+/// How long a machine may take to end before it is terminated once more.
 const ENDING: Duration = Duration::from_hours(1);
 /// How old a look may be. Less than the time after which claims and nodes ask again
 /// (`karpenter_lifecycle::claim::finalize::TERMINATING_POLL`): one that ends alone is looked at each time.
@@ -38,7 +38,7 @@ struct Machine {
 }
 
 impl Ending {
-    /// It is on its way out.
+    /// Its termination has begun.
     fn began(&mut self, id: &InstanceId, instance: Option<Instance>, now: Timestamp) {
         self.machines.retain(|_, machine| later(machine.since, ENDING) > now);
         let instance = instance.map(|described| Instance { state: InstanceState::ShuttingDown, ..described });
@@ -81,7 +81,7 @@ impl Ending {
         self.machines.get(id).map(gone)
     }
 
-    /// What is known of a machine on its way out.
+    /// What is known of a machine that is terminating.
     pub(super) fn described(&self, id: &InstanceId) -> Option<Instance> {
         self.machines.get(id).filter(|machine| !machine.gone)?.instance.clone()
     }

@@ -91,7 +91,7 @@ impl Launcher {
         if let Err(Unclear::Aws(error)) = &verdict
             && lost::is_gone(error)
         {
-            // Somebody deleted it; the next try makes it again.
+            // Another client deleted it; the next try makes it again.
             self.templates.lost(&template);
         }
         verdict

@@ -1,7 +1,8 @@
 //! Which of the types a claim allows a launch asks for (spec aws-provider 5.2, 5.3).
 //!
 //! The planner says what would do; these rules keep EC2 from choosing something wasteful out of it: hardware
-//! nobody asked for, or spot capacity dearer than on-demand. Pure; the input is never changed in place.
+//! no pod asks for, or spot capacity more expensive than on-demand. Pure; the input is never changed in
+//! place.
 
 pub mod reserved;
 
@@ -146,8 +147,8 @@ fn exotic(instance_type: &InstanceType) -> bool {
     metal || accelerated.iter().any(|name| !instance_type.capacity.amount(name).is_zero())
 }
 
-/// Drops spot offerings dearer than the cheapest on-demand one whose price rests on the same, when the claim takes
-/// either.
+/// Drops spot offerings more expensive than the cheapest on-demand one whose price rests on the same, when
+/// the claim takes either.
 fn without_dear_spot(candidates: Vec<Candidate>, requirements: &Requirements) -> Vec<Candidate> {
     let allowed = |capacity_type: CapacityType| {
         requirements.get(labels::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(capacity_type.as_str()))
@@ -161,7 +162,7 @@ fn without_dear_spot(candidates: Vec<Candidate>, requirements: &Requirements) ->
             all.filter(|one| one.capacity_type == CapacityType::OnDemand && one.estimated == estimated);
         comparable.map(|one| one.price).min().unwrap_or(Price::MAX)
     };
-    // Next to an estimate, a price that was told proves nothing.
+    // Next to an estimate, a price from a source proves nothing.
     let (told, estimated) = (on_demand(false), on_demand(true));
     let dear = |one: &Offering| {
         one.capacity_type == CapacityType::Spot && one.price > if one.estimated { estimated } else { told }

@@ -20,7 +20,7 @@ pub struct GroupKey {
     pub image: String,
     /// Elastic fabric adapters to attach.
     pub efa: u32,
-    /// Pod capacity, which the kubelet is told.
+    /// Pod capacity, with which the kubelet is configured.
     pub pods: u32,
     /// The reservation a template of its own names.
     pub reserved: Option<Reserved>,

@@ -1,4 +1,4 @@
-//! Launch templates that somebody deleted under a launch (spec aws-provider 5.9).
+//! Launch templates that another client deleted during a launch (spec aws-provider 5.9).
 
 use karpenter_aws_api::ec2::FleetResult;
 use karpenter_aws_api::{Error, Result};

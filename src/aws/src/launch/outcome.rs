@@ -137,9 +137,9 @@ pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> E
     }
 }
 
-/// Whether a refused fleet request leaves its token without use. EC2 answers a repeated token with what came of it
-/// the first time, and refuses it with other contents, so only a request that may have been carried out without our
-/// knowing is repeated with the same one.
+/// Whether a refused fleet request leaves its token without use. EC2 answers a repeated token with the result
+/// of the first time, and refuses it with other contents, so only a request that may have been carried out
+/// without our knowing is repeated with the same one.
 pub fn spends_token(error: &karpenter_aws_api::Error) -> bool {
     use karpenter_aws_api::Kind::{
         AlreadyExists, Conflict, Denied, DryRun, Invalid, LimitExceeded, NoCapacity, NotFound, Throttled,

@@ -1,7 +1,7 @@
 //! The launch template of one group of types: everything but type and subnet (spec aws-provider 5.5, 5.6).
 //!
 //! Pure. The name is a hash of the contents, so two launches that want the same template find the same one,
-//! and a changed `NodeClass` gets a new one without anybody comparing versions.
+//! and a changed `NodeClass` gets a new one without a comparison of versions.
 
 use std::collections::BTreeMap;
 
@@ -141,7 +141,7 @@ fn data(inputs: Inputs<'_>) -> LaunchTemplateData {
     }
 }
 
-/// Only launches that name a reservation may use one; an open reservation is left to whoever it is for.
+/// Only launches that name a reservation may use one; an open reservation is left to those it is for.
 fn target(reserved: Option<&Reserved>) -> CapacityReservationTarget {
     match reserved {
         Some(reserved) => CapacityReservationTarget {

@@ -83,7 +83,8 @@ impl Templates {
     /// Makes sure a template exists and stays for a while.
     ///
     /// # Errors
-    /// When it cannot be made. That is the answer for everybody who was waiting; whoever comes later tries again.
+    /// When it cannot be made. That is the answer for all callers that were waiting; a later caller tries
+    /// again.
     pub async fn ensure(&self, spec: &LaunchTemplateSpec) -> Result<Arc<Template>> {
         let template = self.wanted(spec);
         template.made.clone().await.inspect_err(|_| self.lost(&template))?;
@@ -91,7 +92,7 @@ impl Templates {
         Ok(template)
     }
 
-    /// Forgets a template that somebody else deleted. Nothing happens where it has been made again since.
+    /// Forgets a template that another client deleted. Nothing happens where it has been made again since.
     pub fn lost(&self, template: &Arc<Template>) {
         let mut known = self.known();
         if known.get(&template.name).is_some_and(|known| Arc::ptr_eq(known, template)) {
@@ -123,7 +124,8 @@ impl Templates {
         Ok(count)
     }
 
-    /// Deletes templates nobody has used for [`KEEP`]. One that cannot be deleted is tried again next time.
+    /// Deletes templates that no launch has used for [`KEEP`]. One that cannot be deleted is tried again next
+    /// time.
     pub async fn sweep(&self) -> usize {
         let now = self.clock.now();
         let expired: Vec<_> = self.known().values().filter(|one| one.until() <= now).cloned().collect();

@@ -90,7 +90,7 @@ pub struct Book {
     spot: Option<Dated<BTreeMap<InstanceTypeName, BTreeMap<Zone, Price>>>>,
 }
 
-/// Prices, and when they were told.
+/// Prices, and when they were read.
 #[derive(Debug)]
 struct Dated<T> {
     read: Timestamp,

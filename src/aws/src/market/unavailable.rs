@@ -4,8 +4,9 @@
 //! three minutes. An offering that fails again soon after it came back is left alone for longer, up to half an
 //! hour by default: a pool that is dry for hours then costs a handful of calls instead of one every three minutes.
 //!
-//! That is for what others can stand in for. Where nothing else would do, the offering is what somebody is hunting for,
-//! and a quota or a role is there again from the moment somebody has seen to it: both are tried every three minutes.
+//! That is for what others can stand in for. Where nothing else would do, a pod waits for just this offering,
+//! and a quota or a role is there again from the moment an operator has fixed it: both are tried every three
+//! minutes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,7 +44,7 @@ pub enum Subject {
 pub enum Cause {
     /// EC2 lacks it and has others instead: twice as long each time.
     Lacking,
-    /// Nothing else would do, or it is up to people to mend it: the same time each time.
+    /// Nothing else would do, or an operator has to fix it: the same time each time.
     Wanted,
     /// It may be this one or another: briefly.
     Unnamed,
@@ -140,7 +141,7 @@ impl Unavailable {
 }
 
 impl Inner {
-    /// Counts entries that ran out as a change and drops those nobody needs to remember.
+    /// Counts entries that ran out as a change and drops those that need not be remembered.
     fn sweep(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut().filter(|entry| !entry.expired && entry.until <= now) {
             entry.expired = true;

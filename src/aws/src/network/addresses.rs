@@ -43,7 +43,7 @@ impl Charge {
 
 impl Addresses {
     /// Takes over a fresh count; launches up to now are in it. Returns whether addresses have come free since a launch
-    /// was refused for want of them.
+    /// was refused for lack of them.
     pub fn described(&self, subnet: &SubnetId, free: u32) -> bool {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let count = book.entry(subnet.clone()).or_default();

@@ -1,7 +1,7 @@
 //! The placement group a `NodeClass` launches into (spec aws-provider 10).
 //!
 //! A group is looked up by its selector and never stored in the status. An answer is fresh for a minute and remembered
-//! for a day: an EC2 that does not answer takes neither labels nor a place from anybody.
+//! for a day: an EC2 that does not answer takes neither labels nor a place from any node.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

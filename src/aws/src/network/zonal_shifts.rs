@@ -23,11 +23,11 @@ pub struct ZonalShifts {
 struct Inner {
     /// The last answer; `None` before the first.
     shifts: Option<Vec<Shift>>,
-    /// Zones as they were told last.
+    /// Zones as they were reported last.
     told: BTreeSet<ZoneId>,
 }
 
-/// What became different since it was told last.
+/// What became different since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Zones the cluster is shifted away from, and was not before; until when, if that is known.
@@ -47,7 +47,7 @@ impl ZonalShifts {
         self.inner().zones(self.clock.now()).into_keys().collect()
     }
 
-    /// Whether there has been any answer. Until then nobody knows whether there is a shift.
+    /// Whether there has been any answer. Until then it is unknown whether there is a shift.
     pub fn known(&self) -> bool {
         self.inner().shifts.is_some()
     }

@@ -47,7 +47,7 @@ impl Asked {
         self.unheard.put(request.uid.clone(), ());
     }
 
-    /// EC2 has said what came of it.
+    /// EC2 has answered with the result.
     pub(super) fn heard(&self, request: &LaunchRequest) {
         self.unheard.remove(&request.uid);
     }

@@ -36,7 +36,7 @@ fn custom_parts(custom: Option<&str>) -> Result<Vec<Part>, Error> {
 }
 
 /// Whether a text is a YAML (or JSON) mapping: its first document counts, and keys may be given twice, as nodeadm's own
-/// reader has it. A shebang is a YAML comment, so scripts are told apart first.
+/// reader has it. A shebang is a YAML comment, so scripts are recognised first.
 fn is_mapping(text: &str) -> bool {
     let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
     let mut bytes = text.as_bytes();
@@ -75,7 +75,7 @@ fn node_config(bootstrap: &Bootstrap) -> Result<String, Error> {
             "kubelet": kubelet,
         },
     });
-    // Labels may be long; a folded scalar would be valid too, but is not what anybody greps for.
+    // Labels may be long; a folded scalar would be valid too, but cannot be grepped for.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let yaml = serde_saphyr::to_string_with_options(&document, options)
         .map_err(|error| Error::Encode { format: "YAML", reason: error.to_string() })?;

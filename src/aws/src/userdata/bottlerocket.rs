@@ -156,7 +156,7 @@ fn taints(bootstrap: &Bootstrap) -> Table {
     by_key.into_iter().map(|(key, values)| (key.to_owned(), Value::Array(values))).collect()
 }
 
-/// Formats and mounts the instance store at boot. Images before 1.46.0 must be told the directories to bind.
+/// Formats and mounts the instance store at boot. Images before 1.46.0 need the directories to bind.
 fn mount_instance_storage(settings: &mut Table, binds_directories: bool) -> Result<(), Error> {
     let words = |command: &[&str]| Value::Array(command.iter().map(|w| Value::from(*w)).collect());
     let mut bind = vec!["apiclient", "ephemeral-storage", "bind"];
@@ -173,7 +173,7 @@ fn mount_instance_storage(settings: &mut Table, binds_directories: bool) -> Resu
     Ok(())
 }
 
-/// Whether an image of this version binds only the directories it is told; unknown counts as old.
+/// Whether an image of this version binds only the directories it is given; unknown counts as old.
 ///
 /// `latest` is new. Anything that is not at least three dotted numbers is old.
 pub fn binds_directories(version: Option<&str>) -> bool {

@@ -1,4 +1,4 @@
-//! Launches: what is asked for, what is learnt from refusals, what a claim is told.
+//! Launches: what is asked for, what is learnt from refusals, what a claim reports.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::world::one_of;
 use crate::world::pool;
 use crate::world::request;
 
-/// The dearer of the two types.
+/// The more expensive of the two types.
 const DEARER: &str = "m5.large";
 /// A resource no type has by itself.
 const DEVICE: &str = "smarter-devices/fuse";
@@ -252,7 +252,7 @@ async fn a_refused_launch_needs_another_attempt_and_a_lost_answer_does_not() {
     assert!(failed.token_spent, "{failed}");
     world.account.set_quotas(Quotas::default());
     world.clock.advance(Duration::from_secs(200));
-    // EC2 answers a token with what came of it the first time.
+    // EC2 answers a token with the result of the first time.
     world.provider.launch(&on_demand("web-1")).await.expect_err("the same attempt");
     world.clock.advance(Duration::from_mins(10));
     let second = LaunchRequest { attempt: 1, ..on_demand("web-1") };
@@ -272,7 +272,7 @@ async fn a_refused_launch_needs_another_attempt_and_a_lost_answer_does_not() {
     assert_eq!((named("web-1"), named("web-2")), (1, 1));
 }
 
-/// What user-made overlays say of the dearer type: next to free, and with a device.
+/// What user-made overlays say of the more expensive type: next to free, and with a device.
 fn overlays(world: &World) -> PoolOverlays {
     let registry = world.provider.label_registry();
     let device = Resources::new().with(DEVICE, Quantity::from_units(2));

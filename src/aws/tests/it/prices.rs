@@ -1,4 +1,4 @@
-//! Where prices come from, which of several counts, and what becomes of them when one is missing or wrong.
+//! Where prices come from, which of several counts, and what happens to them when one is missing or wrong.
 
 use karpenter_aws::market::prices::{Book, Known, Outcome, Source};
 use karpenter_aws_sim::{Fault, Options};
@@ -75,7 +75,7 @@ async fn a_price_of_zero_is_no_price_and_one_a_hundred_times_too_high_concerns_o
     for number in 0..3 {
         let launched = world.provider.launch(&request(&format!("web-{number}"))).await.expect("launches");
         let place = (launched.instance_type.as_str(), launched.zone.as_str());
-        assert_ne!(place, ("c5.large", "us-west-2a"), "the dear offering is left alone");
+        assert_ne!(place, ("c5.large", "us-west-2a"), "the expensive offering is left alone");
     }
 }
 
@@ -130,7 +130,7 @@ async fn a_price_file_counts_before_aws_and_is_read_again_when_it_changes() {
     assert_eq!(prices.refresh_file().await.expect("is usable"), Outcome::Refreshed);
     let book = prices.book();
     assert_eq!(on_demand(&book, "m5.large"), Some(of("$0.1920", Source::File)));
-    let what = "twice as dear as in the largest region, like the type that is known";
+    let what = "twice as expensive as in the largest region, like the type that is known";
     assert_eq!(on_demand(&book, "c5.large"), Some(of("$0.1700", Source::Estimate)), "{what}");
 
     prices.refresh_on_demand().await.expect("prices are read");

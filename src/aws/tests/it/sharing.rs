@@ -107,7 +107,7 @@ async fn what_belongs_to_a_class_goes_with_it_also_when_it_is_asked_for_in_that_
 
     let late = Arc::new(world.class.clone());
     let late = held(&world.provider.types.list(&late).expect("lists"));
-    assert_eq!(alive(&late), 0, "somebody still had the object");
+    assert_eq!(alive(&late), 0, "a caller still had the class object");
 
     world.provider.classes.put(world.class.clone());
     let unlisted = held(&list(&world, "default").await);

@@ -1,4 +1,4 @@
-//! Launch templates: made once, shared by launches, made again when somebody deletes them, and swept.
+//! Launch templates: made once, shared by launches, made again when another client deletes them, and swept.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The interruption queue: there, nobody else's, and reached by every kind of notice.
+//! The interruption queue: there, of no other owner, and reached by every kind of notice.
 
 use karpenter_aws_api::events;
 use karpenter_iam::Request;

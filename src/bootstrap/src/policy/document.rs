@@ -45,7 +45,7 @@ pub enum Effect {
 /// Who a trust or resource policy speaks of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Principal {
-    /// Everybody: `"*"`.
+    /// Any caller: `"*"`.
     Everybody,
     /// AWS services, accounts or federated providers: kind (`Service`, `AWS`, `Federated`) and names.
     Of(String, Vec<String>),

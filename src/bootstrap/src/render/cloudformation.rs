@@ -1,4 +1,4 @@
-//! The CloudFormation template: one for every cluster, told apart by parameters.
+//! The CloudFormation template: one for every cluster, distinguished by parameters.
 //!
 //! Policy documents whose condition keys hold the cluster's name are JSON text inside `Fn::Sub`, because a
 //! template cannot compute keys (spec aws-operations 1.1); all other documents are plain objects. What CloudFormation

@@ -71,12 +71,12 @@ fn line(change: &Change) -> Line {
         "Remove" => Effect::Delete,
         _ => Effect::Change,
     };
-    let anew = match change.replacement.as_deref() {
-        Some("True") => ", made anew",
-        Some("Conditional") => ", perhaps made anew",
+    let replaced = match change.replacement.as_deref() {
+        Some("True") => ", replaced",
+        Some("Conditional") => ", possibly replaced",
         _ => "",
     };
-    let detail = format!("{}{anew}", change.kind);
+    let detail = format!("{}{replaced}", change.kind);
     Line { effect, object: "stack resource", name: change.logical_id.clone(), detail }
 }
 
@@ -230,7 +230,7 @@ pub(super) async fn forget(clients: &Clients, spec: &ChangeSetSpec, made: &Chang
     outcome.map_err(|source| Error::Step { step: step(), source })
 }
 
-/// The stack as it is now, for whoever has just looked at its name.
+/// The stack as it is now, for a caller that has just looked at its name.
 pub(super) async fn again(clients: &Clients, stack: &Stack) -> Result<Stack, Error> {
     let found = clients.cloudformation.describe_stack(stack.id.as_str()).await;
     found.map_err(|source| Error::Step { step: format!("look at stack `{}`", stack.name), source })

@@ -14,10 +14,10 @@ use crate::step::Step;
 
 /// An hour: a stack of ours needs two or three minutes.
 const LOOKS: u32 = 1_200;
-/// Bringing a stack to rest takes two steps at most: waiting for somebody, then undoing what they left.
+/// Bringing a stack to rest takes two steps at most: waiting for another client, then undoing what it left.
 const ROUNDS: u32 = 4;
 
-/// Something worth a line to whoever waits.
+/// Something worth a line to the user who waits.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// What is done next.
@@ -28,7 +28,7 @@ pub enum Progress<'a> {
     Done(&'a Step),
 }
 
-/// Who is told.
+/// Receives the progress.
 pub type Listener<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
 /// Creates or changes the stack, then tags the network. Returns whether there was anything to do.
@@ -111,7 +111,7 @@ async fn at_rest(target: Target<'_>, tell: Listener<'_>) -> Result<Option<Stack>
             Situation::FailedCreation | Situation::FailedDeletion => delete(clients, &stack, tell).await?,
             Situation::StuckRollback => {
                 let seen = last_event(clients, &stack).await?;
-                let doing = "go on taking back the change of";
+                let doing = "continue the rollback of";
                 clients
                     .cloudformation
                     .continue_update_rollback(&stack.id)
@@ -128,7 +128,7 @@ async fn at_rest(target: Target<'_>, tell: Listener<'_>) -> Result<Option<Stack>
     Err(Error::StillBusy { stack: name.to_owned(), status })
 }
 
-/// Waits for what somebody else began, whatever comes of it.
+/// Waits for the end of what another client began, whatever its result.
 async fn wait(clients: &Clients, stack: &Stack, tell: Listener<'_>) -> Result<Stack, Error> {
     let seen = last_event(clients, stack).await?;
     Ok(watch(clients, stack, seen, tell).await?.stack)

@@ -9,7 +9,7 @@ pub enum Situation {
     Settled,
     /// Its creation failed. It can only be deleted, which loses nothing: it never worked.
     FailedCreation,
-    /// Something is being done to it, by an earlier run or by somebody else.
+    /// Something is being done to it, by an earlier run or by another client.
     Busy,
     /// A change failed, and so did taking it back, which has to be done first.
     StuckRollback,
@@ -36,7 +36,7 @@ impl Situation {
             Self::Absent | Self::Settled => None,
             Self::FailedCreation => Some("delete what is left of a creation that failed"),
             Self::Busy => Some("wait for what is being done to it"),
-            Self::StuckRollback => Some("go on taking back a change that failed"),
+            Self::StuckRollback => Some("continue the rollback of a change that failed"),
             Self::FailedDeletion => Some("delete what is left of it"),
         }
     }

@@ -50,7 +50,7 @@ fn the_spot_role_is_made_once_and_kept() {
     let (with, without) =
         (stack(&[(SPOT_PARAMETER, "true")], "CREATE_COMPLETE"), stack(&[], "CREATE_COMPLETE"));
     assert_eq!(parameter(None, false).as_deref(), Some("true"));
-    assert_eq!(parameter(None, true), None, "somebody else made it");
+    assert_eq!(parameter(None, true), None, "another tool made it");
     assert_eq!(parameter(Some(&with), true).as_deref(), Some("true"), "the stack made it");
     assert_eq!(parameter(Some(&without), true), None);
 }

@@ -23,7 +23,7 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// A cluster nobody has prepared for Karpenter: no discovery tags, no spot role.
+    /// A cluster that is not prepared for Karpenter: no discovery tags, no spot role.
     pub(crate) async fn fresh() -> Self {
         Self::with(Options::default()).await
     }
@@ -76,7 +76,7 @@ impl Fixture {
         self.check_with(&AwsAuth::Unread("no kubeconfig".to_owned())).await
     }
 
-    /// `check` of somebody who can read the `ConfigMap` `aws-auth`.
+    /// `check` of a user who can read the `ConfigMap` `aws-auth`.
     pub(crate) async fn check_with(&self, aws_auth: &AwsAuth) -> Report {
         let desired = desired(&self.settings);
         let observed = observe(&self.clients, &self.settings, &desired).await.unwrap();

@@ -160,7 +160,7 @@ async fn destroying() {
     same(&granted(&fixture, Action::Destroy), &recorded(&fixture));
 }
 
-/// The printed policy names our policies only, so whoever has no other rights is refused those of others.
+/// The printed policy names our policies only, so a caller without other rights is refused those of others.
 #[tokio::test(start_paused = true)]
 async fn policies_of_others_on_our_roles_need_no_rights() {
     let mut fixture = Fixture::fresh().await;

@@ -300,7 +300,7 @@ async fn the_role_that_may_be_passed_has_to_be_that_of_the_nodes() {
     }
 }
 
-/// What somebody made with other tools: one policy with wildcards, rules of other names, no tags of ours.
+/// What a user made with other tools: one policy with wildcards, rules of other names, no tags of ours.
 #[tokio::test(start_paused = true)]
 async fn who_made_it_does_not_matter() {
     let fixture = Fixture::prepared().await;

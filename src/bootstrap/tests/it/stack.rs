@@ -31,7 +31,7 @@ impl Fixture {
         look::plan(self.target(&desired, &observed)).await
     }
 
-    /// Applies; what was told, a line for each thing.
+    /// Applies; the progress, a line for each step.
     async fn apply_stack(&self) -> (Result<bool, Error>, Vec<String>) {
         let desired = desired(&self.settings);
         let mut told = Vec::new();
@@ -55,7 +55,7 @@ impl Fixture {
         stack::find(&self.clients, &self.settings, NAME).await.unwrap()
     }
 
-    /// A stack of this cluster that somebody left like this.
+    /// A stack of this cluster that was left like this.
     fn leave(&self, status: &str) {
         self.leave_for(status, Some("demo"));
     }
@@ -156,7 +156,7 @@ async fn apply_goes_on_from_any_status() {
         ("ROLLBACK_COMPLETE", "delete what is left of a creation that failed"),
         ("ROLLBACK_FAILED", "delete what is left of a creation that failed"),
         ("DELETE_FAILED", "delete what is left of it"),
-        ("UPDATE_ROLLBACK_FAILED", "go on taking back a change that failed"),
+        ("UPDATE_ROLLBACK_FAILED", "continue the rollback of a change that failed"),
         ("UPDATE_ROLLBACK_COMPLETE", "change stack `Karpenter-demo`"),
         ("CREATE_COMPLETE", "change stack `Karpenter-demo`"),
         ("UPDATE_FAILED", "change stack `Karpenter-demo`"),

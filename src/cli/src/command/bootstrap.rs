@@ -210,7 +210,7 @@ async fn carry_out(account: &Account, plan: &Plan) -> Result<ExitCode> {
     let total = plan.steps.len();
     let mut progress = |step: &Step| {
         done += 1;
-        // The work goes on even when nobody reads about it any more.
+        // The work goes on even when its output can no longer be written.
         let _ = print(&format!("[{done}/{total}] {}\n", show::sentence(step)));
     };
     apply(&account.clients, &account.settings.cluster, plan, &mut progress).await?;

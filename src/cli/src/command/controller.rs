@@ -104,7 +104,7 @@ async fn control(
     compose::run(parts, shutdown).await
 }
 
-/// Says what runs, where, and how it was told to be: the first thing to know about a log.
+/// Says what runs, where, and how it is configured: the first thing to know about a log.
 fn introduce(cluster: &str, region: &str, differing: &[String]) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -34,7 +34,7 @@ const NODEPOOL: &str = include_str!("../../../../docs/examples/nodepool.yaml");
 const INFLATE: &str = include_str!("../../../../docs/examples/inflate.yaml");
 /// The cluster of the example manifests.
 const CLUSTER: &str = "demo";
-/// The example waits longer before it removes an empty node; nobody wants to watch that.
+/// The example waits longer before it removes an empty node, too long for a demonstration.
 const CONSOLIDATE_AFTER: &str = "10s";
 /// How long any step may take before the demo calls itself broken.
 const STEP_WITHIN: Duration = Duration::from_mins(1);

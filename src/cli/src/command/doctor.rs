@@ -18,7 +18,7 @@ use karpenter_doctor::repair::{Hands, repair};
 use karpenter_doctor::{Facts, Severity, gather, show};
 use karpenter_model::Clock;
 
-/// How long the first question may take before nobody else is asked.
+/// How long the first question may take before no further one is asked.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
 
 /// Arguments of `karpenter doctor`.
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Region of the cluster; else the SDK's own choice (`AWS_REGION`, profile)
     #[arg(long)]
     region: Option<String>,
-    /// Name of the node role, as `bootstrap` was told; else the one it chooses
+    /// Name of the node role, as given to `bootstrap`; else the name it chooses
     #[arg(long)]
     node_role_name: Option<String>,
     /// Name of the controller's role, likewise
@@ -140,14 +140,14 @@ async fn examine(arguments: &Arguments) -> Result<Report> {
     Ok(report)
 }
 
-/// Why nobody can be asked.
+/// Why there is no client to ask.
 struct Silence {
     /// `None`: it was not to be asked.
     cluster: Option<String>,
     account: String,
 }
 
-/// Clients of whoever answers a first question.
+/// Clients of the servers that answer a first question.
 async fn reach(arguments: &Arguments) -> (Hands, Silence) {
     let mut hands = Hands::default();
     let mut silence = Silence { cluster: None, account: String::new() };

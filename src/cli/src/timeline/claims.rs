@@ -9,14 +9,14 @@ use kube::ResourceExt;
 
 use super::{Change, Line, PriceBook};
 
-/// What was told of every claim so far.
+/// What was printed of every claim so far.
 pub(crate) struct Claims {
     prices: PriceBook,
     known: BTreeMap<String, Told>,
 }
 
 #[derive(Clone, Copy, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each line of a claim's story is told once, in any order")]
+#[expect(clippy::struct_excessive_bools, reason = "each line of a claim is printed once, in any order")]
 struct Told {
     asked: bool,
     launched: bool,

@@ -33,7 +33,7 @@ struct Counts {
 }
 
 impl Pods {
-    /// Takes note of a change.
+    /// Records a change.
     pub(crate) fn observe(&mut self, change: &Change<Pod>) {
         match change {
             Change::Gone(name) => {

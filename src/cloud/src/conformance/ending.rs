@@ -85,7 +85,7 @@ async fn launch(world: &dyn World) -> Result<Instance, String> {
     succeeds("launch", world.provider().launch(&world.request("web-1")).await)
 }
 
-/// An id of the same shape that no launch has returned: the last digit differs.
+/// An id of the same form that no launch has returned: the last digit differs.
 fn never_launched(id: &ProviderId) -> ProviderId {
     let text = id.as_str();
     let (head, last) = text.split_at(text.len() - 1);

@@ -1,7 +1,7 @@
 //! The cloud behind the in-memory provider: machines, capacity, faults, and what was asked of it.
 //!
-//! Time is read from the given clock only; a machine's state is a function of when it was launched, when it was
-//! told to end, and now. Nothing ticks.
+//! Time is read from the given clock only; a machine's state is a function of when it was launched, when its
+//! termination was asked for, and now. Nothing ticks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,7 +76,7 @@ impl Account {
         self.state().faults.push(operation, fault);
     }
 
-    /// Makes a machine vanish at once, as when somebody terminates it by hand and time passes.
+    /// Makes a machine vanish at once, as when a person terminates it by hand and time passes.
     pub fn vanish(&self, id: &ProviderId) {
         self.state().machines.remove(id);
     }

@@ -1,4 +1,4 @@
-//! What the reference pins about overlays (spec scheduling 24, 32.14), and where its defects are mended.
+//! What the reference pins about overlays (spec scheduling 24, 32.14), and where its defects are fixed.
 
 mod properties;
 

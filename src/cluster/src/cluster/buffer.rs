@@ -28,7 +28,7 @@ impl Room {
 
 impl Cluster {
     /// Sets the virtual pods of a buffer, none once it is gone; true when they are others than before. Those that
-    /// differ in their creation alone stay as they were, so that nothing looks new because it was made anew.
+    /// differ in their creation alone stay as they were, so that nothing looks new because it was made again.
     pub fn set_buffer(&mut self, buffer: &BufferKey, pods: impl IntoIterator<Item = Pod>) -> bool {
         let before = self.own.room.pods.remove(buffer).unwrap_or_default();
         let mut after: BTreeMap<PodKey, Arc<Pod>> = BTreeMap::new();

@@ -178,7 +178,7 @@ fn a_changed_provider_id_leaves_nothing_behind() {
 #[test]
 fn pods_follow_their_node_name_and_leave_when_they_end() {
     let mut cluster = cluster();
-    // The pod is told before its node.
+    // The event of the pod arrives before that of its node.
     tell(
         &mut cluster,
         [Event::pod(Version(1), pod("p", Some("n1"))), Event::node(Version(2), unmanaged("n1"))],
@@ -263,7 +263,7 @@ fn marks_die_with_their_claim() {
     let mut cluster = cluster();
     cluster.mark_for_deletion([&"c1".into()]);
     cluster.apply(Event::claim(Version(1), claim("c1")));
-    assert!(!cluster.snapshot(at(0)).nodes[0].marked_for_deletion, "nobody knew it when it was marked");
+    assert!(!cluster.snapshot(at(0)).nodes[0].marked_for_deletion, "no object was known when it was marked");
     cluster.mark_for_deletion([&"c1".into()]);
     assert!(cluster.snapshot(at(0)).nodes[0].marked_for_deletion);
     cluster.apply(gone_claim("c1", 2));

@@ -14,7 +14,7 @@ use crate::{Context, Error};
 use karpenter_kube_harness::write;
 use karpenter_kube_harness::write::Object;
 
-/// What came of a reference.
+/// The result of following a reference.
 pub(super) struct Found {
     /// The virtual pods of the buffer.
     pub(super) pods: Vec<Pod>,
@@ -30,7 +30,7 @@ struct Referent {
     generation: Option<i64>,
 }
 
-/// The pods of `known`, or why nobody knows them; an error when the API server did not say.
+/// The pods of `known`, or why they are not known; an error when the API server did not say.
 pub(super) async fn resolve(
     context: &Context,
     key: &BufferKey,

@@ -55,7 +55,7 @@ pub(crate) async fn provisioned(context: &Context, tallies: &Tallies) {
     }
 }
 
-/// The virtual pods of the plan, with what became of them.
+/// The virtual pods of the plan, with their outcomes.
 fn virtual_pods<'a>(
     snapshot: &'a Snapshot,
     report: &'a Report,

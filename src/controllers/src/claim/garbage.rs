@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::fixture::World;
 
-    /// A machine nobody known has, and what there is of its claim in the API server.
+    /// A machine of no known claim, and what there is of its claim in the API server.
     async fn orphan(world: &World, provider_id: Option<&str>) -> Machine {
         let class = json!({"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"});
         let claim: NodeClaim = serde_json::from_value(json!({

@@ -30,7 +30,7 @@ impl PodEvents {
         (Self { pending: Arc::default(), queue }, work)
     }
 
-    /// Takes note of what the watch said about a pod.
+    /// Records what the watch said about a pod.
     pub(crate) fn note(&self, context: &Context, seen: Seen<'_>) {
         let (Seen::Listed(pod) | Seen::Created(pod) | Seen::Deleted(pod) | Seen::Updated { new: pod, .. }) =
             seen;

@@ -1,4 +1,4 @@
-//! Carries out one command: does what [`Running::look`] says and tells it what came of it (spec disruption 3.15).
+//! Carries out one command: does what [`Running::look`] says and reports the result (spec disruption 3.15).
 //!
 //! Each command is a task of its own, so one that waits or fails delays no other. When the process stops, the command
 //! stops where it is; the next process takes back what is left of it.

@@ -1,8 +1,8 @@
 //! The look after the taint, for all commands that wait for it at once.
 //!
 //! A look compiles the whole cluster, which takes long and much memory where it is large; a day on which everything
-//! drifts starts hundreds of commands. So one look is under way at a time, and whoever has the turn looks for everybody
-//! who waits by then.
+//! drifts starts hundreds of commands. So one look is under way at a time, and the task that has the turn
+//! looks for all commands that wait by then.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,7 +46,7 @@ impl Looks {
         }
         let mut round = std::mem::take(&mut *self.lock());
         round.sort_by_key(|one| one.number);
-        // Without an answer, whoever waits finds out by itself.
+        // Without a snapshot, each task that waits finds that out by itself.
         let snapshot = context.snapshot()?;
         let (proposed, running) = (underway.unplaced(), underway.nodes());
         let commands: Vec<Command> = round.iter().map(|one| one.command.clone()).collect();
@@ -55,7 +55,7 @@ impl Looks {
         })
         .await;
         for (one, answer) in round.into_iter().zip(answers) {
-            // Nobody waits any more when the process is about to end.
+            // No task waits any more when the process is about to end.
             let _ended = one.answer.send(answer);
         }
         drop(turn);

@@ -92,7 +92,7 @@ async fn undo(context: &Context, leftovers: Vec<Leftover>) -> Result<(), Error> 
     };
     let undone: Vec<_> = leftovers.into_iter().map(undo).collect();
     let results: Vec<_> = stream::iter(undone).buffer_unordered(FAN_OUT).collect().await;
-    // A conflict means somebody else keeps writing; the next look finds the leftover again.
+    // A conflict means another client keeps writing; the next look finds the leftover again.
     let errors = results.into_iter().flatten().filter_map(Result::err).filter(|error| !error.is_conflict());
     Error::combined(errors.collect())
 }

@@ -108,7 +108,7 @@ impl Underway {
         self.lock().open.remove(&number);
     }
 
-    /// Returns once a command was [`Underway::placed`] that nobody has waited for yet.
+    /// Returns once a command was [`Underway::placed`] for which no earlier call has returned.
     pub(super) async fn any_placed(&self) {
         self.placed.notified().await;
     }

@@ -129,7 +129,7 @@ fn pod(mut answer: Answer, outcome: Option<&PodOutcome>) -> Answer {
         Some(PodOutcome::New(_)) => "gets a new node".to_owned(),
         Some(PodOutcome::Ignored(reasons)) => {
             answer.reasons = reasons.iter().map(Why::of).collect();
-            "is not ours to place".to_owned()
+            "is not placed by Karpenter".to_owned()
         }
         Some(PodOutcome::Unschedulable(refusals)) => {
             // The pool that comes closest first: codes are in the order of the checks.

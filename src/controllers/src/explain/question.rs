@@ -21,7 +21,7 @@ pub enum Question {
     Pool(PoolName),
 }
 
-/// A question nobody can answer.
+/// A question that cannot be answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot explain `{0}`; ask about `node/NAME`, `nodeclaim/NAME`, `pod/NAMESPACE/NAME`, `nodepool/NAME` or `all`"

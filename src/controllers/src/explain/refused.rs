@@ -1,5 +1,5 @@
 //! Plans that broke a rule and were not carried out. The same pods give the same plan at every pass, so a finding is
-//! logged once and then only now and then while it keeps coming back; whoever asks hears of it all the time.
+//! logged once and then every ten minutes while it keeps coming back; explanations name it all the time.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ struct Told {
 }
 
 impl Refused {
-    /// Takes note of a finding; whether it is to be logged now.
+    /// Records a finding; returns whether it is to be logged now.
     pub(super) fn note(&mut self, finding: &str, now: Timestamp) -> bool {
         self.0.retain(|_, told| now.duration_since(told.last) < KEPT);
         if let Some(told) = self.0.get_mut(finding) {

@@ -41,7 +41,7 @@ pub async fn interrupted(
     let mut pass = Pass::over_claim(context, controller, &evictions, Arc::clone(&known.object));
     pass.carry_out(step).await?;
     match pass.finish().await {
-        // Somebody else changed the claim; the deletion itself has been asked for.
+        // Another client changed the claim; the deletion itself has been asked for.
         Err(error) if error.is_conflict() => Ok(()),
         other => other.map(drop),
     }

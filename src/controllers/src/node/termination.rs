@@ -36,7 +36,7 @@ impl Reconciler for Termination {
         };
         let node = &known.model;
         let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
-        // With more than one claim nobody knows whose machine it is.
+        // With more than one claim it is not known whose machine it is.
         let claim = match claims.as_slice() {
             [claim] => Some(claim),
             _ => None,

@@ -2,8 +2,8 @@
 //!
 //! Stages change the copy and see each other's changes; at the end the difference to what was read is written as
 //! one metadata patch and one status patch, the second locked when conditions changed because they are a list. The
-//! first is not: it names single labels and annotations, so it takes nothing from others, and what came of a launch
-//! is not lost because somebody else wrote meanwhile, be it the claim's deletion.
+//! first is not: it names single labels and annotations, so it takes nothing from others, and the result of a
+//! launch is not lost because another client wrote meanwhile, be it the claim's deletion.
 
 use std::sync::Arc;
 

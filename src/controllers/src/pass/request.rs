@@ -1,8 +1,8 @@
 //! Asks the provider for the machine of a claim.
 //!
-//! The number of the attempt is kept by the view while the process lives. A process that starts anew begins at the
-//! first attempt again: the provider adopts what earlier ones have launched before it launches anything, and a token
-//! that turns out to be spent costs one more try.
+//! The number of the attempt is kept by the view while the process lives. A restarted process begins at the
+//! first attempt again: the provider adopts what earlier ones have launched before it launches anything, and
+//! a token that turns out to be spent costs one more try.
 
 use karpenter_api::{NodeClaim, Operator, convert};
 use karpenter_cloud::overlay::PoolOverlays;

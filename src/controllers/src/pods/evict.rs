@@ -55,14 +55,14 @@ impl Evictions {
         }
     }
 
-    /// Takes note of what the watch says: a pod that is gone is forgotten.
+    /// Follows the watch: a pod that is gone is forgotten.
     pub(crate) fn seen(&self, seen: &PodSeen) {
         if let PodSeen::Deleted(pod) = seen {
             self.accepted().remove(&PodRef { key: pod.key.clone(), uid: pod.uid.clone() });
         }
     }
 
-    /// Notes that a pod is on its way out, unless the watch has said already that it is gone.
+    /// Records that a pod is terminating, unless the watch has said already that it is gone.
     fn accept(&self, context: &Context, pod: &PodRef) {
         let mut accepted = self.accepted();
         if context.view.pod(&pod.key).is_some_and(|known| known.uid == pod.uid) {

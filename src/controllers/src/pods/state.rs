@@ -49,7 +49,7 @@ impl States {
         Self { gauge: context.metrics.pods.state.clone(), publishing: Arc::default(), known: Arc::default() }
     }
 
-    /// Takes note of a pod that appeared or changed.
+    /// Records a pod that appeared or changed.
     pub(crate) fn seen(&self, view: &View, pod: &Pod) {
         let key = PodKey::new(&pod.namespace().unwrap_or_default(), &pod.name_any());
         let facts = Facts::of(pod);
@@ -59,7 +59,7 @@ impl States {
         self.replace(before.map(|(_, labels)| labels), &labels);
     }
 
-    /// Takes note of a pod that is gone.
+    /// Forgets a pod that is gone.
     pub(crate) fn note(&self, seen: &PodSeen) {
         if let PodSeen::Deleted(pod) = seen {
             let gone = self.lock().remove(&pod.key);

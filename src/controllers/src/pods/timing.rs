@@ -58,7 +58,7 @@ pub(super) enum Age {
 }
 
 impl Timings {
-    /// Takes note of a pod as it is now.
+    /// Records a pod as it is now.
     pub(super) fn seen(&mut self, pod: &Pod, now: Timestamp) -> Vec<Waited> {
         let same = self.0.get(&pod.key).is_some_and(|clock| clock.uid == pod.uid);
         let ready = pod.ready == Some(true);
@@ -86,13 +86,13 @@ impl Timings {
         waited
     }
 
-    /// Takes note that a pod is gone.
+    /// Forgets a pod that is gone.
     pub(super) fn gone(&mut self, key: &PodKey) -> Vec<Waited> {
         self.0.remove(key);
         Vec::new()
     }
 
-    /// Takes note of a decision; `placed` says whether the pod was given a place.
+    /// Records a decision; `placed` says whether the pod was given a place.
     pub(super) fn decided(&mut self, key: &PodKey, placed: bool, now: Timestamp) -> Option<Waited> {
         let clock = self.0.get_mut(key).filter(|clock| !clock.bound)?;
         if placed {

@@ -14,7 +14,7 @@ const KEPT: SignedDuration = SignedDuration::from_mins(10);
 pub(super) struct Departed(BTreeMap<PoolName, Option<Timestamp>>);
 
 impl Departed {
-    /// Takes note of the pools that are there or have machines; returns those whose series are to be dropped.
+    /// Records the pools that are there or have machines; returns those whose series are to be dropped.
     pub(super) fn look(&mut self, present: BTreeSet<PoolName>, now: Timestamp) -> Vec<PoolName> {
         for (_, since) in self.0.iter_mut().filter(|(pool, _)| !present.contains(*pool)) {
             since.get_or_insert(now);

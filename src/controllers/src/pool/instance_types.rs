@@ -21,7 +21,7 @@ pub(crate) async fn refresh(context: &Context, controller: &'static str) {
         let problem = types.as_ref().err().map(ToString::to_string);
         let types = types.ok().and_then(|types| overlaid(context, &pool, types));
         context.view.with_cluster(|cluster| cluster.set_instance_types(name, types));
-        // Plans are made every few seconds; people are told once, and again when it is something else.
+        // Plans are made every few seconds; a problem is reported once, and again when it is another one.
         if !context.view.types_problem(name, problem.as_deref()) {
             continue;
         }

@@ -1,9 +1,9 @@
 //! `nodeoverlay.controller`: decides which NodeOverlays are in force and says so on them (spec scheduling 24).
 //! Only with the feature gate `NodeOverlay`.
 //!
-//! Every change of an overlay, of a pool or of a node class has everything evaluated anew, one pass at a time. A pool
-//! whose types cannot be had is left out and tried again soon; until then nothing is planned or launched for it. The
-//! result is put in force as a whole, once every overlay says what became of it.
+//! Every change of an overlay, of a pool or of a node class has everything evaluated again, one pass at a
+//! time. A pool whose types cannot be had is left out and tried again soon; until then nothing is planned or
+//! launched for it. The result is put in force as a whole, once the conditions of every overlay are written.
 
 mod verdict;
 
@@ -91,7 +91,7 @@ async fn evaluate(context: &Context, triggers: &Triggers) -> Result<Done, Error>
     let verdicts = verdicts.joined_by(&judged.conflicts);
     for object in &objects {
         if !told(context, object, &verdicts).await? {
-            // Somebody has changed it: what was judged is out of date.
+            // Another client has changed it: what was judged is out of date.
             return Ok(Done::idle().after(Duration::ZERO));
         }
     }
@@ -104,7 +104,7 @@ async fn evaluate(context: &Context, triggers: &Triggers) -> Result<Done, Error>
     Ok(if complete { done.after(PERIOD) } else { done.backoff() })
 }
 
-/// The types of a pool without overlays; `None` when they cannot be had, which whoever plans tells people.
+/// The types of a pool without overlays; `None` when they cannot be had, which the planning passes report.
 async fn sight(context: &Context, pool: &KnownPool) -> Option<Sight> {
     let asked = context.provider.instance_types(&pool.model);
     let types = cloud::call(context, NAME, "GetInstanceTypes", asked).await;
@@ -115,7 +115,7 @@ async fn sight(context: &Context, pool: &KnownPool) -> Option<Sight> {
     Some(Sight { pool: pool.model.name.clone(), labels, types: types.ok()? })
 }
 
-/// Writes what became of an overlay into its conditions; false when it is not what it was any more.
+/// Writes the verdict on an overlay into its conditions; false when the overlay has changed meanwhile.
 async fn told(context: &Context, object: &Arc<NodeOverlay>, verdicts: &Verdicts) -> Result<bool, Error> {
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let before = object.status.clone().unwrap_or_default();

@@ -18,8 +18,8 @@ use crate::claim::create::create;
 /// Claims created at once: bounds the burst on the API server, not the plan.
 const CREATES: usize = 50;
 
-/// Creates the claims of `plan` and promises pods their places. A claim that cannot be created concerns nobody else;
-/// one for pods whose machines have just come up is not created yet.
+/// Creates the claims of `plan` and promises pods their places. A claim that cannot be created concerns no
+/// other claim; one for pods whose machines have just come up is not created yet.
 pub(super) async fn apply(context: &Context, lessons: &Lessons, snapshot: &Snapshot, plan: &Plan) -> Outcome {
     let now = context.now();
     let pods: BTreeMap<&PodKey, &Pod> = pods(snapshot);

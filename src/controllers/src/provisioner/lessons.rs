@@ -19,7 +19,7 @@ use crate::view::PodSeen;
 pub(crate) struct Lessons(Arc<Mutex<Contradictions>>);
 
 impl Lessons {
-    /// Takes note of what a watch said about a pod.
+    /// Records what a watch said about a pod.
     pub(crate) fn note(&self, seen: &PodSeen) {
         if let PodSeen::Updated { old, new } = seen
             && old.node_name.is_none()
@@ -61,7 +61,7 @@ impl Lessons {
         !pods.is_empty() && pods.iter().all(|pod| lessons.is_expected(pod, machine_of, snapshot.now))
     }
 
-    /// Takes note of the places a plan counts on for pods that wait.
+    /// Records the places a plan counts on for pods that wait.
     pub(super) fn nominated(&self, context: &Context, snapshot: &Snapshot, plan: &Plan) {
         let waiting = snapshot.pending.iter().filter(|pod| !pod.is_virtual());
         let pending: BTreeMap<&PodKey, &Pod> = waiting.map(|pod| (&pod.key, &**pod)).collect();
@@ -74,7 +74,7 @@ impl Lessons {
         }
     }
 
-    /// Takes note of the pods a claim was created for.
+    /// Records the pods a claim was created for.
     pub(super) fn launched<'a>(
         &self,
         claim: &ClaimName,
@@ -91,7 +91,7 @@ impl Lessons {
     }
 }
 
-/// The claim behind a place; nothing for machines nobody manages.
+/// The claim behind a place; `None` for unmanaged machines.
 fn claim_of(context: &Context, target: &Target) -> Option<ClaimName> {
     let node = match target {
         Target::Claim(name) => return Some(name.clone()),

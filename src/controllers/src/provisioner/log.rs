@@ -24,7 +24,7 @@ const PODS: usize = 5;
 pub(super) struct Log(BTreeMap<String, Timestamp>);
 
 impl Log {
-    /// Says what came of a plan. Room of capacity buffers is no pod that waits.
+    /// Logs the result of a plan. Room of capacity buffers is no pod that waits.
     pub(super) fn plan(&mut self, snapshot: &Snapshot, plan: &Plan, report: &Report) {
         let found = Found::of(snapshot, report);
         let mut said = std::mem::take(&mut self.0);

@@ -1,4 +1,5 @@
-//! What becomes of pods whose place broke a rule: they are told and held; the rest of the plan is carried out.
+//! What happens to pods whose place broke a rule: they get an event and are held; the rest of the plan is
+//! carried out.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +39,7 @@ impl Refusals {
         outcomes
     }
 
-    /// Takes note of what was refused of `plan`, `part` being what is left: in `report`, and for later passes.
+    /// Records what was refused of `plan`, `part` being what is left: in `report`, and for later passes.
     pub(super) fn note(&self, snapshot: &Snapshot, part: &SoundPart, report: &mut Report) {
         let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let pods = pods(snapshot);

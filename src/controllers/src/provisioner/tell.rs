@@ -49,20 +49,20 @@ pub(super) fn tell(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report: &R
     metrics.unschedulable_pods_count.set_count([super::NAME], unschedulable);
 }
 
-/// What a pod is told.
+/// What the event of a pod says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) text: String,
-    /// What must change for the pod to be told again.
+    /// What must change for another event.
     pub(super) gist: String,
 }
 
-/// What a pod is told about what a plan does for it; nothing if it has a place, or knows.
+/// What the event of a pod says about its outcome; `None` if the pod has a place, or has opted out.
 pub(super) fn told(outcome: &PodOutcome) -> Option<Told> {
     match outcome {
         PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => None,
         PodOutcome::Ignored(reasons) => {
-            // Whoever opts out knows why.
+            // The author of a pod that opts out knows why.
             let told: Vec<String> = reasons
                 .iter()
                 .filter(|one| one.code != ReasonCode::OptedOut)

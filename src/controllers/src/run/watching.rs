@@ -1,5 +1,5 @@
-//! The watches of a process. They may run before it leads, so that it knows the cluster when it does; then nobody
-//! listens yet, and nothing is told.
+//! The watches of a process. They may run before it leads, so that it knows the cluster when it does; until
+//! then there are no listeners, and nothing is reported.
 
 use std::borrow::Cow;
 use std::fmt::Debug;

@@ -144,13 +144,14 @@ pub const OWN: &[Flag] = &[
         "scheduling-pods-per-pass",
         "SCHEDULING_PODS_PER_PASS",
         "50000",
-        "Most pending pods one pass plans for; the next pass goes on with those it left out",
+        "Most pending pods one pass plans for; the next pass continues with those it left out",
     ),
     Flag::new(
         "disruption-simulations-per-pass",
         "DISRUPTION_SIMULATIONS_PER_PASS",
         "2000",
-        "Most simulations within a disruption pass, shared by its methods; the next pass goes on where it stopped",
+        "Most simulations within a disruption pass, shared by its methods; the next pass continues where it \
+         stopped",
     ),
     Flag::new(
         "disruption-commands-per-minute",

@@ -1,8 +1,8 @@
 //! Tells about status conditions and deletions: events for people, metrics for dashboards
 //! (spec disruption 6 and 7).
 //!
-//! Changes are told as the watches bring them; the gauges of what is are published every ten seconds as a whole, so
-//! nothing of an object outlives it.
+//! Changes are reported as the watches bring them; the gauges of what is are published every ten seconds as a
+//! whole, so nothing of an object outlives it.
 
 mod subject;
 
@@ -34,12 +34,12 @@ type ByKindAndName = BTreeMap<(String, String), Arc<DynamicObject>>;
 #[derive(Clone, Default)]
 pub(crate) struct Classes {
     objects: Arc<Mutex<ByKindAndName>>,
-    /// Whether changes are told: only by the replica that leads.
+    /// Whether changes are reported: only by the replica that leads.
     telling: Arc<AtomicBool>,
 }
 
 impl Classes {
-    /// From now on changes are told.
+    /// From now on changes are reported.
     pub(crate) fn tell_changes(&self) {
         self.telling.store(true, Ordering::Relaxed);
     }
@@ -50,7 +50,7 @@ impl Classes {
         }
     }
 
-    /// Takes note of what the watch of one kind of node class said.
+    /// Records what the watch of one kind of node class said.
     pub(crate) fn note(&self, context: &Context, kind: &str, seen: &Seen<DynamicObject>) {
         match seen {
             Seen::Listing => {}
@@ -101,7 +101,7 @@ fn transition(context: &Context, subject: &Subject, before: Option<&State>, afte
     if let Some(last) = subject.deprecated() {
         families.deprecated.transition(&[], change, &last, lasted);
     }
-    // Whoever writes the conditions of node classes tells about them.
+    // The controller that writes the conditions of node classes publishes their events.
     if let Some(kind) = subject::known(&after.kind).filter(|_| subject.kind != Watched::NodeClass) {
         let event = Event::new(subject.about.clone(), Reason::condition(kind), text(kind, was, after));
         context.recorder.publish(event);

@@ -115,8 +115,9 @@ impl View {
         self.lock().buffers.store.iter().cloned().collect()
     }
 
-    /// Takes note that the reference of a buffer has been tried to be followed; `pods` are what came of it, `None`
-    /// when nobody answered, so that what was known stays. True when its virtual pods are others than before.
+    /// Records an attempt to follow the reference of a buffer; `pods` are the result, `None` when the API
+    /// server did not answer, so that what was known stays. True when its virtual pods are others than
+    /// before.
     pub(crate) fn buffer_asked(&self, key: &BufferKey, pods: Option<Vec<Pod>>) -> bool {
         let mut inner = self.lock();
         if inner.buffers.store.get(&stored_as(key)).is_none() {
@@ -128,7 +129,7 @@ impl View {
         pods.is_some_and(|pods| inner.cluster.set_buffer(key, pods))
     }
 
-    /// Takes note of where a plan would put virtual pods.
+    /// Records where a plan would put virtual pods.
     pub(crate) fn buffer_pods_counted(&self, counts: BTreeMap<Target, usize>) {
         let mut inner = self.lock();
         inner.buffers.counted |= inner.buffers.are_asked();

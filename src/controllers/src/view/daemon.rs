@@ -1,7 +1,7 @@
 //! What each daemon set puts on a new node: its newest pod, which carries what admission changed, or its template with
 //! what admission would add (spec scheduling 16).
 //!
-//! Any of them may change; whatever does, the daemon set is read anew and told to the cluster index.
+//! Any of them may change; whatever does, the daemon set is read again and passed to the cluster index.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub(super) struct Daemons {
 }
 
 impl Daemons {
-    /// Takes note of a pod; the daemon set it belongs to, if any.
+    /// Records a pod; returns the daemon set it belongs to, if any.
     fn note(&mut self, key: &PodKey, pod: &Pod) -> Option<SetUid> {
         let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true))?;
         if controller.kind != "DaemonSet" {
@@ -61,7 +61,7 @@ impl Daemons {
 }
 
 impl Inner {
-    /// Reads the pod anew into its daemon set, if it is its newest.
+    /// Reads the pod into its daemon set again, if it is its newest.
     pub(super) fn daemon_pod_seen(&mut self, key: &PodKey, pod: &Pod) {
         if let Some(uid) = self.daemons.note(key, pod)
             && self.daemons.pods.get(&uid).and_then(BTreeSet::last).is_some_and(|(_, newest)| newest == key)
@@ -85,7 +85,7 @@ impl Inner {
         }
     }
 
-    /// Reads the daemon sets of a namespace anew: what it gives containers has changed.
+    /// Reads the daemon sets of a namespace again: what it gives containers has changed.
     pub(super) fn derive_daemons_of(&mut self, namespace: &str) {
         let keys = self.daemons.keys.iter().filter(|(_, (of, _))| of == namespace);
         for uid in keys.map(|(uid, _)| uid.clone()).collect::<Vec<_>>() {

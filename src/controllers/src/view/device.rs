@@ -20,7 +20,7 @@ use crate::view::read;
 use karpenter_kube_harness::watch::key;
 use karpenter_kube_harness::watch::{Key, Seen};
 
-/// Kinds without which pods would be told that their claims cannot be served, and machines taken for complete.
+/// Kinds without which pods would be refused because of their claims, and machines be taken for complete.
 const NEEDED: [&str; 3] = ["ResourceSlice", "DeviceClass", "ResourceClaim"];
 
 /// Everything about devices.

@@ -223,7 +223,7 @@ impl View {
         }
     }
 
-    /// Takes a Node as the API server shows it, without what nobody reads.
+    /// Takes a Node as the API server shows it, without the fields that no controller reads.
     pub fn put_node(&self, mut node: Node) {
         node.metadata.managed_fields = None;
         if let Some(status) = &mut node.status {

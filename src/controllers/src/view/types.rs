@@ -1,12 +1,12 @@
-//! Why the instance types of a pool are not known, remembered so that it is told once.
+//! Why the instance types of a pool are not known, remembered so that it is reported once.
 
 use karpenter_model::PoolName;
 
 use super::View;
 
 impl View {
-    /// Takes note of why the types of a pool are not known, or that they are. True when that is news; of a pool that
-    /// has gone nothing is.
+    /// Records why the types of a pool are not known, or that they are. True when that is news; of a pool
+    /// that has gone nothing is.
     pub(crate) fn types_problem(&self, pool: &PoolName, problem: Option<&str>) -> bool {
         let mut inner = self.lock();
         if inner.pools.get(pool.as_str()).is_none() {

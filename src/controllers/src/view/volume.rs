@@ -1,7 +1,7 @@
 //! Volumes: what the persistent volume claims of pods mean for placement, how many volumes Nodes can attach, and
 //! which attachments a drain has to wait for.
 //!
-//! A claim is resolved anew whenever it, its volume or its class changes; what it means is
+//! A claim is resolved again whenever it, its volume or its class changes; what it means is
 //! `karpenter_model::pod::volume::resolve`'s to say.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,8 +39,8 @@ pub(super) struct Volumes {
     listed: BTreeSet<&'static str>,
 }
 
-/// Kinds without which pods with volumes would be told that something does not exist, and machines would be ended while
-/// volumes are still attached to them.
+/// Kinds without which pods with volumes would be refused because something does not exist, and machines
+/// would be terminated while volumes are still attached to them.
 const NEEDED: [&str; 4] = ["PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment"];
 
 impl Volumes {
@@ -71,7 +71,7 @@ impl Volumes {
 }
 
 impl Inner {
-    /// Resolves a claim anew and tells the index.
+    /// Resolves a claim again and updates the index.
     fn derive_volume(&mut self, key: &Key) {
         let version = self.derived();
         let (namespace, name) = (Namespace::from(key.0.as_str()), VolumeClaimName::from(key.1.as_str()));
@@ -88,14 +88,14 @@ impl Inner {
         self.cluster.apply(event);
     }
 
-    /// Resolves the claims of a volume anew.
+    /// Resolves the claims of a volume again.
     fn derive_claims_of(&mut self, volume: &str) {
         for key in self.volumes.claims_of.get(volume).cloned().unwrap_or_default() {
             self.derive_volume(&key);
         }
     }
 
-    /// Resolves every claim anew that `concerned` picks.
+    /// Resolves again every claim that `concerned` picks.
     fn derive_volumes(&mut self, concerned: impl Fn(&ClaimFacts) -> bool) {
         let keys = self.volumes.claims.iter().filter(|(_, claim)| concerned(claim)).map(|(key, _)| key);
         for key in keys.cloned().collect::<Vec<_>>() {

@@ -1,4 +1,4 @@
-//! Nobody waits for the next round when what was missing arrives.
+//! No pod waits for the next round when what was missing arrives.
 
 use std::time::Duration;
 

@@ -59,7 +59,7 @@ async fn a_hold_names_the_node_concerns_its_own_workload_and_ends_with_what_it_r
         })
         .await;
 
-    // Who asks hears which node it is, what it has that nobody announced, and when the next try is.
+    // The explanation says which node it is, what it has that was not announced, and when the next try is.
     let text = ask("pod/web").reasons[0].text.clone();
     let named = world.nodes().await.iter().any(|node| text.contains(&node.name_any()));
     assert!(named && text.contains("taint `example.com/quarantine:NoExecute`"), "{text}");
@@ -69,7 +69,7 @@ async fn a_hold_names_the_node_concerns_its_own_workload_and_ends_with_what_it_r
     let told = process.events.messages("FailedScheduling");
     assert!(told.iter().any(|text| text.contains("quarantine")), "{told:?}");
 
-    // Another workload of the same shape, in a pool made since, has its machine as soon as ever.
+    // Another workload with the same requests, in a pool made since, has its machine as soon as ever.
     world.pool("other", &json!({}));
     pod_of(&world, "api", "other");
     let runs = |name: &'static str| {
@@ -89,7 +89,7 @@ async fn a_hold_names_the_node_concerns_its_own_workload_and_ends_with_what_it_r
 async fn nodes_the_scheduler_refuses_to_use_are_not_bought_for_ever() {
     let world = World::new().await;
     world.pool("default", &json!({}));
-    // Nobody plays this scheduler: the pod is never bound.
+    // No scheduler of this name runs: the pod is never bound.
     world.pod_with("web", "1", &json!({"schedulerName": "refuses"}));
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
     let status = json!({"status": {"conditions": [

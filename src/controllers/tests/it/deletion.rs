@@ -68,7 +68,7 @@ async fn take(world: &World, part: Part) {
 async fn deleting_one_part_is_enough() {
     for part in [Part::Node, Part::Claim, Part::Instance, Part::Pool] {
         let (world, process) = running().await;
-        // Nothing is bought anew.
+        // Nothing is bought again.
         world.delete_pod("web").await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         take(&world, part).await;

@@ -58,7 +58,7 @@ async fn a_machine_is_bought_where_the_devices_of_a_claim_are() {
     world.pod_with("second", "1", &uses("two"));
     let process = start(&world);
     world
-        .until("there is a node and the other pod is told", Duration::from_mins(5), || async {
+        .until("there is a node and an event on the other pod", Duration::from_mins(5), || async {
             world.nodes().await.len() == 1 && !process.events.messages("FailedScheduling").is_empty()
         })
         .await;

@@ -319,7 +319,7 @@ async fn a_replacement_that_never_joins_is_given_up_and_the_old_machine_stays() 
         })
         .await;
     assert!(world.claims().await.iter().any(|claim| old.contains(&claim.name_any())));
-    assert!(running(&world, 1).await, "nobody was evicted");
+    assert!(running(&world, 1).await, "no pod was evicted");
     process.stop().await;
 }
 
@@ -331,7 +331,7 @@ async fn what_a_command_leaves_over_is_used_by_the_next() {
     let process = world.start();
     settled(&world, 2, 1).await;
     let old = claim_names(&world).await;
-    // Of two replacements one cannot be created; the other comes up although nobody needs it yet.
+    // Of two replacements one cannot be created; the other comes up although it is not needed yet.
     world.server.faults().inject(Rule::on("create").resource("nodeclaims").times(1), ApiFault::InternalError);
     world.change_pool("default", &pool(&["small"], &drift_only("1"))).await;
     world

@@ -95,7 +95,7 @@ async fn a_leader_that_dies_is_followed_when_its_lease_has_run_out() {
     let died = Instant::now();
     while holder(&world).await != "second" {
         sleep(Duration::from_millis(500)).await;
-        assert!(died.elapsed() < Duration::from_secs(20), "nobody followed");
+        assert!(died.elapsed() < Duration::from_secs(20), "no replica followed");
     }
     assert!(died.elapsed() > Duration::from_secs(10), "followed before the lease had run out");
     second.shutdown.cancel();
@@ -193,12 +193,12 @@ async fn a_lease_is_read_for_a_renewal_only_if_it_is_not_as_it_was_left() {
     assert_eq!(slow(), 0);
     world.server.faults().clear();
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), "default");
-    let label = serde_json::json!({"metadata": {"labels": {"somebody": "else"}}});
+    let label = serde_json::json!({"metadata": {"labels": {"another": "client"}}});
     let (params, label) = (kube::api::PatchParams::default(), kube::api::Patch::Merge(label));
     leases.patch("karpenter-leader-election", &params, &label).await.unwrap();
     sleep(Duration::from_mins(1)).await;
     assert_eq!(slow(), 1);
-    assert!(lease(&world).await.metadata.labels.is_some(), "what somebody else has written stays");
+    assert!(lease(&world).await.metadata.labels.is_some(), "what another client has written stays");
     shutdown.cancel();
     task.await.unwrap().unwrap();
 }

@@ -124,7 +124,7 @@ async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_poo
     process.stop().await;
 }
 
-/// Puts a taint nobody announced on every node that has none of it, or takes it off all of them.
+/// Puts an unannounced taint on every node that has none of it, or takes it off all of them.
 async fn taint(world: &World, on: bool) {
     const KEY: &str = "example.com/agent-not-ready";
     let nodes: Api<Node> = Api::all(world.client.clone());
@@ -182,7 +182,7 @@ async fn one_that_stays_for_half_an_hour_buys_a_bounded_number() {
 async fn a_scheduler_that_binds_late_gets_no_second_node() {
     let world = World::new().await;
     world.pool("default", &pool(&json!({})));
-    // Nobody plays this scheduler, so the pod is bound when the test does it.
+    // No scheduler of this name runs, so the pod is bound when the test does it.
     world.pod_with("web", "1", &json!({"schedulerName": "late"}));
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
     let status = json!({"status": {"conditions": [
@@ -282,7 +282,7 @@ async fn six_in_ten_nodes_that_turn_unhealthy_at_once_all_stay() {
         assert!(before.is_subset(&staying), "a node was given up");
     })
     .await;
-    assert!(!process.events.messages("NodeRepairBlocked").is_empty(), "people are told");
+    assert!(!process.events.messages("NodeRepairBlocked").is_empty(), "an event says so");
     process.stop().await;
 }
 

@@ -130,7 +130,7 @@ async fn every_call_is_allowed_and_every_permission_to_write_is_used() {
     // Gone because it is idle.
     world.delete_pod("web").await;
     world.all_gone().await;
-    // Gone because somebody wants it, pods and all.
+    // Gone because another client deletes it, pods and all.
     world.pod("api", "1");
     world.all_running().await;
     for claim in world.claims().await {

@@ -40,7 +40,7 @@ async fn pods_and_their_pool_hear_that_its_requirements_leave_no_type() {
     world.pod("b", "2");
     let process = world.start();
     world
-        .until("both pods are told", Duration::from_mins(1), || async {
+        .until("both pods have an event", Duration::from_mins(1), || async {
             process.events.messages("FailedScheduling").len() == 2
         })
         .await;

@@ -57,7 +57,7 @@ async fn a_scrape_shows_only_what_is_declared_with_its_type_and_labels() {
         pods.iter().any(|pod| pod.metadata.name.as_deref() == Some("web") && crate::world::is_running(pod))
     };
     world.until("the pod runs", Duration::from_mins(5), running).await;
-    // Everything that is published now and then has been.
+    // Everything that is published periodically has been.
     tokio::time::sleep(Duration::from_secs(40)).await;
     let midway = parse(&process.metrics.render());
     world.delete_pod("web").await;

@@ -106,7 +106,7 @@ async fn a_budget_for_pods_is_kept_while_many_nodes_drain() {
         place(&world, &format!("web-{number}"), &node.name_any(), &json!({}));
     }
     all_run(&world).await;
-    // Nobody makes the pods anew: of twelve four may go.
+    // No controller creates the pods again: of twelve four may go.
     world.load(&json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": {"name": "web", "namespace": "default"},

@@ -1,4 +1,4 @@
-//! Pods with volumes go where their volumes are, and are told what is wrong with them.
+//! Pods with volumes go where their volumes are, and their events say what is wrong with them.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn a_pod_whose_claim_is_missing_is_told_so_and_runs_once_it_exists() {
     world.pod_with("db", "1", &mounts("data"));
     let process = world.start();
     world
-        .until("the pod is told", Duration::from_mins(1), || async {
+        .until("the pod has an event", Duration::from_mins(1), || async {
             !process.events.messages("FailedScheduling").is_empty()
         })
         .await;

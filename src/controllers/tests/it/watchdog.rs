@@ -1,4 +1,5 @@
-//! Liveness follows progress: whoever hangs is named and has the process restarted, whoever only waits does not.
+//! Liveness follows progress: a pass that hangs is named and has the process restarted, one that only waits
+//! does not.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::world::{Process, World};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// What the liveness probe is told.
+/// The answer to the liveness probe.
 async fn live(process: &Process) -> Result<(), String> {
     let routes = probe_routes(process.readiness.clone(), process.metrics.progress.clone());
     let answer = routes.oneshot(Request::get("/healthz").body(Body::empty()).unwrap()).await.unwrap();
@@ -62,10 +63,7 @@ async fn a_write_that_hangs_fails_the_probe_with_its_name_and_one_that_ends_does
     stays_live(&process, 9 * MINUTE).await;
     tokio::time::sleep(2 * MINUTE).await;
     let told = live(&process).await.unwrap_err();
-    assert!(
-        told.starts_with(&format!("nodeclaim.lifecycle `{claim}`: nothing has come of it for ")),
-        "{told}"
-    );
+    assert!(told.starts_with(&format!("nodeclaim.lifecycle `{claim}`: no progress for ")), "{told}");
     assert!((stuck(&process, "nodeclaim.lifecycle") - 1.0).abs() < f64::EPSILON);
     tokio::time::sleep(10 * MINUTE).await;
     assert_eq!(live(&process).await, Ok(()), "it has ended after all");

@@ -1,4 +1,4 @@
-//! A whole cluster in memory: API server, scheduler and friends, kubelets, cloud, and the controllers on top.
+//! A whole cluster in memory: API server, `kube-system`, kubelets, cloud, and the controllers on top.
 //!
 //! Tests wait for a state, not for a time: [`World::until`] looks every virtual second and dumps everything when
 //! the state does not come.
@@ -382,7 +382,7 @@ impl Process {
     }
 }
 
-/// Every event is about a kind of object its reason is declared for, and is told apart by no more than is declared.
+/// Every event is about a kind its reason is declared for, and is distinguished by no more than is declared.
 fn is_in_the_table(event: &Event) {
     let (kinds, distinctions) = (event.reason.kinds(), event.reason.distinctions());
     assert!(kinds.is_empty() || kinds.contains(&event.object.kind.as_str()), "{event:?}");

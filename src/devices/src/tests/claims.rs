@@ -153,7 +153,7 @@ fn pods_that_leave_later_give_their_devices_back_until_that_is_undone() {
     run.allocator.evacuate(&mut run.ledger, None, ["mover".into()]);
     assert!(run.ask(&["wants"], 0, &["small"], |_, _| true).is_ok());
     let moved = run.launch(&["has"], 0, &["small"]);
-    assert!(moved.is_ok(), "the mover's own claim is allocated anew");
+    assert!(moved.is_ok(), "the mover's own claim is allocated again");
     assert!(run.ask(&["wants"], 1, &["small"], |_, _| true).is_err(), "and has the device again");
     run.ledger = before;
     assert!(run.ask(&["wants"], 0, &["small"], |_, _| true).is_err());

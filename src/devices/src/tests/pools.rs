@@ -55,7 +55,7 @@ fn all_devices_are_every_one_that_matches_and_at_least_one() {
     let gpus =
         slice("pool", vec![with(device("a"), "model", "x"), with(device("b"), "model", "y"), device("c")]);
     let x = "device.attributes['gpu.example.com'].?model.orValue('') != ''";
-    let none = "device.driver == 'nobody'";
+    let none = "device.driver == 'absent'";
     let fails = "device.attributes['gpu.example.com'].model == 'x'";
     let all = |name, selector| claim(name, vec![request_of("gpu", DeviceCount::All, &[selector])]);
     let world = world()

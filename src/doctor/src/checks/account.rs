@@ -108,7 +108,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-#[expect(clippy::unnecessary_wraps, reason = "a check has the shape of all checks")]
+#[expect(clippy::unnecessary_wraps, reason = "all checks have one signature")]
 fn long_name(facts: &Facts) -> Outcome {
     let length = facts.cluster_name.len();
     let is_long = length > CLUSTER_NAME_MAX;

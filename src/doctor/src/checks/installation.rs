@@ -55,7 +55,7 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 const FINALIZER: &str = "karpenter.sh/termination";
-/// Definitions that nobody looks at unless a gate is on.
+/// Definitions that are not used unless a gate is on.
 const OPTIONAL: [(&str, &str); 2] = [
     ("capacitybuffers.autoscaling.x-k8s.io", "CapacityBuffer=true"),
     ("nodeoverlays.karpenter.sh", "NodeOverlay=true"),

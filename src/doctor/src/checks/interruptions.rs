@@ -12,7 +12,7 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Warning,
         scope: Scope::Account,
         symptom: "the stack fails because the queue exists already",
-        cause: "a queue with the cluster's name was left over, or belongs to somebody else",
+        cause: "a queue with the cluster's name was left over, or belongs to another owner",
         fix: "`karpenter bootstrap check` says whether it serves as it is; else take it over with `karpenter bootstrap apply --adopt`, or choose another one with --queue-name",
         look: Look::At(untagged_queue),
     },
@@ -51,7 +51,7 @@ pub(super) const CHECKS: &[Check] = &[
         also: &[],
         severity: Severity::Error,
         scope: Scope::Cluster,
-        symptom: "interruptions are lost now and then",
+        symptom: "some interruptions are lost",
         cause: "two clusters read the same queue; each message reaches one of them",
         fix: "give each cluster a queue of its own",
         look: Look::At(shared_queue),
@@ -68,7 +68,7 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// The queue the controller is told to read, by its name.
+/// The queue the controller is configured to read, by its name.
 fn configured(facts: &Facts) -> Result<Option<String>, Unseen> {
     let text = facts.cluster.setting("INTERRUPTION_QUEUE")?;
     Ok(text.map(|text| queue_name(&text).to_owned()))
@@ -86,7 +86,7 @@ fn existing(facts: &Facts) -> Result<Vec<(&String, &Queue)>, Unseen> {
 }
 
 fn untagged_queue(facts: &Facts) -> Outcome {
-    // The reference's stack tags nothing; what gets events is in use, whoever made it.
+    // The reference's stack tags nothing; what gets events is in use, whichever tool made it.
     let is_left_over = |queue: &Queue| queue.rules.is_empty() && !queue.tags.contains_key(CLUSTER_TAG);
     // Nor is what the controller reads left over.
     let in_use = facts.cluster.deployments.if_asked()?.map(|_| configured(facts)).transpose()?.flatten();

@@ -72,7 +72,7 @@ fn why_uninitialised(node: &Node, claim: Option<&karpenter_api::NodeClaim>) -> S
     let conditions = claim.status.iter().flat_map(|status| &status.conditions);
     let mut said =
         conditions.filter(|condition| condition.kind == "Initialized").map(|found| found.message.clone());
-    said.next_back().unwrap_or_else(|| "nobody says why".to_owned())
+    said.next_back().unwrap_or_else(|| "no condition gives a reason".to_owned())
 }
 
 fn without_network(facts: &Facts) -> Outcome {

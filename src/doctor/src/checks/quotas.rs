@@ -8,7 +8,7 @@ use super::pools::{Launched, launched};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, label};
 
-/// vCPUs below which a quota is that of an account nobody has used yet: three nodes of four.
+/// vCPUs below which a quota is that of an account that is not used yet: three nodes of four.
 const FEW_VCPUS: u64 = 12;
 
 pub(super) const CHECKS: &[Check] = &[

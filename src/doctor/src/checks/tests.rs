@@ -83,7 +83,7 @@ fn no_check_calls_what_it_could_not_see_all_right() {
     facts.cluster = Cluster::default();
     let report = diagnose(&facts, &[]);
     assert_eq!(report.findings, []);
-    // The length of the cluster's name is known without asking anybody.
+    // The length of the cluster's name is known without a call.
     assert_eq!(report.passed, ["P-1"]);
     assert_eq!(report.verdict(), Verdict::Unknown);
 }
@@ -104,7 +104,7 @@ fn each_refused_list_keeps_some_check_from_looking() {
             let report = diagnose(&facts, &[]);
             assert_eq!(report.findings, [], "{part}.{field}");
             assert!(report.unseen.iter().all(|unseen| unseen.why == "forbidden"), "{part}.{field}");
-            assert!(!report.unseen.is_empty(), "nobody needs {part}.{field}");
+            assert!(!report.unseen.is_empty(), "no check needs {part}.{field}");
         }
     }
 }

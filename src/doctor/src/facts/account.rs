@@ -149,7 +149,7 @@ pub struct Key {
 /// How volumes are encrypted when a launch does not say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volumes {
-    /// They are, even if nobody asks for it.
+    /// They are, even if the launch does not ask for it.
     pub encrypted: bool,
     /// The key; `alias/aws/ebs` is AWS's own.
     pub key: String,

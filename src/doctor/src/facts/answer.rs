@@ -10,7 +10,7 @@ use serde_json::json;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer<T> {
-    /// Nobody wanted to know: an account is looked at before there is a cluster.
+    /// The question was not asked: an account is looked at before there is a cluster.
     #[default]
     Unasked,
     /// The whole answer; an empty list means that there is nothing.
@@ -33,7 +33,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// The answer, nothing if nobody asked, or why it was refused.
+    /// The answer, nothing if the question was not asked, or why it was refused.
     pub fn if_asked(&self) -> Result<Option<&T>, Unseen> {
         match self {
             Self::Unasked => Ok(None),

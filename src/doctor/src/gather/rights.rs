@@ -64,7 +64,7 @@ fn context(clients: &Clients, facts: &Facts) -> BTreeMap<String, String> {
     context
 }
 
-/// The ARN of the role the controller has or will have; `None` when nobody knows one.
+/// The ARN of the role the controller has or will have; `None` when it is unknown.
 async fn controller_role(
     clients: &Clients,
     facts: &Facts,

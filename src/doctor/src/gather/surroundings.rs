@@ -12,7 +12,7 @@ use crate::facts::{Account, Answer, Cluster, Endpoint, Key, Unseen, Volumes};
 
 /// Codes of the quotas on vCPUs of standard instances (families A, C, D, H, I, M, R, T, Z).
 const VCPUS: [(&str, &str); 2] = [("on-demand", "L-1216C47A"), ("spot", "L-34B43A08")];
-/// AWS's own keys, which nobody can change and everybody of the account may use.
+/// AWS's own keys, which cannot be changed and which all callers of the account may use.
 const OWN_KEYS: &str = "alias/aws/";
 /// Values that EC2 takes in one filter.
 const VALUES_MAX: usize = 200;

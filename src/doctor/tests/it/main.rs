@@ -86,7 +86,7 @@ async fn everything_is_asked_and_answered() {
         }
     }
     assert_eq!(report.unseen, []);
-    // Nobody has made the node role in this account yet.
+    // The node role has not been made in this account yet.
     assert_eq!(ids(&report), ["P-20"], "{:#?}", report.findings);
 }
 

@@ -49,7 +49,7 @@ fn mixes() -> Vec<Case> {
     mixes.into_iter().map(case).collect()
 }
 
-/// Every shape at once, in every size: few and many pods, types and machines that exist.
+/// The mix of everything, in every size: few and many pods, types and machines that exist.
 fn matrix() -> Vec<Case> {
     let mut cases = Vec::new();
     for nodes in [0, 1_000, 10_000] {
@@ -66,7 +66,7 @@ fn matrix() -> Vec<Case> {
     cases
 }
 
-/// Other shapes on machines that exist.
+/// Other combinations on machines that exist.
 fn nodes() -> Vec<Case> {
     let sizes = [(1_000, 10_000), (10_000, 1), (10_000, 10_000), (10_000, 50_000)];
     let cases = [Mix::Mixed, Mix::Topology].into_iter().flat_map(|mix| sizes.map(|size| (mix, size)));

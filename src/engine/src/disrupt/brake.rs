@@ -5,7 +5,7 @@
 //! - mass drift: after a start, or when instance types vanish from what the provider says, drift of many nodes at
 //!   once smells of missing or misread data. It is held until it has lasted longer than drift takes to be found wrong;
 //! - health gate: when replacements of a pool do not come up, nothing more is replaced by nodes of it, except for one
-//!   try now and then;
+//!   try after every pause (30 min by default);
 //! - no capacity: a node of a static pool is not given up for one that cannot be bought now;
 //! - anti-flap: a node that took over from another one is not replaced by one like that shortly after;
 //! - command rate: so many commands per minute and no more.

@@ -14,7 +14,7 @@ pub(crate) use blocker::Blocker;
 use crate::disrupt::cost::Cost;
 use crate::disrupt::lookup::Lookup;
 
-/// What a price rests on. Prices that were told and estimates are not held against each other.
+/// What a price rests on. Published prices are not compared with estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
     /// The cloud, or people, said so.
@@ -53,7 +53,7 @@ pub(crate) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    /// The candidate for `node`, or the first thing that speaks against it whatever the method. Objections of its
+    /// The candidate for `node`, or the first thing that blocks it whatever the method. Objections of its
     /// pods are kept for later, because some methods may pass over them.
     pub(crate) fn of(node: &'a Node, lookup: &Lookup<'a>) -> Result<Self, Blocker> {
         let now = lookup.snapshot().now;

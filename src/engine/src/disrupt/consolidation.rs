@@ -93,7 +93,7 @@ pub(crate) fn methods_to_come(pass: &Pass<'_>) -> usize {
     if pass.free().any(wanted) { 2 + usize::from(many) } else { 0 }
 }
 
-/// Whether `candidates` may go as `method` would let them, when `simulated` is what becomes of their pods.
+/// Whether `candidates` may go as `method` would let them, when `simulated` is the result for their pods.
 pub(crate) fn judge<'a>(
     method: Method,
     candidates: &[Candidate<'a>],

@@ -71,7 +71,7 @@ pool  web types=*
         let table = [
             ("type=small zone=a capacity=on-demand", "0.10", "bought on demand"),
             ("type=small zone=a capacity=spot", "0.04", "sold out, and still what it costs"),
-            ("type=small zone=a capacity=reserved", "0.01", "the first reservation, for want of a name"),
+            ("type=small zone=a capacity=reserved", "0.01", "the first reservation, for lack of a name"),
             (
                 "type=small zone=a capacity=reserved label=karpenter.test.sh/reservation-id=r2",
                 "0.02",

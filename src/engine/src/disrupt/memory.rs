@@ -50,7 +50,7 @@ pub struct Memory {
     successors: BTreeMap<ClaimName, Succession>,
     /// Pools whose replacements do not come up.
     gates: BTreeMap<PoolName, Gate>,
-    /// Nodes second looks spoke against, and those of commands that failed.
+    /// Nodes that second looks rejected, and those of commands that failed.
     refused: Refused,
     /// Devices of the last pass in which they counted.
     devices: Arc<Devices>,
@@ -183,7 +183,7 @@ impl Memory {
         ends.chain(settled).chain(self.refused.instants())
     }
 
-    /// Why `node` does not go within `scope` yet, because of what came of an earlier command.
+    /// Why `node` does not go within `scope` yet, because of the result of an earlier command.
     pub(crate) fn refused(&self, scope: Scope, node: &NodeId, now: Timestamp) -> Option<Reason> {
         self.refused.why(scope, node, now)
     }

@@ -36,7 +36,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) budgets: Budgets<'a>,
     /// What each pool costs, for `Balanced`.
     pub(crate) totals: Totals,
-    /// Nodes no general check speaks against, by key.
+    /// Nodes that no general check blocks, by key.
     candidates: Vec<Candidate<'a>>,
     /// Nodes in a command, of this pass or before.
     taken: BTreeSet<NodeId>,
@@ -177,7 +177,7 @@ impl<'a> Pass<'a> {
         self.memory.refused(Scope::Method(method), node, self.snapshot.now)
     }
 
-    /// Nodes no general check speaks against and that are in no command yet.
+    /// Nodes that no general check blocks and that are in no command yet.
     pub(crate) fn free(&self) -> impl Iterator<Item = &Candidate<'a>> {
         self.candidates.iter().filter(|candidate| !self.taken.contains(&candidate.node.id))
     }
@@ -311,8 +311,8 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Nodes of standing commands that `count` and are not on their way out in `snapshot`, command by command and each
-/// once: a command that is proposed and runs already is one.
+/// Nodes of standing commands that `count` and are not being removed in `snapshot`, command by command and
+/// each once: a command that is proposed and runs already is one.
 pub(crate) fn assumed<'a>(
     snapshot: &'a Snapshot,
     standing: &Standing<'_>,

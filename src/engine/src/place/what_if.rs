@@ -1,7 +1,7 @@
-//! What would become of the pods of some nodes if those were gone (spec disruption 3.5).
+//! Where the pods of some nodes would go if those were gone (spec disruption 3.5).
 //!
 //! One compiled base per snapshot, one cheap overlay per simulation, undone afterwards: the result does not
-//! depend on what was asked before. Pods that wait anyway, and those of nodes on their way out, get their places
+//! depend on what was asked before. Pods that wait anyway, and those of terminating nodes, get their places
 //! first and once: the scheduler will have placed them long before anything is evicted. Unlike the reference, they
 //! are neither served again in every simulation nor share a new node with pods that would have to move, and one
 //! of them that has no place stops nothing.

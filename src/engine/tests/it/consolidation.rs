@@ -124,7 +124,7 @@ fn rendered(decision: &Decision) -> String {
     text
 }
 
-/// The world in which the machines of `commands` are on their way out, and the plan that houses their pods.
+/// The world in which the machines of `commands` are being removed, and the plan that houses their pods.
 fn afterwards(snapshot: &Snapshot, commands: &[Command]) -> (Snapshot, Plan) {
     let gone: BTreeSet<&NodeId> = commands.iter().flat_map(Command::nodes).collect();
     let mut world = snapshot.clone();
@@ -145,8 +145,8 @@ fn afterwards(snapshot: &Snapshot, commands: &[Command]) -> (Snapshot, Plan) {
     (world, plan)
 }
 
-/// What is wrong with the commands of `decision`: pods without a place or in a wrong one, a dearer replacement, a
-/// machine in two commands, pods sent to a machine that goes.
+/// What is wrong with the commands of `decision`: pods without a place or in a wrong one, a more expensive
+/// replacement, a machine in two commands, pods sent to a machine that goes.
 fn faults(snapshot: &Snapshot, decision: &Decision) -> Vec<String> {
     let mut faults = Vec::new();
     let whole = Plan { revision: snapshot.revision, commands: decision.commands.clone(), ..Plan::default() };
@@ -164,13 +164,13 @@ fn faults(snapshot: &Snapshot, decision: &Decision) -> Vec<String> {
         .map(|nomination| &nomination.pod)
         .chain(plan.launches.iter().flat_map(|launch| &launch.pods))
         .collect();
-    // Pods nobody would miss do not keep an empty machine.
+    // Pods whose eviction costs nothing do not keep an empty machine.
     let consolidated = decision.commands.iter().filter(|command| command.method != Method::Emptiness);
     let candidates = consolidated.flat_map(Command::nodes);
     for node in candidates.filter_map(|id| snapshot.nodes.iter().find(|node| node.id == *id)) {
         let homeless = node.pods.iter().filter(|pod| snapshot.currently_reschedulable(pod));
         let homeless = homeless.filter(|pod| !housed.contains(&pod.key));
-        faults.extend(homeless.map(|pod| format!("{} is homeless", pod.key)));
+        faults.extend(homeless.map(|pod| format!("{} has no place", pod.key)));
     }
     let mut gone = BTreeSet::new();
     for command in &decision.commands {

@@ -57,9 +57,9 @@ fn devices_of_pods_that_would_move_are_free_and_those_of_others_are_not() {
     assert_eq!(gone(&self::commands(&pair(spare))), ["n1"], "the other has one to spare");
     let shared = "slice n1 device=g1 node=n1
         slice n2 device=g2 device=g3 node=n2
-        resourceclaim c-1 has=n1/g1 on=n1 used-by=p1 used-by=somebody
+        resourceclaim c-1 has=n1/g1 on=n1 used-by=p1 used-by=unknown
         resourceclaim c-2 has=n2/g2 on=n2 used-by=p2";
-    assert_eq!(gone(&self::commands(&pair(shared))), [""; 0], "somebody else keeps the claim where it is");
+    assert_eq!(gone(&self::commands(&pair(shared))), [""; 0], "another pod keeps the claim where it is");
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! When people are told again why a machine may not be disrupted: when something else keeps it, not other words.
+//! When the reason why a machine may not be disrupted is published again: when something else keeps it, not
+//! when only the words differ.
 
 use std::collections::BTreeSet;
 
 use karpenter_engine::disrupt::{Memory, Note, NoteKind, Standing, decide};
 use karpenter_testkit::snapshot;
 
-/// What is told of the only machine that is kept.
+/// The note about the only machine that is kept.
 fn told(text: &str) -> Note {
     let snapshot = snapshot(text);
     let standing = Standing { proposed: &[], running: &BTreeSet::new() };
@@ -13,7 +14,7 @@ fn told(text: &str) -> Note {
     let mut blocked = decision.notes.iter().filter(|note| note.kind == NoteKind::DisruptionBlocked);
     let (note, more) = (blocked.next().cloned(), blocked.next());
     assert_eq!(more, None);
-    note.expect("it is told")
+    note.expect("it is reported")
 }
 
 /// A drifted machine in a pool that has no room for another one; `more` pods are on it.

@@ -159,7 +159,7 @@ fn planning_changes_nothing_and_gives_the_same_again() {
 fn types_beyond_the_six_hundredth_do_not_count_for_min_values() {
     let mut text = String::new();
     for index in 0..601 {
-        let family = if index < 600 { "cheap" } else { "dear" };
+        let family = if index < 600 { "cheap" } else { "costly" };
         let _ = writeln!(text, "type t{index} cpu=2 mem=4Gi od=0.{:04} label=family={family}", index + 1000);
     }
     text.push_str("pool web types=* require=family:Exists/min=2\npod p cpu=1\n");

@@ -1,5 +1,5 @@
-//! Of the reasons why pools refuse a pod, the one that got the pod furthest is the greatest: it is what people are
-//! told.
+//! Of the reasons why pools refuse a pod, the one that got the pod furthest is the greatest: it is the one
+//! that is reported.
 
 use karpenter_model::{PodOutcome, PoolRefusal};
 
@@ -10,7 +10,7 @@ const CLUSTER: &str = "\
     volume in-c at=zone:In:c\n\
     volume none at=rack:In:x\n";
 
-/// The refusal people are told, as `pool code`, or several.
+/// The reported refusal, as `pool code`, or several.
 fn told(pools: &str, pod: &str) -> Vec<String> {
     let snapshot = karpenter_testkit::snapshot(&format!("{CLUSTER}{pools}pod p {pod}\n"));
     let (_, report) = karpenter_engine::plan(&snapshot);
@@ -36,10 +36,10 @@ fn the_pool_that_gets_the_pod_furthest_speaks() {
     let tiny = "pool tiny types=small\n";
     let varied = "pool varied types=* require=type:Exists/min=2\n";
     let table = [
-        // The pool the pod selects has a taint; that others are for somebody else is no news.
+        // The pool the pod selects has a taint; that others are not for it is no news.
         ([gpu, team, full], "cpu=1 select=for=gpu", vec!["gpu Taint"]),
         // A taint and the wrong labels: the labels are what is wrong.
-        ([gpu, team, ""], "cpu=1 select=for=nobody", vec!["team Requirements", "gpu Requirements"]),
+        ([gpu, team, ""], "cpu=1 select=for=nothing", vec!["team Requirements", "gpu Requirements"]),
         // Volumes that are never there are worse than a taint.
         ([gpu, team, ""], "cpu=1 volume=none select=for=gpu", vec!["gpu VolumeTopology"]),
         // Too small, but nothing else, is closer than a taint.
@@ -50,8 +50,8 @@ fn the_pool_that_gets_the_pod_furthest_speaks() {
         ([gpu, full, ""], "cpu=40", vec!["full InstanceTypes"]),
         ([full, gpu, ""], "cpu=1 volume=in-c", vec!["full InstanceTypes"]),
         // Rules about other pods are asked last.
-        ([gpu, full, team], "cpu=1 label=app=x affinity=zone/app=nobody", vec!["team Topology"]),
-        ([gpu, arm, tiny], "cpu=1 affinity=zone/app=nobody", vec!["tiny Topology"]),
+        ([gpu, full, team], "cpu=1 label=app=x affinity=zone/app=absent", vec!["team Topology"]),
+        ([gpu, arm, tiny], "cpu=1 affinity=zone/app=absent", vec!["tiny Topology"]),
         // Too few types left is closer than a limit.
         ([full, varied, ""], "cpu=4", vec!["varied MinValues"]),
     ];

@@ -9,7 +9,8 @@ use karpenter_testkit::render;
 
 const SEEDS: u64 = 300;
 
-/// A cluster without machines, and its circles, each of which the largest type holds: names and cores, in tenths.
+/// A cluster without machines, and its co-locations, each of which the largest type holds: names and cores,
+/// in tenths.
 fn world(seed: u64) -> (String, BTreeMap<String, u64>) {
     let mut rng = Rng::with_seed(seed);
     let mut text = String::new();
@@ -62,5 +63,5 @@ fn who_must_share_a_host_is_never_parted_where_a_type_holds_all() {
             whole += 1;
         }
     }
-    assert!(whole > 100, "{whole} circles fit");
+    assert!(whole > 100, "{whole} co-locations fit");
 }

@@ -1,5 +1,5 @@
-//! The body of an answer, which must go on arriving: a connection that died without a word would otherwise hold up
-//! whoever reads it for ever.
+//! The body of an answer, which must go on arriving: a connection that died without a word would otherwise
+//! hold up its reader for ever.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

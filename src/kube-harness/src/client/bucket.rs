@@ -33,7 +33,7 @@ impl Bucket {
         Self { interval, ahead: interval * limits.burst.saturating_sub(1), full: now }
     }
 
-    /// Takes note of a request; the wait before the next one of that rank, if there is one.
+    /// Records a request; returns the wait before the next one of that rank, if there is one.
     pub(super) fn take(&mut self, now: Instant, rank: Rank) -> Option<Duration> {
         self.full = self.full.max(now) + self.interval;
         let ahead = match rank {

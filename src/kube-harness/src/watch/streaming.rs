@@ -132,7 +132,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Takes note of the version of `object`, if the list is complete; whether it is.
+    /// Records the version of `object`, if the list is complete; returns whether it is.
     fn went_on_to(&mut self, object: &impl ResourceExt) -> bool {
         let Some(version) = &mut self.version else { return false };
         *version = object.resource_version().unwrap_or_default();

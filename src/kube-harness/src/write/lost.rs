@@ -1,4 +1,4 @@
-//! Requests whose answer was lost, and what became of them.
+//! Requests whose answer was lost: they are repeated, and what an earlier try created is recognized.
 
 use serde_json::Value;
 

@@ -254,7 +254,7 @@ impl Cause {
     }
 }
 
-/// Containers are named by their kind only: quoting a whole object helps nobody.
+/// Containers are named by their kind only: quoting a whole object does not help the reader.
 fn shown(value: &Value) -> String {
     match value {
         Value::Object(_) => "\"object\"".to_owned(),

@@ -39,7 +39,7 @@ impl StandIn for Scheduler {
         if pending.is_empty() {
             return;
         }
-        // Important pods first, then whoever waits longest.
+        // Important pods first, then those that have waited longest.
         pending.sort_by_key(|pod| {
             (-number(pod, "/spec/priority"), text(pod, "/metadata/creationTimestamp").to_owned())
         });

@@ -1,4 +1,4 @@
-//! Machines, as whoever owns the account tells about them.
+//! Machines, as the owner of the account describes them.
 
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -5,7 +5,7 @@ use karpenter_model::{ConditionStatus, PodOutcome};
 use super::verdict;
 use crate::step::Verdict;
 
-/// What became of the virtual pods of one buffer in a plan.
+/// The outcomes of the virtual pods of one buffer in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// They fit on machines that are there or coming.

@@ -7,9 +7,10 @@ use karpenter_model::{Buffer, DoNotDisrupt, Pod, PodKey, PodOwner, PodPhase, Tai
 
 /// `count` virtual pods of `buffer`, numbered from 1, each like `like`.
 ///
-/// They ask for what a real pod would ask for, save for volumes: nobody will make those. They wait, nobody owns them,
-/// and they give way to everybody. A node that we have tainted because it is about to be replaced holds their room
-/// until its replacement does: otherwise the taint alone would let a plan buy what the replacement brings.
+/// They ask for what a real pod would ask for, save for volumes, which are never made for them. They wait,
+/// have no owner, and give way to all other pods. A node that we have tainted because it is about to be
+/// replaced holds their room until its replacement does: otherwise the taint alone would let a plan buy what
+/// the replacement brings.
 pub fn pods(buffer: &Buffer, like: &Pod, count: u32, now: Timestamp) -> Vec<Pod> {
     let of = Arc::new(buffer.key.clone());
     let tolerations: Vec<Toleration> = like.tolerations.iter().cloned().chain([of_disruption()]).collect();

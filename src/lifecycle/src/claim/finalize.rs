@@ -16,13 +16,13 @@ use karpenter_model::{Annotations, Claim, ConditionType, NodeObject, ProviderId}
 use crate::elapsed::since;
 use crate::step::{About, Change, Effect, Event, Milestone, Step, Wake};
 
-/// How long to wait before asking about a machine again that is on its way out.
+/// How long to wait before asking again about a terminating machine.
 pub const TERMINATING_POLL: Duration = Duration::from_secs(5);
 
-/// What came of asking the provider to terminate.
+/// The result of asking the provider to terminate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// It is on its way out.
+    /// It is terminating.
     Started,
     /// It is gone, by a consistent read.
     Gone,
@@ -64,7 +64,7 @@ pub fn step(claim: &Claim, nodes: &[&NodeObject]) -> Step {
 /// What the provider's answer about the machine of a claim that knows none means for it.
 pub fn looked_up(claim: &Claim, found: &Found, now: Timestamp) -> Step {
     match found {
-        // Its Nodes can be told only now, so everything starts over.
+        // Its Nodes can be found only now, so everything starts over.
         Found::Machine(id) => {
             Step::of([Effect::RecordMachine(id.clone())]).and_wake(Wake::After(Duration::ZERO))
         }
@@ -88,7 +88,7 @@ pub fn terminated(claim: &Claim, answer: &Answer, now: Timestamp) -> Step {
     }
 }
 
-/// Fixes the termination deadline, once; a value somebody else has set stays.
+/// Fixes the termination deadline, once; a value that another client has set stays.
 fn deadline(claim: &Claim, deletion: Timestamp) -> Step {
     let Some(grace) = claim.termination_grace_period else { return Step::idle() };
     if claim.annotations.contains_key(label::TERMINATION_TIMESTAMP) {

@@ -19,12 +19,14 @@ use crate::elapsed::since;
 
 /// How often to collect.
 pub const PERIOD: Duration = Duration::from_mins(2);
-/// Youngest machine that may be collected for want of a claim: its claim's status may not have been written yet.
+/// Youngest machine that may be collected for lack of a claim: its claim's status may not have been written
+/// yet.
 pub const INSTANCE_GRACE: Duration = Duration::from_secs(30);
 /// Most machines given up in one pass: one that is given up wrongly takes pods with it.
 pub const MAX_MACHINES_PER_PASS: usize = 20;
-/// Most claims given up in one pass. The list is not all that speaks against them: each is confirmed by a consistent
-/// read, and so many of those are one call. Until they go, limits and budgets count machines that are not there.
+/// Most claims given up in one pass. The list is not the only evidence: each is confirmed by a consistent
+/// read, and so many of those are one call. Until they go, limits and budgets count machines that are not
+/// there.
 pub const MAX_CLAIMS_PER_PASS: usize = 500;
 
 /// A machine as the provider listed it.
@@ -36,7 +38,7 @@ pub struct Machine {
     pub claim: Option<ClaimName>,
     /// When it was launched.
     pub launched_at: Timestamp,
-    /// It is on its way out already.
+    /// It is terminating already.
     pub ending: bool,
 }
 

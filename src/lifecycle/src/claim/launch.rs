@@ -15,7 +15,7 @@ pub const MESSAGE_MAX: usize = 300;
 /// Condition reason of a launch that failed without a more precise one.
 pub const LAUNCH_FAILED: &str = "LaunchFailed";
 
-/// What came of asking the provider to launch.
+/// The result of asking the provider to launch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// There is a machine.

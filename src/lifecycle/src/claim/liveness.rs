@@ -1,9 +1,9 @@
 //! Liveness: claims that do not get a machine, or whose machine never joins, are given up so that a fresh
 //! decision can be made (spec disruption 1.6).
 //!
-//! The clocks start at the last transition of the condition, which for a condition nobody has touched is the
-//! claim's creation. Unlike the reference, a claim given up for its launch is not given up a second time for its
-//! registration in the same pass (spec disruption 9.16).
+//! The clocks start at the last transition of the condition, which for a condition that was never written is
+//! the claim's creation. Unlike the reference, a claim given up for its launch is not given up a second time
+//! for its registration in the same pass (spec disruption 9.16).
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //!
 //! Runs while `Registered` is unknown, and only then are labels, annotations and taints copied: later changes of
 //! the claim are not propagated. The unregistered taint keeps pods away until everything is in place, and is
-//! removed last. A registered claim whose Node has that taint again has a Node that joined anew; it is copied once
-//! more.
+//! removed last. A registered claim whose Node has that taint again has a Node that joined again; it is
+//! copied once more.
 
 use std::time::Duration;
 
@@ -86,8 +86,8 @@ fn joined(claim: &Claim, nodes: &[&NodeObject], hooks: &[Hook]) -> Step {
     Step::of(warning).then(step)
 }
 
-/// Makes the Node ours again when its object was lost behind our back and the kubelet has joined anew: it would keep
-/// pods away for ever.
+/// Adopts the Node again when its object was deleted by another client and the kubelet has joined again: its
+/// taint would keep pods away for ever.
 fn rejoined(claim: &Claim, nodes: &[&NodeObject]) -> Option<Effect> {
     let [node] = nodes else { return None };
     let tainted = node.taints.iter().any(|taint| taint.matches(&Taint::unregistered()));

@@ -16,8 +16,8 @@ pub struct Leftover {
     pub condition: bool,
 }
 
-/// What a command left on `node`, which is in none. Machines on their way out keep what they have, and those that are
-/// not ours are not touched.
+/// What a command left on `node`, which is in none. Machines that are being removed keep what they have, and
+/// those that are not ours are not touched.
 pub fn leftover(node: &Node) -> Option<Leftover> {
     let (claim, name) = (node.claim.as_deref()?, node.name.clone()?);
     if node.is_leaving() || node.deletion.is_some() {

@@ -1,7 +1,7 @@
 //! The eviction queue: which pods to ask the API server to evict, and what its answers mean (spec disruption 2.4).
 //!
-//! A pod is queued once, by key and uid: a pod created anew under the same name is another pod. Each pod has its
-//! own back-off. Unlike the reference, a pod that is gone leaves nothing behind (spec disruption 9.23).
+//! A pod is queued once, by key and uid: a pod created again under the same name is another pod. Each pod has
+//! its own back-off. Unlike the reference, a pod that is gone leaves nothing behind (spec disruption 9.23).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -134,7 +134,7 @@ impl Queue {
         self.0.is_empty()
     }
 
-    /// Takes note of an answer about a queued pod: drops it or schedules the next try, and says whom to tell.
+    /// Records an answer about a queued pod: drops it or schedules the next try; returns events.
     pub fn answered(
         &mut self,
         pod: &PodRef,

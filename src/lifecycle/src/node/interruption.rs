@@ -2,7 +2,7 @@
 //!
 //! A claim whose machine goes is deleted, which drains it in the time that is left; protections of pods hold until the
 //! machine is gone. Only a machine that has failed is given up at once: its deadline is now. Notices come more than
-//! once and late; a claim that is being deleted is told about and otherwise left alone.
+//! once and late; a claim that is being deleted gets events and is otherwise left alone.
 
 use jiff::Timestamp;
 use karpenter_model::label;
@@ -258,7 +258,7 @@ mod tests {
         }
         let draining = Claim { deletion: Some(at(1)), ..spot() };
         let told = reasons(&run(NoticeKind::InstanceTerminated, &draining).step);
-        assert_eq!(told, [("InstanceTerminating", true); 2], "somebody else has ended it under its pods");
+        assert_eq!(told, [("InstanceTerminating", true); 2], "another client has ended it under its pods");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The order is fixed: claim deleted, node tainted, pods drained, volumes detached, machine gone, finalizer
 //! removed. Each pass starts from what is true and stops at the first thing to wait for. The Node stays until the
 //! machine is really gone, by a consistent read. Without a claim there is no deadline, no minimum drain time and
-//! nobody to terminate.
+//! no machine to terminate.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub struct Facts<'a> {
 /// What a consistent read said about the machine of a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Nobody asked, or the answer was an error other than "not found".
+    /// There was no read, or the answer was an error other than "not found".
     Unknown,
     /// It exists.
     Exists,

@@ -1,15 +1,16 @@
 //! Learning from contradiction: what to do when the scheduler does not use the nodes that pods were promised.
 //!
 //! A plan says "this pod will run there". When the node comes up and the pod still waits, planner and scheduler
-//! disagree about something nobody can see from here: a scheduler plug-in, a node smaller than promised, a taint that
-//! a foreign controller adds. Launching again would buy the same node for ever. So such disagreements are counted per
-//! workload; after [`STRIKES`] in a row the workload is held: not planned for, with a delay that doubles.
+//! disagree about something that cannot be seen from here: a scheduler plug-in, a node smaller than promised,
+//! a taint that a foreign controller adds. Launching again would buy the same node for ever. So such
+//! disagreements are counted per workload; after [`STRIKES`] in a row the workload is held: not planned for,
+//! with a delay that doubles.
 //!
 //! A hold rests on its [`Ground`](ground): these nodes, of these pools, as they were. It ends early
 //! - when one pod of the workload is bound anywhere, which settles the matter;
-//! - when the ground has changed: pool, node class or the taints nobody had announced. What was counted is forgotten;
-//! - soon after somebody has taken the nodes away. That we remove them ourselves, because they are empty, ends nothing:
-//!   buying the next one for it would be the circle that a hold is there to break.
+//! - when the ground has changed: pool, node class or the unannounced taints. What was counted is forgotten;
+//! - soon after another client has taken the nodes away. That we remove them ourselves, because they are
+//!   empty, ends nothing: buying the next one for it would be the loop that a hold is there to break.
 //!
 //! The reference has no such memory.
 
@@ -31,7 +32,8 @@ pub const STRIKES: u32 = 3;
 pub const PATIENCE: Duration = Duration::from_mins(1);
 /// The same for a pod with volumes, which are made or attached before it is bound.
 pub const PATIENCE_WITH_VOLUMES: Duration = Duration::from_mins(10);
-/// How long a workload is held at first, and at most once somebody has taken the nodes away that it did not use.
+/// How long a workload is held at first, and at most once another client has taken the nodes away that it did
+/// not use.
 pub const HOLD_MIN: Duration = Duration::from_mins(2);
 /// How long a workload is held at most.
 pub const HOLD_MAX: Duration = Duration::from_hours(1);
@@ -164,7 +166,7 @@ impl Contradictions {
     }
 
     /// Whether the scheduler may still use what `pod` was promised before: a machine that has come up so recently that
-    /// a taint nobody announced may yet go away. Another machine would get the same.
+    /// an unannounced taint may yet go away. Another machine would get the same.
     pub fn is_expected<'a>(
         &self,
         pod: &Pod,

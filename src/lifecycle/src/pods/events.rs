@@ -112,7 +112,7 @@ mod tests {
         assert!(recorded(&claim, Seen::Deleted(&bound())), "deleted by force");
         assert!(!recorded(&claim, Seen::Deleted(&ended(PodPhase::Succeeded))), "a Job is cleaned up");
         assert!(!recorded(&claim, Seen::Deleted(&ended(PodPhase::Failed))));
-        assert!(!recorded(&claim, Seen::Deleted(&terminating)), "it left when it was told to");
+        assert!(!recorded(&claim, Seen::Deleted(&terminating)), "it left when it was asked to");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What people are told about `karpenter.sh/do-not-disrupt` on a pod (spec disruption 0.5).
+//! The events about `karpenter.sh/do-not-disrupt` on a pod (spec disruption 0.5).
 //!
 //! The annotation is judged afresh in every pass; the recorder drops repetitions. That a protection has ended is news
 //! for a while and not for the rest of the pod's life.
@@ -11,7 +11,7 @@ use karpenter_model::{DoNotDisrupt, Pod};
 use crate::elapsed::since;
 use crate::step::{About, Event, PodRef};
 
-/// How long after its end the end of a protection is told.
+/// How long after its end the end of a protection is reported.
 const NEWS: Duration = Duration::from_mins(10);
 
 /// The event that goes with a pod's annotation; none without one, nor with `true`.

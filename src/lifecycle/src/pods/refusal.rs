@@ -31,7 +31,7 @@ pub struct Held {
 }
 
 impl Refusals {
-    /// Takes note that the place of `pod` was refused at `now` because of `why`; says until when it is held.
+    /// Records that the place of `pod` was refused at `now` because of `why`; returns until when it is held.
     pub fn refused(&mut self, pod: &Pod, why: &str, now: Timestamp) -> Timestamp {
         let times = self.0.get(&pod.uid).map_or(0, |record| record.times).saturating_add(1);
         let until = now + HOLD_MIN.saturating_mul(2_u32.saturating_pow(times - 1)).min(HOLD_MAX);
@@ -71,7 +71,7 @@ mod tests {
             assert_eq!(refusals.refused(&odd, "Spread: too many", at(now)), at(now + minutes));
             let held = refusals.held(&odd, at(now + minutes - 1)).expect("it is held");
             assert_eq!((held.why.as_str(), held.until), ("Spread: too many", at(now + minutes)));
-            assert_eq!(refusals.held(&other, at(now)), None, "nobody else is");
+            assert_eq!(refusals.held(&other, at(now)), None, "no other pod is");
             now += minutes;
             assert_eq!(refusals.held(&odd, at(now)), None, "its time has come");
         }

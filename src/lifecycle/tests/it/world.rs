@@ -1,9 +1,10 @@
 //! Claims, their machines and Nodes, and a caller that carries steps out the way a controller does.
 //!
 //! A pass is a future that waits once for each of its calls. Meanwhile time passes, the passes of other claims go on,
-//! somebody writes or deletes, or the process dies, which drops every pass where it stands. Of one claim or Node there
-//! is one pass at a time. What changes a claim is collected and written at the end of its pass: metadata first, then
-//! the status, which is locked to the version it was computed from because conditions are a list.
+//! another client writes or deletes, or the process dies, which drops every pass where it stands. Of one
+//! claim or Node there is one pass at a time. What changes a claim is collected and written at the end of its
+//! pass: metadata first, then the status, which is locked to the version it was computed from because
+//! conditions are a list.
 
 mod account;
 
@@ -37,7 +38,7 @@ const BOOT: i64 = 5;
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) claims: usize,
-    /// Seconds until the cloud starts the machine it was asked for, whatever becomes of whoever asked.
+    /// Seconds until the cloud starts the machine it was asked for, even if the caller is gone by then.
     pub(crate) start: i64,
     /// Seconds from there to its answer.
     pub(crate) answer: i64,
@@ -45,7 +46,7 @@ pub(crate) struct Setup {
     pub(crate) deaths: BTreeSet<usize>,
     /// The call during which all claims are deleted.
     pub(crate) deletion: Option<usize>,
-    /// Calls during which somebody else writes to every claim.
+    /// Calls during which another client writes to every claim.
     pub(crate) disturbances: BTreeSet<usize>,
     /// Machines without claim are collected.
     pub(crate) collects: bool,
@@ -65,7 +66,7 @@ impl Default for Setup {
     }
 }
 
-/// The pass ends here: somebody else wrote first.
+/// The pass ends here: another client wrote first.
 #[derive(Debug)]
 struct Conflict;
 
@@ -415,7 +416,7 @@ impl World {
             Effect::DeleteNode(_) => self.life(number).delete_node(now),
             Effect::DeleteClaim(_) => self.life(number).delete_claim(now),
             Effect::Evict(_) => self.life(number).pod = None,
-            other => unreachable!("nobody asked for {other:?}"),
+            other => unreachable!("no step asks for {other:?}"),
         }
         self.answered().await;
         Ok(())
@@ -512,7 +513,7 @@ impl Life {
             claim.deletion = Some(now);
             self.version += 1;
         }
-        // The API server keeps nothing that nobody holds.
+        // The API server removes a deleted object without finalizers.
         self.claim.take_if(|claim| claim.deletion.is_some() && claim.finalizers.is_empty());
     }
 

@@ -22,7 +22,7 @@ pub struct Overlay {
     pub weight: i32,
     /// What it is for.
     pub requirements: Requirements,
-    /// What becomes of prices.
+    /// How prices change.
     pub price: Option<PriceChange>,
     /// Resources the types have, in place of or besides what the cloud says.
     pub capacity: Resources,
@@ -37,7 +37,7 @@ impl Overlay {
         });
     }
 
-    /// Whether the overlay is for types whose labels are `defined`. Strict: a label nobody defines is not there.
+    /// Whether the overlay is for types whose labels are `defined`. Strict: an undefined label is absent.
     pub fn is_for(&self, defined: &Requirements) -> bool {
         defined.compatible(&self.requirements, Undefined::Nothing).is_ok()
     }

@@ -66,7 +66,7 @@ pub struct WeightedAffinityTerm {
     pub term: AffinityTerm,
 }
 
-/// Pod affinity, or pod anti-affinity: the two have the same shape.
+/// Pod affinity, or pod anti-affinity: the two have the same form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PodAffinity {
     /// Terms that must hold.

@@ -50,7 +50,7 @@ impl Pod {
         self.buffer.is_some()
     }
 
-    /// Waits for capacity: the scheduler gave up on it and nobody has promised it a node.
+    /// Waits for capacity: the scheduler gave up on it and it is promised no node.
     pub fn is_provisionable(&self) -> bool {
         self.unschedulable
             && self.node_name.is_none()

@@ -5,7 +5,7 @@ use crate::requirement::set::Requirements;
 
 const KEY: &str = "example.com/key";
 
-/// Every value worth telling apart: names, integers around the bounds in use, and one nobody mentions.
+/// Every value worth distinguishing: names, integers around the bounds in use, and one no expression has.
 fn universe() -> Vec<String> {
     let names = ["a", "b", "other"].map(String::from);
     names.into_iter().chain((-2..=12).map(|integer: i64| integer.to_string())).collect()

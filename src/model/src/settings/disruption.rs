@@ -42,7 +42,8 @@ pub struct Brakes {
     pub mass_drift_least: u32,
     /// How long after the start of the process every drift counts as suspicious.
     pub mass_drift_quiet_after_start: Duration,
-    /// How long a suspicious drift must last to be believed; longer than drift is evaluated anew (5 min).
+    /// How long a suspicious drift must last to be believed; longer than the period of drift evaluation (5
+    /// min).
     pub mass_drift_hold: Duration,
     /// Replacements of a pool that fail in a row before its drift stops; 0 switches the brake off.
     pub health_gate_failures: u32,

@@ -103,7 +103,7 @@ impl Reason {
     }
 }
 
-/// An event about a machine is told on both of its objects.
+/// An event about a machine is published on both of its objects.
 const MACHINE: &[&str] = &["Node", "NodeClaim"];
 
 /// How long equal events are suppressed unless their reason says otherwise.

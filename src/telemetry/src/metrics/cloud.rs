@@ -17,7 +17,7 @@ area! {
         instance_types_priced: Gauge = "karpenter_cloudprovider_instance_types_priced" ["capacity_type", "source"]
             Alpha, "Instance types by where their price comes from: file, aws, built-in or estimate; not in the reference, alert on estimates";
         price_age_seconds: Gauge = "karpenter_cloudprovider_price_age_seconds" ["capacity_type", "source"]
-            Alpha, "How long ago the prices of the source were told; not in the reference";
+            Alpha, "Age of the prices, by source; not in the reference";
         instance_type_cpu_cores: GaugeTable = "karpenter_cloudprovider_instance_type_cpu_cores" ["instance_type"]
             Beta, "CPU cores of the instance type";
         instance_type_memory_bytes: GaugeTable = "karpenter_cloudprovider_instance_type_memory_bytes" ["instance_type"]

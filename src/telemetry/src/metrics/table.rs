@@ -1,7 +1,7 @@
 //! Gauges that are published as a whole: thousands of series in which few texts repeat, as those about instance types.
 //!
 //! A series of the metrics library keeps its own copy of every text about it, about a kilobyte. Here samples share
-//! their texts, and become series while somebody scrapes. What is not in the set published last is gone.
+//! their texts, and become series during a scrape. What is not in the set published last is gone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

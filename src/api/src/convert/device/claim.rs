@@ -134,7 +134,7 @@ fn allocation(written: &v1::AllocationResult) -> Result<Allocation, FieldError> 
         })
     };
     let places = written.node_selector.as_ref().map(places).transpose();
-    // Whoever looks after devices takes nothing of them.
+    // A request with admin access takes nothing of its devices.
     let taken = results.iter().filter(|result| result.admin_access != Some(true));
     Ok(Allocation {
         devices: taken.map(device).collect::<Result<_, _>>()?,

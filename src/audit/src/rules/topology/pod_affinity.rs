@@ -36,7 +36,7 @@ impl<'p> Crowds<'p, '_> {
     }
 }
 
-/// Nobody the pod wants to be apart from may end up in its domain.
+/// No pod that the pod's anti-affinity selects may end up in its domain.
 fn apart<'p>(crowds: &mut Crowds<'p, '_>, one: &'p Placed<'_>) -> Option<Finding> {
     let own = &one.pod.key;
     for term in &one.pod.pod_anti_affinity.required {
@@ -48,14 +48,14 @@ fn apart<'p>(crowds: &mut Crowds<'p, '_>, one: &'p Placed<'_>) -> Option<Finding
     None
 }
 
-/// Somebody the pod wants to be with must be in its domain, unless it wants to be with its own kind and may be
-/// the first of them.
+/// A pod that the pod's affinity selects must be in its domain, unless the term selects the pod itself, which
+/// may then be the first of them.
 fn together<'p>(crowds: &mut Crowds<'p, '_>, one: &'p Placed<'_>) -> Option<Finding> {
     let (own, world) = (&one.pod.key, crowds.world);
     for term in &one.pod.pod_affinity.required {
         let mut alone = || crowds.of(&own.namespace, term).joined(world, one).besides(own).is_none();
         if !selects(world, term, &own.namespace, one.pod) && alone() {
-            let detail = format!("has nobody to be with in its `{}`", term.topology_key);
+            let detail = format!("no matching pod in its `{}`", term.topology_key);
             return Some(Finding::new(Rule::PodAffinity, own, detail));
         }
     }

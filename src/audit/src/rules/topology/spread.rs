@@ -5,7 +5,8 @@
 //! `maxSkew`.
 //!
 //! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. Where
-//! none could, for want of room, of an offering or of a pool the constraint counts, there will be no node to count.
+//! none could, for lack of room, of an offering or of a pool the constraint counts, there will be no node to
+//! count.
 //!
 //! Pods of one deployment ask the same, so the counts are taken once for all of them.
 
@@ -49,7 +50,7 @@ pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<F
     }
 }
 
-/// What decides about the counts of a constraint, whoever has it.
+/// What decides about the counts of a constraint, whichever pod has it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Question<'p> {
     spread: &'p SpreadConstraint,
@@ -248,7 +249,7 @@ fn offered<'a>(world: &World<'a>, key: &LabelKey) -> Vec<Offer<'a>> {
             template.intersects(&candidate.requirements).is_ok()
                 && candidate.cheapest(&template, world.registry()).is_some()
         });
-        // A pool with minValues may be out for want of types; give the plan the benefit of the doubt.
+        // A pool with minValues may be out for lack of types; give the plan the benefit of the doubt.
         if !open || template.has_min_values() {
             continue;
         }

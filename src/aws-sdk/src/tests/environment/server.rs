@@ -11,7 +11,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 /// Whose credentials these are, according to STS.
 pub(super) const ACCOUNT: &str = "123456789012";
 
-/// Somebody who signs certificates.
+/// An authority that signs certificates.
 pub(super) struct Authority {
     /// PEM.
     pub(super) certificate: String,

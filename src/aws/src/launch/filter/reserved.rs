@@ -1,7 +1,7 @@
 //! Launches into capacity reservations (spec aws-provider 5.2.2 to 5.2.4).
 //!
 //! One launch uses reservations of one kind: ordinary ones, one capacity block, or interruptible ones, since each is
-//! asked for differently. Whoever has paid for capacity gets it before anything is bought on top.
+//! asked for differently. Capacity that is paid for is used before anything is bought on top.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a failed fleet teaches, and what the claim is told.
+//! What a failed fleet teaches, and what the claim reports.
 
 use karpenter_aws_api::ec2::{CapacityKind, FleetConfig, FleetOverride, OnDemandAllocation};
 

@@ -1,5 +1,5 @@
-//! What a type probably costs where nobody has said so: what it costs elsewhere, or what its size suggests, in
-//! proportion to the prices that are known here.
+//! What a type probably costs where no source has its price: what it costs elsewhere, or what its size
+//! suggests, in proportion to the prices that are known here.
 //!
 //! An estimate puts types into a sensible order. It is marked as one wherever it goes, because next to a real price
 //! it proves nothing.
@@ -26,7 +26,8 @@ const PER_DEVICE: i64 = 600_000_000;
 /// Nano-dollars per TB of local disk and hour.
 const PER_LOCAL_TB: i64 = 60_000_000;
 
-/// A price for each type of `by_size`, after `elsewhere` where that has the type. `known` says how dear this region is.
+/// A price for each type of `by_size`, after `elsewhere` where that has the type. `known` says how expensive
+/// this region is.
 pub fn estimates(known: &PerType, elsewhere: &PerType, by_size: &PerType) -> PerType {
     let here = ratio(known, elsewhere).unwrap_or(MILLION);
     let priced = |name: &InstanceTypeName| Some((name.clone(), scaled(*elsewhere.get(name)?, here)));
@@ -38,7 +39,7 @@ pub fn estimates(known: &PerType, elsewhere: &PerType, by_size: &PerType) -> Per
     all
 }
 
-/// The middle of how much dearer types are in `here` than in `there`, in parts per million.
+/// The middle of how much more expensive types are in `here` than in `there`, in parts per million.
 fn ratio(here: &PerType, there: &PerType) -> Option<i128> {
     let shared = here.iter().filter_map(|(name, price)| {
         let other = there.get(name).filter(|other| **other > Price::ZERO)?;

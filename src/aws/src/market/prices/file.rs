@@ -2,7 +2,7 @@
 //!
 //! Lines of values separated by commas, the first of which names the columns; lines that begin with `#` mean nothing.
 //! A file may be for several regions. It is used as a whole or not at all: one wrong line would make its type look
-//! cheap or dear without anybody noticing.
+//! cheap or expensive without notice.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 /// What a refresh did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was told is in the book.
+    /// What was read is in the book.
     Refreshed,
     /// There is nothing to ask: no price list in this region or network, no file; nothing changed.
     Skipped,
@@ -138,7 +138,7 @@ impl Prices {
     }
 }
 
-/// Notes that `prices` were told at `read`; whether they differ from those before.
+/// Records that `prices` were read at `read`; whether they differ from those before.
 fn replace<T: PartialEq>(known: &mut Option<Dated<T>>, prices: T, read: jiff::Timestamp) -> bool {
     match known {
         Some(known) if *known.prices == prices => {

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use karpenter_model::ManualClock;
 
-    /// What is told, by what, and how many are left then.
+    /// What is reported, by what, and how many are left then.
     type Step<'a> = (&'a str, &'a dyn Fn(&Availability), u32);
 
     fn world() -> (Arc<ManualClock>, Availability) {

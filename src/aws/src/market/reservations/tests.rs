@@ -83,7 +83,7 @@ async fn every_answer_counts_and_an_error_is_not_an_empty_answer() {
     assert!(reservations.select(&class).await.is_err());
     account.heal();
     reservations.select(&class).await.unwrap();
-    assert_eq!(left(), 2, "counted anew");
+    assert_eq!(left(), 2, "counted again");
 }
 
 #[tokio::test]

@@ -55,7 +55,7 @@ async fn one_of_two_shifts_can_be_cancelled_and_each_change_is_told_once() {
     let world = World::new().await;
     world.account.shift_away(&"az1".into(), Some(world.in_minutes(60)));
     world.account.shift_away(&"az2".into(), None);
-    assert_eq!(world.away(), names(&[]), "nobody has asked yet");
+    assert_eq!(world.away(), names(&[]), "there was no request yet");
     assert_eq!(world.changes().await, (names(&["az1", "az2"]), names(&[])));
     assert_eq!(world.changes().await, (names(&[]), names(&[])));
     world.account.cancel_shift(&"az1".into());

@@ -31,12 +31,12 @@ pub(super) fn named(parameter: &str, default: &str) -> Value {
     either(&format!("Has{parameter}"), reference(parameter), substituted(default))
 }
 
-/// The name of the node role, whoever made it.
+/// The name of the node role, of this stack or not.
 pub(super) fn node_role_name() -> Value {
     named("NodeRoleName", "KarpenterNodeRole-${ClusterName}")
 }
 
-/// The ARN of the node role, whoever made it.
+/// The ARN of the node role, of this stack or not.
 pub(super) fn node_role_arn() -> Value {
     either("MakeNodeRole", attribute("NodeRole", "Arn"), reference("ExistingNodeRoleArn"))
 }

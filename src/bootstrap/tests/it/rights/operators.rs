@@ -1,4 +1,4 @@
-//! What somebody with the printed rights of `bootstrap apply` and `destroy` can do with them, and what not.
+//! What a user with the printed rights of `bootstrap apply` and `destroy` can do with them, and what not.
 
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::desired::desired;

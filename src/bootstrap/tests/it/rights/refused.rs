@@ -1,4 +1,4 @@
-//! What the controller, or whoever has taken it over, must not be able to do. Each row has a name.
+//! What the controller, or an attacker who has taken it over, must not be able to do. Each row has a name.
 
 use karpenter_iam::{Decision, Request};
 
@@ -63,7 +63,8 @@ fn nothing_is_made_without_the_tags_of_the_cluster() {
     });
 }
 
-/// Spec aws-operations 1.2, threat model: whoever may tag can make the controller adopt or end an instance.
+/// Spec aws-operations 1.2, threat model: a caller that may tag can make the controller adopt or end an
+/// instance.
 #[test]
 fn tags_are_given_on_creation_or_to_own_instances_and_only_three_of_them() {
     refused(|account| {
@@ -132,19 +133,19 @@ fn no_other_role_is_handed_on() {
             ("the node role, to a function", pass(&node, "lambda.amazonaws.com")),
             ("the node role, to a task", pass(&node, "ecs-tasks.amazonaws.com")),
             ("the node role, to a pod", pass(&node, "pods.eks.amazonaws.com")),
-            ("the node role, to nobody in particular", Request::new("iam:PassRole", &node)),
+            ("the node role, to no service in particular", Request::new("iam:PassRole", &node)),
         ]
     });
 }
 
-/// Spec aws-operations 1.10: profiles carry cluster, region and class, or they are somebody else's.
+/// Spec aws-operations 1.10: profiles carry cluster, region and class, or they belong to another owner.
 #[test]
 fn foreign_profiles_are_neither_made_nor_touched() {
     refused(|account| {
         let made = account.making_profile("iam:CreateInstanceProfile");
         let mut rows = vec![
             ("make one without tags", account.at("iam:CreateInstanceProfile", &account.profile())),
-            ("make one for nobody", made.clone().without(&asked(&account.owner_key()))),
+            ("make one without an owner", made.clone().without(&asked(&account.owner_key()))),
             ("make one for another cluster", made.clone().with(&asked(EKS_CLUSTER), "other")),
             ("make one for another region", made.clone().with(&asked(REGION_LABEL), "ap-south-1")),
             ("make one for no class", made.without(&asked(NODE_CLASS))),

@@ -41,9 +41,9 @@ fn the_controllers_role_is_for_pods_of_this_cluster() {
                 ("with the tags of the session", asked("sts:TagSession"), true),
                 ("pods of another cluster", assume.clone().with("aws:SourceArn", &other), false),
                 ("another account", assume.clone().with("aws:SourceAccount", "210987654321"), false),
-                ("nobody's pods", assume.clone().without("aws:SourceArn"), false),
+                ("pods of no cluster", assume.clone().without("aws:SourceArn"), false),
                 ("an instance", assume.clone().by("Service", "ec2.amazonaws.com"), false),
-                ("somebody of the account", assume.by("AWS", &account.role("admin")), false),
+                ("a role of the account", assume.by("AWS", &account.role("admin")), false),
                 ("a token", asked("sts:AssumeRoleWithWebIdentity"), false),
             ],
         );
@@ -112,7 +112,7 @@ fn with_tokens_the_controllers_role_is_for_one_service_account() {
                     token.clone().with(&subject, "system:serviceaccount:default:karpenter"),
                     false,
                 ),
-                ("a token for somebody else", token.clone().with(&audience, "vault"), false),
+                ("a token for another audience", token.clone().with(&audience, "vault"), false),
                 ("a token without subject", token.clone().without(&subject), false),
                 ("another provider", token.by("Federated", &provider.replace("/ABC", "/DEF")), false),
             ],
@@ -132,7 +132,7 @@ fn the_node_role_is_for_instances() {
             vec![
                 ("an instance", assume.clone().by("Service", &principal), true),
                 ("a pod", assume.clone().by("Service", PODS), false),
-                ("somebody of the account", assume.by("AWS", &account.role("admin")), false),
+                ("a role of the account", assume.by("AWS", &account.role("admin")), false),
             ],
         );
     }
@@ -162,7 +162,7 @@ fn the_queue_takes_messages_of_the_clusters_rules_over_tls() {
                 ),
                 ("no rule", send.clone().without("aws:SourceArn"), false),
                 ("a topic", send.clone().by("Service", "sns.amazonaws.com"), false),
-                ("somebody", send.by("AWS", &account.role("admin")), false),
+                ("a role of the account", send.by("AWS", &account.role("admin")), false),
             ],
         );
         let receive = Request::new("sqs:ReceiveMessage", &desired.queue.arn)

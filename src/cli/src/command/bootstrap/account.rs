@@ -48,7 +48,7 @@ impl Account {
     }
 }
 
-/// Settings alone. Asks nobody when the flags say everything.
+/// Settings alone. Makes no call when the flags say everything.
 pub(super) async fn settings(flags: &BootstrapFlags) -> Result<Settings> {
     if let (Some(account), Some(region), false) = (&flags.account, &flags.region, flags.lacks_issuer()) {
         return flags.settings(account, region, None);

@@ -58,7 +58,7 @@ where
     }
     bail!(
         "{} {kind}(s) are still there ({}): `kubectl describe` says what holds them, and the controller must be \
-         running to end them; nothing of the account was changed, run the command again to go on waiting",
+         running to end them; nothing of the account was changed, run the command again to keep waiting",
         left.len(),
         left.join(", ")
     )

@@ -6,7 +6,7 @@ use karpenter_aws_api::eks;
 use kube::Client;
 use kube::config::Config;
 
-/// A server that does not answer is as good as none.
+/// A server that does not answer counts as missing.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A client for `cluster`, or why there is none, as the end of a sentence.

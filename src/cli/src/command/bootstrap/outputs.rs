@@ -97,8 +97,8 @@ mod tests {
         }
     }
 
-    /// The shape of what `terraform output -json` prints for a root module that passes the whole module on: `sensitive`,
-    /// `type` and `value`, with lists and objects among the outputs.
+    /// The form of what `terraform output -json` prints for a root module that passes the whole module on:
+    /// `sensitive`, `type` and `value`, with lists and objects among the outputs.
     const PRINTED: &str = r#"{
   "karpenter": {
     "sensitive": false,

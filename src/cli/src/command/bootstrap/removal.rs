@@ -59,7 +59,7 @@ impl Removal {
         let cluster = cluster.with_context(|| format!("cannot drain cluster `{name}`"))?;
         let client = kubernetes::connect(&cluster).await;
         let client = client.map_err(|why| anyhow!("cannot drain cluster `{name}`: {why}"))?;
-        // The work goes on even when its output is read by no one any more.
+        // The work goes on even when its output can no longer be written.
         drain::drain(&client, &mut |line| drop(print(&format!("{line}\n")))).await
     }
 }

@@ -97,7 +97,7 @@ pub(super) async fn destroy(flags: &BootstrapFlags, way: &Way, removal: &Removal
     Ok(ExitCode::SUCCESS)
 }
 
-/// The work goes on even when nobody reads about it any more.
+/// The work goes on even when its output can no longer be written.
 fn tell(progress: Progress<'_>) {
     let _ = match progress {
         Progress::Doing(what) => print(&format!("{what}\n")),

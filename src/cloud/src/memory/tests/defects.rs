@@ -10,7 +10,7 @@ use crate::conformance::Outcome;
 enum Defect {
     /// Every launch is a new machine.
     NeverAdopts,
-    /// Adopts whatever carries the tag, even a machine on its way out.
+    /// Adopts whatever carries the tag, even a terminating machine.
     AdoptsTheDying,
     /// Says "gone" as soon as it was asked.
     GoneTooEarly,
@@ -30,7 +30,7 @@ enum Defect {
     VagueAboutCapacity,
     /// An error on the way reads as "no machine was started".
     ErrorIsNoMachine,
-    /// The machine of a claim is not found any more as soon as it is told to end.
+    /// The machine of a claim is not found any more as soon as its termination has started.
     LosesSightOfTheDying,
     /// Tags nothing and says it did.
     DoesNotTag,
@@ -230,7 +230,7 @@ impl Backend for BrokenBackend {
 async fn every_defect_is_found_by_the_check_about_it() {
     let table = [
         (Defect::NeverAdopts, "launch twice is one machine"),
-        (Defect::AdoptsTheDying, "a machine on its way out is not adopted"),
+        (Defect::AdoptsTheDying, "a terminating machine is not adopted"),
         (Defect::GoneTooEarly, "terminate twice is already gone"),
         (Defect::TerminateFailsWhenGone, "terminate of an unknown machine is already gone"),
         (Defect::RemembersTheDead, "terminated machine is not found"),

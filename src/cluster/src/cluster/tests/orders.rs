@@ -1,4 +1,4 @@
-//! The answer does not depend on the order in which events arrive, nor on how often, nor on when somebody looks.
+//! The answer does not depend on the order in which events arrive, nor on how often, nor on when it is read.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,5 @@
-//! Claims before their launch: what they count as, whom they serve, and that nobody waits for them.
+//! Claims before their launch: what they count as, which pods they serve, and that no other pod waits for
+//! them.
 
 use karpenter_model::{CapacityType, LabelRegistry, Offering, Overhead, Overlaid, Price, Requirement};
 
@@ -133,7 +134,7 @@ fn holds_its_pods_until_it_is_launched_and_then_they_are_planned_again() {
     let snapshot = cluster.snapshot(at(0));
     assert_eq!(pods_on(&snapshot, "nodeclaim/c1"), ["p"]);
     let pending: Vec<_> = snapshot.pending.iter().map(|pod| pod.key.name.as_str()).collect();
-    assert_eq!(pending, ["other"], "nobody else waits");
+    assert_eq!(pending, ["other"], "no pod but this is pending");
     cluster.apply(Event::claim(Version(4), claim("c1")));
     let snapshot = cluster.snapshot(at(0));
     assert_eq!(ids(&snapshot), ["cloud:///c1"]);

@@ -29,7 +29,7 @@ pub(in crate::disruption) struct Teller {
     budgets: Budgets,
     /// The brakes that were on, for the log.
     brakes: BTreeSet<Brake>,
-    /// The decision before, and when its events were told.
+    /// The decision before, and when its events were published.
     last: Option<(Arc<Decision>, Instant)>,
 }
 
@@ -39,8 +39,8 @@ impl Teller {
         Self { budgets: Budgets::of(metrics), brakes: BTreeSet::new(), last: None }
     }
 
-    /// Tells a decision that took so long. Of one that is the same as before only the time, and its events now and
-    /// then, because they expire.
+    /// Tells a decision that took so long. Of one that is the same as before only the time, and its events
+    /// every minute, because they expire.
     pub(in crate::disruption) fn tell(
         &mut self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! What people are told about what was decided.
+//! What the answers say about what was decided.
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{DisruptionReason, Method, PodKey};

@@ -1,4 +1,4 @@
-//! Nobody is evicted in place of somebody else.
+//! No pod is evicted in place of another.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ async fn the_pod_that_was_meant_goes() {
     let (world, gone) = evicted(ToOwned::to_owned).await;
     assert!(gone);
     let drained = &world.context.metrics.pods.drained_total;
-    assert_eq!(drained.value([""]), 1, "nobody knows the node, so nobody knows why");
+    assert_eq!(drained.value([""]), 1, "the node is not known, so neither is the reason");
     assert_eq!(world.context.metrics.pods.eviction_requests_total.value(["200"]), 1);
 }
 

@@ -1,4 +1,4 @@
-//! What became of each overlay, as its conditions say it.
+//! The verdict on each overlay, as its conditions say it.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -18,7 +18,7 @@ impl Verdicts {
     /// Sorts out overlays that are wrong by themselves; the others are to be judged together.
     pub(super) fn of(objects: &[Arc<NodeOverlay>], registry: &LabelRegistry) -> (Self, Vec<Arc<Overlay>>) {
         let (mut refused, mut valid) = (BTreeMap::new(), Vec::new());
-        // One that is on its way out is in nobody's way any more.
+        // One that is being deleted conflicts with no other.
         for object in objects.iter().filter(|object| object.metadata.deletion_timestamp.is_none()) {
             match read(object, registry) {
                 Ok(overlay) => valid.push(Arc::new(overlay)),
@@ -39,7 +39,7 @@ impl Verdicts {
         self
     }
 
-    /// The status of `object` once it says what became of it.
+    /// The status of `object` once it says the verdict.
     pub(super) fn written(&self, object: &NodeOverlay, now: Timestamp) -> NodeOverlayStatus {
         let mut status = object.status.clone().unwrap_or_default();
         let mut conditions =

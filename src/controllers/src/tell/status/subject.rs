@@ -1,4 +1,4 @@
-//! Objects of all kinds, reduced to what is told about their conditions.
+//! Objects of all kinds, reduced to what is reported about their conditions.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -29,7 +29,7 @@ const KNOWN: [&str; 10] = [
     "NetworkUnavailable",
 ];
 
-/// The condition called `kind`, if it is one that people are told about; event reasons are fixed texts.
+/// The condition called `kind`, if it is one that events are published about; event reasons are fixed texts.
 pub(super) fn known(kind: &str) -> Option<&'static str> {
     let of_claims = ConditionType::parse(kind).map(ConditionType::as_str);
     of_claims.or_else(|| KNOWN.into_iter().find(|known| *known == kind))

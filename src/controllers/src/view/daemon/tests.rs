@@ -62,7 +62,7 @@ async fn the_newest_pod_that_exists_counts_and_the_template_when_there_is_none()
     assert_eq!(charged(&view), ["7"]);
     pods.pod(&view, Seen::Listing);
     pods.pod(&view, Seen::Complete(BTreeSet::new()));
-    assert_eq!(charged(&view), ["1"], "the last pod went while nobody watched");
+    assert_eq!(charged(&view), ["1"], "the last pod went while the watch was broken");
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +79,7 @@ async fn pods_seen_before_their_set_count_and_a_set_that_is_gone_does_not() {
     sets.daemon(&view, Seen::Complete(BTreeSet::new()));
     assert_eq!(charged(&view), [""; 0]);
     sets.daemon(&view, Seen::Applied(set()));
-    assert_eq!(charged(&view), ["2"], "created anew");
+    assert_eq!(charged(&view), ["2"], "created again");
 }
 
 fn range(name: &str, requests: &Value) -> LimitRange {
@@ -117,5 +117,5 @@ async fn limit_ranges_give_a_template_what_it_lacks_until_there_is_a_pod() {
     view.limit_range_seen(Seen::Deleted(range("a", &json!({"memory": "2Gi"}))));
     assert_eq!(charged_memory(&view), "3Gi");
     view.limit_range_seen(Seen::Complete(BTreeSet::new()));
-    assert_eq!(charged_memory(&view), "0", "gone while nobody watched");
+    assert_eq!(charged_memory(&view), "0", "gone while the watch was broken");
 }

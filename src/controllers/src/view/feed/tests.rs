@@ -1,4 +1,4 @@
-//! What listeners hear when a watch had to list anew, and what becomes of pods that cannot be read.
+//! What listeners hear when a watch had to list again, and what happens to pods that cannot be read.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -131,7 +131,7 @@ async fn claims_and_nodes_that_can_be_read_in_part_are_what_they_say_now() {
         json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["karpenter.sh/termination"]});
     view.put_claim(claim(2, &deletion));
     let known = view.claim(&"web-1".into()).expect("it is there");
-    assert!(known.model.deletion.is_some(), "it is on its way out, readable or not");
+    assert!(known.model.deletion.is_some(), "it is being deleted, readable or not");
     assert_eq!(view.claims_of(&"memory:///a/1".into()).len(), 1, "its machine is wanted");
     let node = |version: u32, effect: &str| {
         serde_json::from_value::<Node>(json!({

@@ -58,9 +58,9 @@ async fn a_bound_claim_follows_its_volume() {
     view.volume_claim_seen(Seen::Deleted(bound.clone()));
     assert_eq!(meaning(&view), None);
     view.volume_claim_seen(Seen::Applied(bound.clone()));
-    assert!(meaning(&view).is_some(), "created anew");
+    assert!(meaning(&view).is_some(), "created again");
     view.volume_claim_seen(Seen::Complete(BTreeSet::new()));
-    assert_eq!(meaning(&view), None, "deleted while nobody watched");
+    assert_eq!(meaning(&view), None, "deleted while the watch was broken");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! Claims that go while their machines are being launched: nothing of them is left, whoever writes meanwhile and
-//! wherever the process dies.
+//! Claims that go while their machines are being launched: nothing of them is left, whatever other clients
+//! write meanwhile and wherever the process dies.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::world::{Crash, Process, World};
 
 /// From the machine to the answer of the launch.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Enough for everything that is known to be told to end; the collector of machines without claim comes later.
+/// Enough to start the termination of every known machine; garbage collection comes later.
 const SOON: Duration = Duration::from_mins(1);
 
 /// A cluster whose only pool wants so many machines.
@@ -37,8 +37,8 @@ async fn delete_during_launch(world: &World, machines: usize) {
     take(world, Part::Pool).await;
 }
 
-/// Waits until no claim and no machine is left. The Node of a machine that joined on its way out is the business of the
-/// cloud's own controller.
+/// Waits until no claim and no machine is left. The Node of a machine that joined while it was being
+/// terminated is the business of the cloud's own controller.
 async fn nothing_runs(world: &World) {
     let gone = || async { world.claims().await.is_empty() && world.account.machines().is_empty() };
     world.until("no claim and no machine is left", Duration::from_mins(20), gone).await;
@@ -58,7 +58,7 @@ async fn machines_of_claims_that_go_together_during_their_launch_are_terminated(
                 let rule = Rule::on("patch").resource(resource).times(conflicts);
                 world.server.faults().inject(rule, Fault::Conflict);
             }
-            world.until("every machine is told to end", SOON, || async { all_end(&world) }).await;
+            world.until("every machine is terminating", SOON, || async { all_end(&world) }).await;
             nothing_runs(&world).await;
             process.stop().await;
         }

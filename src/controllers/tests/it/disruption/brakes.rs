@@ -34,7 +34,7 @@ fn holds(process: &Process, brake: &str, machines: u32) -> bool {
     (process.metrics.disruption.held_nodes.value([brake]) - f64::from(machines)).abs() < f64::EPSILON
 }
 
-/// Checks that everybody who asks hears of the brake: event and explanation, by this reason and text.
+/// Checks that event and explanation report the brake, by this reason and text.
 async fn told(world: &World, process: &Process, code: &str, text: &str) {
     let events = process.events.messages("DisruptionHeld");
     assert!(events.iter().any(|message| message.contains(text)), "{events:?}");
@@ -248,7 +248,7 @@ async fn a_machine_of_a_fixed_pool_stays_while_nothing_can_be_launched_in_its_pl
     told(&world, &process, "NoCapacity", "pool fixed").await;
     tokio::time::sleep(10 * MINUTE).await;
     assert!(old.is_subset(&claim_names(&world).await), "the machine stays");
-    // Whoever runs out of capacity believes it for three minutes, and then there is one more try.
+    // A lack of capacity is believed for three minutes, and then there is one more try.
     assert!(drift_commands(&process) <= 6, "{} tries", drift_commands(&process));
     offerings(CapacityType::OnDemand).for_each(|offering| world.account.restock(&offering));
     all_new(&world, &old, 1, 10 * MINUTE).await;

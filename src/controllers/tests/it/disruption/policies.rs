@@ -1,4 +1,4 @@
-//! What pools may be told about disruption: `Balanced`, a fixed number of nodes, and replacing many by many.
+//! What pools may ask of disruption: `Balanced`, a fixed number of nodes, and replacing many by many.
 
 use std::time::Duration;
 

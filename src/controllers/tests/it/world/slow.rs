@@ -1,4 +1,4 @@
-//! A cloud that takes its time to answer a launch: the machine is there long before anybody is told.
+//! A cloud that takes its time to answer a launch: the machine is there long before the caller knows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

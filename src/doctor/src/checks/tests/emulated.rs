@@ -1,6 +1,6 @@
 //! The same faults in an emulated account and on an API server in memory, through every question the doctor asks.
 //!
-//! The world of a case is built anew from its facts: each answer becomes the calls and objects that would have led
+//! The world of a case is built from its facts: each answer becomes the calls and objects that would have led
 //! to it. Only the controller's log, which an API server has from a kubelet, is taken over as it is.
 
 use std::collections::BTreeMap;
@@ -287,7 +287,7 @@ async fn examine(facts: &Facts) -> Result<(Report, Account), String> {
     found.cluster = gather::cluster(&server.client()).await;
     found.cluster.log = facts.cluster.log.clone();
     found.account = gather::account(&account.clients(), &found).await;
-    // Somebody else, who has nothing but the exported files, must come to the same.
+    // A reader who has nothing but the exported files must come to the same.
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     crate::facts::export(&found, folder.path()).map_err(|error| error.to_string())?;
     let elsewhere = crate::facts::import(folder.path()).map_err(|error| error.to_string())?;
@@ -341,8 +341,8 @@ async fn nothing_is_asked_that_is_not_declared() {
     for operation in &asked {
         assert!(declared.contains(operation), "{operation} is not among gather::PERMISSIONS");
     }
-    // Of two calls in one the first stands for both, who one is is asked before anything else, and nobody has to do
-    // with web identity here.
+    // Of two calls in one the first stands for both, who one is is asked before anything else, and web
+    // identity is not used here.
     let silent = [
         "GetEbsDefaultKmsKeyId",
         "DescribeKey",
@@ -351,6 +351,6 @@ async fn nothing_is_asked_that_is_not_declared() {
         "GetOpenIDConnectProvider",
     ];
     for operation in declared.iter().filter(|operation| !silent.contains(operation)) {
-        assert!(asked.contains(operation), "nobody asks {operation}");
+        assert!(asked.contains(operation), "no question asks {operation}");
     }
 }

@@ -61,7 +61,7 @@ fn a_replacement_must_save_half_of_the_proportional_share() {
     assert_eq!(score(&pool, &["n0"], "0.2"), ("0.50".to_owned(), true), "exactly half");
     assert!(!score(&pool, &["n0"], "0.200000001").1, "a billionth of a dollar less");
     assert_eq!(score(&pool, &["n0"], "0.4"), ("0.00".to_owned(), false), "no savings");
-    assert_eq!(score(&pool, &["n0"], "0.5"), ("0.00".to_owned(), false), "dearer");
+    assert_eq!(score(&pool, &["n0"], "0.5"), ("0.00".to_owned(), false), "more expensive");
 }
 
 #[test]

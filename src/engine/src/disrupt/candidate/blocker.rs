@@ -1,4 +1,4 @@
-//! What speaks against disrupting a node, as a reason for reports and as the text of its event.
+//! What blocks the disruption of a node, as a reason for reports and as the text of its event.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use karpenter_model::{Node, NodeId, Pod, PodDisruptionBudget, PodKey, PoolName, 
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::note::Note;
 
-/// The first thing that speaks against a node. `Display` is the text of the event `DisruptionBlocked`.
+/// The first thing that blocks a node. `Display` is the text of the event `DisruptionBlocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Blocker {
     /// It has no claim.
@@ -18,7 +18,7 @@ pub(crate) enum Blocker {
     NoNode,
     /// Its Node is not initialized.
     NotInitialized,
-    /// It is on its way out.
+    /// It is terminating.
     Leaving,
     /// A pending pod was promised a place on it.
     Nominated,

@@ -85,7 +85,7 @@ impl<'a> Narrowing<'a> {
     }
 
     /// Leaves what costs less than `price`, and of that spot alone where there is on-demand too: prices are compared
-    /// as if spot were launched, and falling back to on-demand might be dearer.
+    /// as if spot were launched, and falling back to on-demand might be more expensive.
     pub(crate) fn below_without_fallback(&mut self, price: Price) -> Result<(), Refusal> {
         self.below(price)?;
         let sold = |kind| self.options.iter().any(|(_, quote)| quote.sells(kind));
@@ -234,7 +234,7 @@ impl Quote {
         self.by_capacity_type.values().map(|(least, _)| *least).min().unwrap_or(Price::MAX)
     }
 
-    /// The most it may cost: the dearest offering of the capacity type a launch prefers.
+    /// The most it may cost: the most expensive offering of the capacity type a launch prefers.
     fn worst(&self) -> Price {
         self.by_capacity_type.values().next().map_or(Price::MAX, |(_, most)| *most)
     }

@@ -1,4 +1,4 @@
-//! From what would become of the pods to whether the nodes may go, and for what (spec disruption 3.9).
+//! From the result for the pods to whether the nodes may go, and for what (spec disruption 3.9).
 
 use std::collections::BTreeSet;
 
@@ -35,8 +35,8 @@ pub(crate) fn price(candidates: &[Candidate<'_>]) -> Price {
     candidates.iter().map(|candidate| candidate.price).sum()
 }
 
-/// Whether `candidates` may go, when `simulated` is what becomes of their pods: always if nothing new is needed, for
-/// one cheaper node otherwise.
+/// Whether `candidates` may go, when `simulated` is the result for their pods: always if nothing new is
+/// needed, for one cheaper node otherwise.
 pub(crate) fn judge<'a>(
     candidates: &[Candidate<'a>],
     simulated: Simulated,

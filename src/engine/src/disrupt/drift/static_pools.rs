@@ -86,7 +86,7 @@ fn replace<'a>(pass: &mut Pass<'a>, candidates: &[Candidate<'a>]) {
 }
 
 /// How many nodes `pool` may have more, and whether it has more than it wants already. What earlier commands launch
-/// is there already, as far as the limit goes; so are nodes on their way out.
+/// is there already, as far as the limit goes; so are nodes being removed.
 fn room(pool: &Pool, pass: &Pass<'_>) -> (Option<usize>, bool) {
     let own = || {
         let claims = pass.snapshot.nodes.iter().filter(|node| node.is_managed());

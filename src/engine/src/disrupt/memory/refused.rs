@@ -2,8 +2,8 @@
 //! would be refused or fail again, so they wait: for half a minute at first, twice as long each time until a command
 //! succeeds, at most as long as a method believes that there is nothing.
 //!
-//! What speaks against a node counts for every method that would take it for the same reason. What speaks against
-//! the company it was to go in counts for the method that chose that company.
+//! An objection to a node counts for every method that would take it for the same reason. An objection to the
+//! set of nodes it was to go with counts for the method that chose that set.
 //!
 //! Bounded: a node that was not refused again is forgotten a while after its wait is over.
 
@@ -63,7 +63,7 @@ struct Refusal {
 }
 
 impl Refused {
-    /// Something spoke against `nodes`.
+    /// `nodes` were rejected by a second look, or their command failed.
     pub(crate) fn note<'n>(
         &mut self,
         scope: Scope,

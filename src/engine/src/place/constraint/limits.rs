@@ -13,7 +13,7 @@ use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::index::VariantIx;
 
-/// Capacity of the nodes of each pool that are not on their way out; those that are not launched yet count
+/// Capacity of the nodes of each pool that are not being removed; those that are not launched yet count
 /// as the most they may become.
 pub(crate) fn usage(snapshot: &Snapshot) -> BTreeMap<PoolName, Resources> {
     let mut usage: BTreeMap<PoolName, Resources> = BTreeMap::new();

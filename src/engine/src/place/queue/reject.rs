@@ -19,7 +19,7 @@ pub(crate) fn rejection(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Option<P
     (!refused.is_empty()).then(|| PodOutcome::Unschedulable(refused.into_iter().map(refusal).collect()))
 }
 
-/// What becomes of a pod with a resource claim that cannot be served, for `reason`.
+/// The outcome of a pod with a resource claim that cannot be served, for `reason`.
 pub(crate) fn unserved_claim(reason: Reason) -> PodOutcome {
     PodOutcome::Unschedulable(vec![PoolRefusal { pool: None, reason }])
 }

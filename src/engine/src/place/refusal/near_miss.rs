@@ -80,9 +80,9 @@ impl fmt::Display for Amount<'_> {
     }
 }
 
-/// What kept `space` from hosting `demand` by the least, where that can be told. `wanted` is what it takes with its
-/// volumes, `set` its requirements in the pool.
-#[expect(clippy::too_many_arguments, reason = "the refusal hands over everything it has found out")]
+/// What kept `space` from hosting `demand` by the least, where that is known. `wanted` is what it takes with
+/// its volumes, `set` its requirements in the pool.
+#[expect(clippy::too_many_arguments, reason = "the refusal passes everything it has found out")]
 pub(super) fn nearest<'a>(
     demand: &Demand,
     wanted: &Amounts,

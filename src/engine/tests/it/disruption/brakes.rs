@@ -1,4 +1,4 @@
-//! Brakes that need a past: what the memory was told, and when the process started.
+//! Brakes that need a past: what the memory has recorded, and when the process started.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

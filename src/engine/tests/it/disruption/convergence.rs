@@ -1,5 +1,5 @@
 //! Left alone, disruption comes to an end: carrying out what it decides again and again loses no pod, never makes the
-//! cluster dearer except to replace what drifted, and soon finds nothing more to do.
+//! cluster more expensive except to replace what drifted, and soon finds nothing more to do.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ fn disruption_comes_to_an_end_and_loses_nobody() {
             for command in commands.iter().filter(|command| command.reason != DisruptionReason::Drifted) {
                 assert!(command.savings.nanos() >= 0, "seed {seed}: {command:#?}");
             }
-            // Static machines move nobody by themselves, and empty ones have nobody who counts.
+            // Static machines move no pods by themselves, and empty ones have no pods that count.
             snapshot = carried_out(&snapshot, &commands, step);
             trail.push(commands.iter().map(|command| format!("{:?}", command.method)).collect::<Vec<_>>());
         }

@@ -177,7 +177,7 @@ fn however_little_a_pass_may_simulate_every_machine_has_its_turn() {
         let running = BTreeSet::new();
         let mut proposed: Vec<Command> = Vec::new();
         let mut waiting = BTreeSet::new();
-        // Nobody looks at a machine twice before all were looked at once, whatever is decided meanwhile.
+        // No machine is looked at twice before all were looked at once, whatever is decided meanwhile.
         for pass in 0..40 {
             let standing = Standing { proposed: &proposed, running: &running };
             let decision = decide(&frugal, memory, &standing);

@@ -27,7 +27,7 @@ fn look(world: &Snapshot, memory: &mut Memory) -> Arc<Decision> {
     decide(world, memory, &Standing { proposed: &[], running: &BTreeSet::new() })
 }
 
-/// The second look speaks against all machines of `command`.
+/// The rejection of all machines of `command` by a second look.
 fn against(command: &Command) -> Rejection {
     let nodes = command.nodes().cloned().collect();
     Rejection { kind: RejectionKind::Scheduling, nodes, detail: "no place for p".into() }

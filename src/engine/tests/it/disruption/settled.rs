@@ -78,7 +78,7 @@ fn the_memory_never_changes_what_is_decided() {
     );
 }
 
-/// The same cluster once more, in the hands of somebody else: equal objects at other addresses.
+/// A deep copy of the cluster: equal objects at other addresses.
 fn copied(snapshot: &Snapshot) -> Snapshot {
     let nodes = snapshot.nodes.iter().map(|node| Arc::new(Node::clone(node)));
     Snapshot { nodes: nodes.collect(), ..snapshot.clone() }

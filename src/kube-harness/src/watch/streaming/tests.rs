@@ -1,4 +1,4 @@
-//! Lists that are streamed, by an API server in memory that can be told not to.
+//! Lists that are streamed, by an API server in memory that can be made to refuse it.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Reviews of who asks and what they may do. Everybody is an administrator here.
+//! Reviews of who asks and what they may do. Every caller is an administrator here.
 
 use serde_json::{Value, json};
 

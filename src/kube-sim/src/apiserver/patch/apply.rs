@@ -1,7 +1,7 @@
 //! Server-side apply: the intent of one manager merged into an object, with a record of who owns what.
 //!
 //! Simplified against kube-apiserver in one way: only appliers are recorded as managers, so fields written by
-//! ordinary updates belong to nobody and never conflict.
+//! ordinary updates have no manager and never conflict.
 
 use std::collections::BTreeSet;
 

@@ -12,7 +12,7 @@ use super::lists::{ListKind, kind_of};
 /// A path of `FieldsV1` elements such as `f:spec` or `k:{"name":"app"}`.
 pub(super) type Path = Vec<String>;
 
-/// The leaves of an applied configuration. Identity fields (`apiVersion`, `kind`, names) are owned by nobody.
+/// The leaves of an applied configuration. Identity fields (`apiVersion`, `kind`, names) have no owner.
 pub(super) fn leaves(intent: &Value) -> BTreeSet<Path> {
     let mut found = BTreeSet::new();
     for (field, value) in intent.as_object().into_iter().flatten() {

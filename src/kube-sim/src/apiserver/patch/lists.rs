@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-/// How the entries of a list are told apart.
+/// How the entries of a list are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListKind {
     /// The list is one value.
@@ -16,7 +16,7 @@ pub(crate) enum ListKind {
     Set,
 }
 
-/// Kind of the list under `field`, judged by its name and the shape of an entry.
+/// Kind of the list under `field`, judged by its name and the form of an entry.
 pub(crate) fn kind_of(field: &str, entries: &[Value]) -> ListKind {
     let keyed_by = |key: &'static str| {
         let identified = entries.iter().all(|e| e.get(key).is_some() || e.get("$patch").is_some());

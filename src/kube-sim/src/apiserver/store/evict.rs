@@ -48,7 +48,7 @@ impl Store {
         if !ready && (always_unhealthy || allowed.healthy >= allowed.desired_healthy) {
             return Ok(());
         }
-        // A status written by whoever plays the disruption controller is binding, as in a real cluster.
+        // A status written in the role of the disruption controller is binding, as in a real cluster.
         let written = budget.pointer("/status/disruptionsAllowed").and_then(Value::as_i64);
         let left = written.unwrap_or(allowed.disruptions);
         if left <= 0 {

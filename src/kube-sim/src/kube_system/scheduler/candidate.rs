@@ -101,7 +101,7 @@ impl Candidate {
 /// Number and protocol.
 pub(super) type HostPort<'a> = (i64, &'a str);
 
-/// Ports of the host by protocol. Addresses are not told apart.
+/// Ports of the host by protocol. Addresses are not distinguished.
 pub(super) fn host_ports(pod: &Value) -> Vec<HostPort<'_>> {
     let containers = list(pod, "/spec/containers").iter();
     let ports = containers.flat_map(|c| list(c, "/ports"));

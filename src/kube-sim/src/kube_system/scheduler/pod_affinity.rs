@@ -57,7 +57,7 @@ impl Neighbours {
         })
     }
 
-    /// Whether somebody in the candidate's domain keeps the pod away, by its own terms or by theirs.
+    /// Whether a pod in the candidate's domain keeps the pod away, by its own terms or by theirs.
     pub(super) fn repel_from(&self, candidate: &Candidate) -> bool {
         self.forbidden.iter().any(|(key, domain)| candidate.label(key) == Some(domain))
     }

@@ -168,7 +168,7 @@ fn a_node_that_joins_anew_after_registration_is_made_ours_again() {
     assert_eq!(
         step(&registered, &[&joining(), &joining()], &[]).effects,
         [],
-        "nobody knows which one is ours"
+        "which one is ours is not known"
     );
 }
 

@@ -65,7 +65,7 @@ impl Ground {
     }
 
     /// Whether another node would be another argument: its pool is gone or has another template, its node class or
-    /// image has changed since (the node has drifted), or a taint that nobody had announced has been taken away.
+    /// image has changed since (the node has drifted), or an unannounced taint has been taken away.
     pub(super) fn has_changed(&self, world: &World<'_>) -> bool {
         let other = |(name, (uid, template)): (&PoolName, &(PoolUid, String))| {
             world.pools.get(name).is_none_or(|pool| pool.uid != *uid || pool.hash != *template)
@@ -89,8 +89,8 @@ impl Ground {
         }
     }
 
-    /// Whether none of the nodes is left, and one of them was taken away by somebody else. That we removed what was
-    /// not used says nothing about the next node.
+    /// Whether none of the nodes is left, and one of them was taken away by another client. That we removed
+    /// what was not used says nothing about the next node.
     pub(super) fn was_taken_away(&self, world: &World<'_>) -> bool {
         self.unused.keys().all(|name| world.staying(name).is_none())
             && self.unused.values().any(|unused| !unused.removed_by_us)
@@ -102,7 +102,7 @@ impl Ground {
         pools.next().filter(|_| pools.next().is_none())
     }
 
-    /// Which node was not used, and what it has that nobody announced.
+    /// Which node was not used, and what it has that was not announced.
     pub(super) fn text(&self) -> String {
         let Some(unused) = self.unused.values().next() else { return String::new() };
         let mut text = format!("{} came up and was not used; ", unused.name);

@@ -205,7 +205,7 @@ fn another_owner_is_another_workload_however_alike_the_pods_are() {
     assert!(state.held(&of("rs-1", "another-replica"), at(181)).is_some());
     assert_eq!(state.held(&of("rs-2", "new-rollout-or-other-deployment"), at(181)), None);
     state.bound(&Pod { node_name: Some("n".into()), ..of("rs-2", "other") });
-    assert!(state.held(&of("rs-1", "web"), at(181)).is_some(), "what becomes of others settles nothing");
+    assert!(state.held(&of("rs-1", "web"), at(181)).is_some(), "what happens to others settles nothing");
 }
 
 /// The state of [`held`], and what stands in the world when its next pass looks.

@@ -129,6 +129,6 @@ mod tests {
             cost(&"web".into(), [&node], &types, &registry).total
         };
         assert_eq!((of("r1"), of("r2")), (Price::from_nanos(1), Price::from_nanos(7)));
-        assert_eq!(of("ended"), Price::from_nanos(1), "the first, for want of its own");
+        assert_eq!(of("ended"), Price::from_nanos(1), "the first, for lack of its own");
     }
 }

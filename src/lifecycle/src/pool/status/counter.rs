@@ -10,7 +10,7 @@ pub const PERIOD: Duration = Duration::from_secs(5);
 /// Resources shown even when there are none.
 const ALWAYS_SHOWN: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
 
-/// What a pool's machines add up to; machines on their way out do not count.
+/// What a pool's machines add up to; machines that are being removed do not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     /// `status.resources`.

@@ -160,7 +160,7 @@ mod tests {
             }
         }
 
-        /// Dearer stays dearer, or at least as dear.
+        /// A higher price stays higher, or becomes equal.
         #[test]
         fn changes_keep_the_order_of_prices(a in 0..1_i64 << 40, b in 0..1_i64 << 40, percent in -100..1000_i64) {
             let (less, more) = (Price::from_nanos(a.min(b)), Price::from_nanos(a.max(b)));

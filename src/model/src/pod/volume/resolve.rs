@@ -1,5 +1,5 @@
-//! From claim, volume and storage class to a [`Volume`]: one function over slim objects, so that whoever
-//! watches Kubernetes only has to hand them over (spec scheduling 19).
+//! From claim, volume and storage class to a [`Volume`]: one function over slim objects, which the caller
+//! that watches Kubernetes passes in (spec scheduling 19).
 //!
 //! A claim that cannot be used keeps its first problem in the order the reference checks; the pod is then left
 //! alone with that reason. A bound claim does not need its class any more.

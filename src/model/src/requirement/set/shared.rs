@@ -1,7 +1,7 @@
 //! Equal requirements as one object in memory.
 //!
 //! A cloud sells a thousand types with fifty labels each, and most of what they say is the same: architecture, zones,
-//! capacity types. Whoever makes many sets passes them through here once, and equal ones are held once.
+//! capacity types. A caller that makes many sets passes them through here once, and equal ones are held once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -72,6 +72,6 @@ mod tests {
         assert!(Arc::ptr_eq(&one.0, &same.0));
         assert_eq!(values(&one, "zone"), values(&other, "zone"));
         assert_ne!(values(&one, "size"), values(&other, "size"));
-        assert_eq!([one, same, other], before, "nobody sees a difference");
+        assert_eq!([one, same, other], before, "the values are the same");
     }
 }

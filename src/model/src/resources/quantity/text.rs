@@ -17,7 +17,7 @@ pub enum QuantityError {
         /// The text.
         text: String,
     },
-    /// A suffix nobody knows.
+    /// An unknown suffix.
     #[error(
         "quantity `{text}` has unknown suffix `{suffix}`, use one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or e<n>"
     )]

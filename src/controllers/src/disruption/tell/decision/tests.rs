@@ -1,4 +1,4 @@
-//! What is told of a decision, and how often.
+//! What is published about a decision, and how often.
 
 use jiff::Timestamp;
 use karpenter_engine::disrupt::{Move, Verdict};
@@ -57,7 +57,7 @@ async fn a_decision_that_does_not_change_is_counted_once_and_its_events_are_told
     assert_eq!(events.messages("DisruptionBlocked").len(), 2);
     assert_eq!(rejected(), 1);
     teller.tell(&context, &snapshot(70), &decision(), Duration::ZERO);
-    assert_eq!(rejected(), 2, "made anew, even if it says the same");
+    assert_eq!(rejected(), 2, "decided again, even if it says the same");
 }
 
 #[tokio::test(start_paused = true)]
