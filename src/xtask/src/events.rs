@@ -1,5 +1,5 @@
-//! Every event that is declared is also published by somebody: one that is only declared is a promise in the
-//! reference page that nobody keeps.
+//! Every event that is declared is also published: one that is only declared is a promise in the reference
+//! page that no code keeps.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,5 +50,5 @@ fn every_declared_event_is_published_somewhere() {
         .collect();
     let unpublished: BTreeSet<&str> =
         constants.iter().map(|(_, name)| name.as_str()).filter(|name| !published.contains(name)).collect();
-    assert!(unpublished.is_empty(), "declared and published by nobody: {unpublished:?}");
+    assert!(unpublished.is_empty(), "declared and never published: {unpublished:?}");
 }

@@ -4,7 +4,9 @@ mod dependencies;
 mod edge_cases;
 mod features;
 mod files;
+mod modules;
 mod references;
+mod words;
 
 use std::path::Path;
 
@@ -17,6 +19,8 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     violations.extend(files::check(root)?);
     violations.extend(edge_cases::check(root)?);
     violations.extend(references::check(root)?);
+    violations.extend(modules::check(root)?);
+    violations.extend(words::check(root)?);
     Ok(violations)
 }
 

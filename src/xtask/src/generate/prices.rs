@@ -1,7 +1,7 @@
 //! The table of on-demand prices that is built into the binary, from figures of the public price list.
 //!
-//! The input says where and when it was read; it is replaced as a whole when somebody reads the list again. The table
-//! is a quarter of its size, a line per family, so that a difference can be read.
+//! The input says where and when it was read; it is replaced as a whole when the list is read again. The
+//! table is a quarter of its size, a line per family, so that a difference can be read.
 
 use std::collections::BTreeMap;
 use std::fs;

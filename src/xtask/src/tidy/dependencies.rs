@@ -29,9 +29,16 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("aws", &["api", "aws-api", "cloud", "model"]),
     ("bootstrap", &["aws-api", "iam"]),
     ("doctor", &["api", "aws-api", "iam", "model"]),
+    ("kube-harness", &["model", "telemetry"]),
     ("kube-sim", &["api", "aws-api", "model"]),
-    ("controllers", &["api", "audit", "cloud", "cluster", "engine", "lifecycle", "model", "telemetry"]),
-    ("aws-controllers", &["api", "aws", "aws-api", "cloud", "controllers", "model", "telemetry"]),
+    (
+        "controllers",
+        &["api", "audit", "cloud", "cluster", "engine", "kube-harness", "lifecycle", "model", "telemetry"],
+    ),
+    (
+        "aws-controllers",
+        &["api", "aws", "aws-api", "cloud", "controllers", "kube-harness", "model", "telemetry"],
+    ),
     (
         "compose",
         &[
@@ -41,6 +48,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
             "aws-sim",
             "cloud",
             "controllers",
+            "kube-harness",
             "kube-sim",
             "model",
             "telemetry",

@@ -120,7 +120,7 @@ pub(super) fn with_extension(folder: &Path, wanted: &str) -> Result<Vec<PathBuf>
     Ok(found)
 }
 
-fn subfolders(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn subfolders(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(entries(folder)?.into_iter().filter(|entry| entry.is_dir()).collect())
 }
 

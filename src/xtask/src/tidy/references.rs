@@ -51,7 +51,7 @@ fn pages(folder: &Path) -> Result<Pages> {
 }
 
 /// Files that are not ignored. One that is deleted is listed until the deletion is committed.
-fn files(root: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
@@ -221,7 +221,7 @@ fn slug(title: &str) -> String {
     lower.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_')).collect()
 }
 
-fn read(path: &Path) -> Result<String> {
+pub(super) fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))
 }
 

@@ -39,8 +39,9 @@ fn row(flag: &Flag) -> Vec<String> {
 }
 
 const INTRODUCTION: &str = "\
-Settings of `karpenter controller`. A flag wins over its environment variable, which wins over the default; an empty
-variable is as good as none. Names, defaults and meaning are those of the reference v1.14.
+Settings of `karpenter controller`. A flag takes precedence over its environment variable, which takes
+precedence over the default; an empty variable counts as unset. Names, defaults and meaning are those of the reference
+v1.14.
 
 A value that cannot be used stops the start, and the message names the flag or variable, its value and what is allowed;
 everything that is wrong is named at once. (The reference silently takes the default for variables it cannot read, and
