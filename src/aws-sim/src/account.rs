@@ -1,30 +1,63 @@
 //! The account itself: one state behind one lock, and the one way every operation goes through it.
+//!
+//! Each service owns its tables and the trait over them, in a module of its own below this one; this file only composes
+//! the tables and settles time across them, because an instance that ends gives addresses back to EC2 and sends a
+//! notice through `EventBridge` to SQS.
 
+mod cloudformation;
+mod controls;
+mod ec2;
+mod eks;
+mod events;
+mod iam;
+mod leaks;
+mod notices;
+mod pricing;
+mod shift;
+mod sqs;
+mod ssm;
+mod sts;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use karpenter_model::{Clock, ManualClock};
 
-use super::calls::CallRecord;
-use super::faults::Effect;
-use super::faults::lost;
+use self::cloudformation::Stacks;
+pub use self::controls::Impairment;
+use self::ec2::Compute;
+pub use self::ec2::OfferingSelector;
+use self::eks::Clusters;
+use self::events::Bus;
+use self::iam::Directory;
+pub use self::leaks::Remains;
+use self::sqs::Queues;
+use self::survey::Surroundings;
+use super::calls::{CallLog, CallRecord};
+use super::catalogue::{Catalogue, published_images};
+use super::faults::{Bucket, Effect, Fault, Faults, lost};
 use super::options::Options;
-use super::state::State;
+use karpenter_aws_api::id::Zone;
+use karpenter_aws_api::shift::Shift;
 use karpenter_aws_api::{Clients, Error, Partition, Result};
 
 /// An AWS account in memory. Clones share the account.
 #[derive(Clone, Debug)]
 pub struct Account {
-    pub(super) inner: Arc<Inner>,
+    inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) options: Options,
-    pub(super) clock: Arc<dyn Clock>,
+struct Inner {
+    options: Options,
+    clock: Arc<dyn Clock>,
     state: Mutex<State>,
     /// Woken when a message reaches a queue, so that long polls end early.
-    pub(super) delivered: tokio::sync::Notify,
+    delivered: tokio::sync::Notify,
 }
 
 impl Account {
@@ -69,13 +102,13 @@ impl Account {
         self.inner.clock.now()
     }
 
-    pub(super) fn partition(&self) -> Partition {
+    fn partition(&self) -> Partition {
         Partition::of_region(&self.inner.options.region)
     }
 
     /// Looks at, or changes, the truth: not a call, not logged, never faulty. Time is settled before and
     /// after, so that what it started is announced at once.
-    pub(super) fn truth<T>(&self, look: impl FnOnce(&mut State, Timestamp) -> T) -> T {
+    fn truth<T>(&self, look: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let now = self.now();
         let mut state = self.lock();
         state.settle(&self.inner.options, now);
@@ -90,7 +123,7 @@ impl Account {
     }
 
     /// One AWS call: yields, suffers faults and throttling, settles time, acts, and is logged.
-    pub(super) async fn call<T>(
+    async fn call<T>(
         &self,
         operation: &'static str,
         subject: impl Into<String>,
@@ -121,5 +154,115 @@ impl Account {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The account's tables.
+#[derive(Debug)]
+struct State {
+    region: String,
+    account: String,
+    partition: Partition,
+    catalogue: Catalogue,
+    compute: Compute,
+    directory: Directory,
+    queues: Queues,
+    bus: Bus,
+    clusters: Clusters,
+    stacks: Stacks,
+    parameters: BTreeMap<String, String>,
+    surroundings: Surroundings,
+    /// Away from which zones, for every registered cluster.
+    shifts: Vec<Shift>,
+    calls: CallLog,
+    faults: Faults,
+    buckets: BTreeMap<String, Bucket>,
+    ids: Ids,
+}
+
+/// Gives new resources their ids: counted, so that a run can be repeated.
+#[derive(Debug, Default)]
+struct Ids(u64);
+
+impl Ids {
+    /// `<prefix>-<17 hex digits>`, never given before.
+    fn next(&mut self, prefix: &str) -> String {
+        self.0 += 1;
+        format!("{prefix}-{:017x}", self.0)
+    }
+}
+
+impl State {
+    fn new(options: &Options, now: Timestamp) -> Self {
+        let zones: Vec<Zone> = (b'a'..)
+            .take(usize::from(options.zones.clamp(1, 6)))
+            .map(|letter| Zone::from(format!("{}{}", options.region, char::from(letter))))
+            .collect();
+        let (images, parameters) = published_images(&options.kubernetes_version, now);
+        let partition = Partition::of_region(&options.region);
+        let compute = Compute::new(options, &zones, images);
+        let clusters = Clusters::new(options, partition, compute.network.subnets.keys().cloned().collect());
+        let surroundings = Surroundings::new(compute.network.vpcs.keys().cloned());
+        Self {
+            region: options.region.clone(),
+            account: options.account.clone(),
+            partition,
+            catalogue: Catalogue::generate(&zones, options.instance_types),
+            compute,
+            directory: Directory::new(options, partition, now),
+            queues: Queues::default(),
+            bus: Bus::default(),
+            clusters,
+            stacks: Stacks::default(),
+            parameters,
+            surroundings,
+            shifts: Vec::new(),
+            calls: CallLog::default(),
+            faults: Faults::default(),
+            buckets: BTreeMap::new(),
+            ids: Ids::default(),
+        }
+    }
+
+    /// Brings the account up to `now`: instances boot and end, reclaimed spot instances go, addresses and
+    /// capacity come back, state changes are announced.
+    fn settle(&mut self, options: &Options, now: Timestamp) {
+        for (id, state, at) in self.compute.settle(options, now) {
+            notices::state_changed(self, &id, state, at);
+        }
+        self.queues.expire(now);
+    }
+
+    /// True once after messages were delivered.
+    fn take_deliveries(&mut self) -> bool {
+        std::mem::take(&mut self.queues.delivered)
+    }
+
+    fn arn(&self, service: &str, resource: &str) -> String {
+        let (partition, region, account) = (self.partition.arn_prefix(), &self.region, &self.account);
+        format!("arn:{partition}:{service}:{region}:{account}:{resource}")
+    }
+
+    /// The fault or throttling that hits this call.
+    fn strike(&mut self, operation: &str, subject: &str, now: Timestamp) -> Option<Effect> {
+        if let Some(effect) = self.faults.strike(operation, subject, now) {
+            return Some(effect);
+        }
+        let bucket = self.buckets.get_mut(operation)?;
+        let message = "Request limit exceeded.".to_owned();
+        (!bucket.take(now)).then(|| Effect::Fail { code: "RequestLimitExceeded".to_owned(), message })
+    }
+
+    fn inject(&mut self, fault: Fault) {
+        self.faults.add(fault);
+    }
+
+    fn clear_faults(&mut self) {
+        self.faults.clear();
+        self.buckets.clear();
+    }
+
+    fn throttle(&mut self, operation: &str, burst: u32, per_second: u32, now: Timestamp) {
+        self.buckets.insert(operation.to_owned(), Bucket::full(burst, per_second, now));
     }
 }

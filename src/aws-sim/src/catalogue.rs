@@ -68,6 +68,11 @@ fn spot_per_mille(name: &InstanceType, zone: usize) -> u64 {
     300 + hash % 100
 }
 
+/// Billionths of a dollar as AWS prints prices, with ten decimals.
+pub(super) fn decimal(nanos: u64) -> String {
+    format!("{}.{:09}0", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +128,12 @@ mod tests {
         assert!(catalogue.offerings.contains(&("g5.xlarge".into(), "us-west-2a".into())));
         let arm = catalogue.types.values().filter(|info| info.architectures[0].as_str() == "arm64").count();
         assert!(arm > 20, "{arm}");
+    }
+
+    #[test]
+    fn prices_are_printed_like_the_price_list_prints_them() {
+        assert_eq!(decimal(96_000_000), "0.0960000000");
+        assert_eq!(decimal(24_480_000_000), "24.4800000000");
+        assert_eq!(decimal(1), "0.0000000010");
     }
 }

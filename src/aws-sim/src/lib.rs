@@ -12,32 +12,12 @@
 mod account;
 mod calls;
 mod catalogue;
-mod cloudformation;
-mod controls;
-mod ec2;
-mod eks;
-mod events;
 pub mod examples;
 mod faults;
-mod filters;
-mod iam;
-mod leaks;
-mod notices;
 mod options;
 mod policy;
-mod pricing;
-mod shift;
-mod sqs;
-mod ssm;
-mod state;
-mod sts;
-mod survey;
-#[cfg(test)]
-mod tests;
 
-pub use account::Account;
+pub use account::{Account, Impairment, OfferingSelector, Remains};
 pub use calls::{CallLog, CallRecord};
-pub use controls::{Impairment, OfferingSelector};
 pub use faults::{Effect, Fault};
-pub use leaks::Remains;
 pub use options::{Options, Quotas};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use super::Account;
+use crate::catalogue::decimal;
 use karpenter_aws_api::pricing::{Pricing, Product, ProductQuery};
 use karpenter_aws_api::{Listing, Result};
 
@@ -58,21 +59,4 @@ fn attributes(region: &str, bare_metal: bool) -> BTreeMap<&'static str, &str> {
         ("tenancy", tenancy),
         ("productFamily", family),
     ])
-}
-
-/// Billionths of a dollar as AWS prints prices, with ten decimals.
-pub(super) fn decimal(nanos: u64) -> String {
-    format!("{}.{:09}0", nanos / 1_000_000_000, nanos % 1_000_000_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::decimal;
-
-    #[test]
-    fn prices_are_printed_like_the_price_list_prints_them() {
-        assert_eq!(decimal(96_000_000), "0.0960000000");
-        assert_eq!(decimal(24_480_000_000), "24.4800000000");
-        assert_eq!(decimal(1), "0.0000000010");
-    }
 }

@@ -1,7 +1,7 @@
 //! In which order a fleet tries its offerings: the allocation strategies.
 
-use super::super::catalogue::Catalogue;
 use super::Capacity;
+use crate::catalogue::Catalogue;
 use karpenter_aws_api::ec2::{CapacityKind, FleetOverride, FleetRequest, OnDemandAllocation, SpotAllocation};
 use karpenter_aws_api::id::Zone;
 

@@ -1,7 +1,7 @@
 //! Faults, throttling, the call log, and what is left behind.
 
-use super::super::{Fault, Options};
 use super::support::{ON_DEMAND, World};
+use crate::{Fault, Options};
 use karpenter_aws_api::Kind;
 use karpenter_aws_api::ec2::InstanceQuery;
 use karpenter_aws_api::sqs::{Attributes, ReceiveOptions};

@@ -2,10 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use super::super::controls::OfferingSelector;
-use super::super::options::Quotas;
 use super::Vm;
+use crate::options::Quotas;
 use karpenter_aws_api::id::{FleetId, InstanceType, Zone};
+
+/// Offerings by what they have in common; `None` is any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OfferingSelector {
+    /// Only this type.
+    pub instance_type: Option<InstanceType>,
+    /// Only this zone.
+    pub zone: Option<Zone>,
+    /// Only spot, or only not spot.
+    pub spot: Option<bool>,
+}
+
+impl OfferingSelector {
+    /// One offering.
+    pub fn exactly(instance_type: &str, zone: &str, spot: bool) -> Self {
+        Self { instance_type: Some(instance_type.into()), zone: Some(zone.into()), spot: Some(spot) }
+    }
+
+    fn matches(&self, instance_type: &InstanceType, zone: &Zone, spot: bool) -> bool {
+        self.instance_type.as_ref().is_none_or(|wanted| wanted == instance_type)
+            && self.zone.as_ref().is_none_or(|wanted| wanted == zone)
+            && self.spot.is_none_or(|wanted| wanted == spot)
+    }
+}
 
 /// Limits and what is used of them. Without limits everything is to be had.
 #[derive(Debug)]

@@ -260,7 +260,7 @@ impl Sqs for Account {
     }
 }
 
-impl super::state::State {
+impl super::State {
     fn receive(&mut self, url: &QueueUrl, options: ReceiveOptions, now: Timestamp) -> Result<Vec<Message>> {
         let mut serial = self.queues.serial;
         let messages = self.queues.find("ReceiveMessage", url)?.receive(options, &mut serial, now);

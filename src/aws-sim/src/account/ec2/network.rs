@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::filters::matches;
-use super::super::options::Options;
 use super::capacity::Refusal;
+use super::filters::matches;
+use crate::options::Options;
 use karpenter_aws_api::ec2::{
     AvailabilityZone, LaunchTemplateData, SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery, Vpc,
     VpcQuery,

@@ -11,8 +11,9 @@ use jiff::Timestamp;
 
 use self::policies::PolicyEntry;
 use self::roles::RoleEntry;
-use super::options::Options;
-use super::{Account, policy};
+use super::Account;
+use crate::options::Options;
+use crate::policy;
 use karpenter_aws_api::iam::{
     AttachedPolicy, Iam, InstanceProfile, InstanceProfileSpec, OidcProvider, Policy, PolicySpec,
     PolicyVersion, Role, RoleSpec,

@@ -4,45 +4,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::account::Account;
-use super::calls::CallLog;
+use super::ec2::{OfferingSelector, Vm};
 use super::eks::ClusterEntry;
-use super::faults::Fault;
 use super::notices;
-use super::options::Quotas;
-use super::state::State;
+use super::{Account, State};
+use crate::calls::CallLog;
+use crate::faults::Fault;
+use crate::options::Quotas;
 use karpenter_aws_api::ec2::{
     CapacityReservation, HealthStatus, Image, Instance, InstanceState, PlacementGroup, ScheduledEvent,
     SecurityGroup, Subnet,
 };
 use karpenter_aws_api::eks::Cluster;
 use karpenter_aws_api::iam::OidcProvider;
-use karpenter_aws_api::id::{Arn, InstanceId, InstanceType, ReservationId, SubnetId, Zone};
+use karpenter_aws_api::id::{Arn, InstanceId, ReservationId, SubnetId};
 use karpenter_aws_api::{Result, Secret};
-
-/// Offerings by what they have in common; `None` is any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OfferingSelector {
-    /// Only this type.
-    pub instance_type: Option<InstanceType>,
-    /// Only this zone.
-    pub zone: Option<Zone>,
-    /// Only spot, or only not spot.
-    pub spot: Option<bool>,
-}
-
-impl OfferingSelector {
-    /// One offering.
-    pub fn exactly(instance_type: &str, zone: &str, spot: bool) -> Self {
-        Self { instance_type: Some(instance_type.into()), zone: Some(zone.into()), spot: Some(spot) }
-    }
-
-    pub(super) fn matches(&self, instance_type: &InstanceType, zone: &Zone, spot: bool) -> bool {
-        self.instance_type.as_ref().is_none_or(|wanted| wanted == instance_type)
-            && self.zone.as_ref().is_none_or(|wanted| wanted == zone)
-            && self.spot.is_none_or(|wanted| wanted == spot)
-    }
-}
 
 /// Which status check fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +159,7 @@ impl Account {
 
 /// What happens to instances. An id that does not exist is an error.
 impl Account {
-    /// Reclaims a spot instance: warning now, end after [`super::Options::spot_notice`].
+    /// Reclaims a spot instance: warning now, end after [`crate::Options::spot_notice`].
     pub fn interrupt_spot(&self, id: &InstanceId) -> Result<()> {
         let notice = self.options().spot_notice;
         self.strike_instance(id, |state, now| {
@@ -280,7 +256,7 @@ impl Account {
 impl Account {
     /// Every instance that ever was, terminated and invisible ones included.
     pub fn instances(&self) -> Vec<Instance> {
-        self.truth(|state, _| state.compute.vms.values().map(super::ec2::Vm::describe).collect())
+        self.truth(|state, _| state.compute.vms.values().map(Vm::describe).collect())
     }
 
     /// Instances that still hold capacity: everything but `terminated`.

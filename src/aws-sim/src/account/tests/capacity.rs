@@ -1,8 +1,8 @@
 //! Allocation strategies, capacity, quotas, addresses, reservations.
 
-use super::super::examples::capacity_reservation;
-use super::super::{OfferingSelector, Options, Quotas};
 use super::support::{ON_DEMAND, SPOT, World, codes, subnet, taken};
+use crate::examples::capacity_reservation;
+use crate::{OfferingSelector, Options, Quotas};
 use karpenter_aws_api::ec2::{
     CapacityKind, CapacityReservation, CapacityReservationPreference, CapacityReservationTarget,
     LaunchTemplateData, LaunchTemplateSpec, OnDemandAllocation, SpotAllocation, SubnetQuery,

@@ -11,8 +11,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Account;
-use super::state::State;
+use super::{Account, State};
 use karpenter_aws_api::cloudformation::{
     Change, ChangeSet, ChangeSetSpec, CloudFormation, Stack, StackEvent, TEMPLATE_BODY_MAX,
 };

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::super::options::Options;
-use super::super::state::State;
+use super::super::State;
 use super::Compute;
+use crate::options::Options;
 use karpenter_aws_api::ec2::{FleetRequest, RunInstancesRequest};
 use karpenter_aws_api::{Error, Result};
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::state::State;
+use super::State;
 use karpenter_aws_api::ec2::InstanceState;
 use karpenter_aws_api::events::Event;
 use karpenter_aws_api::id::{Arn, InstanceId};

@@ -8,8 +8,8 @@ mod support;
 
 use std::sync::Arc;
 
-use super::examples;
-use super::{Account, Fault, Options};
+use crate::examples;
+use crate::{Account, Fault, Options};
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::conformance::{self, Reserved, Subject};
 use karpenter_aws_api::ec2::{CapacityReservation, PlacementGroup, PlacementStrategy};

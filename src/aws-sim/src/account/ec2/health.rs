@@ -1,7 +1,7 @@
 //! Status checks and scheduled events. Like EC2, only running instances are reported.
 
-use super::super::filters::matches;
 use super::Compute;
+use super::filters::matches;
 use karpenter_aws_api::ec2::{InstanceHealth, InstanceState};
 use karpenter_aws_api::{Filter, Result};
 

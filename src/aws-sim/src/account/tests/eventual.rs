@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::Options;
 use super::support::{ON_DEMAND, World, codes};
+use crate::Options;
 use karpenter_aws_api::Kind;
 use karpenter_aws_api::ec2::{InstanceQuery, InstanceState, LaunchTemplateData, LaunchTemplateSpec};
 use karpenter_aws_api::iam::{InstanceProfileSpec, RoleSpec};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::policy;
+use crate::policy;
 use karpenter_aws_api::sqs::Attributes;
 use karpenter_aws_api::{Error, Result};
 

@@ -1,6 +1,6 @@
 //! What is left behind: everything in the account that belongs to a cluster.
 
-use super::account::Account;
+use super::Account;
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::InstanceState;
 

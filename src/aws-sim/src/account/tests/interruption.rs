@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::super::{Impairment, Options};
 use super::support::{ON_DEMAND, SPOT, World};
+use crate::{Impairment, Options};
 use karpenter_aws_api::events::{RuleSpec, Target};
 use karpenter_aws_api::id::QueueUrl;
 use karpenter_aws_api::sqs::{Attributes, ReceiveOptions};

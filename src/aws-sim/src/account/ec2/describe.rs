@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::catalogue::Catalogue;
-use super::super::filters::matches;
-use super::super::pricing::decimal;
 use super::capacity::Refusal;
+use super::filters::matches;
 use super::vm::Vm;
 use super::{Compute, no_instance};
+use crate::catalogue::{Catalogue, decimal};
 use karpenter_aws_api::ec2::{
     CapacityReservation, CapacityReservationQuery, FleetRequest, Image, ImageQuery, ImageState, Instance,
     InstanceQuery, InstanceTypeInfo, InstanceTypeQuery, PlacementGroup, PlacementGroupQuery,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 
 use super::Account;
-use super::options::Options;
+use crate::options::Options;
 use karpenter_aws_api::eks::{
     AccessEntry, AccessEntrySpec, Addon, Cluster, Eks, PodIdentityAssociation, PodIdentitySpec,
 };

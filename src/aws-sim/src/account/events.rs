@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::state::State;
-use super::{Account, policy};
+use super::{Account, State};
+use crate::policy;
 use karpenter_aws_api::events::{Event, Events, Rule, RuleSpec, Target};
 use karpenter_aws_api::id::Arn;
 use karpenter_aws_api::{Error, Result, Tags};

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use karpenter_iam::matches as glob;
 
-use super::state::State;
-use super::{Account, policy};
+use super::{Account, State};
+use crate::policy;
 use karpenter_aws_api::id::VpcId;
 use karpenter_aws_api::survey::{
     Key, RouteTable, Simulation, Survey, Verdict, VolumeEncryption, VpcEndpoint,

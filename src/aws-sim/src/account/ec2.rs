@@ -4,6 +4,7 @@ mod allocation;
 mod capacity;
 mod describe;
 mod dry_run;
+mod filters;
 mod fleet;
 mod health;
 mod network;
@@ -16,13 +17,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-pub(super) use self::capacity::Capacity;
+use self::capacity::Capacity;
+pub use self::capacity::OfferingSelector;
 use self::fleet::Launch;
 use self::network::Network;
 use self::templates::Template;
 pub(super) use self::vm::Vm;
 use super::Account;
-use super::options::Options;
+use crate::options::Options;
 use karpenter_aws_api::ec2::{
     AvailabilityZone, CapacityReservation, CapacityReservationQuery, Ec2, FleetRequest, FleetResult, Image,
     ImageQuery, Instance, InstanceHealth, InstanceQuery, InstanceState, InstanceTypeInfo, InstanceTypeQuery,

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::super::options::Options;
-use super::super::state::State;
+use super::super::State;
 use super::allocation::{Candidate, ranked};
 use super::capacity::Refusal;
 use super::templates::Template;
 use super::vm::Vm;
+use crate::options::Options;
 use karpenter_aws_api::ec2::{
     Architecture, CapacityKind, FleetError, FleetInstances, FleetRequest, FleetResult, HealthStatus,
     InstanceInterface, InstanceState, InstanceTypeInfo, InterfaceKind, LaunchTemplateData, Lifecycle, Subnet,

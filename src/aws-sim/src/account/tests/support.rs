@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{Account, Options};
+use crate::{Account, Options};
 use karpenter_aws_api::ec2::{
     CapacityKind, FleetConfig, FleetOverride, FleetRequest, FleetResult, LaunchTemplateData,
     LaunchTemplateSpec, OnDemandAllocation, SpotAllocation, TagSpecification, TaggedKind,

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::super::filters::matches;
-use super::super::state::Ids;
+use super::super::Ids;
 use super::Compute;
+use super::filters::matches;
 use karpenter_aws_api::ec2::{LaunchTemplate, LaunchTemplateData, LaunchTemplateQuery, LaunchTemplateSpec};
 use karpenter_aws_api::{Error, Result};
 

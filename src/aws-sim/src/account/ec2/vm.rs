@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::options::Options;
+use crate::options::Options;
 use karpenter_aws_api::ec2::{
     CapacityReservationPreference, HealthStatus, Instance, InstanceInterface, InstanceState, Lifecycle,
     ScheduledEvent, Tenancy,
