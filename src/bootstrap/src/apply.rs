@@ -39,7 +39,7 @@ pub async fn apply(
     for step in &plan.steps {
         carry_out(clients, cluster, step)
             .await
-            .map_err(|source| Error::Step { step: crate::show::sentence(step), source })?;
+            .map_err(|source| Error::Step { step: step.sentence(), source })?;
         progress(step);
     }
     Ok(())

@@ -6,18 +6,6 @@ use crate::plan::Plan;
 use crate::stack;
 use crate::step::{Effect, Line, Step};
 
-/// A step as the end of "cannot ...".
-pub fn sentence(step: &Step) -> String {
-    let line = step.line();
-    let verb = match line.effect {
-        Effect::Create => "create",
-        Effect::Change => "change",
-        Effect::Delete => "delete",
-    };
-    let detail = if line.detail.is_empty() { String::new() } else { format!(" ({})", line.detail) };
-    format!("{verb} {} `{}`{detail}", line.object, line.name)
-}
-
 /// One line per step, then what stands in the way and what should be known, then the sum.
 pub fn text(plan: &Plan) -> String {
     lines_text(&lines(plan), &plan.conflicts, &plan.notes)

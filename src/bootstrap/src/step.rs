@@ -340,6 +340,18 @@ impl Step {
             }
         }
     }
+
+    /// The step as the end of "cannot ...".
+    pub fn sentence(&self) -> String {
+        let line = self.line();
+        let verb = match line.effect {
+            Effect::Create => "create",
+            Effect::Change => "change",
+            Effect::Delete => "delete",
+        };
+        let detail = if line.detail.is_empty() { String::new() } else { format!(" ({})", line.detail) };
+        format!("{verb} {} `{}`{detail}", line.object, line.name)
+    }
 }
 
 fn size(document: &Document) -> String {

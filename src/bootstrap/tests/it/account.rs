@@ -104,7 +104,7 @@ impl Fixture {
 
 /// A plan's steps as `+ role x` lines, for readable assertions.
 pub(crate) fn lines(plan: &Plan) -> Vec<String> {
-    plan.steps.iter().map(karpenter_bootstrap::show::sentence).collect()
+    plan.steps.iter().map(karpenter_bootstrap::step::Step::sentence).collect()
 }
 
 /// A role that is not ours.

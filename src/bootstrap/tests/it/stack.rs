@@ -88,7 +88,7 @@ fn line(progress: Progress<'_>) -> String {
     match progress {
         Progress::Doing(what) => what,
         Progress::Event(event) => format!("{} {}", event.status, event.logical_id),
-        Progress::Done(step) => show::sentence(step),
+        Progress::Done(step) => step.sentence(),
     }
 }
 

@@ -211,7 +211,7 @@ async fn carry_out(account: &Account, plan: &Plan) -> Result<ExitCode> {
     let mut progress = |step: &Step| {
         done += 1;
         // The work goes on even when its output can no longer be written.
-        let _ = print(&format!("[{done}/{total}] {}\n", show::sentence(step)));
+        let _ = print(&format!("[{done}/{total}] {}\n", step.sentence()));
     };
     apply(&account.clients, &account.settings.cluster, plan, &mut progress).await?;
     Ok(ExitCode::SUCCESS)

@@ -105,6 +105,6 @@ fn tell(progress: Progress<'_>) {
             let reason = event.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             print(&format!("  {:<20} {:<34} {}{reason}\n", event.status, event.kind, event.logical_id))
         }
-        Progress::Done(step) => print(&format!("{}\n", show::sentence(step))),
+        Progress::Done(step) => print(&format!("{}\n", step.sentence())),
     };
 }
