@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{Guard, Process, Program};
-use crate::rights::operators;
 
 /// How long an orderly stop may take: workers drain, the Lease is released.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
@@ -66,7 +65,7 @@ pub fn binary() -> Result<PathBuf> {
 pub async fn run(aws: &AwsEnvironment, arguments: &[&str]) -> Result<(i32, String)> {
     let output = tokio::process::Command::new(binary()?)
         .args(arguments)
-        .envs(aws.variables_as(&operators::caller(arguments)))
+        .envs(aws.variables_as(&caller(arguments)))
         .kill_on_drop(true)
         .output()
         .await
@@ -74,6 +73,14 @@ pub async fn run(aws: &AwsEnvironment, arguments: &[&str]) -> Result<(i32, Strin
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     Ok((output.status.code().unwrap_or(-1), text))
+}
+
+/// The access key a command signs with: the command without flags and names, e.g. `bootstrap-apply`. A signature knows
+/// no slash in a key.
+pub fn caller(arguments: &[&str]) -> String {
+    let is_word = |word: &&str| word.chars().all(|letter| letter.is_ascii_lowercase());
+    let words: Vec<&str> = arguments.iter().copied().take_while(is_word).collect();
+    if words.is_empty() { "karpenter".to_owned() } else { words.join("-") }
 }
 
 /// What differs between the controllers of scenarios.
@@ -162,5 +169,21 @@ impl Controller {
     /// Ends it at once, wherever it is, as a crash would; its successor can bind the same port.
     pub async fn kill(self) -> Result<()> {
         self.process.kill().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_apart_by_their_words() {
+        for (arguments, key) in [
+            (&["bootstrap", "apply", "--cluster-name", "x"][..], "bootstrap-apply"),
+            (&["explain", "pod/default/a"], "explain"),
+            (&["--version"], "karpenter"),
+        ] {
+            assert_eq!(caller(arguments), key);
+        }
     }
 }

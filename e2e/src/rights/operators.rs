@@ -9,31 +9,24 @@ use serde_json::json;
 
 use super::aws::evaluate;
 use super::{Right, Rights};
-use crate::world::World;
+use crate::account::Control;
+use crate::controller::{AwsEnvironment, caller, run};
 
 /// Calls that every caller may make; listed so that they are not missed.
 const FREE: &[&str] = &["sts:GetCallerIdentity"];
 
-/// The access key a command signs with: the command without flags and names, e.g. `bootstrap-apply`. A signature knows
-/// no slash in a key.
-pub fn caller(arguments: &[&str]) -> String {
-    let is_word = |word: &&str| word.chars().all(|letter| letter.is_ascii_lowercase());
-    let words: Vec<&str> = arguments.iter().copied().take_while(is_word).collect();
-    if words.is_empty() { "karpenter".to_owned() } else { words.join("-") }
-}
-
 /// Every call of `karpenter bootstrap <action>` is one that `--print-required-permissions` asks for. Tells what was used.
-pub async fn bootstrap(world: &World, action: &str) -> Result<Rights> {
+pub async fn bootstrap(control: &Control, aws: &AwsEnvironment, action: &str) -> Result<Rights> {
     // `check` looks as `plan` does and prints nothing of its own.
     let documented = if action == "check" { "plan" } else { action };
-    let (code, text) = world.karpenter(&["bootstrap", documented, "--print-required-permissions"]).await?;
+    let (code, text) = run(aws, &["bootstrap", documented, "--print-required-permissions"]).await?;
     ensure!(code == 0, "`bootstrap {documented} --print-required-permissions` ended with {code}:\n{text}");
     let policy = Policy::of_identity(&text).with_context(|| format!("read what {action} needs: {text}"))?;
-    check(world, &caller(&["bootstrap", action]), policy).await
+    check(control, &caller(&["bootstrap", action]), policy).await
 }
 
 /// Every call of `karpenter doctor` is one that docs/doctor.md lists, and every one it lists was made.
-pub async fn doctor(world: &World) -> Result<()> {
+pub async fn doctor(control: &Control) -> Result<()> {
     let page = include_str!("../../../docs/doctor.md");
     let listed = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
     let actions: Vec<&str> = listed.context("docs/doctor.md lists the actions")?.lines().collect();
@@ -41,7 +34,7 @@ pub async fn doctor(world: &World) -> Result<()> {
         "Version": "2012-10-17",
         "Statement": [{"Sid": "Doctor", "Effect": "Allow", "Action": actions, "Resource": "*"}],
     });
-    let rights = check(world, &caller(&["doctor"]), Policy::of_identity(&document.to_string())?).await?;
+    let rights = check(control, &caller(&["doctor"]), Policy::of_identity(&document.to_string())?).await?;
     let idle: Vec<&Right> = rights
         .unused()
         .filter(|right| !FREE.contains(&right.what.as_str()) && !SELDOM.contains(&right.what.as_str()))
@@ -61,24 +54,8 @@ const SELDOM: &[&str] = &[
     "ec2:DescribeInstanceTypes",
 ];
 
-async fn check(world: &World, caller: &str, policy: Policy) -> Result<Rights> {
-    let questions = world.control()?.questions(caller).await?;
+async fn check(control: &Control, caller: &str, policy: Policy) -> Result<Rights> {
+    let questions = control.questions(caller).await?;
     ensure!(!questions.is_empty(), "no call was made by `{caller}`");
     evaluate(&Policies::of(vec![policy]), &questions).with_context(|| format!("the calls of `{caller}`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_told_apart_by_their_words() {
-        for (arguments, key) in [
-            (&["bootstrap", "apply", "--cluster-name", "x"][..], "bootstrap-apply"),
-            (&["explain", "pod/default/a"], "explain"),
-            (&["--version"], "karpenter"),
-        ] {
-            assert_eq!(caller(arguments), key);
-        }
-    }
 }

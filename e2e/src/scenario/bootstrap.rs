@@ -51,10 +51,11 @@ pub async fn run(world: &World) -> Result<()> {
     world.aws.iam.get_role(&foreign.name).await.context("destroy removed a role that was not ours")?;
     world.aws.iam.delete_role(&foreign.name).await?;
 
+    let control = world.control()?;
     for action in ["plan", "check", "apply", "destroy"] {
-        operators::bootstrap(world, action).await?;
+        operators::bootstrap(control, &world.environment, action).await?;
     }
-    operators::doctor(world).await?;
+    operators::doctor(control).await?;
 
     let after = inventory(world).await?;
     ensure!(before == after, "the account is not as it was.\nbefore: {before:#?}\nafter: {after:#?}");
