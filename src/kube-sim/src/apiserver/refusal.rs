@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{patch::json_patch, resource::Resource};
+use super::resource::Resource;
 
 /// A refused request. Becomes a `Status` body with the HTTP status `code`.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -142,17 +142,10 @@ impl Refusal {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
-    /// 422 when a JSON patch does not fit the object, 400 when it is malformed.
-    pub fn json_patch(resource: &Resource, name: &str, error: &json_patch::Error) -> Self {
-        match error {
-            json_patch::Error::Malformed { .. } => Self::bad_request(error.to_string()),
-            _ => Self::new(
-                422,
-                "Invalid",
-                format!("the server rejected our request due to an error in our request: {error}"),
-            )
-            .about(resource, name),
-        }
+    /// 422 when a patch does not fit the object.
+    pub fn unprocessable(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("the server rejected our request due to an error in our request: {why}");
+        Self::new(422, "Invalid", message).about(resource, name)
     }
 
     /// 429: try again later.

@@ -1,109 +1,44 @@
-//! JSON patch, RFC 6902.
+//! JSON patch, RFC 6902: the crate `json-patch`, with the answers of kube-apiserver.
 
-use serde_json::Value;
+use std::slice;
 
-/// Why a patch was not applied.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// The body is not a list of operations.
-    #[error("malformed JSON patch at operation {operation}: {why}")]
-    Malformed {
-        /// Index of the operation.
-        operation: usize,
-        /// What is missing.
-        why: &'static str,
-    },
-    /// The path leads nowhere.
-    #[error("JSON patch operation {operation}: nothing is at path `{path}`")]
-    Missing {
-        /// Index of the operation.
-        operation: usize,
-        /// The path.
-        path: String,
-    },
-    /// A `test` operation found another value.
-    #[error("JSON patch operation {operation}: the value at path `{path}` differs from the one tested for")]
-    TestFailed {
-        /// Index of the operation.
-        operation: usize,
-        /// The path.
-        path: String,
-    },
-}
+use json_patch::PatchOperation;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
-/// `target` with all operations of `patch` applied, or the first reason why not.
-pub(crate) fn apply(target: &Value, operations: &Value) -> Result<Value, Error> {
-    let malformed = |operation, why| Error::Malformed { operation, why };
-    let operations = operations.as_array().ok_or_else(|| malformed(0, "a list of operations is expected"))?;
+use crate::apiserver::{refusal::Refusal, resource::Resource};
+
+/// `target`, the object `name`, with all operations of `patch` applied. As in kube-apiserver a patch that is no list of
+/// maps is malformed, 400, and an operation that cannot be read or carried out does not fit the object, 422.
+pub(crate) fn patched(
+    resource: &Resource,
+    name: &str,
+    target: &Value,
+    patch: &Value,
+) -> Result<Value, Refusal> {
+    let operations = Vec::<Map<String, Value>>::deserialize(patch)
+        .map_err(|error| Refusal::bad_request(format!("malformed JSON patch: {error}")))?;
     let mut result = target.clone();
-    for (index, operation) in operations.iter().enumerate() {
-        let text = |field: &str| operation.get(field).and_then(Value::as_str);
-        let name = text("op").ok_or_else(|| malformed(index, "`op` is missing"))?;
-        let path = text("path").ok_or_else(|| malformed(index, "`path` is missing"))?;
-        let value = || operation.get("value").cloned().ok_or_else(|| malformed(index, "`value` is missing"));
-        let from = || text("from").ok_or_else(|| malformed(index, "`from` is missing"));
-        let missing = |path: &str| Error::Missing { operation: index, path: path.to_owned() };
-        match name {
-            "add" => add(&mut result, path, value()?).ok_or_else(|| missing(path))?,
-            "remove" => remove(&mut result, path).map(drop).ok_or_else(|| missing(path))?,
-            "replace" => {
-                let value = value()?;
-                *result.pointer_mut(path).ok_or_else(|| missing(path))? = value;
-            }
-            "move" => {
-                let from = from()?;
-                let moved = remove(&mut result, from).ok_or_else(|| missing(from))?;
-                add(&mut result, path, moved).ok_or_else(|| missing(path))?;
-            }
-            "copy" => {
-                let from = from()?;
-                let copied = result.pointer(from).cloned().ok_or_else(|| missing(from))?;
-                add(&mut result, path, copied).ok_or_else(|| missing(path))?;
-            }
-            "test" => {
-                if result.pointer(path).unwrap_or(&Value::Null) != &value()? {
-                    return Err(Error::TestFailed { operation: index, path: path.to_owned() });
-                }
-            }
-            _ => return Err(malformed(index, "`op` is none of add, remove, replace, move, copy, test")),
+    for (index, operation) in operations.into_iter().enumerate() {
+        let unfit = |why: &str| Refusal::unprocessable(resource, name, why);
+        let operation = PatchOperation::deserialize(Value::Object(operation))
+            .map_err(|error| unfit(&format!("operation '/{index}': {error}")))?;
+        if finds_nothing_as_expected(&result, &operation) {
+            continue;
         }
+        // Nothing needs to be reverted: a failure discards the copy.
+        json_patch::patch_unsafe(&mut result, slice::from_ref(&operation)).map_err(|mut error| {
+            error.operation = index;
+            unfit(&error.to_string())
+        })?;
     }
     Ok(result)
 }
 
-fn add(target: &mut Value, path: &str, value: Value) -> Option<()> {
-    let Some((parent, token)) = path.rsplit_once('/') else {
-        *target = value;
-        return path.is_empty().then_some(());
-    };
-    match target.pointer_mut(parent)? {
-        Value::Object(map) => {
-            map.insert(unescape(token), value);
-        }
-        Value::Array(entries) if token == "-" => entries.push(value),
-        Value::Array(entries) => {
-            let index = token.parse().ok().filter(|&index| index <= entries.len())?;
-            entries.insert(index, value);
-        }
-        _ => return None,
-    }
-    Some(())
-}
-
-fn remove(target: &mut Value, path: &str) -> Option<Value> {
-    let (parent, token) = path.rsplit_once('/')?;
-    match target.pointer_mut(parent)? {
-        Value::Object(map) => map.shift_remove(&unescape(token)),
-        Value::Array(entries) => {
-            let index = token.parse().ok().filter(|&index| index < entries.len())?;
-            Some(entries.remove(index))
-        }
-        _ => None,
-    }
-}
-
-fn unescape(token: &str) -> String {
-    token.replace("~1", "/").replace("~0", "~")
+/// A `test` for `null` holds in kube-apiserver where nothing is; in the crate such a path is an error.
+fn finds_nothing_as_expected(target: &Value, operation: &PatchOperation) -> bool {
+    matches!(operation, PatchOperation::Test(test)
+        if test.value.is_null() && target.pointer(test.path.as_str()).is_none())
 }
 
 #[cfg(test)]
@@ -111,46 +46,45 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::apiserver::builtin;
+
+    fn patched_map(patch: &Value) -> Result<Value, u16> {
+        let resource = builtin::registry().get("", "v1", "configmaps").expect("built in");
+        let target = json!({"data": {"a/b": "1"}, "list": [1, 2]});
+        patched(&resource, "a", &target, patch).map_err(|refusal| refusal.code)
+    }
 
     #[test]
-    fn operations_do_what_the_rfc_says() {
-        let target = json!({"a": {"b/c": 1}, "l": [1, 2]});
-        let cases = [
-            (
-                json!([{"op": "add", "path": "/a/d", "value": 2}]),
-                json!({"a": {"b/c": 1, "d": 2}, "l": [1, 2]}),
-            ),
-            (json!([{"op": "add", "path": "/l/-", "value": 3}]), json!({"a": {"b/c": 1}, "l": [1, 2, 3]})),
-            (json!([{"op": "add", "path": "/l/0", "value": 0}]), json!({"a": {"b/c": 1}, "l": [0, 1, 2]})),
-            (json!([{"op": "remove", "path": "/a/b~1c"}]), json!({"a": {}, "l": [1, 2]})),
-            (json!([{"op": "replace", "path": "/l/1", "value": 9}]), json!({"a": {"b/c": 1}, "l": [1, 9]})),
-            (
-                json!([{"op": "move", "from": "/l/0", "path": "/a/x"}]),
-                json!({"a": {"b/c": 1, "x": 1}, "l": [2]}),
-            ),
-            (
-                json!([{"op": "copy", "from": "/l/0", "path": "/a/x"}]),
-                json!({"a": {"b/c": 1, "x": 1}, "l": [1, 2]}),
-            ),
-            (json!([{"op": "test", "path": "/l/0", "value": 1}]), target.clone()),
-        ];
-        for (patch, expected) in cases {
-            assert_eq!(apply(&target, &patch), Ok(expected), "{patch}");
+    fn operations_see_what_those_before_them_left() {
+        let patch = json!([
+            {"op": "add", "path": "/list/-", "value": 3},
+            {"op": "test", "path": "/list/2", "value": 3},
+            {"op": "move", "from": "/data/a~1b", "path": "/data/c"},
+            {"op": "test", "path": "/data/a~1b", "value": null},
+        ]);
+        assert_eq!(patched_map(&patch), Ok(json!({"data": {"c": "1"}, "list": [1, 2, 3]})));
+    }
+
+    #[test]
+    fn patch_that_does_not_fit_is_refused_with_422() {
+        for patch in [
+            json!([{"op": "remove", "path": "/x"}]),
+            json!([{"op": "replace", "path": "/list/5", "value": 1}]),
+            json!([{"op": "add", "path": "/list/5", "value": 1}]),
+            json!([{"op": "copy", "from": "/x", "path": "/y"}]),
+            json!([{"op": "test", "path": "/list/0", "value": 2}]),
+            json!([{"op": "test", "path": "/list/0", "value": null}]),
+            json!([{"op": "add", "path": "list", "value": 1}]),
+            json!([{"op": "jump", "path": "/list"}]),
+        ] {
+            assert_eq!(patched_map(&patch), Err(422), "{patch}");
         }
     }
 
     #[test]
-    fn a_patch_that_does_not_fit_changes_nothing_and_says_where() {
-        let target = json!({"l": [1]});
-        for patch in [
-            json!([{"op": "remove", "path": "/x"}]),
-            json!([{"op": "replace", "path": "/l/5", "value": 1}]),
-            json!([{"op": "add", "path": "/l/5", "value": 1}]),
-            json!([{"op": "test", "path": "/l/0", "value": 2}]),
-            json!([{"op": "jump", "path": "/l"}]),
-            json!({"op": "add"}),
-        ] {
-            assert!(apply(&target, &patch).is_err(), "{patch}");
+    fn patch_that_is_no_list_of_maps_is_refused_with_400() {
+        for patch in [json!({"op": "remove", "path": "/list"}), json!(["remove"])] {
+            assert_eq!(patched_map(&patch), Err(400), "{patch}");
         }
     }
 }

@@ -71,8 +71,7 @@ impl Store {
         let current = versions::to_served(resource, &*self.find(resource, key)?);
         let mut patched = match patch.kind {
             PatchKind::Merge => merge::merged(&current, &patch.body),
-            PatchKind::Json => json_patch::apply(&current, &patch.body)
-                .map_err(|error| Refusal::json_patch(resource, &key.name, &error))?,
+            PatchKind::Json => json_patch::patched(resource, &key.name, &current, &patch.body)?,
             PatchKind::Strategic | PatchKind::Apply => strategic::merged(&current, &patch.body)?,
         };
         if object::text(&patched, "/metadata/resourceVersion").is_empty() {

@@ -55,8 +55,7 @@ impl Store {
     ) -> Result<Value, Refusal> {
         let current = self.scale(resource, key)?;
         let patched = match patch.kind {
-            PatchKind::Json => json_patch::apply(&current, &patch.body)
-                .map_err(|error| Refusal::json_patch(resource, &key.name, &error))?,
+            PatchKind::Json => json_patch::patched(resource, &key.name, &current, &patch.body)?,
             PatchKind::Merge | PatchKind::Strategic | PatchKind::Apply => {
                 merge::merged(&current, &patch.body)
             }
