@@ -8,6 +8,7 @@
 //! priority and fairness. Faults are injected on purpose instead ([`faults`]).
 
 mod builtin;
+mod cause;
 mod columns;
 mod crd;
 pub mod faults;
@@ -31,8 +32,9 @@ use tokio::sync::watch;
 
 use self::store::{Store, WriteOptions};
 pub use self::{
+    cause::Cause,
     faults::{Fault, Faults, Rule},
-    refusal::{Cause, Refusal},
+    refusal::Refusal,
     resource::{Registry, Resource, TableName},
     selector::label_selector_matches,
     serve::Serving,

@@ -6,6 +6,7 @@ mod discovery;
 mod openapi;
 mod reviews;
 mod route;
+mod view;
 mod watch;
 
 use std::{

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::resource::Resource;
+use super::{cause::Cause, resource::Resource, schema};
 
 /// A refused request. Becomes a `Status` body with the HTTP status `code`.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -33,17 +33,6 @@ pub struct Subject {
     pub kind: String,
     /// Object name, empty when the request named none.
     pub name: String,
-}
-
-/// One reason why one field was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
-    /// `FieldValueInvalid`, `FieldValueRequired`, `FieldValueNotSupported`, `DisruptionBudget`, ...
-    pub reason: String,
-    /// What is wrong, without the field.
-    pub message: String,
-    /// Path of the field, for example `spec.weight`.
-    pub field: String,
 }
 
 impl Refusal {
@@ -119,6 +108,17 @@ impl Refusal {
         }
         refusal.causes = causes;
         refusal
+    }
+
+    /// 400 for fields that the schema of the resource does not know, 422 for values that it does not allow.
+    pub fn by_schema(resource: &Resource, name: &str, violation: schema::Violation) -> Self {
+        match violation {
+            schema::Violation::UnknownFields(fields) => {
+                let fields: Vec<String> = fields.iter().map(|f| format!("unknown field \"{f}\"")).collect();
+                Self::bad_request(format!("strict decoding error: {}", fields.join(", ")))
+            }
+            schema::Violation::Values(causes) => Self::invalid(resource, name, causes),
+        }
     }
 
     /// 400 for a request that cannot be understood.
@@ -197,61 +197,5 @@ impl Refusal {
             details["retryAfterSeconds"] = json!(seconds);
         }
         details
-    }
-}
-
-impl Cause {
-    /// `FieldValueInvalid` with kube-apiserver's wording.
-    pub fn invalid(field: &str, value: &Value, why: &str) -> Self {
-        let shown = shown(value);
-        Self {
-            reason: "FieldValueInvalid".to_owned(),
-            message: format!("Invalid value: {shown}: {why}"),
-            field: field.to_owned(),
-        }
-    }
-
-    /// `FieldValueRequired`.
-    pub fn required(field: &str, why: &str) -> Self {
-        let message =
-            if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
-        Self { reason: "FieldValueRequired".to_owned(), message, field: field.to_owned() }
-    }
-
-    /// `FieldValueForbidden`.
-    pub fn forbidden(field: &str, why: &str) -> Self {
-        Self {
-            reason: "FieldValueForbidden".to_owned(),
-            message: format!("Forbidden: {why}"),
-            field: field.to_owned(),
-        }
-    }
-
-    /// `FieldValueNotSupported` with the supported values.
-    pub fn unsupported(field: &str, value: &Value, supported: &[String]) -> Self {
-        let list = supported.iter().map(|s| format!("\"{s}\"")).collect::<Vec<_>>().join(", ");
-        Self {
-            reason: "FieldValueNotSupported".to_owned(),
-            message: format!("Unsupported value: {}: supported values: {list}", shown(value)),
-            field: field.to_owned(),
-        }
-    }
-
-    /// `FieldValueDuplicate`.
-    pub fn duplicate(field: &str, value: &Value) -> Self {
-        Self {
-            reason: "FieldValueDuplicate".to_owned(),
-            message: format!("Duplicate value: {}", shown(value)),
-            field: field.to_owned(),
-        }
-    }
-}
-
-/// Containers are named by their kind only: quoting a whole object does not help the reader.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Object(_) => "\"object\"".to_owned(),
-        Value::Array(_) => "\"array\"".to_owned(),
-        other => other.to_string(),
     }
 }

@@ -13,11 +13,16 @@ use std::sync::{Mutex, PoisonError};
 use kube_cel::{CompiledSchema, compile_schema};
 use serde_json::{Value, json};
 
-use super::{
-    object,
-    refusal::{Cause, Refusal},
-    resource::Resource,
-};
+use super::cause::Cause;
+
+/// What a schema has against an object.
+#[derive(Debug)]
+pub enum Violation {
+    /// It does not know the fields at these paths.
+    UnknownFields(Vec<String>),
+    /// It does not allow these values.
+    Values(Vec<Cause>),
+}
 
 /// A schema, compiled once per CustomResourceDefinition.
 pub struct Schema {
@@ -54,21 +59,14 @@ impl Schema {
 
     /// Brings an object into its stored form, or refuses it. `strict` refuses unknown fields instead of dropping
     /// them. `old` is what the object replaces.
-    pub fn admit(
-        &self,
-        resource: &Resource,
-        object: &mut Value,
-        old: Option<&Value>,
-        strict: bool,
-    ) -> Result<(), Refusal> {
+    pub fn admit(&self, object: &mut Value, old: Option<&Value>, strict: bool) -> Result<(), Violation> {
         let dropped = prune::prune(&self.root, object);
         if strict && !dropped.is_empty() {
-            let fields: Vec<String> = dropped.iter().map(|f| format!("unknown field \"{f}\"")).collect();
-            return Err(Refusal::bad_request(format!("strict decoding error: {}", fields.join(", "))));
+            return Err(Violation::UnknownFields(dropped));
         }
         defaults::fill(&self.root, object);
         let causes = self.check(object, old);
-        if causes.is_empty() { Ok(()) } else { Err(Refusal::invalid(resource, object::name(object), causes)) }
+        if causes.is_empty() { Ok(()) } else { Err(Violation::Values(causes)) }
     }
 
     /// What is wrong with an object. Rules are evaluated only on objects whose structure is right, as they may

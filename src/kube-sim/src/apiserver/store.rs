@@ -10,13 +10,13 @@
 
 mod admission;
 mod bind;
-mod cascade;
 mod create;
 mod defaults;
 mod delete;
 mod evict;
 mod log;
 mod names;
+mod owners;
 mod patch;
 mod read;
 mod scale;
@@ -28,15 +28,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use karpenter_model::Clock;
 use serde_json::{Value, json};
 
-use self::{cascade::Owners, log::Log};
 pub use self::{
     delete::{DeleteOptions, Deleted, Propagation},
     evict::{Allowance, allowed_disruptions},
     log::{Change, ChangeKind},
     patch::{Patch, PatchKind},
     read::{ListQuery, Page},
-    update::Part,
 };
+use self::{log::Log, owners::Owners};
 use super::{
     builtin, crd,
     object::{self, Key},
@@ -53,6 +52,15 @@ pub struct WriteOptions {
     pub force: bool,
     /// Refuse fields the schema does not know instead of dropping them (`fieldValidation=Strict`).
     pub strict: bool,
+}
+
+/// Which part of an object a write may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Everything except the status of kinds with a status subresource.
+    Main,
+    /// The status only.
+    Status,
 }
 
 /// Everything the API server stores.
@@ -164,7 +172,7 @@ impl Store {
         object
     }
 
-    /// Removes an object and tells the log. Every removal ends here; what follows from it is in [`cascade`].
+    /// Removes an object and tells the log. Every removal ends here; what follows from it is in `delete/cascade.rs`.
     fn erase(&mut self, table: &TableName, key: &Key) -> Option<Arc<Value>> {
         let previous = self.tables.get_mut(table)?.remove(key)?;
         self.revision += 1;

@@ -4,6 +4,7 @@
 //! and anti-affinity, hard topology spread. The emptiest node wins. Preferences, preemption, volumes and resource
 //! claims are not played.
 
+mod affinity_term;
 mod candidate;
 mod node_selector;
 mod pod_affinity;

@@ -7,6 +7,7 @@ use super::{
     Incoming,
     answer::{self, Body},
     route::Target,
+    view::{View, metadata_only},
     watch,
 };
 use crate::apiserver::{
@@ -14,45 +15,10 @@ use crate::apiserver::{
     faults::{self, Fate, HungUp},
     object::{self, Key},
     refusal::Refusal,
-    resource::Resource,
     selector::Selectors,
     store::{DeleteOptions, Deleted, ListQuery, Part, Patch, PatchKind, Store, WriteOptions},
     versions,
 };
-
-/// How the client wants objects to look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum View {
-    Full,
-    Table,
-    Metadata,
-}
-
-impl View {
-    fn wanted(accept: &str) -> Self {
-        let first = accept.split(',').next().unwrap_or_default();
-        match first {
-            f if f.contains("as=Table") => Self::Table,
-            f if f.contains("as=PartialObjectMetadata") => Self::Metadata,
-            _ => Self::Full,
-        }
-    }
-
-    /// One object in this view.
-    pub(super) fn one(self, resource: &Resource, stored: &Value, store: &Store) -> Value {
-        match self {
-            Self::Full => versions::to_served(resource, stored),
-            Self::Table => {
-                columns::table(&resource.columns, &[stored], store.now(), object::revision(stored))
-            }
-            Self::Metadata => metadata_only(stored),
-        }
-    }
-}
-
-fn metadata_only(stored: &Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": stored["metadata"]})
-}
 
 /// Answers a request about objects, unless the connection is to end first.
 pub(super) async fn answer(

@@ -15,8 +15,8 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     answer::{self, Body},
-    call::View,
     route::{Query, Target},
+    view::View,
 };
 use crate::apiserver::{
     ApiServer, object,

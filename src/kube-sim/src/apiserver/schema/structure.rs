@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::apiserver::refusal::Cause;
+use crate::apiserver::cause::Cause;
 
 /// What is wrong with the structure of `object`, in the order of its fields.
 pub(super) fn check(schema: &Value, object: &Value) -> Vec<Cause> {

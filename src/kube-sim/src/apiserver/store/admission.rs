@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::{Part, Store};
 use crate::apiserver::{
+    cause::Cause,
     crd,
     object::{self, Key, text},
-    refusal::{Cause, Refusal},
+    refusal::Refusal,
     resource::Resource,
 };
 

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::Store;
 use crate::apiserver::{
+    cause::Cause,
     object::{self, Key, text},
-    refusal::{Cause, Refusal},
+    refusal::Refusal,
     resource::Resource,
 };
 

@@ -34,7 +34,9 @@ impl Store {
         defaults::apply(resource, &mut object);
         admission::on_create(self, resource, &mut object)?;
         if let Some(schema) = &resource.schema {
-            schema.admit(resource, &mut object, None, options.strict)?;
+            schema
+                .admit(&mut object, None, options.strict)
+                .map_err(|violation| Refusal::by_schema(resource, &key.name, violation))?;
         }
         let stored = self.commit(&resource.table(), object);
         self.collect_late_arrival(&resource.table(), &stored);

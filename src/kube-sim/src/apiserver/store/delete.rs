@@ -1,11 +1,13 @@
 //! The verbs delete and deletecollection: grace periods, finalizers, preconditions, propagation.
 
+mod cascade;
+
 use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::{ListQuery, Store, cascade::FOREGROUND};
+use super::{ListQuery, Store, owners::FOREGROUND};
 use crate::apiserver::{
     object::{self, Key},
     refusal::Refusal,

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::{Part, Patch, PatchKind, Store, WriteOptions};
 use crate::apiserver::{
+    cause::Cause,
     object::{self, Key},
     patch::{json_patch, merge},
-    refusal::{Cause, Refusal},
+    refusal::Refusal,
     resource::{Resource, Scale},
     selector::label_selector_text,
 };

@@ -4,22 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Store, WriteOptions, admission, defaults};
+use super::{Part, Store, WriteOptions, admission, defaults};
 use crate::apiserver::{
+    cause::Cause,
     object::{self, Key},
-    refusal::{Cause, Refusal},
+    refusal::Refusal,
     resource::Resource,
     versions,
 };
-
-/// Which part of an object a write may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Everything except the status of kinds with a status subresource.
-    Main,
-    /// The status only.
-    Status,
-}
 
 /// Metadata that only the server writes.
 const SERVER_FIELDS: [&str; 7] = [
@@ -57,7 +49,9 @@ impl Store {
         defaults::apply(resource, &mut object);
         admission::on_update(self, resource, &current, &mut object, part)?;
         if let Some(schema) = &resource.schema {
-            schema.admit(resource, &mut object, Some(&current), options.strict)?;
+            schema
+                .admit(&mut object, Some(&current), options.strict)
+                .map_err(|violation| Refusal::by_schema(resource, &key.name, violation))?;
         }
         Ok(self.write_over(resource, key, &current, object))
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use karpenter_model::{Quantity, Resources};
 use serde_json::Value;
 
-use super::pod_affinity;
+use super::affinity_term::avoids_others;
 use crate::apiserver::object;
 use crate::apiserver::object::list;
 use crate::apiserver::object::text;
@@ -51,7 +51,7 @@ impl Candidate {
     /// Counts a pod as running here.
     pub(super) fn take(&mut self, pod: &Arc<Value>) {
         self.free = self.free.subtract(&requests::of(pod));
-        if pod_affinity::avoids_others(pod) {
+        if avoids_others(pod) {
             self.avoiding.push(pod.clone());
         }
         self.pods.push(pod.clone());

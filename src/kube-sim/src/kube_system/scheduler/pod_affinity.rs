@@ -6,13 +6,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::candidate::Candidate;
-use crate::apiserver::{
-    label_selector_matches,
-    object::{self, list, text},
+use super::{
+    affinity_term::{selects, terms},
+    candidate::Candidate,
 };
-
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+use crate::apiserver::object::text;
 
 /// Where a pod is attracted to and repelled from.
 pub(super) struct Neighbours {
@@ -74,28 +72,6 @@ impl Attraction {
     }
 }
 
-/// Whether a pod has required anti-affinity, so that others must mind it.
-pub(super) fn avoids_others(pod: &Value) -> bool {
-    !terms(pod, "podAntiAffinity").is_empty()
-}
-
 fn has_company(term: &Value, pod: &Value, node: &Candidate) -> bool {
     node.pods.iter().any(|other| selects(term, pod, other))
-}
-
-fn terms<'a>(pod: &'a Value, kind: &str) -> &'a [Value] {
-    let terms = pod["spec"]["affinity"].get(kind).and_then(|affinity| affinity.get(REQUIRED));
-    terms.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-/// Whether a term of `owner` is about `other`. A namespace selector selects all namespaces here.
-fn selects(term: &Value, owner: &Value, other: &Value) -> bool {
-    let inside = match list(term, "/namespaces") {
-        [] if term.get("namespaceSelector").is_some_and(Value::is_object) => true,
-        [] => object::namespace(other) == object::namespace(owner),
-        some => some.iter().any(|n| n == object::namespace(other)),
-    };
-    inside
-        && !object::is_deleting(other)
-        && label_selector_matches(&term["labelSelector"], &other["metadata"]["labels"])
 }

@@ -3,64 +3,22 @@
 //! kube-controller-manager does this a moment later in the background; here it happens within the same verb,
 //! so a simulation has no window in which orphans are visible and needs no controller for it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{DeleteOptions, Store};
+use super::DeleteOptions;
 use crate::apiserver::{
     crd,
     object::{self, Key},
     resource::TableName,
+    store::{Store, owners::FOREGROUND},
 };
 
-/// The finalizer that holds an owner until its dependents are gone.
-pub(super) const FOREGROUND: &str = "foregroundDeletion";
-
-/// Who depends on whom, by uid of the owner.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Owners {
-    dependents: BTreeMap<String, BTreeSet<(TableName, Key)>>,
-    gone: BTreeSet<String>,
-}
-
-impl Owners {
-    pub(super) fn learn(&mut self, table: &TableName, key: &Key, object: &Value) {
-        for owner in object::owner_uids(object) {
-            self.dependents.entry(owner.to_owned()).or_default().insert((table.clone(), key.clone()));
-        }
-    }
-
-    pub(super) fn forget(&mut self, table: &TableName, key: &Key, object: &Value) {
-        for owner in object::owner_uids(object) {
-            if let Some(dependents) = self.dependents.get_mut(owner) {
-                dependents.remove(&(table.clone(), key.clone()));
-                if dependents.is_empty() {
-                    self.dependents.remove(owner);
-                }
-            }
-        }
-    }
-
-    pub(super) fn of(&self, uid: &str) -> Vec<(TableName, Key)> {
-        self.dependents.get(uid).into_iter().flatten().cloned().collect()
-    }
-
-    /// Whether every owner the object names has existed and is gone. Owners that never existed do not count:
-    /// tests make them up.
-    fn all_gone(&self, object: &Value) -> bool {
-        let mut owners = object::owner_uids(object).peekable();
-        owners.peek().is_some() && owners.all(|uid| self.gone.contains(uid))
-    }
-}
-
 impl Store {
-    pub(super) fn after_erase(&mut self, table: &TableName, object: &Value) {
+    pub(in crate::apiserver::store) fn after_erase(&mut self, table: &TableName, object: &Value) {
         let uid = object::uid(object).to_owned();
-        self.owners.gone.insert(uid.clone());
+        self.owners.mark_gone(&uid);
         for (table, key) in self.owners.of(&uid) {
             self.collect(&table, &key);
         }
@@ -76,7 +34,11 @@ impl Store {
     }
 
     /// Deletes an object that arrives after its owners have gone.
-    pub(super) fn collect_late_arrival(&mut self, table: &TableName, object: &Arc<Value>) {
+    pub(in crate::apiserver::store) fn collect_late_arrival(
+        &mut self,
+        table: &TableName,
+        object: &Arc<Value>,
+    ) {
         if self.owners.all_gone(object) {
             self.collect(table, &Key::of(object));
         }

@@ -1,0 +1,41 @@
+//! Objects as the client wants to see them: whole, as rows of a table, or without spec and status.
+
+use serde_json::{Value, json};
+
+use crate::apiserver::{columns, object, resource::Resource, store::Store, versions};
+
+/// How the client wants objects to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    Full,
+    Table,
+    Metadata,
+}
+
+impl View {
+    /// The view that an `Accept` header asks for first.
+    pub(super) fn wanted(accept: &str) -> Self {
+        let first = accept.split(',').next().unwrap_or_default();
+        match first {
+            f if f.contains("as=Table") => Self::Table,
+            f if f.contains("as=PartialObjectMetadata") => Self::Metadata,
+            _ => Self::Full,
+        }
+    }
+
+    /// One object in this view.
+    pub(super) fn one(self, resource: &Resource, stored: &Value, store: &Store) -> Value {
+        match self {
+            Self::Full => versions::to_served(resource, stored),
+            Self::Table => {
+                columns::table(&resource.columns, &[stored], store.now(), object::revision(stored))
+            }
+            Self::Metadata => metadata_only(stored),
+        }
+    }
+}
+
+/// An object without anything but its metadata.
+pub(super) fn metadata_only(stored: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": stored["metadata"]})
+}
