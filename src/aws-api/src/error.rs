@@ -1,14 +1,12 @@
 //! Why an AWS call failed: a closed set of kinds a caller may branch on, and the text a human needs.
 //!
-//! Invariant: branching happens on [`Kind`] (or, for refused launches, on [`LaunchFailure`]), never on message
-//! text outside this module. Messages are AWS's own and may change; codes are part of its API.
+//! Invariant: branching happens on [`Kind`], never on message text outside this module; only why a launch was refused is
+//! read from texts, in `karpenter-aws`. Messages are AWS's own and may change; codes are part of its API.
 
 mod classify;
-mod launch;
 mod text;
 
-pub use classify::kind_of;
-pub use launch::{LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal, is_unfulfillable};
+pub use classify::{is_unfulfillable, kind_of};
 pub use text::readable;
 
 /// Result of an AWS call.

@@ -4,4 +4,5 @@ pub(super) mod batch;
 pub mod cache;
 pub mod fault;
 pub mod observer;
+pub mod refusal;
 pub mod selector;

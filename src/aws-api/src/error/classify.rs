@@ -1,6 +1,6 @@
 //! AWS error code to [`Kind`]: one table for all services (spec aws-provider 5.9, spec aws-operations 2.10).
 
-use super::{Kind, is_unfulfillable};
+use super::Kind;
 
 /// The kind of an error code. `message` only decides the four cases where AWS reuses a code.
 pub fn kind_of(code: &str, message: &str) -> Kind {
@@ -20,6 +20,21 @@ pub fn kind_of(code: &str, message: &str) -> Kind {
         return Kind::Denied;
     }
     exact(code).unwrap_or_else(|| by_shape(code))
+}
+
+/// Codes that mean "not this offering, not now": it is marked unavailable and the claim goes elsewhere.
+pub fn is_unfulfillable(code: &str) -> bool {
+    matches!(
+        code,
+        "InsufficientInstanceCapacity"
+            | "MaxSpotInstanceCountExceeded"
+            | "VcpuLimitExceeded"
+            | "UnfulfillableCapacity"
+            | "Unsupported"
+            | "InsufficientFreeAddressesInSubnet"
+            | "MaxFleetCountExceeded"
+            | "ReservationCapacityExceeded"
+    )
 }
 
 fn exact(code: &str) -> Option<Kind> {
@@ -225,5 +240,17 @@ mod tests {
         let message =
             "Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name";
         assert_eq!(kind_of("InvalidParameterValue", message), Kind::NotFound);
+    }
+
+    #[test]
+    fn throttling_and_denials_never_mark_an_offering() {
+        for code in
+            ["RequestLimitExceeded", "UnauthorizedOperation", "InternalError", "InvalidAMIID.NotFound"]
+        {
+            assert!(!is_unfulfillable(code), "{code}");
+        }
+        for code in ["InsufficientInstanceCapacity", "Unsupported", "MaxFleetCountExceeded"] {
+            assert!(is_unfulfillable(code), "{code}");
+        }
     }
 }

@@ -14,7 +14,6 @@ use karpenter_aws_api::ec2::{
     CapacityKind, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateSpec, OnDemandAllocation,
     RunInstancesRequest, RunInterface, TagSpecification, TaggedKind,
 };
-use karpenter_aws_api::error::LaunchFailure;
 use karpenter_aws_api::{Error, Kind};
 use karpenter_model::label::Labels;
 use karpenter_model::resources;
@@ -26,6 +25,7 @@ use super::filter;
 use super::lost;
 use super::placed::Placed;
 use super::template;
+use crate::calls::refusal::LaunchFailure;
 use crate::class::view::ClassView;
 use crate::image::family::FamilyTraits;
 use crate::image::image_for;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use karpenter_aws_api::ec2::{FleetError, FleetInstances, FleetRequest, FleetResult};
-use karpenter_aws_api::error::LaunchFailure;
 use karpenter_cloud::{Error, LaunchRequest, OfferingKey};
 use karpenter_model::CapacityType;
 
@@ -11,6 +10,7 @@ use super::filter::Candidate;
 use super::fleet::TemplatedGroup;
 use super::outcome;
 use super::{Launched, Launcher, Prepared};
+use crate::calls::refusal::LaunchFailure;
 use crate::calls::observer::LaunchFailed;
 use crate::launch::filter::reserved::Reserved;
 use crate::market::unavailable::{Cause, Subject};

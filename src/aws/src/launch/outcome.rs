@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use karpenter_aws_api::ec2::{FleetError, FleetOverride, FleetRequest, PlacementStrategy};
-use karpenter_aws_api::error::{
-    LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal, is_unfulfillable,
-};
+use karpenter_aws_api::error::is_unfulfillable;
 use karpenter_aws_api::id::{InstanceType, Zone};
 use karpenter_cloud::{Error, Kind, OfferingKey};
 use karpenter_model::CapacityType;
 
 use super::placed::Placed;
+use crate::calls::refusal::{LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal};
 use crate::calls::fault::kind_of;
 use crate::market::unavailable::{Cause, Subject};
 

@@ -125,21 +125,6 @@ impl LaunchFailure {
     }
 }
 
-/// Codes that mean "not this offering, not now": it is marked unavailable and the claim goes elsewhere.
-pub fn is_unfulfillable(code: &str) -> bool {
-    matches!(
-        code,
-        "InsufficientInstanceCapacity"
-            | "MaxSpotInstanceCountExceeded"
-            | "VcpuLimitExceeded"
-            | "UnfulfillableCapacity"
-            | "Unsupported"
-            | "InsufficientFreeAddressesInSubnet"
-            | "MaxFleetCountExceeded"
-            | "ReservationCapacityExceeded"
-    )
-}
-
 /// EC2 could not create the spot service-linked role: all spot offerings are out, not just this one.
 pub fn is_service_linked_role_refusal(code: &str) -> bool {
     code == SLR_CODE
@@ -233,17 +218,5 @@ mod tests {
         .map(|text| LaunchFailure::of(text).hint())
         .collect();
         assert_eq!(hints.len(), 3);
-    }
-
-    #[test]
-    fn throttling_and_denials_never_mark_an_offering() {
-        for code in
-            ["RequestLimitExceeded", "UnauthorizedOperation", "InternalError", "InvalidAMIID.NotFound"]
-        {
-            assert!(!is_unfulfillable(code), "{code}");
-        }
-        for code in ["InsufficientInstanceCapacity", "Unsupported", "MaxFleetCountExceeded"] {
-            assert!(is_unfulfillable(code), "{code}");
-        }
     }
 }
