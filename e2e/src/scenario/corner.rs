@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
-use karpenter_api::conditions::READY;
-use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool, labels};
+use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool};
+use karpenter_model::names::{self, condition};
 use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ impl<'a> Corner<'a> {
     /// Applies a pool and waits until it is ready: pods are then told about the pool and not about its absence.
     pub(super) async fn ready_pool(&self, name: &str, change: Value) -> Result<()> {
         self.pool(name, change).await?;
-        pool_says(self.world, name, (READY, "True", READY)).await
+        pool_says(self.world, name, (condition::READY, "True", condition::READY)).await
     }
 
     /// Applies a pool of small amd64 machines on demand, changed by a merge patch. Only empty nodes leave it, so
@@ -202,7 +202,7 @@ impl<'a> Corner<'a> {
             let running = pods.iter().filter(|pod| facts::phase(pod) == "Running").count();
             let nodes = self.nodes().await?;
             let mut found: Vec<String> =
-                nodes.iter().map(|node| facts::label(node, labels::INSTANCE_TYPE).to_owned()).collect();
+                nodes.iter().map(|node| facts::label(node, names::label::INSTANCE_TYPE).to_owned()).collect();
             found.sort();
             let leaving = nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_some()).count();
             let settled = running == count && pods.len() == count && found == expected && leaving == 0;

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::{NodeClaim, labels};
+use karpenter_api::NodeClaim;
 use karpenter_aws_api::ec2::Instance;
+use karpenter_model::names;
 use kube::ResourceExt;
 
 use super::facts::{all_running, claims, instances, label, nodes, nothing_left, pods, scale};
@@ -90,12 +91,12 @@ fn check_node(claim: &NodeClaim, node: &Node, instance: &Instance) -> Result<()>
     let spec = node.spec.as_ref().with_context(|| format!("node `{name}` has no spec"))?;
     ensure!(spec.provider_id.as_deref() == Some(&provider_id), "node `{name}` should have {provider_id}");
     let expected = [
-        (labels::NODEPOOL, "general"),
-        (labels::CAPACITY_TYPE, "on-demand"),
-        (labels::INSTANCE_TYPE, instance.instance_type.as_str()),
-        (labels::ZONE, instance.zone.as_str()),
-        (labels::ARCH, "amd64"),
-        (labels::OS, "linux"),
+        (names::label::NODE_POOL, "general"),
+        (names::label::CAPACITY_TYPE, "on-demand"),
+        (names::label::INSTANCE_TYPE, instance.instance_type.as_str()),
+        (names::label::ZONE, instance.zone.as_str()),
+        (names::label::ARCH, "amd64"),
+        (names::label::OS, "linux"),
         ("karpenter.sh/registered", "true"),
         ("karpenter.sh/initialized", "true"),
         ("karpenter.k8s.aws/ec2nodeclass", "default"),

@@ -12,32 +12,44 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use karpenter_model::names::{condition, reason};
 
 use crate::condition::{Condition, ConditionStatus};
 
-pub mod capacitybuffer;
-pub mod ec2nodeclass;
-pub mod nodeclaim;
-pub mod nodeoverlay;
-pub mod nodepool;
-
 #[cfg(test)]
 mod tests;
-
-/// The root condition of every kind.
-pub const READY: &str = "Ready";
-/// Reason of conditions no controller has decided yet.
-pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
-/// Reason of the root when a dependent is False at the current generation.
-pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
-/// Reason of the root when a dependent is not known yet at the current generation.
-pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 
 const AWAITING_MESSAGE: &str = "object is awaiting reconciliation";
 
 /// The conditions that decide the root of one kind, in the order they are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependents(pub &'static [&'static str]);
+
+impl Dependents {
+    /// Of NodeClaims (spec scheduling 4).
+    pub const NODE_CLAIM: Self = Self(&[condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED]);
+    /// Of NodePools (spec scheduling 3.3).
+    pub const NODE_POOL: Self = Self(&[condition::VALIDATION_SUCCEEDED, condition::NODE_CLASS_READY]);
+    /// Of NodeOverlays (spec scheduling 5).
+    pub const NODE_OVERLAY: Self = Self(&[condition::VALIDATION_SUCCEEDED]);
+
+    /// Of EC2NodeClasses (spec aws-provider 1.7); reservations count only with the gate `ReservedCapacity`.
+    pub const fn ec2_node_class(reserved_capacity: bool) -> Self {
+        const ALL: &[&str] = &[
+            condition::aws::AMIS_READY,
+            condition::aws::SUBNETS_READY,
+            condition::aws::SECURITY_GROUPS_READY,
+            condition::aws::INSTANCE_PROFILE_READY,
+            condition::VALIDATION_SUCCEEDED,
+            condition::aws::PLACEMENT_GROUP_READY,
+            condition::aws::CAPACITY_RESERVATIONS_READY,
+        ];
+        match ALL.split_last() {
+            Some((_, without)) if !reserved_capacity => Self(without),
+            _ => Self(ALL),
+        }
+    }
+}
 
 /// The conditions of one object while they are being changed.
 #[derive(Debug)]
@@ -77,7 +89,7 @@ impl<'a> Conditions<'a> {
         for kind in dependents.0 {
             conditions.create(kind, created.clone());
         }
-        conditions.create(READY, conditions.now.clone());
+        conditions.create(condition::READY, conditions.now.clone());
         if metadata.deletion_timestamp.is_some() {
             conditions.restamp();
         }
@@ -123,7 +135,7 @@ impl<'a> Conditions<'a> {
     /// Sets a condition and recomputes the root. Returns whether the condition changed.
     pub fn set(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: &str) -> bool {
         let changed = self.store(kind, status, reason, message);
-        if kind != READY {
+        if kind != condition::READY {
             self.recompute_root();
         }
         self.sort();
@@ -132,7 +144,8 @@ impl<'a> Conditions<'a> {
 
     /// Removes a condition that stands alone. Returns whether it was there.
     pub fn clear(&mut self, kind: &str) -> Result<bool, NotClearable> {
-        if kind == READY || self.dependents.is_some_and(|dependents| dependents.0.contains(&kind)) {
+        if kind == condition::READY || self.dependents.is_some_and(|dependents| dependents.0.contains(&kind))
+        {
             return Err(NotClearable { kind: kind.to_owned() });
         }
         let before = self.list.len();
@@ -150,7 +163,7 @@ impl<'a> Conditions<'a> {
             kind: kind.to_owned(),
             status: ConditionStatus::Unknown,
             last_transition_time: since,
-            reason: AWAITING_RECONCILIATION.to_owned(),
+            reason: reason::AWAITING_RECONCILIATION.to_owned(),
             message: AWAITING_MESSAGE.to_owned(),
             observed_generation: Some(self.generation),
         });
@@ -201,7 +214,7 @@ impl<'a> Conditions<'a> {
             .collect();
         unhealthy.sort_by(|a, b| b.last_transition_time.cmp(&a.last_transition_time));
         if unhealthy.is_empty() {
-            self.store(READY, ConditionStatus::True, READY, "");
+            self.store(condition::READY, ConditionStatus::True, condition::READY, "");
             return;
         }
         let refused = unhealthy
@@ -210,16 +223,16 @@ impl<'a> Conditions<'a> {
         let message: Vec<String> =
             unhealthy.iter().map(|c| format!("{}={}", c.kind, c.status.as_str())).collect();
         let (status, reason) = if refused {
-            (ConditionStatus::False, UNHEALTHY_DEPENDENTS)
+            (ConditionStatus::False, reason::UNHEALTHY_DEPENDENTS)
         } else {
-            (ConditionStatus::Unknown, RECONCILING_DEPENDENTS)
+            (ConditionStatus::Unknown, reason::RECONCILING_DEPENDENTS)
         };
-        self.store(READY, status, reason, &message.join(", "));
+        self.store(condition::READY, status, reason, &message.join(", "));
     }
 
     fn sort(&mut self) {
         self.list.sort_by(|a, b| {
-            let root = |c: &Condition| c.kind == READY;
+            let root = |c: &Condition| c.kind == condition::READY;
             root(a).cmp(&root(b)).then_with(|| a.last_transition_time.cmp(&b.last_transition_time))
         });
     }

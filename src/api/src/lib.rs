@@ -1,5 +1,5 @@
-//! The Kubernetes face of the project: custom resources, their schemas, labels, conditions, hashes, and the
-//! way into and out of the pure model.
+//! The Kubernetes face of the project: custom resources, their schemas, conditions, hashes, and the way into and out of
+//! the pure model, which also has the names ([`karpenter_model::names`]).
 //!
 //! Invariants:
 //! - what a user wrote is written back byte for byte (durations, quantities, absent versus empty);
@@ -14,18 +14,15 @@ mod quantity;
 mod requirement;
 mod resource;
 
-pub mod annotations;
 pub mod capacitybuffer;
 pub mod cases;
 pub mod conditions;
 pub mod convert;
 pub mod crd;
 pub mod ec2nodeclass;
-pub mod labels;
 pub mod nodeclaim;
 pub mod nodeoverlay;
 pub mod nodepool;
-pub mod taints;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use condition::{Condition, ConditionStatus};

@@ -15,7 +15,6 @@ use crate::resource::custom_resource;
 mod hash;
 mod validation;
 
-pub use hash::HASH_VERSION;
 pub use validation::{Invalid, Problem};
 
 custom_resource! {

@@ -38,10 +38,3 @@ pub struct NodeClassReference {
     pub kind: String,
     pub name: String,
 }
-
-impl NodeClassReference {
-    /// The key of the label that carries the node class name, for example `karpenter.k8s.aws/ec2nodeclass`.
-    pub fn label_key(&self) -> String {
-        crate::labels::node_class(&self.group, &self.kind)
-    }
-}

@@ -4,7 +4,7 @@ mod crowd;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     AffinityTerm, LabelKey, LabelSelector, LabelValue, Labels, Launch, Namespace, Node, NodeId, Plan, Pod,
 };

@@ -8,7 +8,7 @@ use karpenter_aws::image::image_for;
 use karpenter_cloud::Provider;
 use karpenter_kube_harness::queue::{Done, Queue, Spec};
 use karpenter_model::NodeName;
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::resources;
 use tokio_util::sync::CancellationToken;
 

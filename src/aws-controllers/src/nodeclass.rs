@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_api::annotations::aws::TERMINATION_FINALIZER;
 use karpenter_aws::calls::cache::TtlCache;
 use karpenter_aws::class::store::Lookup;
 use karpenter_aws::launch::check::Verdict;
@@ -29,6 +28,7 @@ use karpenter_kube_harness::queue::{Done, Queue, Spec};
 use karpenter_kube_harness::watch::{self, Seen};
 use karpenter_kube_harness::write;
 use karpenter_model::ClaimName;
+use karpenter_model::names::finalizer;
 use kube::ResourceExt;
 use tokio_util::sync::CancellationToken;
 
@@ -148,7 +148,7 @@ impl Reconciler {
     async fn resolve(&self, class: &EC2NodeClass) -> Result<Done, Error> {
         let mut class = class.clone();
         let api = self.context.common.all::<EC2NodeClass>();
-        if let Some(change) = write::with_finalizer(&class, TERMINATION_FINALIZER) {
+        if let Some(change) = write::with_finalizer(&class, finalizer::EC2_NODE_CLASS) {
             let Some(written) = write::merge(&api, &class.name_any(), &change).await? else {
                 return Ok(Done::idle());
             };

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
-use karpenter_api::labels::{self, aws};
 use karpenter_aws::NODE_CLASS_KIND;
 use karpenter_aws::instances::provider_id::instance_of;
 use karpenter_aws::instances::view::capacity_type_of;
@@ -16,8 +15,8 @@ use karpenter_aws::market::reservations::status::is_expiring;
 use karpenter_aws_api::ec2::InstanceState;
 use karpenter_controllers::view::KnownClaim;
 use karpenter_kube_harness::write;
-use karpenter_model::label;
 use karpenter_model::label::Labels;
+use karpenter_model::names::label::{self, aws};
 use karpenter_model::{CapacityType, NodeObject};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
@@ -132,10 +131,10 @@ fn ours(context: &AwsContext) -> impl Iterator<Item = KnownClaim> + use<> {
 }
 
 fn is_reserved(labels: &Labels) -> bool {
-    labels.get(labels::CAPACITY_TYPE).is_some_and(|value| value.as_str() == CapacityType::Reserved.as_str())
+    labels.get(label::CAPACITY_TYPE).is_some_and(|value| value.as_str() == CapacityType::Reserved.as_str())
 }
 
 fn on_demand_labels() -> Map<String, Value> {
     let gone = aws::RESERVED_CAPACITY.into_iter().map(|key| (key.to_owned(), Value::Null));
-    gone.chain([(labels::CAPACITY_TYPE.to_owned(), CapacityType::OnDemand.as_str().into())]).collect()
+    gone.chain([(label::CAPACITY_TYPE.to_owned(), CapacityType::OnDemand.as_str().into())]).collect()
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::NodeClaim;
-use karpenter_api::annotations::aws::{CLUSTER_NAME_TAGGED, TAGGED};
 use karpenter_cloud::{Kind, Provider};
 use karpenter_kube_harness::queue::{Done, Queue, Spec};
 use karpenter_kube_harness::write;
+use karpenter_model::names::annotation::aws::{CLUSTER_NAME_TAGGED, TAGGED};
 use karpenter_model::{Claim, ClaimName};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

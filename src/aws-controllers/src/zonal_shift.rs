@@ -8,11 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_api::labels;
 use karpenter_aws::class::store::Lookup;
 use karpenter_aws::network::zonal_shifts::Changes;
 use karpenter_aws_api::Kind;
 use karpenter_model::Pool;
+use karpenter_model::names::label;
 use karpenter_telemetry::events::{Event, ObjectRef, Reason, reason};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio_util::sync::CancellationToken;
@@ -101,7 +101,7 @@ fn name_for(context: &AwsContext, pool: &Pool, id: &str) -> Option<String> {
     let Lookup::Found(class) = context.aws.classes.get(&pool.template.node_class.name) else { return None };
     let mut subnets = class.status.iter().flat_map(|status| &status.subnets);
     let subnet = subnets.find(|subnet| subnet.zone_id.as_deref() == Some(id))?;
-    let labels = [(labels::ZONE, subnet.zone.as_str()), (labels::aws::ZONE_ID, id)];
+    let labels = [(label::ZONE, subnet.zone.as_str()), (label::aws::ZONE_ID, id)];
     let requirements = &pool.template.requirements;
     let admitted = |(key, value)| requirements.get(key).is_none_or(|requirement| requirement.allows(value));
     labels.into_iter().all(admitted).then(|| subnet.zone.clone())

@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_api::labels;
 use karpenter_aws_api::ec2::{Ec2, Instance, InstanceQuery, InstanceState};
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Error, Filter, Result, Tags};
 use karpenter_cloud::{Read, Termination};
 use karpenter_model::Clock;
+use karpenter_model::names::label;
 
 use self::calls::{Calls, Tagged};
 use self::ending::Ending;
@@ -80,8 +80,8 @@ impl Instances {
         let query = InstanceQuery {
             ids: Vec::new(),
             filters: vec![
-                Filter::tag_key(labels::NODEPOOL),
-                Filter::tag_key(labels::aws::EC2_NODE_CLASS),
+                Filter::tag_key(label::NODE_POOL),
+                Filter::tag_key(label::aws::EC2_NODE_CLASS),
                 Filter::tag(tags::CLUSTER_NAME, &self.cluster),
                 Filter::new("instance-state-name", InstanceState::ALIVE.map(InstanceState::as_str)),
             ],

@@ -21,10 +21,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_api::ec2nodeclass::{AmiFamily, EC2NodeClass, Ec2NodeClassStatus};
-use karpenter_api::{annotations, labels};
 use karpenter_aws_api::Clients;
 use karpenter_aws_api::ec2::{FleetRequest, FleetResult};
 use karpenter_cloud::{Error, Kind, LaunchRequest};
+use karpenter_model::names::{annotation, label, reason};
 use karpenter_model::{CapacityType, Clock, InstanceType, LabelRegistry};
 
 use crate::calls::fault::launch_error;
@@ -206,7 +206,7 @@ impl Launcher {
             registry: &self.registry,
             min_values_relaxed: request
                 .annotations
-                .get(annotations::MIN_VALUES_RELAXED)
+                .get(annotation::MIN_VALUES_RELAXED)
                 .is_some_and(|v| v == "true"),
         };
         let candidates = filter::narrow(&named(request, types), wanted)
@@ -234,7 +234,8 @@ impl Launcher {
         };
         let subnets = self.subnets.for_launch(&status.subnets);
         if subnets.is_empty() {
-            return Err(not_ready("no subnets are resolved".into()).with_reason("SubnetResolutionFailed"));
+            return Err(not_ready("no subnets are resolved".into())
+                .with_reason(reason::aws::SUBNET_RESOLUTION_FAILED));
         }
         let way = Way { capacity_type, others, dedicated: filter::dedicated(&request.requirements), placed };
         let groups = self.ensure_templates(request, class, status, &candidates, &way, &tags).await?;
@@ -343,8 +344,8 @@ fn fleet_request(
     class: &EC2NodeClass,
     prepared: &Prepared,
 ) -> Result<FleetRequest, Error> {
-    let relaxed = request.annotations.get(annotations::MIN_VALUES_RELAXED).is_some_and(|v| v == "true");
-    let overlaid = request.annotations.get(annotations::PRICE_OVERLAY_APPLIED).is_some_and(|v| v == "true");
+    let relaxed = request.annotations.get(annotation::MIN_VALUES_RELAXED).is_some_and(|v| v == "true");
+    let overlaid = request.annotations.get(annotation::PRICE_OVERLAY_APPLIED).is_some_and(|v| v == "true");
     let mut tags = prepared.tags.clone();
     // The name is on the instance from its first moment: a later process finds it by this tag.
     tags.insert(tags::NODE_CLAIM.to_owned(), request.claim.to_string());
@@ -376,10 +377,10 @@ fn named(request: &LaunchRequest, types: &[Arc<InstanceType>]) -> Vec<Arc<Instan
 /// Labels every node of a launch carries besides those of its claim.
 pub(crate) fn launch_labels(custom_image: bool, capacity_type: CapacityType) -> BTreeMap<String, String> {
     let mut extra = BTreeMap::new();
-    extra.insert(labels::CAPACITY_TYPE.to_owned(), capacity_type.as_str().to_owned());
+    extra.insert(label::CAPACITY_TYPE.to_owned(), capacity_type.as_str().to_owned());
     if !custom_image {
         // The kubelet registers with all taints, so no controller has to copy them afterwards.
-        extra.insert(labels::DO_NOT_SYNC_TAINTS.to_owned(), "true".to_owned());
+        extra.insert(label::DO_NOT_SYNC_TAINTS.to_owned(), "true".to_owned());
     }
     extra
 }

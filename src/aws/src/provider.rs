@@ -17,6 +17,7 @@ use karpenter_cloud::{
     DriftReason, Error, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RegistrationHook,
     RepairPolicy, Result, Termination,
 };
+use karpenter_model::names::{condition, reason};
 use karpenter_model::{
     Claim, ClaimName, Clock, InstanceType, InstanceTypeName, LabelRegistry, NodeClassRef, NodeName, Pool,
     Price, ProviderId, Zone,
@@ -254,7 +255,7 @@ impl AwsProvider {
             instance_types::Error::NoSubnets => not_ready(operation, name, &error.to_string()),
             instance_types::Error::NoCatalogue | instance_types::Error::NoPlacementGroup => {
                 Error::new(Kind::Transient, operation, name, error.to_string())
-                    .with_reason("InstanceTypeResolutionFailed")
+                    .with_reason(reason::aws::INSTANCE_TYPE_RESOLUTION_FAILED)
             }
         })
     }
@@ -435,10 +436,10 @@ fn named<'a>(types: &'a [Arc<InstanceType>], name: &str) -> Option<&'a InstanceT
 /// Refuses a `NodeClass` that is not known to be launchable as it is now (spec aws-provider 5.1).
 fn ready(operation: &'static str, claim: &str, class: &EC2NodeClass) -> Result<()> {
     let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let condition = conditions.iter().find(|condition| condition.kind == "Ready");
+    let condition = conditions.iter().find(|condition| condition.kind == condition::READY);
     let unknown = || {
         let text = "the readiness of the node class is not known yet";
-        Error::new(Kind::Transient, operation, claim, text).with_reason("NodeClassReadinessUnknown")
+        Error::new(Kind::Transient, operation, claim, text).with_reason(reason::NODE_CLASS_READINESS_UNKNOWN)
     };
     let condition = condition.ok_or_else(unknown)?;
     match condition.status {

@@ -1,7 +1,7 @@
 //! Label keys and values AWS gives a meaning to (spec aws-provider 1.9).
 
-use karpenter_api::labels::{self, aws};
 use karpenter_aws_api::ec2::Architecture;
+use karpenter_model::names::label::{self, aws};
 use karpenter_model::{LabelKey, LabelRegistry, LabelValue};
 
 /// The core registry extended by AWS's labels.
@@ -17,7 +17,7 @@ pub fn label_registry() -> LabelRegistry {
         .insert(aws::INSTANCE_TENANCY.into(), aws::TENANCIES.map(LabelValue::from).into());
     registry.reservation_id = Some(aws::CAPACITY_RESERVATION_ID.into());
     registry.reserved_labels = aws::RESERVED_CAPACITY.map(LabelKey::from).into();
-    debug_assert!(registry.is_well_known(labels::CAPACITY_TYPE));
+    debug_assert!(registry.is_well_known(label::CAPACITY_TYPE));
     registry
 }
 
@@ -40,6 +40,6 @@ mod tests {
         assert!(!registry.is_restricted(aws::INSTANCE_FAMILY));
         assert!(registry.is_restricted("karpenter.k8s.aws/something"));
         assert!(registry.is_restricted("sub.karpenter.k8s.aws/something"));
-        assert_eq!(registry.normalize_key(&"topology.ebs.csi.aws.com/zone".into()), labels::ZONE);
+        assert_eq!(registry.normalize_key(&"topology.ebs.csi.aws.com/zone".into()), label::ZONE);
     }
 }

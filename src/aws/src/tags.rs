@@ -6,18 +6,12 @@
 use std::collections::BTreeMap;
 
 use karpenter_api::ec2nodeclass::Ec2NodeClassSpec;
-use karpenter_api::labels;
+use karpenter_model::names::{label, tag};
 
-/// Names the cluster an object belongs to.
-pub const CLUSTER_NAME: &str = "eks:eks-cluster-name";
-/// Names the NodeClaim an instance was launched for.
-pub const NODE_CLAIM: &str = "karpenter.sh/nodeclaim";
+pub use karpenter_model::names::tag::{CLUSTER_NAME, NODE_CLAIM};
+
 /// Shown as the instance's name in the console.
 pub const NAME: &str = "Name";
-/// Region of an instance profile, which is global.
-pub const REGION: &str = "topology.kubernetes.io/region";
-
-const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
 
 /// A tag of the `NodeClass` that would take over one of ours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +23,7 @@ pub struct Restricted {
 
 /// Key of the tag that marks objects as owned by the cluster.
 pub fn owned_key(cluster: &str) -> String {
-    format!("{CLUSTER_PREFIX}{cluster}")
+    format!("{}{cluster}", tag::CLUSTER_PREFIX)
 }
 
 /// The `NodeClass`'s tags, when none of them is reserved.
@@ -57,14 +51,14 @@ pub fn of_launch(
     let mut tags = of_class(spec)?;
     tags.insert(owned_key(cluster), "owned".to_owned());
     tags.insert(CLUSTER_NAME.to_owned(), cluster.to_owned());
-    tags.insert(labels::NODEPOOL.to_owned(), pool.to_owned());
-    tags.insert(labels::aws::EC2_NODE_CLASS.to_owned(), class.to_owned());
+    tags.insert(label::NODE_POOL.to_owned(), pool.to_owned());
+    tags.insert(label::aws::EC2_NODE_CLASS.to_owned(), class.to_owned());
     Ok(tags)
 }
 
 fn reserved(key: &str) -> bool {
-    let ours = [CLUSTER_NAME, labels::NODEPOOL, NODE_CLAIM, labels::aws::EC2_NODE_CLASS];
-    ours.contains(&key) || key.strip_prefix(CLUSTER_PREFIX).is_some_and(is_cluster_name)
+    let ours = [CLUSTER_NAME, label::NODE_POOL, NODE_CLAIM, label::aws::EC2_NODE_CLASS];
+    ours.contains(&key) || key.strip_prefix(tag::CLUSTER_PREFIX).is_some_and(is_cluster_name)
 }
 
 /// EKS cluster names: a letter or digit, then letters, digits, dashes and underscores, 100 at most.

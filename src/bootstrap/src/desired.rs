@@ -10,12 +10,10 @@ use crate::names::{POLICY_NAME_MAX, bounded};
 use crate::policy::{Document, controller, node, split, trust};
 use crate::settings::{Identity, Platform, Settings};
 
+pub use karpenter_model::names::tag::{CLUSTER_NAME as CLUSTER_TAG, DISCOVERY as DISCOVERY_TAG};
+
 /// Marks what bootstrap made, and for which cluster. Nothing without it is ever changed or deleted.
 pub const OWNER_TAG: &str = "karpenter.sh/bootstrap";
-/// Says which cluster a thing belongs to, whichever tool made it.
-pub const CLUSTER_TAG: &str = "eks:eks-cluster-name";
-/// The tag EC2NodeClass selectors find subnets and security groups by.
-pub const DISCOVERY_TAG: &str = "karpenter.sh/discovery";
 /// The id of each rule's single target; the same as in the reference template.
 pub const RULE_TARGET_ID: &str = "KarpenterInterruptionQueueTarget";
 

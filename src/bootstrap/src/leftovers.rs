@@ -7,16 +7,16 @@
 use karpenter_aws_api::ec2::{Instance, InstanceQuery, InstanceState, LaunchTemplate, LaunchTemplateQuery};
 use karpenter_aws_api::iam::InstanceProfile;
 use karpenter_aws_api::{Clients, Filter};
+use karpenter_model::names::label;
 
 use crate::Error;
 use crate::desired::CLUSTER_TAG;
 use crate::settings::Settings;
 
 /// On every machine, and nothing else of the cluster.
-const POOL_TAG: &str = "karpenter.sh/nodepool";
+const POOL_TAG: &str = label::NODE_POOL;
 /// On every machine and every launch template.
-const CLASS_TAG: &str = "karpenter.k8s.aws/ec2nodeclass";
-const CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
+const CLASS_TAG: &str = label::aws::EC2_NODE_CLASS;
 
 /// What is left, each in order.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +80,7 @@ impl Leftovers {
                 machine.zone,
                 machine.state.as_str(),
                 tag(POOL_TAG),
-                tag(CLAIM_TAG),
+                tag(karpenter_model::names::tag::NODE_CLAIM),
             ));
         }
         for template in &self.templates {

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use karpenter_model::names::{condition, label, tag};
 use karpenter_model::{
     Claim, ClaimName, ImageId, InstanceType, LabelKey, LabelRegistry, LabelValue, NodeName, Offering, Pool,
     ProviderId, Zone,
@@ -34,16 +35,12 @@ use crate::{
 /// How long an offering that lacked capacity is left alone.
 pub const EXHAUSTED_FOR: Duration = Duration::from_mins(3);
 
-/// Tag naming the claim of a machine.
-pub const CLAIM_TAG: &str = "karpenter.sh/nodeclaim";
-/// Tag naming the pool of a machine.
-pub const POOL_TAG: &str = "karpenter.sh/nodepool";
 /// Tag naming the node of a machine.
 pub const NODE_TAG: &str = "Name";
 
 const REPAIR_POLICIES: &[RepairPolicy] = &[
-    RepairPolicy { condition: "Ready", status: "False", toleration: Duration::from_mins(30) },
-    RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_mins(30) },
+    RepairPolicy { condition: condition::READY, status: "False", toleration: Duration::from_mins(30) },
+    RepairPolicy { condition: condition::READY, status: "Unknown", toleration: Duration::from_mins(30) },
 ];
 
 /// The client side of an in-memory [`Account`].
@@ -108,9 +105,9 @@ impl MemoryProvider {
 
     fn start(&self, request: &LaunchRequest, instance_type: &InstanceType, key: &OfferingKey) -> Instance {
         let launched_at = self.account.now();
-        let mut tags = BTreeMap::from([(CLAIM_TAG.to_owned(), request.claim.to_string())]);
+        let mut tags = BTreeMap::from([(tag::NODE_CLAIM.to_owned(), request.claim.to_string())]);
         if let Some(pool) = &request.pool {
-            tags.insert(POOL_TAG.to_owned(), pool.to_string());
+            tags.insert(label::NODE_POOL.to_owned(), pool.to_string());
         }
         self.account.launch(request.token(), |provider_id, instance_id| Instance {
             provider_id,
@@ -206,7 +203,8 @@ impl Provider for MemoryProvider {
 
     async fn tag(&self, id: &ProviderId, claim: &ClaimName, node: &NodeName) -> Result<()> {
         self.call(Operation::Tag, id.as_str(), || {
-            let tags = [(CLAIM_TAG.to_owned(), claim.to_string()), (NODE_TAG.to_owned(), node.to_string())];
+            let tags =
+                [(tag::NODE_CLAIM.to_owned(), claim.to_string()), (NODE_TAG.to_owned(), node.to_string())];
             if self.account.write_tags(id, tags) { Ok(()) } else { Err(Self::missing(Operation::Tag, id)) }
         })
     }
@@ -234,10 +232,10 @@ fn offering_key(instance_type: &InstanceType, offering: &Offering) -> OfferingKe
 
 fn offering_labels(key: &OfferingKey) -> BTreeMap<LabelKey, LabelValue> {
     BTreeMap::from([
-        (LabelKey::from("node.kubernetes.io/instance-type"), LabelValue::from(key.instance_type.as_str())),
-        (LabelKey::from("topology.kubernetes.io/zone"), LabelValue::from(key.zone.as_str())),
-        (LabelKey::from("karpenter.sh/capacity-type"), LabelValue::from(key.capacity_type.as_str())),
-        (LabelKey::from("kubernetes.io/arch"), LabelValue::from("amd64")),
-        (LabelKey::from("kubernetes.io/os"), LabelValue::from("linux")),
+        (LabelKey::from(label::INSTANCE_TYPE), LabelValue::from(key.instance_type.as_str())),
+        (LabelKey::from(label::ZONE), LabelValue::from(key.zone.as_str())),
+        (LabelKey::from(label::CAPACITY_TYPE), LabelValue::from(key.capacity_type.as_str())),
+        (LabelKey::from(label::ARCH), LabelValue::from("amd64")),
+        (LabelKey::from(label::OS), LabelValue::from("linux")),
     ])
 }

@@ -12,7 +12,7 @@ mod lay;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     InstanceType, InstanceTypeName, LabelRegistry, Operator, Overlay, Pool, PoolName, Price, PriceChange,
     Requirement, Requirements,

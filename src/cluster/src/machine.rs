@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{Claim, ClaimName, DriverName, Node, NodeId, NodeName, NodeObject, Pod};
 
 /// The objects known under one machine id. More than one of a kind is an accident of the cluster; the first by

@@ -10,11 +10,11 @@ mod provisioned;
 mod workloads;
 
 use karpenter_api::conditions::Conditions;
-use karpenter_api::conditions::capacitybuffer::READY_FOR_PROVISIONING;
 use karpenter_api::{CapacityBuffer, CapacityBufferStatus, ConditionStatus};
 use karpenter_lifecycle::buffer::{self, CONFLICT_PERIOD, PERIOD, Unresolved};
 use karpenter_lifecycle::step::Verdict;
 use karpenter_model::BufferKey;
+use karpenter_model::names::condition;
 use kube::api::Api;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -109,7 +109,7 @@ fn unanswered(known: &KnownBuffer, error: &Error) -> Option<Unresolved> {
 
 /// Whether the status says that the buffer is resolved.
 fn is_ready(status: &CapacityBufferStatus) -> bool {
-    let ready = |one: &&karpenter_api::Condition| one.kind == READY_FOR_PROVISIONING;
+    let ready = |one: &&karpenter_api::Condition| one.kind == condition::READY_FOR_PROVISIONING;
     status.conditions.iter().find(ready).is_some_and(|one| one.status == ConditionStatus::True)
 }
 
@@ -137,7 +137,7 @@ async fn publish(
         status.pod_template_ref = object.spec.pod_template_ref.clone();
     }
     status.provisioning_strategy.clone_from(&object.spec.provisioning_strategy);
-    set(context, object, &mut status, READY_FOR_PROVISIONING, &verdict);
+    set(context, object, &mut status, condition::READY_FOR_PROVISIONING, &verdict);
     store(context, object, &status).await
 }
 

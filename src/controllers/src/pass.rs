@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
-use karpenter_api::annotations::TERMINATION_FINALIZER;
 use karpenter_cloud::Termination;
 use karpenter_lifecycle::claim::finalize;
 use karpenter_lifecycle::claim::launch;
 use karpenter_lifecycle::node::termination;
 use karpenter_lifecycle::step::{DeletionCause, Effect, Milestone, NodePatch, Step, Wake};
+use karpenter_model::names::finalizer;
 use karpenter_model::{Claim, NodeName, NodeObject, ProviderId};
 
 use crate::cloud;
@@ -177,7 +177,9 @@ impl<'a> Pass<'a> {
 
     async fn add_finalizer(&mut self) -> Result<(), Error> {
         let Some(draft) = &self.draft else { return Ok(()) };
-        let Some(patch) = write::with_finalizer(draft.object(), TERMINATION_FINALIZER) else { return Ok(()) };
+        let Some(patch) = write::with_finalizer(draft.object(), finalizer::TERMINATION) else {
+            return Ok(());
+        };
         let name = draft.name().to_owned();
         match write::merge(&self.context.all::<NodeClaim>(), &name, &patch).await? {
             Some(claim) => {
@@ -191,7 +193,7 @@ impl<'a> Pass<'a> {
 
     async fn remove_finalizer(&mut self) -> Result<(), Error> {
         let Some(draft) = &self.draft else { return Ok(()) };
-        let Some(patch) = write::without_finalizer(draft.object(), TERMINATION_FINALIZER) else {
+        let Some(patch) = write::without_finalizer(draft.object(), finalizer::TERMINATION) else {
             return Ok(());
         };
         let name = draft.name().to_owned();
@@ -307,7 +309,7 @@ impl<'a> Pass<'a> {
 
     async fn remove_node_finalizer(&mut self, name: &NodeName) -> Result<(), Error> {
         let Some(known) = self.context.view.node(name) else { return Ok(()) };
-        let Some(patch) = write::without_finalizer(&*known.object, TERMINATION_FINALIZER) else {
+        let Some(patch) = write::without_finalizer(&*known.object, finalizer::TERMINATION) else {
             return Ok(());
         };
         self.applied = true;

@@ -4,7 +4,8 @@ pub(super) mod report;
 pub(super) mod status;
 
 use karpenter_api::NodeClaim;
-use karpenter_model::{Quantity, label};
+use karpenter_model::Quantity;
+use karpenter_model::names::label;
 
 use crate::Context;
 use report::label_of;

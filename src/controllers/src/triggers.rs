@@ -1,8 +1,8 @@
 //! What asks for a plan: pods that wait, pools that become able to take nodes, buffers and overlays that change.
 
-use karpenter_api::conditions::READY;
 use karpenter_api::{ConditionStatus, NodePool};
 use karpenter_model::BufferKey;
+use karpenter_model::names::condition;
 use kube::ResourceExt;
 use tokio::sync::mpsc;
 
@@ -71,7 +71,7 @@ impl Triggers {
 fn opens(old: &NodePool, new: &NodePool) -> bool {
     let ready = |pool: &NodePool| {
         let conditions = pool.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|one| one.kind == READY && one.status == ConditionStatus::True)
+        conditions.into_iter().any(|one| one.kind == condition::READY && one.status == ConditionStatus::True)
     };
     ready(new) && (!ready(old) || old.metadata.generation != new.metadata.generation)
 }

@@ -16,7 +16,7 @@ pub use account::{
 };
 pub use answer::{Answer, Unseen, unseen};
 pub use cluster::{Cluster, Words};
-pub(crate) use cluster::{INSTANCE_TYPE, allows, label, listed, main_container};
+pub(crate) use cluster::{allows, label, listed, main_container};
 pub use files::{FilesError, export, import};
 
 /// What was asked and what was answered.

@@ -6,11 +6,10 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::Clients;
+use karpenter_model::names::finalizer::TERMINATION;
 use kube::api::{Api, Patch, PatchParams};
 use serde::Serialize;
 use serde_json::{Value, json};
-
-const FINALIZER: &str = "karpenter.sh/termination";
 
 /// What repairs of the account need beyond what is read.
 pub const PERMISSION: &str = "iam:CreateServiceLinkedRole";
@@ -33,7 +32,7 @@ impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CreateSpotRole => write!(f, "create the service-linked role for spot"),
-            Self::DropFinalizer { node } => write!(f, "remove {FINALIZER} from Node {node}"),
+            Self::DropFinalizer { node } => write!(f, "remove {TERMINATION} from Node {node}"),
             Self::GiveToRelease { definition, release, namespace } => {
                 write!(f, "give CustomResourceDefinition {definition} to release {release} in {namespace}")
             }
@@ -113,7 +112,7 @@ async fn in_cluster(client: kube::Client, repair: &Repair, stamp: &str) -> kube:
 async fn drop_finalizer(client: kube::Client, node: &str) -> kube::Result<()> {
     let Some(found) = Api::<Node>::all(client.clone()).get_opt(node).await? else { return Ok(()) };
     let kept: Vec<&String> =
-        found.metadata.finalizers.iter().flatten().filter(|finalizer| *finalizer != FINALIZER).collect();
+        found.metadata.finalizers.iter().flatten().filter(|finalizer| *finalizer != TERMINATION).collect();
     let change =
         json!({"metadata": {"finalizers": kept, "resourceVersion": found.metadata.resource_version}});
     merge::<Node>(client, node, change).await

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
     Daemon, HostPort, LabelRegistry, Pod, Pool, Requirement, Requirements, Resources, Settings, Taint,

@@ -10,6 +10,7 @@ mod room;
 
 use std::time::Duration;
 
+use karpenter_model::names::reason;
 use karpenter_model::{Buffer, ConditionStatus, Like, Pod};
 
 pub use provisioning::{Tally, provisioning};
@@ -22,13 +23,6 @@ use crate::step::Verdict;
 pub const PERIOD: Duration = Duration::from_secs(30);
 /// How soon to look again after another client wrote its status.
 pub const CONFLICT_PERIOD: Duration = Duration::from_secs(1);
-
-/// Condition type: whether the buffer says what its pods are like and how many there are.
-pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
-/// Condition type: whether its room is there.
-pub const PROVISIONING: &str = "Provisioning";
-
-const RESOLUTION_FAILED: &str = "ResolutionFailed";
 
 /// The object that says what the pods of a buffer are like, in the namespace of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,12 +64,12 @@ pub enum Unresolved {
 }
 
 impl Unresolved {
-    /// What the condition [`READY_FOR_PROVISIONING`] says.
+    /// What the condition `ReadyForProvisioning` says.
     pub fn verdict(&self) -> Verdict {
         let reason = match self {
-            Self::NoPodTemplate(_) => "PodTemplateNotFound",
-            Self::NoWorkload(_) => "ScalableRefNotFound",
-            Self::NoReference | Self::Unsupported { .. } | Self::Unreadable(_) => RESOLUTION_FAILED,
+            Self::NoPodTemplate(_) => reason::POD_TEMPLATE_NOT_FOUND,
+            Self::NoWorkload(_) => reason::SCALABLE_REF_NOT_FOUND,
+            Self::NoReference | Self::Unsupported { .. } | Self::Unreadable(_) => reason::RESOLUTION_FAILED,
         };
         verdict(ConditionStatus::False, reason, self.to_string())
     }
@@ -113,7 +107,7 @@ impl Source<'_> {
     }
 }
 
-/// What the condition [`READY_FOR_PROVISIONING`] says about a buffer whose reference was followed.
+/// What the condition `ReadyForProvisioning` says about a buffer whose reference was followed.
 pub fn resolved() -> Verdict {
     verdict(ConditionStatus::True, "Resolved", String::new())
 }

@@ -1,7 +1,7 @@
 //! Starting points of the tests in this crate.
 
 use jiff::Timestamp;
-use karpenter_model::label;
+use karpenter_model::names::{finalizer, label};
 use karpenter_model::{
     Claim, Condition, ConditionStatus, ConditionType, Labels, NodeClassRef, NodeCondition, NodeObject, Pool,
 };
@@ -21,7 +21,7 @@ pub(crate) fn claim() -> Claim {
             name: "default".into(),
         },
         labels: Labels::from([(label::NODE_POOL.into(), "web".into())]),
-        finalizers: vec![label::TERMINATION_FINALIZER.to_owned()],
+        finalizers: vec![finalizer::TERMINATION.to_owned()],
         provider_id: Some("cloud:///i-1".into()),
         ..Claim::bare("web-1", at(0))
     }
@@ -54,7 +54,7 @@ pub(crate) fn holding(claim: Claim, kinds: &[ConditionType]) -> Claim {
 pub(crate) fn node() -> NodeObject {
     let mut node = NodeObject::bare("node-1", at(0));
     node.provider_id = Some("cloud:///i-1".into());
-    node.finalizers = vec![label::TERMINATION_FINALIZER.to_owned()];
+    node.finalizers = vec![finalizer::TERMINATION.to_owned()];
     node.labels = Labels::from([("karpenter.k8s.aws/ec2nodeclass".into(), "default".into())]);
     ready(node, true)
 }

@@ -1,17 +1,20 @@
 //! A `NodeClaim`, reduced to what decisions need (spec scheduling 4).
 
+pub mod condition;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::condition::{Condition, ConditionStatus, ConditionType};
+use condition::{Condition, ConditionStatus, ConditionType};
+
 use crate::id::{
     CapacityType, ClaimName, ClaimUid, ImageId, InstanceTypeName, NodeClassRef, NodeName, PoolName,
     ProviderId, Zone,
 };
-use crate::label;
 use crate::label::{Annotations, Labels};
+use crate::names::label;
 use crate::requirement::set::Requirements;
 use crate::resources::Resources;
 use crate::taint::Taint;

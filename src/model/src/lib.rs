@@ -1,6 +1,6 @@
 //! The vocabulary every crate speaks: pure data and its own algebra, no I/O, no clock, no randomness.
 //!
-//! Names are newtypes ([`id`]), amounts are exact integers ([`resources::quantity`], [`money`]), node constraints are a
+//! Names are newtypes ([`id`]), those that others read and write too are spelt in [`names`], amounts are exact integers ([`resources::quantity`], [`money`]), node constraints are a
 //! small closed algebra ([`requirement`], [`requirement::set`]). A [`snapshot::Snapshot`] is the whole input of
 //! one pass, a [`plan::Plan`] its fully specified output and a [`report::Report`] the reason for every line.
 //! Collections that reach an output are ordered, so the same input gives the same bytes.
@@ -8,12 +8,12 @@
 pub mod buffer;
 pub mod claim;
 pub mod clock;
-pub mod condition;
 pub mod device;
 pub mod id;
 pub mod instance_type;
 pub mod label;
 pub mod money;
+pub mod names;
 pub mod node;
 pub mod notice;
 pub mod plan;
@@ -30,8 +30,8 @@ pub use crate::label::selector::LabelSelector;
 pub use crate::resources::quantity::Quantity;
 pub use buffer::{Buffer, Like};
 pub use claim::Claim;
+pub use claim::condition::{Condition, ConditionStatus, ConditionType};
 pub use clock::{Clock, ManualClock};
-pub use condition::{Condition, ConditionStatus, ConditionType};
 pub use device::{Devices, ResourceClaim, ResourceClaimKey, ResourceSlice};
 pub use id::{
     BinId, BufferKey, BufferName, CapacityType, ClaimName, ClaimUid, CounterName, DaemonSetName,

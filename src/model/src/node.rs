@@ -9,12 +9,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::claim::Claim;
-use crate::condition::ConditionType;
+use crate::claim::condition::ConditionType;
 use crate::id::{
     CapacityType, DriverName, InstanceTypeName, LabelValue, NodeId, NodeName, PoolName, ProviderId, Zone,
 };
-use crate::label;
 use crate::label::{Annotations, Labels};
+use crate::names::label;
 use crate::pod::Pod;
 use crate::resources;
 use crate::resources::Resources;

@@ -12,9 +12,10 @@ use crate::id::{
     BinId, CapacityType, ClaimName, DeviceName, DevicePoolName, DriverName, InstanceTypeName, NodeClassRef,
     NodeId, NodeName, PodKey, PoolName, Zone,
 };
-use crate::label;
 use crate::label::{Annotations, LabelRegistry, Labels};
 use crate::money::Price;
+use crate::names::annotation;
+use crate::names::label;
 use crate::plan::command::Command;
 use crate::pool::Pool;
 use crate::requirement::set::Requirements;
@@ -127,9 +128,9 @@ impl Launch {
             }
         }
         let mut annotations = template.annotations.clone();
-        annotations.insert(label::POOL_HASH.into(), pool.hash.clone());
-        annotations.insert(label::POOL_HASH_VERSION.into(), label::POOL_HASH_VERSION_CURRENT.into());
-        annotations.insert(label::MIN_VALUES_RELAXED.into(), false.to_string());
+        annotations.insert(annotation::POOL_HASH.into(), pool.hash.clone());
+        annotations.insert(annotation::POOL_HASH_VERSION.into(), crate::pool::HASH_VERSION.into());
+        annotations.insert(annotation::MIN_VALUES_RELAXED.into(), false.to_string());
         Self {
             bin: BinId(1),
             pool: pool.name.clone(),

@@ -12,6 +12,9 @@ use crate::requirement::set::Requirements;
 use crate::resources::Resources;
 use crate::taint::Taint;
 
+/// Version of the algorithm by which templates are hashed, written next to the hash.
+pub const HASH_VERSION: &str = "v3";
+
 /// One `NodePool`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {

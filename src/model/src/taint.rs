@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::names::taint;
+
 /// What a taint does to pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Effect {
@@ -42,22 +44,14 @@ pub struct Taint {
     pub effect: Effect,
 }
 
-/// Key of the taint a node carries while it is disrupted or terminated.
-pub const DISRUPTED: &str = "karpenter.sh/disrupted";
-/// Key of the taint a node carries until it is registered.
-pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
-
 /// Taints that come and go while a node starts, by exact key and effect (spec scheduling 2).
 pub const EPHEMERAL: [(&str, Effect); 5] = [
-    ("node.kubernetes.io/not-ready", Effect::NoSchedule),
-    ("node.kubernetes.io/not-ready", Effect::NoExecute),
-    ("node.kubernetes.io/unreachable", Effect::NoSchedule),
-    ("node.cloudprovider.kubernetes.io/uninitialized", Effect::NoSchedule),
-    (UNREGISTERED, Effect::NoExecute),
+    (taint::NOT_READY, Effect::NoSchedule),
+    (taint::NOT_READY, Effect::NoExecute),
+    (taint::UNREACHABLE, Effect::NoSchedule),
+    (taint::CLOUD_UNINITIALIZED, Effect::NoSchedule),
+    (taint::UNREGISTERED, Effect::NoExecute),
 ];
-
-/// Key prefix of the taints of the node readiness controller, ephemeral too.
-pub const READINESS_PREFIX: &str = "readiness.k8s.io/";
 
 impl Taint {
     /// A taint from its parts.
@@ -67,12 +61,12 @@ impl Taint {
 
     /// The taint of a node that is being disrupted: `karpenter.sh/disrupted:NoSchedule`.
     pub fn disrupted() -> Self {
-        Self::new(DISRUPTED, "", Effect::NoSchedule)
+        Self::new(taint::DISRUPTED, "", Effect::NoSchedule)
     }
 
     /// The taint of a node that has not registered yet: `karpenter.sh/unregistered:NoExecute`.
     pub fn unregistered() -> Self {
-        Self::new(UNREGISTERED, "", Effect::NoExecute)
+        Self::new(taint::UNREGISTERED, "", Effect::NoExecute)
     }
 
     /// Same key and effect; values are ignored, as Kubernetes does when it compares taints.
@@ -82,7 +76,7 @@ impl Taint {
 
     /// Whether the taint comes and goes while a node starts.
     pub fn is_ephemeral(&self) -> bool {
-        self.key.starts_with(READINESS_PREFIX)
+        self.key.starts_with(taint::READINESS_PREFIX)
             || EPHEMERAL.iter().any(|(key, effect)| self.key == *key && self.effect == *effect)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::{
     Command, DeviceGrant, GrantPlace, Launch, NodeId, NodeOutcome, Nomination, Plan, PodOutcome, PoolOutcome,
     Report, Target,
@@ -127,10 +127,10 @@ fn launched(launch: &Launch) -> Vec<String> {
     if !labels.is_empty() {
         lines.push(format!("  labels {}", labels.join(" ")));
     }
-    if launch.annotations.get(label::MIN_VALUES_RELAXED).is_some_and(|relaxed| relaxed == "true") {
+    if launch.annotations.get(annotation::MIN_VALUES_RELAXED).is_some_and(|relaxed| relaxed == "true") {
         lines.push("  minValues relaxed".to_owned());
     }
-    if let Some(drivers) = launch.annotations.get(label::REQUESTED_DRIVERS) {
+    if let Some(drivers) = launch.annotations.get(annotation::REQUESTED_DRIVERS) {
         lines.push(format!("  waits for {drivers}"));
     }
     lines

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use fastrand::Rng;
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{Node, NodeName, Quantity, Resources, Snapshot};
 
 use crate::fixture;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     Expression, InstanceType, Operator, Quantity, Snapshot, Volume, VolumeClaim, VolumeClaimName,
 };

@@ -2,7 +2,7 @@
 //! for moving every pod of the pool.
 
 use anyhow::{Result, ensure};
-use karpenter_api::labels;
+use karpenter_model::names::label;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     // Both were weighed; that nothing has happened yet would prove little.
     let node = balanced.running("worker", 2).await?.remove(0).name_any();
     explained(world, &format!("node/{node}"), &["stays", "(Score)"]).await?;
-    let types = by_label(&balanced.running("worker", 2).await?, labels::INSTANCE_TYPE);
+    let types = by_label(&balanced.running("worker", 2).await?, label::INSTANCE_TYPE);
     ensure!(types.keys().eq(["m5.2xlarge"]), "the balanced pool moved its pods: {types:?}");
     Ok(())
 }
@@ -31,8 +31,8 @@ pub(super) async fn run(world: &World) -> Result<()> {
 async fn oversized<'a>(world: &'a World, name: &'static str, policy: &str) -> Result<Corner<'a>> {
     let corner = Corner::open(world, name).await?;
     let types = requiring(json!([
-        needs(labels::INSTANCE_TYPE, &["m5.2xlarge", "r5.xlarge"]),
-        needs(labels::CAPACITY_TYPE, &["on-demand"]),
+        needs(label::INSTANCE_TYPE, &["m5.2xlarge", "r5.xlarge"]),
+        needs(label::CAPACITY_TYPE, &["on-demand"]),
     ]));
     let worker =
         json!({"spec": {"containers": [container(json!({"requests": {"cpu": "1500m", "memory": "1Gi"}}))]}});

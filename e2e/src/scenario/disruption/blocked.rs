@@ -3,7 +3,8 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use karpenter_api::{NodeClaim, labels};
+use karpenter_api::NodeClaim;
+use karpenter_model::names::label;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
@@ -79,6 +80,6 @@ async fn stays(corner: &Corner<'_>, name: &str, blocker: &str, why: &[&str]) -> 
 
 fn of_types(types: &[&str]) -> Value {
     let types =
-        requiring(json!([needs(labels::INSTANCE_TYPE, types), needs(labels::CAPACITY_TYPE, &["on-demand"])]));
+        requiring(json!([needs(label::INSTANCE_TYPE, types), needs(label::CAPACITY_TYPE, &["on-demand"])]));
     merged(types, consolidating("WhenEmptyOrUnderutilized"))
 }

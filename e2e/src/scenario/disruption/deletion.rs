@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::{NodePool, labels};
+use karpenter_api::NodePool;
+use karpenter_model::names::label;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
@@ -43,19 +44,19 @@ pub(super) async fn of_a_pool(world: &World) -> Result<()> {
     corner.ready_pool("pool-deletion-first", json!({"spec": {"weight": 50}})).await?;
     corner.ready_pool("pool-deletion-second", json!({})).await?;
     corner.pods("worker", 2, json!({})).await?;
-    let pools = by_label(&corner.running("worker", 2).await?, labels::NODEPOOL);
+    let pools = by_label(&corner.running("worker", 2).await?, label::NODE_POOL);
     ensure!(pools.keys().eq(["pool-deletion-first"]), "pods by pool: {pools:?}");
 
     let api: Api<NodePool> = Api::all(world.client.clone());
     api.delete("pool-deletion-first", &DeleteParams::foreground()).await.context("delete the pool")?;
     wait::until("the pool and its nodes to be gone", || async {
         let pool = api.get_opt("pool-deletion-first").await.context("read the pool")?.is_some();
-        let pools = by_label(&corner.nodes().await?, labels::NODEPOOL);
+        let pools = by_label(&corner.nodes().await?, label::NODE_POOL);
         let left = pool || pools.contains_key("pool-deletion-first");
         Ok(if left { Err(format!("pool there: {pool}, nodes by pool: {pools:?}")) } else { Ok(()) })
     })
     .await?;
-    let pools = by_label(&corner.running("worker", 2).await?, labels::NODEPOOL);
+    let pools = by_label(&corner.running("worker", 2).await?, label::NODE_POOL);
     ensure!(pools.keys().eq(["pool-deletion-second"]), "pods by pool: {pools:?}");
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! four: empty nodes go, large ones are replaced by smaller ones.
 
 use anyhow::Result;
-use karpenter_api::labels;
+use karpenter_model::names::label;
 use serde_json::json;
 
 use super::consolidating;
@@ -14,8 +14,8 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "demo").await?;
     // 8, 4 and 2 CPUs: eight pods of 900m fill the largest, ten need another one.
     let types = requiring(json!([
-        needs(labels::INSTANCE_TYPE, &["m5.2xlarge", "m5.xlarge", "m5.large"]),
-        needs(labels::CAPACITY_TYPE, &["on-demand"]),
+        needs(label::INSTANCE_TYPE, &["m5.2xlarge", "m5.xlarge", "m5.large"]),
+        needs(label::CAPACITY_TYPE, &["on-demand"]),
     ]));
     let worker = json!({"spec": {"containers": [crate::scenario::corner::container(
         json!({"requests": {"cpu": "900m", "memory": "256Mi"}})

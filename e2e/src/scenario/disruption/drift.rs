@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use karpenter_api::{NodeClaim, labels};
+use karpenter_api::NodeClaim;
+use karpenter_model::names::label;
 use serde_json::{Value, json};
 
 use crate::manifests::{self, merged};
@@ -69,15 +70,15 @@ fn one_at_a_time() -> Value {
 
 fn only(instance_type: &str) -> Value {
     requiring(json!([
-        needs(labels::INSTANCE_TYPE, &[instance_type]),
-        needs(labels::CAPACITY_TYPE, &["on-demand"])
+        needs(label::INSTANCE_TYPE, &[instance_type]),
+        needs(label::CAPACITY_TYPE, &["on-demand"])
     ]))
 }
 
 /// A change of a pod template: no two of these pods share a node.
 fn a_node_each(app: &str) -> Value {
     json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"topologyKey": labels::HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}
+        {"topologyKey": label::HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}
     ]}}}})
 }
 

@@ -3,7 +3,7 @@
 //! although the account would leave it running for ever.
 
 use anyhow::{Context, Result, ensure};
-use karpenter_api::labels;
+use karpenter_model::names::label;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -16,8 +16,8 @@ use crate::world::World;
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "interruption").await?;
     let spot = requiring(json!([
-        needs(labels::CAPACITY_TYPE, &["spot"]),
-        needs(labels::ARCH, &["amd64"]),
+        needs(label::CAPACITY_TYPE, &["spot"]),
+        needs(label::ARCH, &["amd64"]),
         needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
     ]));
     corner.ready_pool("interruption", spot).await?;

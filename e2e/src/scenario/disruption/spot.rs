@@ -2,7 +2,7 @@
 //! fifteen types that keep such steps rare.
 
 use anyhow::{Result, ensure};
-use karpenter_api::labels;
+use karpenter_model::names;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -42,12 +42,13 @@ pub(super) async fn run(world: &World) -> Result<()> {
     })
     .await?;
     for node in [&large, &small] {
-        let capacity_type = label(node, labels::CAPACITY_TYPE);
+        let capacity_type = label(node, names::label::CAPACITY_TYPE);
         ensure!(capacity_type == "spot", "`{}` is {capacity_type}", node.name_any());
     }
     told_once(world, "default", &large.name_any(), "DisruptionTerminating", "Underutilized").await?;
     let claim = corner.claim_of(&small).await?;
-    let types = claim.spec.requirements.iter().find(|requirement| requirement.key == labels::INSTANCE_TYPE);
+    let types =
+        claim.spec.requirements.iter().find(|requirement| requirement.key == names::label::INSTANCE_TYPE);
     let offered = types.map_or(0, |requirement| requirement.values.iter().flatten().count());
     ensure!(
         offered >= FLEXIBILITY,
@@ -60,8 +61,8 @@ pub(super) async fn run(world: &World) -> Result<()> {
 /// A pool of spot machines, with more than so many CPUs each.
 fn with_cpus(more_than: u32) -> Value {
     let spot = requiring(json!([
-        needs(labels::CAPACITY_TYPE, &["spot"]),
-        needs(labels::ARCH, &["amd64"]),
+        needs(names::label::CAPACITY_TYPE, &["spot"]),
+        needs(names::label::ARCH, &["amd64"]),
         needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
         {"key": CPUS, "operator": "Gt", "values": [more_than.to_string()]},
     ]));

@@ -2,7 +2,7 @@
 //! pod that tolerates nothing stays out and gets an event that names the taint.
 
 use anyhow::{Context, Result, ensure};
-use karpenter_api::labels;
+use karpenter_model::names;
 use serde_json::json;
 
 use crate::manifests::merged;
@@ -15,7 +15,7 @@ const GPU: &str = "nvidia.com/gpu";
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "accelerators").await?;
     let machines = requiring(json!([
-        needs(labels::CAPACITY_TYPE, &["on-demand"]),
+        needs(names::label::CAPACITY_TYPE, &["on-demand"]),
         {"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Exists"},
     ]));
     let taints = json!({"spec": {"template": {"spec": {"taints": [{"key": GPU, "effect": "NoSchedule"}]}}}});
@@ -28,7 +28,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     corner.pods("bystander", 1, json!({})).await?;
 
     let node = corner.running("trainer", 1).await?.remove(0);
-    let instance_type = label(&node, labels::INSTANCE_TYPE);
+    let instance_type = label(&node, names::label::INSTANCE_TYPE);
     ensure!(
         instance_type.starts_with('g'),
         "the cheapest machine with a GPU is of a g family, not {instance_type}"

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use karpenter_api::{CapacityBuffer, NodeClaim, labels};
+use karpenter_api::{CapacityBuffer, NodeClaim};
+use karpenter_model::names;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use kube::runtime::watcher::Config;
@@ -28,8 +29,8 @@ const PEACE: Duration = Duration::from_secs(45);
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, NAME).await?;
     let machines = requiring(json!([
-        needs(labels::ARCH, &["amd64"]),
-        needs(labels::CAPACITY_TYPE, &["on-demand"]),
+        needs(names::label::ARCH, &["amd64"]),
+        needs(names::label::CAPACITY_TYPE, &["on-demand"]),
         needs("karpenter.k8s.aws/instance-category", &["c", "m"]),
         needs("karpenter.k8s.aws/instance-cpu", &["2"]),
     ]));
@@ -81,7 +82,7 @@ async fn has_room(corner: &Corner<'_>, nodes: usize) -> Result<BTreeSet<String>>
         let status = buffers.get(NAME).await.context("read the buffer")?.status.unwrap_or_default();
         let reasons: BTreeSet<&str> = status.conditions.iter().map(|one| one.reason.as_str()).collect();
         let ready = corner.nodes().await?;
-        let ready = ready.iter().filter(|node| label(*node, labels::INITIALIZED) == "true");
+        let ready = ready.iter().filter(|node| label(*node, names::label::INITIALIZED) == "true");
         let ready: BTreeSet<String> = ready.map(ResourceExt::name_any).collect();
         let expected = BTreeSet::from(["Resolved", "FitsExistingCapacity"]);
         let seen = format!("nodes {ready:?}, {reasons:?}");
@@ -93,7 +94,7 @@ async fn has_room(corner: &Corner<'_>, nodes: usize) -> Result<BTreeSet<String>>
 /// Looks on for a while: the empty nodes stay, and no further ones are bought.
 async fn stays(corner: &Corner<'_>, room: &BTreeSet<String>) -> Result<()> {
     let claims: Api<NodeClaim> = Api::all(corner.world.client.clone());
-    let ours = Config::default().labels(&format!("{}={NAME}", labels::NODEPOOL));
+    let ours = Config::default().labels(&format!("{}={NAME}", names::label::NODE_POOL));
     let rule = |claims: &std::collections::BTreeMap<String, NodeClaim>| {
         let leaving = claims.values().filter(|claim| claim.metadata.deletion_timestamp.is_some()).count();
         ensure!(leaving == 0 && claims.len() == room.len(), "{} claims, {leaving} leaving", claims.len());

@@ -2,7 +2,7 @@
 //! what is known to be out.
 
 use anyhow::{Result, ensure};
-use karpenter_api::labels;
+use karpenter_model::names::label;
 use serde_json::json;
 
 use crate::account::control::CapacityRule;
@@ -17,7 +17,7 @@ pub(super) async fn dry_type(world: &World) -> Result<()> {
     corner.ready_pool("dry-type", only(&["t3.medium", "t3.large"])).await?;
     corner.pods("worker", 2, json!({})).await?;
 
-    let types = by_label(&corner.running("worker", 2).await?, labels::INSTANCE_TYPE);
+    let types = by_label(&corner.running("worker", 2).await?, label::INSTANCE_TYPE);
     ensure!(types.keys().eq(["t3.large"]), "pods by instance type: {types:?}");
     Ok(())
 }
@@ -33,13 +33,13 @@ pub(super) async fn dry_pool(world: &World) -> Result<()> {
     corner.pods("worker", 2, json!({})).await?;
 
     told(world, "default", first, "InsufficientCapacityError", first).await?;
-    let pools = by_label(&corner.running("worker", 2).await?, labels::NODEPOOL);
+    let pools = by_label(&corner.running("worker", 2).await?, label::NODE_POOL);
     ensure!(pools.keys().eq(["dry-pool-second"]), "pods by pool: {pools:?}");
     Ok(())
 }
 
 fn only(types: &[&str]) -> serde_json::Value {
-    requiring(json!([needs(labels::INSTANCE_TYPE, types), needs(labels::CAPACITY_TYPE, &["on-demand"])]))
+    requiring(json!([needs(label::INSTANCE_TYPE, types), needs(label::CAPACITY_TYPE, &["on-demand"])]))
 }
 
 async fn exhaust(world: &World, types: &str) -> Result<()> {

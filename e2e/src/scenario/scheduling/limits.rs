@@ -2,7 +2,8 @@
 //! either pool, and at no moment does the heavier pool have more claims than its limit allows.
 
 use anyhow::{Context, Result, ensure};
-use karpenter_api::{NodeClaim, NodePool, labels};
+use karpenter_api::{NodeClaim, NodePool};
+use karpenter_model::names::label;
 use kube::api::Api;
 use kube::runtime::watcher::Config;
 use serde_json::json;
@@ -23,8 +24,8 @@ const PODS: usize = 4;
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "limits").await?;
     let machines = requiring(json!([
-        needs(labels::ARCH, &["amd64"]),
-        needs(labels::CAPACITY_TYPE, &["on-demand"]),
+        needs(label::ARCH, &["amd64"]),
+        needs(label::CAPACITY_TYPE, &["on-demand"]),
         needs("karpenter.k8s.aws/instance-category", &["c", "m"]),
         needs("karpenter.k8s.aws/instance-cpu", &["2"]),
     ]));
@@ -36,7 +37,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         corner.pods("filler", PODS, json!({"spec": {"containers": [filling]}})).await?;
         corner.running("filler", PODS).await
     };
-    let pools = by_label(&within_limit(world, running).await?, labels::NODEPOOL);
+    let pools = by_label(&within_limit(world, running).await?, label::NODE_POOL);
     let expected = [(HEAVIER, MACHINES_WITHIN_LIMIT), (LIGHTER, PODS - MACHINES_WITHIN_LIMIT)];
     let expected = expected.map(|(pool, count)| (pool.to_owned(), count)).into();
     ensure!(pools == expected, "pods by pool: {pools:?}");
@@ -53,7 +54,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
 /// Runs `behaviour`; fails as soon as the heavier pool has more claims than its limit allows.
 async fn within_limit<T>(world: &World, behaviour: impl Future<Output = Result<T>>) -> Result<T> {
     let claims: Api<NodeClaim> = Api::all(world.client.clone());
-    let heavier = Config::default().labels(&format!("{}={HEAVIER}", labels::NODEPOOL));
+    let heavier = Config::default().labels(&format!("{}={HEAVIER}", label::NODE_POOL));
     let rule = |claims: &std::collections::BTreeMap<String, NodeClaim>| {
         let machines = claims.len();
         ensure!(

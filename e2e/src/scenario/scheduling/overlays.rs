@@ -3,8 +3,8 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::conditions::READY;
-use karpenter_api::{NodeOverlay, annotations, labels};
+use karpenter_api::NodeOverlay;
+use karpenter_model::names::{annotation, condition, label};
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const DEVICE: &str = "example.com/device";
 /// EC2 alone would take the cheaper type.
 pub(super) async fn price(world: &World) -> Result<()> {
     let corner = Corner::open(world, "overlaid-price").await?;
-    let types = needs(labels::INSTANCE_TYPE, &["m5.xlarge"]);
+    let types = needs(label::INSTANCE_TYPE, &["m5.xlarge"]);
     overlay(
         world,
         "overlaid-price",
@@ -30,10 +30,10 @@ pub(super) async fn price(world: &World) -> Result<()> {
     corner.ready_pool("overlaid-price", only(&["c5.large", "m5.xlarge"])).await?;
     corner.pods("worker", 1, json!({})).await?;
 
-    let types = by_label(&corner.running("worker", 1).await?, labels::INSTANCE_TYPE);
+    let types = by_label(&corner.running("worker", 1).await?, label::INSTANCE_TYPE);
     ensure!(types.keys().eq(["m5.xlarge"]), "pods by instance type: {types:?}");
     let claim = corner.claims().await?.remove(0);
-    let noted = claim.annotations().get(annotations::PRICE_OVERLAY_APPLIED);
+    let noted = claim.annotations().get(annotation::PRICE_OVERLAY_APPLIED);
     ensure!(noted.is_some_and(|value| value == "true"), "the claim does not say that a price was overlaid");
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(super) async fn device(world: &World) -> Result<()> {
 }
 
 fn only(types: &[&str]) -> Value {
-    requiring(json!([needs(labels::INSTANCE_TYPE, types), needs(labels::CAPACITY_TYPE, &["on-demand"])]))
+    requiring(json!([needs(label::INSTANCE_TYPE, types), needs(label::CAPACITY_TYPE, &["on-demand"])]))
 }
 
 /// The label the templates of a corner's pools have.
@@ -76,7 +76,8 @@ async fn overlay(world: &World, name: &str, spec: Value) -> Result<()> {
     let api: Api<NodeOverlay> = Api::all(world.client.clone());
     wait::settles(&format!("overlay `{name}` to be ready"), || async {
         let conditions = api.get(name).await?.status.unwrap_or_default().conditions;
-        let ready = conditions.iter().any(|one| one.kind == READY && one.status.as_str() == "True");
+        let ready =
+            conditions.iter().any(|one| one.kind == condition::READY && one.status.as_str() == "True");
         ensure!(ready, "it says {conditions:?}");
         Ok(())
     })

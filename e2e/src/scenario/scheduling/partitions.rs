@@ -2,8 +2,8 @@
 //! chosen, and a pod that wants a certain one gets it.
 
 use anyhow::{Context, Result, ensure};
-use karpenter_api::labels::aws;
 use karpenter_aws_api::id::PlacementGroupId;
+use karpenter_model::names::label::aws;
 use serde_json::json;
 
 use crate::manifests;

@@ -1,7 +1,7 @@
 //! A pod that prefers a zone the account does not have gets a node all the same.
 
 use anyhow::{Result, ensure};
-use karpenter_api::labels;
+use karpenter_model::names::label;
 use serde_json::json;
 
 use crate::scenario::corner::{Corner, distinct, needs};
@@ -10,7 +10,7 @@ use crate::world::World;
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "preferences").await?;
     let nowhere =
-        json!({"weight": 100, "preference": {"matchExpressions": [needs(labels::ZONE, &["us-west-2z"])]}});
+        json!({"weight": 100, "preference": {"matchExpressions": [needs(label::ZONE, &["us-west-2z"])]}});
     let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [nowhere]}});
     corner.pods_without_pool("dreamer", 2, json!({"spec": {"affinity": affinity}})).await?;
     corner.ready_pool("preferences", json!({})).await?;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use karpenter_api::labels::{self, aws};
 use karpenter_aws_api::id::ReservationId;
+use karpenter_model::names::{self, label::aws};
 use serde_json::{Value, json};
 
 use crate::account::control::NewReservation;
@@ -23,22 +23,22 @@ pub(super) async fn first(world: &World) -> Result<()> {
     let reservation = world.control()?.reserve(&wanted).await?;
     pool(&corner, "reserved").await?;
     let apart = json!({
-        "topologyKey": labels::HOSTNAME,
+        "topologyKey": names::label::HOSTNAME,
         "labelSelector": {"matchLabels": {"app": "worker"}},
     });
     let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}});
     corner.pods("worker", 2, json!({"spec": {"affinity": affinity}})).await?;
 
     let nodes = corner.running("worker", 2).await?;
-    let kinds = by_label(&nodes, labels::CAPACITY_TYPE);
+    let kinds = by_label(&nodes, names::label::CAPACITY_TYPE);
     let expected: BTreeMap<_, _> = [("on-demand".to_owned(), 1), ("reserved".to_owned(), 1)].into();
     ensure!(kinds == expected, "pods by capacity type: {kinds:?}");
-    let reserved = nodes.iter().find(|node| label(*node, labels::CAPACITY_TYPE) == "reserved");
+    let reserved = nodes.iter().find(|node| label(*node, names::label::CAPACITY_TYPE) == "reserved");
     let reserved = reserved.context("one of two nodes is reserved")?;
     for (key, value) in [
         (aws::CAPACITY_RESERVATION_ID, reservation.as_str()),
         (aws::CAPACITY_RESERVATION_TYPE, "default"),
-        (labels::ZONE, ZONE),
+        (names::label::ZONE, ZONE),
     ] {
         let found = label(reserved, key);
         ensure!(found == value, "the reserved node has {key}={found}, expected {value}");
@@ -64,7 +64,7 @@ pub(super) async fn overstated(world: &World) -> Result<()> {
     corner.pods("worker", 1, json!({})).await?;
 
     let nodes = corner.running("worker", 1).await?;
-    let kinds = by_label(&nodes, labels::CAPACITY_TYPE);
+    let kinds = by_label(&nodes, names::label::CAPACITY_TYPE);
     ensure!(kinds.keys().eq(["on-demand"]), "pods by capacity type: {kinds:?}");
     told(world, "default", "overstated-", "InsufficientCapacityError", "ReservationCapacityExceeded").await
 }
@@ -88,7 +88,7 @@ async fn pool(corner: &Corner<'_>, name: &str) -> Result<()> {
 
 fn machines() -> Value {
     requiring(json!([
-        needs(labels::INSTANCE_TYPE, &["m5.large"]),
-        needs(labels::CAPACITY_TYPE, &["reserved", "on-demand"]),
+        needs(names::label::INSTANCE_TYPE, &["m5.large"]),
+        needs(names::label::CAPACITY_TYPE, &["reserved", "on-demand"]),
     ]))
 }

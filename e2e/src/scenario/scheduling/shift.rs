@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use karpenter_api::labels;
+use karpenter_model::names::label;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -51,10 +51,10 @@ fn alone(zone: Option<&str>) -> Value {
         container(json!({"requests": {"cpu": "100m"}})),
         json!({"ports": [{"containerPort": 80, "hostPort": 8080}]}),
     );
-    let selector = zone.map_or(json!({}), |zone| json!({labels::ZONE: zone}));
+    let selector = zone.map_or(json!({}), |zone| json!({label::ZONE: zone}));
     json!({"spec": {"containers": [listening], "nodeSelector": selector}})
 }
 
 fn zone_of(node: &k8s_openapi::api::core::v1::Node) -> &str {
-    node.labels().get(labels::ZONE).map(String::as_str).unwrap_or_default()
+    node.labels().get(label::ZONE).map(String::as_str).unwrap_or_default()
 }

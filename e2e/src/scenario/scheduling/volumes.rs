@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
-use karpenter_api::labels;
+use karpenter_model::names;
 use kube::api::Api;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub(super) async fn late_claim(world: &World) -> Result<()> {
         "metadata": {"name": LATE_CLASS},
         "provisioner": "example.com/scenario",
         "volumeBindingMode": "WaitForFirstConsumer",
-        "allowedTopologies": [{"matchLabelExpressions": [{"key": labels::ZONE, "values": ["us-west-2b"]}]}],
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": names::label::ZONE, "values": ["us-west-2b"]}]}],
     });
     apply_json(&world.client, class).await?;
     apply_json(&world.client, claim("journal", LATE_CLASS, None)).await?;
@@ -49,12 +49,13 @@ pub(super) async fn late_claim(world: &World) -> Result<()> {
 
     let node = selected_node(world, "journal").await?;
     let node = Api::<Node>::all(world.client.clone()).get(&node).await.context("read the selected node")?;
-    apply_json(&world.client, volume("journal", "journal", LATE_CLASS, label(&node, labels::ZONE))).await?;
+    apply_json(&world.client, volume("journal", "journal", LATE_CLASS, label(&node, names::label::ZONE)))
+        .await?;
     in_zone(&corner, "writer", "us-west-2b").await
 }
 
 async fn in_zone(corner: &Corner<'_>, app: &str, zone: &str) -> Result<()> {
-    let zones = by_label(&corner.running(app, 1).await?, labels::ZONE);
+    let zones = by_label(&corner.running(app, 1).await?, names::label::ZONE);
     ensure!(zones.keys().eq([zone]), "pods of `{app}` by zone: {zones:?}, their volume is in {zone}");
     Ok(())
 }
@@ -80,7 +81,7 @@ fn volume(name: &str, claim: &str, class: &str, zone: &str) -> Value {
             "capacity": {"storage": "1Gi"},
             "claimRef": {"namespace": NAMESPACE, "name": claim},
             "hostPath": {"path": "/var/none"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [needs(labels::ZONE, &[zone])]}]}},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [needs(names::label::ZONE, &[zone])]}]}},
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": class,
         },

@@ -1,7 +1,7 @@
 //! Topology spread over zones: six pods with `maxSkew: 1` end as two in each of the account's three zones.
 
 use anyhow::{Result, ensure};
-use karpenter_api::labels;
+use karpenter_model::names::label;
 use serde_json::json;
 
 use crate::scenario::corner::{Corner, by_label};
@@ -12,13 +12,13 @@ pub(super) async fn run(world: &World) -> Result<()> {
     corner.ready_pool("zones", json!({})).await?;
     let spread = json!({
         "maxSkew": 1,
-        "topologyKey": labels::ZONE,
+        "topologyKey": label::ZONE,
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "spread"}},
     });
     corner.pods("spread", 6, json!({"spec": {"topologySpreadConstraints": [spread]}})).await?;
 
-    let zones = by_label(&corner.running("spread", 6).await?, labels::ZONE);
+    let zones = by_label(&corner.running("spread", 6).await?, label::ZONE);
     ensure!(zones.len() == 3 && zones.values().all(|&pods| pods == 2), "pods by zone: {zones:?}");
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! The condition rules as tables: what is there, what is set, what must be there afterwards.
 
+use karpenter_model::names::condition::{DRIFTED, INITIALIZED, LAUNCHED, READY, REGISTERED};
 use proptest::prelude::*;
 
-use super::nodeclaim::{DEPENDENTS, DRIFTED, INITIALIZED, LAUNCHED, REGISTERED};
 use super::*;
 
 fn at(second: i64) -> Timestamp {
@@ -26,7 +26,7 @@ fn render(list: &[Condition]) -> Vec<String> {
 }
 
 fn open(list: &mut Vec<Condition>, generation: i64, now: i64) -> Conditions<'_> {
-    Conditions::open(DEPENDENTS, list, &metadata(generation), at(now))
+    Conditions::open(Dependents::NODE_CLAIM, list, &metadata(generation), at(now))
 }
 
 fn launched_and_registered() -> Vec<Condition> {
@@ -152,7 +152,7 @@ fn independent_conditions_do_not_touch_the_root_and_can_be_cleared() {
 fn deleting_objects_have_every_condition_stamped_with_the_current_generation() {
     let mut list = launched_and_registered();
     let deleting = ObjectMeta { deletion_timestamp: Some(Time(at(200))), ..metadata(2) };
-    assert!(Conditions::open(DEPENDENTS, &mut list, &deleting, at(210)).changed());
+    assert!(Conditions::open(Dependents::NODE_CLAIM, &mut list, &deleting, at(210)).changed());
     assert!(list.iter().all(|c| c.observed_generation == Some(2)), "{:?}", render(&list));
 }
 
@@ -160,17 +160,17 @@ fn deleting_objects_have_every_condition_stamped_with_the_current_generation() {
 fn times_carry_no_fraction_of_a_second() {
     let mut list = Vec::new();
     let now = Timestamp::from_millisecond(110_750).unwrap();
-    Conditions::open(DEPENDENTS, &mut list, &metadata(1), now).set_true(LAUNCHED);
+    Conditions::open(Dependents::NODE_CLAIM, &mut list, &metadata(1), now).set_true(LAUNCHED);
     let launched = list.iter().find(|c| c.kind == LAUNCHED).unwrap();
     assert_eq!(launched.last_transition_time.0, at(110));
 }
 
 #[test]
 fn reservations_decide_readiness_only_with_their_gate() {
-    let with = ec2nodeclass::dependents(true).0;
-    let without = ec2nodeclass::dependents(false).0;
+    let with = Dependents::ec2_node_class(true).0;
+    let without = Dependents::ec2_node_class(false).0;
     assert_eq!(with.len(), without.len() + 1);
-    assert!(with.contains(&ec2nodeclass::CAPACITY_RESERVATIONS_READY));
+    assert!(with.contains(&condition::aws::CAPACITY_RESERVATIONS_READY));
 }
 
 /// One thing a controller does: at which second, at which generation, which condition, what.
@@ -190,7 +190,7 @@ fn make(list: &mut Vec<Condition>, (second, generation, kind, what): Move) {
 }
 
 fn healthy(list: &[Condition], generation: i64) -> bool {
-    DEPENDENTS.0.iter().all(|kind| {
+    Dependents::NODE_CLAIM.0.iter().all(|kind| {
         let found = list.iter().find(|c| c.kind == *kind);
         found.is_some_and(|c| c.status == ConditionStatus::True && c.observed_generation == Some(generation))
     })
@@ -213,7 +213,7 @@ proptest! {
             kinds.sort_unstable();
             kinds.dedup();
             prop_assert_eq!(kinds.len(), list.len());
-            prop_assert!(DEPENDENTS.0.iter().all(|kind| kinds.contains(kind)));
+            prop_assert!(Dependents::NODE_CLAIM.0.iter().all(|kind| kinds.contains(kind)));
             let (root, others) = list.split_last().unwrap();
             prop_assert!(others.is_sorted_by_key(|c| c.last_transition_time.0));
             if list != before && step.3 != 3 {

@@ -1,7 +1,7 @@
 //! `NodeClaim` to the model's claim.
 
-use karpenter_model::condition::ConditionType;
-use karpenter_model::label;
+use karpenter_model::claim::condition::ConditionType;
+use karpenter_model::names::label;
 use karpenter_model::{Claim, Condition, LabelRegistry, NodeClassRef};
 
 use super::annotations;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{self, ContainerPort, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, condition, reason};
 use karpenter_model::{
     DoNotDisrupt, Effect, HostPort, OwnerUid, Pod, PodKey, PodOwner, PodPhase, Protocol, ResourceClaimName,
     Toleration, TolerationOperator, VolumeClaim,
@@ -23,7 +23,6 @@ use crate::duration::parse_go_duration;
 #[cfg(test)]
 mod tests;
 
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
 /// Reads a pod.
@@ -81,17 +80,19 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
         deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
         node_name: present(spec.node_name.as_ref()).map(Into::into),
         nominated_node: present(status.nominated_node_name.as_ref()).map(Into::into),
-        unschedulable: condition(status, "PodScheduled")
-            .is_some_and(|scheduled| scheduled.reason.as_deref() == Some("Unschedulable")),
+        unschedulable: condition(status, condition::POD_SCHEDULED)
+            .is_some_and(|scheduled| scheduled.reason.as_deref() == Some(reason::UNSCHEDULABLE)),
         priority: spec.priority,
         critical: spec.priority_class_name.as_deref().is_some_and(|class| CRITICAL.contains(&class)),
         grace_period: spec
             .termination_grace_period_seconds
             .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default())),
-        deletion_cost: annotation(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or_default(),
-        do_not_disrupt: annotation(label::DO_NOT_DISRUPT)
+        deletion_cost: annotation(annotation::POD_DELETION_COST)
+            .and_then(|cost| cost.parse().ok())
+            .unwrap_or_default(),
+        do_not_disrupt: annotation(annotation::DO_NOT_DISRUPT)
             .map_or(DoNotDisrupt::No, |text| do_not_disrupt(text)),
-        ready: condition(status, "Ready").map(|ready| ready.status == "True"),
+        ready: condition(status, condition::READY).map(|ready| ready.status == "True"),
         scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
         has_resource_claims: has_resource_claims(spec),
         resource_claims: resource_claims(spec, status),

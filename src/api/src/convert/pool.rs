@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use karpenter_model::names;
 use karpenter_model::pool::BudgetWindow;
 use karpenter_model::{
     Budget, BudgetNodes, ConsolidationPolicy, Disruption, DisruptionReason, LabelRegistry, NodeClassRef,
@@ -15,7 +16,6 @@ use super::resources;
 use super::taints;
 use super::{Error, FieldError};
 use crate::ConditionStatus;
-use crate::conditions;
 use crate::duration;
 use crate::duration::NillableDuration;
 use crate::nodepool;
@@ -39,7 +39,7 @@ fn read(object: &NodePool, name: &str, registry: &LabelRegistry) -> Result<Pool,
         let conditions = &status?.conditions;
         conditions.iter().find(|condition| condition.kind == kind).map(|condition| condition.status)
     };
-    let registration_healthy = match condition(conditions::nodepool::NODE_REGISTRATION_HEALTHY) {
+    let registration_healthy = match condition(names::condition::NODE_REGISTRATION_HEALTHY) {
         Some(ConditionStatus::True) => Some(true),
         Some(ConditionStatus::False) => Some(false),
         Some(ConditionStatus::Unknown) | None => None,
@@ -53,7 +53,7 @@ fn read(object: &NodePool, name: &str, registry: &LabelRegistry) -> Result<Pool,
         template: template(&spec.template, registry).map_err(|error| error.below("spec.template"))?,
         disruption: disruption(&spec.disruption).map_err(|error| error.below("spec.disruption"))?,
         hash: object.hash(),
-        ready: condition(conditions::READY) == Some(ConditionStatus::True),
+        ready: condition(names::condition::READY) == Some(ConditionStatus::True),
         registration_healthy,
         deleting: object.metadata.deletion_timestamp.is_some(),
     })

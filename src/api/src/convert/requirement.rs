@@ -60,10 +60,10 @@ mod tests {
             &registry,
             &[
                 Requirement::new("failure-domain.beta.kubernetes.io/zone", crate::Operator::In, ["a", "b"]),
-                Requirement::new(crate::labels::ZONE, crate::Operator::NotIn, ["b"]),
+                Requirement::new(karpenter_model::names::label::ZONE, crate::Operator::NotIn, ["b"]),
             ],
         );
         assert_eq!(set.len(), 1);
-        assert_eq!(set.to_string(), format!("{} In [a]", crate::labels::ZONE));
+        assert_eq!(set.to_string(), format!("{} In [a]", karpenter_model::names::label::ZONE));
     }
 }

@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{
     NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, TopologySelectorTerm,
 };
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
-use karpenter_model::pod::volume::resolve::{BIND_COMPLETED, ClaimFacts, ClassFacts, Source, VolumeFacts};
+use karpenter_model::names::annotation;
+use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Source, VolumeFacts};
 use karpenter_model::{DriverName, Expression, Operator};
 
 use super::present;
@@ -21,7 +22,10 @@ pub fn volume_claim(object: &PersistentVolumeClaim) -> ClaimFacts {
         deleting: metadata.deletion_timestamp.is_some(),
         lost: phase == Some("Lost"),
         volume: spec.and_then(|spec| present(spec.volume_name.as_ref())).map(ToOwned::to_owned),
-        bind_completed: metadata.annotations.as_ref().is_some_and(|all| all.contains_key(BIND_COMPLETED)),
+        bind_completed: metadata
+            .annotations
+            .as_ref()
+            .is_some_and(|all| all.contains_key(annotation::BIND_COMPLETED)),
         class: spec.and_then(|spec| present(spec.storage_class_name.as_ref())).map(ToOwned::to_owned),
     }
 }

@@ -1,5 +1,6 @@
 //! The CustomResourceDefinition of EC2NodeClass (spec aws-provider 1.1 to 1.6).
 
+use karpenter_model::names::{label, tag};
 use serde_json::Value;
 
 use super::definition::{Column, Definition, Scope};
@@ -13,12 +14,8 @@ mod selector;
 mod status;
 
 /// Tag keys we write ourselves.
-const RESERVED_TAGS: [&str; 4] = [
-    "eks:eks-cluster-name",
-    "karpenter.sh/nodepool",
-    "karpenter.sh/nodeclaim",
-    "karpenter.k8s.aws/ec2nodeclass",
-];
+const RESERVED_TAGS: [&str; 4] =
+    [tag::CLUSTER_NAME, label::NODE_POOL, tag::NODE_CLAIM, label::aws::EC2_NODE_CLASS];
 
 pub(super) fn definition() -> Value {
     let definition = Definition {

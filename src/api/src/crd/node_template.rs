@@ -2,9 +2,10 @@
 //!
 //! Spec scheduling 3.1 and 4, with the allow-lists of spec aws-provider 1.10.
 
+use karpenter_model::names::label;
+
 use super::pattern;
 use super::schema::Schema;
-use crate::labels;
 
 /// Text before the first `/` of a label key, or the whole key, as a CEL expression.
 fn domain(key: &str) -> String {
@@ -18,8 +19,8 @@ fn domain(key: &str) -> String {
 fn outside_core_domain(key: &str) -> String {
     format!(
         "{key} in ['{}', '{}'] || !{}.endsWith('karpenter.sh')",
-        labels::CAPACITY_TYPE,
-        labels::NODEPOOL,
+        label::CAPACITY_TYPE,
+        label::NODE_POOL,
         domain(key)
     )
 }
@@ -27,13 +28,13 @@ fn outside_core_domain(key: &str) -> String {
 /// CEL: `key` is not in the domain of the AWS provider, unless the provider defines it. NodeOverlays change
 /// what instance types are, so they may not select by how instances are placed.
 fn outside_aws_domain(key: &str, owner: Owner) -> String {
-    let allowed: Vec<String> = labels::aws::WELL_KNOWN
+    let allowed: Vec<String> = label::aws::WELL_KNOWN
         .iter()
-        .filter(|label| labels::domain(label) == labels::aws::DOMAIN)
-        .filter(|label| owner != Owner::Overlay || !labels::aws::PLACEMENT.contains(label))
+        .filter(|label| label::domain(label) == label::aws::DOMAIN)
+        .filter(|label| owner != Owner::Overlay || !label::aws::PLACEMENT.contains(label))
         .map(|label| format!("'{label}'"))
         .collect();
-    format!("{key} in [{}] || !{}.endsWith('{}')", allowed.join(", "), domain(key), labels::aws::DOMAIN)
+    format!("{key} in [{}] || !{}.endsWith('{}')", allowed.join(", "), domain(key), label::aws::DOMAIN)
 }
 
 /// Labels of a NodePool template.

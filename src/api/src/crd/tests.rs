@@ -112,7 +112,7 @@ fn the_overlays_of_the_documentation_are_accepted_and_right() {
         let stored = Server::new().admit(&object, None).unwrap();
         let overlay: NodeOverlay = serde_json::from_value(stored).unwrap();
         let mut registry = karpenter_model::LabelRegistry::core();
-        registry.well_known.extend(crate::labels::aws::WELL_KNOWN.map(Into::into));
+        registry.well_known.extend(karpenter_model::names::label::aws::WELL_KNOWN.map(Into::into));
         assert_eq!(overlay.problems(&registry), [], "{object}");
         let read = crate::convert::overlay(&overlay, &registry).unwrap();
         assert!(read.price.is_some() || !read.capacity.is_empty(), "{object}");

@@ -20,7 +20,7 @@ mod tests;
 pub const HASH_VERSION: &str = "v5";
 
 impl EC2NodeClass {
-    /// The decimal text stored in [`crate::annotations::aws::EC2_NODE_CLASS_HASH`].
+    /// The decimal text stored in [`karpenter_model::names::annotation::aws::EC2_NODE_CLASS_HASH`].
     ///
     /// `ca_bundle` is the cluster's CA bundle as configured (base64), empty if there is none.
     pub fn hash(&self, ca_bundle: &str) -> String {

@@ -3,18 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_model::names::{label, tag};
+
 use super::Ec2NodeClassSpec;
 
 /// Tag keys we write ourselves, by exact match.
-const RESERVED: [&str; 4] = [
-    "eks:eks-cluster-name",
-    "karpenter.sh/nodepool",
-    "karpenter.sh/nodeclaim",
-    "karpenter.k8s.aws/ec2nodeclass",
-];
-
-/// Start of the tags that say which cluster owns a resource.
-const CLUSTER: &str = "kubernetes.io/cluster/";
+const RESERVED: [&str; 4] =
+    [tag::CLUSTER_NAME, label::NODE_POOL, tag::NODE_CLAIM, label::aws::EC2_NODE_CLASS];
 
 /// A tag users may not set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,7 +28,7 @@ impl Ec2NodeClassSpec {
 }
 
 fn is_restricted(key: &str) -> bool {
-    RESERVED.contains(&key) || key.strip_prefix(CLUSTER).is_some_and(is_cluster_name)
+    RESERVED.contains(&key) || key.strip_prefix(tag::CLUSTER_PREFIX).is_some_and(is_cluster_name)
 }
 
 /// What EKS accepts as a name: 1 to 100 letters, digits, `-` and `_`, the first a letter or digit.
@@ -49,7 +44,7 @@ mod tests {
 
     #[test]
     fn table() {
-        let long = format!("{CLUSTER}{}", "a".repeat(101));
+        let long = format!("{}{}", tag::CLUSTER_PREFIX, "a".repeat(101));
         let cases = [
             ("team", false),
             ("Name", false),

@@ -12,14 +12,11 @@ use super::{NodeClaimTemplate, NodeClaimTemplateSpec, NodePool, TemplateMetadata
 use crate::hash::{Struct, bytes, duration, list, map};
 use crate::requirement::NodeClassReference;
 
-/// Version of the algorithm, written next to the hash.
-pub const HASH_VERSION: &str = "v3";
-
 /// Seconds from the year 1 to 1970, the epoch of Go's binary time.
 const UNIX_EPOCH_FROM_YEAR_ONE: i64 = 62_135_596_800;
 
 impl NodePool {
-    /// The decimal text stored in [`crate::annotations::NODEPOOL_HASH`].
+    /// The decimal text stored in [`karpenter_model::names::annotation::POOL_HASH`].
     pub fn hash(&self) -> String {
         template(&self.spec.template).to_string()
     }

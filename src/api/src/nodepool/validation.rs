@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Taint;
 use karpenter_model::instance_type::overlay::PriceChangeError;
+use karpenter_model::names::label;
 use karpenter_model::requirement::syntax;
 use karpenter_model::requirement::syntax::ExpressionError;
 use karpenter_model::requirement::syntax::is_label_value;
@@ -17,7 +18,6 @@ use karpenter_model::{Effect, Expression, LabelRegistry};
 
 use super::NodePool;
 use crate::duration::InvalidDuration;
-use crate::labels;
 
 /// One thing that is wrong with an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +76,7 @@ impl NodePool {
         let labels = self.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
         for (key, value) in labels.into_iter().flatten() {
             let mut report = report_at(format!("spec.template.metadata.labels.{key}"), found);
-            if key == labels::NODEPOOL {
+            if key == label::NODE_POOL {
                 report(Problem::OwnLabel(key.clone()));
             }
             if !is_qualified_name(key) {
@@ -111,7 +111,7 @@ impl NodePool {
         for (index, requirement) in self.spec.template.spec.requirements.iter().enumerate() {
             let mut report = report_at(format!("spec.template.spec.requirements[{index}]"), found);
             let expression = Expression::from(requirement);
-            if registry.normalize_key(&expression.key) == labels::NODEPOOL {
+            if registry.normalize_key(&expression.key) == label::NODE_POOL {
                 report(Problem::OwnLabel(requirement.key.clone()));
             }
             if let Err(error) = syntax::check(registry, &expression) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::plan::command::Candidate;
 use karpenter_model::{
     ConditionType, ConsolidationPolicy, DisruptionReason, Method, Node, Plan, Pod, PodDisruptionBudget, Pool,
@@ -55,7 +55,7 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
         && node.capacity_type() == stated.capacity_type;
     let moving = node.pods.iter().filter(|pod| pod.is_reschedulable()).map(|pod| &pod.key);
     let annotated =
-        node.effective_annotations().get(label::DO_NOT_DISRUPT).is_some_and(|value| value == "true");
+        node.effective_annotations().get(annotation::DO_NOT_DISRUPT).is_some_and(|value| value == "true");
     // A drain that has a deadline may run into pods that object.
     let deadline = claim.is_some_and(|claim| claim.termination_grace_period.is_some());
     let pods_have_a_say = !(method.reason() == DisruptionReason::Drifted && deadline);

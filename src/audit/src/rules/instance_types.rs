@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::plan::MAX_INSTANCE_TYPES;
 use karpenter_model::{InstanceType, LabelValue, Launch, Requirement};
 

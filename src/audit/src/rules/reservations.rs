@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{CapacityType, LabelValue, Launch, Plan, Requirement, ReservationId};
 
 use crate::finding::{Finding, Rule, Subject};

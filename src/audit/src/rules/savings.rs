@@ -2,7 +2,7 @@
 //! expensive offering a launch may be given costs less than what goes, spot is replaced by spot only with
 //! enough choice, and several machines are not replaced by one that could simply have stayed.
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::plan::command::Candidate;
 use karpenter_model::{
     CapacityType, Command, DisruptionReason, InstanceType, InstanceTypeName, Launch, Method, Node, Offering,

@@ -1,7 +1,7 @@
 //! A claim looks like the pool it belongs to says (spec scheduling 21).
 
 use karpenter_model::Launch;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 
 use crate::finding::{Finding, Rule};
 use crate::world::World;
@@ -25,7 +25,7 @@ pub(crate) fn check(world: &World<'_>, launch: &Launch, findings: &mut Vec<Findi
         ("expireAfter", launch.expire_after == template.expire_after),
         ("labels", template.labels.iter().all(|(key, value)| launch.labels.get(key) == Some(value))),
         ("pool label", launch.labels.get(label::NODE_POOL).is_some_and(|name| *name == pool.name.as_str())),
-        ("hash annotation", launch.annotations.get(label::POOL_HASH) == Some(&pool.hash)),
+        ("hash annotation", launch.annotations.get(annotation::POOL_HASH) == Some(&pool.hash)),
     ];
     for (part, same) in copied {
         if !same {
@@ -33,8 +33,8 @@ pub(crate) fn check(world: &World<'_>, launch: &Launch, findings: &mut Vec<Findi
         }
     }
     for (key, applied) in [
-        (label::PRICE_OVERLAY_APPLIED, types.iter().any(|known| known.overlaid.price)),
-        (label::CAPACITY_OVERLAY_APPLIED, types.iter().any(|known| known.overlaid.capacity)),
+        (annotation::PRICE_OVERLAY_APPLIED, types.iter().any(|known| known.overlaid.price)),
+        (annotation::CAPACITY_OVERLAY_APPLIED, types.iter().any(|known| known.overlaid.capacity)),
     ] {
         let written = template.annotations.get(key).map(String::as_str);
         if launch.annotations.get(key).map(String::as_str) != if applied { Some("true") } else { written } {

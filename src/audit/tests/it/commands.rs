@@ -256,7 +256,7 @@ pod   p cpu=1500m on=a
     let without_gate = audit(&world(&text.replace("set   spot-to-spot=on\n", "")), &plan);
     assert_eq!(without_gate.iter().filter(about_spot).count(), 2, "and switched off");
     let mixed = |command: &mut Command| {
-        let key = karpenter_model::label::CAPACITY_TYPE;
+        let key = karpenter_model::names::label::CAPACITY_TYPE;
         let both = ["on-demand", "spot"].map(Into::into);
         command.replacements[0].requirements.replace(karpenter_model::Requirement::one_of(key.into(), both));
     };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use karpenter_audit::Rule;
 use karpenter_audit::audit;
 use karpenter_engine::disrupt::{Memory, Standing, decide};
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::{
     ClaimName, Command, Launch, NodeId, Nomination, Plan, PodKey, Price, RemovalTarget, Snapshot, Taint,
     Target,
@@ -122,7 +122,7 @@ fn claims_look_like_their_pool() {
             launch.labels.remove(label::NODE_POOL);
         },
         |launch| {
-            launch.annotations.remove(label::POOL_HASH);
+            launch.annotations.remove(annotation::POOL_HASH);
         },
         |launch| launch.requirements.add(karpenter_model::Requirement::exists(label::HOSTNAME.into())),
     ];

@@ -1,7 +1,7 @@
 //! Volumes that cannot follow their pods, and reservations promised too often.
 
 use karpenter_audit::Rule;
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{Launch, Requirement};
 
 use super::WORLD;

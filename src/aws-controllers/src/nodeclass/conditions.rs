@@ -1,7 +1,8 @@
 //! Conditions of a `NodeClass` while a pass changes them, and the events their changes are worth.
 
-use karpenter_api::conditions::{AWAITING_RECONCILIATION, Conditions};
+use karpenter_api::conditions::Conditions;
 use karpenter_api::{Condition, ConditionStatus, EC2NodeClass};
+use karpenter_model::names::reason;
 use karpenter_telemetry::events::{Reason, Severity};
 
 use crate::AwsContext;
@@ -30,7 +31,7 @@ impl Part<'_, '_> {
         let told = |one: &Condition| one.observed_generation == generation && one.message.starts_with(LEAD);
         let undecided = |one: &Condition| one.status == ConditionStatus::Unknown && !told(one);
         if self.conditions.get(kind).is_none_or(undecided) {
-            self.conditions.set_unknown(kind, AWAITING_RECONCILIATION, &format!("{LEAD}{message}"));
+            self.conditions.set_unknown(kind, reason::AWAITING_RECONCILIATION, &format!("{LEAD}{message}"));
         }
     }
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_api::annotations::aws::TERMINATION_FINALIZER;
 use karpenter_kube_harness::queue::Done;
 use karpenter_kube_harness::write;
+use karpenter_model::names::finalizer;
 use karpenter_telemetry::events::reason::WAITING_ON_NODE_CLAIM_TERMINATION;
 use kube::ResourceExt;
 
@@ -20,7 +20,7 @@ impl Reconciler {
     /// One pass over a `NodeClass` that is being deleted. A failed clean-up keeps the finalizer.
     pub(super) async fn finalize(&self, class: &EC2NodeClass) -> Result<Done, Error> {
         let name = class.name_any();
-        let Some(change) = write::without_finalizer(class, TERMINATION_FINALIZER) else {
+        let Some(change) = write::without_finalizer(class, finalizer::EC2_NODE_CLASS) else {
             return Ok(Done::idle());
         };
         if !self.context.cluster_known() {

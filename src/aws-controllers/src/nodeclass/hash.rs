@@ -1,10 +1,13 @@
 //! The hash of the static fields, on the `NodeClass` and, when the algorithm changes, on its claims
 //! (spec aws-provider 1.8).
 
-use karpenter_api::annotations::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
 use karpenter_api::ec2nodeclass::HASH_VERSION;
-use karpenter_api::{EC2NodeClass, NodeClaim, conditions};
+use karpenter_api::{EC2NodeClass, NodeClaim};
 use karpenter_kube_harness::write;
+use karpenter_model::names::{
+    annotation::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION},
+    condition,
+};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -62,7 +65,7 @@ fn restamp(claim: &NodeClaim, hash: &str) -> Option<Value> {
         return None;
     }
     let mut conditions = claim.status.iter().flat_map(|status| &status.conditions);
-    let drifted = conditions.any(|one| one.kind == conditions::nodeclaim::DRIFTED);
+    let drifted = conditions.any(|one| one.kind == condition::DRIFTED);
     Some(stamp(if drifted { None } else { Some(hash) }))
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use karpenter_api::conditions::ec2nodeclass::{AMIS_READY, REASON_AMI_NOT_FOUND, REASON_UNSUPPORTED_ALIAS};
 use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;
 use karpenter_aws::image::resolve;
+use karpenter_model::names::{condition, reason};
 
 use super::conditions::Part;
 use crate::Error;
@@ -27,21 +27,25 @@ pub(super) async fn resolve(
     let amis = match part.context.aws.images.resolve(part.class, &kubernetes).await {
         Ok(amis) => amis,
         Err(resolve::Error::Unsupported(unsupported)) => {
-            part.refuse(AMIS_READY, REASON_UNSUPPORTED_ALIAS, &unsupported.to_string());
+            part.refuse(condition::aws::AMIS_READY, reason::aws::UNSUPPORTED_ALIAS, &unsupported.to_string());
             // Only an edit or another version of Kubernetes can help.
             return Ok(Some(AGAIN));
         }
         Err(error) => {
-            part.unanswered(AMIS_READY, "AMIResolutionFailed", &error);
+            part.unanswered(condition::aws::AMIS_READY, reason::aws::AMI_RESOLUTION_FAILED, &error);
             return Err(error.into());
         }
     };
     if amis.is_empty() {
         status.amis.clear();
-        part.refuse(AMIS_READY, REASON_AMI_NOT_FOUND, "AMISelector did not match any AMIs");
+        part.refuse(
+            condition::aws::AMIS_READY,
+            reason::aws::AMI_NOT_FOUND,
+            "AMISelector did not match any AMIs",
+        );
         return Ok(Some(NONE_FOUND));
     }
     status.amis = amis;
-    part.conditions.set_true(AMIS_READY);
+    part.conditions.set_true(condition::aws::AMIS_READY);
     Ok(Some(AGAIN))
 }

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use karpenter_api::conditions::ec2nodeclass::{
-    REASON_SECURITY_GROUPS_NOT_FOUND, REASON_SUBNETS_NOT_FOUND, SECURITY_GROUPS_READY, SUBNETS_READY,
-};
 use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;
 use karpenter_aws::network::{security_groups, subnets};
+use karpenter_model::names::{condition, reason};
 
 use super::conditions::Part;
 use crate::Error;
@@ -22,14 +20,18 @@ pub(super) async fn subnets(
     match part.context.aws.subnets.select(part.class).await {
         Ok(found) if found.is_empty() => {
             status.subnets.clear();
-            part.refuse(SUBNETS_READY, REASON_SUBNETS_NOT_FOUND, "SubnetSelector did not match any Subnets");
+            part.refuse(
+                condition::aws::SUBNETS_READY,
+                reason::aws::SUBNETS_NOT_FOUND,
+                "SubnetSelector did not match any Subnets",
+            );
         }
         Ok(found) => {
             status.subnets = subnets::to_status(&found);
-            part.conditions.set_true(SUBNETS_READY);
+            part.conditions.set_true(condition::aws::SUBNETS_READY);
         }
         Err(error) => {
-            part.unanswered(SUBNETS_READY, "SubnetResolutionFailed", &error);
+            part.unanswered(condition::aws::SUBNETS_READY, reason::aws::SUBNET_RESOLUTION_FAILED, &error);
             return Err(error.into());
         }
     }
@@ -45,16 +47,24 @@ pub(super) async fn groups(
         Ok(found) if found.is_empty() => {
             status.security_groups.clear();
             let message = "SecurityGroupSelector did not match any SecurityGroups";
-            part.refuse(SECURITY_GROUPS_READY, REASON_SECURITY_GROUPS_NOT_FOUND, message);
+            part.refuse(
+                condition::aws::SECURITY_GROUPS_READY,
+                reason::aws::SECURITY_GROUPS_NOT_FOUND,
+                message,
+            );
             Ok(Some(MINUTE))
         }
         Ok(found) => {
             status.security_groups = security_groups::to_status(&found);
-            part.conditions.set_true(SECURITY_GROUPS_READY);
+            part.conditions.set_true(condition::aws::SECURITY_GROUPS_READY);
             Ok(Some(GROUPS_AGAIN))
         }
         Err(error) => {
-            part.unanswered(SECURITY_GROUPS_READY, "SecurityGroupResolutionFailed", &error);
+            part.unanswered(
+                condition::aws::SECURITY_GROUPS_READY,
+                reason::aws::SECURITY_GROUP_RESOLUTION_FAILED,
+                &error,
+            );
             Err(error.into())
         }
     }

@@ -1,9 +1,7 @@
 //! The placement group of a `NodeClass` (condition `PlacementGroupReady`). It is not part of the status.
 
-use karpenter_api::conditions::ec2nodeclass::{
-    PLACEMENT_GROUP_READY, REASON_PLACEMENT_GROUP_NOT_FOUND, REASON_PLACEMENT_GROUP_RESOLUTION_FAILED,
-};
 use karpenter_aws::network::placement_groups::is_wanted;
+use karpenter_model::names::{condition, reason};
 
 use super::conditions::Part;
 use crate::Error;
@@ -12,26 +10,30 @@ use crate::Error;
 /// changes nothing as long as the group was known lately.
 pub(super) async fn resolve(mut part: Part<'_, '_>) -> Result<(), Error> {
     if !is_wanted(part.class) {
-        part.conditions.set_true(PLACEMENT_GROUP_READY);
+        part.conditions.set_true(condition::aws::PLACEMENT_GROUP_READY);
         return Ok(());
     }
     let groups = &part.context.aws.placement_groups;
     match groups.resolve(part.class).await {
         Ok(Some(_)) => {
-            part.conditions.set_true(PLACEMENT_GROUP_READY);
+            part.conditions.set_true(condition::aws::PLACEMENT_GROUP_READY);
             Ok(())
         }
         Ok(None) => {
             let message = "PlacementGroupSelector did not match an available placement group";
-            part.refuse(PLACEMENT_GROUP_READY, REASON_PLACEMENT_GROUP_NOT_FOUND, message);
+            part.refuse(
+                condition::aws::PLACEMENT_GROUP_READY,
+                reason::aws::PLACEMENT_GROUP_NOT_FOUND,
+                message,
+            );
             Ok(())
         }
         Err(error) => {
-            let reason = REASON_PLACEMENT_GROUP_RESOLUTION_FAILED;
+            let reason = reason::aws::PLACEMENT_GROUP_RESOLUTION_FAILED;
             if groups.last_known(part.class).is_some() && !error.is_not_found() {
-                part.unanswered(PLACEMENT_GROUP_READY, reason, &error);
+                part.unanswered(condition::aws::PLACEMENT_GROUP_READY, reason, &error);
             } else {
-                part.failed(PLACEMENT_GROUP_READY, reason, &error);
+                part.failed(condition::aws::PLACEMENT_GROUP_READY, reason, &error);
             }
             Err(error.into())
         }

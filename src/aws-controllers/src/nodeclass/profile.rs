@@ -1,7 +1,7 @@
 //! The instance profile of a `NodeClass` (condition `InstanceProfileReady`, which is never `False`).
 
-use karpenter_api::conditions::ec2nodeclass::INSTANCE_PROFILE_READY;
 use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;
+use karpenter_model::names::{condition, reason};
 
 use super::conditions::Part;
 use crate::Error;
@@ -11,17 +11,25 @@ pub(super) async fn resolve(mut part: Part<'_, '_>, status: &mut Ec2NodeClassSta
     match part.context.aws.profiles.ensure(part.class).await {
         Ok(Some(profile)) => {
             status.instance_profile = Some(profile);
-            part.conditions.set_true(INSTANCE_PROFILE_READY);
+            part.conditions.set_true(condition::aws::INSTANCE_PROFILE_READY);
             Ok(())
         }
         // The schema asks for a role or a profile; an object from before it may have neither.
         Ok(None) => {
             let message = "neither spec.role nor spec.instanceProfile is set; set one of them";
-            part.unanswered(INSTANCE_PROFILE_READY, "InstanceProfileResolutionFailed", &message);
+            part.unanswered(
+                condition::aws::INSTANCE_PROFILE_READY,
+                reason::aws::INSTANCE_PROFILE_RESOLUTION_FAILED,
+                &message,
+            );
             Ok(())
         }
         Err(error) => {
-            part.unanswered(INSTANCE_PROFILE_READY, "InstanceProfileResolutionFailed", &error);
+            part.unanswered(
+                condition::aws::INSTANCE_PROFILE_READY,
+                reason::aws::INSTANCE_PROFILE_RESOLUTION_FAILED,
+                &error,
+            );
             Err(error.into())
         }
     }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use karpenter_api::conditions::ec2nodeclass::CAPACITY_RESERVATIONS_READY;
 use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;
 use karpenter_aws::market::reservations::status::to_status;
+use karpenter_model::names::{condition, reason};
 
 use super::conditions::Part;
 use crate::Error;
@@ -26,13 +26,17 @@ pub(super) async fn resolve(
         Ok(found) => {
             let now = part.context.common.now();
             status.capacity_reservations = to_status(&found, now);
-            part.conditions.set_true(CAPACITY_RESERVATIONS_READY);
+            part.conditions.set_true(condition::aws::CAPACITY_RESERVATIONS_READY);
             let ends = found.iter().filter_map(|one| one.ends_at);
             let left = ends.filter_map(|end| Duration::try_from(end.duration_since(now)).ok());
             Ok(Some(left.min().map_or(AGAIN, |first| first.clamp(SOONEST, AGAIN))))
         }
         Err(error) => {
-            part.unanswered(CAPACITY_RESERVATIONS_READY, "CapacityReservationResolutionFailed", &error);
+            part.unanswered(
+                condition::aws::CAPACITY_RESERVATIONS_READY,
+                reason::aws::CAPACITY_RESERVATION_RESOLUTION_FAILED,
+                &error,
+            );
             Err(error.into())
         }
     }

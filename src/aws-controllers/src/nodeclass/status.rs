@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use karpenter_api::conditions::Conditions;
-use karpenter_api::conditions::ec2nodeclass::dependents;
+use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::ec2nodeclass::{EC2NodeClass, Ec2NodeClassStatus};
 use karpenter_api::{Condition, ConditionStatus};
 use karpenter_kube_harness::queue::Done;
 use karpenter_kube_harness::write;
+use karpenter_model::names::condition;
 use karpenter_telemetry::events::Reason;
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
@@ -41,7 +41,8 @@ impl Reconciler {
         let mut list = before.conditions.clone();
         let gate = self.context.aws.settings.reserved_capacity;
         let now = self.context.common.now();
-        let mut conditions = Conditions::open(dependents(gate), &mut list, &class.metadata, now);
+        let mut conditions =
+            Conditions::open(Dependents::ec2_node_class(gate), &mut list, &class.metadata, now);
         let mut findings = Findings::default();
         self.parts(&mut working, &mut conditions, &mut findings).await;
         let mut status = working.status.take().unwrap_or_default();
@@ -125,8 +126,8 @@ fn decided(condition: &Condition) -> bool {
 
 /// Event reasons are static texts.
 fn known(kind: &str) -> Option<&'static str> {
-    let dependents = dependents(true).0.iter().copied();
-    dependents.chain([karpenter_api::conditions::READY]).find(|known| *known == kind)
+    let dependents = Dependents::ec2_node_class(true).0.iter().copied();
+    dependents.chain([condition::READY]).find(|known| *known == kind)
 }
 
 /// The fields that differ; a field that is left out of the new status is taken away explicitly.

@@ -4,10 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_api::conditions::ec2nodeclass::{
-    AMIS_READY, INSTANCE_PROFILE_READY, REASON_CLUSTER_CIDR_RESOLUTION_FAILED, REASON_DEPENDENCIES_NOT_READY,
-    REASON_TAG_VALIDATION_FAILED, SECURITY_GROUPS_READY, SUBNETS_READY, VALIDATION_SUCCEEDED,
-};
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws::image::family::family_of;
@@ -15,6 +11,7 @@ use karpenter_aws::launch::check::Verdict;
 use karpenter_aws::tags;
 use karpenter_aws_api::Kind;
 use karpenter_model::Pool;
+use karpenter_model::names::{condition, reason};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -23,7 +20,12 @@ use super::conditions::Part;
 use crate::Error;
 
 const AGAIN: Duration = Duration::from_mins(10);
-const REQUIRED: [&str; 4] = [AMIS_READY, INSTANCE_PROFILE_READY, SECURITY_GROUPS_READY, SUBNETS_READY];
+const REQUIRED: [&str; 4] = [
+    condition::aws::AMIS_READY,
+    condition::aws::INSTANCE_PROFILE_READY,
+    condition::aws::SECURITY_GROUPS_READY,
+    condition::aws::SUBNETS_READY,
+];
 
 impl Reconciler {
     /// Decides the condition; returns when to look again.
@@ -32,25 +34,36 @@ impl Reconciler {
             return Ok(Some(AGAIN));
         }
         if let Some((status, message)) = waiting_for(&part) {
-            part.conditions.set(VALIDATION_SUCCEEDED, status, REASON_DEPENDENCIES_NOT_READY, &message);
+            part.conditions.set(
+                condition::VALIDATION_SUCCEEDED,
+                status,
+                reason::aws::DEPENDENCIES_NOT_READY,
+                &message,
+            );
             return Ok(Some(AGAIN));
         }
         if let Err(error) = tags::of_class(&part.class.spec) {
-            part.refuse(VALIDATION_SUCCEEDED, REASON_TAG_VALIDATION_FAILED, &error.to_string());
+            part.refuse(
+                condition::VALIDATION_SUCCEEDED,
+                reason::aws::TAG_VALIDATION_FAILED,
+                &error.to_string(),
+            );
             return Ok(Some(AGAIN));
         }
         let verdict = match self.verdict(part.class).await {
             Ok(verdict) => verdict,
             Err(error) => {
-                part.unanswered(VALIDATION_SUCCEEDED, "ValidationUnanswered", &error);
+                part.unanswered(condition::VALIDATION_SUCCEEDED, reason::aws::VALIDATION_UNANSWERED, &error);
                 return Err(error);
             }
         };
         match verdict {
             Verdict::Passed => {
-                part.conditions.set_true(VALIDATION_SUCCEEDED);
+                part.conditions.set_true(condition::VALIDATION_SUCCEEDED);
             }
-            Verdict::Failed { reason, message } => part.refuse(VALIDATION_SUCCEEDED, reason, &message),
+            Verdict::Failed { reason, message } => {
+                part.refuse(condition::VALIDATION_SUCCEEDED, reason, &message);
+            }
         }
         Ok(Some(AGAIN))
     }
@@ -60,12 +73,20 @@ impl Reconciler {
         match self.context.aws.cluster.resolve_service_cidr().await {
             Ok(_) => Ok(true),
             Err(error) if matches!(error.kind, Kind::Transient | Kind::Throttled) => {
-                part.unanswered(VALIDATION_SUCCEEDED, REASON_CLUSTER_CIDR_RESOLUTION_FAILED, &error);
+                part.unanswered(
+                    condition::VALIDATION_SUCCEEDED,
+                    reason::aws::CLUSTER_CIDR_RESOLUTION_FAILED,
+                    &error,
+                );
                 Err(error.into())
             }
             Err(error) => {
                 let message = format!("failed to detect the cluster CIDR: {}", error.code_and_message());
-                part.refuse(VALIDATION_SUCCEEDED, REASON_CLUSTER_CIDR_RESOLUTION_FAILED, &message);
+                part.refuse(
+                    condition::VALIDATION_SUCCEEDED,
+                    reason::aws::CLUSTER_CIDR_RESOLUTION_FAILED,
+                    &message,
+                );
                 Ok(false)
             }
         }

@@ -1,10 +1,11 @@
 //! From a waiting pod to a named instance, and back to nothing.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use karpenter_api::{NodeClaim, annotations};
+use karpenter_api::NodeClaim;
 use karpenter_aws::instances::drift;
 use karpenter_aws_api::ec2::InstanceState;
 use karpenter_cloud::Provider;
+use karpenter_model::names::annotation;
 use karpenter_model::resources;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
@@ -52,7 +53,7 @@ async fn a_pod_gets_an_instance_that_is_named_and_goes_when_the_pod_goes() {
     world
         .until("the instance is tagged", async || {
             let all = claims.list(&Default::default()).await.unwrap();
-            all.items.iter().all(|claim| claim.annotations().contains_key(annotations::aws::TAGGED))
+            all.items.iter().all(|claim| claim.annotations().contains_key(annotation::aws::TAGGED))
         })
         .await;
     let instances: Vec<_> =
@@ -62,7 +63,7 @@ async fn a_pod_gets_an_instance_that_is_named_and_goes_when_the_pod_goes() {
     assert_eq!(instances[0].tags["Name"], node.name_any());
     let claim = &claims.list(&Default::default()).await.unwrap().items[0];
     assert_eq!(instances[0].tags["karpenter.sh/nodeclaim"], claim.name_any());
-    for key in [annotations::aws::EC2_NODE_CLASS_HASH, annotations::aws::INSTANCE_PROFILE_NAME] {
+    for key in [annotation::aws::EC2_NODE_CLASS_HASH, annotation::aws::INSTANCE_PROFILE_NAME] {
         assert!(claim.annotations().contains_key(key), "{key}");
     }
     let class = world.get("default").await.unwrap();

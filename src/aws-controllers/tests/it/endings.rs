@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_api::{NodeClaim, annotations};
+use karpenter_api::NodeClaim;
 use karpenter_aws_sim::{CallRecord, Options};
+use karpenter_model::names::annotation;
 use kube::ResourceExt;
 use kube::api::Api;
 use serde_json::{Value, json};
@@ -98,7 +99,7 @@ async fn machines_that_end_at_once_cost_few_calls_and_launches_beside_them_do_no
     within(10 * MINUTE, LATER, "the machines are there", async || world.nodes().await == machines).await;
     let in_peace = launch(&world, 1, BESIDE).await;
     // Everything that follows a launch is over.
-    let tagged = |claim: &NodeClaim| claim.annotations().contains_key(annotations::aws::TAGGED);
+    let tagged = |claim: &NodeClaim| claim.annotations().contains_key(annotation::aws::TAGGED);
     within(20 * MINUTE, LATER, "all have names", async || claims(&world).await.iter().all(tagged)).await;
     world.account.forget_calls();
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use karpenter_api::ConditionStatus::{False, True, Unknown};
-use karpenter_api::{EC2NodeClass, NodeClaim, annotations};
+use karpenter_api::{EC2NodeClass, NodeClaim};
 use karpenter_aws::market::unavailable::{Cause, Subject};
 use karpenter_aws_api::ec2::{LaunchTemplateData, LaunchTemplateSpec};
 use karpenter_aws_sim::Fault;
 use karpenter_model::CapacityType;
+use karpenter_model::names::annotation;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -33,8 +34,8 @@ async fn a_sound_node_class_becomes_ready_and_shows_what_it_resolved_to() {
     assert!(status.instance_profile.as_ref().is_some_and(|name| name.starts_with("demo_")));
     assert_eq!(class.finalizers(), ["karpenter.k8s.aws/termination"]);
     let hash = class.hash("Y2EtYnVuZGxlCg==");
-    assert_eq!(class.annotations()[annotations::aws::EC2_NODE_CLASS_HASH], hash);
-    assert_eq!(class.annotations()[annotations::aws::EC2_NODE_CLASS_HASH_VERSION], "v5");
+    assert_eq!(class.annotations()[annotation::aws::EC2_NODE_CLASS_HASH], hash);
+    assert_eq!(class.annotations()[annotation::aws::EC2_NODE_CLASS_HASH_VERSION], "v5");
     assert_eq!(status.conditions.last().map(|last| last.kind.as_str()), Some("Ready"));
     assert!(world.told("Ready").iter().any(|text| text.contains("-> True")), "{:?}", world.told("Ready"));
     let before = class.resource_version();
@@ -224,8 +225,8 @@ async fn claims_of_an_older_hash_are_stamped() {
     world.load(&json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {"name": "old", "finalizers": ["test/hold"], "annotations": {
-            annotations::aws::EC2_NODE_CLASS_HASH: "1",
-            annotations::aws::EC2_NODE_CLASS_HASH_VERSION: "v4",
+            annotation::aws::EC2_NODE_CLASS_HASH: "1",
+            annotation::aws::EC2_NODE_CLASS_HASH_VERSION: "v4",
         }},
         "spec": {
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
@@ -238,8 +239,8 @@ async fn claims_of_an_older_hash_are_stamped() {
     world
         .until("the claim is stamped", async || {
             let claim = claims.get("old").await.unwrap();
-            claim.annotations().get(annotations::aws::EC2_NODE_CLASS_HASH) == Some(&hash)
-                && claim.annotations()[annotations::aws::EC2_NODE_CLASS_HASH_VERSION] == "v5"
+            claim.annotations().get(annotation::aws::EC2_NODE_CLASS_HASH) == Some(&hash)
+                && claim.annotations()[annotation::aws::EC2_NODE_CLASS_HASH_VERSION] == "v5"
         })
         .await;
 }

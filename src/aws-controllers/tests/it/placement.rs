@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::ConditionStatus::{False, True};
-use karpenter_api::labels::aws;
 use karpenter_aws_api::ec2::{PlacementGroup, PlacementStrategy};
 use karpenter_aws_sim::Fault;
+use karpenter_model::names::label::aws;
 use kube::ResourceExt;
 use kube::api::Api;
 use serde_json::json;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::ConditionStatus::True;
 use karpenter_api::ec2nodeclass::ReservationState;
-use karpenter_api::labels::{self, aws};
 use karpenter_aws_api::ec2::CapacityReservation;
 use karpenter_aws_sim::Fault;
 use karpenter_aws_sim::examples::capacity_reservation;
+use karpenter_model::names::label::{self, aws};
 use kube::ResourceExt;
 use kube::api::Api;
 use serde_json::json;
@@ -47,7 +47,7 @@ async fn reservations_are_in_the_status_and_used_first() {
     let shown = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
     assert_eq!(shown.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["cr-1"]);
     for labels in [workload::claims(&world).await[0].labels(), node(&world).await.labels()] {
-        assert_eq!(labels[labels::CAPACITY_TYPE], "reserved");
+        assert_eq!(labels[label::CAPACITY_TYPE], "reserved");
         assert_eq!(labels[aws::CAPACITY_RESERVATION_ID], "cr-1");
     }
     world.account.inject(Fault::fail("DescribeCapacityReservations", "InternalError"));
@@ -65,7 +65,7 @@ async fn what_outlives_its_reservation_is_called_on_demand_and_stays() {
         .until("claim and Node say so", async || {
             let (claims, node) = (workload::claims(&world).await, node(&world).await);
             [claims[0].labels(), node.labels()].into_iter().all(|labels| {
-                labels[labels::CAPACITY_TYPE] == "on-demand"
+                labels[label::CAPACITY_TYPE] == "on-demand"
                     && aws::RESERVED_CAPACITY.iter().all(|key| !labels.contains_key(*key))
             })
         })
@@ -99,7 +99,7 @@ async fn a_capacity_block_is_left_forty_minutes_before_it_ends() {
         .until("the pod runs elsewhere", async || {
             let claims = workload::claims(&world).await;
             claims.len() == 1
-                && claims[0].labels().get(labels::CAPACITY_TYPE).is_some_and(|kind| kind == "on-demand")
+                && claims[0].labels().get(label::CAPACITY_TYPE).is_some_and(|kind| kind == "on-demand")
                 && workload::runs(&world).await
         })
         .await;

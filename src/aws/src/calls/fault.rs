@@ -1,9 +1,8 @@
 //! AWS errors as the provider port knows them.
 
+use crate::calls::refusal::LaunchFailure;
 use karpenter_aws_api::{self as client};
 use karpenter_cloud::{Error, Kind};
-
-use crate::calls::refusal::LaunchFailure;
 
 /// An error of a single call; quota and capacity are both "no capacity" to a caller that wants a machine.
 pub fn cloud_error(operation: &'static str, subject: &str, error: &client::Error) -> Error {

@@ -3,6 +3,8 @@
 //! The rules are substring tests on `code: message`, first match wins, because several reasons share one code
 //! and differ only in AWS's text. The order of [`LaunchFailure::of`] is part of the contract.
 
+use karpenter_model::names::reason;
+
 /// Reason of a failed launch, as reported in the claim's condition and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LaunchFailure {
@@ -75,9 +77,9 @@ impl LaunchFailure {
             Self::SecurityGroupSubnetVpcMismatch => "SecurityGroupSubnetVPCMismatch",
             Self::InstanceProfileNameInvalid => "InstanceProfileNameInvalid",
             Self::LaunchTemplateNotFound => "LaunchTemplateNotFound",
-            Self::UserDataSizeLimitExceeded => "UserDataSizeLimitExceeded",
+            Self::UserDataSizeLimitExceeded => reason::aws::USER_DATA_SIZE,
             Self::InvalidAmiId => "InvalidAMIID",
-            Self::AmiNotFound => "AMINotFound",
+            Self::AmiNotFound => reason::aws::AMI_NOT_FOUND,
             Self::RequestLimitExceeded => "RequestLimitExceeded",
             Self::InternalError => "InternalError",
             Self::FreeTierIneligible => "FreeTierIneligible",
@@ -86,7 +88,7 @@ impl LaunchFailure {
             Self::SpotQuotaExceeded => "SpotQuotaExceeded",
             Self::VcpuLimitExceeded => "VCPULimitExceeded",
             Self::InsufficientFreeAddressesInSubnet => "InsufficientFreeAddressesInSubnet",
-            Self::LaunchFailed => "LaunchFailed",
+            Self::LaunchFailed => reason::LAUNCH_FAILED,
         }
     }
 

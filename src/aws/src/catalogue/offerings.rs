@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_api::ec2nodeclass::{CapacityReservation, ReservationState};
-use karpenter_api::labels::{self, aws};
 use karpenter_aws_api::ec2::InstanceTypeInfo;
 use karpenter_aws_api::id::{Zone as AwsZone, ZoneId};
 use karpenter_cloud::OfferingKey;
+use karpenter_model::names::label::{self, aws};
 use karpenter_model::{
     CapacityType, InstanceType, InstanceTypeName, LabelKey, Offering, Price, Requirement, Requirements,
     Reservation, Resources, Zone,
@@ -152,14 +152,10 @@ fn reserved(
 
 fn common(zone: &str, capacity_type: CapacityType, view: &ClassView<'_>) -> Requirements {
     let zone_id = view.zones.get(zone).and_then(|place| place.zone_id.as_deref());
-    [
-        (labels::CAPACITY_TYPE, Some(capacity_type.as_str())),
-        (labels::ZONE, Some(zone)),
-        (aws::ZONE_ID, zone_id),
-    ]
-    .into_iter()
-    .filter_map(|(key, value)| Some(is(key, value?)))
-    .collect()
+    [(label::CAPACITY_TYPE, Some(capacity_type.as_str())), (label::ZONE, Some(zone)), (aws::ZONE_ID, zone_id)]
+        .into_iter()
+        .filter_map(|(key, value)| Some(is(key, value?)))
+        .collect()
 }
 
 fn is(key: &'static str, value: &str) -> Requirement {

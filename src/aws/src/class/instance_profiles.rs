@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_api::labels;
 use karpenter_aws_api::error::optional;
 use karpenter_aws_api::iam::{Iam, InstanceProfile, InstanceProfileSpec};
 use karpenter_aws_api::{Error, Kind, Result, Tags};
 use karpenter_model::Clock;
+use karpenter_model::names::label;
 
 use crate::calls::cache::TtlCache;
 use crate::tags;
@@ -125,8 +125,8 @@ impl InstanceProfiles {
             .map_err(|error| Error::invalid("CreateInstanceProfile", class_name(class), error.to_string()))?;
         all.insert(tags::owned_key(&self.cluster), "owned".to_owned());
         all.insert(tags::CLUSTER_NAME.to_owned(), self.cluster.clone());
-        all.insert(labels::aws::EC2_NODE_CLASS.to_owned(), class_name(class).to_owned());
-        all.insert(tags::REGION.to_owned(), self.region.clone());
+        all.insert(label::aws::EC2_NODE_CLASS.to_owned(), class_name(class).to_owned());
+        all.insert(label::REGION.to_owned(), self.region.clone());
         Ok(all)
     }
 
@@ -206,7 +206,7 @@ pub fn in_use<'a>(
     claim_annotations: impl IntoIterator<Item = &'a BTreeMap<String, String>>,
 ) -> BTreeSet<String> {
     let of_class = |class: &EC2NodeClass| class.status.as_ref()?.instance_profile.clone();
-    let key = karpenter_api::annotations::aws::INSTANCE_PROFILE_NAME;
+    let key = karpenter_model::names::annotation::aws::INSTANCE_PROFILE_NAME;
     let of_claim = |annotations: &BTreeMap<String, String>| annotations.get(key).cloned();
     classes
         .into_iter()
@@ -252,7 +252,7 @@ mod tests {
     fn what_node_classes_and_claims_name_is_in_use() {
         let mut class = EC2NodeClass::new("a", Default::default());
         class.status.get_or_insert_default().instance_profile = Some("one".into());
-        let key = karpenter_api::annotations::aws::INSTANCE_PROFILE_NAME.to_owned();
+        let key = karpenter_model::names::annotation::aws::INSTANCE_PROFILE_NAME.to_owned();
         let claim = [(key, "two".to_owned())].into();
         let names = in_use([&class], [&claim, &BTreeMap::new()]);
         assert_eq!(names, ["one".to_owned(), "two".to_owned()].into());

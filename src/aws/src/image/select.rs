@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use karpenter_api::ec2nodeclass::Ami;
-use karpenter_api::labels::{self, aws};
 use karpenter_api::{Operator, Requirement};
 use karpenter_aws_api::ec2::Image;
+use karpenter_model::names::label::{self, aws};
 
 use super::alias::Variant;
 use crate::registry::kubernetes_arch;
@@ -79,7 +79,7 @@ fn kind(requirements: &[Requirement]) -> String {
 /// What nodes the image is for; `None` when Kubernetes does not run on its architecture.
 fn requirements(image: &Image, variant: Option<Variant>) -> Option<Vec<Requirement>> {
     let arch = kubernetes_arch(&image.architecture)?;
-    let mut requirements = vec![Requirement::new(labels::ARCH, Operator::In, [arch])];
+    let mut requirements = vec![Requirement::new(label::ARCH, Operator::In, [arch])];
     let exists = |key| Requirement::new(key, Operator::Exists, []);
     let absent = |key| Requirement::new(key, Operator::DoesNotExist, []);
     match variant {
@@ -90,8 +90,8 @@ fn requirements(image: &Image, variant: Option<Variant>) -> Option<Vec<Requireme
         Some(Variant::Nvidia) => requirements.push(exists(aws::INSTANCE_GPU_COUNT)),
         Some(Variant::Neuron) => requirements.push(exists(aws::INSTANCE_ACCELERATOR_COUNT)),
         Some(Variant::Windows(build)) => {
-            requirements.push(Requirement::new(labels::OS, Operator::In, ["windows"]));
-            requirements.push(Requirement::new(labels::WINDOWS_BUILD, Operator::In, [build]));
+            requirements.push(Requirement::new(label::OS, Operator::In, ["windows"]));
+            requirements.push(Requirement::new(label::WINDOWS_BUILD, Operator::In, [build]));
         }
     }
     requirements.sort_by(|a, b| a.key.len().cmp(&b.key.len()).then_with(|| a.key.cmp(&b.key)));
@@ -145,7 +145,7 @@ mod tests {
             vec![Candidate { image: image("1", "a", "01", false), variant: Some(Variant::Standard) }];
         let amis = select(candidates, "2026-02-01T00:00:00Z".parse().unwrap());
         let keys: Vec<_> = amis[0].requirements.iter().map(|r| r.key.as_str()).collect();
-        let expected = [labels::ARCH, aws::INSTANCE_GPU_COUNT, aws::INSTANCE_ACCELERATOR_COUNT];
+        let expected = [label::ARCH, aws::INSTANCE_GPU_COUNT, aws::INSTANCE_ACCELERATOR_COUNT];
         assert_eq!(keys, expected);
     }
 }

@@ -6,12 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_api::annotations::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
-use karpenter_api::conditions::ec2nodeclass::{AMIS_READY, CAPACITY_RESERVATIONS_READY};
-use karpenter_api::labels::aws;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws_api::ec2::Instance;
 use karpenter_cloud::DriftReason;
+use karpenter_model::names::{
+    annotation::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION},
+    condition,
+    label::aws,
+    reason,
+};
 use karpenter_model::{Claim, InstanceType, LabelRegistry};
 
 use crate::image::image_for;
@@ -19,17 +22,17 @@ use crate::instances::view::reservation_of;
 use crate::network::placement_groups::Group;
 
 /// A static field of the `NodeClass` changed.
-pub const NODE_CLASS: DriftReason = DriftReason::new("NodeClassDrift");
+pub const NODE_CLASS: DriftReason = DriftReason::new(reason::aws::NODE_CLASS_DRIFT);
 /// Another image is selected for the type now, or none.
-pub const AMI: DriftReason = DriftReason::new("AMIDrift");
+pub const AMI: DriftReason = DriftReason::new(reason::aws::AMI_DRIFT);
 /// The security groups differ.
-pub const SECURITY_GROUP: DriftReason = DriftReason::new("SecurityGroupDrift");
+pub const SECURITY_GROUP: DriftReason = DriftReason::new(reason::aws::SECURITY_GROUP_DRIFT);
 /// The subnet is not selected any more.
-pub const SUBNET: DriftReason = DriftReason::new("SubnetDrift");
+pub const SUBNET: DriftReason = DriftReason::new(reason::aws::SUBNET_DRIFT);
 /// The capacity reservation is not selected any more.
-pub const CAPACITY_RESERVATION: DriftReason = DriftReason::new("CapacityReservationDrift");
+pub const CAPACITY_RESERVATION: DriftReason = DriftReason::new(reason::aws::CAPACITY_RESERVATION_DRIFT);
 /// The placement group is another one now.
-pub const PLACEMENT_GROUP: DriftReason = DriftReason::new("PlacementGroupDrift");
+pub const PLACEMENT_GROUP: DriftReason = DriftReason::new(reason::aws::PLACEMENT_GROUP_DRIFT);
 
 /// Why the question cannot be answered now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +70,7 @@ pub fn of_claim(
 fn is_deselected(image: &str, class: &EC2NodeClass) -> bool {
     let terms = &class.spec.ami_selector_terms;
     let by_people = terms.iter().all(|term| term.alias.is_none() && term.id.as_deref() != Some(image));
-    by_people && is_resolved(AMIS_READY, class)
+    by_people && is_resolved(condition::aws::AMIS_READY, class)
 }
 
 /// Whether the status says about the present spec what the condition stands for.
@@ -115,7 +118,7 @@ pub fn outside_reservations(
 ) -> Result<bool, Open> {
     let Some(reservation) = reservation_of(instance, reserved_capacity) else { return Ok(false) };
     let status = class.status.as_ref().ok_or(Open("the node class has not resolved anything"))?;
-    if !is_resolved(CAPACITY_RESERVATIONS_READY, class) {
+    if !is_resolved(condition::aws::CAPACITY_RESERVATIONS_READY, class) {
         return Err(Open("the capacity reservations of the node class are not known"));
     }
     Ok(status.capacity_reservations.iter().all(|one| one.id != reservation.as_str()))

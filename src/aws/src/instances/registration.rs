@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use karpenter_api::labels::aws;
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{self as client};
 use karpenter_cloud::{HookState, Read, RegistrationHook};
+use karpenter_model::names::label::aws;
 use karpenter_model::{Claim, Labels};
 
 use crate::calls::fault::cloud_error;

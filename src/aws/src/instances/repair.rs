@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use karpenter_cloud::RepairPolicy;
+use karpenter_model::names::condition;
 
 const MINUTE: u64 = 60;
 
 /// The policies of the EKS node monitoring agent's conditions.
 pub const POLICIES: [RepairPolicy; 7] = [
-    policy("Ready", "False", 30),
-    policy("Ready", "Unknown", 30),
+    policy(condition::READY, "False", 30),
+    policy(condition::READY, "Unknown", 30),
     policy("AcceleratedHardwareReady", "False", 10),
     policy("StorageReady", "False", 30),
     policy("NetworkingReady", "False", 30),

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use karpenter_api::EC2NodeClass;
-use karpenter_api::annotations;
 use karpenter_api::ec2nodeclass::HASH_VERSION;
-use karpenter_api::labels::{self, aws};
 use karpenter_aws_api::ec2::{
     CapacityReservationPreference, Instance, InstanceState, InterfaceKind, Lifecycle, Tenancy,
 };
@@ -14,6 +12,10 @@ use karpenter_aws_api::id::{PlacementGroupId, ReservationId};
 use karpenter_cloud::Instance as CloudInstance;
 use karpenter_cloud::InstanceState as CloudState;
 use karpenter_model::label::Labels;
+use karpenter_model::names::{
+    annotation,
+    label::{self, aws},
+};
 use karpenter_model::{CapacityType, InstanceType, LabelKey, Operator, Resources};
 
 use crate::catalogue::instance_type::capacity::EFA;
@@ -49,7 +51,7 @@ pub fn of_described(
         .interfaces
         .iter()
         .any(|nic| matches!(nic.kind, Some(InterfaceKind::Efa | InterfaceKind::EfaOnly)));
-    let mut labels = labels_of(instance_type, &place, instance.tags.get(labels::NODEPOOL));
+    let mut labels = labels_of(instance_type, &place, instance.tags.get(label::NODE_POOL));
     if capacity_type == CapacityType::Reserved {
         let id = instance.reservation.as_ref().map(ReservationId::as_str);
         reservation_labels(&mut labels, id, reserved_kind(instance));
@@ -73,7 +75,7 @@ pub fn of_described(
         claim: instance.tags.get(tags::NODE_CLAIM).map(|name| name.as_str().into()),
         pool: instance
             .tags
-            .get(labels::NODEPOOL)
+            .get(label::NODE_POOL)
             .filter(|name| !name.is_empty())
             .map(|name| name.as_str().into()),
     }
@@ -93,7 +95,7 @@ pub fn of_launched(
         capacity_type: launched.capacity_type,
         dedicated: launched.dedicated,
     };
-    let mut labels = labels_of(Some(&launched.instance_type), &place, launched.tags.get(labels::NODEPOOL));
+    let mut labels = labels_of(Some(&launched.instance_type), &place, launched.tags.get(label::NODE_POOL));
     if let Some(reserved) = &launched.reserved {
         reservation_labels(&mut labels, Some(reserved.id.as_str()), reserved.kind);
     }
@@ -102,7 +104,7 @@ pub fn of_launched(
     placement_labels(&mut labels, placed.map(|placed| placed.group.id.as_str()), partition);
     let mut tags = launched.tags.clone();
     tags.insert(tags::NODE_CLAIM.to_owned(), claim.to_owned());
-    let pool = tags.get(labels::NODEPOOL).cloned();
+    let pool = tags.get(label::NODE_POOL).cloned();
     CloudInstance {
         provider_id: provider_id(&launched.zone, &launched.instance),
         instance_id: launched.instance.as_str().into(),
@@ -140,11 +142,11 @@ fn labels_of(instance_type: Option<&InstanceType>, place: &Place<'_>, pool: Opti
     }
     let tenancy = if place.dedicated { "dedicated" } else { "default" };
     let decided = [
-        (labels::ZONE, Some(place.zone)),
+        (label::ZONE, Some(place.zone)),
         (aws::ZONE_ID, place.zone_id),
-        (labels::CAPACITY_TYPE, Some(place.capacity_type.as_str())),
+        (label::CAPACITY_TYPE, Some(place.capacity_type.as_str())),
         (aws::INSTANCE_TENANCY, Some(tenancy)),
-        (labels::NODEPOOL, pool.map(String::as_str).filter(|pool| !pool.is_empty())),
+        (label::NODE_POOL, pool.map(String::as_str).filter(|pool| !pool.is_empty())),
     ];
     for (key, value) in decided {
         labels.extend(value.map(|value| (LabelKey::from(key), value.into())));
@@ -205,11 +207,11 @@ fn zone_id_of(class: Option<&EC2NodeClass>, zone: &str) -> Option<String> {
 /// The three annotations a launch writes to its claim (spec aws-provider 5.1).
 fn annotations_of(class: &EC2NodeClass, ca_bundle: &str) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
-        (annotations::aws::EC2_NODE_CLASS_HASH.to_owned(), class.hash(ca_bundle)),
-        (annotations::aws::EC2_NODE_CLASS_HASH_VERSION.to_owned(), HASH_VERSION.to_owned()),
+        (annotation::aws::EC2_NODE_CLASS_HASH.to_owned(), class.hash(ca_bundle)),
+        (annotation::aws::EC2_NODE_CLASS_HASH_VERSION.to_owned(), HASH_VERSION.to_owned()),
     ]);
     let profile = class.status.as_ref().and_then(|status| status.instance_profile.clone());
-    all.extend(profile.map(|name| (annotations::aws::INSTANCE_PROFILE_NAME.to_owned(), name)));
+    all.extend(profile.map(|name| (annotation::aws::INSTANCE_PROFILE_NAME.to_owned(), name)));
     all
 }
 

@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::calls::refusal::LaunchFailure;
 use karpenter_api::EC2NodeClass;
-use karpenter_api::conditions::ec2nodeclass as reasons;
 use karpenter_api::ec2nodeclass::{Ami, Ec2NodeClassStatus};
-use karpenter_api::labels::aws;
 use karpenter_aws_api::ec2::{
     CapacityKind, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateSpec, OnDemandAllocation,
     RunInstancesRequest, RunInterface, TagSpecification, TaggedKind,
 };
 use karpenter_aws_api::{Error, Kind};
 use karpenter_model::label::Labels;
+use karpenter_model::names::{label::aws, reason};
 use karpenter_model::resources;
 use karpenter_model::{CapacityType, InstanceType, Pool, Requirements};
 
@@ -25,7 +25,6 @@ use super::filter;
 use super::lost;
 use super::placed::Placed;
 use super::template;
-use crate::calls::refusal::LaunchFailure;
 use crate::class::view::ClassView;
 use crate::image::family::FamilyTraits;
 use crate::image::image_for;
@@ -83,7 +82,7 @@ impl Launcher {
         let template = match self.templates.ensure(&spec).await {
             Ok(template) => template,
             Err(error) => {
-                let reason = reasons::REASON_CREATE_LAUNCH_TEMPLATE_AUTH;
+                let reason = reason::aws::CREATE_LAUNCH_TEMPLATE_AUTH;
                 return refused(error, reason, "ec2:CreateLaunchTemplate");
             }
         };
@@ -106,7 +105,7 @@ impl Launcher {
     ) -> Result<Verdict, Unclear> {
         let fleet = fleet(spec, status, chosen, tags);
         if let Err(error) = self.clients.ec2.dry_run_create_fleet(&fleet).await {
-            return refused(error, reasons::REASON_CREATE_FLEET_AUTH, "ec2:CreateFleet");
+            return refused(error, reason::aws::CREATE_FLEET_AUTH, "ec2:CreateFleet");
         }
         self.run_instances(spec, status, chosen, tags).await
     }
@@ -138,7 +137,7 @@ impl Launcher {
             }
         }
         match first {
-            Some(error) => refused(error, reasons::REASON_RUN_INSTANCES_AUTH, "ec2:RunInstances"),
+            Some(error) => refused(error, reason::aws::RUN_INSTANCES_AUTH, "ec2:RunInstances"),
             None => Err(Unclear::Incomplete("the node class has no resolved subnets".to_owned())),
         }
     }
@@ -275,7 +274,7 @@ fn fleet(
 fn refused(error: Error, reason: &'static str, action: &str) -> Result<Verdict, Unclear> {
     let failure = LaunchFailure::of(&error.code_and_message());
     if failure == LaunchFailure::UserDataSizeLimitExceeded {
-        let reason = reasons::REASON_USER_DATA_SIZE;
+        let reason = reason::aws::USER_DATA_SIZE;
         let message = format!("rendered user data is larger than EC2 accepts: {}", error.message);
         return Ok(Verdict::Failed { reason, message });
     }

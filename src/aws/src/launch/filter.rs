@@ -9,7 +9,7 @@ pub mod reserved;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_api::labels::{self, aws};
+use karpenter_model::names::label::{self, aws};
 use karpenter_model::{
     CapacityType, InstanceType, LabelRegistry, Offering, Price, Requirements, Resources, Undefined,
 };
@@ -117,7 +117,7 @@ pub fn few_to_fall_back_to(
     requirements: &Requirements,
 ) -> Option<usize> {
     let spot = CapacityType::Spot.as_str();
-    let flexible = requirements.get(labels::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(spot));
+    let flexible = requirements.get(label::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(spot));
     let few = capacity_type == CapacityType::OnDemand && flexible && candidates.len() < FLEXIBLE_TYPES;
     few.then_some(candidates.len())
 }
@@ -151,7 +151,7 @@ fn exotic(instance_type: &InstanceType) -> bool {
 /// the claim takes either.
 fn without_dear_spot(candidates: Vec<Candidate>, requirements: &Requirements) -> Vec<Candidate> {
     let allowed = |capacity_type: CapacityType| {
-        requirements.get(labels::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(capacity_type.as_str()))
+        requirements.get(label::CAPACITY_TYPE).is_none_or(|wanted| wanted.allows(capacity_type.as_str()))
     };
     if !allowed(CapacityType::Spot) || !allowed(CapacityType::OnDemand) {
         return candidates;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::calls::refusal::LaunchFailure;
 use karpenter_aws_api::ec2::{FleetError, FleetInstances, FleetRequest, FleetResult};
 use karpenter_cloud::{Error, LaunchRequest, OfferingKey};
 use karpenter_model::CapacityType;
@@ -10,7 +11,6 @@ use super::filter::Candidate;
 use super::fleet::TemplatedGroup;
 use super::outcome;
 use super::{Launched, Launcher, Prepared};
-use crate::calls::refusal::LaunchFailure;
 use crate::calls::observer::LaunchFailed;
 use crate::launch::filter::reserved::Reserved;
 use crate::market::unavailable::{Cause, Subject};

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use crate::calls::refusal::{LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal};
 use karpenter_aws_api::ec2::{FleetError, FleetOverride, FleetRequest, PlacementStrategy};
 use karpenter_aws_api::error::is_unfulfillable;
 use karpenter_aws_api::id::{InstanceType, Zone};
 use karpenter_cloud::{Error, Kind, OfferingKey};
 use karpenter_model::CapacityType;
+use karpenter_model::names::reason;
 
 use super::placed::Placed;
-use crate::calls::refusal::{LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal};
 use crate::calls::fault::kind_of;
 use crate::market::unavailable::{Cause, Subject};
 
@@ -112,7 +113,7 @@ pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> E
     const OPERATION: &str = "launch instance for claim";
     if errors.is_empty() {
         let message = "the fleet has neither instances nor errors";
-        return Error::new(Kind::Transient, OPERATION, claim, message).with_reason("LaunchFailed");
+        return Error::new(Kind::Transient, OPERATION, claim, message).with_reason(reason::LAUNCH_FAILED);
     }
     let texts: BTreeSet<String> = errors.iter().map(FleetError::code_and_message).collect();
     let text = texts.into_iter().collect::<Vec<_>>().join("; ");

@@ -1,7 +1,7 @@
 //! Where in a placement group a launch goes (spec aws-provider 10).
 
-use karpenter_api::labels::aws;
 use karpenter_model::Requirements;
+use karpenter_model::names::label::aws;
 
 use super::filter::Candidate;
 use crate::catalogue::offerings::partition_of;

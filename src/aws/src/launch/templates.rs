@@ -14,11 +14,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{self, BoxFuture, Shared};
 use jiff::Timestamp;
-use karpenter_api::labels;
 use karpenter_aws_api::ec2::{Ec2, LaunchTemplateQuery, LaunchTemplateSpec};
 use karpenter_aws_api::error::optional;
 use karpenter_aws_api::{Filter, Kind, Result};
 use karpenter_model::Clock;
+use karpenter_model::names::label;
 
 use super::template::NAME_PREFIX;
 use crate::calls::cache::later;
@@ -150,7 +150,7 @@ impl Templates {
     /// The first failure, after trying all.
     pub async fn delete_of_class(&self, class: &str) -> Result<()> {
         let filters =
-            vec![Filter::tag(CLUSTER_NAME, &self.cluster), Filter::tag(labels::aws::EC2_NODE_CLASS, class)];
+            vec![Filter::tag(CLUSTER_NAME, &self.cluster), Filter::tag(label::aws::EC2_NODE_CLASS, class)];
         let query = LaunchTemplateQuery { names: Vec::new(), filters };
         let mut outcome = Ok(());
         for template in self.ec2.describe_launch_templates(&query).await? {

@@ -36,7 +36,7 @@ impl<'a> Joined<'a> {
 
     /// An instance and what its type has.
     pub(super) fn view(&mut self, instance: &Ec2Instance) -> Instance {
-        let name = instance.tags.get(karpenter_api::labels::aws::EC2_NODE_CLASS);
+        let name = instance.tags.get(karpenter_model::names::label::aws::EC2_NODE_CLASS);
         let Known { class, types } = name.map(|name| self.known(name)).unwrap_or_default();
         let of_type = types.as_ref().and_then(|types| named(types, instance.instance_type.as_str()));
         view::of_described(

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use karpenter_api::labels;
 use karpenter_aws::AwsProvider;
 use karpenter_aws_sim::{Fault, OfferingSelector};
 use karpenter_cloud::conformance::{self, Backend};
 use karpenter_cloud::memory::Operation;
 use karpenter_cloud::{LaunchRequest, OfferingKey, Provider};
+use karpenter_model::names::label;
 use karpenter_model::{CapacityType, Pool};
 
 use crate::world::World;
@@ -45,7 +45,7 @@ impl conformance::World for OnMemory {
     /// On-demand, where EC2 tries the cheapest offering first and reports it when it is exhausted. For spot it
     /// quietly prefers deeper pools, so nothing is there to be learnt.
     fn request(&self, claim: &str) -> LaunchRequest {
-        request_with(claim, one_of(labels::CAPACITY_TYPE, &["on-demand"]))
+        request_with(claim, one_of(label::CAPACITY_TYPE, &["on-demand"]))
     }
 
     fn pool(&self) -> Pool {

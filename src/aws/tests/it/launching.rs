@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::AmiFamily;
-use karpenter_api::{annotations, labels};
 use karpenter_aws::market::unavailable::FIRST;
 use karpenter_aws_sim::{Fault, OfferingSelector, Options, Quotas};
 use karpenter_cloud::overlay::{PoolOverlays, Sight, judge, labels_of};
 use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
+use karpenter_model::names::{annotation, label};
 use karpenter_model::{CapacityType, Overlay, PriceChange, Quantity, Resources};
 
 use crate::world::World;
@@ -50,21 +50,21 @@ async fn an_instance_carries_what_the_claim_needs_and_its_owners_tags() {
     let instance = world.provider.launch(&request("web-1")).await.expect("launches");
     assert_eq!(instance.capacity_type, CapacityType::Spot, "spot before on-demand");
     for (key, value) in [
-        (labels::CAPACITY_TYPE, "spot"),
-        (labels::NODEPOOL, "web"),
-        (labels::ARCH, "amd64"),
-        (labels::OS, "linux"),
-        (labels::REGION, "us-west-2"),
-        (labels::aws::INSTANCE_TENANCY, "default"),
-        (labels::ZONE, instance.zone.as_str()),
-        (labels::INSTANCE_TYPE, instance.instance_type.as_str()),
+        (label::CAPACITY_TYPE, "spot"),
+        (label::NODE_POOL, "web"),
+        (label::ARCH, "amd64"),
+        (label::OS, "linux"),
+        (label::REGION, "us-west-2"),
+        (label::aws::INSTANCE_TENANCY, "default"),
+        (label::ZONE, instance.zone.as_str()),
+        (label::INSTANCE_TYPE, instance.instance_type.as_str()),
     ] {
         assert_eq!(instance.labels.get(key).map(karpenter_model::LabelValue::as_str), Some(value), "{key}");
     }
-    assert!(instance.labels.contains_key(labels::aws::ZONE_ID));
-    assert!(!instance.labels.contains_key(labels::aws::CAPACITY_RESERVATION_ID));
+    assert!(instance.labels.contains_key(label::aws::ZONE_ID));
+    assert!(!instance.labels.contains_key(label::aws::CAPACITY_RESERVATION_ID));
     assert_eq!(instance.annotations.len(), 3, "{:?}", instance.annotations);
-    assert_eq!(instance.annotations[annotations::aws::EC2_NODE_CLASS_HASH_VERSION], "v5");
+    assert_eq!(instance.annotations[annotation::aws::EC2_NODE_CLASS_HASH_VERSION], "v5");
     assert!(instance.capacity.iter().all(|(_, quantity)| !quantity.is_zero()));
     let launched = world.account.instances().remove(0);
     for key in [
@@ -188,8 +188,8 @@ async fn metal_and_accelerators_are_launched_only_when_nothing_else_will_do() {
     let world = World::new().await;
     let names = ["g5.xlarge", "m5.large"];
     let mut wanted = on_demand("web-1");
-    wanted.requirements.remove(labels::INSTANCE_TYPE);
-    wanted.requirements.add(one_of(labels::INSTANCE_TYPE, &names));
+    wanted.requirements.remove(label::INSTANCE_TYPE);
+    wanted.requirements.add(one_of(label::INSTANCE_TYPE, &names));
     wanted.instance_types = names.map(Into::into).to_vec();
     let plain = world.provider.launch(&wanted).await.expect("launches");
     assert_eq!(plain.instance_type.as_str(), "m5.large");
@@ -279,7 +279,7 @@ fn overlays(world: &World) -> PoolOverlays {
     let overlay = Overlay {
         name: "devices".into(),
         weight: 0,
-        requirements: [one_of(labels::INSTANCE_TYPE, &[DEARER])].into_iter().collect(),
+        requirements: [one_of(label::INSTANCE_TYPE, &[DEARER])].into_iter().collect(),
         price: Some(PriceChange::price("0.0001").expect("a price")),
         capacity: device,
     };
@@ -295,7 +295,7 @@ async fn overlays_decide_which_type_is_launched_and_what_it_counts_as_having() {
     let plain = world.provider.launch(&on_demand("web-0")).await.expect("launches");
     assert_ne!(plain.instance_type, DEARER, "EC2 takes the cheapest");
     request.overlays = Some(overlays(&world));
-    request.annotations.insert(annotations::PRICE_OVERLAY_APPLIED.to_owned(), "true".to_owned());
+    request.annotations.insert(annotation::PRICE_OVERLAY_APPLIED.to_owned(), "true".to_owned());
     let launched = world.provider.launch(&request).await.expect("launches");
     assert_eq!(launched.instance_type, DEARER);
     assert_eq!(launched.capacity.amount(DEVICE), Quantity::from_units(2));
@@ -332,7 +332,7 @@ async fn what_nothing_else_would_do_for_is_asked_for_every_three_minutes() {
     let world = World::with(Options { zones: 1, ..Options::default() }, |_| {}).await;
     let one = |round| {
         let mut request = on_demand(&format!("web-{round}"));
-        request.requirements.add(one_of(labels::INSTANCE_TYPE, &[DEARER]));
+        request.requirements.add(one_of(label::INSTANCE_TYPE, &[DEARER]));
         LaunchRequest { instance_types: vec![DEARER.into()], ..request }
     };
     let selector = OfferingSelector { instance_type: Some(DEARER.into()), ..Default::default() };

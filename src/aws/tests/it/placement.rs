@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::PlacementGroupSelector;
-use karpenter_api::labels::aws;
 use karpenter_aws::instances::drift;
 use karpenter_aws_api::ec2::{PlacementGroup, PlacementStrategy};
 use karpenter_aws_api::id::PlacementGroupId;
 use karpenter_aws_sim::{Fault, OfferingSelector, Options};
 use karpenter_cloud::{HookState, Instance, Kind, Provider, Read};
+use karpenter_model::names::label::aws;
 use karpenter_model::{CapacityType, LabelValue};
 
 use crate::world::World;

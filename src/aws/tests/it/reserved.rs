@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::CapacityReservationSelectorTerm;
-use karpenter_api::labels::{self, aws};
 use karpenter_aws::instances::drift;
 use karpenter_aws_api::ec2::{
     CapacityReservation, CapacityReservationPreference, Instance as Ec2Instance, Lifecycle,
@@ -13,6 +12,7 @@ use karpenter_aws_api::id::ReservationId;
 use karpenter_aws_sim::examples::capacity_reservation;
 use karpenter_aws_sim::{Fault, Options};
 use karpenter_cloud::{Instance, Kind, LaunchRequest, Provider, Read, Termination};
+use karpenter_model::names::label::{self, aws};
 use karpenter_model::{CapacityType, InstanceType};
 
 use crate::world::World;
@@ -45,7 +45,7 @@ async fn selecting(reservations: &[CapacityReservation]) -> World {
 }
 
 fn reserved(claim: &str) -> LaunchRequest {
-    request_with(claim, one_of(labels::CAPACITY_TYPE, &["reserved"]))
+    request_with(claim, one_of(label::CAPACITY_TYPE, &["reserved"]))
 }
 
 /// `id available count` of every reserved offering.
@@ -92,7 +92,7 @@ async fn reserved_capacity_comes_first_and_the_count_follows_launches_and_ends()
     let instance = world.provider.launch(&request("web-1")).await.expect("launches");
     assert_eq!(instance.capacity_type, CapacityType::Reserved, "before spot and on-demand");
     for (key, value) in [
-        (labels::CAPACITY_TYPE, "reserved"),
+        (label::CAPACITY_TYPE, "reserved"),
         (aws::CAPACITY_RESERVATION_ID, "cr-1"),
         (aws::CAPACITY_RESERVATION_TYPE, "default"),
         (aws::CAPACITY_RESERVATION_INTERRUPTIBLE, "false"),
@@ -117,7 +117,7 @@ async fn reserved_capacity_comes_first_and_the_count_follows_launches_and_ends()
 #[tokio::test(start_paused = true)]
 async fn an_ordinary_launch_stays_out_of_every_reservation() {
     let world = selecting(&[reservation("cr-1", 2)]).await;
-    let on_demand = request_with("web-1", one_of(labels::CAPACITY_TYPE, &["on-demand"]));
+    let on_demand = request_with("web-1", one_of(label::CAPACITY_TYPE, &["on-demand"]));
     let instance = world.provider.launch(&on_demand).await.expect("launches");
     assert_eq!(instance.capacity_type, CapacityType::OnDemand);
     assert_eq!(label(&instance, aws::CAPACITY_RESERVATION_ID), None);

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_api::conditions::Conditions;
-use karpenter_api::conditions::ec2nodeclass::dependents;
+use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::ec2nodeclass::{AmiSelectorTerm, SecurityGroupSelectorTerm, SubnetSelectorTerm};
-use karpenter_api::{EC2NodeClass, Ec2NodeClassSpec, labels};
+use karpenter_api::{EC2NodeClass, Ec2NodeClassSpec};
 use karpenter_aws::calls::observer::Silent;
 use karpenter_aws::market::reservations::status::to_status;
 use karpenter_aws::network::security_groups;
@@ -17,6 +16,7 @@ use karpenter_aws::{AwsProvider, NODE_CLASS_KIND, Settings};
 use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_sim::{Account, Options};
 use karpenter_cloud::{Instance, LaunchRequest};
+use karpenter_model::names::label;
 use karpenter_model::{
     Claim, Clock, LabelKey, ManualClock, NodeClassRef, Pool, Requirement, Resources, Template,
 };
@@ -83,7 +83,7 @@ impl World {
         status.security_groups = security_groups::to_status(&groups);
         status.instance_profile = profile;
         let mut list = Vec::new();
-        let all = dependents(true);
+        let all = Dependents::ec2_node_class(true);
         let mut conditions = Conditions::open(all, &mut list, &class.metadata, provider.now());
         for kind in all.0 {
             conditions.set_true(kind);
@@ -170,7 +170,7 @@ pub(crate) fn request(claim: &str) -> LaunchRequest {
         pool: Some("web".into()),
         pool_hash: None,
         node_class: reference(),
-        requirements: [one_of(labels::INSTANCE_TYPE, &TYPES)].into_iter().collect(),
+        requirements: [one_of(label::INSTANCE_TYPE, &TYPES)].into_iter().collect(),
         requests: Resources::one_pod(),
         labels: [("karpenter.sh/nodepool".into(), "web".into())].into(),
         annotations: Default::default(),
@@ -190,7 +190,7 @@ pub(crate) fn request_with(claim: &str, requirement: Requirement) -> LaunchReque
 
 /// The same on demand.
 pub(crate) fn on_demand(claim: &str) -> LaunchRequest {
-    request_with(claim, one_of(labels::CAPACITY_TYPE, &["on-demand"]))
+    request_with(claim, one_of(label::CAPACITY_TYPE, &["on-demand"]))
 }
 
 pub(crate) fn pool() -> Pool {

@@ -3,13 +3,10 @@
 //! Source: spec aws-operations 1.2 (the statements and their sids) and spec aws-provider 2.5 (the calls really
 //! made). A test compares the actions granted here with the calls the AWS client can make.
 
+use karpenter_model::names::{label, tag};
+
 use super::Statement;
 use crate::settings::Settings;
-
-const NODEPOOL: &str = "karpenter.sh/nodepool";
-const NODECLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
-const REGION: &str = "topology.kubernetes.io/region";
-const EKS_CLUSTER: &str = "eks:eks-cluster-name";
 
 /// The controller's two policies: what each is called and what it grants.
 ///
@@ -88,11 +85,11 @@ fn node_lifecycle(settings: &Settings) -> Vec<Statement> {
             settings,
             Statement::allow("AllowScopedResourceTagging", &["ec2:CreateTags"], arns(&["instance"])),
         )
-        .when("StringEqualsIfExists", &request_tag(EKS_CLUSTER), [settings.cluster.as_str()])
+        .when("StringEqualsIfExists", &request_tag(tag::CLUSTER_NAME), [settings.cluster.as_str()])
         .when(
             "ForAllValues:StringEquals",
             "aws:TagKeys",
-            [EKS_CLUSTER, "karpenter.sh/nodeclaim", "Name"],
+            [tag::CLUSTER_NAME, tag::NODE_CLAIM, "Name"],
         ),
         owned(
             settings,
@@ -119,15 +116,15 @@ fn iam_integration(settings: &Settings) -> Vec<Statement> {
     let on_existing = |statement: Statement| {
         statement
             .when("StringEquals", &resource_tag(&settings.cluster_tag_key()), ["owned"])
-            .when("StringEquals", &resource_tag(REGION), [region])
-            .when("StringLike", &resource_tag(NODECLASS), ["*"])
+            .when("StringEquals", &resource_tag(label::REGION), [region])
+            .when("StringLike", &resource_tag(label::aws::EC2_NODE_CLASS), ["*"])
     };
     let on_request = |statement: Statement| {
         statement
             .when("StringEquals", &request_tag(&settings.cluster_tag_key()), ["owned"])
-            .when("StringEquals", &request_tag(EKS_CLUSTER), [cluster])
-            .when("StringEquals", &request_tag(REGION), [region])
-            .when("StringLike", &request_tag(NODECLASS), ["*"])
+            .when("StringEquals", &request_tag(tag::CLUSTER_NAME), [cluster])
+            .when("StringEquals", &request_tag(label::REGION), [region])
+            .when("StringLike", &request_tag(label::aws::EC2_NODE_CLASS), ["*"])
     };
     vec![
         Statement::allow("AllowPassingInstanceRole", &["iam:PassRole"], passable).when(
@@ -232,7 +229,7 @@ pub(crate) fn zonal_shift(settings: &Settings) -> Statement {
 fn owned(settings: &Settings, statement: Statement) -> Statement {
     statement.when("StringEquals", &resource_tag(&settings.cluster_tag_key()), ["owned"]).when(
         "StringLike",
-        &resource_tag(NODEPOOL),
+        &resource_tag(label::NODE_POOL),
         ["*"],
     )
 }
@@ -241,8 +238,8 @@ fn owned(settings: &Settings, statement: Statement) -> Statement {
 fn requested(settings: &Settings, statement: Statement) -> Statement {
     statement
         .when("StringEquals", &request_tag(&settings.cluster_tag_key()), ["owned"])
-        .when("StringEquals", &request_tag(EKS_CLUSTER), [settings.cluster.as_str()])
-        .when("StringLike", &request_tag(NODEPOOL), ["*"])
+        .when("StringEquals", &request_tag(tag::CLUSTER_NAME), [settings.cluster.as_str()])
+        .when("StringLike", &request_tag(label::NODE_POOL), ["*"])
 }
 
 fn request_tag(key: &str) -> String {

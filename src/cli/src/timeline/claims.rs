@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use karpenter_api::labels::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE};
 use karpenter_api::{Condition, ConditionStatus, NodeClaim, Operator};
+use karpenter_model::names::{
+    condition,
+    label::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE},
+};
 use kube::ResourceExt;
 
 use super::{Change, Line, PriceBook};
@@ -53,8 +56,8 @@ impl Claims {
             }
         };
         tell(&mut told.asked, true, &|| asked(claim));
-        tell(&mut told.launched, is_true(claim, "Launched"), &|| self.launched(claim));
-        tell(&mut told.ready, is_true(claim, "Initialized"), &|| ready(claim, now));
+        tell(&mut told.launched, is_true(claim, condition::LAUNCHED), &|| self.launched(claim));
+        tell(&mut told.ready, is_true(claim, condition::INITIALIZED), &|| ready(claim, now));
         tell(&mut told.removing, claim.metadata.deletion_timestamp.is_some(), &|| removing(claim));
         self.known.insert(name, told);
         lines
@@ -99,8 +102,8 @@ fn ready(claim: &NodeClaim, now: Timestamp) -> Line {
 }
 
 fn removing(claim: &NodeClaim) -> Line {
-    let reason =
-        condition(claim, "DisruptionReason").filter(|condition| condition.status == ConditionStatus::True);
+    let reason = condition(claim, condition::DISRUPTION_REASON)
+        .filter(|condition| condition.status == ConditionStatus::True);
     let reason = reason
         .map_or_else(String::new, |condition| format!(" because it is {}", condition.reason.to_lowercase()));
     Line::new("remove", format!("{}{reason}", claim.name_any()))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
+use karpenter_model::names::{condition, reason};
 use kube::ResourceExt;
 
 use super::{Change, Line};
@@ -92,7 +93,8 @@ fn state(pod: &Pod) -> State {
     let unschedulable = || {
         status.and_then(|status| status.conditions.as_ref()).is_some_and(|conditions| {
             conditions.iter().any(|condition| {
-                condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
+                condition.type_ == condition::POD_SCHEDULED
+                    && condition.reason.as_deref() == Some(reason::UNSCHEDULABLE)
             })
         })
     };

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Overlaid, Price, Quantity, Requirement,
     Requirements, Resources, Zone,

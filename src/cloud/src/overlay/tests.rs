@@ -4,7 +4,7 @@ mod properties;
 
 use std::sync::{Arc, LazyLock};
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     CapacityType, Disruption, Expression, InstanceType, LabelRegistry, Offering, Operator, Overhead,
     Overlaid, Overlay, OverlayName, Pool, Price, PriceChange, Quantity, Requirement, Requirements, Resources,

@@ -6,7 +6,7 @@ mod promises;
 
 use std::time::Duration;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     Condition, ConditionStatus, ConditionType, Labels, PodPhase, Quantity, Requirements, Target,
 };

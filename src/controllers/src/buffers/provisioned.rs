@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_api::conditions::capacitybuffer::PROVISIONING;
 use karpenter_lifecycle::buffer::{Tally, provisioning};
+use karpenter_model::names::condition;
 use karpenter_model::{BufferKey, Pod, PodOutcome, Report, Snapshot, Target};
 use karpenter_telemetry::observe::Chain;
 
@@ -48,7 +48,7 @@ pub(crate) async fn provisioned(context: &Context, tallies: &Tallies) {
         let tally = tallies.get(&key_of(object)).copied().unwrap_or_default();
         let replicas = status.replicas.and_then(|replicas| u32::try_from(replicas).ok()).unwrap_or_default();
         let Some(verdict) = provisioning(is_ready(&status), replicas, tally) else { continue };
-        set(context, object, &mut status, PROVISIONING, &verdict);
+        set(context, object, &mut status, condition::PROVISIONING, &verdict);
         if let Err(error) = store(context, object, &status).await {
             tracing::warn!(buffer = %key_of(object), error = %Chain(&error), "cannot write the status of a buffer");
         }

@@ -5,7 +5,7 @@
 //! anything else happens, so the next plan already counts on it.
 
 use karpenter_api::NodeClaim;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::{InstanceTypeName, Launch, PoolName, Resources};
 use kube::ResourceExt;
 
@@ -40,7 +40,7 @@ pub async fn create(context: &Context, launch: &Launch, reason: &str) -> Result<
     }
     drop(room);
     let created = created?;
-    let relaxed = created.annotations().get(label::MIN_VALUES_RELAXED).map_or("false", String::as_str);
+    let relaxed = created.annotations().get(annotation::MIN_VALUES_RELAXED).map_or("false", String::as_str);
     context.metrics.nodeclaims.created_total.inc([reason, label_of(&created, label::NODE_POOL), relaxed]);
     let types: Vec<&str> = launch.instance_types.iter().take(5).map(InstanceTypeName::as_str).collect();
     tracing::info!(

@@ -9,7 +9,7 @@ use karpenter_api::{
     Duration, NillableDuration, NodeClaim, NodeClaimSpec, NodeClassReference, Operator, RawQuantity,
     Requirement,
 };
-use karpenter_model::label;
+use karpenter_model::names::{finalizer, label};
 use karpenter_model::{Expression, Launch, Pool, Taint};
 
 /// The object to create, without its name. It has the finalizer from the
@@ -30,7 +30,7 @@ pub(super) fn object(launch: &Launch, pool: &Pool) -> NodeClaim {
                 block_owner_deletion: Some(true),
                 controller: None,
             }]),
-            finalizers: Some(vec![label::TERMINATION_FINALIZER.to_owned()]),
+            finalizers: Some(vec![finalizer::TERMINATION.to_owned()]),
             ..ObjectMeta::default()
         },
         spec: spec(launch),
@@ -86,6 +86,7 @@ fn requirement(expression: &Expression, launch: &Launch) -> Requirement {
 #[cfg(test)]
 mod tests {
     use karpenter_api::{NodePool, convert};
+    use karpenter_model::names::annotation;
     use karpenter_model::{BinId, LabelRegistry, NodeClassRef, Requirements, Resources};
 
     use super::*;
@@ -97,7 +98,7 @@ mod tests {
             pool: "web".into(),
             pool_hash: "planned".into(),
             labels: karpenter_model::Labels::new(),
-            annotations: [(label::POOL_HASH.to_owned(), "planned".to_owned())].into(),
+            annotations: [(annotation::POOL_HASH.to_owned(), "planned".to_owned())].into(),
             requirements: Requirements::new(),
             taints: Vec::new(),
             startup_taints: Vec::new(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_lifecycle::node::repair::{self, Policy};
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{ConditionStatus, NodeName, NodeObject, PoolName};
 
 use crate::pass::Pass;

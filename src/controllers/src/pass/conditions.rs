@@ -1,6 +1,6 @@
 //! Conditions in the status of an object, opened for changes, and verdicts of decisions written into them.
 
-use karpenter_api::conditions::{Conditions, nodepool};
+use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{Condition, ConditionStatus, NodePool};
 use karpenter_lifecycle::step::Verdict;
 
@@ -8,7 +8,7 @@ use crate::Context;
 
 /// Opens the conditions of a pool for changes.
 pub(crate) fn open<'a>(list: &'a mut Vec<Condition>, pool: &NodePool, context: &Context) -> Conditions<'a> {
-    Conditions::open(nodepool::DEPENDENTS, list, &pool.metadata, context.now())
+    Conditions::open(Dependents::NODE_POOL, list, &pool.metadata, context.now())
 }
 
 /// Writes a verdict into a condition.

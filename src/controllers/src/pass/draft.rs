@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use karpenter_api::conditions::{Conditions, nodeclaim};
+use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{NodeClaim, NodeClaimStatus, RawQuantity};
 use karpenter_lifecycle::step::{Change, Launched};
 use karpenter_model::{Annotations, ConditionStatus, LabelKey, LabelValue, NodeName, ProviderId, Resources};
@@ -135,7 +135,7 @@ impl Draft {
     fn conditions(&mut self, change: impl FnOnce(&mut Conditions<'_>)) {
         let NodeClaim { metadata, status, .. } = &mut self.object;
         let list = &mut status.get_or_insert_default().conditions;
-        change(&mut Conditions::open(nodeclaim::DEPENDENTS, list, metadata, self.now));
+        change(&mut Conditions::open(Dependents::NODE_CLAIM, list, metadata, self.now));
     }
 }
 

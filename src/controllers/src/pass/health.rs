@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use karpenter_api::conditions::nodepool;
 use karpenter_api::{ConditionStatus, NodePool};
 use karpenter_lifecycle::step::RegistrationOutcome;
 use karpenter_model::Claim;
+use karpenter_model::names::condition;
 use serde_json::json;
 
 use crate::pass::conditions::open;
@@ -33,7 +33,7 @@ pub(crate) async fn note(
         return Ok(());
     };
     let mut conditions = pool.object.status.clone().unwrap_or_default().conditions;
-    set(&mut open(&mut conditions, &pool.object, context), nodepool::NODE_REGISTRATION_HEALTHY, &verdict);
+    set(&mut open(&mut conditions, &pool.object, context), condition::NODE_REGISTRATION_HEALTHY, &verdict);
     let patch = locked(&*pool.object, json!({"status": {"conditions": conditions}}));
     let name = pool.model.name.as_str();
     match write::merge_status(&context.all::<NodePool>(), name, &patch).await {
@@ -49,7 +49,7 @@ pub(crate) async fn note(
 fn status_of(pool: &KnownPool) -> Option<karpenter_model::ConditionStatus> {
     let status = Arc::clone(&pool.object);
     let conditions = status.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let condition = conditions.iter().find(|one| one.kind == nodepool::NODE_REGISTRATION_HEALTHY)?;
+    let condition = conditions.iter().find(|one| one.kind == condition::NODE_REGISTRATION_HEALTHY)?;
     Some(match condition.status {
         ConditionStatus::True => karpenter_model::ConditionStatus::True,
         ConditionStatus::False => karpenter_model::ConditionStatus::False,

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use karpenter_api::annotations::TERMINATION_FINALIZER;
 use karpenter_lifecycle::step::NodePatch;
+use karpenter_model::names::finalizer;
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
@@ -27,9 +27,9 @@ pub(crate) fn body(node: &Node, patch: &NodePatch) -> Option<Value> {
         metadata.insert("annotations".to_owned(), annotations.into());
     }
     let mut replaces_list = false;
-    if patch.add_finalizer && !node.finalizers().iter().any(|one| one == TERMINATION_FINALIZER) {
+    if patch.add_finalizer && !node.finalizers().iter().any(|one| one == finalizer::TERMINATION) {
         let all: Vec<&str> =
-            node.finalizers().iter().map(String::as_str).chain([TERMINATION_FINALIZER]).collect();
+            node.finalizers().iter().map(String::as_str).chain([finalizer::TERMINATION]).collect();
         metadata.insert("finalizers".to_owned(), json!(all));
         replaces_list = true;
     }

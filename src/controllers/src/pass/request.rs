@@ -8,7 +8,7 @@ use karpenter_api::{NodeClaim, Operator, convert};
 use karpenter_cloud::overlay::PoolOverlays;
 use karpenter_cloud::{Kind, LaunchRequest};
 use karpenter_lifecycle::claim::launch::{Answer, Machine};
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::{Claim, InstanceTypeName};
 
 use crate::Context;
@@ -64,7 +64,7 @@ fn request(context: &Context, object: &NodeClaim) -> Result<LaunchRequest, Strin
         claim: claim.name,
         uid: claim.uid,
         pool: claim.pool,
-        pool_hash: claim.annotations.get(label::POOL_HASH).cloned(),
+        pool_hash: claim.annotations.get(annotation::POOL_HASH).cloned(),
         node_class: claim.node_class,
         requirements: claim.requirements,
         requests: claim.requests,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{NodeName, PodKey};
 use karpenter_telemetry::metrics::Gauge;
 use kube::ResourceExt;

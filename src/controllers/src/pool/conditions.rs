@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use karpenter_api::conditions::{READY, nodepool};
 use karpenter_api::{Condition, ConditionStatus, NodePool};
 use karpenter_lifecycle::pool::status::health::{Generations, outdated};
 use karpenter_lifecycle::pool::status::readiness::{NodeClass, verdict};
 use karpenter_model::PoolName;
+use karpenter_model::names::{condition, reason};
 use serde_json::json;
 
 use crate::pass::conditions::{open, set};
@@ -47,17 +47,17 @@ async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {
     let mut conditions = open(&mut after.conditions, &pool.object, context);
     let problems = pool.object.problems(context.view.registry());
     if problems.is_empty() {
-        conditions.set_true(nodepool::VALIDATION_SUCCEEDED);
+        conditions.set_true(condition::VALIDATION_SUCCEEDED);
     } else {
         let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        conditions.set_false(nodepool::VALIDATION_SUCCEEDED, nodepool::REASON_VALIDATION_FAILED, &message);
+        conditions.set_false(condition::VALIDATION_SUCCEEDED, reason::NODE_POOL_VALIDATION_FAILED, &message);
     }
     let class_generation = class.as_ref().map_or(0, |class| class.generation);
     let ready = verdict(class.as_ref().map_or(NodeClass::Missing, |class| class.state.clone()));
-    set(&mut conditions, nodepool::NODE_CLASS_READY, &ready);
+    set(&mut conditions, condition::NODE_CLASS_READY, &ready);
     let seen = before.node_class_observed_generation.unwrap_or_default();
     if class.is_some() && reset_needed(&pool, &before.conditions, class_generation, seen) {
-        conditions.set_unknown(nodepool::NODE_REGISTRATION_HEALTHY, "AwaitingReconciliation", "");
+        conditions.set_unknown(condition::NODE_REGISTRATION_HEALTHY, reason::AWAITING_RECONCILIATION, "");
         context.view.forget_registrations(&pool.model.uid);
         after.node_class_observed_generation = Some(class_generation);
     }
@@ -78,7 +78,8 @@ async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {
 
 /// Says when a pool becomes ready and when it stops being so, or never was.
 fn tell(name: &PoolName, before: &[Condition], after: &[Condition]) {
-    let ready = |conditions: &[Condition]| conditions.iter().find(|one| one.kind == READY).cloned();
+    let ready =
+        |conditions: &[Condition]| conditions.iter().find(|one| one.kind == condition::READY).cloned();
     let (was, Some(is)) = (ready(before), ready(after)) else { return };
     if was.is_some_and(|was| was.status == is.status) && failing(before) == failing(after) {
         return;
@@ -95,7 +96,7 @@ fn tell(name: &PoolName, before: &[Condition], after: &[Condition]) {
 
 /// What keeps a pool from being ready, in the words of those conditions.
 fn failing(conditions: &[Condition]) -> String {
-    let needed = [nodepool::VALIDATION_SUCCEEDED, nodepool::NODE_CLASS_READY];
+    let needed = [condition::VALIDATION_SUCCEEDED, condition::NODE_CLASS_READY];
     let failing = conditions
         .iter()
         .filter(|one| one.status == ConditionStatus::False && needed.contains(&one.kind.as_str()));
@@ -107,7 +108,8 @@ fn failing(conditions: &[Condition]) -> String {
 }
 
 fn reset_needed(pool: &KnownPool, conditions: &[Condition], class: i64, class_observed: i64) -> bool {
-    let condition = conditions.iter().find(|condition| condition.kind == nodepool::NODE_REGISTRATION_HEALTHY);
+    let condition =
+        conditions.iter().find(|condition| condition.kind == condition::NODE_REGISTRATION_HEALTHY);
     outdated(Generations {
         pool: pool.object.metadata.generation.unwrap_or_default(),
         observed: condition.and_then(|condition| condition.observed_generation),

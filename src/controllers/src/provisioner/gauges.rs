@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     Expression, LabelRegistry, LabelValue, Operator, Pod, PodPhase, Requirement, Requirements, Snapshot,
 };

@@ -2,7 +2,7 @@
 
 use karpenter_api::NodeClaim;
 use karpenter_lifecycle::step::{About, Effect, Event, Milestone};
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{Claim, NodeObject};
 use karpenter_telemetry::events::{self, ObjectRef, Reason, Severity, reason};
 

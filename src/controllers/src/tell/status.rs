@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::label;
+use karpenter_model::names::finalizer;
 use karpenter_telemetry::events::{Event, Reason, reason};
 use karpenter_telemetry::metrics::{StatusFamilies, Statuses, Watched};
 use kube::ResourceExt;
@@ -116,8 +116,8 @@ fn gone(context: &Context, subject: &Subject) {
     if let Some(last) = subject.deprecated() {
         families.deprecated.gone(&last, after);
     }
-    if subject.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER) {
-        let message = format!("Finalized {}", label::TERMINATION_FINALIZER);
+    if subject.finalizers.iter().any(|name| name == finalizer::TERMINATION) {
+        let message = format!("Finalized {}", finalizer::TERMINATION);
         context.recorder.publish(Event::new(subject.about.clone(), reason::FINALIZED, message));
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use karpenter_api::annotations::{CAPACITY_OVERLAY_APPLIED, PRICE_OVERLAY_APPLIED};
 use karpenter_api::{NodeClaim, NodeOverlay};
+use karpenter_model::names::annotation::{CAPACITY_OVERLAY_APPLIED, PRICE_OVERLAY_APPLIED};
 use karpenter_model::settings::FeatureGates;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use karpenter_api::{Condition, EC2NodeClass, NodePool};
+use karpenter_model::names;
 
 use super::pools::{daemon, switched_on};
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Facts, INSTANCE_TYPE, Reservation, allows};
+use crate::facts::{Facts, Reservation, allows};
 use crate::repair::Repair;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -57,14 +58,13 @@ fn condition<'a>(class: &'a EC2NodeClass, kind: &str) -> Option<&'a Condition> {
     class.status.as_ref()?.conditions.iter().find(|condition| condition.kind == kind)
 }
 
-const ZONE: &str = "topology.kubernetes.io/zone";
 /// Labels by which a NodePool can keep small types out.
 const SIZES: [&str; 5] = [
-    INSTANCE_TYPE,
-    "karpenter.k8s.aws/instance-size",
-    "karpenter.k8s.aws/instance-family",
-    "karpenter.k8s.aws/instance-cpu",
-    "karpenter.k8s.aws/instance-memory",
+    names::label::INSTANCE_TYPE,
+    names::label::aws::INSTANCE_SIZE,
+    names::label::aws::INSTANCE_FAMILY,
+    names::label::aws::INSTANCE_CPU,
+    names::label::aws::INSTANCE_MEMORY,
 ];
 /// What a large, the smallest size in common use, can address with its interfaces.
 const SMALL: u32 = 29;
@@ -103,7 +103,7 @@ fn crowded(facts: &Facts) -> Outcome {
 
 fn unvalidated(facts: &Facts) -> Outcome {
     let failed = facts.cluster.node_classes.get()?.iter().filter_map(|class| {
-        let condition = condition(class, "ValidationSucceeded")?;
+        let condition = condition(class, names::condition::VALIDATION_SUCCEEDED)?;
         (condition.status.as_str() == "False").then_some((class, condition))
     });
     Ok(failed
@@ -139,7 +139,8 @@ fn unselected_reservations(facts: &Facts) -> Outcome {
     let is_in_reach = |found: &&Reservation| {
         let is_open = found.state == "active" && found.match_criteria == "open" && found.available > 0;
         let fits = |pool: &NodePool| {
-            allows(pool, INSTANCE_TYPE, &found.instance_type) && allows(pool, ZONE, &found.zone)
+            allows(pool, names::label::INSTANCE_TYPE, &found.instance_type)
+                && allows(pool, names::label::ZONE, &found.zone)
         };
         is_open && zones.contains(found.zone.as_str()) && pools.iter().any(fits)
     };

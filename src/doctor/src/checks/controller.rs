@@ -3,6 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use karpenter_model::names;
 
 use super::{name, object, selects};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
@@ -338,7 +339,7 @@ fn keeps_off(spec: &PodSpec) -> bool {
     required.is_some_and(|required| {
         required.node_selector_terms.iter().all(|term| {
             term.match_expressions.iter().flatten().any(|expression| {
-                expression.key == "karpenter.sh/nodepool" && expression.operator == "DoesNotExist"
+                expression.key == names::label::NODE_POOL && expression.operator == "DoesNotExist"
             })
         })
     })

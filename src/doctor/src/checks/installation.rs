@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
 };
+use karpenter_model::names::finalizer::TERMINATION;
 
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
@@ -54,7 +55,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-const FINALIZER: &str = "karpenter.sh/termination";
 /// Definitions that are not used unless a gate is on.
 const OPTIONAL: [(&str, &str); 2] = [
     ("capacitybuffers.autoscaling.x-k8s.io", "CapacityBuffer=true"),
@@ -85,12 +85,12 @@ fn stuck_nodes(facts: &Facts) -> Outcome {
     }
     let stuck = facts.cluster.nodes.get()?.iter().filter(|node| {
         node.metadata.deletion_timestamp.is_some()
-            && node.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+            && node.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION)
     });
     Ok(stuck
         .map(|node| {
             let repair = Repair::DropFinalizer { node: name(&node.metadata).to_owned() };
-            Evidence::new(object("Node", &node.metadata), format!("waits for {FINALIZER}")).with(repair)
+            Evidence::new(object("Node", &node.metadata), format!("waits for {TERMINATION}")).with(repair)
         })
         .collect())
 }

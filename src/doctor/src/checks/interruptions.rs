@@ -1,9 +1,9 @@
 //! The interruption queue: whether notices can reach the controller (spec aws-operations 1.14).
 
+use karpenter_model::names::tag::CLUSTER_NAME;
+
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Queue, Unseen};
-
-const CLUSTER_TAG: &str = "eks:eks-cluster-name";
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -87,14 +87,14 @@ fn existing(facts: &Facts) -> Result<Vec<(&String, &Queue)>, Unseen> {
 
 fn untagged_queue(facts: &Facts) -> Outcome {
     // The reference's stack tags nothing; what gets events is in use, whichever tool made it.
-    let is_left_over = |queue: &Queue| queue.rules.is_empty() && !queue.tags.contains_key(CLUSTER_TAG);
+    let is_left_over = |queue: &Queue| queue.rules.is_empty() && !queue.tags.contains_key(CLUSTER_NAME);
     // Nor is what the controller reads left over.
     let in_use = facts.cluster.deployments.if_asked()?.map(|_| configured(facts)).transpose()?.flatten();
     let found = existing(facts)?.into_iter();
     let found = found.filter(|(name, queue)| is_left_over(queue) && Some(*name) != in_use.as_ref());
     Ok(found
         .map(|(name, _)| {
-            let seen = format!("has no tag {CLUSTER_TAG}, and no rule sends to it");
+            let seen = format!("has no tag {CLUSTER_NAME}, and no rule sends to it");
             Evidence::new(format!("queue {name}"), seen)
         })
         .collect())
@@ -132,7 +132,7 @@ fn shared_queue(facts: &Facts) -> Outcome {
     let Some(name) = configured(facts)? else { return Ok(Vec::new()) };
     let queues = existing(facts)?;
     let owner =
-        queues.iter().find(|(queue, _)| **queue == name).and_then(|(_, queue)| queue.tags.get(CLUSTER_TAG));
+        queues.iter().find(|(queue, _)| **queue == name).and_then(|(_, queue)| queue.tags.get(CLUSTER_NAME));
     Ok(owner
         .filter(|owner| **owner != facts.cluster_name)
         .map(|owner| Evidence::new(format!("queue {name}"), format!("belongs to cluster `{owner}`")))

@@ -1,6 +1,7 @@
 //! Nodes that do not become ready for pods.
 
 use k8s_openapi::api::core::v1::Node;
+use karpenter_model::names;
 
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
@@ -35,8 +36,9 @@ pub(super) const CHECKS: &[Check] = &[
 /// Message of the condition `Ready` unless it is True.
 fn not_ready(node: &Node) -> Option<String> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
-    let ready =
-        conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status != "True")?;
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.type_ == names::condition::READY && condition.status != "True")?;
     Some(ready.message.clone().unwrap_or_default())
 }
 
@@ -44,7 +46,7 @@ fn uninitialised(facts: &Facts) -> Outcome {
     let claims = facts.cluster.node_claims.get()?;
     let late = facts.cluster.managed_nodes()?.into_iter().filter(|node| {
         let created = node.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        label(node.metadata.labels.as_ref(), "karpenter.sh/initialized").is_none()
+        label(node.metadata.labels.as_ref(), names::label::INITIALIZED).is_none()
             && created.is_some_and(|created| facts.now.duration_since(created) > PATIENCE)
     });
     Ok(late
@@ -70,8 +72,9 @@ fn why_uninitialised(node: &Node, claim: Option<&karpenter_api::NodeClaim>) -> S
         return format!("still has the startup taint {}", left.key);
     }
     let conditions = claim.status.iter().flat_map(|status| &status.conditions);
-    let mut said =
-        conditions.filter(|condition| condition.kind == "Initialized").map(|found| found.message.clone());
+    let mut said = conditions
+        .filter(|condition| condition.kind == names::condition::INITIALIZED)
+        .map(|found| found.message.clone());
     said.next_back().unwrap_or_else(|| "no condition gives a reason".to_owned())
 }
 

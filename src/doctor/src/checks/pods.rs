@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use karpenter_model::names::{self, annotation::DO_NOT_DISRUPT};
 
 use super::{name, object, selects};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
@@ -62,8 +63,6 @@ pub(super) const CHECKS: &[Check] = &[
         look: Look::At(squeezed_daemons),
     },
 ];
-
-const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
 fn is_running(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -199,7 +198,9 @@ fn squeezed_daemons(facts: &Facts) -> Outcome {
         let status = pod.status.as_ref();
         let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
         let insufficient = conditions
-            .filter(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
+            .filter(|condition| {
+                condition.type_ == names::condition::POD_SCHEDULED && condition.status == "False"
+            })
             .any(|condition| condition.message.as_deref().unwrap_or_default().contains("Insufficient"));
         insufficient && pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0) == 0
     });

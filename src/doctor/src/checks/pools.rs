@@ -2,10 +2,11 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use karpenter_api::NodePool;
+use karpenter_model::names::{self, label::CAPACITY_TYPE};
 
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Answer, Facts, INSTANCE_TYPE, Unseen, allows, listed};
+use crate::facts::{Answer, Facts, Unseen, allows, listed};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -50,7 +51,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 const SWAPPING: [&str; 2] = ["c1.medium", "m1.small"];
 /// `DaemonSet` of a driver, and the taint that waits for it.
 const DRIVERS: [(&str, &str); 2] = [
@@ -84,7 +84,7 @@ pub(super) fn launched(facts: &Facts, capacity: &str) -> Launched {
 fn swapping_types(facts: &Facts) -> Outcome {
     let mut found = Vec::new();
     for pool in facts.cluster.node_pools.get()? {
-        for listed in listed(pool, INSTANCE_TYPE) {
+        for listed in listed(pool, names::label::INSTANCE_TYPE) {
             if SWAPPING.contains(&listed) {
                 found.push(Evidence::new(object("NodePool", &pool.metadata), format!("allows {listed}")));
             }

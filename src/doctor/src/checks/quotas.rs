@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
+use karpenter_model::names;
 
 use super::pools::{Launched, launched};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
@@ -117,7 +118,7 @@ fn vcpus(nodes: &[&Node]) -> BTreeMap<String, u64> {
     for node in nodes {
         let capacity = node.status.as_ref().and_then(|status| status.capacity.as_ref());
         let cpu = capacity.and_then(|capacity| capacity.get("cpu")?.0.parse::<u64>().ok()).unwrap_or(0);
-        let kind = label(node.metadata.labels.as_ref(), "karpenter.sh/capacity-type").unwrap_or("on-demand");
+        let kind = label(node.metadata.labels.as_ref(), names::label::CAPACITY_TYPE).unwrap_or("on-demand");
         *used.entry(kind.to_owned()).or_insert(0) += cpu;
     }
     used

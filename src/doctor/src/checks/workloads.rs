@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use karpenter_model::names;
 
 use super::pods::on_managed_nodes;
 use super::{name, object, selects};
@@ -38,9 +39,6 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-const ZONE: &str = "topology.kubernetes.io/zone";
-const HOST: &str = "kubernetes.io/hostname";
-
 /// Pods of the Deployment never share a node.
 fn stands_alone(deployment: &Deployment) -> bool {
     let template = deployment.spec.as_ref().map(|spec| &spec.template);
@@ -53,7 +51,9 @@ fn stands_alone(deployment: &Deployment) -> bool {
         .and_then(|against| against.required_during_scheduling_ignored_during_execution.as_ref())
         .into_iter()
         .flatten();
-    terms.into_iter().any(|term| term.topology_key == HOST && selects(term.label_selector.as_ref(), labels))
+    terms.into_iter().any(|term| {
+        term.topology_key == names::label::HOSTNAME && selects(term.label_selector.as_ref(), labels)
+    })
 }
 
 /// Pods beyond the replicas during a rollout, as the Deployment controller rounds: up, a quarter by default.
@@ -95,7 +95,7 @@ fn surging(facts: &Facts) -> Outcome {
 fn soft_spread(pod: &Pod) -> Option<&TopologySpreadConstraint> {
     let constraints = pod.spec.as_ref()?.topology_spread_constraints.as_ref()?;
     constraints.iter().find(|constraint| {
-        constraint.topology_key == ZONE
+        constraint.topology_key == names::label::ZONE
             && (constraint.when_unsatisfiable == "ScheduleAnyway" || constraint.min_domains.is_none())
     })
 }
@@ -103,7 +103,7 @@ fn soft_spread(pod: &Pod) -> Option<&TopologySpreadConstraint> {
 /// Zones in which there are nodes or could be.
 fn zones(facts: &Facts) -> Result<BTreeSet<&str>, Unseen> {
     let nodes = facts.cluster.nodes.get()?.iter();
-    let of_nodes = nodes.filter_map(|node| label(node.metadata.labels.as_ref(), ZONE));
+    let of_nodes = nodes.filter_map(|node| label(node.metadata.labels.as_ref(), names::label::ZONE));
     let subnets = facts.account.subnets.get()?.iter().map(|subnet| subnet.zone.as_str());
     Ok(of_nodes.chain(subnets).collect())
 }
@@ -114,7 +114,7 @@ fn lopsided(facts: &Facts) -> Outcome {
     let zone_of = |pod: &Pod| {
         let node = pod.spec.as_ref()?.node_name.as_deref()?;
         let node = nodes.iter().find(|found| name(&found.metadata) == node)?;
-        label(node.metadata.labels.as_ref(), ZONE)
+        label(node.metadata.labels.as_ref(), names::label::ZONE)
     };
     // One group for each owner: the replicas of one workload.
     let mut groups: BTreeMap<(&str, &str), (i32, ByZone<'_>)> = BTreeMap::new();

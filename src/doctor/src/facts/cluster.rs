@@ -11,6 +11,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool, convert};
+use karpenter_model::names;
 use karpenter_model::{LabelRegistry, Operator};
 use serde::{Deserialize, Serialize};
 
@@ -154,11 +155,12 @@ impl Cluster {
         let pools = self.pools_of(class)?;
         let names: Vec<&str> = pools.iter().filter_map(|pool| pool.metadata.name.as_deref()).collect();
         let nodes = self.managed_nodes()?.into_iter().filter(|node| {
-            let pool = label(node.metadata.labels.as_ref(), "karpenter.sh/nodepool");
+            let pool = label(node.metadata.labels.as_ref(), names::label::NODE_POOL);
             pool.is_some_and(|pool| names.contains(&pool))
         });
-        let of_nodes = nodes.filter_map(|node| label(node.metadata.labels.as_ref(), INSTANCE_TYPE));
-        let listed = pools.iter().flat_map(|pool| listed(pool, INSTANCE_TYPE));
+        let of_nodes =
+            nodes.filter_map(|node| label(node.metadata.labels.as_ref(), names::label::INSTANCE_TYPE));
+        let listed = pools.iter().flat_map(|pool| listed(pool, names::label::INSTANCE_TYPE));
         Ok(of_nodes.chain(listed).map(str::to_owned).collect())
     }
 
@@ -195,9 +197,6 @@ impl Cluster {
         (words, unseen)
     }
 }
-
-/// The label with the instance type.
-pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 fn in_secret(variable: &str, namespace: &str, secret: &str) -> Unseen {
     Unseen(format!("{variable} may be set by Secret {namespace}/{secret}, which is not read"))
@@ -249,7 +248,7 @@ fn event_words(event: &Event) -> Words {
 
 /// Whether Karpenter launched the node.
 pub(crate) fn is_managed(node: &Node) -> bool {
-    label(node.metadata.labels.as_ref(), "karpenter.sh/nodepool").is_some()
+    label(node.metadata.labels.as_ref(), names::label::NODE_POOL).is_some()
 }
 
 /// The value of a label or annotation.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use karpenter_aws_api::error::optional;
 use karpenter_aws_api::survey::Simulation;
 use karpenter_aws_api::{Clients, Error, Partition};
+use karpenter_model::names;
 
 use crate::facts::{Account, Facts, Right};
 
@@ -45,14 +46,14 @@ fn actions(clients: &Clients, facts: &Facts, role: &str) -> Vec<(String, &'stati
 /// bound to.
 fn context(clients: &Clients, facts: &Facts) -> BTreeMap<String, String> {
     let suffix = Partition::of_region(&clients.region).dns_suffix();
-    let cluster_key = format!("kubernetes.io/cluster/{}", facts.cluster_name);
+    let cluster_key = format!("{}{}", names::tag::CLUSTER_PREFIX, facts.cluster_name);
     let tags = [
         (cluster_key.as_str(), "owned"),
-        ("eks:eks-cluster-name", facts.cluster_name.as_str()),
-        ("karpenter.sh/nodepool", "default"),
-        ("karpenter.sh/nodeclaim", "default-abcde"),
-        ("karpenter.k8s.aws/ec2nodeclass", "default"),
-        ("topology.kubernetes.io/region", clients.region.as_str()),
+        (names::tag::CLUSTER_NAME, facts.cluster_name.as_str()),
+        (names::label::NODE_POOL, "default"),
+        (names::tag::NODE_CLAIM, "default-abcde"),
+        (names::label::aws::EC2_NODE_CLASS, "default"),
+        (names::label::REGION, clients.region.as_str()),
     ];
     let tags = tags.into_iter().flat_map(|(key, value)| {
         ["aws:RequestTag", "aws:ResourceTag"].map(|of| (format!("{of}/{key}"), value.to_owned()))

@@ -7,10 +7,9 @@ use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::TagSelector;
 use karpenter_aws_api::ec2::{SecurityGroup, SecurityGroupQuery, Subnet, SubnetQuery};
 use karpenter_aws_api::{Clients, Error, Filter};
+use karpenter_model::names;
 
 use crate::facts::Cluster;
-
-const DISCOVERY: &str = "karpenter.sh/discovery";
 
 /// What was found, with the names of the classes that select it.
 pub(super) type Selected<T> = Vec<(T, BTreeSet<String>)>;
@@ -72,7 +71,7 @@ fn queries(
 ) -> Vec<Query> {
     let classes = cluster.node_classes.get().map(Vec::as_slice).unwrap_or_default();
     if classes.is_empty() {
-        return vec![(None, vec![Filter::tag(DISCOVERY, cluster_name)])];
+        return vec![(None, vec![Filter::tag(names::tag::DISCOVERY, cluster_name)])];
     }
     let of = |class: &EC2NodeClass| {
         let name = class.metadata.name.clone();

@@ -13,15 +13,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use karpenter_model::names::reason;
 use karpenter_model::settings::Brakes;
 use karpenter_model::{Claim, ConditionType, Launch, NodeId, Pool, Reason, Snapshot};
 
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::decision::Brake;
 use crate::disrupt::memory::{Limits, Memory};
-
-/// The drift reason that follows from the provider's list of instance types alone.
-const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
 
 /// A brake that was put on, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +64,7 @@ fn suspicious(claim: &Claim, brakes: &Brakes, since: Option<Timestamp>, now: Tim
         (since..quiet).contains(&at)
     });
     let until = at.checked_add(brakes.mass_drift_hold).ok()?;
-    ((started || reason == INSTANCE_TYPE_NOT_FOUND) && now < until).then_some(until)
+    ((started || reason == reason::INSTANCE_TYPE_NOT_FOUND) && now < until).then_some(until)
 }
 
 /// Whether one more node of `pool` may be replaced, as far as earlier replacements tell. A caller that goes on says so

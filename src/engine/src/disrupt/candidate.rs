@@ -2,7 +2,7 @@
 
 mod blocker;
 
-use karpenter_model::label;
+use karpenter_model::names::annotation;
 use karpenter_model::plan::command::{Candidate as Disrupted, Method};
 use karpenter_model::{
     CapacityType, Claim, ConditionType, DisruptionReason, InstanceType, Node, NodeName, Offering, Pod, Pool,
@@ -68,7 +68,7 @@ impl<'a> Candidate<'a> {
         if node.is_nominated(now) {
             return Err(Blocker::Nominated);
         }
-        if node.effective_annotations().get(label::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
+        if node.effective_annotations().get(annotation::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
             return Err(Blocker::NodeDoNotDisrupt);
         }
         let away = &lookup.snapshot().zones_away;

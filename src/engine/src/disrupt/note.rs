@@ -1,5 +1,6 @@
 //! What a pass tells people: events about nodes and pools (spec disruption 7).
 
+use karpenter_model::names::reason;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{NodeId, PoolName};
 
@@ -44,11 +45,11 @@ impl NoteKind {
     /// The reason of the event.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::DisruptionBlocked => "DisruptionBlocked",
-            Self::Unconsolidatable => "Unconsolidatable",
-            Self::ConsolidationCandidate => "ConsolidationCandidate",
-            Self::ConsolidationApproved => "ConsolidationApproved",
-            Self::DisruptionHeld => "DisruptionHeld",
+            Self::DisruptionBlocked => reason::DISRUPTION_BLOCKED,
+            Self::Unconsolidatable => reason::UNCONSOLIDATABLE,
+            Self::ConsolidationCandidate => reason::CONSOLIDATION_CANDIDATE,
+            Self::ConsolidationApproved => reason::CONSOLIDATION_APPROVED,
+            Self::DisruptionHeld => reason::DISRUPTION_HELD,
         }
     }
 }

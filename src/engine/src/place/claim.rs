@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::plan::MAX_INSTANCE_TYPES;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
@@ -317,9 +317,9 @@ fn annotations(
     catalogue: &Catalogue<'_>,
 ) -> Annotations {
     let mut annotations = space.pool.template.annotations.clone();
-    annotations.insert(label::POOL_HASH.into(), space.pool.hash.clone());
-    annotations.insert(label::POOL_HASH_VERSION.into(), label::POOL_HASH_VERSION_CURRENT.into());
-    annotations.insert(label::MIN_VALUES_RELAXED.into(), relaxed.to_string());
+    annotations.insert(annotation::POOL_HASH.into(), space.pool.hash.clone());
+    annotations.insert(annotation::POOL_HASH_VERSION.into(), karpenter_model::pool::HASH_VERSION.into());
+    annotations.insert(annotation::MIN_VALUES_RELAXED.into(), relaxed.to_string());
     let variants = types.iter().flat_map(Candidate::variants);
     let types = variants.map(|variant| catalogue.variant(variant).instance_type);
     note_overlays(&mut annotations, &space.pool.template, types);
@@ -337,9 +337,10 @@ pub(crate) fn note_overlays<'t>(
         price: all.price || one.overlaid.price,
         capacity: all.capacity || one.overlaid.capacity,
     });
-    for (key, applied) in
-        [(label::PRICE_OVERLAY_APPLIED, overlaid.price), (label::CAPACITY_OVERLAY_APPLIED, overlaid.capacity)]
-    {
+    for (key, applied) in [
+        (annotation::PRICE_OVERLAY_APPLIED, overlaid.price),
+        (annotation::CAPACITY_OVERLAY_APPLIED, overlaid.capacity),
+    ] {
         let written = template.annotations.get(key).cloned();
         match if applied { Some(true.to_string()) } else { written } {
             Some(value) => annotations.insert(key.to_owned(), value),

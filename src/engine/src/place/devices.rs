@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_devices::{Allocator, Candidate, ClaimId, Ledger, Place, Proposal, Spot};
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     BinId, DeviceGrant, GrantPlace, GrantedDevice, InstanceTypeName, LabelRegistry, Node, NodeId, Pod,

@@ -1,6 +1,6 @@
 //! What is known about the labels of a node that exists or is coming up.
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Node, Requirement};
 
 /// What is known about one label of a node.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{

@@ -19,7 +19,7 @@ mod undo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karpenter_model::label;
+use karpenter_model::names::annotation;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
@@ -408,7 +408,7 @@ impl Query<'_, '_> {
         let mut claim = caches.made.claim(node, space, catalogue, &mut caches.rules, terms)?;
         let held = filling.devices.as_ref().zip(node.devices);
         if let Some(drivers) = held.and_then(|(devices, number)| devices.drivers(number)) {
-            claim.launch.annotations.insert(label::REQUESTED_DRIVERS.into(), drivers);
+            claim.launch.annotations.insert(annotation::REQUESTED_DRIVERS.into(), drivers);
         }
         let requests = node.pods.iter().map(|pod| compiled.requests[*pod]).sum();
         Ok(claim.with_pods(id, &requests, node.pods.iter().map(|pod| compiled.pod(*pod))))

@@ -22,7 +22,7 @@ mod undo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, PoolName, Price, Requirement,
     Requirements, Snapshot,

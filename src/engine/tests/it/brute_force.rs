@@ -2,7 +2,7 @@
 //! no pool could host it alone either, as far as limits are not in the way.
 
 use karpenter_audit::audit;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::{
     BinId, Effect, InstanceType, Launch, Plan, PodOutcome, Pool, Requirement, Requirements, Resources,
     Snapshot, Undefined,
@@ -89,7 +89,7 @@ fn launch(
         pool: pool.name.clone(),
         pool_hash: pool.hash.clone(),
         labels,
-        annotations: [(label::POOL_HASH.into(), pool.hash.clone())].into(),
+        annotations: [(annotation::POOL_HASH.into(), pool.hash.clone())].into(),
         taints: pool.template.taints.clone(),
         startup_taints: pool.template.startup_taints.clone(),
         node_class: pool.template.node_class.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_engine::disrupt::{Memory, Standing, decide};
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::{Launch, Plan, Settings};
 
 /// The only claim of the plan for `pool`, with `settings` changed.
@@ -46,9 +46,9 @@ fn everything_of_the_template_is_on_the_claim() {
     assert_eq!(
         annotations,
         [
-            (label::MIN_VALUES_RELAXED, "false"),
-            (label::POOL_HASH, "1"),
-            (label::POOL_HASH_VERSION, label::POOL_HASH_VERSION_CURRENT),
+            (annotation::MIN_VALUES_RELAXED, "false"),
+            (annotation::POOL_HASH, "1"),
+            (annotation::POOL_HASH_VERSION, karpenter_model::pool::HASH_VERSION),
             ("note", "x"),
         ]
     );
@@ -70,12 +70,13 @@ fn noted(cpu: u32, pool: &str) -> Vec<(String, String)> {
 #[test]
 fn a_claim_says_whether_a_type_it_may_become_is_overlaid() {
     let yes = |key: &str| (key.to_owned(), "true".to_owned());
-    let (price, capacity) = (yes(label::PRICE_OVERLAY_APPLIED), yes(label::CAPACITY_OVERLAY_APPLIED));
+    let (price, capacity) =
+        (yes(annotation::PRICE_OVERLAY_APPLIED), yes(annotation::CAPACITY_OVERLAY_APPLIED));
     assert_eq!(noted(1, ""), [capacity.clone(), price]);
     assert_eq!(noted(4, ""), [capacity]);
     assert_eq!(noted(16, ""), []);
     // What the template says stands where there is nothing to say.
-    let said = (label::PRICE_OVERLAY_APPLIED.to_owned(), "no".to_owned());
+    let said = (annotation::PRICE_OVERLAY_APPLIED.to_owned(), "no".to_owned());
     assert_eq!(noted(16, "annotation=karpenter.sh/price-overlay-applied=no"), [said]);
 }
 
@@ -92,7 +93,7 @@ fn a_replacement_says_so_only_of_the_types_that_are_cheap_enough() {
         let plan = Plan { commands: decision.commands.clone(), ..Plan::default() };
         assert_eq!(karpenter_audit::audit(&snapshot, &plan), []);
         let [command] = &decision.commands[..] else { panic!("{decision:?}") };
-        command.replacements[0].annotations.contains_key(label::PRICE_OVERLAY_APPLIED)
+        command.replacements[0].annotations.contains_key(annotation::PRICE_OVERLAY_APPLIED)
     };
     assert!(!said(""), "the overlaid type is the one that goes");
     assert!(said("overlaid=price"));

@@ -89,7 +89,10 @@ fn several_machines_become_one_with_the_devices_of_all() {
     assert_eq!(replacements.len(), 1);
     assert_eq!(replacements[0].instance_types.to_vec(), ["l"]);
     assert_eq!(
-        replacements[0].annotations.get(karpenter_model::label::REQUESTED_DRIVERS).map(String::as_str),
+        replacements[0]
+            .annotations
+            .get(karpenter_model::names::annotation::REQUESTED_DRIVERS)
+            .map(String::as_str),
         Some("gpu.test")
     );
 }

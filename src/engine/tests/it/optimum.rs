@@ -11,7 +11,7 @@ use std::fmt::Write;
 use fastrand::Rng;
 use karpenter_audit::Rule;
 use karpenter_audit::audit;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::{
     BinId, Launch, OfferingRef, Plan, Pod, Requirement, Requirements, Resources, Snapshot, Undefined,
 };
@@ -88,7 +88,7 @@ fn claim(snapshot: &Snapshot, pods: &[&Pod], zone: &str) -> Option<Launch> {
         pool: pool.name.clone(),
         pool_hash: pool.hash.clone(),
         labels,
-        annotations: [(label::POOL_HASH.into(), pool.hash.clone())].into(),
+        annotations: [(annotation::POOL_HASH.into(), pool.hash.clone())].into(),
         taints: pool.template.taints.clone(),
         startup_taints: pool.template.startup_taints.clone(),
         node_class: class.clone(),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{Plan, Snapshot};
 
 fn plan(text: &str) -> (Snapshot, Plan) {

@@ -1,5 +1,6 @@
 //! Whether the room of a buffer is there, as the last plan saw it.
 
+use karpenter_model::names::reason;
 use karpenter_model::{ConditionStatus, PodOutcome};
 
 use super::verdict;
@@ -33,19 +34,22 @@ pub fn provisioning(ready: bool, replicas: u32, tally: Tally) -> Option<Verdict>
     let Tally { existing, new, failed } = tally;
     let fails = |reason, message| Some(verdict(ConditionStatus::False, reason, message));
     if !ready {
-        return fails("NotReadyForProvisioning", "the buffer is not ready for provisioning".to_owned());
+        return fails(
+            reason::NOT_READY_FOR_PROVISIONING,
+            "the buffer is not ready for provisioning".to_owned(),
+        );
     }
     if replicas == 0 {
-        return fails("BufferEmpty", "the buffer asks for no pods".to_owned());
+        return fails(reason::BUFFER_EMPTY, "the buffer asks for no pods".to_owned());
     }
     if new > 0 || failed > 0 {
         let message =
             format!("{new}/{replicas} buffer pods require new capacity, {failed} failed to schedule");
-        return fails("RequiresNewCapacity", message);
+        return fails(reason::REQUIRES_NEW_CAPACITY, message);
     }
     (existing >= replicas).then(|| {
         let message = format!("all {replicas} buffer pods fit on existing capacity");
-        verdict(ConditionStatus::True, "FitsExistingCapacity", message)
+        verdict(ConditionStatus::True, reason::FITS_EXISTING_CAPACITY, message)
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use karpenter_model::names::reason;
 use karpenter_model::{Claim, ConditionType, NodeObject, Quantity};
 
 use crate::step::{About, Change, Effect, Event, Step, Wake};
@@ -22,11 +23,11 @@ pub fn step(claim: &Claim, node: &NodeObject) -> Step {
     let change = if issues.is_empty() {
         Change::holds(kind)
     } else {
-        Change::fails(kind, "ConsistencyCheckFailed", "Consistency Check Failed")
+        Change::fails(kind, reason::CONSISTENCY_CHECK_FAILED, "Consistency Check Failed")
     };
     let events = issues.into_iter().map(|message| {
         let about = About::Claim(claim.name.clone());
-        Effect::Event(Event::warning(about, "FailedConsistencyCheck", message.clone()).on(message))
+        Effect::Event(Event::warning(about, reason::FAILED_CONSISTENCY_CHECK, message.clone()).on(message))
     });
     Step::of(events).and_condition(change).and_wake(Wake::After(PERIOD))
 }

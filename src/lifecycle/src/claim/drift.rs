@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label, reason};
 use karpenter_model::{
     Annotations, CapacityType, Claim, ConditionType, InstanceType, LabelRegistry, Pool, Requirement,
     Requirements, Undefined,
@@ -77,11 +77,11 @@ pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
         return Local::NotLaunched;
     }
     if template_changed(claim, facts.pool_annotations) {
-        return Local::Drifted("NodePoolDrifted");
+        return Local::Drifted(reason::NODE_POOL_DRIFTED);
     }
     let labels = Requirements::from_labels(facts.registry, &claim.labels);
     if labels.compatible(&facts.pool.template.requirements, Undefined::Nothing).is_err() {
-        return Local::Drifted("RequirementsDrifted");
+        return Local::Drifted(reason::REQUIREMENTS_DRIFTED);
     }
     let due = asks_types(claim, facts.type_found, facts.now);
     let Some(types) = facts.instance_types.filter(|types| due && !types.is_empty()) else {
@@ -90,7 +90,7 @@ pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
     if sold(claim, labels, types, facts.registry) {
         Local::AskProvider { type_found: true }
     } else {
-        Local::Drifted("InstanceTypeNotFound")
+        Local::Drifted(reason::INSTANCE_TYPE_NOT_FOUND)
     }
 }
 
@@ -112,7 +112,7 @@ pub fn step(claim: &Claim, local: Local, provider: Provider<'_>) -> Step {
 /// Both sides carry hash and version, the versions agree and the hashes do not.
 fn template_changed(claim: &Claim, pool: &Annotations) -> bool {
     let both = |key: &str| claim.annotations.get(key).zip(pool.get(key));
-    match (both(label::POOL_HASH), both(label::POOL_HASH_VERSION)) {
+    match (both(annotation::POOL_HASH), both(annotation::POOL_HASH_VERSION)) {
         (Some((own, current)), Some((own_version, version))) => own_version == version && own != current,
         _ => false,
     }

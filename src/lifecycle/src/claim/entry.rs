@@ -3,7 +3,7 @@
 //! Nothing happens to a claim before its finalizer is stored: a machine launched for a claim that could vanish
 //! would be nobody's.
 
-use karpenter_model::label;
+use karpenter_model::names::finalizer;
 use karpenter_model::{Claim, NodeClassRef};
 
 use crate::step::{Effect, Step};
@@ -29,7 +29,7 @@ pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Way {
     if claim.deletion.is_some() {
         return Way::Finalize;
     }
-    if claim.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER) {
+    if claim.finalizers.iter().any(|name| name == finalizer::TERMINATION) {
         return Way::Live;
     }
     Way::Prepare(Step::of([Effect::AddFinalizer]))

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, finalizer, label, reason};
 use karpenter_model::{Annotations, Claim, ConditionType, NodeObject, ProviderId};
 
 use crate::elapsed::since;
@@ -44,7 +44,7 @@ pub enum Found {
 /// The next thing to do for a deleted claim. `nodes` are all Nodes with its provider id.
 pub fn step(claim: &Claim, nodes: &[&NodeObject]) -> Step {
     let Some(deletion) = claim.deletion else { return Step::idle() };
-    if !claim.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER) {
+    if !claim.finalizers.iter().any(|name| name == finalizer::TERMINATION) {
         return Step::idle();
     }
     let step = restamped(claim).then(deadline(claim, deletion));
@@ -91,18 +91,21 @@ pub fn terminated(claim: &Claim, answer: &Answer, now: Timestamp) -> Step {
 /// Fixes the termination deadline, once; a value that another client has set stays.
 fn deadline(claim: &Claim, deletion: Timestamp) -> Step {
     let Some(grace) = claim.termination_grace_period else { return Step::idle() };
-    if claim.annotations.contains_key(label::TERMINATION_TIMESTAMP) {
+    if claim.annotations.contains_key(annotation::TERMINATION_TIMESTAMP) {
         return Step::idle();
     }
     // A grace period that leaves the calendar is no deadline at all.
     let Ok(deadline) = deletion.checked_add(grace) else { return Step::idle() };
     let text = deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     Step::of([
-        Effect::AnnotateClaim(Annotations::from([(label::TERMINATION_TIMESTAMP.to_owned(), text.clone())])),
+        Effect::AnnotateClaim(Annotations::from([(
+            annotation::TERMINATION_TIMESTAMP.to_owned(),
+            text.clone(),
+        )])),
         Effect::Milestone(Milestone::DeadlineSet(deadline)),
         Effect::Event(Event::warning(
             About::Claim(claim.name.clone()),
-            "TerminationGracePeriodExpiring",
+            reason::TERMINATION_GRACE_PERIOD_EXPIRING,
             format!("All pods will be deleted by {text}"),
         )),
     ])

@@ -5,10 +5,10 @@
 
 mod drivers;
 
-use karpenter_model::label;
+use karpenter_model::names::{label, reason};
 use karpenter_model::{Claim, ConditionStatus, ConditionType, NodeObject, Taint};
 
-pub use drivers::{REQUESTED_DRIVERS, ResourceSlice};
+pub use drivers::ResourceSlice;
 
 use crate::step::{Change, Effect, Milestone, NodePatch, Step};
 
@@ -45,29 +45,32 @@ type Obstacle = (&'static str, String);
 
 fn check<'a>(claim: &Claim, facts: Facts<'a>) -> Result<&'a NodeObject, Obstacle> {
     let [node] = facts.nodes else {
-        return Err(("NodeNotFound", "Node not registered with cluster".to_owned()));
+        return Err((reason::NODE_NOT_FOUND, "Node not registered with cluster".to_owned()));
     };
     if !node.is_ready() {
-        return Err(("NodeNotReady", "Node status is NotReady".to_owned()));
+        return Err((reason::NODE_NOT_READY, "Node status is NotReady".to_owned()));
     }
     if let Some(taint) = startup_taint(claim, node) {
-        return Err(("StartupTaintsExist", format!("StartupTaint \"{taint}\" still exists")));
+        return Err((reason::STARTUP_TAINTS_EXIST, format!("StartupTaint \"{taint}\" still exists")));
     }
     if let Some(taint) = node.taints.iter().find(|taint| taint.is_ephemeral()) {
-        return Err(("KnownEphemeralTaintsExist", format!("KnownEphemeralTaint \"{taint}\" still exists")));
+        return Err((
+            reason::KNOWN_EPHEMERAL_TAINTS_EXIST,
+            format!("KnownEphemeralTaint \"{taint}\" still exists"),
+        ));
     }
     for (name, requested) in claim.requests.iter() {
         let registered = node.allocatable.get(name.as_str()).is_some_and(|quantity| !quantity.is_zero());
         if !requested.is_zero() && !registered {
             return Err((
-                "ResourceNotRegistered",
+                reason::RESOURCE_NOT_REGISTERED,
                 format!("Resource \"{name}\" was requested but not registered"),
             ));
         }
     }
     if let Some(driver) = facts.slices.and_then(|slices| drivers::unpublished(claim, slices)) {
         return Err((
-            "DRADriverPoolsNotPublished",
+            reason::DRIVER_POOLS_NOT_PUBLISHED,
             format!("DRA driver \"{driver}\" has not published a complete resource pool"),
         ));
     }

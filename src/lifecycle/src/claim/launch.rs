@@ -3,6 +3,7 @@
 //! Runs while `Launched` is unknown. The provider call is idempotent per claim, so nothing is remembered between
 //! tries: a success whose status could not be written is simply asked for again.
 
+use karpenter_model::names::reason;
 use karpenter_model::{
     Annotations, Claim, ConditionStatus, ConditionType, ImageId, Labels, ProviderId, Resources,
 };
@@ -11,9 +12,6 @@ use crate::step::{About, Change, DeletionCause, Effect, Event, Launched, Milesto
 
 /// Most bytes of a provider's error text that are shown.
 pub const MESSAGE_MAX: usize = 300;
-
-/// Condition reason of a launch that failed without a more precise one.
-pub const LAUNCH_FAILED: &str = "LaunchFailed";
 
 /// The result of asking the provider to launch.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,7 +78,7 @@ pub fn answered(claim: &Claim, answer: Answer) -> Step {
         Answer::NoCapacity { message } => Step::of([
             Effect::Event(Event::warning(
                 About::Claim(claim.name.clone()),
-                "InsufficientCapacityError",
+                reason::INSUFFICIENT_CAPACITY,
                 format!("NodeClaim {} event: {}", claim.name, truncated(&message)),
             )),
             Effect::DeleteClaim(DeletionCause::InsufficientCapacity),
@@ -90,7 +88,11 @@ pub fn answered(claim: &Claim, answer: Answer) -> Step {
             .and_condition(Change::unknown(ConditionType::Launched, &reason, message))
             .and_wake(Wake::Backoff),
         Answer::Failed { reason: None, message } => Step::idle()
-            .and_condition(Change::unknown(ConditionType::Launched, LAUNCH_FAILED, truncated(&message)))
+            .and_condition(Change::unknown(
+                ConditionType::Launched,
+                reason::LAUNCH_FAILED,
+                truncated(&message),
+            ))
             .and_wake(Wake::Backoff),
     }
 }
@@ -115,7 +117,7 @@ pub fn truncated(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use karpenter_model::ConditionStatus;
-    use karpenter_model::label;
+    use karpenter_model::names::label;
 
     use super::*;
     use crate::fixture::claim;
@@ -187,7 +189,7 @@ mod tests {
         assert_eq!(own.wake, Wake::Backoff);
         assert_eq!(verdict(own).message, long);
         let other = verdict(failed(None, &long));
-        assert_eq!((other.reason.as_str(), other.status), (LAUNCH_FAILED, ConditionStatus::Unknown));
+        assert_eq!((other.reason.as_str(), other.status), (reason::LAUNCH_FAILED, ConditionStatus::Unknown));
         assert_eq!(other.message, format!("{}...", "x".repeat(300)));
     }
 

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::names::reason;
 use karpenter_model::{Claim, ConditionStatus, ConditionType};
 
 use crate::elapsed::since;
@@ -17,9 +18,6 @@ use crate::step::{DeletionCause, Effect, Milestone, RegistrationOutcome, Step, W
 pub const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long it may take until the Node has registered.
 pub const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
-
-/// Reason shown on the pool when a launched claim never registered.
-pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
 
 /// Gives the claim up when one of its timeouts has passed.
 pub fn step(claim: &Claim, now: Timestamp) -> Step {
@@ -61,7 +59,7 @@ fn failure(claim: &Claim) -> RegistrationOutcome {
             message: launched.message.clone(),
         },
         _ => RegistrationOutcome::Failure {
-            reason: REGISTRATION_FAILED.to_owned(),
+            reason: reason::REGISTRATION_FAILED.to_owned(),
             message: "Failed to register node".to_owned(),
         },
     }
@@ -132,6 +130,6 @@ mod tests {
         failing.conditions.get_mut(&ConditionType::Launched).expect("set above").reason =
             "LaunchFailed".to_owned();
         assert_eq!(reason(&failing, 300), "LaunchFailed");
-        assert_eq!(reason(&holding(claim(), &[ConditionType::Launched]), 900), REGISTRATION_FAILED);
+        assert_eq!(reason(&holding(claim(), &[ConditionType::Launched]), 900), reason::REGISTRATION_FAILED);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use karpenter_model::label;
+use karpenter_model::names::{finalizer, label, reason};
 use karpenter_model::{Claim, ConditionStatus, ConditionType, Labels, NodeObject, Taint};
 
 use crate::step::{About, Change, Effect, Event, Milestone, NodePatch, RegistrationOutcome, Step, Wake};
@@ -67,7 +67,7 @@ fn joined(claim: &Claim, nodes: &[&NodeObject], hooks: &[Hook]) -> Step {
         [] => {
             return Step::idle().and_condition(Change::unknown(
                 kind,
-                "NodeNotFound",
+                reason::NODE_NOT_FOUND,
                 "Node not registered with cluster",
             ));
         }
@@ -75,7 +75,7 @@ fn joined(claim: &Claim, nodes: &[&NodeObject], hooks: &[Hook]) -> Step {
         _ => {
             return Step::idle().and_condition(Change::fails(
                 kind,
-                "MultipleNodesFound",
+                reason::MULTIPLE_NODES_FOUND,
                 "Invariant violated, matched multiple nodes",
             ));
         }
@@ -134,7 +134,7 @@ fn held_up(claim: &Claim, node: &NodeObject, waiting: &[&Hook]) -> Step {
     Step::of(effect)
         .and_condition(Change::unknown(
             ConditionType::Registered,
-            "RegistrationHookPending",
+            reason::REGISTRATION_HOOK_PENDING,
             names.join(", "),
         ))
         .and_wake(wake)
@@ -148,7 +148,7 @@ fn missing_taint(claim: &Claim, node: &NodeObject) -> Option<Event> {
     }
     Some(Event::warning(
         About::Claim(claim.name.clone()),
-        "UnregisteredTaintMissing",
+        reason::UNREGISTERED_TAINT_MISSING,
         format!(
             "Missing {} taint which prevents registration-related race conditions on Karpenter-managed nodes",
             Taint::unregistered()
@@ -160,7 +160,7 @@ fn missing_taint(claim: &Claim, node: &NodeObject) -> Option<Event> {
 /// taints. The claim wins where both have a value; nothing is removed.
 fn synced(claim: &Claim, node: &NodeObject) -> NodePatch {
     let mut patch = NodePatch::of(&node.name);
-    patch.add_finalizer = !node.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER);
+    patch.add_finalizer = !node.finalizers.iter().any(|name| name == finalizer::TERMINATION);
     patch.add_owner = (!node.owners.contains(&claim.uid)).then(|| (claim.name.clone(), claim.uid.clone()));
     patch.labels = differing(&claim.labels, &node.labels);
     patch.annotations = differing(&claim.annotations, &node.annotations);

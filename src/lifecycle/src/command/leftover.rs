@@ -33,7 +33,7 @@ mod tests {
     use std::sync::Arc;
 
     use karpenter_model::Claim;
-    use karpenter_model::label;
+    use karpenter_model::names::label;
 
     use super::*;
     use crate::fixture::at;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use jiff::Timestamp;
+use karpenter_model::names::reason;
 use karpenter_model::plan::command::{Candidate, Command};
 use karpenter_model::{ClaimName, DisruptionReason, Pod, Price, Target};
 
@@ -73,20 +74,21 @@ fn cents(price: Price) -> String {
 /// A replacement is on its way.
 pub fn launching(replacement: &ClaimName, reason: DisruptionReason) -> Event {
     let message = format!("Launching NodeClaim: {reason}");
-    Event::normal(About::Claim(replacement.clone()), "DisruptionLaunching", message).on(reason.to_string())
+    Event::normal(About::Claim(replacement.clone()), reason::DISRUPTION_LAUNCHING, message)
+        .on(reason.to_string())
 }
 
 /// A replacement cannot take pods yet.
 pub fn waiting_for_readiness(replacement: &ClaimName) -> Event {
     let message = "Waiting on readiness to continue disruption";
-    Event::normal(About::Claim(replacement.clone()), "DisruptionWaitingReadiness", message)
+    Event::normal(About::Claim(replacement.clone()), reason::DISRUPTION_WAITING_READINESS, message)
 }
 
 /// The deletion of a candidate was accepted.
 pub fn terminating(candidate: &Candidate, reason: DisruptionReason) -> [Event; 2] {
     let event = |about, kind| {
         let message = format!("Disrupting {kind}: {reason}");
-        Event::normal(about, "DisruptionTerminating", message).on(reason.to_string())
+        Event::normal(about, reason::DISRUPTION_TERMINATING, message).on(reason.to_string())
     };
     [
         event(About::Node(candidate.target.node.clone()), "Node"),
@@ -101,7 +103,7 @@ pub fn nominated(pod: &Pod, target: &Target) -> Event {
         Target::Claim(claim) => format!("nodeclaim/{claim}"),
     };
     let about = About::Pod(PodRef { key: pod.key.clone(), uid: pod.uid.clone() });
-    Event::normal(about, "Nominated", format!("Pod should schedule on: {place}"))
+    Event::normal(about, reason::NOMINATED, format!("Pod should schedule on: {place}"))
 }
 
 #[cfg(test)]

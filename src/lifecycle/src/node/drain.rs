@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::Pod;
+use karpenter_model::names::reason;
 
 use crate::elapsed::since;
 use crate::pods::protection;
@@ -71,7 +72,7 @@ fn deletion(pod: &Pod, grace: u32, deadline: Timestamp) -> [Effect; 2] {
     let own = pod.grace_period.unwrap_or(Duration::ZERO).as_secs();
     let event = Event::normal(
         About::Pod(reference(pod)),
-        "Disrupted",
+        reason::DISRUPTED,
         format!(
             "Deleting the pod to accommodate the terminationTime {deadline} of the node. The pod was granted \
              {grace} seconds of grace-period of its {own} terminationGracePeriodSeconds. This bypasses the PDB of \

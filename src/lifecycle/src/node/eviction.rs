@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::NodeName;
+use karpenter_model::names::reason;
 
 use crate::step::{About, Effect, Event, PodRef};
 
@@ -147,17 +148,17 @@ impl Queue {
         let event = match meaning {
             Meaning::Evicted => Some(Event::normal(
                 About::Pod(pod.clone()),
-                "Evicted",
+                reason::EVICTED,
                 format!("Evicted pod: {}", reason.as_str()),
             )),
             Meaning::BudgetExhausted => {
                 let message = format!("evicting pod {} violates a PDB", pod.key);
-                Some(Event::warning(about_node, "FailedDraining", message).on(pod.key.to_string()))
+                Some(Event::warning(about_node, reason::FAILED_DRAINING, message).on(pod.key.to_string()))
             }
             Meaning::SeveralBudgets => {
                 let message =
                     format!("evicting pod {} is covered by multiple PDBs, which are not supported", pod.key);
-                Some(Event::warning(about_node, "FailedDraining", message).on(pod.key.to_string()))
+                Some(Event::warning(about_node, reason::FAILED_DRAINING, message).on(pod.key.to_string()))
             }
             Meaning::Gone | Meaning::Failed => None,
         };

@@ -5,7 +5,7 @@
 //! once and late; a claim that is being deleted gets events and is otherwise left alone.
 
 use jiff::Timestamp;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, reason};
 use karpenter_model::{
     Annotations, CapacityType, Claim, ConditionType, InstanceTypeName, LabelRegistry, NodeName, NoticeKind,
     ReservationId, Zone,
@@ -55,7 +55,7 @@ pub fn react(
         effects.extend(pair(
             claim,
             node,
-            "TerminatingOnInterruption",
+            reason::TERMINATING_ON_INTERRUPTION,
             true,
             "Interruption triggered termination for the NodeClaim",
             "Interruption triggered termination for the Node",
@@ -79,7 +79,7 @@ fn gives_up(kind: NoticeKind) -> bool {
 /// A machine that has failed runs nothing that a drain could wait for. A deadline that is set already stays.
 fn deadline(kind: NoticeKind, claim: &Claim, now: Timestamp) -> Option<Effect> {
     let failed = matches!(kind, NoticeKind::InstanceStatus | NoticeKind::SystemStatus);
-    let key = label::TERMINATION_TIMESTAMP;
+    let key = annotation::TERMINATION_TIMESTAMP;
     if !failed || claim.annotations.contains_key(key) {
         return None;
     }
@@ -112,22 +112,24 @@ fn exhausted(kind: NoticeKind, claim: &Claim, registry: &LabelRegistry) -> Optio
 /// Reason, severity and text of the event.
 fn told(kind: NoticeKind) -> (&'static str, bool, &'static str) {
     match kind {
-        NoticeKind::SpotInterrupted => ("SpotInterrupted", true, "Spot interruption warning was triggered"),
+        NoticeKind::SpotInterrupted => {
+            (reason::SPOT_INTERRUPTED, true, "Spot interruption warning was triggered")
+        }
         NoticeKind::CapacityReservationInterrupted => (
-            "CapacityReservationInstanceInterrupted",
+            reason::CAPACITY_RESERVATION_INTERRUPTED,
             true,
             "Capacity Reservation Instance interruption warning was triggered",
         ),
         NoticeKind::RebalanceRecommendation => {
-            ("SpotRebalanceRecommendation", false, "Spot rebalance recommendation was triggered")
+            (reason::SPOT_REBALANCE, false, "Spot rebalance recommendation was triggered")
         }
-        NoticeKind::InstanceStopped => ("InstanceStopping", true, "Instance is stopping"),
-        NoticeKind::InstanceTerminated => ("InstanceTerminating", true, "Instance is terminating"),
+        NoticeKind::InstanceStopped => (reason::INSTANCE_STOPPING, true, "Instance is stopping"),
+        NoticeKind::InstanceTerminated => (reason::INSTANCE_TERMINATING, true, "Instance is terminating"),
         NoticeKind::ScheduledChange
         | NoticeKind::InstanceStatus
         | NoticeKind::SystemStatus
         | NoticeKind::EventStatus => {
-            ("InstanceUnhealthy", true, "An unhealthy warning was triggered for the instance")
+            (reason::INSTANCE_UNHEALTHY, true, "An unhealthy warning was triggered for the instance")
         }
     }
 }
@@ -152,6 +154,8 @@ fn pair(
 
 #[cfg(test)]
 mod tests {
+    use karpenter_model::names::label;
+
     use super::*;
     use crate::fixture::at;
     use crate::fixture::claim;
@@ -264,7 +268,7 @@ mod tests {
     #[test]
     fn a_deadline_somebody_has_set_stays() {
         let mut claim = spot();
-        claim.annotations.insert(label::TERMINATION_TIMESTAMP.to_owned(), at(9999).to_string());
+        claim.annotations.insert(annotation::TERMINATION_TIMESTAMP.to_owned(), at(9999).to_string());
         let step = run(NoticeKind::SystemStatus, &claim).step;
         assert!(!step.effects.iter().any(|effect| matches!(effect, Effect::AnnotateClaim(_))), "{step:?}");
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, reason};
 use karpenter_model::{Annotations, Claim, ConditionStatus, NodeObject};
 
 use crate::elapsed::since;
@@ -65,7 +65,9 @@ fn blocked(claim: &Claim, node: &NodeObject, broken: usize, of: usize) -> Step {
         format!("more than {BREAKER_PERCENT}% nodes are unhealthy in the {place} ({broken} of {of} nodes)");
     let about = [Some(About::Node(node.name.clone())), Some(About::Claim(claim.name.clone()))];
     let about = about.into_iter().chain([claim.pool.clone().map(About::Pool)]).flatten();
-    Step::of(about.map(|about| Effect::Event(Event::warning(about, "NodeRepairBlocked", message.clone()))))
+    Step::of(
+        about.map(|about| Effect::Event(Event::warning(about, reason::NODE_REPAIR_BLOCKED, message.clone()))),
+    )
 }
 
 /// When the patience with a node ends, and the condition it ends for; of several the first that ends.
@@ -82,7 +84,7 @@ fn patience_ends(node: &NodeObject, policy: &Policy) -> Option<Timestamp> {
 
 /// The deadline is now; only one that has passed already stays.
 fn deadline(claim: &Claim, now: Timestamp) -> Option<Effect> {
-    let key = label::TERMINATION_TIMESTAMP;
+    let key = annotation::TERMINATION_TIMESTAMP;
     let set: Option<Timestamp> = claim.annotations.get(key).and_then(|text| text.parse().ok());
     if set.is_some_and(|set| set < now) {
         return None;
@@ -178,7 +180,7 @@ mod tests {
         let run = |deadline: Option<&str>| {
             let mut claim = claim();
             if let Some(text) = deadline {
-                claim.annotations.insert(label::TERMINATION_TIMESTAMP.to_owned(), text.to_owned());
+                claim.annotations.insert(annotation::TERMINATION_TIMESTAMP.to_owned(), text.to_owned());
             }
             let node = sick(0);
             step(&claim, &node, &[&node], &[policy("Ready", 30)], at(1800)).effects

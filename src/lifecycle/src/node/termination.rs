@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::label;
+use karpenter_model::names::{annotation, finalizer, label, reason};
 use karpenter_model::{Claim, ConditionStatus, ConditionType, LabelKey, NodeObject, Pod, Taint};
 
 use crate::claim::finalize::{Answer, TERMINATING_POLL};
@@ -17,8 +17,6 @@ use crate::elapsed::since;
 use crate::node::drain;
 use crate::step::{About, Change, DeletionCause, Effect, Event, Milestone, NodePatch, Step, Wake};
 
-/// Label that takes a node out of load balancers; never removed again, as termination is irreversible.
-pub const EXCLUDE_FROM_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Its value.
 pub const EXCLUDED_BY: &str = "karpenter";
 /// Shortest drain of a node with a claim: lets pods appear that were bound just before the taint.
@@ -81,7 +79,7 @@ pub fn asks_presence(node: &NodeObject) -> bool {
 pub fn step(facts: Facts<'_>) -> Result<Step, InvalidDeadline> {
     let Facts { node, claim, .. } = facts;
     let Some(deletion) = node.deletion else { return Ok(Step::idle()) };
-    let finalizer = node.finalizers.iter().any(|name| name == label::TERMINATION_FINALIZER);
+    let finalizer = node.finalizers.iter().any(|name| name == finalizer::TERMINATION);
     let managed = facts.class_labels.iter().any(|key| node.labels.contains_key(key));
     if !finalizer || !managed {
         return Ok(Step::idle());
@@ -97,7 +95,7 @@ pub fn step(facts: Facts<'_>) -> Result<Step, InvalidDeadline> {
     if let Some(deadline) = deadline {
         step = step.then(Step::of([Effect::Event(Event::warning(
             About::Node(node.name.clone()),
-            "TerminationGracePeriodExpiring",
+            reason::TERMINATION_GRACE_PERIOD_EXPIRING,
             format!("All pods will be deleted by {deadline}"),
         ))]));
     }
@@ -133,7 +131,7 @@ pub fn terminated(node: &NodeObject, answer: &Answer, now: Timestamp) -> Step {
 /// The instant after which a termination no longer waits, if the claim has one.
 pub fn deadline(claim: Option<&Claim>) -> Result<Option<Timestamp>, InvalidDeadline> {
     let Some(claim) = claim else { return Ok(None) };
-    let Some(text) = claim.annotations.get(label::TERMINATION_TIMESTAMP) else { return Ok(None) };
+    let Some(text) = claim.annotations.get(annotation::TERMINATION_TIMESTAMP) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| InvalidDeadline { claim: claim.name.to_string(), text: text.clone() })
 }
 
@@ -146,8 +144,8 @@ fn tainted(node: &NodeObject) -> Step {
         patch.remove_taints = node.taints.iter().filter(|one| one.key == taint.key).cloned().collect();
         patch.add_taints = vec![taint];
     }
-    if node.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).is_none_or(|value| value.as_str() != EXCLUDED_BY) {
-        patch.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY.into());
+    if node.labels.get(label::EXCLUDE_FROM_LOAD_BALANCERS).is_none_or(|value| value.as_str() != EXCLUDED_BY) {
+        patch.labels.insert(label::EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY.into());
     }
     if patch.is_empty() {
         return Step::idle();
@@ -161,12 +159,13 @@ fn drain_stage(facts: Facts<'_>, deadline: Option<Timestamp>) -> (Step, bool) {
     let drain = drain::drain(facts.pods.iter().copied(), deadline, facts.now);
     let kind = ConditionType::Drained;
     let drained = facts.claim.is_some_and(|claim| claim.is_true(kind));
-    let draining = (facts.claim.is_some() && !drained).then(|| Change::unknown(kind, "Draining", "Draining"));
+    let draining = (facts.claim.is_some() && !drained)
+        .then(|| Change::unknown(kind, reason::DRAINING, reason::DRAINING));
     let mut step = Step::of(drain.effects);
     if drain.waiting > 0 {
         step.effects.push(Effect::Event(Event::warning(
             About::Node(facts.node.name.clone()),
-            "FailedDraining",
+            reason::FAILED_DRAINING,
             format!("Failed to drain node, {} pods are waiting to be evicted", drain.waiting),
         )));
         return (step.and_condition(draining).and_wake(Wake::After(POLL)), false);
@@ -191,15 +190,20 @@ fn volume_stage(facts: Facts<'_>, deadline: Option<Timestamp>) -> (Step, bool) {
         return (Step::idle().and_condition(with_claim(Change::holds(kind))), true);
     }
     if deadline.is_some_and(|deadline| facts.now > deadline) {
-        let late = Change::fails(kind, "TerminationGracePeriodElapsed", "TerminationGracePeriodElapsed");
+        let late = Change::fails(
+            kind,
+            reason::TERMINATION_GRACE_PERIOD_ELAPSED,
+            reason::TERMINATION_GRACE_PERIOD_ELAPSED,
+        );
         return (Step::idle().and_condition(with_claim(late)), true);
     }
     let event = Event::normal(
         About::Node(facts.node.name.clone()),
-        "AwaitingVolumeDetachment",
+        reason::AWAITING_VOLUME_DETACHMENT,
         format!("Awaiting deletion of bound volumeattachments ({})", listed(facts.attachments)),
     );
-    let waiting = Change::unknown(kind, "AwaitingVolumeDetachment", "AwaitingVolumeDetachment");
+    let waiting =
+        Change::unknown(kind, reason::AWAITING_VOLUME_DETACHMENT, reason::AWAITING_VOLUME_DETACHMENT);
     let step = Step::of([Effect::Event(event)]);
     (step.and_condition(with_claim(waiting)).and_wake(Wake::After(POLL)), false)
 }

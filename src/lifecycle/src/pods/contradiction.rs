@@ -21,6 +21,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::names;
 use karpenter_model::{ClaimName, ConditionType, Node, Pod, PodKey, PodUid, PoolName, Snapshot};
 
 use crate::elapsed::since;
@@ -39,8 +40,6 @@ pub const HOLD_MIN: Duration = Duration::from_mins(2);
 pub const HOLD_MAX: Duration = Duration::from_hours(1);
 /// Disagreements closer together than this are one: they come from one plan.
 const ONE_STRIKE: Duration = Duration::from_secs(30);
-/// What a person puts on a node that is to take no more pods.
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// After this long without another disagreement a workload is forgotten.
 const MEMORY: Duration = Duration::from_hours(4);
 
@@ -182,7 +181,7 @@ impl Contradictions {
         let Some(claim) = &machine.claim else { return false };
         let steps =
             [ConditionType::Registered, ConditionType::Initialized].map(|kind| claim.true_since(kind));
-        ground::unannounced(claim, machine).iter().any(|taint| taint.key != UNSCHEDULABLE)
+        ground::unannounced(claim, machine).iter().any(|taint| taint.key != names::taint::UNSCHEDULABLE)
             && steps.into_iter().flatten().max().is_some_and(|up| since(up, now) < promise.patience)
     }
 

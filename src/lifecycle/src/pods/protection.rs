@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::names::reason;
 use karpenter_model::{DoNotDisrupt, Pod};
 
 use crate::elapsed::since;
@@ -23,17 +24,17 @@ pub fn event(pod: &Pod, now: Timestamp) -> Option<Event> {
             let message = format!(
                 "invalid do-not-disrupt value \"{text}\": use \"true\" or a positive duration such as \"30m\""
             );
-            Some(Event::warning(about, "InvalidDoNotDisruptAnnotation", message.clone()).on(message))
+            Some(Event::warning(about, reason::INVALID_DO_NOT_DISRUPT, message.clone()).on(message))
         }
         DoNotDisrupt::For(duration) => {
             // Until the pod has started there is no end to tell.
             let end = pod.started_at? + *duration;
             if pod.blocks_disruption(now) {
                 let message = format!("pod is protected from disruption until {end}");
-                return Some(Event::normal(about, "DoNotDisruptUntil", message).on(end.to_string()));
+                return Some(Event::normal(about, reason::DO_NOT_DISRUPT_UNTIL, message).on(end.to_string()));
             }
             let message = format!("pod is no longer protected from disruption since {end}");
-            let event = Event::normal(about, "DoNotDisruptGracePeriodElapsed", message);
+            let event = Event::normal(about, reason::DO_NOT_DISRUPT_ELAPSED, message);
             (since(end, now) < NEWS).then_some(event)
         }
     }

@@ -23,9 +23,9 @@ use karpenter_lifecycle::claim::launch;
 use karpenter_lifecycle::claim::liveness;
 use karpenter_lifecycle::claim::registration;
 use karpenter_lifecycle::node::termination;
-use karpenter_lifecycle::node::termination::{EXCLUDE_FROM_LOAD_BALANCERS, Facts, Presence};
+use karpenter_lifecycle::node::termination::{Facts, Presence};
 use karpenter_lifecycle::step::{Change, Effect, NodePatch, Step};
-use karpenter_model::label;
+use karpenter_model::names::{finalizer, label};
 use karpenter_model::{Claim, Condition, ConditionType, NodeCondition, NodeObject, Pod, PodKey, Taint};
 
 pub(crate) use account::Machine;
@@ -399,7 +399,7 @@ impl World {
             Effect::Event(_) | Effect::Milestone(_) | Effect::RegistrationHealth(_) => return Ok(()),
             Effect::AddFinalizer => {
                 draft.version = self.locked(number, draft.version, |claim| {
-                    claim.finalizers.push(label::TERMINATION_FINALIZER.to_owned());
+                    claim.finalizers.push(finalizer::TERMINATION.to_owned());
                 })?;
             }
             Effect::RemoveFinalizer => {
@@ -543,10 +543,10 @@ impl Life {
         node.taints.extend(patch.add_taints.clone());
         node.owners.extend(patch.add_owner.iter().map(|(_, uid)| uid.clone()));
         if patch.add_finalizer {
-            node.finalizers.push(label::TERMINATION_FINALIZER.to_owned());
+            node.finalizers.push(finalizer::TERMINATION.to_owned());
         }
         assert!(
-            node.deletion.is_none() || node.labels.contains_key(EXCLUDE_FROM_LOAD_BALANCERS),
+            node.deletion.is_none() || node.labels.contains_key(label::EXCLUDE_FROM_LOAD_BALANCERS),
             "a node being terminated leaves its load balancers"
         );
     }

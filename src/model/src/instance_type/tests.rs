@@ -1,7 +1,7 @@
 //! Allocatable, overrides and prices.
 
 use super::*;
-use crate::label;
+use crate::names::label;
 use crate::requirement::{Expression, Operator, Requirement};
 
 fn resources(entries: &[(&str, &str)]) -> Resources {

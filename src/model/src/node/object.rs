@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::condition::ConditionStatus;
+use crate::claim::condition::ConditionStatus;
 use crate::id::{ClaimUid, LabelValue, NodeName, ProviderId, Zone};
-use crate::label;
 use crate::label::{Annotations, Labels};
+use crate::names::condition;
+use crate::names::label;
 use crate::resources::Resources;
 use crate::taint::Taint;
 
@@ -73,7 +74,9 @@ impl NodeObject {
 
     /// Condition `Ready` is `True`.
     pub fn is_ready(&self) -> bool {
-        self.conditions.get("Ready").is_some_and(|condition| condition.status == ConditionStatus::True)
+        self.conditions
+            .get(condition::READY)
+            .is_some_and(|condition| condition.status == ConditionStatus::True)
     }
 
     /// Zone, from the label.

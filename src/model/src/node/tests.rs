@@ -1,7 +1,7 @@
 //! The merged views at every stage of a machine.
 
 use super::*;
-use crate::condition::{Condition, ConditionStatus};
+use crate::claim::condition::{Condition, ConditionStatus};
 use crate::taint::Effect;
 
 fn at(seconds: i64) -> Timestamp {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use crate::id::{LabelKey, LabelValue};
-use crate::label;
 use crate::label::{LabelRegistry, Labels};
+use crate::names::label;
 use crate::requirement::{Expression, Requirement};
 pub use shared::SharedRequirements;
 

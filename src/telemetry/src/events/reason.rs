@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use karpenter_model::names::reason;
+
 /// Whether an event reports progress or trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -127,112 +129,112 @@ macro_rules! reasons {
 
 reasons! {
     /// A node or NodeClaim may not be disrupted now, or a budget of the NodePool is used up.
-    DISRUPTION_BLOCKED = Reason::normal("DisruptionBlocked")
+    DISRUPTION_BLOCKED = Reason::normal(reason::DISRUPTION_BLOCKED)
         .about(MACHINE)
         .told_apart_by(&["blocker"]);
     /// A budget of the NodePool lets no node go.
-    DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal("DisruptionBlocked")
+    DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal(reason::DISRUPTION_BLOCKED)
         .every(Duration::from_mins(1))
         .about(&["NodePool"])
         .told_apart_by(&["reason"]);
     /// A replacement is being launched.
-    DISRUPTION_LAUNCHING = Reason::normal("DisruptionLaunching")
+    DISRUPTION_LAUNCHING = Reason::normal(reason::DISRUPTION_LAUNCHING)
         .about(&["NodeClaim"])
         .told_apart_by(&["reason"]);
     /// A replacement is not ready yet.
-    DISRUPTION_WAITING_READINESS = Reason::normal("DisruptionWaitingReadiness").about(&["NodeClaim"]);
+    DISRUPTION_WAITING_READINESS = Reason::normal(reason::DISRUPTION_WAITING_READINESS).about(&["NodeClaim"]);
     /// The node is being removed.
-    DISRUPTION_TERMINATING = Reason::normal("DisruptionTerminating")
+    DISRUPTION_TERMINATING = Reason::normal(reason::DISRUPTION_TERMINATING)
         .about(MACHINE)
         .told_apart_by(&["reason"]);
     /// Consolidation leaves the node alone.
-    UNCONSOLIDATABLE = Reason::normal("Unconsolidatable")
+    UNCONSOLIDATABLE = Reason::normal(reason::UNCONSOLIDATABLE)
         .every(Duration::from_mins(15))
         .about(MACHINE);
     /// A cheaper replacement was found and is being checked.
-    CONSOLIDATION_CANDIDATE = Reason::normal("ConsolidationCandidate")
+    CONSOLIDATION_CANDIDATE = Reason::normal(reason::CONSOLIDATION_CANDIDATE)
         .about(MACHINE)
         .told_apart_by(&["command"]);
     /// The second look dropped a replacement.
-    CONSOLIDATION_REJECTED = Reason::normal("ConsolidationRejected")
+    CONSOLIDATION_REJECTED = Reason::normal(reason::CONSOLIDATION_REJECTED)
         .about(MACHINE)
         .told_apart_by(&["command", "reason"]);
     /// The Balanced policy approved a move.
-    CONSOLIDATION_APPROVED = Reason::normal("ConsolidationApproved")
+    CONSOLIDATION_APPROVED = Reason::normal(reason::CONSOLIDATION_APPROVED)
         .about(&["Node", "NodeClaim", "NodePool"]);
     /// A brake holds the disruption of a node or NodePool back; not in the reference.
-    DISRUPTION_HELD = Reason::warning("DisruptionHeld")
+    DISRUPTION_HELD = Reason::warning(reason::DISRUPTION_HELD)
         .every(Duration::from_mins(15))
         .about(&["Node", "NodeClaim", "NodePool"]);
     /// No NodePool can take the pod.
-    FAILED_SCHEDULING = Reason::warning("FailedScheduling")
+    FAILED_SCHEDULING = Reason::warning(reason::FAILED_SCHEDULING)
         .every(Duration::from_mins(5))
         .about(&["Pod"])
         .told_apart_by(&["gist"]);
     /// The requirements of the NodePool leave no instance type.
-    NO_COMPATIBLE_INSTANCE_TYPES = Reason::warning("NoCompatibleInstanceTypes")
+    NO_COMPATIBLE_INSTANCE_TYPES = Reason::warning(reason::NO_COMPATIBLE_INSTANCE_TYPES)
         .every(Duration::from_mins(1))
         .about(&["NodePool"]);
     /// The pod is expected on a node or NodeClaim.
-    NOMINATED = Reason::normal("Nominated").limited(Rate { per_second: 5, burst: 10 }).about(&["Pod"]);
+    NOMINATED = Reason::normal(reason::NOMINATED).limited(Rate { per_second: 5, burst: 10 }).about(&["Pod"]);
     /// Too many nodes are unhealthy for repair to be safe.
-    NODE_REPAIR_BLOCKED = Reason::warning("NodeRepairBlocked")
+    NODE_REPAIR_BLOCKED = Reason::warning(reason::NODE_REPAIR_BLOCKED)
         .every(Duration::from_mins(15))
         .about(&["Node", "NodeClaim", "NodePool"]);
     /// The pod is deleted because its node reached its termination deadline.
-    DISRUPTED = Reason::normal("Disrupted").about(&["Pod"]);
+    DISRUPTED = Reason::normal(reason::DISRUPTED).about(&["Pod"]);
     /// The pod was evicted from a node that is being removed.
-    EVICTED = Reason::normal("Evicted").about(&["Pod"]);
+    EVICTED = Reason::normal(reason::EVICTED).about(&["Pod"]);
     /// Pods still keep the node from being removed.
-    FAILED_DRAINING = Reason::warning("FailedDraining").about(&["Node"]).told_apart_by(&["pod"]);
+    FAILED_DRAINING = Reason::warning(reason::FAILED_DRAINING).about(&["Node"]).told_apart_by(&["pod"]);
     /// The node will be removed at its deadline whatever its pods ask for.
-    TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning("TerminationGracePeriodExpiring")
+    TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning(reason::TERMINATION_GRACE_PERIOD_EXPIRING)
         .about(MACHINE);
     /// Volumes are still attached to the node that is being removed.
-    AWAITING_VOLUME_DETACHMENT = Reason::normal("AwaitingVolumeDetachment").about(&["Node"]);
+    AWAITING_VOLUME_DETACHMENT = Reason::normal(reason::AWAITING_VOLUME_DETACHMENT).about(&["Node"]);
     /// The node does not have what its NodeClaim promised.
-    FAILED_CONSISTENCY_CHECK = Reason::warning("FailedConsistencyCheck")
+    FAILED_CONSISTENCY_CHECK = Reason::warning(reason::FAILED_CONSISTENCY_CHECK)
         .about(&["NodeClaim"])
         .told_apart_by(&["message"]);
     /// The cloud had no capacity for the NodeClaim.
-    INSUFFICIENT_CAPACITY = Reason::warning("InsufficientCapacityError").about(&["NodeClaim"]);
+    INSUFFICIENT_CAPACITY = Reason::warning(reason::INSUFFICIENT_CAPACITY).about(&["NodeClaim"]);
     /// The node joined without the taint that keeps pods away until it is registered.
-    UNREGISTERED_TAINT_MISSING = Reason::warning("UnregisteredTaintMissing").about(&["NodeClaim"]);
+    UNREGISTERED_TAINT_MISSING = Reason::warning(reason::UNREGISTERED_TAINT_MISSING).about(&["NodeClaim"]);
     /// The do-not-disrupt annotation of the pod is neither `true` nor a positive duration.
-    INVALID_DO_NOT_DISRUPT = Reason::warning("InvalidDoNotDisruptAnnotation")
+    INVALID_DO_NOT_DISRUPT = Reason::warning(reason::INVALID_DO_NOT_DISRUPT)
         .about(&["Pod"])
         .told_apart_by(&["message"]);
     /// The pod is protected until the given time.
-    DO_NOT_DISRUPT_UNTIL = Reason::normal("DoNotDisruptUntil").about(&["Pod"]).told_apart_by(&["end"]);
+    DO_NOT_DISRUPT_UNTIL = Reason::normal(reason::DO_NOT_DISRUPT_UNTIL).about(&["Pod"]).told_apart_by(&["end"]);
     /// The protection of the pod has ended.
-    DO_NOT_DISRUPT_ELAPSED = Reason::normal("DoNotDisruptGracePeriodElapsed").about(&["Pod"]);
+    DO_NOT_DISRUPT_ELAPSED = Reason::normal(reason::DO_NOT_DISRUPT_ELAPSED).about(&["Pod"]);
     /// The finalizer is gone.
-    FINALIZED = Reason::normal("Finalized").every(Duration::ZERO).about(MACHINE);
+    FINALIZED = Reason::normal(reason::FINALIZED).every(Duration::ZERO).about(MACHINE);
     /// Nodes came up for pods like this one and the scheduler did not use them; not in the reference.
-    PROMISED_NODE_NOT_USED = Reason::warning("PromisedNodeNotUsed")
+    PROMISED_NODE_NOT_USED = Reason::warning(reason::PROMISED_NODE_NOT_USED)
         .every(Duration::from_mins(5))
         .about(&["Pod"])
         .told_apart_by(&["until"]);
     /// A plan broke a rule and was not applied; not in the reference.
-    PLAN_REFUSED = Reason::warning("PlanRefused").every(Duration::from_mins(5)).about(&["NodePool"]);
+    PLAN_REFUSED = Reason::warning(reason::PLAN_REFUSED).every(Duration::from_mins(5)).about(&["NodePool"]);
     /// The cluster is shifted away from a zone the NodePool could launch in.
-    ZONAL_SHIFT_ACTIVE = Reason::warning("ZonalShiftActive").about(&["NodePool"]).told_apart_by(&["zone"]);
+    ZONAL_SHIFT_ACTIVE = Reason::warning(reason::ZONAL_SHIFT_ACTIVE).about(&["NodePool"]).told_apart_by(&["zone"]);
     /// A shift away from a zone the NodePool could launch in is over.
-    ZONAL_SHIFT_CLEARED = Reason::normal("ZonalShiftCleared").about(&["NodePool"]).told_apart_by(&["zone"]);
+    ZONAL_SHIFT_CLEARED = Reason::normal(reason::ZONAL_SHIFT_CLEARED).about(&["NodePool"]).told_apart_by(&["zone"]);
     /// The cloud takes a spot instance back.
-    SPOT_INTERRUPTED = Reason::warning("SpotInterrupted").about(MACHINE);
+    SPOT_INTERRUPTED = Reason::warning(reason::SPOT_INTERRUPTED).about(MACHINE);
     /// The cloud takes a reserved instance back.
-    CAPACITY_RESERVATION_INTERRUPTED = Reason::warning("CapacityReservationInstanceInterrupted").about(MACHINE);
+    CAPACITY_RESERVATION_INTERRUPTED = Reason::warning(reason::CAPACITY_RESERVATION_INTERRUPTED).about(MACHINE);
     /// The cloud advises to move off a spot instance.
-    SPOT_REBALANCE = Reason::normal("SpotRebalanceRecommendation").about(MACHINE);
+    SPOT_REBALANCE = Reason::normal(reason::SPOT_REBALANCE).about(MACHINE);
     /// The instance is stopping.
-    INSTANCE_STOPPING = Reason::warning("InstanceStopping").about(MACHINE);
+    INSTANCE_STOPPING = Reason::warning(reason::INSTANCE_STOPPING).about(MACHINE);
     /// The instance is terminating.
-    INSTANCE_TERMINATING = Reason::warning("InstanceTerminating").about(MACHINE);
+    INSTANCE_TERMINATING = Reason::warning(reason::INSTANCE_TERMINATING).about(MACHINE);
     /// The instance is impaired or has maintenance ahead.
-    INSTANCE_UNHEALTHY = Reason::warning("InstanceUnhealthy").about(MACHINE);
+    INSTANCE_UNHEALTHY = Reason::warning(reason::INSTANCE_UNHEALTHY).about(MACHINE);
     /// The NodeClaim is deleted because its instance is going away.
-    TERMINATING_ON_INTERRUPTION = Reason::warning("TerminatingOnInterruption").about(MACHINE);
+    TERMINATING_ON_INTERRUPTION = Reason::warning(reason::TERMINATING_ON_INTERRUPTION).about(MACHINE);
     /// NodeClaims still use the node class that is being deleted.
-    WAITING_ON_NODE_CLAIM_TERMINATION = Reason::normal("WaitingOnNodeClaimTermination").about(&["EC2NodeClass"]);
+    WAITING_ON_NODE_CLAIM_TERMINATION = Reason::normal(reason::WAITING_ON_NODE_CLAIM_TERMINATION).about(&["EC2NodeClass"]);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::pod::affinity::{NodeInclusion, WeightedAffinityTerm};
 use karpenter_model::{
     AffinityTerm, Expression, LabelSelector, Labels, NodeTerm, Operator, Pod, PodKey, SpreadConstraint,

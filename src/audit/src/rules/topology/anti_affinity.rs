@@ -1,6 +1,6 @@
 //! Required anti-affinity of pods that run keeps others out of their domain (spec scheduling 18.4).
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{AffinityTerm, LabelValue, Node, Plan, Pod};
 
 use crate::finding::{Finding, Rule};

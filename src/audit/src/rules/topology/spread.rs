@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::pod::affinity::NodeInclusion;
 use karpenter_model::{
     InstanceType, LabelKey, LabelValue, Labels, Namespace, NodeTerm, Pod, Pool, Requirement, Requirements,

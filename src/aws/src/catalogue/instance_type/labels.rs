@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_api::labels::{self, aws};
 use karpenter_aws_api::ec2::{Architecture, InstanceTypeInfo, UsageClass};
 use karpenter_aws_api::id::Zone;
+use karpenter_model::names::label::{self, aws};
 use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Requirement, Requirements};
 
 use crate::class::view::ClassView;
@@ -30,7 +30,7 @@ pub fn requirements(
         all.replace(Requirement::one_of(LabelKey::from(key), values.into_iter().map(LabelValue::from)));
     }
     // Set by the pool and the claim; a type never contradicts them.
-    for open in [labels::NODEPOOL, aws::EC2_NODE_CLASS] {
+    for open in [label::NODE_POOL, aws::EC2_NODE_CLASS] {
         all.remove(open);
     }
     all
@@ -43,7 +43,7 @@ fn of_type(info: &InstanceTypeInfo) -> Values {
     let mut one = |key, value: String| {
         values.insert(key, vec![value]);
     };
-    one(labels::INSTANCE_TYPE, name.to_owned());
+    one(label::INSTANCE_TYPE, name.to_owned());
     one(aws::INSTANCE_HYPERVISOR, info.hypervisor.clone());
     one(aws::INSTANCE_ENCRYPTION_IN_TRANSIT_SUPPORTED, info.encryption_in_transit.to_string());
     one(aws::INSTANCE_CAPABILITY_FLEX, is_flex(name).to_string());
@@ -120,18 +120,18 @@ fn of_place(
 ) {
     let zones: Vec<&str> = view.zones.keys().copied().filter(|zone| offered.contains::<str>(*zone)).collect();
     let zone_ids = zones.iter().filter_map(|zone| view.zones.get(zone)?.zone_id.clone()).collect();
-    values.insert(labels::ZONE, zones.iter().map(|zone| (*zone).to_owned()).collect());
+    values.insert(label::ZONE, zones.iter().map(|zone| (*zone).to_owned()).collect());
     values.insert(aws::ZONE_ID, zone_ids);
-    values.insert(labels::REGION, vec![region.to_owned()]);
+    values.insert(label::REGION, vec![region.to_owned()]);
     let arch = architecture(info);
-    values.insert(labels::OS, operating_systems(view, &arch));
-    values.insert(labels::ARCH, vec![arch]);
+    values.insert(label::OS, operating_systems(view, &arch));
+    values.insert(label::ARCH, vec![arch]);
     if let Some(build) = view.family.windows_build() {
-        values.insert(labels::WINDOWS_BUILD, vec![build.to_owned()]);
+        values.insert(label::WINDOWS_BUILD, vec![build.to_owned()]);
     }
     let tenancies = aws::TENANCIES.iter().map(|tenancy| (*tenancy).to_owned()).collect();
     values.insert(aws::INSTANCE_TENANCY, tenancies);
-    values.insert(labels::CAPACITY_TYPE, capacity_types(info, view));
+    values.insert(label::CAPACITY_TYPE, capacity_types(info, view));
     of_reservations(values, info, view);
     if let Some(group) = &view.placement {
         values.insert(aws::PLACEMENT_GROUP_ID, vec![group.id.to_string()]);

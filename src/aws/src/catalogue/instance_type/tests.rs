@@ -5,8 +5,8 @@ use karpenter_api::ec2nodeclass::{
     AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, InstanceStorePolicy,
     InterfaceType, KubeletConfiguration, NetworkInterface, Toggle,
 };
-use karpenter_api::labels::{self, aws};
 use karpenter_aws_api::ec2::{Architecture, EbsOptimized, Gpu, InstanceStorage, NetworkCard, NeuronDevice};
+use karpenter_model::names::label::{self, aws};
 
 use super::compatibility::Mismatch;
 use super::compatibility::mismatch;
@@ -61,13 +61,13 @@ fn g4dn() -> InstanceTypeInfo {
 fn labels_of_a_gpu_type() {
     let g4dn = built(&g4dn(), &class(AmiFamily::AL2023));
     for (key, value) in [
-        (labels::INSTANCE_TYPE, "g4dn.8xlarge"),
-        (labels::ARCH, "amd64"),
-        (labels::OS, "linux"),
-        (labels::REGION, "us-west-2"),
-        (labels::ZONE, "a|b"),
-        (labels::CAPACITY_TYPE, "on-demand|spot"),
-        (labels::WINDOWS_BUILD, ""),
+        (label::INSTANCE_TYPE, "g4dn.8xlarge"),
+        (label::ARCH, "amd64"),
+        (label::OS, "linux"),
+        (label::REGION, "us-west-2"),
+        (label::ZONE, "a|b"),
+        (label::CAPACITY_TYPE, "on-demand|spot"),
+        (label::WINDOWS_BUILD, ""),
         (aws::ZONE_ID, "id-a|id-b"),
         (aws::INSTANCE_CATEGORY, "g"),
         (aws::INSTANCE_GENERATION, "4"),
@@ -91,7 +91,7 @@ fn labels_of_a_gpu_type() {
     ] {
         assert_eq!(label(&g4dn, key), value, "{key}");
     }
-    assert!(!g4dn.requirements.contains(labels::NODEPOOL), "the pool is not the type's to decide");
+    assert!(!g4dn.requirements.contains(label::NODE_POOL), "the pool is not the type's to decide");
 }
 
 #[test]
@@ -107,19 +107,19 @@ fn labels_of_unusual_types() {
     assert!(metal.requirements.get(aws::INSTANCE_HYPERVISOR).unwrap().allows(""));
     let mac =
         InstanceTypeInfo { architectures: vec![Architecture::Other("x86_64_mac".into())], ..t3_large() };
-    assert_eq!(label(&built(&mac, &class(AmiFamily::AL2023)), labels::ARCH), "x86_64_mac");
+    assert_eq!(label(&built(&mac, &class(AmiFamily::AL2023)), label::ARCH), "x86_64_mac");
 }
 
 #[test]
 fn windows_runs_on_amd64_only() {
     let amd = built(&t3_large(), &class(AmiFamily::Windows2022));
     assert_eq!(
-        (label(&amd, labels::OS), label(&amd, labels::WINDOWS_BUILD)),
+        (label(&amd, label::OS), label(&amd, label::WINDOWS_BUILD)),
         ("windows".into(), "10.0.20348".into())
     );
     assert_eq!(amd.capacity.amount(capacity::PRIVATE_IPV4).as_units_ceil(), 11);
     let arm = InstanceTypeInfo { architectures: vec![Architecture::Arm64], ..t3_large() };
-    assert_eq!(label(&built(&arm, &class(AmiFamily::Windows2022)), labels::OS), "");
+    assert_eq!(label(&built(&arm, &class(AmiFamily::Windows2022)), label::OS), "");
     let linux = built(&t3_large(), &class(AmiFamily::AL2023));
     assert_eq!(linux.capacity.get(capacity::PRIVATE_IPV4), None);
 }

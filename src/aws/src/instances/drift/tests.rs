@@ -1,7 +1,8 @@
 //! What drifts a node, and above all what does not.
 
 use karpenter_api::ec2nodeclass::{Ami, SecurityGroup};
-use karpenter_api::{Operator, Requirement as ApiRequirement, ec2nodeclass::AmiFamily, labels};
+use karpenter_api::{Operator, Requirement as ApiRequirement, ec2nodeclass::AmiFamily};
+use karpenter_model::names::label;
 use karpenter_model::{Requirement, Resources};
 
 use super::*;
@@ -35,7 +36,7 @@ fn static_drift_needs_both_hashes_of_one_version() {
 fn of_arch(arch: &str) -> InstanceType {
     InstanceType {
         name: "m5.large".into(),
-        requirements: [Requirement::one_of(labels::ARCH.into(), [arch.into()])].into_iter().collect(),
+        requirements: [Requirement::one_of(label::ARCH.into(), [arch.into()])].into_iter().collect(),
         capacity: Resources::new(),
         overhead: Default::default(),
         offerings: Vec::new(),
@@ -47,7 +48,7 @@ fn of_arch(arch: &str) -> InstanceType {
 fn only_another_image_for_the_same_type_is_ami_drift() {
     let ami = |id: &str, arch: &str| Ami {
         id: id.to_owned(),
-        requirements: vec![ApiRequirement::new(labels::ARCH, Operator::In, [arch])],
+        requirements: vec![ApiRequirement::new(label::ARCH, Operator::In, [arch])],
         ..Default::default()
     };
     let mut class = class(AmiFamily::AL2023);
@@ -75,7 +76,7 @@ fn only_another_image_for_the_same_type_is_ami_drift() {
 fn an_image_that_people_no_longer_select_is_drift_although_no_other_is_for_the_type() {
     let ready = |generation: i64| -> karpenter_api::Condition {
         serde_json::from_value(serde_json::json!({
-            "type": AMIS_READY, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "type": condition::aws::AMIS_READY, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
             "observedGeneration": generation,
         }))
         .unwrap()
@@ -90,7 +91,7 @@ fn an_image_that_people_no_longer_select_is_drift_although_no_other_is_for_the_t
         let status = class.status.as_mut().unwrap();
         status.amis = vec![Ami {
             id: "ami-amd".to_owned(),
-            requirements: vec![ApiRequirement::new(labels::ARCH, Operator::In, ["amd64"])],
+            requirements: vec![ApiRequirement::new(label::ARCH, Operator::In, ["amd64"])],
             ..Default::default()
         }];
         status.conditions = vec![ready(generation)];
@@ -174,7 +175,7 @@ fn a_reservation_that_is_not_selected_is_drift_only_for_those_in_it_and_once_res
     let only = Some(Preference::CapacityReservationsOnly);
     assert!(outside_reservations(&in_it(Some("cr-2"), only), &class, true).is_err(), "not resolved yet");
     let ready: Condition = serde_json::from_value(serde_json::json!({
-        "type": CAPACITY_RESERVATIONS_READY, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "type": condition::aws::CAPACITY_RESERVATIONS_READY, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
     }))
     .unwrap();
     class.status.as_mut().unwrap().conditions = vec![ready];

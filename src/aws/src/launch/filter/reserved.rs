@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_api::labels::aws;
+use karpenter_model::names::label::aws;
 use karpenter_model::{InstanceTypeName, Offering, Price, ReservationId, Zone};
 
 use crate::launch::filter::Candidate;

@@ -11,7 +11,7 @@ fn kind(name: &str, offerings: &[(CapacityType, i64)]) -> Arc<InstanceType> {
     let offering = |(capacity_type, price): &(CapacityType, i64)| Offering {
         zone: "a".into(),
         capacity_type: *capacity_type,
-        requirements: [is(labels::CAPACITY_TYPE, capacity_type.as_str()), is(labels::ZONE, "a")]
+        requirements: [is(label::CAPACITY_TYPE, capacity_type.as_str()), is(label::ZONE, "a")]
             .into_iter()
             .collect(),
         price: Price::from_nanos(*price),
@@ -24,7 +24,7 @@ fn kind(name: &str, offerings: &[(CapacityType, i64)]) -> Arc<InstanceType> {
     let gpus = i64::from(name.starts_with('g'));
     Arc::new(InstanceType {
         name: name.into(),
-        requirements: [is(labels::INSTANCE_TYPE, name)].into_iter().collect(),
+        requirements: [is(label::INSTANCE_TYPE, name)].into_iter().collect(),
         capacity: Resources::new()
             .with("cpu", karpenter_model::Quantity::from_units(4))
             .with(capacity::NVIDIA_GPU, karpenter_model::Quantity::from_units(gpus)),
@@ -55,7 +55,7 @@ fn spot_dearer_than_on_demand_is_left_out_when_either_will_do() {
     let types = [kind("m5.a", &[(Spot, 90), (OnDemand, 100)]), kind("m5.b", &[(Spot, 101)])];
     assert_eq!(names(&types, &Requirements::new()).unwrap(), ["m5.a"]);
     let spot: Requirements =
-        [Requirement::one_of(labels::CAPACITY_TYPE.into(), ["spot".into()])].into_iter().collect();
+        [Requirement::one_of(label::CAPACITY_TYPE.into(), ["spot".into()])].into_iter().collect();
     assert_eq!(names(&types, &spot).unwrap(), ["m5.a", "m5.b"]);
 }
 
@@ -77,7 +77,7 @@ fn an_on_demand_launch_with_few_types_is_noticed_when_it_may_be_spot_too() {
     };
     let only = |capacity_type: CapacityType| -> Requirements {
         let value = capacity_type.as_str().into();
-        [Requirement::one_of(labels::CAPACITY_TYPE.into(), [value])].into_iter().collect()
+        [Requirement::one_of(label::CAPACITY_TYPE.into(), [value])].into_iter().collect()
     };
     let any = Requirements::new();
     for (count, bought, wanted, few) in [
@@ -106,7 +106,7 @@ fn min_values_keep_everything_and_must_be_met() {
     let at_least = |least| -> Requirements {
         let expression = Expression {
             min_values: Some(least),
-            ..Expression::new(labels::INSTANCE_TYPE, Operator::Exists, &[])
+            ..Expression::new(label::INSTANCE_TYPE, Operator::Exists, &[])
         };
         Requirements::from_expressions(&label_registry(), &[expression])
     };

@@ -36,7 +36,7 @@ async fn healthy_after_two_failures(owner: Option<&str>) -> String {
     let status = world.list::<NodePool>().await.remove(0).status.unwrap_or_default();
     let conditions = status.conditions.into_iter();
     conditions
-        .filter(|condition| condition.kind == nodepool::NODE_REGISTRATION_HEALTHY)
+        .filter(|condition| condition.kind == condition::NODE_REGISTRATION_HEALTHY)
         .map(|condition| condition.status.as_str().to_owned())
         .collect()
 }

@@ -5,10 +5,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_api::conditions::{Conditions, nodeoverlay};
+use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::nodeoverlay::NodeOverlayStatus;
 use karpenter_api::{NodeOverlay, convert};
 use karpenter_cloud::overlay::Conflict;
+use karpenter_model::names::{condition, reason};
 use karpenter_model::{LabelRegistry, Overlay, OverlayName};
 
 /// Reasons and messages of the overlays that do not apply.
@@ -23,7 +24,7 @@ impl Verdicts {
             match read(object, registry) {
                 Ok(overlay) => valid.push(Arc::new(overlay)),
                 Err(message) => {
-                    refused.insert(name(object), (nodeoverlay::REASON_RUNTIME_VALIDATION, message));
+                    refused.insert(name(object), (reason::RUNTIME_VALIDATION, message));
                 }
             }
         }
@@ -32,9 +33,8 @@ impl Verdicts {
 
     /// The same with what was found when the valid ones were judged together.
     pub(super) fn joined_by(mut self, conflicts: &BTreeMap<OverlayName, Conflict>) -> Self {
-        let told = conflicts
-            .iter()
-            .map(|(name, conflict)| (name.clone(), (nodeoverlay::REASON_CONFLICT, conflict.to_string())));
+        let told =
+            conflicts.iter().map(|(name, conflict)| (name.clone(), (reason::CONFLICT, conflict.to_string())));
         self.0.extend(told);
         self
     }
@@ -43,13 +43,13 @@ impl Verdicts {
     pub(super) fn written(&self, object: &NodeOverlay, now: Timestamp) -> NodeOverlayStatus {
         let mut status = object.status.clone().unwrap_or_default();
         let mut conditions =
-            Conditions::open(nodeoverlay::DEPENDENTS, &mut status.conditions, &object.metadata, now);
+            Conditions::open(Dependents::NODE_OVERLAY, &mut status.conditions, &object.metadata, now);
         match self.0.get(&name(object)) {
             Some((reason, message)) => {
-                conditions.set_false(nodeoverlay::VALIDATION_SUCCEEDED, reason, message);
+                conditions.set_false(condition::VALIDATION_SUCCEEDED, reason, message);
             }
             None => {
-                conditions.set_true(nodeoverlay::VALIDATION_SUCCEEDED);
+                conditions.set_true(condition::VALIDATION_SUCCEEDED);
             }
         }
         status

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use karpenter_api::{Condition, conditions};
+use karpenter_api::Condition;
 use karpenter_cloud::NodeClassKind;
 use karpenter_model::ConditionType;
-use karpenter_model::label;
+use karpenter_model::names::{condition, label};
 use karpenter_telemetry::events::ObjectRef;
 use karpenter_telemetry::metrics::Watched;
 use kube::api::DynamicObject;
@@ -17,12 +17,12 @@ use crate::view::Conditioned;
 
 /// Conditions that claims do not have: those of pools, of buffers and of the kubelet.
 const KNOWN: [&str; 10] = [
-    conditions::READY,
-    conditions::nodepool::VALIDATION_SUCCEEDED,
-    conditions::nodepool::NODE_CLASS_READY,
-    conditions::nodepool::NODE_REGISTRATION_HEALTHY,
-    conditions::capacitybuffer::READY_FOR_PROVISIONING,
-    conditions::capacitybuffer::PROVISIONING,
+    condition::READY,
+    condition::VALIDATION_SUCCEEDED,
+    condition::NODE_CLASS_READY,
+    condition::NODE_REGISTRATION_HEALTHY,
+    condition::READY_FOR_PROVISIONING,
+    condition::PROVISIONING,
     "MemoryPressure",
     "DiskPressure",
     "PIDPressure",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use karpenter_model::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Node, NodeId, Pod, PodDisruptionBudget, PodKey, PoolName, Reason, Zone};
 
@@ -102,7 +102,7 @@ impl fmt::Display for Blocker {
             Self::Leaving => f.write_str("Node is deleting or marked for deletion"),
             Self::Nominated => f.write_str("Node is nominated for a pending pod"),
             Self::NodeDoNotDisrupt => {
-                write!(f, "Disruption is blocked through the {:?} annotation", label::DO_NOT_DISRUPT)
+                write!(f, "Disruption is blocked through the {:?} annotation", annotation::DO_NOT_DISRUPT)
             }
             Self::ZoneAway(zone) => {
                 write!(f, "Cluster is shifted away from the zone of the node (Zone={zone})")
@@ -112,7 +112,7 @@ impl fmt::Display for Blocker {
                 write!(f, "NodePool not found (NodePool={pool})")
             }
             Self::PodDoNotDisrupt(pod) => {
-                write!(f, "Pod has {:?} annotation (Pod={pod})", label::DO_NOT_DISRUPT)
+                write!(f, "Pod has {:?} annotation (Pod={pod})", annotation::DO_NOT_DISRUPT)
             }
             Self::Budget { budget, .. } => {
                 write!(f, "Pdb prevents pod evictions (PodDisruptionBudget={budget})")

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     CapacityType, InstanceType, InstanceTypeName, LabelKey, LabelRegistry, LabelValue, Launch, OfferingRef,

@@ -1,6 +1,6 @@
 //! Which nodes consolidation looks at, in the order of the checks (spec disruption 3.9).
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{ConsolidationPolicy, Snapshot};
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     AffinityTerm, Expression, LabelKey, LabelSelector, LabelValue, Namespace, Node, Operator, Pod, Snapshot,
 };

@@ -1,6 +1,6 @@
 //! Pods the planner does not place, whatever capacity there is (spec scheduling 11.4 and 22.1).
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::requirement::syntax;
 use karpenter_model::{Expression, Operator, Pod, PodOutcome, PoolRefusal, Reason, Requirements, Snapshot};

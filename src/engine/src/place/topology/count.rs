@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{LabelKey, LabelValue, Labels, Namespace, Node, Pod, PodKey, Snapshot};
 
 use super::domain_of;

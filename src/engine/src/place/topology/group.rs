@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     Expression, LabelKey, LabelRegistry, LabelSelector, LabelValue, Labels, Namespace, Node, Operator,
     Requirement, Requirements, Snapshot, Taint,

@@ -1,6 +1,6 @@
 //! The rules of one pod about others, turned into groups once and used by each of its levels.
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable};
 
 use super::Topology;

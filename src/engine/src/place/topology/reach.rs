@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{LabelKey, LabelValue, Snapshot};
 
 use super::group::{GroupKey, Kind};

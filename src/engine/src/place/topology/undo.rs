@@ -1,6 +1,6 @@
 //! Undo log of the counts: every change during a simulation can be undone.
 
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{LabelRegistry, Node};
 
 use super::domain_of;

@@ -191,7 +191,7 @@ fn a_machine_that_names_no_pool_is_no_candidate() {
     let node = std::sync::Arc::make_mut(
         world.nodes.iter_mut().find(|node| node.id.as_str() == "p0-3").expect("invariant: it is there"),
     );
-    node.labels.remove(karpenter_model::label::NODE_POOL);
+    node.labels.remove(karpenter_model::names::label::NODE_POOL);
     let decision =
         decide(&world, &mut Memory::default(), &Standing { proposed: &[], running: &BTreeSet::new() });
     let Some(NodeOutcome::Kept(why)) = decision.nodes.get("p0-3") else { panic!("{decision:?}") };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use karpenter_engine::disrupt::{Memory, Standing, decide};
-use karpenter_model::label;
+use karpenter_model::names::label;
 use karpenter_model::{
     Claim, Command, Condition, ConditionStatus, ConditionType, DisruptionReason, Launch, Node, NodeId, Pod,
     PodKey, Snapshot, Target,

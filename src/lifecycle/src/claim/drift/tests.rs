@@ -15,8 +15,8 @@ use crate::fixture::with_condition;
 
 fn stamped(hash: &str, version: &str) -> Annotations {
     Annotations::from([
-        (label::POOL_HASH.to_owned(), hash.to_owned()),
-        (label::POOL_HASH_VERSION.to_owned(), version.to_owned()),
+        (annotation::POOL_HASH.to_owned(), hash.to_owned()),
+        (annotation::POOL_HASH_VERSION.to_owned(), version.to_owned()),
     ])
 }
 
@@ -56,7 +56,7 @@ fn a_different_hash_of_the_same_version_is_drift_and_nothing_else_about_hashes_i
         (stamped("2", "v3"), Local::Drifted("NodePoolDrifted")),
         (stamped("2", "v2"), SAME),
         (Annotations::new(), SAME),
-        (Annotations::from([(label::POOL_HASH.to_owned(), "2".to_owned())]), SAME),
+        (Annotations::from([(annotation::POOL_HASH.to_owned(), "2".to_owned())]), SAME),
     ];
     for (annotations, expected) in table {
         assert_eq!(judge(&launched(&[]), &pool(), &annotations), expected, "{annotations:?}");

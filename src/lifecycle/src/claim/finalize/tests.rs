@@ -82,11 +82,11 @@ fn the_deadline_is_fixed_once_from_the_deletion() {
     let graceful = Claim { termination_grace_period: Some(Duration::from_mins(5)), ..registered() };
     let first = step(&graceful, &[]);
     let Effect::AnnotateClaim(annotations) = &first.effects[0] else { panic!("{first:?}") };
-    let text = &annotations[label::TERMINATION_TIMESTAMP];
+    let text = &annotations[annotation::TERMINATION_TIMESTAMP];
     assert_eq!(text.parse::<Timestamp>().ok(), Some(at(400)));
     assert_eq!(first.effects[1], Effect::Milestone(Milestone::DeadlineSet(at(400))));
     let mut set = graceful.clone();
-    set.annotations.insert(label::TERMINATION_TIMESTAMP.to_owned(), "2030-01-01T00:00:00Z".to_owned());
+    set.annotations.insert(annotation::TERMINATION_TIMESTAMP.to_owned(), "2030-01-01T00:00:00Z".to_owned());
     assert_eq!(step(&set, &[]).effects, [terminate()], "never overwritten");
     assert_eq!(step(&registered(), &[]).effects, [terminate()], "none without a grace period");
 }

@@ -1,7 +1,7 @@
 //! Both directions of garbage collection, and what must never be collected.
 
 use karpenter_model::ConditionStatus;
-use karpenter_model::label;
+use karpenter_model::names::label;
 
 use super::*;
 use crate::fixture::at;

@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::Claim;
-
-pub use karpenter_model::label::REQUESTED_DRIVERS;
+use karpenter_model::names::annotation;
 
 /// One `ResourceSlice` of the Node. Cluster-wide slices are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub struct ResourceSlice {
 
 /// The first requested driver without a complete pool among the slices.
 pub(super) fn unpublished<'a>(claim: &'a Claim, slices: &[ResourceSlice]) -> Option<&'a str> {
-    let requested = claim.annotations.get(REQUESTED_DRIVERS)?;
+    let requested = claim.annotations.get(annotation::REQUESTED_DRIVERS)?;
     requested.split(',').map(str::trim).find(|driver| !driver.is_empty() && !published(driver, slices))
 }
 

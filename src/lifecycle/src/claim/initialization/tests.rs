@@ -89,7 +89,10 @@ fn slice(driver: &str, pool: &str, generation: i64, slices: i64) -> ResourceSlic
 #[test]
 fn every_requested_driver_must_have_a_complete_pool() {
     let mut claim = registered();
-    claim.annotations.insert(REQUESTED_DRIVERS.to_owned(), "gpu.example,nic.example".to_owned());
+    claim.annotations.insert(
+        karpenter_model::names::annotation::REQUESTED_DRIVERS.to_owned(),
+        "gpu.example,nic.example".to_owned(),
+    );
     let node = node();
     let nic = slice("nic.example", "p", 1, 1);
     let table = [

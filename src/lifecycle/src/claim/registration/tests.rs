@@ -78,7 +78,7 @@ fn claim_wins_over_node_and_nothing_is_removed() {
     node.labels.insert("team".into(), "b".into());
     node.labels.insert("extra".into(), "kept".into());
     node.owners.insert("uid-web-1".into());
-    node.finalizers = vec![label::TERMINATION_FINALIZER.to_owned()];
+    node.finalizers = vec![karpenter_model::names::finalizer::TERMINATION.to_owned()];
     let step = step(&claim, &[&node], &[]);
     let patch = patch(&step);
     assert_eq!(patch.labels.get("team").map(karpenter_model::LabelValue::as_str), Some("a"));

@@ -71,8 +71,8 @@ fn four_groups_leave_one_after_the_other() {
 #[test]
 fn some_pods_neither_leave_nor_hold_up() {
     let table = [
-        tolerating(karpenter_model::taint::DISRUPTED, TolerationOperator::Exists),
-        tolerating(karpenter_model::taint::DISRUPTED, TolerationOperator::Equal),
+        tolerating(karpenter_model::names::taint::DISRUPTED, TolerationOperator::Exists),
+        tolerating(karpenter_model::names::taint::DISRUPTED, TolerationOperator::Equal),
         Pod { owner: PodOwner::Mirror, ..pod("mirror") },
         Pod { phase: PodPhase::Succeeded, ..pod("done") },
         Pod { phase: PodPhase::Failed, ..pod("failed") },

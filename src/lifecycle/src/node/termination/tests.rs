@@ -12,7 +12,7 @@ use crate::fixture::with_condition;
 
 fn deleted() -> NodeObject {
     let mut node = NodeObject { deletion: Some(at(100)), taints: vec![Taint::disrupted()], ..node() };
-    node.labels.insert(EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY.into());
+    node.labels.insert(label::EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY.into());
     node
 }
 
@@ -26,7 +26,7 @@ fn drained() -> Claim {
 
 fn with_deadline(claim: Claim, seconds: i64) -> Claim {
     let mut claim = claim;
-    claim.annotations.insert(label::TERMINATION_TIMESTAMP.to_owned(), at(seconds).to_string());
+    claim.annotations.insert(annotation::TERMINATION_TIMESTAMP.to_owned(), at(seconds).to_string());
     claim
 }
 
@@ -120,17 +120,18 @@ fn the_machine_is_asked_about_only_while_the_kubelet_is_silent() {
 fn taints_once_and_replaces_other_effects_of_the_same_key() {
     let mut world = World::new(Some(ending()));
     world.node = NodeObject { deletion: Some(at(100)), ..node() };
-    let old = Taint::new(karpenter_model::taint::DISRUPTED, "x", TaintEffect::NoExecute);
+    let old = Taint::new(karpenter_model::names::taint::DISRUPTED, "x", TaintEffect::NoExecute);
     world.node.taints = vec![old.clone()];
     let step = world.step(101);
     let Effect::PatchNode(patch) = &step.effects[0] else { panic!("{step:?}") };
     assert_eq!((&patch.remove_taints, &patch.add_taints), (&vec![old], &vec![Taint::disrupted()]));
     assert_eq!(
-        patch.labels.get(EXCLUDE_FROM_LOAD_BALANCERS).map(karpenter_model::LabelValue::as_str),
+        patch.labels.get(label::EXCLUDE_FROM_LOAD_BALANCERS).map(karpenter_model::LabelValue::as_str),
         Some(EXCLUDED_BY)
     );
     assert_eq!(step.effects[1], Effect::Milestone(Milestone::Tainted("node-1".into())));
-    world.node.taints = vec![Taint::new(karpenter_model::taint::DISRUPTED, "x", TaintEffect::NoSchedule)];
+    world.node.taints =
+        vec![Taint::new(karpenter_model::names::taint::DISRUPTED, "x", TaintEffect::NoSchedule)];
     let Effect::PatchNode(patch) = &world.step(101).effects[0] else { panic!("the label is missing") };
     assert!(patch.add_taints.is_empty(), "key and effect decide, not the value");
     world.node = deleted();
@@ -244,7 +245,7 @@ fn a_deadline_is_told_and_a_bad_one_is_an_error() {
     assert_eq!(expiring.message, "All pods will be deleted by 2027-01-15T08:05:00Z");
     assert!(expiring.warning);
     let mut bad = ending();
-    bad.annotations.insert(label::TERMINATION_TIMESTAMP.to_owned(), "soon".to_owned());
+    bad.annotations.insert(annotation::TERMINATION_TIMESTAMP.to_owned(), "soon".to_owned());
     let error = deadline(Some(&bad)).expect_err("not a time");
     assert!(error.to_string().contains("`soon` of nodeclaim `web-1`"), "{error}");
 }

@@ -48,7 +48,7 @@ mod tests {
 
     use karpenter_model::instance_type::Reservation;
     use karpenter_model::instance_type::{Overhead, Overlaid};
-    use karpenter_model::label;
+    use karpenter_model::names::label;
     use karpenter_model::{CapacityType, Claim, Offering, Requirements, Resources};
 
     use super::*;

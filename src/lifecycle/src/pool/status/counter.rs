@@ -36,7 +36,7 @@ pub fn count<'a>(pool: &PoolName, nodes: impl IntoIterator<Item = &'a Node>) -> 
 mod tests {
     use std::sync::Arc;
 
-    use karpenter_model::label;
+    use karpenter_model::names::label;
     use karpenter_model::{Claim, ConditionType};
 
     use super::*;

@@ -4,7 +4,7 @@
 //! algorithm does not read as drift; a claim that has drifted already keeps its old hash, so that real drift
 //! survives the upgrade.
 
-use karpenter_model::label;
+use karpenter_model::names::annotation;
 use karpenter_model::{Annotations, Claim, ClaimName, ConditionType};
 
 /// What to write, claims first: a crash in between leaves the pool's version old and the migration is redone.
@@ -18,21 +18,21 @@ pub struct Stamps {
 
 /// Compares a pool's stored annotations with its present hash. `claims` are those of the pool.
 pub fn stamps<'a>(stored: &Annotations, hash: &str, claims: impl IntoIterator<Item = &'a Claim>) -> Stamps {
-    let version = label::POOL_HASH_VERSION_CURRENT;
+    let version = karpenter_model::pool::HASH_VERSION;
     let mut stamps = Stamps::default();
-    if stored.get(label::POOL_HASH_VERSION).map(String::as_str) != Some(version) {
+    if stored.get(annotation::POOL_HASH_VERSION).map(String::as_str) != Some(version) {
         for claim in claims {
-            if claim.annotations.get(label::POOL_HASH_VERSION).map(String::as_str) == Some(version) {
+            if claim.annotations.get(annotation::POOL_HASH_VERSION).map(String::as_str) == Some(version) {
                 continue;
             }
-            let mut annotations = stamp(label::POOL_HASH_VERSION, version);
+            let mut annotations = stamp(annotation::POOL_HASH_VERSION, version);
             if !claim.is_true(ConditionType::Drifted) {
-                annotations.extend(stamp(label::POOL_HASH, hash));
+                annotations.extend(stamp(annotation::POOL_HASH, hash));
             }
             stamps.claims.push((claim.name.clone(), annotations));
         }
     }
-    for (key, value) in [(label::POOL_HASH, hash), (label::POOL_HASH_VERSION, version)] {
+    for (key, value) in [(annotation::POOL_HASH, hash), (annotation::POOL_HASH_VERSION, version)] {
         if stored.get(key).map(String::as_str) != Some(value) {
             stamps.pool.extend(stamp(key, value));
         }
@@ -51,8 +51,8 @@ mod tests {
     use crate::fixture::holding;
 
     fn stored(hash: &str, version: &str) -> Annotations {
-        let mut all = stamp(label::POOL_HASH, hash);
-        all.extend(stamp(label::POOL_HASH_VERSION, version));
+        let mut all = stamp(annotation::POOL_HASH, hash);
+        all.extend(stamp(annotation::POOL_HASH_VERSION, version));
         all
     }
 
@@ -61,7 +61,7 @@ mod tests {
         let old = Claim { annotations: stored("1", "v2"), ..claim() };
         let stamps = stamps(&stored("1", "v3"), "2", [&old]);
         assert_eq!(stamps.claims, []);
-        assert_eq!(stamps.pool, stamp(label::POOL_HASH, "2"));
+        assert_eq!(stamps.pool, stamp(annotation::POOL_HASH, "2"));
     }
 
     #[test]
@@ -72,7 +72,10 @@ mod tests {
         let stamps = stamps(&stored("1", "v2"), "2", [&old, &drifted, &current]);
         assert_eq!(
             stamps.claims,
-            [("web-1".into(), stored("2", "v3")), ("web-1".into(), stamp(label::POOL_HASH_VERSION, "v3")),]
+            [
+                ("web-1".into(), stored("2", "v3")),
+                ("web-1".into(), stamp(annotation::POOL_HASH_VERSION, "v3")),
+            ]
         );
         assert_eq!(stamps.pool, stored("2", "v3"));
     }

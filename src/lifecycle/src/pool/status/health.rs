@@ -6,11 +6,9 @@
 use std::collections::VecDeque;
 
 use karpenter_model::ConditionStatus;
+use karpenter_model::names::condition;
 
 use crate::step::{RegistrationOutcome, Verdict};
-
-/// The condition type on the pool.
-pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 
 /// Outcomes remembered, and the divisor of the failure share.
 const REMEMBERED: usize = 4;
@@ -66,7 +64,7 @@ impl Tracker {
             (RegistrationOutcome::Success, Health::Healthy) if condition != Some(ConditionStatus::True) => {
                 Some(Verdict {
                     status: ConditionStatus::True,
-                    reason: NODE_REGISTRATION_HEALTHY.to_owned(),
+                    reason: condition::NODE_REGISTRATION_HEALTHY.to_owned(),
                     message: String::new(),
                 })
             }

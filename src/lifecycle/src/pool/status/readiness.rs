@@ -1,11 +1,9 @@
 //! The `NodeClassReady` condition of a pool (spec disruption 1.14).
 
 use karpenter_model::ConditionStatus;
+use karpenter_model::names::{condition, reason};
 
 use crate::step::Verdict;
-
-/// The condition type.
-pub const NODE_CLASS_READY: &str = "NodeClassReady";
 
 /// What is known about a pool's node class.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,15 +24,19 @@ pub fn verdict(class: NodeClass) -> Verdict {
         message: message.to_owned(),
     };
     match class {
-        NodeClass::Missing => fails("NodeClassNotFound", "NodeClass not found on cluster"),
-        NodeClass::Terminating => fails("NodeClassTerminating", "NodeClass is Terminating"),
-        NodeClass::Present(None) => fails("NodeClassReadinessUnknown", "Node Class Readiness Unknown"),
+        NodeClass::Missing => fails(reason::NODE_CLASS_NOT_FOUND, "NodeClass not found on cluster"),
+        NodeClass::Terminating => fails(reason::NODE_CLASS_TERMINATING, "NodeClass is Terminating"),
+        NodeClass::Present(None) => {
+            fails(reason::NODE_CLASS_READINESS_UNKNOWN, "Node Class Readiness Unknown")
+        }
         NodeClass::Present(Some(ready)) => match ready.status {
-            ConditionStatus::Unknown => fails("NodeClassReadinessUnknown", "Node Class Readiness Unknown"),
+            ConditionStatus::Unknown => {
+                fails(reason::NODE_CLASS_READINESS_UNKNOWN, "Node Class Readiness Unknown")
+            }
             ConditionStatus::False => ready,
             ConditionStatus::True => Verdict {
                 status: ConditionStatus::True,
-                reason: NODE_CLASS_READY.to_owned(),
+                reason: condition::NODE_CLASS_READY.to_owned(),
                 message: String::new(),
             },
         },

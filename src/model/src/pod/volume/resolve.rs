@@ -7,12 +7,9 @@
 use std::collections::BTreeSet;
 
 use crate::id::{DriverName, LabelKey};
-use crate::label;
+use crate::names::label;
 use crate::pod::volume::Volume;
 use crate::requirement::Expression;
-
-/// Annotation the binding controller sets once claim and volume are bound to each other.
-pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
 /// A `PersistentVolumeClaim`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,7 +20,7 @@ pub struct ClaimFacts {
     pub lost: bool,
     /// `spec.volumeName`; an empty name counts as none.
     pub volume: Option<String>,
-    /// It has the annotation [`BIND_COMPLETED`].
+    /// It has the annotation [`BIND_COMPLETED`](crate::names::annotation::BIND_COMPLETED).
     pub bind_completed: bool,
     /// `spec.storageClassName`; an empty name counts as none.
     pub class: Option<String>,

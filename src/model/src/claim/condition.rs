@@ -4,6 +4,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use crate::names::condition;
+
 /// The condition types a claim may carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConditionType {
@@ -50,17 +52,17 @@ impl ConditionType {
     /// The type as it is spelled in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Ready => "Ready",
-            Self::Launched => "Launched",
-            Self::Registered => "Registered",
-            Self::Initialized => "Initialized",
-            Self::Consolidatable => "Consolidatable",
-            Self::Drifted => "Drifted",
-            Self::Drained => "Drained",
-            Self::VolumesDetached => "VolumesDetached",
-            Self::InstanceTerminating => "InstanceTerminating",
-            Self::ConsistentStateFound => "ConsistentStateFound",
-            Self::DisruptionReason => "DisruptionReason",
+            Self::Ready => condition::READY,
+            Self::Launched => condition::LAUNCHED,
+            Self::Registered => condition::REGISTERED,
+            Self::Initialized => condition::INITIALIZED,
+            Self::Consolidatable => condition::CONSOLIDATABLE,
+            Self::Drifted => condition::DRIFTED,
+            Self::Drained => condition::DRAINED,
+            Self::VolumesDetached => condition::VOLUMES_DETACHED,
+            Self::InstanceTerminating => condition::INSTANCE_TERMINATING,
+            Self::ConsistentStateFound => condition::CONSISTENT_STATE_FOUND,
+            Self::DisruptionReason => condition::DISRUPTION_REASON,
         }
     }
 

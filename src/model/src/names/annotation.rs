@@ -1,0 +1,24 @@
+//! Annotations (spec scheduling 2).
+
+pub mod aws;
+
+/// Pods and nodes: blocks voluntary disruption. `true`; on pods also a positive duration.
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Pools and claims: hash of the pool template, decimal.
+pub const POOL_HASH: &str = "karpenter.sh/nodepool-hash";
+/// Pools and claims: version of the hash algorithm.
+pub const POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+/// Claims: RFC 3339 instant after which termination no longer waits.
+pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+/// Claims: sorted, comma-separated drivers of devices to wait for.
+pub const REQUESTED_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
+/// Claims: `true` when `minValues` were lowered.
+pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
+/// Claims: `true` when a type it may become has an overlaid price.
+pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
+/// Claims: `true` when a type it may become has an overlaid amount of a resource.
+pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
+/// Pods: how much deleting this pod of a ReplicaSet costs compared with its siblings, an integer.
+pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// Volume claims: set once claim and volume are bound to each other.
+pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";

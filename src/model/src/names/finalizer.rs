@@ -1,0 +1,6 @@
+//! Finalizers.
+
+/// Of claims and their Nodes.
+pub const TERMINATION: &str = "karpenter.sh/termination";
+/// Of EC2NodeClasses.
+pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/termination";
