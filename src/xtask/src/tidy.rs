@@ -5,6 +5,7 @@ mod edge_cases;
 mod features;
 mod files;
 mod modules;
+mod names;
 mod references;
 mod words;
 
@@ -20,6 +21,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     violations.extend(edge_cases::check(root)?);
     violations.extend(references::check(root)?);
     violations.extend(modules::check(root)?);
+    violations.extend(names::check(root)?);
     violations.extend(words::check(root)?);
     Ok(violations)
 }
