@@ -68,17 +68,20 @@ fn hand_in(suite: String, rights: Rights) {
     }
 }
 
-/// Scenarios share two cores with each other; one at a time keeps their waits short and their logs readable.
-static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+/// How many suites run side by side. Each is a control plane, an account and a controller in a world of its own, and
+/// waits for boots and quiet times about as long as it computes on two cores.
+const SIDE_BY_SIDE: usize = 2;
 
-async fn alone<F: Future<Output = ()>>(scenario: F) {
-    let _turn = ONE_AT_A_TIME.lock().await;
+static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(SIDE_BY_SIDE);
+
+async fn in_turn<F: Future<Output = ()>>(scenario: F) {
+    let _turn = TURNS.acquire().await.expect("it is never closed");
     scenario.await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bootstrap_is_repeatable_repairs_and_takes_back_only_its_own() {
-    alone(async {
+    in_turn(async {
         let world = world("bootstrap").await;
         let outcome = scenario::bootstrap::run(&world).await;
         judge(world, outcome).await;
@@ -88,7 +91,7 @@ async fn bootstrap_is_repeatable_repairs_and_takes_back_only_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_become_nodes_and_disappear_again() {
-    alone(async {
+    in_turn(async {
         let world = world("launch").await;
         let outcome = scenario::launch::run(&world).await;
         judge(world, outcome).await;
@@ -98,7 +101,7 @@ async fn pods_become_nodes_and_disappear_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_dies_five_times_loses_and_doubles_nothing() {
-    alone(async {
+    in_turn(async {
         let mut world = world("restart").await;
         let outcome = scenario::restart::run(&mut world, fastrand::u64(..)).await;
         judge(world, outcome).await;
@@ -108,7 +111,7 @@ async fn a_controller_that_dies_five_times_loses_and_doubles_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_get_what_they_ask_of_nodes() {
-    alone(async {
+    in_turn(async {
         let mut world = world("scheduling").await;
         let outcome = scenario::scheduling::run(&mut world, &Only::default()).await;
         judge(world, outcome).await;
@@ -118,7 +121,7 @@ async fn pods_get_what_they_ask_of_nodes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_leave_for_every_reason_and_none_leaves_too_early() {
-    alone(async {
+    in_turn(async {
         let mut world = world("disruption").await;
         let outcome = scenario::disruption::run(&mut world, &Only::default()).await;
         judge(world, outcome).await;
@@ -128,7 +131,7 @@ async fn nodes_leave_for_every_reason_and_none_leaves_too_early() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_leave_as_they_should_although_the_controller_keeps_dying() {
-    alone(async {
+    in_turn(async {
         let mut world = world("disruption-with-crashes").await;
         let outcome =
             scenario::disruption::run_with_crashes(&mut world, fastrand::u64(..), &Only::default()).await;
