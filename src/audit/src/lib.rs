@@ -62,11 +62,11 @@ fn places_hold(world: &world::World<'_>, plan: &Plan, others: Others, findings: 
         rules::ports::check_launch(world, launch, findings);
     }
     rules::existing::check(world, plan, findings);
-    crate::rules::topology::anti_affinity::check(world, plan, findings);
+    rules::topology::anti_affinity::check(world, plan, findings);
     if others == Others::Waiting {
         let places = places::Places::new(world, plan);
-        crate::rules::topology::spread::check(world, &places, findings);
-        crate::rules::topology::pod_affinity::check(world, &places, findings);
+        rules::topology::spread::check(world, &places, findings);
+        rules::topology::pod_affinity::check(world, &places, findings);
     }
     rules::volumes::check(world, plan, findings);
     rules::reservations::check(world, plan, findings);

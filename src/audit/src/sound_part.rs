@@ -14,8 +14,7 @@ use karpenter_model::{
 
 use crate::audit;
 use crate::finding::{Finding, Subject};
-use crate::places::matches;
-use crate::places::selects;
+use crate::places::{matches, selects};
 use crate::world::World;
 
 /// How often something may be left out until nothing is applied at all: each round audits what remains.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_pricing::types::{Filter, FilterType};
+use karpenter_aws_api::pricing::{Pricing, Product, ProductQuery};
+use karpenter_aws_api::{Listing, Result, Skipped};
 use serde_json::Value;
 
 use super::call::{Call, each_page};
 use super::meter::{Meter, measured};
-use karpenter_aws_api::pricing::{Pricing, Product, ProductQuery};
-use karpenter_aws_api::{Listing, Result, Skipped};
 
 #[derive(Clone, Debug)]
 pub(super) struct Client(aws_sdk_pricing::Client);

@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
 use jiff::Timestamp;
-
-use super::call::Call;
-use super::meter::{Meter, measured};
 use karpenter_aws_api::id::QueueUrl;
 use karpenter_aws_api::sqs::{Attributes, Message, ReceiveOptions, Sqs};
 use karpenter_aws_api::{Result, Tags};
+
+use super::call::Call;
+use super::meter::{Meter, measured};
 
 #[derive(Clone, Debug)]
 pub(super) struct Client(aws_sdk_sqs::Client);

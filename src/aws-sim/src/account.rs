@@ -25,6 +25,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
+use karpenter_aws_api::id::Zone;
+use karpenter_aws_api::shift::Shift;
+use karpenter_aws_api::{Clients, Error, Partition, Result};
 use karpenter_model::{Clock, ManualClock};
 
 use self::cloudformation::Stacks;
@@ -41,9 +44,6 @@ use super::calls::{CallLog, CallRecord};
 use super::catalogue::{Catalogue, published_images};
 use super::faults::{Bucket, Effect, Fault, Faults, lost};
 use super::options::Options;
-use karpenter_aws_api::id::Zone;
-use karpenter_aws_api::shift::Shift;
-use karpenter_aws_api::{Clients, Error, Partition, Result};
 
 /// An AWS account in memory. Clones share the account.
 #[derive(Clone, Debug)]

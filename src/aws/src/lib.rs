@@ -23,6 +23,6 @@ pub mod market;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use crate::class::store::NodeClassStore;
+pub use class::store::NodeClassStore;
 pub use provider::{AwsProvider, NODE_CLASS_KIND};
 pub use settings::Settings;

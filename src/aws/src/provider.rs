@@ -25,23 +25,18 @@ use karpenter_model::{
 
 use self::asked::Asked;
 use self::described::Joined;
-use crate::calls::fault::cloud_error;
-use crate::calls::fault::launch_error;
+use crate::calls::fault::{cloud_error, launch_error};
 use crate::calls::observer::Observer;
 use crate::catalogue::Catalogue;
 use crate::catalogue::discovered::DiscoveredMemory;
-use crate::catalogue::instance_types;
-use crate::catalogue::instance_types::{InstanceTypes, Sources};
+use crate::catalogue::instance_type::capacity::EFA;
+use crate::catalogue::instance_types::{self, InstanceTypes, Sources};
 use crate::class::instance_profiles::InstanceProfiles;
 use crate::class::store::{Lookup, NodeClassStore};
 use crate::cluster::Cluster;
 use crate::image::resolve::Images;
-use crate::instances::Instances;
-use crate::instances::provider_id::instance_of;
-use crate::instances::provider_id::provider_id;
-use crate::instances::registration;
-use crate::instances::repair;
-use crate::instances::view;
+use crate::instances::provider_id::{instance_of, provider_id};
+use crate::instances::{Instances, registration, repair, view};
 use crate::launch::Launcher;
 use crate::launch::limit::Limit;
 use crate::launch::templates::Templates;
@@ -49,8 +44,7 @@ use crate::market::prices::Prices;
 use crate::market::prices::estimate::by_size;
 use crate::market::reservations::Reservations;
 use crate::market::unavailable::Unavailable;
-use crate::network::placement_groups::is_wanted;
-use crate::network::placement_groups::{Group, PlacementGroups};
+use crate::network::placement_groups::{Group, PlacementGroups, is_wanted};
 use crate::network::security_groups::SecurityGroups;
 use crate::network::subnets::Subnets;
 use crate::network::zonal_shifts::ZonalShifts;
@@ -329,7 +323,7 @@ impl Provider for AwsProvider {
         let mut launched = launched?;
         let id = InstanceId::from(launched.instance.as_str());
         self.instances.launched(&id);
-        let wants_efa = !request.requests.amount(crate::catalogue::instance_type::capacity::EFA).is_zero();
+        let wants_efa = !request.requests.amount(EFA).is_zero();
         launched.efa = wants_efa || class.spec.network_interfaces.is_some();
         Ok(view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now()))
     }

@@ -21,10 +21,8 @@ use karpenter_model::{
 };
 
 use crate::event::{Event, NamespaceObject, VolumeObject};
-use crate::machine;
-use crate::machine::{Members, Parts};
-use crate::promise;
-use crate::promise::Promises;
+use crate::machine::{self, Members, Parts};
+use crate::promise::{self, Promises};
 use crate::store::{Epoch, Store, Version};
 use crate::usage::Usage;
 

@@ -11,6 +11,8 @@ mod workloads;
 
 use karpenter_api::conditions::Conditions;
 use karpenter_api::{CapacityBuffer, CapacityBufferStatus, ConditionStatus};
+use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_kube_harness::write::{self, locked};
 use karpenter_lifecycle::buffer::{self, CONFLICT_PERIOD, PERIOD, Unresolved};
 use karpenter_lifecycle::step::Verdict;
 use karpenter_model::BufferKey;
@@ -20,13 +22,11 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::reconciler::Reconciler;
-use crate::reconciler::start;
+use crate::pass::conditions;
+use crate::reconciler::{Reconciler, start};
 use crate::triggers::Triggers;
 use crate::view::KnownBuffer;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
-use karpenter_kube_harness::write::{self, locked};
 
 pub(crate) use provisioned::{counted, provisioned};
 use workloads::Workloads;
@@ -150,7 +150,7 @@ fn set(
     verdict: &Verdict,
 ) {
     let mut conditions = Conditions::without_root(&mut status.conditions, &object.metadata, context.now());
-    crate::pass::conditions::set(&mut conditions, kind, verdict);
+    conditions::set(&mut conditions, kind, verdict);
 }
 
 /// Writes `status`, if it is not what `object` has.

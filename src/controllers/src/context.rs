@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_cloud::Provider;
+use karpenter_kube_harness::write::Object;
 use karpenter_model::{Clock, NodeClassRef, Snapshot};
 use karpenter_telemetry::events::Recorder;
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::Api;
 
 use crate::{Explanations, Settings, View};
-use karpenter_kube_harness::write::Object;
 
 /// The surroundings of the controllers. Cheap to clone; every part is shared.
 #[derive(Clone)]

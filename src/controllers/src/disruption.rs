@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_engine::disrupt::{Decision, Memory, Standing, confirm, decide};
+use karpenter_kube_harness::queue;
 use karpenter_lifecycle::pods::protection;
 use karpenter_model::{Command, Plan, Snapshot};
 use karpenter_telemetry::observe::{self, Outcome};
@@ -31,7 +32,6 @@ use crate::provisioner::audited;
 use crate::tell::report::publish_event;
 use crate::{Context, Error};
 use execute::Execution;
-use karpenter_kube_harness::queue;
 use looks::Looks;
 use proposals::Proposals;
 use underway::{News, Underway};

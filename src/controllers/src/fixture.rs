@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_cloud::Provider;
 use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
+use karpenter_kube_harness::write::Object;
 use karpenter_kube_sim::VirtualClock;
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_model::Clock;
@@ -13,7 +14,6 @@ use karpenter_telemetry::metrics::Metrics;
 use kube::api::ListParams;
 
 use crate::{Context, Settings, View};
-use karpenter_kube_harness::write::Object;
 
 /// A context and what is behind it.
 pub(crate) struct World {

@@ -28,12 +28,12 @@ mod tell;
 mod triggers;
 pub mod view;
 
-pub use crate::run::watching::Watching;
-pub use crate::view::store::Known;
 pub use context::Context;
 pub use error::Error;
 pub use explain::Explanations;
 pub use rbac::{lease_rbac, optional_rbac, rbac};
+pub use run::watching::Watching;
 pub use run::{RunError, joined, lead, run};
 pub use settings::Settings;
 pub use view::View;
+pub use view::store::Known;

@@ -13,8 +13,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_cloud::Termination;
-use karpenter_lifecycle::claim::finalize;
-use karpenter_lifecycle::claim::launch;
+use karpenter_kube_harness::queue::Done;
+use karpenter_kube_harness::write;
+use karpenter_lifecycle::claim::{finalize, launch};
 use karpenter_lifecycle::node::termination;
 use karpenter_lifecycle::step::{DeletionCause, Effect, Milestone, NodePatch, Step, Wake};
 use karpenter_model::names::finalizer;
@@ -22,14 +23,10 @@ use karpenter_model::{Claim, NodeName, NodeObject, ProviderId};
 
 use crate::cloud;
 use crate::pass::draft::Draft;
-use crate::pods::evict;
-use crate::pods::evict::Evictions;
+use crate::pods::evict::{self, Evictions};
 use crate::tell::report;
-use crate::view::read;
-use crate::view::version;
+use crate::view::{read, version};
 use crate::{Context, Error};
-use karpenter_kube_harness::queue::Done;
-use karpenter_kube_harness::write;
 
 /// One pass over one object: its surroundings, the working copy of the claim, and what is left to tell.
 pub(crate) struct Pass<'a> {

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 
 /// One reconciler.
 pub(crate) trait Reconciler: Send + Sync + 'static {

@@ -11,8 +11,7 @@ use karpenter_model::{
 };
 
 use crate::allocator::search::{Choice, Found, Scene, Search};
-use crate::claim;
-use crate::claim::{Claim, ClaimId};
+use crate::claim::{self, Claim, ClaimId};
 use crate::index::{DeviceId, Index};
 use crate::ledger::{Ledger, Served, Share, Spot};
 use crate::refusal::Refusal;

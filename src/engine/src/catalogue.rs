@@ -14,8 +14,7 @@ use karpenter_model::{CapacityType, InstanceType, Offering, Price, Reservation, 
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
-use crate::index;
-use crate::index::{Ix, IxVec, OfferingIx, VariantIx};
+use crate::index::{self, Ix, IxVec, OfferingIx, VariantIx};
 use crate::interning::InternedMap;
 use crate::rules::{KeyId, RuleId, RuleSetId, Rules};
 use crate::volumes::Volumes;

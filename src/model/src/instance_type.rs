@@ -5,9 +5,8 @@ use crate::label::LabelRegistry;
 use crate::money::Price;
 use crate::node::Node;
 use crate::requirement::set::{Requirements, Undefined};
-use crate::resources;
-use crate::resources::Resources;
 use crate::resources::quantity::Quantity;
+use crate::resources::{self, Resources};
 
 /// One instance type as one pool sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

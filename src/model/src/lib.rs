@@ -26,8 +26,6 @@ pub mod settings;
 pub mod snapshot;
 pub mod taint;
 
-pub use crate::label::selector::LabelSelector;
-pub use crate::resources::quantity::Quantity;
 pub use buffer::{Buffer, Like};
 pub use claim::Claim;
 pub use claim::condition::{Condition, ConditionStatus, ConditionType};
@@ -42,6 +40,7 @@ pub use id::{
 };
 pub use instance_type::overlay::{Overlay, PriceChange};
 pub use instance_type::{InstanceType, Offering, Overhead, Overlaid, Reservation};
+pub use label::selector::LabelSelector;
 pub use label::{Annotations, LabelRegistry, Labels};
 pub use money::Price;
 pub use node::Node;
@@ -62,6 +61,7 @@ pub use report::{NodeOutcome, PodOutcome, PoolOutcome, PoolRefusal, Reason, Repo
 pub use requirement::set::{Incompatibility, Requirements, SharedRequirements, Undefined};
 pub use requirement::{Expression, Operator, Requirement};
 pub use resources::Resources;
+pub use resources::quantity::Quantity;
 pub use settings::{DisruptionSettings, Settings};
 pub use snapshot::{Daemon, PodBudgets, PodDisruptionBudget, Snapshot};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator};

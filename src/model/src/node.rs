@@ -16,9 +16,8 @@ use crate::id::{
 use crate::label::{Annotations, Labels};
 use crate::names::label;
 use crate::pod::Pod;
-use crate::resources;
-use crate::resources::Resources;
 use crate::resources::quantity::Quantity;
+use crate::resources::{self, Resources};
 use crate::taint::Taint;
 
 /// One machine.

@@ -14,8 +14,7 @@ use crate::id::{
 };
 use crate::label::{Annotations, LabelRegistry, Labels};
 use crate::money::Price;
-use crate::names::annotation;
-use crate::names::label;
+use crate::names::{annotation, label};
 use crate::plan::command::Command;
 use crate::pool::Pool;
 use crate::requirement::set::Requirements;

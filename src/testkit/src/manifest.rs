@@ -202,8 +202,7 @@ fn affinity_term(term: &AffinityTerm) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world;
-    use crate::world::Mix;
+    use crate::world::{self, Mix};
 
     #[test]
     fn a_world_is_written_with_everything_its_pods_say() {

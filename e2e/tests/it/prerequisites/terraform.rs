@@ -8,8 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use karpenter_e2e::prepare;
-use karpenter_e2e::prepare::cache;
+use karpenter_e2e::prepare::{self, cache};
 use tokio::process::Command;
 
 use super::{Fresh, MotoAccount, ONE_AT_A_TIME, Options, REGION, reference};

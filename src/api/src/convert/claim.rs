@@ -6,8 +6,7 @@ use karpenter_model::{Claim, Condition, LabelRegistry, NodeClassRef};
 
 use super::annotations;
 use super::labels;
-use super::pool::span;
-use super::pool::span_or_never;
+use super::pool::{span, span_or_never};
 use super::present;
 use super::requirements;
 use super::resources;

@@ -14,9 +14,7 @@ use karpenter_model::{
 use super::affinity;
 use super::labels;
 use super::present;
-use super::requests::Defaults;
-use super::requests::effective_limits;
-use super::requests::effective_requests;
+use super::requests::{Defaults, effective_limits, effective_requests};
 use super::{Error, FieldError};
 use crate::duration::parse_go_duration;
 

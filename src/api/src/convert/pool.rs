@@ -16,10 +16,8 @@ use super::resources;
 use super::taints;
 use super::{Error, FieldError};
 use crate::ConditionStatus;
-use crate::duration;
-use crate::duration::NillableDuration;
-use crate::nodepool;
-use crate::nodepool::NodePool;
+use crate::duration::{self, NillableDuration};
+use crate::nodepool::{self, NodePool};
 use crate::requirement::NodeClassReference;
 
 /// Reads a pool. A budget's cron expression is taken over as text and judged where it is used.

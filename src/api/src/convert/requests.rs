@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use karpenter_model::resources;
-use karpenter_model::resources::limit_range::ContainerDefaults;
-use karpenter_model::resources::limit_range::admitted_requests;
+use karpenter_model::resources::limit_range::{ContainerDefaults, admitted_requests};
 use karpenter_model::{Quantity, Resources};
 
 use super::FieldError;

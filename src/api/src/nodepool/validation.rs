@@ -9,10 +9,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::Taint;
 use karpenter_model::instance_type::overlay::PriceChangeError;
 use karpenter_model::names::label;
-use karpenter_model::requirement::syntax;
-use karpenter_model::requirement::syntax::ExpressionError;
-use karpenter_model::requirement::syntax::is_label_value;
-use karpenter_model::requirement::syntax::is_qualified_name;
+use karpenter_model::requirement::syntax::{self, ExpressionError, is_label_value, is_qualified_name};
 use karpenter_model::resources::quantity::QuantityError;
 use karpenter_model::{Effect, Expression, LabelRegistry};
 

@@ -6,10 +6,7 @@ use karpenter_model::{Node, Plan, Pod, Resources, Target};
 
 use crate::finding::{Finding, Rule};
 use crate::rules::ports;
-use crate::world::World;
-use crate::world::hard_taint;
-use crate::world::satisfies;
-use crate::world::stated;
+use crate::world::{World, hard_taint, satisfies, stated};
 
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
     let mut sent: BTreeMap<&Target, Vec<&Pod>> = BTreeMap::new();

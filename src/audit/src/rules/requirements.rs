@@ -3,8 +3,7 @@
 use karpenter_model::{Launch, Requirement};
 
 use crate::finding::{Finding, Rule};
-use crate::world::World;
-use crate::world::stated;
+use crate::world::{World, stated};
 
 pub(crate) fn check_launch(world: &World<'_>, launch: &Launch, findings: &mut Vec<Finding>) {
     for pod in world.pods_of(launch) {

@@ -3,8 +3,7 @@
 use karpenter_model::Launch;
 
 use crate::finding::{Finding, Rule};
-use crate::world::World;
-use crate::world::hard_taint;
+use crate::world::{World, hard_taint};
 
 pub(crate) fn check_launch(world: &World<'_>, launch: &Launch, findings: &mut Vec<Finding>) {
     for pod in world.pods_of(launch) {

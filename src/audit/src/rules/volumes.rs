@@ -8,8 +8,7 @@ use karpenter_model::{
 };
 
 use crate::finding::{Finding, Rule};
-use crate::world::World;
-use crate::world::satisfies;
+use crate::world::{World, satisfies};
 
 /// Most kinds of machine a claim is taken apart into.
 const MAX_KINDS: usize = 4096;

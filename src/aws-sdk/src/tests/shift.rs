@@ -1,12 +1,12 @@
 //! Zonal shifts on the wire.
 
 use jiff::Timestamp;
+use karpenter_aws_api::Kind;
+use karpenter_aws_api::shift::Shift;
 use mockito::Matcher;
 
 use super::super::Retries;
 use super::support::Wire;
-use karpenter_aws_api::Kind;
-use karpenter_aws_api::shift::Shift;
 
 const CLUSTER: &str = "arn:aws:eks:us-west-2:123456789012:cluster/demo";
 const PATH: &str = "/managedresources/arn%3Aaws%3Aeks%3Aus-west-2%3A123456789012%3Acluster%2Fdemo";

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use karpenter_aws_api::id::{ChangeSetId, StackId};
+use karpenter_aws_api::{Error, Result};
 use serde_json::Value;
 
 use super::{Account, State};
 use karpenter_aws_api::cloudformation::{
     Change, ChangeSet, ChangeSetSpec, CloudFormation, Stack, StackEvent, TEMPLATE_BODY_MAX,
 };
-use karpenter_aws_api::id::{ChangeSetId, StackId};
-use karpenter_aws_api::{Error, Result};
 
 const NOTHING: &str =
     "The submitted information didn't contain changes. Submit different information to create a change set.";

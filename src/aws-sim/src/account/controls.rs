@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_aws_api::eks::Cluster;
+use karpenter_aws_api::iam::OidcProvider;
+use karpenter_aws_api::id::{Arn, InstanceId, ReservationId, SubnetId};
+use karpenter_aws_api::{Result, Secret};
 
 use super::ec2::{OfferingSelector, Vm};
 use super::eks::ClusterEntry;
@@ -15,10 +19,6 @@ use karpenter_aws_api::ec2::{
     CapacityReservation, HealthStatus, Image, Instance, InstanceState, PlacementGroup, ScheduledEvent,
     SecurityGroup, Subnet,
 };
-use karpenter_aws_api::eks::Cluster;
-use karpenter_aws_api::iam::OidcProvider;
-use karpenter_aws_api::id::{Arn, InstanceId, ReservationId, SubnetId};
-use karpenter_aws_api::{Result, Secret};
 
 /// Which status check fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use karpenter_aws_api::id::{ImageId, InstanceId, PlacementGroupId, ReservationId, Zone};
+use karpenter_aws_api::{Error, Filter, Listing, Result, Secret, Tags};
 
 use self::capacity::Capacity;
 pub use self::capacity::OfferingSelector;
@@ -32,8 +34,6 @@ use karpenter_aws_api::ec2::{
     RunInstancesRequest, SecurityGroup, SecurityGroupQuery, SpotPrice, SpotPriceQuery, StateChange, Subnet,
     SubnetQuery, TypeOffering, Vpc, VpcQuery,
 };
-use karpenter_aws_api::id::{ImageId, InstanceId, PlacementGroupId, ReservationId, Zone};
-use karpenter_aws_api::{Error, Filter, Listing, Result, Secret, Tags};
 
 /// A state an instance reached, and when.
 pub(super) type Transition = (InstanceId, InstanceState, Timestamp);

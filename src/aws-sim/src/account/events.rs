@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use karpenter_aws_api::events::{Event, Events, Rule, RuleSpec, Target};
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_api::{Error, Result, Tags};
 use serde_json::{Value, json};
 
 use super::{Account, State};
 use crate::policy;
-use karpenter_aws_api::events::{Event, Events, Rule, RuleSpec, Target};
-use karpenter_aws_api::id::Arn;
-use karpenter_aws_api::{Error, Result, Tags};
 
 /// Targets a rule may have.
 const MAX_TARGETS: usize = 5;

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use karpenter_aws_api::id::Arn;
+use karpenter_aws_api::{Error, Partition, Result, Tags};
 
 use self::policies::PolicyEntry;
 use self::roles::RoleEntry;
@@ -18,8 +20,6 @@ use karpenter_aws_api::iam::{
     AttachedPolicy, Iam, InstanceProfile, InstanceProfileSpec, OidcProvider, Policy, PolicySpec,
     PolicyVersion, Role, RoleSpec,
 };
-use karpenter_aws_api::id::Arn;
-use karpenter_aws_api::{Error, Partition, Result, Tags};
 
 /// Policies AWS manages that exist in every account, with their path.
 const AWS_MANAGED: [(&str, &str); 10] = [

@@ -1,12 +1,12 @@
 //! The notices AWS publishes about instances, in AWS's own format (spec aws-provider 14.1).
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
-
-use super::State;
 use karpenter_aws_api::ec2::InstanceState;
 use karpenter_aws_api::events::Event;
 use karpenter_aws_api::id::{Arn, InstanceId};
+use serde_json::{Value, json};
+
+use super::State;
 
 /// An instance reached a new state.
 pub(super) fn state_changed(state: &mut State, id: &InstanceId, reached: InstanceState, at: Timestamp) {

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-
-use super::Account;
 use karpenter_aws_api::id::{Arn, ZoneId};
 use karpenter_aws_api::shift::{Shift, ZonalShifts};
 use karpenter_aws_api::{Error, Result};
+
+use super::Account;
 
 /// What people and AWS do about impaired zones.
 impl Account {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-
-use super::Account;
 use karpenter_aws_api::id::QueueUrl;
 use karpenter_aws_api::sqs::{Attributes, Message, ReceiveOptions, Sqs};
 use karpenter_aws_api::{Error, Result, Tags};
+
+use super::Account;
 
 /// How long AWS refuses to create a queue with the name of a deleted one.
 const NAME_COOL_DOWN: Duration = Duration::from_mins(1);

@@ -6,15 +6,15 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use karpenter_aws_api::id::VpcId;
+use karpenter_aws_api::{Error, Result};
 use karpenter_iam::matches as glob;
 
 use super::{Account, State};
 use crate::policy;
-use karpenter_aws_api::id::VpcId;
 use karpenter_aws_api::survey::{
     Key, RouteTable, Simulation, Survey, Verdict, VolumeEncryption, VpcEndpoint,
 };
-use karpenter_aws_api::{Error, Result};
 
 /// Tables that nothing but a diagnosis looks at.
 #[derive(Debug)]

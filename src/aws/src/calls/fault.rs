@@ -1,7 +1,7 @@
 //! AWS errors as the provider port knows them.
 
 use crate::calls::refusal::LaunchFailure;
-use karpenter_aws_api::{self as client};
+use karpenter_aws_api as client;
 use karpenter_cloud::{Error, Kind};
 
 /// An error of a single call; quota and capacity are both "no capacity" to a caller that wants a machine.

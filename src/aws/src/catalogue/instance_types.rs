@@ -16,18 +16,15 @@ use karpenter_aws_api::id::ZoneId;
 use karpenter_cloud::SharedTypes;
 use karpenter_model::{InstanceTypeName, LabelRegistry, Price};
 
-use crate::catalogue::Catalogue;
 use crate::catalogue::discovered::DiscoveredMemory;
-use crate::catalogue::instance_type;
-use crate::catalogue::offerings;
+use crate::catalogue::{Catalogue, instance_type, offerings};
 use crate::class::store::{Lookup, NodeClassStore};
 use crate::class::view::ClassView;
 use crate::image::image_for;
 use crate::market::prices::Prices;
 use crate::market::reservations::Reservations;
 use crate::market::unavailable::Unavailable;
-use crate::network::placement_groups::is_wanted;
-use crate::network::placement_groups::{Group, PlacementGroups};
+use crate::network::placement_groups::{Group, PlacementGroups, is_wanted};
 use crate::network::zonal_shifts::ZonalShifts;
 use crate::settings::Settings;
 

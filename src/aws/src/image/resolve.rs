@@ -11,14 +11,11 @@ use karpenter_aws_api::ssm::Ssm;
 use karpenter_aws_api::{self as client, Filter};
 use karpenter_model::Clock;
 
-use super::alias;
-use super::alias::{Unsupported, Variant};
+use super::alias::{self, Unsupported, Variant};
 use super::parameters::Parameters;
-use super::select::Candidate;
-use super::select::select;
+use super::select::{Candidate, select};
 use crate::calls::cache::TtlCache;
-use crate::calls::selector::lookup_key;
-use crate::calls::selector::tag_filters;
+use crate::calls::selector::{lookup_key, tag_filters};
 
 /// Why images could not be determined. The status keeps what it has.
 #[derive(Debug, thiserror::Error)]

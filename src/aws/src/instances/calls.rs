@@ -9,8 +9,7 @@ use karpenter_aws_api::ec2::{Ec2, Instance, InstanceQuery, InstanceState};
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Error, Filter, Result, Tags};
 
-use crate::calls::batch::apart;
-use crate::calls::batch::{Answers, Batcher, Kind, Rate, Turns};
+use crate::calls::batch::{Answers, Batcher, Kind, Rate, Turns, apart};
 use crate::calls::observer::Observer;
 use crate::tags;
 

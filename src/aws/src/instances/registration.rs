@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use karpenter_aws_api as client;
 use karpenter_aws_api::id::InstanceId;
-use karpenter_aws_api::{self as client};
 use karpenter_cloud::{HookState, Read, RegistrationHook};
 use karpenter_model::names::label::aws;
 use karpenter_model::{Claim, Labels};

@@ -8,9 +8,7 @@ use karpenter_model::{CapacityType, Taint};
 use super::launch_labels;
 use crate::class::view::ClassView;
 use crate::settings::Settings;
-use crate::userdata;
-use crate::userdata::bottlerocket;
-use crate::userdata::{Bootstrap, NodeTaint};
+use crate::userdata::{self, Bootstrap, NodeTaint, bottlerocket};
 
 /// What user data is made from.
 #[derive(Clone, Debug)]

@@ -11,8 +11,7 @@ use karpenter_aws_api::{Filter, Result};
 use karpenter_model::Clock;
 
 use crate::calls::cache::TtlCache;
-use crate::calls::selector::lookup_key;
-use crate::calls::selector::tag_filters;
+use crate::calls::selector::{lookup_key, tag_filters};
 
 const REFRESH: Duration = Duration::from_mins(1);
 

@@ -14,8 +14,7 @@ use karpenter_model::Clock;
 use super::addresses::Addresses;
 use super::zone_names::ZoneNames;
 use crate::calls::cache::TtlCache;
-use crate::calls::selector::lookup_key;
-use crate::calls::selector::tag_filters;
+use crate::calls::selector::{lookup_key, tag_filters};
 use crate::market::unavailable::{Subject, Unavailable};
 
 /// Finds subnets and remembers their free addresses.

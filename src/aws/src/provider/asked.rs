@@ -11,8 +11,7 @@ use jiff::Timestamp;
 use karpenter_cloud::LaunchRequest;
 use karpenter_model::{ClaimUid, Clock};
 
-use crate::calls::cache::TtlCache;
-use crate::calls::cache::later;
+use crate::calls::cache::{TtlCache, later};
 
 /// How far apart the clocks may be that say when a claim was made and when this process began.
 const CLOCK_SKEW: Duration = Duration::from_mins(1);

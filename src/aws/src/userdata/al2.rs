@@ -3,8 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::kubelet;
-use super::mime;
-use super::mime::{Part, SHELL_SCRIPT};
+use super::mime::{self, Part, SHELL_SCRIPT};
 use super::{Bootstrap, Error};
 
 /// Renders the archive: the `NodeClass`'s parts first, so that it can prepare what the bootstrap script uses.

@@ -8,8 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::kubelet;
-use super::mime;
-use super::mime::{Part, SHELL_SCRIPT};
+use super::mime::{self, Part, SHELL_SCRIPT};
 use super::{Bootstrap, Error};
 
 const NODE_CONFIG: &str = "application/node.eks.aws";

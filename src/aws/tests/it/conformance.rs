@@ -11,10 +11,7 @@ use karpenter_cloud::{LaunchRequest, OfferingKey, Provider};
 use karpenter_model::names::label;
 use karpenter_model::{CapacityType, Pool};
 
-use crate::world::World;
-use crate::world::one_of;
-use crate::world::pool;
-use crate::world::request_with;
+use crate::world::{World, one_of, pool, request_with};
 
 struct Memory;
 

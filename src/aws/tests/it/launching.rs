@@ -10,11 +10,7 @@ use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
 use karpenter_model::names::{annotation, label};
 use karpenter_model::{CapacityType, Overlay, PriceChange, Quantity, Resources};
 
-use crate::world::World;
-use crate::world::on_demand;
-use crate::world::one_of;
-use crate::world::pool;
-use crate::world::request;
+use crate::world::{World, on_demand, one_of, pool, request};
 
 /// The more expensive of the two types.
 const DEARER: &str = "m5.large";

@@ -11,12 +11,7 @@ use karpenter_cloud::{HookState, Instance, Kind, Provider, Read};
 use karpenter_model::names::label::aws;
 use karpenter_model::{CapacityType, LabelValue};
 
-use crate::world::World;
-use crate::world::claim_of;
-use crate::world::one_of;
-use crate::world::pool;
-use crate::world::request;
-use crate::world::request_with;
+use crate::world::{World, claim_of, one_of, pool, request, request_with};
 
 fn group(id: &str, strategy: PlacementStrategy) -> PlacementGroup {
     PlacementGroup {

@@ -5,9 +5,7 @@ use karpenter_aws_sim::{Fault, Options};
 use karpenter_cloud::Provider;
 use karpenter_model::{CapacityType, Price};
 
-use crate::world::World;
-use crate::world::pool;
-use crate::world::request;
+use crate::world::{World, pool, request};
 
 fn on_demand(book: &Book, name: &str) -> Option<(String, Source)> {
     book.on_demand(name).map(|Known { price, source }| (price.to_string(), source))

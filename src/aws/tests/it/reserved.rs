@@ -15,12 +15,7 @@ use karpenter_cloud::{Instance, Kind, LaunchRequest, Provider, Read, Termination
 use karpenter_model::names::label::{self, aws};
 use karpenter_model::{CapacityType, InstanceType};
 
-use crate::world::World;
-use crate::world::claim_of;
-use crate::world::one_of;
-use crate::world::pool;
-use crate::world::request;
-use crate::world::request_with;
+use crate::world::{World, claim_of, one_of, pool, request, request_with};
 
 /// A reservation for `m5.large` in the first zone, as the node class selects it.
 fn reservation(id: &str, available: u32) -> CapacityReservation {

@@ -11,8 +11,7 @@ use karpenter_aws::market::unavailable::{Cause, Subject};
 use karpenter_cloud::Provider;
 use karpenter_model::{InstanceType, Pool};
 
-use crate::world::World;
-use crate::world::pool;
+use crate::world::{World, pool};
 
 /// The class of the world under another name.
 fn copy(world: &World, name: &str) -> EC2NodeClass {

@@ -10,8 +10,7 @@ use karpenter_api::ec2nodeclass::{AmiSelectorTerm, SecurityGroupSelectorTerm, Su
 use karpenter_api::{EC2NodeClass, Ec2NodeClassSpec};
 use karpenter_aws::calls::observer::Silent;
 use karpenter_aws::market::reservations::status::to_status;
-use karpenter_aws::network::security_groups;
-use karpenter_aws::network::subnets;
+use karpenter_aws::network::{security_groups, subnets};
 use karpenter_aws::{AwsProvider, NODE_CLASS_KIND, Settings};
 use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_sim::{Account, Options};

@@ -27,8 +27,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::timeline;
-use crate::timeline::{Line, PriceBook, Printer};
+use crate::timeline::{self, Line, PriceBook, Printer};
 
 const NODEPOOL: &str = include_str!("../../../../docs/examples/nodepool.yaml");
 const INFLATE: &str = include_str!("../../../../docs/examples/inflate.yaml");

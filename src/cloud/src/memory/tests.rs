@@ -10,8 +10,7 @@ use jiff::Timestamp;
 use karpenter_model::{CapacityType, ManualClock, NodeClassRef, NodeName, Pool, Requirements, Resources};
 
 use super::*;
-use crate::conformance;
-use crate::conformance::{Backend, World};
+use crate::conformance::{self, Backend, World};
 
 const ZONES: [&str; 2] = ["zone-a", "zone-b"];
 

@@ -4,6 +4,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{PodTemplate, PodTemplateSpec};
 use karpenter_api::convert;
+use karpenter_kube_harness::write::{self, Object};
 use karpenter_lifecycle::buffer::{self, Pattern, Source, Unresolved};
 use karpenter_model::{Buffer, BufferKey, Pod};
 use kube::Resource;
@@ -11,8 +12,6 @@ use kube::api::Api;
 
 use crate::view::KnownBuffer;
 use crate::{Context, Error};
-use karpenter_kube_harness::write;
-use karpenter_kube_harness::write::Object;
 
 /// The result of following a reference.
 pub(super) struct Found {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use karpenter_kube_harness::watch::{Seen, follow_one_if_allowed};
 use karpenter_lifecycle::buffer::{self, Source};
 use karpenter_model::BufferKey;
 use kube::api::Api;
@@ -18,7 +19,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::Context;
 use crate::view::KnownBuffer;
-use karpenter_kube_harness::watch::{Seen, follow_one_if_allowed};
 
 /// What a missing right means.
 const WITHOUT: &str = "buffers of workloads are looked at every 30 seconds";

@@ -5,6 +5,7 @@
 //! anything else happens, so the next plan already counts on it.
 
 use karpenter_api::NodeClaim;
+use karpenter_kube_harness::write;
 use karpenter_model::names::{annotation, label};
 use karpenter_model::{InstanceTypeName, Launch, PoolName, Resources};
 use kube::ResourceExt;
@@ -13,7 +14,6 @@ use crate::claim::object::object;
 use crate::tell::report::label_of;
 use crate::view::KnownPool;
 use crate::{Context, Error};
-use karpenter_kube_harness::write;
 
 /// Names that are tried for a claim.
 const NAMES: u32 = 5;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_lifecycle::claim::expiration;
 use karpenter_model::ClaimName;
 
@@ -9,7 +10,6 @@ use crate::pass::Pass;
 use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
 
 const NAME: &str = "nodeclaim.expiration";
 

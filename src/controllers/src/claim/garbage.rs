@@ -6,6 +6,7 @@
 use futures::future::join_all;
 use karpenter_api::NodeClaim;
 use karpenter_cloud::{InstanceState, Read};
+use karpenter_kube_harness::write;
 use karpenter_lifecycle::claim::garbage::{self, Facts, Garbage, Machine};
 use karpenter_lifecycle::step::DeletionCause;
 use karpenter_model::{Claim, ClaimName, NodeObject};
@@ -17,7 +18,6 @@ use crate::cloud;
 use crate::tell::disrupted;
 use crate::view::read;
 use crate::{Context, Error};
-use karpenter_kube_harness::write;
 
 const NAME: &str = "nodeclaim.garbagecollection";
 

@@ -6,15 +6,10 @@
 use std::sync::Arc;
 
 use karpenter_cloud::RegistrationHook;
-use karpenter_lifecycle::claim::entry;
-use karpenter_lifecycle::claim::entry::Way;
-use karpenter_lifecycle::claim::finalize;
-use karpenter_lifecycle::claim::hydration;
-use karpenter_lifecycle::claim::initialization;
-use karpenter_lifecycle::claim::launch;
-use karpenter_lifecycle::claim::liveness;
-use karpenter_lifecycle::claim::registration;
-use karpenter_lifecycle::claim::registration::{Hook, HookState};
+use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_lifecycle::claim::entry::{self, Way};
+use karpenter_lifecycle::claim::registration::{self, Hook, HookState};
+use karpenter_lifecycle::claim::{finalize, hydration, initialization, launch, liveness};
 use karpenter_lifecycle::step::Step;
 use karpenter_model::{Claim, ClaimName, NodeObject};
 use karpenter_telemetry::observe::step;
@@ -23,7 +18,6 @@ use crate::pass::Pass;
 use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
 
 const NAME: &str = "nodeclaim.lifecycle";
 

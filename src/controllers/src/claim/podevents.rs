@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 use karpenter_lifecycle::claim::consolidatable;
 use karpenter_lifecycle::pods::events::{self, Seen};
 use karpenter_lifecycle::step::Step;
@@ -12,7 +13,6 @@ use crate::pass::Pass;
 use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 
 const NAME: &str = "nodeclaim.podevents";
 

@@ -3,17 +3,15 @@
 
 use std::sync::Arc;
 
-use karpenter_lifecycle::claim::consistency;
-use karpenter_lifecycle::claim::consolidatable;
+use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_lifecycle::claim::{consistency, consolidatable};
 use karpenter_model::{Claim, ClaimName, ConditionType};
 
-use crate::claim::drift;
-use crate::claim::drift::TypesFound;
+use crate::claim::drift::{self, TypesFound};
 use crate::pass::Pass;
 use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
 
 const NAME: &str = "nodeclaim.disruption";
 

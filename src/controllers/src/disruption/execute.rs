@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
 use karpenter_api::NodeClaim;
+use karpenter_kube_harness::write;
 use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replacement, Running};
 use karpenter_lifecycle::step::Wake;
 use karpenter_model::plan::command::Candidate;
@@ -21,12 +22,10 @@ use super::looks::Looks;
 use super::mark;
 use super::tell;
 use super::underway::{News, Number, Underway};
-use crate::claim::create::CreateError;
-use crate::claim::create::create;
+use crate::claim::create::{CreateError, create};
 use crate::tell::disrupted;
 use crate::tell::report::publish_event;
 use crate::{Context, Error};
-use karpenter_kube_harness::write;
 
 /// Controller name of a running command in metrics and logs, as in the reference.
 const NAME: &str = "disruption.queue";

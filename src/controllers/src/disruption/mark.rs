@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
+use karpenter_kube_harness::write;
 use karpenter_lifecycle::command::{Leftover, leftover};
 use karpenter_lifecycle::step::{Change, NodePatch, Verdict};
 use karpenter_model::plan::command::Candidate;
@@ -19,7 +20,6 @@ use super::FAN_OUT;
 use crate::pass::draft::Draft;
 use crate::pass::node_write;
 use crate::{Context, Error};
-use karpenter_kube_harness::write;
 
 /// How often one write is tried, and the wait after the first failure; each further wait is twice as long.
 const ATTEMPTS: u32 = 5;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_lifecycle::claim::hydration;
 use karpenter_model::NodeName;
 
@@ -10,7 +11,6 @@ use crate::pass::Pass;
 use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
 
 const NAME: &str = "node.hydration";
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_lifecycle::node::repair::{self, Policy};
 use karpenter_model::names::label;
 use karpenter_model::{ConditionStatus, NodeName, NodeObject, PoolName};
@@ -11,7 +12,6 @@ use crate::pass::Pass;
 use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
 
 const NAME: &str = "node.health";
 /// How soon to look again at a node in a zone the cluster is shifted away from.

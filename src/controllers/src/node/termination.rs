@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_cloud::Read;
+use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_lifecycle::node::termination::{self, Facts, Presence};
 use karpenter_model::{LabelKey, NodeName, NodeObject, Pod};
 
@@ -12,7 +13,6 @@ use crate::pass::Pass;
 use crate::pods::evict::Evictions;
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
 
 const NAME: &str = "node.termination";
 

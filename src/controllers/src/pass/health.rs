@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use karpenter_api::{ConditionStatus, NodePool};
+use karpenter_kube_harness::write::{self, locked};
 use karpenter_lifecycle::step::RegistrationOutcome;
 use karpenter_model::Claim;
 use karpenter_model::names::condition;
 use serde_json::json;
 
-use crate::pass::conditions::open;
-use crate::pass::conditions::set;
+use crate::pass::conditions::{open, set};
 use crate::view::KnownPool;
 use crate::{Context, Error};
-use karpenter_kube_harness::write::{self, locked};
 
 /// Notes the outcome for the pool the claim belongs to, if that pool still is the one that made it.
 pub(crate) async fn note(

@@ -10,6 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, DeleteOptions, ObjectMeta};
+use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 use karpenter_lifecycle::node::eviction::{self, Answer, DrainReason, Meaning};
 use karpenter_lifecycle::step::PodRef;
 use karpenter_model::{ConditionType, NodeName};
@@ -20,7 +21,6 @@ use crate::reconciler::Reconciler;
 use crate::tell::report::publish;
 use crate::view::PodSeen;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 
 /// The pods being evicted, and the queue that times the tries.
 #[derive(Clone)]

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use karpenter_api::{Condition, ConditionStatus, NodePool};
+use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_kube_harness::write::{self, locked};
 use karpenter_lifecycle::pool::status::health::{Generations, outdated};
 use karpenter_lifecycle::pool::status::readiness::{NodeClass, verdict};
 use karpenter_model::PoolName;
@@ -14,8 +16,6 @@ use crate::pass::conditions::{open, set};
 use crate::reconciler::Reconciler;
 use crate::view::KnownPool;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
-use karpenter_kube_harness::write::{self, locked};
 
 const NAME: &str = "nodepool.readiness";
 

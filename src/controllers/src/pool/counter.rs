@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_api::{NodePool, RawQuantity, ResourceMap};
+use karpenter_kube_harness::write;
 use karpenter_lifecycle::pool::status::{cost, counter};
 use karpenter_model::{NodeId, PoolName, Price, Resources, Snapshot};
 use karpenter_telemetry::metrics::Series;
@@ -16,7 +17,6 @@ use super::departed::Departed;
 use crate::tell::units;
 use crate::view::KnownPool;
 use crate::{Context, Error};
-use karpenter_kube_harness::write;
 
 const NAME: &str = "nodepool.counter";
 

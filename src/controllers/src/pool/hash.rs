@@ -1,6 +1,8 @@
 //! `nodepool.hash`: stamps pools with the hash of their template, and claims when the algorithm changed.
 
 use karpenter_api::{NodeClaim, NodePool};
+use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_kube_harness::write::{self, locked};
 use karpenter_lifecycle::pool::status::hash;
 use karpenter_model::{Annotations, PoolName};
 use kube::Resource;
@@ -8,9 +10,6 @@ use serde_json::{Value, json};
 
 use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
-use karpenter_kube_harness::write;
-use karpenter_kube_harness::write::locked;
 
 const NAME: &str = "nodepool.hash";
 

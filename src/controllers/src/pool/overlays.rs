@@ -14,18 +14,17 @@ use std::time::Duration;
 use futures::future::join_all;
 use karpenter_api::NodeOverlay;
 use karpenter_cloud::overlay::{Sight, judge, labels_of};
+use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_kube_harness::write::{self, locked};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::cloud;
-use crate::reconciler::Reconciler;
-use crate::reconciler::start;
+use crate::reconciler::{Reconciler, start};
 use crate::triggers::Triggers;
 use crate::view::KnownPool;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
-use karpenter_kube_harness::write::{self, locked};
 use verdict::Verdicts;
 
 const NAME: &str = "nodeoverlay.controller";

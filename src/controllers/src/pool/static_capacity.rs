@@ -8,16 +8,15 @@ mod provision;
 
 use std::time::Duration;
 
+use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_model::{PoolName, Snapshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::create::CreateError;
-use crate::reconciler::start;
-use crate::reconciler::{Failure, Reconciler};
+use crate::reconciler::{Failure, Reconciler, start};
 use crate::view::KnownPool;
 use crate::{Context, Error, Settings};
-use karpenter_kube_harness::queue::{Done, Spec};
 
 /// Creations or deletions of one pool at a time: bounds the burst on the API server.
 const FAN_OUT: usize = 50;

@@ -9,8 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::{Plan, PodKey, PodOutcome, PoolOutcome, Report, Snapshot};
 
-use super::tell::Told;
-use super::tell::told;
+use super::tell::{Told, told};
 
 /// How long what has been said is not said again.
 const REMIND: Duration = Duration::from_mins(10);

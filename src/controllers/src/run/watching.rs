@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{LimitRange, PodTemplate};
+use karpenter_kube_harness::watch::{Seen, follow, follow_if_allowed};
 use kube::Resource;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde::de::DeserializeOwned;
@@ -19,7 +20,6 @@ use crate::buffers;
 use crate::pods::state::States;
 use crate::tell::status::Classes;
 use crate::view::{Feed, View};
-use karpenter_kube_harness::watch::{Seen, follow, follow_if_allowed};
 
 /// Name of the watches where work under way is listed.
 const NAME: &str = "watch";

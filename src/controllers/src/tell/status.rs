@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_kube_harness::watch::Seen;
 use karpenter_model::names::finalizer;
 use karpenter_telemetry::events::{Event, Reason, reason};
 use karpenter_telemetry::metrics::{StatusFamilies, Statuses, Watched};
@@ -22,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Context;
 use crate::view::{Conditioned, StatusSeen};
-use karpenter_kube_harness::watch::Seen;
 use subject::{State, Subject};
 
 /// How often the gauges are published.

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodTemplate;
 use karpenter_api::{CapacityBuffer, convert};
+use karpenter_kube_harness::watch::{self, Key, Seen};
 use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::{Buffer, BufferKey, Like, Pod, Target};
 use kube::ResourceExt;
 
 use super::{Conditioned, Inner, StatusSeen, View};
 use crate::view::store::{Known, Replaced, Store};
-use karpenter_kube_harness::watch;
-use karpenter_kube_harness::watch::{Key, Seen};
 
 /// A buffer as shown and as read; one that cannot be read says why.
 pub(crate) type KnownBuffer = Known<CapacityBuffer, Result<Buffer, convert::Error>>;

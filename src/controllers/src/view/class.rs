@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_kube_harness::watch::Seen;
 use karpenter_lifecycle::pool::status::health::Tracker;
 use karpenter_lifecycle::pool::status::readiness::NodeClass;
 use karpenter_lifecycle::step::{RegistrationOutcome, Verdict};
@@ -10,7 +11,6 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 
 use super::View;
-use karpenter_kube_harness::watch::Seen;
 
 /// A node class of the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,13 +9,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec};
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_cluster::{Epoch, Event, Listed, Seen as Told};
+use karpenter_kube_harness::watch::{self, Key};
 use karpenter_model::{DaemonSetName, Namespace, PodKey};
 use kube::ResourceExt;
 
 use super::{Inner, View};
 use crate::view::read;
-use karpenter_kube_harness::watch;
-use karpenter_kube_harness::watch::Key;
 
 /// Uid of a daemon set.
 type SetUid = String;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::resource::v1;
 use karpenter_api::convert;
 use karpenter_cluster::Cluster;
+use karpenter_kube_harness::watch::{Key, Seen, key};
 use karpenter_lifecycle::claim::initialization;
 use karpenter_model::device::{Consumer, DeviceClass, Reach};
 use karpenter_model::{
@@ -17,8 +18,6 @@ use kube::ResourceExt;
 
 use super::View;
 use crate::view::read;
-use karpenter_kube_harness::watch::key;
-use karpenter_kube_harness::watch::{Key, Seen};
 
 /// Kinds without which pods would be refused because of their claims, and machines be taken for complete.
 const NEEDED: [&str; 3] = ["ResourceSlice", "DeviceClass", "ResourceClaim"];

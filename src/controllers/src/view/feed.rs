@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cluster::{Epoch, Event, Listed, NamespaceObject, Seen as Told, Version};
+use karpenter_kube_harness::watch::{Key, Seen};
 use karpenter_model as model;
 use karpenter_model::{ClaimName, NodeClassRef, NodeName, PodKey, PoolName, ProviderId};
 use kube::ResourceExt;
@@ -15,7 +16,6 @@ use kube::ResourceExt;
 use super::{Conditioned, KnownClaim, KnownNode, KnownPool, PodSeen, StatusSeen, View};
 use crate::view::read;
 use crate::view::store::Replaced;
-use karpenter_kube_harness::watch::{Key, Seen};
 
 /// Which kind a watch follows; carries what a list needs to remember.
 #[derive(Debug, Default)]

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::LimitRange;
+use karpenter_kube_harness::watch::{Key, Seen, key};
 use karpenter_model::resources::limit_range::ContainerDefaults;
 
 use super::{Inner, View};
 use crate::view::read;
-use karpenter_kube_harness::watch::{Key, Seen, key};
 
 /// What each limit range gives, by namespace and name.
 #[derive(Default)]

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use karpenter_api::NodeOverlay;
 use karpenter_cloud::SharedTypes;
 use karpenter_cloud::overlay::{List, Overlays, PoolOverlays};
+use karpenter_kube_harness::watch::{Seen, missing};
 use karpenter_model::{Pool, PoolName};
 use kube::ResourceExt;
 
 use super::View;
 use crate::view::store::{Replaced, Store};
-use karpenter_kube_harness::watch::Seen;
-use karpenter_kube_harness::watch::missing;
 
 /// What is known of overlays while the gate is open.
 pub(super) struct Known {

@@ -12,17 +12,14 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::convert;
 use karpenter_cluster::{Event, Seen as Told, VolumeObject};
+use karpenter_kube_harness::watch::{Key, Seen, key, missing};
 use karpenter_lifecycle::node::volumes::{self, Attachment};
-use karpenter_model::pod::volume::resolve::resolve;
-use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Unsupported, VolumeFacts};
+use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Unsupported, VolumeFacts, resolve};
 use karpenter_model::{Namespace, NodeName, Pod, VolumeClaimName};
 use kube::ResourceExt;
 
 use super::{Inner, View};
 use crate::view::read;
-use karpenter_kube_harness::watch::key;
-use karpenter_kube_harness::watch::missing;
-use karpenter_kube_harness::watch::{Key, Seen};
 
 /// Everything about volumes, reduced to what is read.
 #[derive(Default)]

@@ -8,11 +8,9 @@ use std::collections::BTreeSet;
 
 use karpenter_model::{Command, Launch, Method, NodeId, Nomination, Pool, Price, Snapshot};
 
-use crate::disrupt::Standing;
 use crate::disrupt::candidate::{Blocker, Candidate};
-use crate::disrupt::drift;
-use crate::disrupt::empty;
 use crate::disrupt::rejection::{Rejection, RejectionKind};
+use crate::disrupt::{Standing, drift, empty};
 use crate::place::what_if::{Destinations, Patience, Quoted, Simulated};
 use ground::Ground;
 

@@ -25,8 +25,7 @@ pub(crate) use judge::Proposal;
 pub(crate) use refusal::Refusal;
 
 use crate::disrupt::candidate::Candidate;
-use crate::disrupt::cost::Cost;
-use crate::disrupt::cost::by_savings;
+use crate::disrupt::cost::{Cost, by_savings};
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::Pass;
 use crate::place::what_if::Simulated;

@@ -9,13 +9,11 @@ use std::collections::BTreeSet;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Command, ConditionType, Method, Price, Reason};
 
-use crate::disrupt::brake;
-use crate::disrupt::brake::Held;
+use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::consolidation;
 use crate::disrupt::note::Note;
-use crate::disrupt::pass::Pass;
-use crate::disrupt::pass::promised_to_command;
+use crate::disrupt::pass::{Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
 
 const METHOD: Method = Method::Drift;

@@ -17,8 +17,7 @@ use karpenter_model::{
 use crate::disrupt::Standing;
 use crate::disrupt::allowance::Allowance;
 use crate::disrupt::balanced::{Judgement, Totals};
-use crate::disrupt::brake;
-use crate::disrupt::brake::Held;
+use crate::disrupt::brake::{self, Held};
 use crate::disrupt::budget::{Budgets, Exhausted};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::decision::{Brake, Decision, MethodStats};

@@ -13,11 +13,9 @@ use karpenter_model::{
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
-use crate::daemons;
-use crate::daemons::DaemonGroup;
+use crate::daemons::{self, DaemonGroup};
 use crate::index::{CatalogueIx, Ix, IxVec, PoolIx, VariantIx};
-use crate::place::constraint::limits::Limits;
-use crate::place::constraint::limits::usage;
+use crate::place::constraint::limits::{Limits, usage};
 use crate::place::constraint::min_values;
 use crate::rules::{RuleSetId, Rules};
 use crate::volumes::Volumes;

@@ -14,8 +14,7 @@ use karpenter_model::resources;
 use karpenter_model::taint::untolerated;
 use karpenter_model::{HostPort, Reason, Requirements, Resources, Undefined};
 
-use crate::amounts::ResourceIndex;
-use crate::amounts::looks_like_mega;
+use crate::amounts::{ResourceIndex, looks_like_mega};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::daemons::DaemonGroup;

@@ -27,17 +27,15 @@ use karpenter_model::{
 };
 
 use crate::index::{InFlightIx, LevelIx, PodIx, PoolIx, ProfileIx};
-use crate::place::Placement;
 use crate::place::claim::{Quoted, Terms};
 use crate::place::class::Class;
 use crate::place::devices::Holdings;
-use crate::place::existing;
 use crate::place::in_flight::{InFlightNode, State};
 use crate::place::learnt::{DemandMemo, Known};
 use crate::place::level::Demand;
 use crate::place::open_nodes::Walk;
-use crate::place::refusal;
-use crate::place::refusal::Circumstances;
+use crate::place::refusal::{self, Circumstances};
+use crate::place::{Placement, existing};
 use caches::Caches;
 use compiled::Compiled;
 use filling::Filling;

@@ -27,8 +27,7 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::world::pod;
-use crate::world::typed;
+use crate::world::{pod, typed};
 
 #[derive(Default)]
 struct Account(Mutex<Vec<Machine>>);

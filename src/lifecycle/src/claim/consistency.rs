@@ -58,9 +58,7 @@ mod tests {
     use karpenter_model::{ConditionStatus, Resources};
 
     use super::*;
-    use crate::fixture::claim;
-    use crate::fixture::node;
-    use crate::fixture::with_condition;
+    use crate::fixture::{claim, node, with_condition};
 
     fn cpu(units: i64) -> Resources {
         Resources::new().with("cpu", Quantity::from_units(units))

@@ -33,10 +33,7 @@ mod tests {
     use karpenter_model::ConditionStatus;
 
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
-    use crate::fixture::pool;
-    use crate::fixture::with_condition;
+    use crate::fixture::{at, claim, pool, with_condition};
 
     fn quiet_after(seconds: Option<u64>) -> Pool {
         let mut pool = pool();

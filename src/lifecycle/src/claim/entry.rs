@@ -38,8 +38,7 @@ pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Way {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
+    use crate::fixture::{at, claim};
 
     #[test]
     fn foreign_claims_are_ignored_in_every_state() {

@@ -26,8 +26,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
+    use crate::fixture::{at, claim};
 
     #[test]
     fn deletes_at_expiry_exactly_and_wakes_then() {

@@ -120,9 +120,7 @@ mod tests {
     use karpenter_model::names::label;
 
     use super::*;
-    use crate::fixture::claim;
-    use crate::fixture::holding;
-    use crate::fixture::with_condition;
+    use crate::fixture::{claim, holding, with_condition};
 
     fn failed(reason: Option<&str>, message: &str) -> Step {
         let reason = reason.map(ToOwned::to_owned);

@@ -68,10 +68,7 @@ fn failure(claim: &Claim) -> RegistrationOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
-    use crate::fixture::holding;
-    use crate::fixture::with_condition;
+    use crate::fixture::{at, claim, holding, with_condition};
 
     fn cause(claim: &Claim, now: i64) -> Option<DeletionCause> {
         step(claim, at(now)).effects.iter().find_map(|effect| match effect {

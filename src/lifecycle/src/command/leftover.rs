@@ -36,9 +36,7 @@ mod tests {
     use karpenter_model::names::label;
 
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
-    use crate::fixture::holding;
+    use crate::fixture::{at, claim, holding};
 
     fn machine(claim: Claim) -> Node {
         let mut node = Node::new("id".into(), at(0));

@@ -157,9 +157,7 @@ mod tests {
     use karpenter_model::names::label;
 
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
-    use crate::fixture::holding;
+    use crate::fixture::{at, claim, holding};
 
     fn spot() -> Claim {
         let mut claim = claim();

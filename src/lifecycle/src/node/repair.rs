@@ -98,9 +98,7 @@ mod tests {
     use karpenter_model::NodeCondition;
 
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
-    use crate::fixture::node;
+    use crate::fixture::{at, claim, node};
 
     fn policy(condition: &str, minutes: u64) -> Policy {
         let toleration = Duration::from_mins(minutes);

@@ -73,8 +73,7 @@ mod tests {
     use karpenter_model::{PodKey, PodOwner, PodPhase};
 
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
+    use crate::fixture::{at, claim};
 
     fn bound() -> Pod {
         let mut pod = Pod::pending(PodKey::new("ns", "a"), "uid", at(0));

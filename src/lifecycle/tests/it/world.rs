@@ -15,15 +15,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use jiff::Timestamp;
-use karpenter_lifecycle::claim::entry;
-use karpenter_lifecycle::claim::finalize;
-use karpenter_lifecycle::claim::garbage;
-use karpenter_lifecycle::claim::initialization;
-use karpenter_lifecycle::claim::launch;
-use karpenter_lifecycle::claim::liveness;
-use karpenter_lifecycle::claim::registration;
-use karpenter_lifecycle::node::termination;
-use karpenter_lifecycle::node::termination::{Facts, Presence};
+use karpenter_lifecycle::claim::{entry, finalize, garbage, initialization, launch, liveness, registration};
+use karpenter_lifecycle::node::termination::{self, Facts, Presence};
 use karpenter_lifecycle::step::{Change, Effect, NodePatch, Step};
 use karpenter_model::names::{finalizer, label};
 use karpenter_model::{Claim, Condition, ConditionType, NodeCondition, NodeObject, Pod, PodKey, Taint};

@@ -10,8 +10,7 @@ use jiff::Timestamp;
 use crate::claim::condition::ConditionStatus;
 use crate::id::{ClaimUid, LabelValue, NodeName, ProviderId, Zone};
 use crate::label::{Annotations, Labels};
-use crate::names::condition;
-use crate::names::label;
+use crate::names::{condition, label};
 use crate::resources::Resources;
 use crate::taint::Taint;
 

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use karpenter_model::{AffinityTerm, Namespace};
 
 use crate::finding::{Finding, Rule};
-use crate::places::selects;
-use crate::places::{Crowd, Placed, Places};
+use crate::places::{Crowd, Placed, Places, selects};
 use crate::world::World;
 
 pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<Finding>) {

@@ -21,12 +21,8 @@ use karpenter_model::{
 };
 
 use crate::finding::{Finding, Rule};
-use crate::places::matches;
-use crate::places::{Place, Placed, Places};
-use crate::world::World;
-use crate::world::hard_taint;
-use crate::world::satisfies;
-use crate::world::stated;
+use crate::places::{Place, Placed, Places, matches};
+use crate::world::{World, hard_taint, satisfies, stated};
 
 pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<Finding>) {
     let mut offers = BTreeMap::new();

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_aws_api::id::{InstanceType, PlacementGroupId, ReservationId, Zone};
+use karpenter_aws_api::{Error, Filter, Listing, Result, Tags};
 
 use super::capacity::Refusal;
 use super::filters::matches;
@@ -14,8 +16,6 @@ use karpenter_aws_api::ec2::{
     InstanceQuery, InstanceTypeInfo, InstanceTypeQuery, PlacementGroup, PlacementGroupQuery,
     PlacementStrategy, SpotPrice, SpotPriceQuery, TypeOffering, UsageClass,
 };
-use karpenter_aws_api::id::{InstanceType, PlacementGroupId, ReservationId, Zone};
-use karpenter_aws_api::{Error, Filter, Listing, Result, Tags};
 
 /// Product of every spot price.
 const PRODUCT: &str = "Linux/UNIX";

@@ -1,12 +1,12 @@
 //! Dry runs: what EC2 checks before it says that a call would have worked.
 
 use jiff::Timestamp;
+use karpenter_aws_api::ec2::{FleetRequest, RunInstancesRequest};
+use karpenter_aws_api::{Error, Result};
 
 use super::super::State;
 use super::Compute;
 use crate::options::Options;
-use karpenter_aws_api::ec2::{FleetRequest, RunInstancesRequest};
-use karpenter_aws_api::{Error, Result};
 
 pub(super) fn create_fleet(compute: &Compute, request: &FleetRequest) -> Result<()> {
     for config in &request.configs {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use karpenter_aws_api::id::{FleetId, ImageId, InstanceId, SecurityGroupId};
+use karpenter_aws_api::{Error, Result, Tags};
 
 use super::super::State;
 use super::allocation::{Candidate, ranked};
@@ -15,8 +17,6 @@ use karpenter_aws_api::ec2::{
     InstanceInterface, InstanceState, InstanceTypeInfo, InterfaceKind, LaunchTemplateData, Lifecycle, Subnet,
     TaggedKind,
 };
-use karpenter_aws_api::id::{FleetId, ImageId, InstanceId, SecurityGroupId};
-use karpenter_aws_api::{Error, Result, Tags};
 
 /// One launch under way.
 pub(super) struct Launch<'a> {

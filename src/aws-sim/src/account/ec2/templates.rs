@@ -1,12 +1,12 @@
 //! Launch templates: created once, never changed, deleted by name.
 
 use jiff::Timestamp;
+use karpenter_aws_api::ec2::{LaunchTemplate, LaunchTemplateData, LaunchTemplateQuery, LaunchTemplateSpec};
+use karpenter_aws_api::{Error, Result};
 
 use super::super::Ids;
 use super::Compute;
 use super::filters::matches;
-use karpenter_aws_api::ec2::{LaunchTemplate, LaunchTemplateData, LaunchTemplateQuery, LaunchTemplateSpec};
-use karpenter_aws_api::{Error, Result};
 
 /// Bytes of decoded user data EC2 accepts.
 const USER_DATA_LIMIT: usize = 16_384;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_aws_api::{Secret, Tags};
 
 use crate::options::Options;
 use karpenter_aws_api::ec2::{
@@ -13,7 +14,6 @@ use karpenter_aws_api::id::{
     FleetId, ImageId, InstanceId, InstanceType, PlacementGroupId, ReservationId, SecurityGroupId, SubnetId,
     VpcId, Zone, ZoneId,
 };
-use karpenter_aws_api::{Secret, Tags};
 
 /// How long EC2 still shows a terminated instance.
 const REMEMBERED: Duration = Duration::from_hours(1);

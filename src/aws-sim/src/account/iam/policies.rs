@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-
-use super::{Directory, check_document, check_name, exists};
 use karpenter_aws_api::iam::{Policy, PolicySpec, PolicyVersion};
 use karpenter_aws_api::id::Arn;
 use karpenter_aws_api::{Error, Result, Tags};
+
+use super::{Directory, check_document, check_name, exists};
 
 /// Characters of a managed policy, white space not counted.
 const LONGEST: usize = 6144;

@@ -1,10 +1,10 @@
 //! Instance profiles: one role each.
 
 use jiff::Timestamp;
-
-use super::{Directory, check_name, exists, no_such_entity};
 use karpenter_aws_api::iam::{InstanceProfile, InstanceProfileSpec};
 use karpenter_aws_api::{Error, Result, Tags};
+
+use super::{Directory, check_name, exists, no_such_entity};
 
 /// Profiles an account may have; AWS's default quota.
 const MAX_PROFILES: usize = 1000;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::support::{ON_DEMAND, SPOT, World};
-use crate::{Impairment, Options};
 use karpenter_aws_api::events::{RuleSpec, Target};
 use karpenter_aws_api::id::QueueUrl;
 use karpenter_aws_api::sqs::{Attributes, ReceiveOptions};
 use karpenter_aws_api::{Filter, Tags};
+use serde_json::Value;
+
+use super::support::{ON_DEMAND, SPOT, World};
+use crate::{Impairment, Options};
 
 /// Creates queue, policy (if wanted) and one rule for everything of EC2 and Health.
 async fn listen(world: &World, policy: bool) -> QueueUrl {

@@ -5,8 +5,7 @@ use karpenter_model::resources;
 use karpenter_model::{Quantity, Resources};
 
 use super::storage::ephemeral_storage;
-use crate::catalogue::density;
-use crate::catalogue::density::Interfaces;
+use crate::catalogue::density::{self, Interfaces};
 use crate::catalogue::vpc_limits::vpc_limits;
 use crate::class::view::ClassView;
 use crate::image::family::FamilyTraits;

@@ -8,12 +8,10 @@ use karpenter_api::ec2nodeclass::{
 use karpenter_aws_api::ec2::{Architecture, EbsOptimized, Gpu, InstanceStorage, NetworkCard, NeuronDevice};
 use karpenter_model::names::label::{self, aws};
 
-use super::compatibility::Mismatch;
-use super::compatibility::mismatch;
+use super::compatibility::{Mismatch, mismatch};
 use super::*;
 use crate::registry::label_registry;
-use crate::testing::class;
-use crate::testing::machine;
+use crate::testing::{class, machine};
 
 fn built_with(info: &InstanceTypeInfo, class: &EC2NodeClass, settings: &Settings) -> InstanceType {
     let zones = ["a", "b", "c"].map(Zone::from).into();

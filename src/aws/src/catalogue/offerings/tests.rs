@@ -10,8 +10,7 @@ use karpenter_model::{ManualClock, Overhead, Overlaid};
 use super::*;
 use crate::market::reservations::availability::Availability;
 use crate::market::unavailable::{Cause, Subject, Unavailable};
-use crate::testing::class;
-use crate::testing::machine;
+use crate::testing::{class, machine};
 
 fn reserving(state: &str) -> EC2NodeClass {
     let mut class = class(AmiFamily::Custom);

@@ -7,8 +7,7 @@ use karpenter_model::{Requirement, Resources};
 
 use super::*;
 use crate::registry::label_registry;
-use crate::testing::claim;
-use crate::testing::class;
+use crate::testing::{claim, class};
 
 fn hashes(version: Option<&str>, hash: Option<&str>) -> BTreeMap<String, String> {
     [(EC2_NODE_CLASS_HASH_VERSION, version), (EC2_NODE_CLASS_HASH, hash)]

@@ -5,6 +5,7 @@ use karpenter_api::ec2nodeclass::{
 };
 
 use super::*;
+use crate::network::placement_groups::Group;
 
 fn tags(class: &str) -> BTreeMap<String, String> {
     [("karpenter.k8s.aws/ec2nodeclass".to_owned(), class.to_owned())].into()
@@ -146,8 +147,7 @@ fn a_reservation_is_named_with_the_market_its_kind_needs_and_only_with_the_gate_
 fn group_and_partition_are_part_of_the_template_and_of_its_name() {
     use karpenter_aws_api::ec2::PlacementStrategy::Partition;
     let (spec, tags) = (Ec2NodeClassSpec::default(), tags("a"));
-    let group =
-        crate::network::placement_groups::Group { id: "pg-1".into(), strategy: Partition, partitions: 3 };
+    let group = Group { id: "pg-1".into(), strategy: Partition, partitions: 3 };
     let placed = |partition| Placed { group: group.clone(), partition };
     let [free, second] = [placed(None), placed(Some(2))];
     let of = |placed| template(Inputs { placed, ..inputs(&spec, &tags) });

@@ -6,6 +6,7 @@ use karpenter_aws_sim::{Account, Fault, Options};
 use karpenter_model::ManualClock;
 
 use super::*;
+use crate::calls::cache::later;
 
 fn tagged(id: &str, criteria: &str, owner: &str) -> CapacityReservation {
     CapacityReservation {
@@ -89,7 +90,7 @@ async fn every_answer_counts_and_an_error_is_not_an_empty_answer() {
 #[tokio::test]
 async fn what_has_ended_is_not_selected_even_from_memory() {
     let (account, clock, reservations) = world();
-    let end = crate::calls::cache::later(clock.now(), Duration::from_secs(30));
+    let end = later(clock.now(), Duration::from_secs(30));
     account.put_capacity_reservation(CapacityReservation { ends_at: Some(end), ..reservation("cr-1") });
     let class = selecting(&[by_id("cr-1")]);
     assert_eq!(reservations.select(&class).await.unwrap().len(), 1);
@@ -111,7 +112,7 @@ fn capacity_blocks_expire_forty_minutes_early_and_nothing_else_does() {
     ] {
         let reservation = CapacityReservation {
             kind: kind.map(str::to_owned),
-            ends_at: ends_in.map(|minutes| crate::calls::cache::later(now, Duration::from_mins(minutes))),
+            ends_at: ends_in.map(|minutes| later(now, Duration::from_mins(minutes))),
             ..reservation("cr-1")
         };
         let entry = status::to_status(&[reservation], now).remove(0);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::ToSpan;
 use karpenter_aws_sim::{Account, Fault, Options};
+use karpenter_model::ManualClock;
 
 use super::*;
-use karpenter_model::ManualClock;
 
 struct World {
     account: Account,

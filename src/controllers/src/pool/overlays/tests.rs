@@ -8,6 +8,7 @@ use karpenter_cloud::overlay::List;
 use karpenter_cloud::{
     DriftReason, Instance, Kind, LaunchRequest, NodeClassKind, Provider, Read, RepairPolicy, Termination,
 };
+use karpenter_kube_harness::watch::Seen;
 use karpenter_model::settings::FeatureGates;
 use karpenter_model::{
     Claim, ClaimName, InstanceTypeName, LabelRegistry, NodeName, Pool, Price, ProviderId, Quantity,
@@ -19,7 +20,6 @@ use super::*;
 use crate::View;
 use crate::fixture::World;
 use crate::view::Feed;
-use karpenter_kube_harness::watch::Seen;
 
 /// The cloud of a fixture, except that the types of one pool cannot be had for a while.
 struct Partly {

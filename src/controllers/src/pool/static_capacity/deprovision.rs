@@ -2,14 +2,14 @@
 
 use futures::{StreamExt, stream};
 use karpenter_api::NodeClaim;
+use karpenter_kube_harness::queue::Done;
+use karpenter_kube_harness::write;
 use karpenter_lifecycle::pool::static_capacity::{self, Members, PERIOD};
 use karpenter_model::{ClaimName, Snapshot};
 
 use super::{FAN_OUT, StaticError};
 use crate::view::KnownPool;
 use crate::{Context, Error};
-use karpenter_kube_harness::queue::Done;
-use karpenter_kube_harness::write;
 
 pub(super) const NAME: &str = "static.deprovisioning";
 

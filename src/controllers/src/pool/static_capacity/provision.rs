@@ -1,15 +1,14 @@
 //! `static.provisioning`: creates the claims that are missing, as far as the node limit goes.
 
 use futures::{StreamExt, stream};
+use karpenter_kube_harness::queue::Done;
 use karpenter_lifecycle::pool::static_capacity::{self, LIMITED_PERIOD, Members, PERIOD};
 use karpenter_model::{Launch, Snapshot};
 
 use super::{FAN_OUT, StaticError};
 use crate::Context;
-use crate::claim::create::CreateError;
-use crate::claim::create::create;
+use crate::claim::create::{CreateError, create};
 use crate::view::KnownPool;
-use karpenter_kube_harness::queue::Done;
 
 pub(super) const NAME: &str = "static.provisioning";
 

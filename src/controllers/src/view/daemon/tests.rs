@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{LimitRange, Pod};
+use karpenter_kube_harness::watch::Seen;
 use serde_json::{Value, json};
 
 use crate::View;
 use crate::fixture::World;
 use crate::view::Feed;
-use karpenter_kube_harness::watch::Seen;
 
 fn set() -> DaemonSet {
     serde_json::from_value(json!({

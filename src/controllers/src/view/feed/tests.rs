@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use karpenter_kube_harness::watch::key;
 use karpenter_lifecycle::step::RegistrationOutcome;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::World;
-use karpenter_kube_harness::watch::key;
 
 fn pod(name: &str, version: u32, spec: &Value) -> Pod {
     let metadata = json!({

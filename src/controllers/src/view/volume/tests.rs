@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use karpenter_kube_harness::watch::{Seen, key};
 use karpenter_model::Volume;
 use serde_json::{Value, json};
 
 use crate::View;
 use crate::fixture::World;
 use crate::view::Feed;
-use karpenter_kube_harness::watch::{Seen, key};
 
 fn claim(spec: &Value) -> PersistentVolumeClaim {
     serde_json::from_value(json!({

@@ -8,8 +8,7 @@ use karpenter_model::report::ReasonCode;
 
 use super::{Look, Rejection, RejectionKind};
 use crate::disrupt::candidate::Candidate;
-use crate::disrupt::consolidation;
-use crate::disrupt::consolidation::{Proposal, Refusal};
+use crate::disrupt::consolidation::{self, Proposal, Refusal};
 use crate::place::what_if::{Destinations, Simulated};
 
 impl Look<'_, '_> {

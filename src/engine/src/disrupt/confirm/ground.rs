@@ -7,12 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_model::{Command, Node, NodeId, Snapshot};
 
 use super::Rejection;
-use crate::disrupt::Standing;
 use crate::disrupt::balanced::Totals;
 use crate::disrupt::budget::Budgets;
 use crate::disrupt::candidate::{Blocker, Candidate};
 use crate::disrupt::lookup::Lookup;
-use crate::disrupt::pass;
+use crate::disrupt::{Standing, pass};
 use crate::place::what_if::{Destinations, WhatIf};
 
 /// The ground of one round.

@@ -16,8 +16,7 @@ use karpenter_model::{
 
 use super::refusal::Refusal;
 use crate::disrupt::candidate::{Basis, Candidate};
-use crate::place::what_if::note_overlays;
-use crate::place::what_if::{Quote, Quoted};
+use crate::place::what_if::{Quote, Quoted, note_overlays};
 
 /// Fewest cheaper types a spot node needs to be replaced by a spot node, and how many are kept: fewer would
 /// be taken back by the cloud soon, more would be replaced again and again, each time one step down.

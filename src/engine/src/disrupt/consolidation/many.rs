@@ -9,10 +9,7 @@ use karpenter_model::settings::ManyToMany;
 use karpenter_model::{Node, Price, Snapshot};
 
 use super::cheaper::Narrowing;
-use super::judge::Proposal;
-use super::judge::all_pods_have_a_place;
-use super::judge::least;
-use super::judge::price;
+use super::judge::{Proposal, all_pods_have_a_place, least, price};
 use super::multi::{Found, Search};
 use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;

@@ -7,8 +7,7 @@
 use karpenter_model::{Node, Snapshot};
 
 use super::complement::ResourceMix;
-use super::judge::Proposal;
-use super::judge::judge;
+use super::judge::{Proposal, judge};
 use super::simulations::Simulations;
 use crate::disrupt::balanced::{Judgement, Totals};
 use crate::disrupt::brake;

@@ -7,21 +7,18 @@ use karpenter_model::{Command, Launch, Method, Node, NodeId, PodKey, Reason};
 
 use super::judge::Proposal;
 use super::many;
-use super::multi;
-use super::multi::{Found, Search};
+use super::multi::{self, Found, Search};
 use super::refusal::Refusal;
 use super::refuse;
 use super::simulations::Simulations;
 use super::single;
 use super::text;
 use super::{MANY, MULTI, SINGLE};
-use crate::disrupt::brake;
-use crate::disrupt::brake::Held;
+use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::input::Input;
 use crate::disrupt::note::{Note, NoteKind};
-use crate::disrupt::pass::Pass;
-use crate::disrupt::pass::promised_to_command;
+use crate::disrupt::pass::{Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience};
 
 /// Nodes simulated in one go, before any result is acted upon.

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use karpenter_model::{PoolName, Snapshot};
 
-use super::judge::Proposal;
-use super::judge::judge;
+use super::judge::{Proposal, judge};
 use super::refusal::Refusal;
 use super::simulations::Simulations;
 use crate::disrupt::candidate::Candidate;

@@ -20,8 +20,7 @@ use crate::amounts::Amounts;
 use crate::bits::Bits;
 use crate::index::{InFlightIx, Ix, PodIx, PoolIx, VariantIx};
 use crate::place::claim;
-use crate::place::in_flight;
-use crate::place::in_flight::{InFlightNode, State};
+use crate::place::in_flight::{self, InFlightNode, State};
 use crate::place::topology::HostRules;
 use crate::rules::RuleSetId;
 

@@ -6,9 +6,7 @@ use karpenter_model::{Quantity, Resources};
 use serde_json::Value;
 
 use super::affinity_term::avoids_others;
-use crate::apiserver::object;
-use crate::apiserver::object::list;
-use crate::apiserver::object::text;
+use crate::apiserver::object::{self, list, text};
 use crate::kube_system::requests;
 
 /// One node.

@@ -7,11 +7,7 @@ use karpenter_model::{
 };
 
 use super::*;
-use crate::fixture::at;
-use crate::fixture::claim;
-use crate::fixture::holding;
-use crate::fixture::pool;
-use crate::fixture::with_condition;
+use crate::fixture::{at, claim, holding, pool, with_condition};
 
 fn stamped(hash: &str, version: &str) -> Annotations {
     Annotations::from([

@@ -3,10 +3,7 @@
 use karpenter_model::Resources;
 
 use super::*;
-use crate::fixture::at;
-use crate::fixture::claim;
-use crate::fixture::holding;
-use crate::fixture::node;
+use crate::fixture::{at, claim, holding, node};
 
 fn deleted() -> Claim {
     Claim { deletion: Some(at(100)), ..claim() }

@@ -4,11 +4,7 @@ use karpenter_model::ConditionStatus;
 use karpenter_model::names::label;
 
 use super::*;
-use crate::fixture::at;
-use crate::fixture::claim;
-use crate::fixture::node;
-use crate::fixture::ready;
-use crate::fixture::with_condition;
+use crate::fixture::{at, claim, node, ready, with_condition};
 
 fn registered(name: &str, id: &str) -> Claim {
     let claim = Claim { name: name.into(), provider_id: Some(id.into()), ..claim() };

@@ -3,10 +3,7 @@
 use karpenter_model::{Effect as TaintEffect, Quantity, Resources};
 
 use super::*;
-use crate::fixture::claim;
-use crate::fixture::holding;
-use crate::fixture::node;
-use crate::fixture::ready;
+use crate::fixture::{claim, holding, node, ready};
 
 fn registered() -> Claim {
     holding(claim(), &[ConditionType::Launched, ConditionType::Registered])

@@ -3,10 +3,7 @@
 use karpenter_model::{Effect as TaintEffect, LabelKey};
 
 use super::*;
-use crate::fixture::claim;
-use crate::fixture::holding;
-use crate::fixture::node;
-use crate::fixture::with_condition;
+use crate::fixture::{claim, holding, node, with_condition};
 
 fn joining() -> NodeObject {
     NodeObject { taints: vec![Taint::unregistered()], finalizers: Vec::new(), ..node() }

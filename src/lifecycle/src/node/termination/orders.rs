@@ -8,11 +8,7 @@ use karpenter_model::PodKey;
 
 use super::*;
 use crate::claim::finalize;
-use crate::fixture::at;
-use crate::fixture::claim;
-use crate::fixture::holding;
-use crate::fixture::node;
-use crate::fixture::ready;
+use crate::fixture::{at, claim, holding, node, ready};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Deleted {

@@ -3,12 +3,7 @@
 use karpenter_model::{Effect as TaintEffect, PodKey};
 
 use super::*;
-use crate::fixture::at;
-use crate::fixture::claim;
-use crate::fixture::holding;
-use crate::fixture::node;
-use crate::fixture::ready;
-use crate::fixture::with_condition;
+use crate::fixture::{at, claim, holding, node, ready, with_condition};
 
 fn deleted() -> NodeObject {
     let mut node = NodeObject { deletion: Some(at(100)), taints: vec![Taint::disrupted()], ..node() };

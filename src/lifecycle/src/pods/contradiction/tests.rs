@@ -5,9 +5,7 @@ use std::sync::Arc;
 use karpenter_model::{Claim, ConditionStatus, Effect, Labels, Pool, Resources, Taint, VolumeClaim};
 
 use super::*;
-use crate::fixture::at;
-use crate::fixture::claim;
-use crate::fixture::with_condition;
+use crate::fixture::{at, claim, with_condition};
 
 fn pod(name: &str) -> Pod {
     Pod::pending(PodKey::new("ns", name), name, at(0))

@@ -8,10 +8,7 @@ use karpenter_model::{DoNotDisrupt, Pod, PodKey, PodOwner};
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::at;
-use crate::fixture::claim;
-use crate::fixture::holding;
-use crate::fixture::pool;
+use crate::fixture::{at, claim, holding, pool};
 
 fn fixed(replicas: i64) -> Pool {
     Pool { replicas: Some(replicas), ..pool() }

@@ -46,14 +46,12 @@ fn price(node: &Node, types: &[impl AsRef<InstanceType>], registry: &LabelRegist
 mod tests {
     use std::sync::Arc;
 
-    use karpenter_model::instance_type::Reservation;
-    use karpenter_model::instance_type::{Overhead, Overlaid};
+    use karpenter_model::instance_type::{Overhead, Overlaid, Reservation};
     use karpenter_model::names::label;
     use karpenter_model::{CapacityType, Claim, Offering, Requirements, Resources};
 
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
+    use crate::fixture::{at, claim};
 
     fn machine(id: &str, pool: &str, zone: &str) -> Node {
         let labels = [

@@ -40,9 +40,7 @@ mod tests {
     use karpenter_model::{Claim, ConditionType};
 
     use super::*;
-    use crate::fixture::at;
-    use crate::fixture::claim;
-    use crate::fixture::holding;
+    use crate::fixture::{at, claim, holding};
 
     fn machine(promised: i64) -> Node {
         let claim =

@@ -47,8 +47,7 @@ fn stamp(key: &str, value: &str) -> Annotations {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::claim;
-    use crate::fixture::holding;
+    use crate::fixture::{claim, holding};
 
     fn stored(hash: &str, version: &str) -> Annotations {
         let mut all = stamp(annotation::POOL_HASH, hash);

@@ -1,9 +1,7 @@
 //! The machines: asked for, started, told to end, gone. The cloud does what it was asked even if the process that
 //! asked is no longer there.
 
-use karpenter_lifecycle::claim::finalize;
-use karpenter_lifecycle::claim::garbage;
-use karpenter_lifecycle::claim::launch;
+use karpenter_lifecycle::claim::{finalize, garbage, launch};
 use karpenter_model::{Annotations, Labels, Resources};
 
 use super::at;
