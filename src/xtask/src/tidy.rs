@@ -7,6 +7,7 @@ mod files;
 mod modules;
 mod names;
 mod references;
+mod sources;
 mod words;
 
 use std::path::Path;
@@ -20,9 +21,10 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     violations.extend(files::check(root)?);
     violations.extend(edge_cases::check(root)?);
     violations.extend(references::check(root)?);
-    violations.extend(modules::check(root)?);
-    violations.extend(names::check(root)?);
     violations.extend(words::check(root)?);
+    let crates = sources::crates(root)?;
+    violations.extend(modules::check(&crates));
+    violations.extend(names::check(&crates));
     Ok(violations)
 }
 

@@ -5,40 +5,28 @@
 //! counts for the module that defines it. Parents and their children may use each other, and tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Context, Result};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-use super::files;
+use super::sources::{Crate, ModulePath, is_test, modules};
 
 /// More modules beside each other are a list that is not read; put those of one subject into a folder.
 const BESIDE_MAX: usize = 20;
 
-/// The path of a module below its crate; empty for the crate itself.
-type ModulePath = Vec<String>;
-
-/// Checks every crate below `src/` and `e2e/`.
-pub(super) fn check(root: &Path) -> Result<Vec<String>> {
-    let mut crates = files::subfolders(&root.join("src"))?;
-    crates.push(root.join("e2e"));
+/// Checks each of `crates`.
+pub(super) fn check(crates: &[Crate]) -> Vec<String> {
     let mut violations = Vec::new();
     for krate in crates {
-        let name = krate.strip_prefix(root).unwrap_or(&krate).display().to_string();
-        let sources = krate.join("src");
-        let Some(entry) =
-            ["lib.rs", "main.rs"].map(|file| sources.join(file)).into_iter().find(|f| f.exists())
-        else {
-            continue;
-        };
+        let name = &krate.folder;
         let mut modules = Modules::default();
-        modules.read(&entry, &sources, &[])?;
+        for source in krate.roots.first().into_iter().flatten() {
+            modules.add(&source.parsed.items, &source.module);
+        }
         violations.extend(modules.crowded().map(|found| format!("{name}: {found}")));
         violations.extend(modules.circles().map(|found| format!("{name}: {found}")));
     }
-    Ok(violations)
+    violations
 }
 
 /// The modules of one crate.
@@ -55,33 +43,18 @@ struct Module {
 }
 
 impl Modules {
-    /// Adds the module at `path`, whose text is `file` and whose children lie in `folder`.
-    fn read(&mut self, file: &Path, folder: &Path, path: &[String]) -> Result<()> {
-        let text = fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
-        let parsed = syn::parse_file(&text).with_context(|| format!("cannot parse `{}`", file.display()))?;
-        self.add(&parsed.items, folder, path)
-    }
-
-    fn add(&mut self, items: &[syn::Item], folder: &Path, path: &[String]) -> Result<()> {
+    /// Adds the module at `path` and those that stand in the same file.
+    fn add(&mut self, items: &[syn::Item], path: &[String]) {
         let mut module = Module::default();
         for item in items {
             module.visit_item(item);
         }
         self.0.insert(path.to_vec(), module);
-        for item in items {
-            let syn::Item::Mod(child) = item else { continue };
-            if is_test(&child.attrs) {
-                continue;
-            }
-            let name = child.ident.to_string();
-            let below = folder.join(&name);
-            let path = [path, &[name]].concat();
-            match &child.content {
-                Some((_, items)) => self.add(items, &below, &path)?,
-                None => self.read(&below.with_extension("rs"), &below, &path)?,
+        for child in modules(items) {
+            if let Some((_, items)) = &child.content {
+                self.add(items, &[path, &[child.ident.to_string()]].concat());
             }
         }
-        Ok(())
     }
 
     /// Folders with more than [`BESIDE_MAX`] modules.
@@ -274,14 +247,6 @@ impl Module {
         }
         self.mentions.push(path);
     }
-}
-
-/// Whether an item exists in tests only.
-pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute.parse_args::<syn::Path>().is_ok_and(|condition| condition.is_ident("test"))
-    })
 }
 
 fn shown(path: &[String]) -> String {

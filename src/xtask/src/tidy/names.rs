@@ -4,15 +4,11 @@
 //! types and reasons); `Ready` alone may mean anything. Tests are left out: they say what the names must be.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Context, Result};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-use super::files;
-use super::modules::is_test;
+use super::sources::{Crate, is_test};
 
 /// Where the names are.
 const VOCABULARY: &str = "src/model/src/names";
@@ -25,43 +21,35 @@ const ALLOWED: &[(&str, &str, &str)] = &[(
     "any tag will do, and `aws-api` uses no crate",
 )];
 
-/// Checks every crate below `src/` that runs in production; the end-to-end tests are beside it.
-pub(super) fn check(root: &Path) -> Result<Vec<String>> {
-    let vocabulary = vocabulary(root)?;
+/// Checks those of `crates` below `src/` that run in production; the end-to-end tests are beside it.
+pub(super) fn check(crates: &[Crate]) -> Vec<String> {
+    let vocabulary = vocabulary(crates);
+    let runs =
+        |krate: &&Crate| krate.folder.strip_prefix("src/").is_some_and(|name| !TEST_CRATES.contains(&name));
+    let sources = crates.iter().filter(runs).flat_map(|krate| krate.roots.iter().flatten());
     let mut violations = Vec::new();
-    for krate in files::subfolders(&root.join("src"))? {
-        if krate.file_name().is_some_and(|name| TEST_CRATES.iter().any(|test| name == *test)) {
-            continue;
-        }
-        let sources = krate.join("src");
-        for entry in ["lib.rs", "main.rs"].map(|file| sources.join(file)) {
-            if entry.exists() {
-                production(&entry, &sources, &mut |file, text, parsed| {
-                    let name = file.strip_prefix(root).unwrap_or(file).display().to_string();
-                    if !name.starts_with(VOCABULARY) {
-                        violations.extend(repeated(&name, text, parsed, &vocabulary));
-                    }
-                })?;
-            }
+    for source in sources {
+        let name = source.file.display().to_string();
+        if !name.starts_with(VOCABULARY) {
+            violations.extend(repeated(&name, &source.text, &source.parsed, &vocabulary));
         }
     }
-    Ok(violations)
+    violations
 }
 
 /// Names and the constants that spell them; two constants may be spelt alike, a condition type and an event's reason.
 type Vocabulary = BTreeMap<String, Vec<String>>;
 
-fn vocabulary(root: &Path) -> Result<Vocabulary> {
-    let folder = root.join(VOCABULARY);
+fn vocabulary(crates: &[Crate]) -> Vocabulary {
     let mut found = Vocabulary::new();
-    production(&folder.with_extension("rs"), &folder, &mut |file, _, parsed| {
-        let path = file.strip_prefix(&folder).map(|below| below.with_extension("")).unwrap_or_default();
-        let module = path.iter().map(|part| format!("{}::", part.to_string_lossy())).collect::<String>();
-        for (constant, value) in constants(parsed) {
-            found.entry(value).or_default().push(format!("names::{module}{constant}"));
+    let sources = crates.iter().flat_map(|krate| krate.roots.iter().flatten());
+    for source in sources.filter(|source| source.file.display().to_string().starts_with(VOCABULARY)) {
+        let module = source.module.join("::");
+        for (constant, value) in constants(&source.parsed) {
+            found.entry(value).or_default().push(format!("{module}::{constant}"));
         }
-    })?;
-    Ok(found)
+    }
+    found
 }
 
 /// The constants of a module that are a text which must not be repeated.
@@ -79,23 +67,6 @@ fn constants(parsed: &syn::File) -> impl Iterator<Item = (String, String)> {
 fn is_telling(name: &str) -> bool {
     let joins_words = |(one, next): (char, char)| one.is_lowercase() && next.is_uppercase();
     name.contains(['/', ':']) || name.chars().zip(name.chars().skip(1)).any(joins_words)
-}
-
-/// Reads the module in `file`, whose children lie in `folder`, and those below it, as far as they are no tests.
-fn production(file: &Path, folder: &Path, see: &mut impl FnMut(&Path, &str, &syn::File)) -> Result<()> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
-    let parsed = syn::parse_file(&text).with_context(|| format!("cannot parse `{}`", file.display()))?;
-    see(file, &text, &parsed);
-    for item in &parsed.items {
-        if let syn::Item::Mod(child) = item
-            && child.content.is_none()
-            && !is_test(&child.attrs)
-        {
-            let below = folder.join(child.ident.to_string());
-            production(&below.with_extension("rs"), &below, see)?;
-        }
-    }
-    Ok(())
 }
 
 /// The texts of a file that repeat a name.
@@ -180,6 +151,9 @@ impl<'ast> Visit<'ast> for Texts {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use super::super::sources;
     use super::*;
 
     fn lines(name: &str, text: &str) -> Vec<String> {
@@ -229,7 +203,7 @@ mod tests {
     #[test]
     fn every_exception_is_needed() {
         let root = crate::repository_root();
-        let vocabulary = vocabulary(&root).unwrap();
+        let vocabulary = vocabulary(&sources::crates(&root).unwrap());
         for (path, text, _) in ALLOWED {
             assert!(vocabulary.contains_key(*text), "{text}");
             assert!(

@@ -68,7 +68,7 @@ pub(super) fn files(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(names.filter(is_text).filter(|name| root.join(name).is_file()).collect())
 }
 
-fn is_page(path: &Path) -> bool {
+pub(super) fn is_page(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "md")
 }
 

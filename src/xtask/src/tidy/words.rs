@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::references;
 
@@ -18,12 +18,11 @@ const FOLDERS: &[&str] = &["src", "e2e", "docs", "charts", "terraform", "cloudfo
 
 /// Checks every text file below `root` that git has or would take.
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
-    let style =
-        std::fs::read_to_string(root.join(STYLE)).with_context(|| format!("cannot read `{STYLE}`"))?;
+    let style = references::read(&root.join(STYLE))?;
     let phrases = phrases(&style);
     let mut violations = Vec::new();
     for name in references::files(root)? {
-        let is_page = name.components().count() == 1 && name.extension().is_some_and(|end| end == "md");
+        let is_page = name.components().count() == 1 && references::is_page(&name);
         if name == Path::new(STYLE) || !(is_page || FOLDERS.iter().any(|folder| name.starts_with(folder))) {
             continue;
         }
