@@ -1,68 +1,100 @@
 //! The index itself: stores of objects, what is derived from them, and what we have decided ourselves.
 //!
-//! Base facts are in [`Store`]s and change only through [`Cluster::apply`] and lists. Everything else is a function
-//! of them and is brought up to date for the machines that were touched, when a caller reads it. Decisions of
-//! our own (marks, nominations, promises) are kept beside the facts and die with the objects they are about.
+//! Base facts are in [`Store`]s and change only through [`Cluster::put`], [`Cluster::remove`] and lists. Everything else
+//! is a function of them and is brought up to date for the machines that were touched, when a caller reads it. Decisions
+//! of our own (marks, nominations, promises) are kept beside the facts and die with the objects they are about.
 
 mod apply;
 mod buffer;
+mod device;
+mod kind;
 mod nominate;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use karpenter_model::device::DeviceClass;
+use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, VolumeFacts};
 use karpenter_model::{
-    Claim, ClaimName, Daemon, DaemonSetName, DriverName, InstanceType, LabelRegistry, Namespace, Node,
-    NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName, Resources, Settings,
-    Snapshot, Target, VolumeClaimName,
+    Claim, ClaimName, Daemon, DaemonSetName, DeviceClassName, InstanceType, LabelRegistry, Labels, Namespace,
+    Node, NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName, ProviderId,
+    ResourceClaimKey, ResourceSlice, Resources, Settings, Snapshot, Target,
 };
 
-use crate::event::{Event, NamespaceObject, VolumeObject};
+pub use self::kind::{AttachLimits, Kind, Shown, UsedClaim, VolumeClaimKey};
 use crate::machine::{self, Members, Parts};
 use crate::promise::{self, Promises};
-use crate::store::{Epoch, Store, Version};
+use crate::store::{Epoch, Known, Store};
 use crate::usage::Usage;
 
 type Types = Arc<[Arc<InstanceType>]>;
 
-/// The state of one cluster as far as its events tell.
+/// The state of one cluster as far as its objects tell. `O` says what is kept of them beside what decisions read.
 #[derive(Debug)]
-pub struct Cluster {
+pub struct Cluster<O: Shown = ()> {
     settings: Arc<Settings>,
     registry: Arc<LabelRegistry>,
-    facts: Facts,
+    facts: Facts<O>,
     derived: Derived,
     own: Own,
     instance_types: BTreeMap<PoolName, Types>,
     revision: u64,
     epoch: Epoch,
-    listed: BTreeSet<&'static str>,
 }
 
 /// What the API server said.
-#[derive(Debug, Default)]
-struct Facts {
-    pods: Store<PodKey, Pod>,
-    nodes: Store<NodeName, NodeObject>,
-    claims: Store<ClaimName, Claim>,
-    pools: Store<PoolName, Pool>,
-    daemons: Store<(Namespace, DaemonSetName), Daemon>,
-    budgets: Store<(Namespace, String), PodDisruptionBudget>,
-    namespaces: Store<Namespace, NamespaceObject>,
-    volumes: Store<(Namespace, VolumeClaimName), VolumeObject>,
-    attach_limits: BTreeMap<NodeName, BTreeMap<DriverName, u32>>,
+#[derive(Debug)]
+pub struct Facts<O: Shown> {
+    pub(crate) claims: Store<ClaimName, Claim, O::Claim>,
+    pub(crate) nodes: Store<NodeName, NodeObject, O::Node>,
+    pub(crate) pools: Store<PoolName, Pool, O::Pool>,
+    pub(crate) pods: Store<PodKey, Pod>,
+    pub(crate) budgets: Store<(Namespace, String), PodDisruptionBudget>,
+    pub(crate) namespaces: Store<Namespace, Labels>,
+    pub(crate) volume_claims: Store<VolumeClaimKey, ClaimFacts>,
+    pub(crate) volumes: Store<String, VolumeFacts>,
+    pub(crate) storage_classes: Store<String, ClassFacts>,
+    pub(crate) attach_limits: Store<NodeName, AttachLimits>,
+    pub(crate) slices: Store<String, ResourceSlice>,
+    pub(crate) device_classes: Store<DeviceClassName, DeviceClass>,
+    pub(crate) device_claims: Store<ResourceClaimKey, UsedClaim>,
+}
+
+impl<O: Shown> Default for Facts<O> {
+    fn default() -> Self {
+        Self {
+            claims: Store::default(),
+            nodes: Store::default(),
+            pools: Store::default(),
+            pods: Store::default(),
+            budgets: Store::default(),
+            namespaces: Store::default(),
+            volume_claims: Store::default(),
+            volumes: Store::default(),
+            storage_classes: Store::default(),
+            attach_limits: Store::default(),
+            slices: Store::default(),
+            device_classes: Store::default(),
+            device_claims: Store::default(),
+        }
+    }
 }
 
 /// What follows from it; machines lag behind by those in `dirty`.
 #[derive(Debug, Default)]
 struct Derived {
     members: BTreeMap<NodeId, Members>,
+    /// Every Node that names a machine of the cloud, whether it says enough about itself to be one or not.
+    nodes_of: BTreeMap<ProviderId, BTreeSet<NodeName>>,
     bound: BTreeMap<NodeName, BTreeSet<PodKey>>,
     pending: BTreeSet<PodKey>,
     unlaunched: BTreeSet<ClaimName>,
+    daemons: BTreeMap<(Namespace, DaemonSetName), Arc<Daemon>>,
+    volumes: volume::Volumes,
     machines: BTreeMap<NodeId, Arc<Node>>,
     usage: Usage,
     dirty: BTreeSet<NodeId>,
@@ -81,7 +113,7 @@ struct Own {
     room: buffer::Room,
 }
 
-impl Cluster {
+impl<O: Shown> Cluster<O> {
     /// An index that has been told nothing.
     pub fn new(settings: Arc<Settings>, registry: Arc<LabelRegistry>) -> Self {
         Self {
@@ -93,30 +125,27 @@ impl Cluster {
             instance_types: BTreeMap::new(),
             revision: 0,
             epoch: Epoch::default(),
-            listed: BTreeSet::new(),
         }
     }
 
-    /// Takes in a claim we have just created, before any watch tells of it, together with the pods it is for.
-    pub fn created(&mut self, version: Version, claim: Claim, pods: impl IntoIterator<Item = PodKey>) {
-        let name = claim.name.clone();
+    /// Notes the pods that a claim which we have just created, and put in, is for.
+    pub fn promise(&mut self, name: &ClaimName, pods: impl IntoIterator<Item = PodKey>) {
         let pods: Vec<PodKey> = pods.into_iter().collect();
-        self.apply(Event::claim(version, claim));
         self.count_buffer_pods(&Target::Claim(name.clone()), &pods);
-        if !self.derived.unlaunched.contains(&name) {
+        if !self.derived.unlaunched.contains(name) {
             return;
         }
-        for loser in self.own.promises.make(&name, pods) {
+        for loser in self.own.promises.make(name, pods) {
             self.touch_claim(&loser);
         }
-        self.touch_claim(&name);
+        self.touch_claim(name);
         self.revision += 1;
     }
 
     /// Sets the instance types of a pool; `None` when they could not be had, so that the pool takes no new nodes. They
     /// go with the pool, and an answer that comes after it has gone is not kept.
     pub fn set_instance_types(&mut self, pool: &PoolName, types: Option<Types>) {
-        let types = types.filter(|_| self.facts.pools.get(pool).is_some());
+        let types = types.filter(|_| self.facts.pools.model(pool).is_some());
         let same = match (self.instance_types.get(pool), &types) {
             (Some(old), Some(new)) => Arc::ptr_eq(old, new) || old == new,
             (old, new) => old.is_none() && new.is_none(),
@@ -134,28 +163,23 @@ impl Cluster {
         self.revision += 1;
     }
 
-    /// Sets how many volumes of each CSI driver a Node can attach, as its `CSINode` says; none once that is gone.
-    pub fn set_attach_limits(&mut self, node: &NodeName, limits: BTreeMap<DriverName, u32>) {
-        let same = match self.facts.attach_limits.get(node) {
-            Some(known) => *known == limits,
-            None => limits.is_empty(),
-        };
-        if same {
+    /// Sets what a daemon set puts on a new node; `None` once it is gone.
+    pub fn set_daemon(&mut self, key: &(Namespace, DaemonSetName), daemon: Option<Daemon>) {
+        let daemons = &mut self.derived.daemons;
+        if daemons.get(key).map(Arc::as_ref) == daemon.as_ref() {
             return;
         }
-        if limits.is_empty() {
-            self.facts.attach_limits.remove(node);
-        } else {
-            self.facts.attach_limits.insert(node.clone(), limits);
-        }
-        self.touch_node(node);
+        match daemon {
+            Some(daemon) => daemons.insert(key.clone(), Arc::new(daemon)),
+            None => daemons.remove(key),
+        };
         self.revision += 1;
     }
 
     /// Marks claims as chosen for deletion, before any object says so; unknown ones are left out.
     pub fn mark_for_deletion<'a>(&mut self, claims: impl IntoIterator<Item = &'a ClaimName>) {
         for claim in claims {
-            if self.facts.claims.get(claim).is_some() && self.own.marked.insert(claim.clone()) {
+            if self.facts.claims.model(claim).is_some() && self.own.marked.insert(claim.clone()) {
                 self.touch_claim(claim);
                 self.revision += 1;
             }
@@ -173,32 +197,27 @@ impl Cluster {
     }
 
     /// Everything, frozen. Costs a pointer per object, and a rebuild of the machines touched since the last call.
-    pub fn snapshot(&mut self, now: Timestamp) -> Snapshot {
+    pub fn freeze(&mut self, now: Timestamp) -> Snapshot {
         self.expire_nominations(now);
         self.refresh();
         let pending = self.derived.pending.iter().filter(|key| !self.has_promise(key));
-        let pending = pending.filter_map(|key| self.facts.pods.get(key)).chain(self.waiting_virtual_pods());
-        let volumes = self.facts.volumes.iter();
+        let pending = pending.filter_map(|key| self.facts.pods.model(key)).chain(self.waiting_virtual_pods());
+        let namespaces = self.facts.namespaces.iter();
         Snapshot {
             revision: self.revision,
             now,
             settings: Arc::clone(&self.settings),
             registry: Arc::clone(&self.registry),
-            pools: self.facts.pools.iter().map(|(_, pool)| Arc::clone(pool)).collect(),
+            pools: self.facts.pools.models().cloned().collect(),
             instance_types: self.instance_types.clone(),
             nodes: self.derived.machines.values().cloned().collect(),
             pending: pending.cloned().collect(),
-            daemons: self.facts.daemons.iter().map(|(_, daemon)| Arc::clone(daemon)).collect(),
-            volumes: volumes.map(|(key, object)| (key.clone(), Arc::clone(&object.volume))).collect(),
-            namespaces: self
-                .facts
-                .namespaces
-                .iter()
-                .map(|(name, object)| (name.clone(), object.labels.clone()))
-                .collect(),
-            budgets: self.facts.budgets.iter().map(|(_, budget)| Arc::clone(budget)).collect(),
-            // The index knows nothing of devices and of what the cloud advises; the caller adds them.
-            devices: Arc::default(),
+            daemons: self.derived.daemons.values().cloned().collect(),
+            volumes: self.derived.volumes.resolved().clone(),
+            namespaces: namespaces.map(|(name, known)| (name.clone(), (*known.model).clone())).collect(),
+            budgets: self.facts.budgets.models().cloned().collect(),
+            devices: self.devices(),
+            // What the cloud advises is for the caller to add.
             zones_away: BTreeSet::new(),
         }
     }
@@ -211,7 +230,7 @@ impl Cluster {
         going: impl IntoIterator<Item = &'c ClaimName>,
     ) -> (Resources, usize) {
         self.refresh();
-        let claims = going.into_iter().filter_map(|name| self.facts.claims.get(name));
+        let claims = going.into_iter().filter_map(|name| self.facts.claims.model(name));
         let going = claims.map(|claim| machine::id_of_claim(claim)).collect();
         self.derived.usage.without(pool, &going)
     }
@@ -223,58 +242,48 @@ impl Cluster {
         self.derived.disturbances
     }
 
+    /// What decisions are made by.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where the index is in its history, for stores kept beside it.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// Grows with every visible change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The newest version of a claim.
-    pub fn claim(&self, name: &ClaimName) -> Option<&Arc<Claim>> {
-        self.facts.claims.get(name)
+    /// What is known of an object.
+    pub fn get<T: Kind>(&self, key: &T::Key) -> Option<&Known<T, T::Object<O>>> {
+        T::store(&self.facts).get(key)
     }
 
-    /// The newest version of a Node object.
-    pub fn node(&self, name: &NodeName) -> Option<&Arc<NodeObject>> {
-        self.facts.nodes.get(name)
+    /// Every object of a kind, in the order of their keys.
+    pub fn all<T: Kind>(&self) -> impl Iterator<Item = (&T::Key, &Known<T, T::Object<O>>)> {
+        T::store(&self.facts).iter()
     }
 
-    /// The newest version of a pod.
-    pub fn pod(&self, key: &PodKey) -> Option<&Arc<Pod>> {
-        self.facts.pods.get(key)
+    /// The claims of a machine of the cloud, in name order; more than one means something is wrong.
+    pub fn claims_of(&self, id: &ProviderId) -> impl Iterator<Item = &Known<Claim, O::Claim>> {
+        let members = self.derived.members.get(id.as_str()).into_iter();
+        members.flat_map(|members| &members.claims).filter_map(|name| self.facts.claims.get(name))
     }
 
-    /// The newest version of a pool.
-    pub fn pool(&self, name: &PoolName) -> Option<&Arc<Pool>> {
-        self.facts.pools.get(name)
-    }
-
-    /// All claims, in name order.
-    pub fn claims(&self) -> impl Iterator<Item = &Arc<Claim>> {
-        self.facts.claims.iter().map(|(_, claim)| claim)
-    }
-
-    /// All Node objects, in name order.
-    pub fn nodes(&self) -> impl Iterator<Item = &Arc<NodeObject>> {
-        self.facts.nodes.iter().map(|(_, node)| node)
-    }
-
-    /// The claims and Nodes with a machine id, each in name order; usually one of each.
-    pub fn members(&self, id: &NodeId) -> (Vec<&Arc<Claim>>, Vec<&Arc<NodeObject>>) {
-        let Some(members) = self.derived.members.get(id) else { return (Vec::new(), Vec::new()) };
-        let claims = members.claims.iter().filter_map(|name| self.facts.claims.get(name));
-        let nodes = members.nodes.iter().filter_map(|name| self.facts.nodes.get(name));
-        (claims.collect(), nodes.collect())
-    }
-
-    /// Every pod, in key order.
-    pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.facts.pods.iter().map(|(_, pod)| pod)
+    /// The Nodes of a machine of the cloud, in name order; more than one means something is wrong. A Node is among them
+    /// from the beginning, before it says enough about itself to count as a machine.
+    pub fn nodes_of(&self, id: &ProviderId) -> impl Iterator<Item = &Known<NodeObject, O::Node>> {
+        let names = self.derived.nodes_of.get(id).into_iter().flatten();
+        names.filter_map(|name| self.facts.nodes.get(name))
     }
 
     /// The pods bound to a Node that have not ended, in key order.
     pub fn pods_on(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Pod>> {
         let keys = self.derived.bound.get(node).into_iter().flatten();
-        keys.filter_map(|key| self.facts.pods.get(key))
+        keys.filter_map(|key| self.facts.pods.model(key))
     }
 
     fn has_promise(&self, pod: &PodKey) -> bool {
@@ -283,11 +292,11 @@ impl Cluster {
 
     /// The pod with this key, if it waits for a place.
     fn waiting(&self, key: &PodKey) -> Option<&Arc<Pod>> {
-        if self.derived.pending.contains(key) { self.facts.pods.get(key) } else { self.virtual_pod(key) }
+        if self.derived.pending.contains(key) { self.facts.pods.model(key) } else { self.virtual_pod(key) }
     }
 
     fn touch_claim(&mut self, name: &ClaimName) {
-        if let Some(claim) = self.facts.claims.get(name) {
+        if let Some(claim) = self.facts.claims.model(name) {
             self.derived.dirty.insert(machine::id_of_claim(claim));
         }
     }
@@ -315,8 +324,8 @@ impl Cluster {
 
     fn build(&self, id: &NodeId) -> Option<Node> {
         let members = self.derived.members.get(id)?;
-        let claim = members.claims.first().and_then(|name| self.facts.claims.get(name));
-        let node = members.nodes.first().and_then(|name| self.facts.nodes.get(name));
+        let claim = members.claims.first().and_then(|name| self.facts.claims.model(name));
+        let node = members.nodes.first().and_then(|name| self.facts.nodes.model(name));
         let mut pods: Vec<Arc<Pod>> =
             members.nodes.iter().flat_map(|name| self.pods_on(name)).cloned().collect();
         let mut claim = claim.cloned();
@@ -330,13 +339,13 @@ impl Cluster {
         pods.sort_by(|left, right| left.key.cmp(&right.key));
         let marked = claim.as_ref().is_some_and(|claim| self.own.marked.contains(&claim.name));
         let nominated_until = self.own.nominated.get(id).copied();
-        let attach_limits = node.and_then(|node| self.facts.attach_limits.get(&node.name).cloned());
+        let limits = node.and_then(|node| self.facts.attach_limits.model(&node.name));
         let parts = Parts {
             buffer_pods: self.buffer_pods_on(members),
             claim,
             node: node.map(Arc::as_ref),
             pods,
-            attach_limits: attach_limits.unwrap_or_default(),
+            attach_limits: limits.map(|limits| limits.0.clone()).unwrap_or_default(),
             marked,
             nominated_until,
         };

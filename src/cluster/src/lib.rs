@@ -1,4 +1,4 @@
-//! The cluster index: watch events in, consistent snapshots out.
+//! The cluster index: objects in, consistent snapshots out.
 //!
 //! [`Cluster`] keeps the newest version of every object it received and, derived from them, one merged view
 //! per machine. Three properties carry the rest:
@@ -15,14 +15,12 @@
 //! serialises access.
 
 mod cluster;
-mod event;
 mod machine;
 mod promise;
 mod reservation;
 mod store;
 mod usage;
 
-pub use cluster::Cluster;
-pub use event::{Event, Listed, NamespaceObject, Seen, VolumeObject};
+pub use cluster::{AttachLimits, Cluster, Kind, Shown, UsedClaim, VolumeClaimKey};
 pub use reservation::Reservations;
-pub use store::{Epoch, Version};
+pub use store::{Epoch, Known, Put, Stamp, Store, Version};

@@ -70,3 +70,22 @@ pub(crate) fn pool(name: &str) -> karpenter_api::NodePool {
     }))
     .unwrap()
 }
+
+/// The state of `object` with this resource version.
+pub(crate) fn at<K: kube::Resource>(version: u64, mut object: K) -> K {
+    object.meta_mut().resource_version = Some(version.to_string());
+    object
+}
+
+/// Lets a watch list `objects`, and nothing else.
+pub(crate) fn list<K: crate::view::Followed>(view: &crate::View, objects: impl IntoIterator<Item = K>) {
+    use karpenter_kube_harness::watch::{Seen, key};
+
+    view.take::<K>(Seen::Listing);
+    let mut keys = std::collections::BTreeSet::new();
+    for object in objects {
+        keys.insert(key(&object));
+        view.take(Seen::Listed(object));
+    }
+    view.take::<K>(Seen::Complete(keys));
+}

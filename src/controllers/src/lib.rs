@@ -36,4 +36,3 @@ pub use run::watching::Watching;
 pub use run::{RunError, joined, lead, run};
 pub use settings::Settings;
 pub use view::View;
-pub use view::store::Known;

@@ -25,7 +25,7 @@ use crate::cloud;
 use crate::pass::draft::Draft;
 use crate::pods::evict::{self, Evictions};
 use crate::tell::report;
-use crate::view::{read, version};
+use crate::view::read;
 use crate::{Context, Error};
 
 /// One pass over one object: its surroundings, the working copy of the claim, and what is left to tell.
@@ -203,7 +203,7 @@ impl<'a> Pass<'a> {
                 self.context.view.put_claim(claim);
             }
             Some(claim) => {
-                self.context.view.remove_claim(&name, claim.metadata.uid.as_deref(), version(&claim));
+                self.context.view.remove_claim(&claim);
             }
             // The watch tells the rest.
             None => {}
@@ -315,7 +315,7 @@ impl<'a> Pass<'a> {
                 self.context.view.put_node(node);
             }
             Some(node) => {
-                self.context.view.remove_node(name, node.metadata.uid.as_deref(), version(&node));
+                self.context.view.remove_node(&node);
             }
             // The watch tells the rest.
             None => {}

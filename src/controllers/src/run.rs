@@ -125,7 +125,10 @@ async fn complete(context: &Context, shutdown: &CancellationToken) -> bool {
     }
     metrics.unsynced_time_seconds.set([], 0.0);
     metrics.synced.set([], 1.0);
-    let (pools, pods) = (context.view.pools(), context.view.with_cluster(|cluster| cluster.pods().count()));
+    let (pools, pods) = (
+        context.view.pools(),
+        context.view.with_cluster(|cluster| cluster.all::<karpenter_model::Pod>().count()),
+    );
     tracing::info!(
         nodepools = pools.len(),
         "nodepools-ready" = pools.iter().filter(|pool| pool.model.ready).count(),

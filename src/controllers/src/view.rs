@@ -1,7 +1,7 @@
 //! What the process knows of the cluster: objects as the API server last showed them, what they mean, and who is
 //! to be woken when they change.
 //!
-//! One lock around the cluster index and the objects it was made from; every method is a lookup or an insertion,
+//! One lock around the cluster index and the little that is kept beside it; every method is a lookup or an insertion,
 //! never I/O. What the watches say and what our own writes are answered with both end here, so a pass that follows
 //! a write sees it. Objects of foreign node classes are not let in.
 
@@ -10,13 +10,14 @@ mod buffer;
 mod class;
 mod daemon;
 mod device;
+mod fact;
 mod feed;
+mod follow;
 mod limit_range;
 mod limits;
 mod names;
 mod overlay;
 pub(super) mod read;
-pub(super) mod store;
 mod types;
 mod volume;
 mod wake;
@@ -28,27 +29,58 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cloud::NodeClassKind;
-use karpenter_cluster::{Cluster, Version};
+use karpenter_cluster::{Cluster, Known, Shown};
 use karpenter_model::{
     Claim, ClaimName, LabelRegistry, NodeName, NodeObject, Pod, PodKey, Pool, PoolName, ProviderId, Snapshot,
 };
 
 pub(crate) use buffer::{KnownBuffer, key_of};
 pub use class::Class;
-pub use feed::Feed;
-pub(crate) use feed::version;
+pub use follow::Followed;
 pub(crate) use overlay::Unevaluated;
 pub use wake::{Conditioned, PodSeen, StatusSeen, Subscribers};
 
-use crate::view::store::{Known, Store};
 use karpenter_kube_harness::watch::Troubles;
 
 /// A NodeClaim as shown and as read.
-pub type KnownClaim = Known<NodeClaim, Claim>;
+pub type KnownClaim = Known<Claim, Arc<NodeClaim>>;
 /// A Node as shown and as read.
-pub type KnownNode = Known<Node, NodeObject>;
+pub type KnownNode = Known<NodeObject, Arc<Node>>;
 /// A NodePool as shown and as read.
-pub type KnownPool = Known<NodePool, Pool>;
+pub type KnownPool = Known<Pool, Arc<NodePool>>;
+
+/// The index keeps claims, Nodes and pools as the API server shows them as well.
+#[derive(Debug)]
+pub struct AsShown;
+
+impl Shown for AsShown {
+    type Claim = Arc<NodeClaim>;
+    type Node = Arc<Node>;
+    type Pool = Arc<NodePool>;
+}
+
+/// The cluster index of a process.
+pub type Index = Cluster<AsShown>;
+
+/// Kinds that must have been listed once before a plan means anything: without them pods would be planned for twice,
+/// refused because of volumes that seem not to exist, or evicted against their budgets.
+const NEEDED: [&str; 11] = [
+    "Pod",
+    "Node",
+    "NodeClaim",
+    "NodePool",
+    "DaemonSet",
+    "PodDisruptionBudget",
+    "Namespace",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
+    "VolumeAttachment",
+];
+
+/// The same while resource claims are not ignored: pods would be refused because of theirs, and machines be taken for
+/// complete.
+const NEEDED_FOR_DEVICES: [&str; 3] = ["ResourceSlice", "DeviceClass", "ResourceClaim"];
 
 /// The shared view.
 pub struct View {
@@ -60,41 +92,30 @@ pub struct View {
 }
 
 struct Inner {
-    claims: Store<NodeClaim, Claim>,
-    nodes: Store<Node, NodeObject>,
-    pools: Store<NodePool, Pool>,
-    cluster: Cluster,
+    cluster: Index,
+    lists: follow::Lists,
     reservations: limits::Granted,
     /// Claims whose replacements are being created.
     replacing: BTreeSet<ClaimName>,
     attempts: attempts::Attempts,
     node_classes: class::Classes,
-    volumes: volume::Volumes,
-    devices: device::Devices,
+    attachments: volume::Attachments,
     daemons: daemon::Daemons,
     limit_ranges: limit_range::LimitRanges,
     /// `None` with the gate closed.
     overlays: Option<overlay::Known>,
     buffers: buffer::Buffers,
     types_problems: BTreeMap<PoolName, String>,
-    derivations: u64,
     suffixes: names::Suffixes,
     /// Kinds a provider lists, which plans need as well.
     provided: BTreeSet<&'static str>,
 }
 
 impl Inner {
-    /// The version of something made of several objects, which has none of its own: our count of derivations. Each
-    /// kind comes from one watch, in order, so the last derivation is from the newest objects.
-    fn derived(&mut self) -> Version {
-        self.derivations += 1;
-        Version(self.derivations)
-    }
-
     fn unlisted(&self) -> Vec<&'static str> {
-        let index = self.cluster.unlisted().into_iter();
-        let index = index.chain(self.volumes.unlisted()).chain(self.devices.unlisted());
-        index.chain(self.provided.iter().copied()).collect()
+        let devices = !self.cluster.settings().ignore_dra_requests;
+        let needed = NEEDED.iter().chain(NEEDED_FOR_DEVICES.iter().filter(|_| devices));
+        needed.filter(|kind| !self.lists.has(kind)).chain(&self.provided).copied().collect()
     }
 }
 
@@ -105,25 +126,20 @@ impl View {
         registry: Arc<LabelRegistry>,
         classes: &[NodeClassKind],
     ) -> Self {
-        let devices = device::Devices::new(!settings.ignore_dra_requests);
         let overlays = settings.gates.node_overlay.then(overlay::Known::new);
         let inner = Inner {
-            claims: Store::new(|claim: &Claim| claim.provider_id.clone()),
-            nodes: Store::new(|node: &NodeObject| node.provider_id.clone()),
-            pools: Store::new(|_| None),
             cluster: Cluster::new(settings, Arc::clone(&registry)),
+            lists: follow::Lists::default(),
             reservations: limits::Granted::default(),
             replacing: BTreeSet::new(),
             attempts: attempts::Attempts::new(),
             node_classes: class::Classes::default(),
-            volumes: volume::Volumes::default(),
-            devices,
+            attachments: volume::Attachments::new(),
             daemons: daemon::Daemons::default(),
             limit_ranges: limit_range::LimitRanges::default(),
             overlays,
             buffers: buffer::Buffers::default(),
             types_problems: BTreeMap::new(),
-            derivations: 0,
             suffixes: names::Suffixes::default(),
             provided: BTreeSet::new(),
         };
@@ -148,42 +164,42 @@ impl View {
 
     /// The claim of this name.
     pub fn claim(&self, name: &ClaimName) -> Option<KnownClaim> {
-        self.lock().claims.get(name.as_str())
+        self.lock().cluster.get::<Claim>(name).cloned()
     }
 
     /// Every claim, in name order.
     pub fn claims(&self) -> Vec<KnownClaim> {
-        self.lock().claims.iter().cloned().collect()
+        self.lock().cluster.all::<Claim>().map(|(_, known)| known.clone()).collect()
     }
 
     /// Every claim of the machine with this id; more than one means something is wrong.
     pub fn claims_of(&self, id: &ProviderId) -> Vec<KnownClaim> {
-        self.lock().claims.of(id)
+        self.lock().cluster.claims_of(id).cloned().collect()
     }
 
     /// The Node of this name.
     pub fn node(&self, name: &NodeName) -> Option<KnownNode> {
-        self.lock().nodes.get(name.as_str())
+        self.lock().cluster.get::<NodeObject>(name).cloned()
     }
 
     /// Every Node, in name order.
     pub fn nodes(&self) -> Vec<KnownNode> {
-        self.lock().nodes.iter().cloned().collect()
+        self.lock().cluster.all::<NodeObject>().map(|(_, known)| known.clone()).collect()
     }
 
     /// Every Node of the machine with this id; more than one means something is wrong.
     pub fn nodes_of(&self, id: &ProviderId) -> Vec<Arc<NodeObject>> {
-        self.lock().nodes.of(id).into_iter().map(|known| known.model).collect()
+        self.lock().cluster.nodes_of(id).map(|known| Arc::clone(&known.model)).collect()
     }
 
     /// The pool of this name.
     pub fn pool(&self, name: &PoolName) -> Option<KnownPool> {
-        self.lock().pools.get(name.as_str())
+        self.lock().cluster.get::<Pool>(name).cloned()
     }
 
     /// Every pool, in name order.
     pub fn pools(&self) -> Vec<KnownPool> {
-        self.lock().pools.iter().cloned().collect()
+        self.lock().cluster.all::<Pool>().map(|(_, known)| known.clone()).collect()
     }
 
     /// The pods bound to a Node that have not ended, in key order.
@@ -193,7 +209,12 @@ impl View {
 
     /// The pod with this key.
     pub fn pod(&self, key: &PodKey) -> Option<Arc<Pod>> {
-        self.lock().cluster.pod(key).cloned()
+        self.lock().cluster.get::<Pod>(key).map(|known| Arc::clone(&known.model))
+    }
+
+    /// Every pod, in key order.
+    pub fn pods(&self) -> Vec<Arc<Pod>> {
+        self.lock().cluster.all::<Pod>().map(|(_, known)| Arc::clone(&known.model)).collect()
     }
 
     /// Everything, frozen; `None` while something a plan needs has never been listed.
@@ -202,9 +223,7 @@ impl View {
         if !inner.unlisted().is_empty() {
             return None;
         }
-        let mut snapshot = inner.cluster.snapshot(now);
-        snapshot.devices = inner.devices.model(&inner.cluster);
-        Some(snapshot)
+        Some(inner.cluster.freeze(now))
     }
 
     /// The kinds that have never been listed; empty once plans can be made.
@@ -239,7 +258,7 @@ impl View {
     }
 
     /// Reads or changes the cluster index: marks, nominations, promises, usage. `work` must not block.
-    pub fn with_cluster<T>(&self, work: impl FnOnce(&mut Cluster) -> T) -> T {
+    pub fn with_cluster<T>(&self, work: impl FnOnce(&mut Index) -> T) -> T {
         work(&mut self.lock().cluster)
     }
 

@@ -42,11 +42,6 @@ pub enum Seen<K> {
     Complete(BTreeSet<Key>),
 }
 
-/// Names of cluster-scoped objects that a list with these `keys` does not contain.
-pub fn missing(known: impl Iterator<Item = String>, keys: &BTreeSet<Key>) -> Vec<String> {
-    known.filter(|name| !keys.contains(&(String::new(), name.clone()))).collect()
-}
-
 /// What was last wrong with the watch of each kind. Cheap to clone, shared.
 #[derive(Clone, Debug, Default)]
 pub struct Troubles(Arc<Mutex<BTreeMap<String, String>>>);

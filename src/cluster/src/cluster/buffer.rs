@@ -10,6 +10,7 @@ use std::sync::Arc;
 use karpenter_model::{BufferKey, Pod, PodKey, Target};
 
 use super::Cluster;
+use super::kind::Shown;
 use crate::machine::Members;
 
 /// What is known of capacity buffers.
@@ -26,7 +27,7 @@ impl Room {
     }
 }
 
-impl Cluster {
+impl<O: Shown> Cluster<O> {
     /// Sets the virtual pods of a buffer, none once it is gone; true when they are others than before. Those that
     /// differ in their creation alone stay as they were, so that nothing looks new because it was made again.
     pub fn set_buffer(&mut self, buffer: &BufferKey, pods: impl IntoIterator<Item = Pod>) -> bool {
@@ -92,13 +93,13 @@ impl Cluster {
     /// The virtual pod with this key, unless a pod that exists has it.
     pub(super) fn virtual_pod(&self, key: &PodKey) -> Option<&Arc<Pod>> {
         let found = self.own.room.pods.values().find_map(|pods| pods.get(key))?;
-        self.facts.pods.get(key).is_none().then_some(found)
+        self.facts.pods.model(key).is_none().then_some(found)
     }
 
     /// Virtual pods that have no place on a claim that is being launched, in the order of their buffers.
     pub(super) fn waiting_virtual_pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
         let all = self.own.room.pods.values().flatten();
-        all.filter(|(key, _)| self.facts.pods.get(key).is_none() && !self.has_promise(key))
+        all.filter(|(key, _)| self.facts.pods.model(key).is_none() && !self.has_promise(key))
             .map(|(_, pod)| pod)
     }
 

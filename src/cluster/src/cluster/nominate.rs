@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use karpenter_model::{NodeId, PodKey, PodUid, Target};
 
 use super::Cluster;
+use super::kind::Shown;
 use crate::machine;
 
 /// A pod that waits next to an initialized machine it was promised.
@@ -16,7 +17,7 @@ pub(super) struct Expected {
     since: Timestamp,
 }
 
-impl Cluster {
+impl<O: Shown> Cluster<O> {
     /// Notes that a pod was promised a place on an existing machine; protects the machine from disruption for the
     /// nomination window, from now on. False when there is no such machine.
     pub fn nominate(&mut self, target: &Target, now: Timestamp) -> bool {
@@ -35,7 +36,7 @@ impl Cluster {
         now: Timestamp,
     ) -> bool {
         let Some(id) = self.machine_of(target) else { return false };
-        let Some(uid) = self.facts.pods.get(pod).map(|pod| pod.uid.clone()) else { return false };
+        let Some(uid) = self.facts.pods.model(pod).map(|pod| pod.uid.clone()) else { return false };
         self.refresh();
         let initialized = self.derived.machines.get(&id).is_some_and(|machine| machine.initialized());
         if !initialized {
@@ -56,8 +57,8 @@ impl Cluster {
 
     fn machine_of(&self, target: &Target) -> Option<NodeId> {
         match target {
-            Target::Node(name) => self.facts.nodes.get(name).and_then(|node| machine::id_of_node(node)),
-            Target::Claim(name) => self.facts.claims.get(name).map(|claim| machine::id_of_claim(claim)),
+            Target::Node(name) => self.facts.nodes.model(name).and_then(|node| machine::id_of_node(node)),
+            Target::Claim(name) => self.facts.claims.model(name).map(|claim| machine::id_of_claim(claim)),
         }
     }
 

@@ -4,6 +4,7 @@ mod buffers;
 mod orders;
 mod promises;
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use karpenter_model::names::label;
@@ -12,7 +13,7 @@ use karpenter_model::{
 };
 
 use super::*;
-use crate::event::{Listed, Seen};
+use crate::store::Version;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).expect("in range")
@@ -85,6 +86,54 @@ fn pool() -> Pool {
     Pool::bare("web")
 }
 
+/// Something that happens, for histories in several orders; true when decisions read something else then.
+#[derive(Clone)]
+struct Event(Rc<dyn Fn(&mut Cluster) -> bool>);
+
+impl Event {
+    fn pod(version: Version, pod: Pod) -> Self {
+        Self::there(pod.key.clone(), version, pod)
+    }
+
+    fn node(version: Version, node: NodeObject) -> Self {
+        Self::there(node.name.clone(), version, node)
+    }
+
+    fn claim(version: Version, claim: Claim) -> Self {
+        Self::there(claim.name.clone(), version, claim)
+    }
+
+    fn pool(version: Version, pool: Pool) -> Self {
+        Self::there(pool.name.clone(), version, pool)
+    }
+
+    fn there<T: Kind<Object<()> = ()>>(key: T::Key, version: Version, model: T) -> Self {
+        let model = Arc::new(model);
+        let put = move |cluster: &mut Cluster| {
+            cluster.put(&key, version.into(), Arc::clone(&model), ()).is_some_and(|put| put.changed)
+        };
+        Self(Rc::new(put))
+    }
+
+    fn gone<T: Kind>(key: T::Key, version: Version) -> Self {
+        Self(Rc::new(move |cluster| cluster.remove::<T>(&key, &version.into()).is_some()))
+    }
+}
+
+impl Cluster {
+    #[expect(clippy::needless_pass_by_value, reason = "a history reads better without references")]
+    fn apply(&mut self, event: Event) -> bool {
+        event.0(self)
+    }
+}
+
+/// A claim we have just created, before any watch tells of it.
+fn create(cluster: &mut Cluster, version: Version, claim: Claim, pods: impl IntoIterator<Item = PodKey>) {
+    let name = claim.name.clone();
+    cluster.apply(Event::claim(version, claim));
+    cluster.promise(&name, pods);
+}
+
 fn tell(cluster: &mut Cluster, events: impl IntoIterator<Item = Event>) {
     for event in events {
         cluster.apply(event);
@@ -92,11 +141,11 @@ fn tell(cluster: &mut Cluster, events: impl IntoIterator<Item = Event>) {
 }
 
 fn gone_claim(name: &str, version: u64) -> Event {
-    Event::Claim(Seen::Gone { key: name.into(), version: Version(version) })
+    Event::gone::<Claim>(name.into(), Version(version))
 }
 
 fn gone_node(name: &str, version: u64) -> Event {
-    Event::Node(Seen::Gone { key: name.into(), version: Version(version) })
+    Event::gone::<NodeObject>(name.into(), Version(version))
 }
 
 fn ids(snapshot: &Snapshot) -> Vec<&str> {
@@ -118,7 +167,7 @@ fn claim_and_node_of_one_machine_are_merged_whichever_comes_first() {
         }
         let mut cluster = cluster();
         tell(&mut cluster, events);
-        let snapshot = cluster.snapshot(at(20));
+        let snapshot = cluster.freeze(at(20));
         assert_eq!(ids(&snapshot), ["cloud:///c1"]);
         assert!(snapshot.nodes[0].claim.is_some() && snapshot.nodes[0].name.is_some());
     }
@@ -132,9 +181,9 @@ fn a_machine_leaves_when_both_its_objects_are_gone() {
         [Event::claim(Version(1), claim("c1")), Event::node(Version(2), node("n1", "c1", true))],
     );
     cluster.apply(gone_node("n1", 3));
-    assert_eq!(cluster.snapshot(at(20)).nodes.len(), 1);
+    assert_eq!(cluster.freeze(at(20)).nodes.len(), 1);
     cluster.apply(gone_claim("c1", 4));
-    assert_eq!(cluster.snapshot(at(20)).nodes.len(), 0);
+    assert_eq!(cluster.freeze(at(20)).nodes.len(), 0);
     assert!(cluster.derived.members.is_empty() && cluster.derived.machines.is_empty());
 }
 
@@ -145,21 +194,22 @@ fn a_node_that_does_not_say_what_it_is_yet_is_not_looked_at() {
     let nameless = NodeObject { provider_id: None, ..node("n2", "c2", false) };
     let mut cluster = cluster();
     tell(&mut cluster, [Event::node(Version(1), silent), Event::node(Version(2), nameless)]);
-    assert_eq!(cluster.snapshot(at(20)).nodes.len(), 0);
+    assert_eq!(cluster.freeze(at(20)).nodes.len(), 0);
+    assert_eq!(cluster.nodes_of(&"cloud:///c1".into()).count(), 1, "it is found when it is registered");
     tell(
         &mut cluster,
         [Event::node(Version(3), node("n1", "c1", false)), Event::node(Version(4), node("n2", "c2", false))],
     );
-    assert_eq!(ids(&cluster.snapshot(at(20))), ["cloud:///c1", "cloud:///c2"]);
+    assert_eq!(ids(&cluster.freeze(at(20))), ["cloud:///c1", "cloud:///c2"]);
 }
 
 #[test]
 fn an_unmanaged_node_is_known_by_its_name_and_a_claim_of_that_name_is_another_machine() {
     let mut cluster = cluster();
     tell(&mut cluster, [Event::node(Version(1), unmanaged("x")), Event::claim(Version(2), unlaunched("x"))]);
-    assert_eq!(ids(&cluster.snapshot(at(20))), ["nodeclaim/x", "x"]);
+    assert_eq!(ids(&cluster.freeze(at(20))), ["nodeclaim/x", "x"]);
     tell(&mut cluster, [gone_claim("x", 3), gone_node("x", 4)]);
-    assert_eq!(cluster.snapshot(at(20)).nodes.len(), 0);
+    assert_eq!(cluster.freeze(at(20)).nodes.len(), 0);
 }
 
 #[test]
@@ -170,7 +220,7 @@ fn a_changed_provider_id_leaves_nothing_behind() {
         [Event::node(Version(1), node("n1", "old", true)), Event::pod(Version(2), pod("p", Some("n1")))],
     );
     cluster.apply(Event::node(Version(3), node("n1", "new", true)));
-    let snapshot = cluster.snapshot(at(20));
+    let snapshot = cluster.freeze(at(20));
     assert_eq!(ids(&snapshot), ["cloud:///new"]);
     assert_eq!(pods_on(&snapshot, "cloud:///new"), ["p"]);
 }
@@ -184,12 +234,12 @@ fn pods_follow_their_node_name_and_leave_when_they_end() {
         [Event::pod(Version(1), pod("p", Some("n1"))), Event::node(Version(2), unmanaged("n1"))],
     );
     tell(&mut cluster, [Event::node(Version(3), unmanaged("n2"))]);
-    assert_eq!(pods_on(&cluster.snapshot(at(20)), "n1"), ["p"]);
+    assert_eq!(pods_on(&cluster.freeze(at(20)), "n1"), ["p"]);
     cluster.apply(Event::pod(Version(4), Pod { uid: "again".into(), ..pod("p", Some("n2")) }));
-    let snapshot = cluster.snapshot(at(20));
+    let snapshot = cluster.freeze(at(20));
     assert_eq!((pods_on(&snapshot, "n1").len(), pods_on(&snapshot, "n2")), (0, vec!["p".to_owned()]));
     cluster.apply(Event::pod(Version(5), Pod { phase: PodPhase::Succeeded, ..pod("p", Some("n2")) }));
-    assert_eq!(pods_on(&cluster.snapshot(at(20)), "n2").len(), 0);
+    assert_eq!(pods_on(&cluster.freeze(at(20)), "n2").len(), 0);
     assert!(cluster.derived.bound.is_empty());
 }
 
@@ -197,12 +247,12 @@ fn pods_follow_their_node_name_and_leave_when_they_end() {
 fn pending_pods_come_and_go() {
     let mut cluster = cluster();
     cluster.apply(Event::pod(Version(1), pod("p", None)));
-    assert_eq!(cluster.snapshot(at(0)).pending.len(), 1);
+    assert_eq!(cluster.freeze(at(0)).pending.len(), 1);
     cluster.apply(Event::pod(Version(2), pod("p", Some("n1"))));
-    assert_eq!(cluster.snapshot(at(0)).pending.len(), 0);
+    assert_eq!(cluster.freeze(at(0)).pending.len(), 0);
     cluster.apply(Event::pod(Version(3), pod("q", None)));
-    cluster.apply(Event::Pod(Seen::Gone { key: PodKey::new("ns", "q"), version: Version(4) }));
-    assert_eq!(cluster.snapshot(at(0)).pending.len(), 0);
+    cluster.apply(Event::gone::<Pod>(PodKey::new("ns", "q"), Version(4)));
+    assert_eq!(cluster.freeze(at(0)).pending.len(), 0);
 }
 
 #[test]
@@ -263,12 +313,12 @@ fn marks_die_with_their_claim() {
     let mut cluster = cluster();
     cluster.mark_for_deletion([&"c1".into()]);
     cluster.apply(Event::claim(Version(1), claim("c1")));
-    assert!(!cluster.snapshot(at(0)).nodes[0].marked_for_deletion, "no object was known when it was marked");
+    assert!(!cluster.freeze(at(0)).nodes[0].marked_for_deletion, "no object was known when it was marked");
     cluster.mark_for_deletion([&"c1".into()]);
-    assert!(cluster.snapshot(at(0)).nodes[0].marked_for_deletion);
+    assert!(cluster.freeze(at(0)).nodes[0].marked_for_deletion);
     cluster.apply(gone_claim("c1", 2));
     cluster.apply(Event::claim(Version(3), Claim { uid: "another".into(), ..claim("c1") }));
-    assert!(!cluster.snapshot(at(0)).nodes[0].marked_for_deletion);
+    assert!(!cluster.freeze(at(0)).nodes[0].marked_for_deletion);
 }
 
 #[test]
@@ -279,9 +329,8 @@ fn a_pod_the_scheduler_refuses_does_not_keep_its_machine() {
     cluster.apply(Event::node(Version(1), unmanaged("n2")));
     cluster.apply(Event::pod(Version(1), pod("a", None)));
     let (key, one, two) = (PodKey::new("ns", "a"), Target::Node("n1".into()), Target::Node("n2".into()));
-    let protected = |cluster: &mut Cluster, now, which: usize| {
-        cluster.snapshot(at(now)).nodes[which].is_nominated(at(now))
-    };
+    let protected =
+        |cluster: &mut Cluster, now, which: usize| cluster.freeze(at(now)).nodes[which].is_nominated(at(now));
     for now in (0..180).step_by(10) {
         assert!(cluster.nominate_for(&key, minute, &one, at(now)));
         assert_eq!(protected(&mut cluster, now, 0), now < 70, "the last promise believed is at 50, at {now}");
@@ -303,7 +352,7 @@ fn a_pod_waits_as_long_as_its_machine_takes_to_come_up() {
     let target = Target::Claim("c1".into());
     for now in (0..600).step_by(10) {
         cluster.nominate_for(&PodKey::new("ns", "a"), Duration::from_mins(1), &target, at(now));
-        assert!(cluster.snapshot(at(now)).nodes[0].is_nominated(at(now)), "at {now}");
+        assert!(cluster.freeze(at(now)).nodes[0].is_nominated(at(now)), "at {now}");
     }
 }
 
@@ -313,7 +362,7 @@ fn nominations_are_extended_and_expire() {
     assert!(!cluster.nominate(&Target::Node("n1".into()), at(0)), "no such machine");
     cluster.apply(Event::node(Version(1), unmanaged("n1")));
     assert!(cluster.nominate(&Target::Node("n1".into()), at(0)));
-    let until = |cluster: &mut Cluster, now| cluster.snapshot(at(now)).nodes[0].nominated_until;
+    let until = |cluster: &mut Cluster, now| cluster.freeze(at(now)).nodes[0].nominated_until;
     assert_eq!(until(&mut cluster, 5), Some(at(20)));
     cluster.nominate(&Target::Node("n1".into()), at(10));
     cluster.nominate(&Target::Node("n1".into()), at(7));
@@ -321,7 +370,7 @@ fn nominations_are_extended_and_expire() {
     assert_eq!(until(&mut cluster, 30), None);
     cluster.nominate(&Target::Node("n1".into()), at(30));
     cluster.apply(gone_node("n1", 2));
-    cluster.snapshot(at(31));
+    cluster.freeze(at(31));
     assert!(cluster.own.nominated.is_empty(), "it dies with its machine");
 }
 
@@ -347,7 +396,7 @@ fn disturbances_are_what_may_allow_another_consolidation() {
     labelled.labels.insert("team".into(), "a".into());
     step(&mut cluster, Event::node(Version(4), labelled), false, "a label");
     step(&mut cluster, Event::pod(Version(5), pod("p", Some("n1"))), true, "a pod came");
-    let gone = Event::Pod(Seen::Gone { key: PodKey::new("ns", "p"), version: Version(6) });
+    let gone = Event::gone::<Pod>(PodKey::new("ns", "p"), Version(6));
     step(&mut cluster, gone, true, "a pod went");
     step(&mut cluster, Event::pool(Version(7), pool()), true, "a pool changed");
     step(
@@ -365,41 +414,21 @@ fn a_list_drops_what_it_lacks_and_keeps_what_we_created_meanwhile() {
     let mut cluster = cluster();
     tell(&mut cluster, [Event::claim(Version(1), claim("lost")), Event::claim(Version(2), claim("kept"))]);
     let began = cluster.begin_list();
-    cluster.created(Version(9), unlaunched("ours"), []);
+    create(&mut cluster, Version(9), unlaunched("ours"), []);
     cluster.apply(Event::claim(Version(2), claim("kept")));
-    cluster.finish_list(&Listed::Claims(["kept".into()].into()), began);
-    assert_eq!(ids(&cluster.snapshot(at(0))), ["cloud:///kept", "nodeclaim/ours"]);
+    cluster.finish_list::<Claim>(&["kept".into()].into(), began);
+    assert_eq!(ids(&cluster.freeze(at(0))), ["cloud:///kept", "nodeclaim/ours"]);
     cluster.apply(Event::claim(Version(1), claim("lost")));
-    assert_eq!(cluster.snapshot(at(0)).nodes.len(), 2, "a late event does not resurrect it");
-}
-
-#[test]
-fn the_index_is_primed_when_every_needed_kind_was_listed() {
-    let mut cluster = cluster();
-    let needed = ["Pod", "Node", "NodeClaim", "NodePool", "DaemonSet", "PodDisruptionBudget", "Namespace"];
-    assert_eq!(cluster.unlisted(), needed);
-    let began = cluster.begin_list();
-    for listed in [
-        Listed::Pods([].into()),
-        Listed::Nodes([].into()),
-        Listed::Claims([].into()),
-        Listed::Pools([].into()),
-        Listed::Daemons([].into()),
-        Listed::Budgets([].into()),
-        Listed::Namespaces([].into()),
-    ] {
-        cluster.finish_list(&listed, began);
-    }
-    assert!(cluster.unlisted().is_empty());
+    assert_eq!(cluster.freeze(at(0)).nodes.len(), 2, "a late event does not resurrect it");
 }
 
 #[test]
 fn untouched_machines_are_shared_between_snapshots() {
     let mut cluster = cluster();
     tell(&mut cluster, [Event::claim(Version(1), claim("c1")), Event::claim(Version(2), claim("c2"))]);
-    let before = cluster.snapshot(at(0));
+    let before = cluster.freeze(at(0));
     cluster.apply(Event::claim(Version(3), terminating(claim("c1"))));
-    let after = cluster.snapshot(at(0));
+    let after = cluster.freeze(at(0));
     assert!(!Arc::ptr_eq(&before.nodes[0], &after.nodes[0]));
     assert!(Arc::ptr_eq(&before.nodes[1], &after.nodes[1]));
     assert!(after.revision > before.revision);
@@ -427,9 +456,9 @@ fn two_nodes_of_one_machine_are_one_machine_with_all_pods() {
             Event::pod(Version(4), pod("b", Some("n1"))),
         ],
     );
-    let snapshot = cluster.snapshot(at(0));
+    let snapshot = cluster.freeze(at(0));
     assert_eq!(snapshot.nodes[0].name.as_ref().map(NodeName::as_str), Some("n1"));
     assert_eq!(pods_on(&snapshot, "cloud:///c1"), ["a", "b"]);
-    let (claims, nodes) = cluster.members(&"cloud:///c1".into());
-    assert_eq!((claims.len(), nodes.len()), (0, 2));
+    let id = "cloud:///c1".into();
+    assert_eq!((cluster.claims_of(&id).count(), cluster.nodes_of(&id).count()), (0, 2));
 }

@@ -215,7 +215,12 @@ mod tests {
         let known: karpenter_model::Pod =
             karpenter_model::Pod::pending(PodKey::new("shop", "web-1"), "u", jiff::Timestamp::UNIX_EPOCH);
         context.view.with_cluster(|cluster| {
-            cluster.apply(karpenter_cluster::Event::pod(karpenter_cluster::Version(1), known.clone()))
+            cluster.put(
+                &known.key,
+                karpenter_cluster::Version(1).into(),
+                std::sync::Arc::new(known.clone()),
+                (),
+            )
         });
         states.refresh(&context.view);
         let running = "karpenter_pods_state{arch=\"arm64\",capacity_type=\"spot\",instance_type=\"m7g.large\",\

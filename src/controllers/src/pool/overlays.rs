@@ -135,7 +135,7 @@ async fn told(context: &Context, object: &Arc<NodeOverlay>, verdicts: &Verdicts)
     };
     match present {
         Some(object) => context.view.put_overlay(object),
-        None => context.view.remove_overlay(name, object.metadata.uid.as_deref()),
+        None => context.view.remove_overlay(object),
     }
     Ok(false)
 }

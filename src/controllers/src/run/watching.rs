@@ -6,7 +6,14 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{LimitRange, PodTemplate};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{
+    LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
+};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use karpenter_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use karpenter_kube_harness::watch::{Seen, follow, follow_if_allowed};
 use kube::Resource;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
@@ -19,7 +26,7 @@ use crate::Context;
 use crate::buffers;
 use crate::pods::state::States;
 use crate::tell::status::Classes;
-use crate::view::{Feed, View};
+use crate::view::{Followed, View};
 
 /// Name of the watches where work under way is listed.
 const NAME: &str = "watch";
@@ -92,21 +99,12 @@ impl Watches<'_> {
         });
     }
 
-    /// The same for all objects of a kind, wherever they are.
-    fn all<K>(&mut self, apply: impl FnMut(&View, Seen<K>) + Send + 'static)
+    /// Lets the view take in all objects of a kind, wherever they are.
+    fn all<K>(&mut self)
     where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+        K: Followed + Clone + Debug + DeserializeOwned + Send,
     {
-        self.follow(K::kind(&()), Api::all(self.context.client.clone()), apply);
-    }
-
-    /// The same for kinds whose lists are compared with what was known when they began.
-    fn fed<K>(&mut self, apply: fn(&mut Feed, &View, Seen<K>))
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
-    {
-        let mut feed = Feed::default();
-        self.all(move |view, seen| apply(&mut feed, view, seen));
+        self.follow::<K>(K::kind(&()), Api::all(self.context.client.clone()), View::take);
     }
 }
 
@@ -117,30 +115,30 @@ fn spawn_watches(
     shutdown: &CancellationToken,
 ) {
     let mut watches = Watches { tasks, context, shutdown };
-    watches.fed(Feed::pool);
-    watches.fed(Feed::claim);
-    watches.fed(Feed::node);
-    watches.fed(Feed::pod);
-    watches.fed(Feed::daemon);
-    watches.fed(Feed::budget);
-    watches.fed(Feed::namespace);
-    watches.all(View::attachment_seen);
-    watches.all(View::volume_claim_seen);
-    watches.all(View::volume_seen);
-    watches.all(View::storage_class_seen);
-    watches.all(View::csi_node_seen);
+    watches.all::<NodePool>();
+    watches.all::<NodeClaim>();
+    watches.all::<Node>();
+    watches.all::<Pod>();
+    watches.all::<DaemonSet>();
+    watches.all::<PodDisruptionBudget>();
+    watches.all::<Namespace>();
+    watches.all::<VolumeAttachment>();
+    watches.all::<PersistentVolumeClaim>();
+    watches.all::<PersistentVolume>();
+    watches.all::<StorageClass>();
+    watches.all::<CSINode>();
     if !context.settings.decisions.ignore_dra_requests {
-        watches.all(View::resource_slice_seen);
-        watches.all(View::device_class_seen);
-        watches.all(View::resource_claim_seen);
+        watches.all::<ResourceSlice>();
+        watches.all::<DeviceClass>();
+        watches.all::<ResourceClaim>();
     }
     if context.settings.decisions.gates.node_overlay {
-        watches.all(View::overlay_seen);
+        watches.all::<NodeOverlay>();
     }
     if buffers::enabled(context) {
         // Nothing waits for these lists: without buffers there is less to do, and nodes stay until they are known.
-        watches.all(View::buffer_seen);
-        watches.all::<PodTemplate>(|view, seen| view.pod_template_seen(&seen));
+        watches.all::<CapacityBuffer>();
+        watches.all::<PodTemplate>();
     }
     for kind in context.provider.node_class_kinds() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(kind.group, "v1", kind.kind));
@@ -157,6 +155,7 @@ fn spawn_watches(
         (Api::<LimitRange>::all(context.client.clone()), Arc::clone(&context.view), shutdown.clone());
     tasks.spawn(async move {
         let without = "daemon sets without pods are taken at what their templates say";
-        follow_if_allowed("LimitRange", without, api, stopped, |seen| view.limit_range_seen(seen)).await;
+        follow_if_allowed("LimitRange", without, api, stopped, |seen: Seen<LimitRange>| view.take(seen))
+            .await;
     });
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{ClaimName, ClaimUid};
+use karpenter_model::{Claim, ClaimName, ClaimUid};
 
 use super::View;
 
@@ -18,7 +18,7 @@ impl View {
     /// Notes that the token of the present attempt is of no more use. Claims that are gone leave nothing behind.
     pub fn launch_attempt_spent(&self, name: &ClaimName, claim: &ClaimUid) {
         let mut inner = self.lock();
-        if inner.claims.get(name.as_str()).is_none_or(|known| known.model.uid != *claim) {
+        if inner.cluster.get::<Claim>(name).is_none_or(|known| known.model.uid != *claim) {
             return;
         }
         let attempt = inner.attempts.entry(claim.clone()).or_default();

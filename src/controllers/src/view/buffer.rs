@@ -6,31 +6,26 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodTemplate;
 use karpenter_api::{CapacityBuffer, convert};
-use karpenter_kube_harness::watch::{self, Key, Seen};
+use karpenter_cluster::{Epoch, Known, Store};
+use karpenter_kube_harness::watch::{self, Key};
 use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::{Buffer, BufferKey, Like, Pod, Target};
-use kube::ResourceExt;
 
+use super::follow::{Followed, stamp};
 use super::{Conditioned, Inner, StatusSeen, View};
-use crate::view::store::{Known, Replaced, Store};
 
 /// A buffer as shown and as read; one that cannot be read says why.
-pub(crate) type KnownBuffer = Known<CapacityBuffer, Result<Buffer, convert::Error>>;
+pub(crate) type KnownBuffer = Known<Result<Buffer, convert::Error>, Arc<CapacityBuffer>>;
 
 /// Buffers as far as they are known.
+#[derive(Default)]
 pub(super) struct Buffers {
-    store: Store<CapacityBuffer, Result<Buffer, convert::Error>>,
+    store: Store<BufferKey, Result<Buffer, convert::Error>, Arc<CapacityBuffer>>,
     /// Those whose reference has been followed, or tried to be, since they appeared.
     asked: BTreeSet<BufferKey>,
     listed: bool,
     /// Some plan has said where virtual pods would go.
     counted: bool,
-}
-
-impl Default for Buffers {
-    fn default() -> Self {
-        Self { store: Store::new(|_| None), asked: BTreeSet::new(), listed: false, counted: false }
-    }
 }
 
 impl Inner {
@@ -40,31 +35,48 @@ impl Inner {
     }
 }
 
-impl View {
-    /// Takes in what the watch of buffers said.
-    pub fn buffer_seen(&self, seen: Seen<CapacityBuffer>) {
-        match seen {
-            Seen::Listing => {}
-            Seen::Listed(object) | Seen::Applied(object) => self.put_buffer(object),
-            Seen::Deleted(object) => self.remove_buffer(&object),
-            Seen::Complete(keys) => {
-                let mut inner = self.lock();
-                inner.buffers.listed = true;
-                let gone =
-                    inner.buffers.store.iter().filter(|known| !keys.contains(&watch::key(&*known.object)));
-                let gone: Vec<_> = gone.map(|known| Arc::clone(&known.object)).collect();
-                drop(inner);
-                for object in gone {
-                    self.remove_buffer(&object);
-                }
-            }
+impl Followed for CapacityBuffer {
+    fn seen(self, view: &View, _: bool) {
+        view.put_buffer(self);
+    }
+
+    fn gone(self, view: &View) {
+        let (key, stamp) = (key_of(&self), stamp(&self));
+        let removed = view.lock().buffers.store.remove(&key, &stamp);
+        if let Some(known) = removed {
+            view.buffer_gone(&key, known);
         }
     }
 
-    /// Takes in what the watch of pod templates said: buffers of theirs are looked at again.
-    pub fn pod_template_seen(&self, seen: &Seen<PodTemplate>) {
-        let (Seen::Listed(object) | Seen::Applied(object) | Seen::Deleted(object)) = seen else { return };
-        let (namespace, name) = watch::key(object);
+    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+        let keys = keys.iter().map(|(namespace, name)| BufferKey::new(namespace, name)).collect();
+        let gone = {
+            let buffers = &mut view.lock().buffers;
+            buffers.listed = true;
+            buffers.store.remove_unlisted(&keys, began)
+        };
+        for (key, known) in gone {
+            view.buffer_gone(&key, known);
+        }
+    }
+}
+
+/// Buffers of a pod template are looked at again when it changes.
+impl Followed for PodTemplate {
+    fn seen(self, view: &View, _: bool) {
+        view.wake_buffers_like(&self);
+    }
+
+    fn gone(self, view: &View) {
+        view.wake_buffers_like(&self);
+    }
+
+    fn listed(_: &View, _: &BTreeSet<Key>, _: Epoch) {}
+}
+
+impl View {
+    fn wake_buffers_like(&self, template: &PodTemplate) {
+        let (namespace, name) = watch::key(template);
         for known in self.buffers() {
             let like = known.model.as_ref().as_ref().ok().and_then(|buffer| buffer.like.as_ref());
             let key = key_of(&known.object);
@@ -78,40 +90,39 @@ impl View {
     pub(crate) fn put_buffer(&self, mut object: CapacityBuffer) {
         object.metadata.managed_fields = None;
         let key = key_of(&object);
-        let (model, object) = (Arc::new(convert::buffer(&object)), Arc::new(object));
-        let replaced = self.lock().buffers.store.put(Arc::clone(&object), Arc::clone(&model));
-        let Some(Replaced(before)) = replaced else { return };
-        if let Some(before) = &before {
+        let (model, object) = (convert::buffer(&object), Arc::new(object));
+        let put = {
+            let mut inner = self.lock();
+            let (epoch, stamp) = (inner.cluster.epoch(), stamp(&*object));
+            inner.buffers.store.put(key.clone(), stamp, model, Arc::clone(&object), epoch)
+        };
+        let Some(put) = put else { return };
+        if let Some(before) = &put.before {
             let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
             let (old, new) = (Conditioned::Buffer(old), Conditioned::Buffer(new));
             self.subscribers.tell_status(&StatusSeen::Changed { old, new });
         }
         let leaving = |object: &CapacityBuffer| object.metadata.deletion_timestamp.is_some();
-        let same =
-            |before: &KnownBuffer| before.model == model && leaving(&before.object) == leaving(&object);
-        if !before.as_ref().is_some_and(same) {
+        let left = |before: KnownBuffer| leaving(&before.object) != leaving(&object);
+        if put.changed || put.before.is_some_and(left) {
             self.subscribers.wake_buffer(&key);
         }
     }
 
-    fn remove_buffer(&self, object: &CapacityBuffer) {
-        let (key, name) = (key_of(object), stored_as(&key_of(object)));
-        let mut inner = self.lock();
-        let Some(gone) = inner.buffers.store.remove(&name, object.uid().as_deref()) else { return };
-        inner.forget_buffer(&key);
-        drop(inner);
-        self.subscribers.tell_status(&StatusSeen::Gone(Conditioned::Buffer(gone.object)));
-        self.subscribers.wake_buffer(&key);
+    fn buffer_gone(&self, key: &BufferKey, known: KnownBuffer) {
+        self.lock().forget_buffer(key);
+        self.subscribers.tell_status(&StatusSeen::Gone(Conditioned::Buffer(known.object)));
+        self.subscribers.wake_buffer(key);
     }
 
     /// The buffer with this key.
     pub(crate) fn buffer(&self, key: &BufferKey) -> Option<KnownBuffer> {
-        self.lock().buffers.store.get(&stored_as(key))
+        self.lock().buffers.store.get(key).cloned()
     }
 
     /// Every buffer, in the order of their names.
     pub(crate) fn buffers(&self) -> Vec<KnownBuffer> {
-        self.lock().buffers.store.iter().cloned().collect()
+        self.lock().buffers.store.iter().map(|(_, known)| known.clone()).collect()
     }
 
     /// Records an attempt to follow the reference of a buffer; `pods` are the result, `None` when the API
@@ -119,7 +130,7 @@ impl View {
     /// before.
     pub(crate) fn buffer_asked(&self, key: &BufferKey, pods: Option<Vec<Pod>>) -> bool {
         let mut inner = self.lock();
-        if inner.buffers.store.get(&stored_as(key)).is_none() {
+        if inner.buffers.store.get(key).is_none() {
             // Gone meanwhile: nothing of it may stay.
             inner.forget_buffer(key);
             return false;
@@ -150,7 +161,7 @@ impl View {
 
 impl Buffers {
     fn are_asked(&self) -> bool {
-        self.listed && self.store.iter().all(|known| self.asked.contains(&key_of(&known.object)))
+        self.listed && self.store.iter().all(|(key, _)| self.asked.contains(key))
     }
 }
 
@@ -158,9 +169,4 @@ impl Buffers {
 pub(crate) fn key_of(object: &CapacityBuffer) -> BufferKey {
     let (namespace, name): Key = watch::key(object);
     BufferKey::new(&namespace, &name)
-}
-
-/// What the store calls it.
-fn stored_as(key: &BufferKey) -> String {
-    key.to_string()
 }

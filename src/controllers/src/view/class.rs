@@ -6,7 +6,7 @@ use karpenter_kube_harness::watch::Seen;
 use karpenter_lifecycle::pool::status::health::Tracker;
 use karpenter_lifecycle::pool::status::readiness::NodeClass;
 use karpenter_lifecycle::step::{RegistrationOutcome, Verdict};
-use karpenter_model::{ConditionStatus, NodeClassRef, PoolUid};
+use karpenter_model::{ConditionStatus, NodeClassRef, Pool, PoolUid};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 
@@ -93,7 +93,7 @@ impl View {
         condition: Option<ConditionStatus>,
     ) -> Option<Verdict> {
         let mut inner = self.lock();
-        if !inner.pools.iter().any(|known| known.model.uid == *pool) {
+        if !inner.cluster.all::<Pool>().any(|(_, known)| known.model.uid == *pool) {
             return None;
         }
         let trackers = &mut inner.node_classes.registrations;

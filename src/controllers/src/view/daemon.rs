@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec};
 use k8s_openapi::api::core::v1::Pod;
-use karpenter_cluster::{Epoch, Event, Listed, Seen as Told};
+use karpenter_cluster::Epoch;
 use karpenter_kube_harness::watch::{self, Key};
-use karpenter_model::{DaemonSetName, Namespace, PodKey};
+use karpenter_model::{self as model, PodKey};
 use kube::ResourceExt;
 
+use super::follow::Followed;
 use super::{Inner, View};
 use crate::view::read;
 
@@ -76,14 +77,6 @@ impl Inner {
         }
     }
 
-    /// Forgets pods that a list did not contain.
-    pub(super) fn sweep_daemon_pods(&mut self) {
-        let gone = self.daemons.owners.keys().filter(|key| self.cluster.pod(key).is_none());
-        for key in gone.cloned().collect::<Vec<_>>() {
-            self.daemon_pod_gone(&key);
-        }
-    }
-
     /// Reads the daemon sets of a namespace again: what it gives containers has changed.
     pub(super) fn derive_daemons_of(&mut self, namespace: &str) {
         let keys = self.daemons.keys.iter().filter(|(_, (of, _))| of == namespace);
@@ -92,56 +85,51 @@ impl Inner {
         }
     }
 
+    fn daemon_set_gone(&mut self, key: &Key) {
+        if let Some(set) = self.daemons.sets.remove(key) {
+            self.daemons.keys.remove(&set.uid().unwrap_or_default());
+        }
+        self.cluster.set_daemon(&(key.0.as_str().into(), key.1.as_str().into()), None);
+    }
+
     fn derive_daemon(&mut self, uid: &str) {
         let Some(set) = self.daemons.keys.get(uid).and_then(|key| self.daemons.sets.get(key)) else { return };
         let newest = self.daemons.pods.get(uid).and_then(BTreeSet::last);
-        let newest = newest.and_then(|(_, key)| self.cluster.pod(key));
+        let newest = newest.and_then(|(_, key)| self.cluster.get::<model::Pod>(key));
         let of_namespace = self.limit_ranges.of(&set.namespace().unwrap_or_default());
-        if let Some(daemon) = read::daemon(set, newest.map(AsRef::as_ref), &of_namespace) {
-            let version = self.derived();
-            self.cluster.apply(Event::daemon(version, daemon));
+        if let Some(daemon) = read::daemon(set, newest.map(|known| known.model.as_ref()), &of_namespace) {
+            let key = (daemon.namespace.clone(), daemon.name.clone());
+            self.cluster.set_daemon(&key, Some(daemon));
         }
     }
 }
 
-impl View {
-    /// Takes a daemon set as the API server shows it.
-    pub(super) fn put_daemon_set(&self, mut set: DaemonSet) {
-        set.metadata.managed_fields = None;
-        set.metadata.annotations = None;
-        set.status = None;
-        set.spec = set.spec.map(|spec| DaemonSetSpec { template: spec.template, ..DaemonSetSpec::default() });
-        let (key, uid) = (watch::key(&set), set.uid().unwrap_or_default());
-        let mut inner = self.lock();
-        if let Some(before) = inner.daemons.sets.insert(key.clone(), set) {
+impl Followed for DaemonSet {
+    fn seen(mut self, view: &View, _: bool) {
+        self.metadata.managed_fields = None;
+        self.metadata.annotations = None;
+        self.status = None;
+        self.spec =
+            self.spec.map(|spec| DaemonSetSpec { template: spec.template, ..DaemonSetSpec::default() });
+        let (key, uid) = (watch::key(&self), self.uid().unwrap_or_default());
+        let mut inner = view.lock();
+        if let Some(before) = inner.daemons.sets.insert(key.clone(), self) {
             inner.daemons.keys.remove(&before.uid().unwrap_or_default());
         }
         inner.daemons.keys.insert(uid.clone(), key);
         inner.derive_daemon(&uid);
     }
 
-    /// Forgets a daemon set that is gone.
-    pub(super) fn remove_daemon_set(&self, key: &Key) {
-        let mut inner = self.lock();
-        if let Some(set) = inner.daemons.sets.remove(key) {
-            inner.daemons.keys.remove(&set.uid().unwrap_or_default());
-        }
-        let version = inner.derived();
-        let key = (key.0.as_str().into(), key.1.as_str().into());
-        inner.cluster.apply(Event::Daemon(Told::Gone { key, version }));
+    fn gone(self, view: &View) {
+        view.lock().daemon_set_gone(&watch::key(&self));
     }
 
-    /// Ends a list of daemon sets.
-    pub(super) fn daemon_sets_listed(&self, keys: &BTreeSet<Key>, began: Epoch) {
-        let gone: Vec<Key> =
-            self.lock().daemons.sets.keys().filter(|key| !keys.contains(*key)).cloned().collect();
-        for key in &gone {
-            self.remove_daemon_set(key);
+    fn listed(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
+        let mut inner = view.lock();
+        let gone = inner.daemons.sets.keys().filter(|key| !keys.contains(*key));
+        for key in gone.cloned().collect::<Vec<_>>() {
+            inner.daemon_set_gone(&key);
         }
-        let names = |(namespace, name): &Key| -> (Namespace, DaemonSetName) {
-            (namespace.as_str().into(), name.as_str().into())
-        };
-        self.lock().cluster.finish_list(&Listed::Daemons(keys.iter().map(names).collect()), began);
     }
 }
 

@@ -3,12 +3,14 @@
 //!
 //! The reference does not read them, so its roles may not allow it: nothing waits for this list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::LimitRange;
-use karpenter_kube_harness::watch::{Key, Seen, key};
+use karpenter_cluster::Epoch;
+use karpenter_kube_harness::watch::{Key, key};
 use karpenter_model::resources::limit_range::ContainerDefaults;
 
+use super::follow::Followed;
 use super::{Inner, View};
 use crate::view::read;
 
@@ -42,24 +44,22 @@ impl Inner {
     }
 }
 
-impl View {
-    /// Takes in what the watch of limit ranges said.
-    pub fn limit_range_seen(&self, seen: Seen<LimitRange>) {
-        let mut inner = self.lock();
-        match seen {
-            Seen::Listing => {}
-            Seen::Listed(object) | Seen::Applied(object) => {
-                // One that cannot be read gives nothing, rather than what it once gave.
-                let items = read::limit_range(&object).unwrap_or_default();
-                inner.limit_range(&key(&object), items);
-            }
-            Seen::Deleted(object) => inner.limit_range(&key(&object), Vec::new()),
-            Seen::Complete(keys) => {
-                let known = inner.limit_ranges.0.keys();
-                for gone in known.filter(|key| !keys.contains(*key)).cloned().collect::<Vec<_>>() {
-                    inner.limit_range(&gone, Vec::new());
-                }
-            }
+impl Followed for LimitRange {
+    fn seen(self, view: &View, _: bool) {
+        // One that cannot be read gives nothing, rather than what it once gave.
+        let items = read::limit_range(&self).unwrap_or_default();
+        view.lock().limit_range(&key(&self), items);
+    }
+
+    fn gone(self, view: &View) {
+        view.lock().limit_range(&key(&self), Vec::new());
+    }
+
+    fn listed(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
+        let mut inner = view.lock();
+        let known = inner.limit_ranges.0.keys();
+        for gone in known.filter(|key| !keys.contains(*key)).cloned().collect::<Vec<_>>() {
+            inner.limit_range(&gone, Vec::new());
         }
     }
 }

@@ -1,25 +1,22 @@
-//! Room under the limits of pools, and claims that have just been created.
+//! Room under the limits of pools.
 //!
 //! The rule is that of the planner and of the audit: what a pool has counts without the machines a command takes away,
 //! from the moment it begins to create what takes their place. A pool at its limit can so replace its machines, and
 //! holds one more for each until the old one is gone. Only pools with a fixed number of nodes have to have room for
 //! both: they count whatever exists.
 
-use karpenter_api::NodeClaim;
 use karpenter_cluster::Reservations;
 use karpenter_model::resources;
-use karpenter_model::{ClaimName, PodKey, PoolName, Resources};
+use karpenter_model::{Claim, ClaimName, Pool, PoolName, Resources};
 
 use super::View;
-use super::feed::version;
-use crate::view::read;
 
 impl View {
     /// Takes room for one node of a pool, to be given back by [`View::release_node`] once the node counts by itself
     /// or will not come. Refused with the resources that are used up.
     pub fn reserve_node(&self, pool: &PoolName, limits: Option<&Resources>) -> Result<(), Resources> {
         let inner = &mut *self.lock();
-        let fixed = inner.pools.get(pool.as_str()).is_some_and(|known| known.model.replicas.is_some());
+        let fixed = inner.cluster.get::<Pool>(pool).is_some_and(|known| known.model.replicas.is_some());
         let going = (!fixed).then_some(&inner.replacing).into_iter().flatten();
         let (used, staying) = inner.cluster.usage(pool, going);
         let limits = limits.cloned().unwrap_or_default();
@@ -35,7 +32,7 @@ impl View {
             nodes.map_or(u64::MAX, |(_, limit)| u64::try_from(limit.as_units_ceil()).unwrap_or_default());
         let existing = if fixed {
             // The limit of a pool with a fixed number of nodes also holds while some of them are leaving.
-            inner.claims.iter().filter(|known| known.model.pool.as_ref() == Some(pool)).count()
+            inner.cluster.all::<Claim>().filter(|(_, known)| known.model.pool.as_ref() == Some(pool)).count()
         } else {
             staying
         };
@@ -56,13 +53,6 @@ impl View {
         let claims: Vec<ClaimName> = claims.into_iter().collect();
         self.lock().replacing.extend(claims.iter().cloned());
         Replacing { view: self, claims }
-    }
-
-    /// Takes in a claim we have just created, with the pods it is for, before any watch tells of it.
-    pub fn created(&self, claim: &NodeClaim, pods: &[PodKey]) {
-        let model = read::claim(claim, &self.registry);
-        self.lock().cluster.created(version(claim), model, pods.iter().cloned());
-        self.put_claim(claim.clone());
     }
 }
 

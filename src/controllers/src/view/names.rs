@@ -4,7 +4,7 @@
 //! answer is lost can then be looked up. One process uses no name twice, and each begins elsewhere.
 
 use jiff::Timestamp;
-use karpenter_model::PoolName;
+use karpenter_model::{Claim, ClaimName, PoolName};
 
 use super::View;
 
@@ -40,7 +40,7 @@ impl View {
         let prefix = &pool.as_str()[..pool.as_str().floor_char_boundary(PREFIX_MAX)];
         loop {
             let name = format!("{prefix}-{}", inner.suffixes.next(now));
-            if inner.claims.get(&name).is_none() {
+            if inner.cluster.get::<Claim>(&ClaimName::from(name.as_str())).is_none() {
                 return name;
             }
         }

@@ -1,22 +1,23 @@
 //! Overlays: as the API server shows them, those in force, and the types of pools as seen through them
 //! (spec scheduling 24). With the gate closed nothing is known of them and everything is as the provider says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_api::NodeOverlay;
 use karpenter_cloud::SharedTypes;
 use karpenter_cloud::overlay::{List, Overlays, PoolOverlays};
-use karpenter_kube_harness::watch::{Seen, missing};
+use karpenter_cluster::{Epoch, Store};
+use karpenter_kube_harness::watch::Key;
 use karpenter_model::{Pool, PoolName};
 use kube::ResourceExt;
 
 use super::View;
-use crate::view::store::{Replaced, Store};
+use super::follow::{Followed, stamp};
 
 /// What is known of overlays while the gate is open.
 pub(super) struct Known {
-    objects: Store<NodeOverlay, ()>,
+    objects: Store<String, (), Arc<NodeOverlay>>,
     listed: bool,
     in_force: Overlays,
     laid: BTreeMap<PoolName, Laid>,
@@ -39,7 +40,7 @@ impl Known {
     /// Nothing known yet.
     pub(super) fn new() -> Self {
         Self {
-            objects: Store::new(|()| None),
+            objects: Store::default(),
             listed: false,
             in_force: Overlays::default(),
             laid: BTreeMap::new(),
@@ -52,42 +53,44 @@ impl Known {
     }
 }
 
-impl View {
-    /// Takes in what the watch of overlays said.
-    pub(crate) fn overlay_seen(&self, seen: Seen<NodeOverlay>) {
-        match seen {
-            Seen::Listing => {}
-            Seen::Listed(object) | Seen::Applied(object) => self.put_overlay(object),
-            Seen::Deleted(object) => self.remove_overlay(&object.name_any(), object.uid().as_deref()),
-            Seen::Complete(keys) => {
-                if let Some(known) = &mut self.lock().overlays {
-                    let names = known.objects.iter().map(|known| known.object.name_any());
-                    for name in missing(names, &keys) {
-                        known.objects.remove(&name, None);
-                    }
-                    known.listed = true;
-                }
-                self.subscribers.tell_specs();
-            }
-        }
+impl Followed for NodeOverlay {
+    fn seen(self, view: &View, _: bool) {
+        view.put_overlay(self);
     }
 
+    fn gone(self, view: &View) {
+        view.remove_overlay(&self);
+    }
+
+    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+        if let Some(known) = &mut view.lock().overlays {
+            let names = keys.iter().map(|(_, name)| name.clone()).collect();
+            known.objects.remove_unlisted(&names, began);
+            known.listed = true;
+        }
+        view.subscribers.tell_specs();
+    }
+}
+
+impl View {
     /// Takes in an overlay, from a watch or in answer to a write.
     pub(crate) fn put_overlay(&self, object: NodeOverlay) {
         let generation = object.metadata.generation;
         let mut inner = self.lock();
+        let epoch = inner.cluster.epoch();
         let Some(known) = &mut inner.overlays else { return };
-        let Some(Replaced(before)) = known.objects.put(Arc::new(object), Arc::new(())) else { return };
+        let (name, stamp) = (object.name_any(), stamp(&object));
+        let Some(put) = known.objects.put(name, stamp, (), Arc::new(object), epoch) else { return };
         drop(inner);
-        if before.is_none_or(|before| before.object.metadata.generation != generation) {
+        if put.before.is_none_or(|before| before.object.metadata.generation != generation) {
             self.subscribers.tell_specs();
         }
     }
 
     /// Forgets an overlay that is gone.
-    pub(crate) fn remove_overlay(&self, name: &str, uid: Option<&str>) {
+    pub(crate) fn remove_overlay(&self, object: &NodeOverlay) {
         if let Some(known) = &mut self.lock().overlays {
-            known.objects.remove(name, uid);
+            known.objects.remove(&object.name_any(), &stamp(object));
         }
         self.subscribers.tell_specs();
     }
@@ -96,7 +99,7 @@ impl View {
     pub(crate) fn overlays(&self) -> Option<Vec<Arc<NodeOverlay>>> {
         let inner = self.lock();
         let known = inner.overlays.as_ref().filter(|known| known.listed)?;
-        Some(known.objects.iter().map(|known| Arc::clone(&known.object)).collect())
+        Some(known.objects.iter().map(|(_, known)| Arc::clone(&known.object)).collect())
     }
 
     /// From now on these overlays are in force; whether that is something new.
@@ -138,7 +141,7 @@ impl View {
         let laid = through.lay_over(&types, &self.registry);
         let laid = SharedTypes::with(in_use.iter().chain([&types])).list(laid.iter().cloned());
         let mut inner = self.lock();
-        let there = inner.pools.get(pool.name.as_str()).is_some();
+        let there = inner.cluster.get::<Pool>(&pool.name).is_some();
         if let Some(known) = inner.overlays.as_mut().filter(|_| there) {
             known.laid.insert(pool.name.clone(), Laid { from: types, through, types: Arc::clone(&laid) });
         }

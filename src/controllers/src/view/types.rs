@@ -1,6 +1,6 @@
 //! Why the instance types of a pool are not known, remembered so that it is reported once.
 
-use karpenter_model::PoolName;
+use karpenter_model::{Pool, PoolName};
 
 use super::View;
 
@@ -9,7 +9,7 @@ impl View {
     /// that has gone nothing is.
     pub(crate) fn types_problem(&self, pool: &PoolName, problem: Option<&str>) -> bool {
         let mut inner = self.lock();
-        if inner.pools.get(pool.as_str()).is_none() {
+        if inner.cluster.get::<Pool>(pool).is_none() {
             return false;
         }
         let before = inner.types_problems.get(pool).map(String::as_str);

@@ -26,11 +26,11 @@ fn they_wait_after_the_pods_that_exist_until_their_buffer_is_gone() {
     let mut cluster = cluster();
     cluster.apply(Event::pod(Version(1), pod("x", None)));
     assert!(cluster.set_buffer(&spare(), virtual_pods(2, 0)));
-    assert_eq!(names(&cluster.snapshot(at(0)).pending), ["x", "v1", "v2"]);
+    assert_eq!(names(&cluster.freeze(at(0)).pending), ["x", "v1", "v2"]);
     assert!(cluster.set_buffer(&spare(), virtual_pods(1, 0)));
-    assert_eq!(names(&cluster.snapshot(at(0)).pending), ["x", "v1"]);
+    assert_eq!(names(&cluster.freeze(at(0)).pending), ["x", "v1"]);
     assert!(cluster.set_buffer(&spare(), []));
-    assert_eq!(names(&cluster.snapshot(at(0)).pending), ["x"]);
+    assert_eq!(names(&cluster.freeze(at(0)).pending), ["x"]);
     assert!(!cluster.set_buffer(&spare(), []));
 }
 
@@ -38,14 +38,14 @@ fn they_wait_after_the_pods_that_exist_until_their_buffer_is_gone() {
 fn the_same_pods_made_anew_are_no_news() {
     let mut cluster = cluster();
     cluster.set_buffer(&spare(), virtual_pods(2, 0));
-    let before = cluster.snapshot(at(0));
+    let before = cluster.freeze(at(0));
     assert!(!cluster.set_buffer(&spare(), virtual_pods(2, 30)));
-    let after = cluster.snapshot(at(0));
+    let after = cluster.freeze(at(0));
     assert_eq!(before.revision, after.revision);
     assert!(before.pending.iter().zip(&after.pending).all(|(a, b)| Arc::ptr_eq(a, b)));
     let larger = virtual_pods(2, 30).into_iter().map(|pod| Pod { requests: cpu(9), ..pod });
     assert!(cluster.set_buffer(&spare(), larger));
-    assert!(cluster.snapshot(at(0)).revision > before.revision);
+    assert!(cluster.freeze(at(0)).revision > before.revision);
 }
 
 #[test]
@@ -53,13 +53,13 @@ fn a_claim_being_launched_holds_them_so_that_nothing_is_launched_twice() {
     let mut cluster = cluster();
     cluster.set_buffer(&spare(), virtual_pods(3, 0));
     let keys = ["v1", "v2"].map(|name| PodKey::new("ns", name));
-    cluster.created(Version(1), unlaunched("c1"), keys);
-    let snapshot = cluster.snapshot(at(0));
+    create(&mut cluster, Version(1), unlaunched("c1"), keys);
+    let snapshot = cluster.freeze(at(0));
     assert_eq!(names(&snapshot.pending), ["v3"]);
     assert_eq!(pods_on(&snapshot, "nodeclaim/c1"), ["v1", "v2"]);
     assert_eq!(snapshot.nodes[0].buffer_pods, 2);
     cluster.apply(Event::claim(Version(2), claim("c1")));
-    let snapshot = cluster.snapshot(at(0));
+    let snapshot = cluster.freeze(at(0));
     assert_eq!(names(&snapshot.pending), ["v1", "v2", "v3"], "planned again like any other");
     assert_eq!(snapshot.nodes[0].buffer_pods, 2, "it counts until the next plan says otherwise");
 }
@@ -68,10 +68,10 @@ fn a_claim_being_launched_holds_them_so_that_nothing_is_launched_twice() {
 fn a_buffer_that_goes_takes_its_pods_off_the_claim_being_launched() {
     let mut cluster = cluster();
     cluster.set_buffer(&spare(), virtual_pods(1, 0));
-    cluster.created(Version(1), unlaunched("c1"), [PodKey::new("ns", "v1")]);
-    cluster.snapshot(at(0));
+    create(&mut cluster, Version(1), unlaunched("c1"), [PodKey::new("ns", "v1")]);
+    cluster.freeze(at(0));
     cluster.set_buffer(&spare(), []);
-    assert!(pods_on(&cluster.snapshot(at(0)), "nodeclaim/c1").is_empty());
+    assert!(pods_on(&cluster.freeze(at(0)), "nodeclaim/c1").is_empty());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_pod_that_exists_stands_before_a_virtual_one_of_its_name() {
     let mut cluster = cluster();
     cluster.set_buffer(&spare(), virtual_pods(1, 0));
     cluster.apply(Event::pod(Version(1), pod("v1", None)));
-    let snapshot = cluster.snapshot(at(0));
+    let snapshot = cluster.freeze(at(0));
     assert_eq!(names(&snapshot.pending), ["v1"]);
     assert!(!snapshot.pending[0].is_virtual());
 }
@@ -91,7 +91,7 @@ fn counts_are_replaced_as_a_whole_and_zeros_are_not_kept() {
         cluster.apply(Event::claim(Version(version), claim(name)));
     }
     let on = |cluster: &mut Cluster| -> Vec<usize> {
-        cluster.snapshot(at(0)).nodes.iter().map(|node| node.buffer_pods).collect()
+        cluster.freeze(at(0)).nodes.iter().map(|node| node.buffer_pods).collect()
     };
     let target = |name: &str| Target::Claim(name.into());
     cluster.set_buffer_counts([(target("c1"), 2), (target("c2"), 0)].into());

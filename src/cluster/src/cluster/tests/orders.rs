@@ -53,27 +53,25 @@ fn event(step: &Step, version: u64) -> Event {
             }
             Event::pod(version, pod)
         }
-        Step::PodGone(which) => {
-            Event::Pod(Seen::Gone { key: PodKey::new("ns", &format!("p{which}")), version })
-        }
+        Step::PodGone(which) => Event::gone::<Pod>(PodKey::new("ns", &format!("p{which}")), version),
         Step::Node { which, machine, initialized } => {
             Event::node(version, node(&format!("n{which}"), &format!("c{machine}"), *initialized))
         }
-        Step::NodeGone(which) => Event::Node(Seen::Gone { key: format!("n{which}").into(), version }),
+        Step::NodeGone(which) => Event::gone::<NodeObject>(format!("n{which}").into(), version),
         Step::Claim { which, launched, deleting } => {
             let name = format!("c{which}");
             let base = if *launched { claim(&name) } else { unlaunched(&name) };
             Event::claim(version, Claim { deletion: deleting.then(|| at(1)), ..base })
         }
-        Step::ClaimGone(which) => Event::Claim(Seen::Gone { key: format!("c{which}").into(), version }),
+        Step::ClaimGone(which) => Event::gone::<Claim>(format!("c{which}").into(), version),
         Step::Pool { weight } => Event::pool(version, Pool { weight: *weight, ..pool() }),
-        Step::PoolGone => Event::Pool(Seen::Gone { key: "web".into(), version }),
+        Step::PoolGone => Event::gone::<Pool>("web".into(), version),
     }
 }
 
 /// Everything a reader can see, except how often it changed.
 fn seen(cluster: &mut Cluster) -> impl PartialEq + std::fmt::Debug + use<> {
-    let snapshot = cluster.snapshot(at(0));
+    let snapshot = cluster.freeze(at(0));
     let web = "web".into();
     (
         snapshot.nodes,
@@ -123,7 +121,7 @@ proptest! {
         for (order, event) in shuffled {
             other.apply(event.clone());
             if order % 3 == 0 {
-                other.snapshot(at(0));
+                other.freeze(at(0));
             }
         }
         prop_assert_eq!(seen(&mut other), seen(&mut ordered));
@@ -144,7 +142,7 @@ proptest! {
                 cluster.unmark(&marked);
             }
             let (usage, _) = cluster.usage(&"web".into(), []);
-            prop_assert_eq!(&usage, &usage_of(&cluster.snapshot(at(0))));
+            prop_assert_eq!(&usage, &usage_of(&cluster.freeze(at(0))));
         }
     }
 
@@ -162,23 +160,22 @@ proptest! {
         tell(&mut partial, kept);
         let began = partial.begin_list();
         let version = Version(1000);
-        let claims: Vec<Claim> = whole.claims().map(|claim| claim.as_ref().clone()).collect();
-        let nodes: Vec<NodeObject> = whole.nodes().map(|node| node.as_ref().clone()).collect();
-        let pods: Vec<Pod> = whole.facts.pods.iter().map(|(_, pod)| pod.as_ref().clone()).collect();
-        let pools: Vec<Pool> = whole.facts.pools.iter().map(|(_, pool)| pool.as_ref().clone()).collect();
-        let listed = [
-            Listed::Claims(claims.iter().map(|claim| claim.name.clone()).collect()),
-            Listed::Nodes(nodes.iter().map(|node| node.name.clone()).collect()),
-            Listed::Pods(pods.iter().map(|pod| pod.key.clone()).collect()),
-            Listed::Pools(pools.iter().map(|pool| pool.name.clone()).collect()),
-        ];
+        let claims: Vec<Claim> = whole.facts.claims.models().map(|claim| claim.as_ref().clone()).collect();
+        let nodes: Vec<NodeObject> = whole.facts.nodes.models().map(|node| node.as_ref().clone()).collect();
+        let pods: Vec<Pod> = whole.facts.pods.models().map(|pod| pod.as_ref().clone()).collect();
+        let pools: Vec<Pool> = whole.facts.pools.models().map(|pool| pool.as_ref().clone()).collect();
+        let listed_claims = claims.iter().map(|claim| claim.name.clone()).collect();
+        let listed_nodes = nodes.iter().map(|node| node.name.clone()).collect();
+        let listed_pods = pods.iter().map(|pod| pod.key.clone()).collect();
+        let listed_pools = pools.iter().map(|pool| pool.name.clone()).collect();
         tell(&mut partial, claims.into_iter().map(|claim| Event::claim(version, claim)));
         tell(&mut partial, nodes.into_iter().map(|node| Event::node(version, node)));
         tell(&mut partial, pods.into_iter().map(|pod| Event::pod(version, pod)));
         tell(&mut partial, pools.into_iter().map(|pool| Event::pool(version, pool)));
-        for listed in &listed {
-            partial.finish_list(listed, began);
-        }
+        partial.finish_list::<Claim>(&listed_claims, began);
+        partial.finish_list::<NodeObject>(&listed_nodes, began);
+        partial.finish_list::<Pod>(&listed_pods, began);
+        partial.finish_list::<Pool>(&listed_pools, began);
         prop_assert_eq!(seen(&mut partial), seen(&mut whole));
     }
 }

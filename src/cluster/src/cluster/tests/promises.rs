@@ -50,8 +50,8 @@ fn with_pool() -> Cluster {
 fn view(claim: Claim, types: &[Arc<InstanceType>]) -> Node {
     let mut cluster = with_pool();
     cluster.set_instance_types(&"web".into(), Some(types.into()));
-    cluster.created(Version(1), claim, []);
-    cluster.snapshot(at(0)).nodes[0].as_ref().clone()
+    create(&mut cluster, Version(1), claim, []);
+    cluster.freeze(at(0)).nodes[0].as_ref().clone()
 }
 
 #[test]
@@ -86,8 +86,8 @@ fn carries_the_labels_its_requirements_leave_no_choice_about() {
 #[test]
 fn new_instance_types_change_what_it_counts_as() {
     let mut cluster = with_pool();
-    cluster.created(Version(1), requiring(label::INSTANCE_TYPE, &["small"]), []);
-    let allocatable = |cluster: &mut Cluster| cluster.snapshot(at(0)).nodes[0].effective_allocatable();
+    create(&mut cluster, Version(1), requiring(label::INSTANCE_TYPE, &["small"]), []);
+    let allocatable = |cluster: &mut Cluster| cluster.freeze(at(0)).nodes[0].effective_allocatable();
     assert_eq!(allocatable(&mut cluster), cpu(2));
     cluster.set_instance_types(&"web".into(), Some([instance_type("small", 4)].into()));
     assert_eq!(allocatable(&mut cluster), cpu(3));
@@ -100,25 +100,23 @@ fn new_instance_types_change_what_it_counts_as() {
 
 #[test]
 fn instance_types_go_with_their_pool_and_do_not_come_back_with_a_late_answer() {
-    let gone = Event::Pool(Seen::Gone { key: "web".into(), version: Version(3) });
-    let listed = (Listed::Pools(BTreeSet::new()), "the watch was broken");
-    for (missed, how) in [(None, "seen deleted"), (Some(listed.0), listed.1)] {
+    let gone = Event::gone::<Pool>("web".into(), Version(3));
+    for (missed, how) in [(false, "seen deleted"), (true, "the watch was broken")] {
         let mut cluster = with_pool();
-        cluster.created(Version(2), requiring(label::INSTANCE_TYPE, &["small"]), []);
+        create(&mut cluster, Version(2), requiring(label::INSTANCE_TYPE, &["small"]), []);
         let types: Arc<[Arc<InstanceType>]> = [instance_type("small", 4)].into();
         cluster.set_instance_types(&"web".into(), Some(Arc::clone(&types)));
-        assert_eq!(cluster.snapshot(at(0)).instance_types.len(), 1);
+        assert_eq!(cluster.freeze(at(0)).instance_types.len(), 1);
         let revision = cluster.revision();
-        match missed {
-            Some(listed) => {
-                let began = cluster.begin_list();
-                cluster.finish_list(&listed, began);
-            }
-            None => tell(&mut cluster, [gone.clone()]),
+        if missed {
+            let began = cluster.begin_list();
+            cluster.finish_list::<Pool>(&BTreeSet::new(), began);
+        } else {
+            cluster.apply(gone.clone());
         }
         assert!(cluster.revision() > revision, "{how}");
         cluster.set_instance_types(&"web".into(), Some(Arc::clone(&types)));
-        let snapshot = cluster.snapshot(at(0));
+        let snapshot = cluster.freeze(at(0));
         assert!(snapshot.instance_types.is_empty(), "{how}");
         assert_eq!(snapshot.nodes[0].effective_allocatable(), cpu(2), "{how}: what it asks for");
         drop(snapshot);
@@ -130,13 +128,13 @@ fn instance_types_go_with_their_pool_and_do_not_come_back_with_a_late_answer() {
 fn holds_its_pods_until_it_is_launched_and_then_they_are_planned_again() {
     let mut cluster = cluster();
     tell(&mut cluster, [Event::pod(Version(1), pod("p", None)), Event::pod(Version(2), pod("other", None))]);
-    cluster.created(Version(3), unlaunched("c1"), [PodKey::new("ns", "p")]);
-    let snapshot = cluster.snapshot(at(0));
+    create(&mut cluster, Version(3), unlaunched("c1"), [PodKey::new("ns", "p")]);
+    let snapshot = cluster.freeze(at(0));
     assert_eq!(pods_on(&snapshot, "nodeclaim/c1"), ["p"]);
     let pending: Vec<_> = snapshot.pending.iter().map(|pod| pod.key.name.as_str()).collect();
     assert_eq!(pending, ["other"], "no pod but this is pending");
     cluster.apply(Event::claim(Version(4), claim("c1")));
-    let snapshot = cluster.snapshot(at(0));
+    let snapshot = cluster.freeze(at(0));
     assert_eq!(ids(&snapshot), ["cloud:///c1"]);
     assert_eq!((pods_on(&snapshot, "cloud:///c1").len(), snapshot.pending.len()), (0, 2));
     assert!(cluster.own.promises.claim_of(&PodKey::new("ns", "p")).is_none());
@@ -146,10 +144,10 @@ fn holds_its_pods_until_it_is_launched_and_then_they_are_planned_again() {
 fn a_claim_that_ends_before_its_launch_gives_its_pods_back() {
     let mut cluster = cluster();
     cluster.apply(Event::pod(Version(1), pod("p", None)));
-    cluster.created(Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
-    assert_eq!(cluster.snapshot(at(0)).pending.len(), 0);
+    create(&mut cluster, Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
+    assert_eq!(cluster.freeze(at(0)).pending.len(), 0);
     cluster.apply(gone_claim("c1", 3));
-    let snapshot = cluster.snapshot(at(0));
+    let snapshot = cluster.freeze(at(0));
     assert_eq!((snapshot.pending.len(), snapshot.nodes.len()), (1, 0));
 }
 
@@ -157,15 +155,15 @@ fn a_claim_that_ends_before_its_launch_gives_its_pods_back() {
 fn a_promised_pod_that_is_bound_or_gone_no_longer_counts() {
     let events = [
         Event::pod(Version(9), pod("p", Some("n1"))),
-        Event::Pod(Seen::Gone { key: PodKey::new("ns", "p"), version: Version(9) }),
+        Event::gone::<Pod>(PodKey::new("ns", "p"), Version(9)),
     ];
     for event in events {
         let mut cluster = cluster();
         cluster.apply(Event::pod(Version(1), pod("p", None)));
-        cluster.created(Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
-        cluster.snapshot(at(0));
+        create(&mut cluster, Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
+        cluster.freeze(at(0));
         cluster.apply(event);
-        let snapshot = cluster.snapshot(at(0));
+        let snapshot = cluster.freeze(at(0));
         assert_eq!((pods_on(&snapshot, "nodeclaim/c1").len(), snapshot.pending.len()), (0, 0));
     }
 }
@@ -174,9 +172,9 @@ fn a_promised_pod_that_is_bound_or_gone_no_longer_counts() {
 fn a_pod_is_promised_one_place_only() {
     let mut cluster = cluster();
     cluster.apply(Event::pod(Version(1), pod("p", None)));
-    cluster.created(Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
-    cluster.created(Version(3), unlaunched("c2"), [PodKey::new("ns", "p")]);
-    let snapshot = cluster.snapshot(at(0));
+    create(&mut cluster, Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
+    create(&mut cluster, Version(3), unlaunched("c2"), [PodKey::new("ns", "p")]);
+    let snapshot = cluster.freeze(at(0));
     assert_eq!(pods_on(&snapshot, "nodeclaim/c1").len(), 0);
     assert_eq!(pods_on(&snapshot, "nodeclaim/c2"), ["p"]);
 }
@@ -184,15 +182,15 @@ fn a_pod_is_promised_one_place_only() {
 #[test]
 fn the_watch_confirms_what_we_created_and_stale_events_change_nothing() {
     let mut cluster = cluster();
-    cluster.created(Version(5), unlaunched("c1"), []);
+    create(&mut cluster, Version(5), unlaunched("c1"), []);
     let revision = cluster.revision();
     cluster.apply(Event::claim(Version(5), unlaunched("c1")));
     cluster.apply(gone_claim("c1", 4));
     assert_eq!(cluster.revision(), revision);
-    assert_eq!(cluster.snapshot(at(0)).nodes.len(), 1);
+    assert_eq!(cluster.freeze(at(0)).nodes.len(), 1);
     cluster.apply(gone_claim("c1", 6));
     cluster.apply(Event::claim(Version(5), unlaunched("c1")));
-    assert_eq!(cluster.snapshot(at(0)).nodes.len(), 0, "not resurrected");
+    assert_eq!(cluster.freeze(at(0)).nodes.len(), 0, "not resurrected");
 }
 
 #[test]
@@ -200,7 +198,7 @@ fn a_creation_told_after_the_watch_saw_the_launch_promises_nothing() {
     let mut cluster = cluster();
     cluster.apply(Event::pod(Version(1), pod("p", None)));
     cluster.apply(Event::claim(Version(7), claim("c1")));
-    cluster.created(Version(5), unlaunched("c1"), [PodKey::new("ns", "p")]);
-    let snapshot = cluster.snapshot(at(0));
+    create(&mut cluster, Version(5), unlaunched("c1"), [PodKey::new("ns", "p")]);
+    let snapshot = cluster.freeze(at(0));
     assert_eq!((ids(&snapshot), snapshot.pending.len()), (vec!["cloud:///c1"], 1));
 }

@@ -76,7 +76,7 @@ async fn a_pod_that_is_on_its_way_out_is_not_asked_again_and_forgotten_when_it_i
     evictions.accept(&world.context, &pod);
     assert!(evictions.accepted().is_empty(), "the watch was faster: it is gone already");
     world.context.view.with_cluster(|cluster| {
-        cluster.apply(karpenter_cluster::Event::pod(karpenter_cluster::Version(1), (*known).clone()))
+        cluster.put(&known.key, karpenter_cluster::Version(1).into(), Arc::clone(&known), ())
     });
     evictions.accept(&world.context, &pod);
     evictions.add(&world.context, &pod, &"n".into());

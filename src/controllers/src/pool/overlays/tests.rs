@@ -19,7 +19,6 @@ use serde_json::Value;
 use super::*;
 use crate::View;
 use crate::fixture::World;
-use crate::view::Feed;
 
 /// The cloud of a fixture, except that the types of one pool cannot be had for a while.
 struct Partly {
@@ -119,12 +118,7 @@ fn add_overlay(world: &World, name: &str, spec: &Value) {
 
 /// Tells the view what the API server has.
 async fn list(world: &World) {
-    let listed = world.list::<NodeOverlay>().await;
-    let keys = listed.iter().map(karpenter_kube_harness::watch::key).collect();
-    for object in listed {
-        world.context.view.overlay_seen(Seen::Listed(object));
-    }
-    world.context.view.overlay_seen(Seen::Complete(keys));
+    crate::fixture::list(&world.context.view, world.list::<NodeOverlay>().await);
 }
 
 async fn pass(world: &World) -> Done {
@@ -243,7 +237,7 @@ async fn types_are_laid_out_anew_only_when_they_or_the_overlays_change() {
         first.iter().zip(second.iter()).map(|(one, other)| !Arc::ptr_eq(one, other)).collect();
     assert_eq!(changed.iter().filter(|changed| **changed).count(), 1, "{changed:?}");
     assert!(changed[0]);
-    world.context.view.remove_overlay("o", None);
+    world.context.view.take(Seen::Deleted(world.list::<NodeOverlay>().await.remove(0)));
     pass(&world).await;
     assert!(Arc::ptr_eq(&laid(&newer), &newer), "no overlays, no copies");
 }
@@ -263,9 +257,8 @@ async fn pools_that_see_the_same_through_their_overlays_hold_it_once_and_take_it
     drop((web, data));
     assert!(held.strong_count() > 0);
 
-    let mut feed = Feed::default();
     for name in ["web", "data"] {
-        feed.pool(view, Seen::Deleted(crate::fixture::pool(name)));
+        view.take(Seen::Deleted(crate::fixture::pool(name)));
     }
     assert_eq!(held.strong_count(), 0);
     let late = Arc::downgrade(&view.overlaid(&pools[0], types).unwrap());

@@ -3,27 +3,44 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use karpenter_kube_harness::watch::key;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
+use karpenter_kube_harness::watch::{Seen, key};
 use karpenter_lifecycle::step::RegistrationOutcome;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::World;
+use crate::fixture::{World, list};
 
-fn pod(name: &str, version: u32, spec: &Value) -> Pod {
+fn pod(name: &str, version: u32, spec: &Value) -> v1::Pod {
     let metadata = json!({
         "namespace": "shop", "name": name, "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
     });
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
-/// Lists `pods` and nothing else.
-fn list(feed: &mut Feed, view: &View, pods: &[Pod]) {
-    feed.pod(view, Seen::Listing);
-    for pod in pods {
-        feed.pod(view, Seen::Listed(pod.clone()));
+#[tokio::test(start_paused = true)]
+async fn there_is_no_snapshot_before_every_needed_kind_was_listed() {
+    fn empty<K: Followed>(view: &View) {
+        assert!(view.unlisted().contains(&K::kind(&()).as_ref()));
+        assert!(view.snapshot(jiff::Timestamp::UNIX_EPOCH).is_none());
+        list::<K>(view, []);
     }
-    feed.pod(view, Seen::Complete(pods.iter().map(key).collect()));
+    let view = World::new().context.view;
+    empty::<v1::Pod>(&view);
+    empty::<Node>(&view);
+    empty::<NodeClaim>(&view);
+    empty::<NodePool>(&view);
+    empty::<DaemonSet>(&view);
+    empty::<PodDisruptionBudget>(&view);
+    empty::<v1::Namespace>(&view);
+    empty::<v1::PersistentVolumeClaim>(&view);
+    empty::<v1::PersistentVolume>(&view);
+    empty::<StorageClass>(&view);
+    empty::<VolumeAttachment>(&view);
+    assert!(view.unlisted().is_empty(), "{:?}", view.unlisted());
+    assert!(view.snapshot(jiff::Timestamp::UNIX_EPOCH).is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,9 +54,9 @@ async fn pods_that_vanish_while_a_watch_is_broken_are_told_to_be_gone() {
         }
     });
     let spec = json!({"containers": []});
-    let (mut feed, pods) = (Feed::default(), [pod("a", 1, &spec), pod("b", 2, &spec)]);
-    list(&mut feed, &view, &pods);
-    list(&mut feed, &view, &pods[..1]);
+    let pods = [pod("a", 1, &spec), pod("b", 2, &spec)];
+    list(&view, pods.clone());
+    list(&view, pods[..1].to_vec());
     assert_eq!(*gone.lock().unwrap(), BTreeSet::from(["b".into()]));
 }
 
@@ -52,7 +69,7 @@ async fn a_pod_with_rules_that_cannot_be_read_counts_on_its_node_and_is_not_plan
         })
     };
     let pods = [pod("bound", 1, &strange(json!("n1"))), pod("waiting", 2, &strange(Value::Null))];
-    list(&mut Feed::default(), &view, &pods);
+    list(&view, pods.clone());
     let on_node: Vec<_> = view.pods_on(&"n1".into()).iter().map(|pod| pod.key.name.to_string()).collect();
     assert_eq!(on_node, ["bound"]);
     assert!(view.pod(&pod_key(&key(&pods[1]))).is_none());
@@ -65,7 +82,7 @@ async fn what_is_kept_beside_a_pool_goes_with_it_and_late_answers_do_not_bring_i
     let registered = || view.note_registration(&"uid-web".into(), &RegistrationOutcome::Success, None);
     assert!(registered().is_some());
     assert!(view.types_problem(&"web".into(), Some("no prices")));
-    Feed::default().pool(&view, Seen::Deleted(crate::fixture::pool("web")));
+    view.take(Seen::Deleted(crate::fixture::pool("web")));
     assert!(registered().is_none());
     assert!(!view.types_problem(&"web".into(), Some("no prices")));
     view.put_pool(pool_again());
@@ -103,11 +120,11 @@ async fn a_pool_that_cannot_be_read_any_more_takes_no_part_until_it_can() {
     assert!(known(), "a late answer says nothing new");
     view.put_pool(web_pool(3, &limits("many")));
     assert!(!known());
-    view.with_cluster(|cluster| assert!(cluster.snapshot(jiff::Timestamp::UNIX_EPOCH).pools.is_empty()));
+    view.with_cluster(|cluster| assert!(cluster.freeze(jiff::Timestamp::UNIX_EPOCH).pools.is_empty()));
     view.put_pool(web_pool(2, &limits("10")));
     view.put_pool(web_pool(4, &limits("20")));
     assert!(known());
-    view.with_cluster(|cluster| assert_eq!(cluster.snapshot(jiff::Timestamp::UNIX_EPOCH).pools.len(), 1));
+    view.with_cluster(|cluster| assert_eq!(cluster.freeze(jiff::Timestamp::UNIX_EPOCH).pools.len(), 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,7 +41,7 @@ async fn a_decision_that_does_not_change_is_counted_once_and_its_events_are_told
     context.view.put_pool(serde_json::from_value(pool).unwrap());
     let snapshot = |second| {
         let now = Timestamp::from_second(second).unwrap();
-        context.view.with_cluster(|cluster| cluster.snapshot(now))
+        context.view.with_cluster(|cluster| cluster.freeze(now))
     };
     let rejected =
         || context.metrics.disruption.consolidation_moves_total.value(["rejected", "default", "Balanced"]);
@@ -65,7 +65,7 @@ async fn brakes_are_logged_when_they_are_put_on_and_taken_off() {
     let (log, _guard) = MemoryLog::of_this_thread(Level::Info);
     let World { context, .. } = World::new();
     let mut teller = Teller::of(&context.metrics);
-    let snapshot = context.view.with_cluster(|cluster| cluster.snapshot(Timestamp::UNIX_EPOCH));
+    let snapshot = context.view.with_cluster(|cluster| cluster.freeze(Timestamp::UNIX_EPOCH));
     for (held, lines) in [(0, 0), (3, 1), (5, 1), (0, 2), (1, 3)] {
         let held = [(Brake::MassDrift, held)].into();
         teller.tell(&context, &snapshot, &Arc::new(Decision { held, ..Decision::default() }), Duration::ZERO);

@@ -1,0 +1,82 @@
+//! What persistent volume claims mean for placement. A claim is resolved again whenever it, its volume or its class
+//! changes; what it means is [`resolve`]'s to say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use karpenter_model::Volume;
+use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Unsupported, VolumeFacts, resolve};
+
+use super::Cluster;
+use super::kind::{Shown, VolumeClaimKey};
+
+/// Claims, resolved.
+#[derive(Debug, Default)]
+pub(super) struct Volumes {
+    resolved: BTreeMap<VolumeClaimKey, Arc<Volume>>,
+    /// The claims that name a volume.
+    claims_of: BTreeMap<String, BTreeSet<VolumeClaimKey>>,
+}
+
+impl Volumes {
+    /// What each claim means.
+    pub(super) fn resolved(&self) -> &BTreeMap<VolumeClaimKey, Arc<Volume>> {
+        &self.resolved
+    }
+}
+
+impl<O: Shown> Cluster<O> {
+    pub(crate) fn volume_claim_changed(
+        &mut self,
+        key: &VolumeClaimKey,
+        old: Option<&ClaimFacts>,
+        new: Option<&ClaimFacts>,
+    ) {
+        let claims_of = &mut self.derived.volumes.claims_of;
+        if let Some(volume) = old.and_then(|claim| claim.volume.as_ref())
+            && let Some(keys) = claims_of.get_mut(volume)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                claims_of.remove(volume);
+            }
+        }
+        if let Some(volume) = new.and_then(|claim| claim.volume.as_ref()) {
+            claims_of.entry(volume.clone()).or_default().insert(key.clone());
+        }
+        self.resolve_volume(key);
+    }
+
+    pub(crate) fn volume_changed(&mut self, name: &String, _: Option<&VolumeFacts>, _: Option<&VolumeFacts>) {
+        for key in self.derived.volumes.claims_of.get(name).cloned().unwrap_or_default() {
+            self.resolve_volume(&key);
+        }
+    }
+
+    pub(crate) fn storage_class_changed(
+        &mut self,
+        name: &String,
+        _: Option<&ClassFacts>,
+        _: Option<&ClassFacts>,
+    ) {
+        let claims = self.facts.volume_claims.iter();
+        let of_class = claims.filter(|(_, claim)| claim.model.class.as_ref() == Some(name));
+        for key in of_class.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.resolve_volume(&key);
+        }
+    }
+
+    fn resolve_volume(&mut self, key: &VolumeClaimKey) {
+        let resolved = &mut self.derived.volumes.resolved;
+        let Some(claim) = self.facts.volume_claims.model(key) else {
+            resolved.remove(key);
+            return;
+        };
+        let volume = |name: &str| self.facts.volumes.model(name).map(Arc::as_ref);
+        let class = |name: &str| self.facts.storage_classes.model(name).map(Arc::as_ref);
+        let meaning = resolve(Some(claim), volume, class, &Unsupported::default());
+        if resolved.get(key).map(Arc::as_ref) != Some(&meaning) {
+            resolved.insert(key.clone(), Arc::new(meaning));
+        }
+    }
+}
