@@ -16,3 +16,10 @@ pub mod world;
 
 pub use fixture::snapshot;
 pub use render::render;
+
+/// How many seeds a property is tried on: `usual` of them in the edit loop, `PROPERTY_SEEDS` where the environment
+/// asks for so many. A variable that is no number is an error, so that a short run is not taken for a long one.
+pub fn seeds(usual: u64) -> u64 {
+    let Ok(wanted) = std::env::var("PROPERTY_SEEDS") else { return usual };
+    wanted.parse().unwrap_or_else(|error| panic!("PROPERTY_SEEDS `{wanted}`: {error}"))
+}

@@ -219,8 +219,7 @@ fn every_scenario_gives_its_commands_and_events() {
 #[test]
 fn commands_house_every_pod_and_never_cost_more() {
     let mut commands = 0;
-    let wanted = std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse().ok());
-    for seed in (0..wanted.unwrap_or(SEEDS)).chain(DAEMONS_THAT_COUNT) {
+    for seed in (0..karpenter_testkit::seeds(SEEDS)).chain(DAEMONS_THAT_COUNT) {
         for mut snapshot in [small::world(seed), small::social(seed), small::attached(seed), crowd(seed)] {
             open_budgets(&mut snapshot);
             if seed % 2 == 0 {

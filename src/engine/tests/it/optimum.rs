@@ -18,7 +18,7 @@ use karpenter_model::{
 
 const ZONES: [&str; 2] = ["a", "b"];
 /// Worlds, unless the environment asks for more.
-const WORLDS: u64 = 200;
+const WORLDS: u64 = 100;
 
 /// Up to six pods that select zones, mount volumes, tolerate, spread and keep apart; up to four types.
 fn world(seed: u64) -> String {

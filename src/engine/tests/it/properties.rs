@@ -10,7 +10,7 @@ use karpenter_testkit::world::{self, Mix};
 use karpenter_testkit::{render, small};
 
 /// Seeds per property and kind of world, unless the environment asks for more; a failure names its number.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 100;
 
 /// Every kind of small world.
 fn worlds() -> impl Iterator<Item = Snapshot> {
@@ -18,10 +18,8 @@ fn worlds() -> impl Iterator<Item = Snapshot> {
     kinds.into_iter().flat_map(|kind| seeds().map(kind))
 }
 
-/// Seeds of a run; `PROPERTY_SEEDS=10000` asks for more of them.
 fn seeds() -> std::ops::Range<u64> {
-    let wanted = std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse().ok());
-    0..wanted.unwrap_or(SEEDS)
+    0..karpenter_testkit::seeds(SEEDS)
 }
 
 fn planned(snapshot: &Snapshot) -> String {

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use karpenter_audit::audit;
 use karpenter_testkit::render;
 
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 100;
 
 /// A cluster without machines, and its co-locations, each of which the largest type holds: names and cores,
 /// in tenths.
@@ -47,9 +47,8 @@ fn world(seed: u64) -> (String, BTreeMap<String, u64>) {
 
 #[test]
 fn who_must_share_a_host_is_never_parted_where_a_type_holds_all() {
-    let wanted = std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse().ok());
     let mut whole = 0;
-    for seed in 0..wanted.unwrap_or(SEEDS) {
+    for seed in 0..karpenter_testkit::seeds(SEEDS) {
         let (text, circles) = world(seed);
         let snapshot = karpenter_testkit::snapshot(&text);
         let (plan, report) = karpenter_engine::plan(&snapshot);

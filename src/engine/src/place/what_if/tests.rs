@@ -11,9 +11,8 @@ const SEEDS: u64 = 24;
 const QUESTIONS: usize = 12;
 
 fn worlds() -> impl Iterator<Item = (u64, Snapshot)> {
-    let wanted = std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse::<usize>().ok());
     // Four kinds of worlds, asked about twice.
-    let seeds = wanted.map_or(SEEDS, |questions| questions.div_ceil(8 * QUESTIONS) as u64);
+    let seeds = karpenter_testkit::seeds(0).div_ceil(8 * QUESTIONS as u64).max(SEEDS);
     (0..seeds).flat_map(|seed| {
         [small::world(seed), small::social(seed), small::attached(seed), disruptable::cluster(seed)]
             .map(|world| (seed, world))

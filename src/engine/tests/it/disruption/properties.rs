@@ -18,7 +18,7 @@ const SEEDS: u64 = 300;
 
 /// How many clusters a property is tried on.
 pub(super) fn seeds() -> u64 {
-    std::env::var("PROPERTY_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
+    karpenter_testkit::seeds(SEEDS)
 }
 
 fn clusters() -> impl Iterator<Item = (u64, Snapshot)> {
