@@ -117,11 +117,6 @@ impl<'a> Conditions<'a> {
         self.set(kind, ConditionStatus::True, kind, "")
     }
 
-    /// Sets the condition True with a reason. Returns whether it changed.
-    pub fn set_true_because(&mut self, kind: &str, reason: &str, message: &str) -> bool {
-        self.set(kind, ConditionStatus::True, reason, message)
-    }
-
     /// Sets the condition False. Returns whether it changed.
     pub fn set_false(&mut self, kind: &str, reason: &str, message: &str) -> bool {
         self.set(kind, ConditionStatus::False, reason, message)

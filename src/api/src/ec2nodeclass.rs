@@ -15,7 +15,6 @@ mod kubelet;
 mod network;
 mod selector;
 mod status;
-mod validation;
 
 pub use device::{BlockDevice, BlockDeviceMapping, InstanceStorePolicy, VolumeType};
 pub use hash::HASH_VERSION;
@@ -28,7 +27,6 @@ pub use selector::{
 pub use status::{
     Ami, CapacityReservation, Ec2NodeClassStatus, ReservationState, ReservationType, SecurityGroup, Subnet,
 };
-pub use validation::RestrictedTag;
 
 custom_resource! {
     /// A recipe for EC2 instances.

@@ -15,9 +15,6 @@ use crate::{Result, Tags};
 /// The longest template that fits into a request, in bytes; a longer one has to be read from a bucket.
 pub const TEMPLATE_BODY_MAX: usize = 51_200;
 
-/// The capability a template needs that gives IAM objects their names.
-pub const CAPABILITY_NAMED_IAM: &str = "CAPABILITY_NAMED_IAM";
-
 /// The `CloudFormation` calls of this product.
 #[async_trait]
 pub trait CloudFormation: Send + Sync + Debug {

@@ -33,7 +33,7 @@ impl AwsContext {
     }
 
     /// Whether claims, Nodes and pools have been listed completely; nothing is deleted before.
-    pub fn cluster_known(&self) -> bool {
+    pub(crate) fn cluster_known(&self) -> bool {
         self.common.view.unlisted().is_empty()
     }
 }

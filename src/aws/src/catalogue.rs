@@ -42,7 +42,7 @@ impl Contents {
     }
 
     /// Every zone of the region anything is offered in.
-    pub fn all_zones(&self) -> BTreeSet<&Zone> {
+    pub(crate) fn all_zones(&self) -> BTreeSet<&Zone> {
         self.zones.values().flatten().collect()
     }
 }

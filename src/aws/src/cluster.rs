@@ -8,7 +8,7 @@ use karpenter_aws_api::id::Arn;
 use karpenter_aws_api::{Error, Result};
 
 /// Oldest and newest minor version of Kubernetes 1 that is supported.
-pub const SUPPORTED_MINORS: (u32, u32) = (26, 36);
+pub(crate) const SUPPORTED_MINORS: (u32, u32) = (26, 36);
 
 /// What is known about the cluster.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Cluster {
     }
 
     /// Takes over a range that is known from elsewhere.
-    pub fn set_service_cidr(&self, cidr: &str) {
+    pub(crate) fn set_service_cidr(&self, cidr: &str) {
         self.facts.write().unwrap_or_else(PoisonError::into_inner).service_cidr = Some(cidr.to_owned());
     }
 
@@ -84,7 +84,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When EKS cannot be asked.
-    pub async fn resolve_arn(&self) -> Result<Arn> {
+    pub(crate) async fn resolve_arn(&self) -> Result<Arn> {
         if let Some(arn) = self.facts().arn {
             return Ok(arn);
         }

@@ -22,7 +22,7 @@ pub fn label_registry() -> LabelRegistry {
 }
 
 /// Kubernetes' name of an EC2 architecture.
-pub fn kubernetes_arch(architecture: &Architecture) -> Option<&'static str> {
+pub(crate) fn kubernetes_arch(architecture: &Architecture) -> Option<&'static str> {
     match architecture {
         Architecture::X86_64 => Some("amd64"),
         Architecture::Arm64 => Some("arm64"),

@@ -22,7 +22,7 @@ pub struct Restricted {
 }
 
 /// Key of the tag that marks objects as owned by the cluster.
-pub fn owned_key(cluster: &str) -> String {
+pub(crate) fn owned_key(cluster: &str) -> String {
     format!("{}{cluster}", tag::CLUSTER_PREFIX)
 }
 
@@ -42,7 +42,7 @@ pub fn of_class(spec: &Ec2NodeClassSpec) -> Result<BTreeMap<String, String>, Res
 ///
 /// # Errors
 /// [`Restricted`] as in [`of_class`].
-pub fn of_launch(
+pub(crate) fn of_launch(
     spec: &Ec2NodeClassSpec,
     class: &str,
     cluster: &str,
@@ -78,6 +78,7 @@ mod tests {
 
     #[test]
     fn reserved_keys_are_refused_by_name() {
+        let long = format!("{}{}", tag::CLUSTER_PREFIX, "a".repeat(101));
         for (key, refused) in [
             ("team", false),
             ("Name", false),
@@ -86,7 +87,12 @@ mod tests {
             ("karpenter.k8s.aws/ec2nodeclass", true),
             ("eks:eks-cluster-name", true),
             ("kubernetes.io/cluster/demo", true),
+            ("kubernetes.io/cluster/my-cluster_1", true),
             ("kubernetes.io/cluster/", false),
+            ("kubernetes.io/cluster/-a", false),
+            ("eks:eks-cluster-name-2", false),
+            ("karpenter.sh/other", false),
+            (long.as_str(), false),
         ] {
             assert_eq!(of_class(&spec(key)).is_err(), refused, "{key}");
         }

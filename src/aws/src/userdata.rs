@@ -18,10 +18,10 @@ use base64::engine::general_purpose::STANDARD;
 use karpenter_api::ec2nodeclass::{AmiFamily, KubeletConfiguration};
 
 /// EC2 refuses user data above this many decoded bytes.
-pub const LIMIT_BYTES: usize = 16_384;
+pub(crate) const LIMIT_BYTES: usize = 16_384;
 
 /// Whether so many decoded bytes are more than nine tenths of what EC2 takes: one more label may be one too many.
-pub fn is_nearly_full(bytes: usize) -> bool {
+pub(crate) fn is_nearly_full(bytes: usize) -> bool {
     bytes * 10 > LIMIT_BYTES * 9
 }
 
@@ -114,7 +114,7 @@ pub fn encode(text: &str) -> String {
 ///
 /// The API server refuses a kubelet that sets labels of the Kubernetes domains, so zone, architecture and
 /// instance type are left to the cloud controller and to registration.
-pub fn kubelet_labels(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub(crate) fn kubelet_labels(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     labels.iter().filter(|(key, _)| !forbidden(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 

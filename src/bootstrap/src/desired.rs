@@ -15,7 +15,7 @@ pub use karpenter_model::names::tag::{CLUSTER_NAME as CLUSTER_TAG, DISCOVERY as 
 /// Marks what bootstrap made, and for which cluster. Nothing without it is ever changed or deleted.
 pub const OWNER_TAG: &str = "karpenter.sh/bootstrap";
 /// The id of each rule's single target; the same as in the reference template.
-pub const RULE_TARGET_ID: &str = "KarpenterInterruptionQueueTarget";
+pub(crate) const RULE_TARGET_ID: &str = "KarpenterInterruptionQueueTarget";
 
 /// What the controller's policies are described as; AWS never lets a description change.
 pub(crate) const POLICY_DESCRIPTION: &str = "What the Karpenter controller may do";

@@ -9,14 +9,14 @@ use sha2::{Digest, Sha256};
 /// How long IAM lets a role name be.
 pub const ROLE_NAME_MAX: usize = 64;
 /// How long IAM lets a managed policy or instance profile name be.
-pub const POLICY_NAME_MAX: usize = 128;
+pub(crate) const POLICY_NAME_MAX: usize = 128;
 /// How long SQS lets a queue name be.
 pub const QUEUE_NAME_MAX: usize = 80;
 /// How long `EventBridge` lets a rule name be.
-pub const RULE_NAME_MAX: usize = 64;
+pub(crate) const RULE_NAME_MAX: usize = 64;
 
 /// How long `CloudFormation` lets a stack name be.
-pub const STACK_NAME_MAX: usize = 128;
+pub(crate) const STACK_NAME_MAX: usize = 128;
 
 const HASH_LENGTH: usize = 8;
 

@@ -21,7 +21,7 @@ use crate::settings::{Identity, Settings};
 pub const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
 
 /// The add-on that EKS Pod Identity needs.
-pub const POD_IDENTITY_AGENT: &str = "eks-pod-identity-agent";
+pub(crate) const POD_IDENTITY_AGENT: &str = "eks-pod-identity-agent";
 
 /// What the account has.
 #[derive(Clone, Debug)]

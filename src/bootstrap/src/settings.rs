@@ -154,7 +154,7 @@ pub enum Platform {
 
 impl Platform {
     /// The type of access entry as EKS spells it.
-    pub fn entry_type(self) -> &'static str {
+    pub(crate) fn entry_type(self) -> &'static str {
         match self {
             Self::Linux => "EC2_LINUX",
             Self::Windows => "EC2_WINDOWS",
@@ -201,7 +201,7 @@ impl Settings {
     }
 
     /// `kubernetes.io/cluster/<name>`: the tag key that marks what belongs to the cluster.
-    pub fn cluster_tag_key(&self) -> String {
+    pub(crate) fn cluster_tag_key(&self) -> String {
         format!("kubernetes.io/cluster/{}", self.cluster)
     }
 

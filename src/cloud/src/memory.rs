@@ -33,10 +33,10 @@ use crate::{
 };
 
 /// How long an offering that lacked capacity is left alone.
-pub const EXHAUSTED_FOR: Duration = Duration::from_mins(3);
+pub(crate) const EXHAUSTED_FOR: Duration = Duration::from_mins(3);
 
 /// Tag naming the node of a machine.
-pub const NODE_TAG: &str = "Name";
+pub(crate) const NODE_TAG: &str = "Name";
 
 const REPAIR_POLICIES: &[RepairPolicy] = &[
     RepairPolicy { condition: condition::READY, status: "False", toleration: Duration::from_mins(30) },

@@ -45,9 +45,9 @@ use karpenter_kube_harness::watch::Troubles;
 /// A NodeClaim as shown and as read.
 pub type KnownClaim = Known<Claim, Arc<NodeClaim>>;
 /// A Node as shown and as read.
-pub type KnownNode = Known<NodeObject, Arc<Node>>;
+pub(crate) type KnownNode = Known<NodeObject, Arc<Node>>;
 /// A NodePool as shown and as read.
-pub type KnownPool = Known<Pool, Arc<NodePool>>;
+pub(crate) type KnownPool = Known<Pool, Arc<NodePool>>;
 
 /// The index keeps claims, Nodes and pools as the API server shows them as well.
 #[derive(Debug)]
@@ -258,7 +258,7 @@ impl View {
     }
 
     /// Reads or changes the cluster index: marks, nominations, promises, usage. `work` must not block.
-    pub fn with_cluster<T>(&self, work: impl FnOnce(&mut Index) -> T) -> T {
+    pub(crate) fn with_cluster<T>(&self, work: impl FnOnce(&mut Index) -> T) -> T {
         work(&mut self.lock().cluster)
     }
 

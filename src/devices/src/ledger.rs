@@ -87,11 +87,6 @@ impl Ledger {
         self.shares.get(spot).into_iter().flatten()
     }
 
-    /// Machines that hold something.
-    pub fn spots(&self) -> impl Iterator<Item = &Spot> {
-        self.shares.keys()
-    }
-
     /// Gives `spot` what `taken` says per type; its other types are out of the question from now on.
     pub(crate) fn take(&mut self, spot: &Spot, taken: Vec<(Option<InstanceTypeName>, Share)>) {
         let known = self.shares.remove(spot).unwrap_or_default();

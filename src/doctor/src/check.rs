@@ -92,7 +92,7 @@ impl Evidence {
 
     /// The same, but nothing fails for it: no reason to call anything ill.
     #[must_use]
-    pub fn as_advice(mut self) -> Self {
+    pub(crate) fn advice_only(mut self) -> Self {
         self.severity = Some(Severity::Advice);
         self
     }

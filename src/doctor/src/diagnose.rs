@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_finding_is_as_grave_as_its_worst_evidence() {
         let check = crate::checks().into_iter().find(|check| check.id == "P-16").unwrap();
-        let mild = || Evidence::new("a", "b").as_advice();
+        let mild = || Evidence::new("a", "b").advice_only();
         assert_eq!(finding(&check, vec![mild()]).severity, Severity::Advice);
         assert_eq!(finding(&check, vec![mild(), Evidence::new("c", "d")]).severity, check.severity);
     }

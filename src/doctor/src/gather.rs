@@ -6,5 +6,6 @@ mod rights;
 mod selection;
 mod surroundings;
 
-pub use account::{PERMISSIONS, account};
+pub(crate) use account::PERMISSIONS;
+pub use account::account;
 pub use cluster::cluster;

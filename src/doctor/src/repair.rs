@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// What repairs of the account need beyond what is read.
-pub const PERMISSION: &str = "iam:CreateServiceLinkedRole";
+pub(crate) const PERMISSION: &str = "iam:CreateServiceLinkedRole";
 
 /// One safe fix.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

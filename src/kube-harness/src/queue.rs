@@ -120,7 +120,7 @@ impl<K> Queue<K> {
     }
 
     /// Asks for a pass over `key` after `delay` at the latest.
-    pub fn add_after(&self, key: K, delay: Duration) {
+    pub(crate) fn add_after(&self, key: K, delay: Duration) {
         // Fails only when the worker has ended, and then no pass would follow anyway.
         let _ended = self.keys.send((key, delay));
     }

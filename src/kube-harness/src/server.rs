@@ -124,7 +124,7 @@ pub async fn run(
 }
 
 /// `/metrics` in the text exposition format.
-pub fn metrics_routes(metrics: Arc<Metrics>) -> Router {
+pub(crate) fn metrics_routes(metrics: Arc<Metrics>) -> Router {
     let render = |State(metrics): State<Arc<Metrics>>| async move {
         ([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], metrics.render())
     };

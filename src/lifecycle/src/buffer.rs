@@ -14,7 +14,7 @@ use karpenter_model::names::reason;
 use karpenter_model::{Buffer, ConditionStatus, Like, Pod};
 
 pub use provisioning::{Tally, provisioning};
-pub use replicas::{MOST_PODS, replicas};
+pub use replicas::replicas;
 pub use room::pods;
 
 use crate::step::Verdict;

@@ -22,7 +22,8 @@ use karpenter_model::ClaimName;
 use karpenter_model::plan::command::{Candidate, Command};
 
 pub use leftover::{Leftover, leftover};
-pub use text::{CommandId, launching, nominated, part, short, terminating, text, waiting_for_readiness};
+use text::waiting_for_readiness;
+pub use text::{CommandId, launching, nominated, part, short, terminating, text};
 
 use crate::elapsed::since;
 use crate::step::Event;

@@ -360,14 +360,14 @@ impl Step {
 
     /// The same step also changing a condition.
     #[must_use]
-    pub fn and_condition(mut self, change: impl Into<Option<Change>>) -> Self {
+    pub(crate) fn and_condition(mut self, change: impl Into<Option<Change>>) -> Self {
         self.conditions.extend(change.into());
         self
     }
 
     /// The same step also asking to be run again.
     #[must_use]
-    pub fn and_wake(mut self, wake: Wake) -> Self {
+    pub(crate) fn and_wake(mut self, wake: Wake) -> Self {
         self.wake = self.wake.sooner(wake);
         self
     }

@@ -61,7 +61,7 @@ impl Operator {
     }
 
     /// Whether the operator compares with one integer.
-    pub const fn is_bound(self) -> bool {
+    pub(crate) const fn is_bound(self) -> bool {
         matches!(self, Self::Gt | Self::Lt | Self::Gte | Self::Lte)
     }
 }
@@ -168,11 +168,6 @@ impl Requirement {
             (true, false) => Operator::NotIn,
             (true, true) => Operator::Exists,
         }
-    }
-
-    /// Whether [`Requirement::values`] lists what is excluded.
-    pub fn is_complement(&self) -> bool {
-        self.complement
     }
 
     /// The listed values: allowed ones, or excluded ones of a complement.

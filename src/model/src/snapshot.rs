@@ -92,7 +92,7 @@ impl PodDisruptionBudget {
     }
 
     /// Whether no eviction can ever pass: nothing may be unavailable, or everything must be available.
-    pub fn fully_blocks(&self) -> bool {
+    pub(crate) fn fully_blocks(&self) -> bool {
         matches!(self.max_unavailable, Some(BudgetNodes::Count(0) | BudgetNodes::Percent(0)))
             || matches!(self.min_available, Some(BudgetNodes::Percent(100)))
     }
@@ -121,7 +121,7 @@ impl Snapshot {
 
     /// Whether no eviction of `pod` can pass its budgets: more than one covers it, or the one that does
     /// blocks fully (spec scheduling 11.3). Pods that are not evictable are never blocked.
-    pub fn fully_blocked(&self, pod: &Pod) -> bool {
+    pub(crate) fn fully_blocked(&self, pod: &Pod) -> bool {
         if !pod.is_evictable(self.now) {
             return false;
         }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-pub use kube_sink::{COMPONENT, KubeSink, KubeWriter};
+pub use kube_sink::{KubeSink, KubeWriter};
 pub use reason::{Reason, Severity};
 
 use gate::Gate;

@@ -8,6 +8,7 @@ mod modules;
 mod names;
 mod references;
 mod sources;
+mod visibility;
 mod words;
 
 use std::path::Path;
@@ -25,6 +26,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     let crates = sources::crates(root)?;
     violations.extend(modules::check(&crates));
     violations.extend(names::check(&crates));
+    violations.extend(visibility::check(root, &crates)?);
     Ok(violations)
 }
 

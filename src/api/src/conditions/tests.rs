@@ -93,7 +93,7 @@ fn one_false_dependent_makes_the_root_false_and_lists_the_newest_transition_firs
 fn transition_time_moves_only_with_status() {
     let mut list = launched_and_registered();
     let mut conditions = open(&mut list, 1, 140);
-    assert!(conditions.set_true_because(LAUNCHED, "Launched", "changed text"));
+    assert!(conditions.set(LAUNCHED, ConditionStatus::True, "Launched", "changed text"));
     assert_eq!(conditions.get(LAUNCHED).map(|c| c.last_transition_time.0), Some(at(110)));
     assert!(conditions.set_unknown(LAUNCHED, "LaunchFailed", "no capacity"));
     assert_eq!(conditions.get(LAUNCHED).map(|c| c.last_transition_time.0), Some(at(140)));
@@ -139,7 +139,7 @@ fn independent_conditions_do_not_touch_the_root_and_can_be_cleared() {
     let mut list = launched_and_registered();
     open(&mut list, 1, 130).set_true(INITIALIZED);
     let mut conditions = open(&mut list, 1, 140);
-    assert!(conditions.set_true_because(DRIFTED, "NodePoolDrifted", "NodePoolDrifted"));
+    assert!(conditions.set(DRIFTED, ConditionStatus::True, "NodePoolDrifted", "NodePoolDrifted"));
     assert_eq!(conditions.get(READY).map(|c| c.status), Some(ConditionStatus::True));
     assert_eq!(conditions.clear(DRIFTED), Ok(true));
     assert_eq!(conditions.clear(DRIFTED), Ok(false));

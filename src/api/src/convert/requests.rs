@@ -37,7 +37,7 @@ impl Defaults<'_> {
 }
 
 /// The requests the scheduler counts, including one pod slot.
-pub fn effective_requests(
+pub(super) fn effective_requests(
     spec: &PodSpec,
     status: Option<&PodStatus>,
     defaults: Defaults<'_>,

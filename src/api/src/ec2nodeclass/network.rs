@@ -43,7 +43,7 @@ pub struct ConnectionTracking {
     pub udp_timeout: Option<i32>,
 }
 
-/// The instance metadata service. [`MetadataOptions::schema_default`] is what the API server fills in.
+/// The instance metadata service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetadataOptions {
@@ -56,18 +56,6 @@ pub struct MetadataOptions {
     pub http_put_response_hop_limit: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_tokens: Option<TokenState>,
-}
-
-impl MetadataOptions {
-    /// The defaults of the schema: on, no IPv6, one hop, session tokens required.
-    pub const fn schema_default() -> Self {
-        Self {
-            http_endpoint: Some(Toggle::Enabled),
-            http_protocol_ipv6: Some(Toggle::Disabled),
-            http_put_response_hop_limit: Some(1),
-            http_tokens: Some(TokenState::Required),
-        }
-    }
 }
 
 /// On or off, in EC2's words.

@@ -48,7 +48,7 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
     }
 
     /// Inserts or replaces a value with its own time to live.
-    pub fn put_for(&self, key: K, value: V, ttl: Duration) {
+    pub(crate) fn put_for(&self, key: K, value: V, ttl: Duration) {
         let now = self.clock.now();
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|_, entry| entry.expires > now);

@@ -5,7 +5,7 @@ use karpenter_aws_api as client;
 use karpenter_cloud::{Error, Kind};
 
 /// An error of a single call; quota and capacity are both "no capacity" to a caller that wants a machine.
-pub fn cloud_error(operation: &'static str, subject: &str, error: &client::Error) -> Error {
+pub(crate) fn cloud_error(operation: &'static str, subject: &str, error: &client::Error) -> Error {
     let kind = match error.kind {
         client::Kind::NotFound => Kind::NotFound,
         client::Kind::Throttled => Kind::Throttled,
@@ -26,7 +26,7 @@ pub fn cloud_error(operation: &'static str, subject: &str, error: &client::Error
 
 /// An error of a call that was to launch something: classified with a reason and a hint, and never "not found",
 /// which would read as "the machine is gone".
-pub fn launch_error(operation: &'static str, subject: &str, error: &client::Error) -> Error {
+pub(crate) fn launch_error(operation: &'static str, subject: &str, error: &client::Error) -> Error {
     let failure = LaunchFailure::of(&error.code_and_message());
     let mut converted = cloud_error(operation, subject, error).with_reason(failure.reason());
     if failure != LaunchFailure::LaunchFailed {

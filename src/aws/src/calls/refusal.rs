@@ -7,7 +7,7 @@ use karpenter_model::names::reason;
 
 /// Reason of a failed launch, as reported in the claim's condition and in metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LaunchFailure {
+pub(crate) enum LaunchFailure {
     /// EC2 may not create the spot service-linked role for the caller.
     SpotSlrCreationFailed,
     /// Denied, and the permissions boundary is what denies.
@@ -52,7 +52,7 @@ pub enum LaunchFailure {
 
 impl LaunchFailure {
     /// Classifies `code: message`; first match wins.
-    pub fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let has = |part: &str| text.contains(part);
         if has(SLR_CODE) {
             return Self::SpotSlrCreationFailed;
@@ -67,7 +67,7 @@ impl LaunchFailure {
     }
 
     /// The reason string of conditions and metrics. Public API: dashboards filter on it.
-    pub fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::SpotSlrCreationFailed => "SpotSLRCreationFailed",
             Self::UnauthorizedByBoundary | Self::UnauthorizedByServiceControlPolicy | Self::Unauthorized => {
@@ -93,7 +93,7 @@ impl LaunchFailure {
     }
 
     /// What to do about it, when there is something to do (spec aws-operations 2.10, column "doctor hint").
-    pub fn hint(self) -> Option<&'static str> {
+    pub(crate) fn hint(self) -> Option<&'static str> {
         Some(match self {
             Self::SpotSlrCreationFailed => {
                 "create the service-linked role for spot.amazonaws.com once per account"
@@ -128,13 +128,13 @@ impl LaunchFailure {
 }
 
 /// EC2 could not create the spot service-linked role: all spot offerings are out, not just this one.
-pub fn is_service_linked_role_refusal(code: &str) -> bool {
+pub(crate) fn is_service_linked_role_refusal(code: &str) -> bool {
     code == SLR_CODE
 }
 
 /// EC2 speaks of the limit of a placement group, which has no code of its own: a spread group takes seven instances in a
 /// zone.
-pub fn is_placement_group_limit(message: &str) -> bool {
+pub(crate) fn is_placement_group_limit(message: &str) -> bool {
     let text = message.to_lowercase();
     text.contains("placement group") && ["limit", "maximum", "exceed"].iter().any(|word| text.contains(word))
 }

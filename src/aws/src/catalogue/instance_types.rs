@@ -199,7 +199,7 @@ impl InstanceTypes {
     }
 
     /// From now on types that EC2 names no price for cost this, and can be had.
-    pub fn preview(&self, prices: BTreeMap<InstanceTypeName, Price>) {
+    pub(crate) fn preview(&self, prices: BTreeMap<InstanceTypeName, Price>) {
         let mut previews = self.previews.lock().unwrap_or_else(PoisonError::into_inner);
         if *previews.prices != prices {
             *previews = Previews { prices: Arc::new(prices), revision: previews.revision + 1 };

@@ -86,7 +86,7 @@ fn per_partition(offerings: &[Offering], group: &Group) -> Vec<Offering> {
 }
 
 /// The partition an offering is in, when it is in one.
-pub fn partition_of(offering: &Offering) -> Option<u32> {
+pub(crate) fn partition_of(offering: &Offering) -> Option<u32> {
     offering.requirements.get(aws::PLACEMENT_GROUP_PARTITION)?.any()?.as_str().parse().ok()
 }
 
@@ -164,7 +164,7 @@ fn is(key: &'static str, value: &str) -> Requirement {
 
 /// What can be had changes by the minute; everything else about an offering by the hour.
 #[derive(Clone, Copy, Debug)]
-pub struct Now<'a> {
+pub(crate) struct Now<'a> {
     /// What had no capacity lately.
     pub unavailable: &'a View,
     /// What is left of reservations.
@@ -176,7 +176,11 @@ pub struct Now<'a> {
 /// The type with its offerings as they are now; the very same type when that changes nothing.
 ///
 /// A reservation has its own count, so another launch's lack of capacity says nothing about it. Full subnets do.
-pub fn as_of_now(instance_type: &Arc<InstanceType>, view: &ClassView<'_>, now: Now<'_>) -> Arc<InstanceType> {
+pub(crate) fn as_of_now(
+    instance_type: &Arc<InstanceType>,
+    view: &ClassView<'_>,
+    now: Now<'_>,
+) -> Arc<InstanceType> {
     let changed = |offering: &Offering| present(instance_type, offering, view, now);
     if instance_type.offerings.iter().all(|offering| changed(offering).is_none()) {
         return Arc::clone(instance_type);

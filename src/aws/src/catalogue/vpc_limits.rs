@@ -13,7 +13,7 @@ static LIMITS: LazyLock<BTreeMap<&'static str, VpcLimits>> =
 
 /// Limits of one instance type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VpcLimits {
+pub(crate) struct VpcLimits {
     /// Branch interfaces for pods with their own security groups; 0 when the type cannot trunk.
     pub branch_interfaces: u32,
     /// IPv4 addresses of one interface, the primary included; 0 when unknown.
@@ -21,7 +21,7 @@ pub struct VpcLimits {
 }
 
 /// The limits of a type; zeros when the table does not know it.
-pub fn vpc_limits(instance_type: &str) -> VpcLimits {
+pub(crate) fn vpc_limits(instance_type: &str) -> VpcLimits {
     LIMITS.get(instance_type).copied().unwrap_or_default()
 }
 

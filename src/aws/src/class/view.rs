@@ -57,7 +57,7 @@ impl<'a> ClassView<'a> {
 
     /// The same, its reservations counting or not.
     #[must_use]
-    pub fn reserving(mut self, reserved_capacity: bool) -> Self {
+    pub(crate) fn reserving(mut self, reserved_capacity: bool) -> Self {
         self.reserved_capacity = reserved_capacity;
         self
     }
@@ -85,7 +85,7 @@ impl<'a> ClassView<'a> {
     }
 
     /// Interfaces the `NodeClass` sets up for EFA traffic only, on card 0 and in total.
-    pub fn efa_only(&self) -> (u32, u32) {
+    pub(crate) fn efa_only(&self) -> (u32, u32) {
         use karpenter_api::ec2nodeclass::InterfaceType;
         let all = self.class.spec.network_interfaces.iter().flatten();
         all.filter(|nic| nic.interface_type == InterfaceType::EfaOnly)

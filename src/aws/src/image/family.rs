@@ -6,7 +6,7 @@ use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec};
 
 /// One default disk of a family: encrypted gp3, deleted with its instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DefaultDisk {
+pub(crate) struct DefaultDisk {
     /// Device name.
     pub device: &'static str,
     /// Size in GiB.
@@ -14,7 +14,7 @@ pub struct DefaultDisk {
 }
 
 /// Decisions of a family. A trait only because the enum belongs to the API crate.
-pub trait FamilyTraits: Copy {
+pub(crate) trait FamilyTraits: Copy {
     /// Whether nodes run Windows.
     fn windows(self) -> bool;
     /// Value of the `node.kubernetes.io/windows-build` label.

@@ -63,7 +63,7 @@ impl Parameters {
     }
 
     /// Image ids behind cached parameters that may be pointed elsewhere.
-    pub fn mutable_images(&self) -> Vec<String> {
+    pub(crate) fn mutable_images(&self) -> Vec<String> {
         self.values.entries().into_iter().filter(|(_, cached)| cached.mutable).map(|(_, c)| c.value).collect()
     }
 

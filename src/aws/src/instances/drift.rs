@@ -26,9 +26,9 @@ pub const NODE_CLASS: DriftReason = DriftReason::new(reason::aws::NODE_CLASS_DRI
 /// Another image is selected for the type now, or none.
 pub const AMI: DriftReason = DriftReason::new(reason::aws::AMI_DRIFT);
 /// The security groups differ.
-pub const SECURITY_GROUP: DriftReason = DriftReason::new(reason::aws::SECURITY_GROUP_DRIFT);
+pub(crate) const SECURITY_GROUP: DriftReason = DriftReason::new(reason::aws::SECURITY_GROUP_DRIFT);
 /// The subnet is not selected any more.
-pub const SUBNET: DriftReason = DriftReason::new(reason::aws::SUBNET_DRIFT);
+pub(crate) const SUBNET: DriftReason = DriftReason::new(reason::aws::SUBNET_DRIFT);
 /// The capacity reservation is not selected any more.
 pub const CAPACITY_RESERVATION: DriftReason = DriftReason::new(reason::aws::CAPACITY_RESERVATION_DRIFT);
 /// The placement group is another one now.
@@ -87,7 +87,7 @@ fn is_resolved(condition: &str, class: &EC2NodeClass) -> bool {
 ///
 /// # Errors
 /// [`Open`] when something the comparison needs is not known.
-pub fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Result<Option<DriftReason>, Open> {
+pub(crate) fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Result<Option<DriftReason>, Open> {
     let status = class.status.as_ref().ok_or(Open("the node class has not resolved anything"))?;
     let wanted: BTreeSet<&str> = status.security_groups.iter().map(|group| group.id.as_str()).collect();
     let actual: BTreeSet<&str> =
@@ -111,7 +111,7 @@ pub fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Result<Option<D
 ///
 /// # Errors
 /// [`Open`] when the reservations of the `NodeClass` have not been resolved.
-pub fn outside_reservations(
+pub(crate) fn outside_reservations(
     instance: &Instance,
     class: &EC2NodeClass,
     reserved_capacity: bool,
@@ -125,7 +125,7 @@ pub fn outside_reservations(
 }
 
 /// Whether the claim was launched into another placement group than the one selected now, or into none.
-pub fn of_placement(claim: &Claim, group: Option<&Group>) -> Option<DriftReason> {
+pub(crate) fn of_placement(claim: &Claim, group: Option<&Group>) -> Option<DriftReason> {
     let actual = claim.labels.get(aws::PLACEMENT_GROUP_ID).map(karpenter_model::LabelValue::as_str);
     let wanted = group.map(|group| group.id.as_str());
     (actual != wanted).then_some(PLACEMENT_GROUP)

@@ -127,7 +127,7 @@ impl Instances {
     }
 
     /// What an instance was that we have ended; said once, when it is gone.
-    pub fn take_ended(&self, id: &InstanceId) -> Option<Instance> {
+    pub(crate) fn take_ended(&self, id: &InstanceId) -> Option<Instance> {
         self.known().ending.take(id)
     }
 

@@ -13,7 +13,7 @@ use crate::instances::Instances;
 use crate::instances::provider_id::instance_of;
 
 /// Its name, as the reference's.
-pub const PLACEMENT_GROUP_HOOK: &str = "PlacementGroupRegistrationHook";
+pub(crate) const PLACEMENT_GROUP_HOOK: &str = "PlacementGroupRegistrationHook";
 /// EC2 assigns partitions within seconds.
 const AGAIN: Duration = Duration::from_secs(5);
 

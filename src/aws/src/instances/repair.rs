@@ -8,7 +8,7 @@ use karpenter_model::names::condition;
 const MINUTE: u64 = 60;
 
 /// The policies of the EKS node monitoring agent's conditions.
-pub const POLICIES: [RepairPolicy; 7] = [
+pub(crate) const POLICIES: [RepairPolicy; 7] = [
     policy(condition::READY, "False", 30),
     policy(condition::READY, "Unknown", 30),
     policy("AcceleratedHardwareReady", "False", 10),

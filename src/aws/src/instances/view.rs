@@ -28,7 +28,7 @@ use crate::tags;
 /// What a claim of this instance should carry, from what EC2 describes.
 ///
 /// Without its type (deleted `NodeClass`, retired type) the instance has neither type labels nor capacity.
-pub fn of_described(
+pub(crate) fn of_described(
     instance: &Instance,
     instance_type: Option<&InstanceType>,
     class: Option<&EC2NodeClass>,
@@ -82,7 +82,7 @@ pub fn of_described(
 }
 
 /// What a claim of this instance should carry, from the answer to its launch: EC2 may not describe it yet.
-pub fn of_launched(
+pub(crate) fn of_launched(
     launched: &Launched,
     claim: &str,
     class: &EC2NodeClass,
@@ -180,7 +180,7 @@ fn placement_labels(labels: &mut Labels, group: Option<&str>, partition: Option<
 }
 
 /// The reservation an instance was launched into and still is in.
-pub fn reservation_of(instance: &Instance, reserved_capacity: bool) -> Option<&ReservationId> {
+pub(crate) fn reservation_of(instance: &Instance, reserved_capacity: bool) -> Option<&ReservationId> {
     let reserved = capacity_type_of(instance, reserved_capacity) == CapacityType::Reserved;
     instance.reservation.as_ref().filter(|_| reserved)
 }

@@ -17,10 +17,10 @@ use karpenter_model::{
 use crate::catalogue::instance_type::capacity;
 
 /// Most types one launch names.
-pub const TYPES_MAX: usize = 60;
+pub(crate) const TYPES_MAX: usize = 60;
 
 /// Fewest types an on-demand launch should choose from when it may be spot too.
-pub const FLEXIBLE_TYPES: usize = 5;
+pub(crate) const FLEXIBLE_TYPES: usize = 5;
 
 /// A type with the offerings a launch may use: available and compatible.
 #[derive(Clone, Debug)]
@@ -95,13 +95,13 @@ pub fn capacity_type(candidates: &[Candidate]) -> CapacityType {
 }
 
 /// Whether the claim could be bought in another way than this one.
-pub fn has_other_capacity_types(candidates: &[Candidate], capacity_type: CapacityType) -> bool {
+pub(crate) fn has_other_capacity_types(candidates: &[Candidate], capacity_type: CapacityType) -> bool {
     let mut offerings = candidates.iter().flat_map(|candidate| &candidate.offerings);
     offerings.any(|offering| offering.capacity_type != capacity_type)
 }
 
 /// Leaves the offerings of one capacity type: a launch buys one way, and what it decides next is about those only.
-pub fn of_capacity_type(candidates: Vec<Candidate>, capacity_type: CapacityType) -> Vec<Candidate> {
+pub(crate) fn of_capacity_type(candidates: Vec<Candidate>, capacity_type: CapacityType) -> Vec<Candidate> {
     let fewer = |mut candidate: Candidate| {
         candidate.offerings.retain(|offering| offering.capacity_type == capacity_type);
         (!candidate.offerings.is_empty()).then_some(candidate)
@@ -111,7 +111,7 @@ pub fn of_capacity_type(candidates: Vec<Candidate>, capacity_type: CapacityType)
 
 /// Number of types an on-demand launch is left with, when it may be spot too and they are few: should one of them be
 /// out of capacity, there is little to fall back to.
-pub fn few_to_fall_back_to(
+pub(crate) fn few_to_fall_back_to(
     candidates: &[Candidate],
     capacity_type: CapacityType,
     requirements: &Requirements,

@@ -127,7 +127,7 @@ fn overrides(
 }
 
 /// Addresses the launch may take in each zone: the pods of the smallest node it may become there.
-pub fn addresses_per_zone(
+pub(crate) fn addresses_per_zone(
     groups: &[TemplatedGroup],
     subnets: &BTreeMap<String, ZonalSubnet>,
     capacity_type: CapacityType,

@@ -32,7 +32,7 @@ pub struct Asked<'a> {
 /// A subnet without addresses is taken out alone: another subnet of the zone may have room. What happens in a placement
 /// group says nothing about launches outside of it; a full spread group is full for every type. A failure that does not
 /// say what it is about may be about all that was asked for: without a pause the same would be asked at once.
-pub fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<(Subject, Cause)> {
+pub(crate) fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<(Subject, Cause)> {
     if is_service_linked_role_refusal(&error.code) {
         return vec![(Subject::CapacityType(CapacityType::Spot), Cause::Wanted)];
     }
@@ -88,7 +88,7 @@ fn cause_of(code: &str) -> Cause {
 }
 
 /// Whether something that was asked for is not among what is taken out.
-pub fn leaves_others(asked: Asked<'_>, out: &[(Subject, Cause)]) -> bool {
+pub(crate) fn leaves_others(asked: Asked<'_>, out: &[(Subject, Cause)]) -> bool {
     let is_out = |one: &FleetOverride| {
         out.iter().any(|(subject, _)| match subject {
             Subject::Offering(key) | Subject::Placed(key, _) => {
@@ -103,7 +103,7 @@ pub fn leaves_others(asked: Asked<'_>, out: &[(Subject, Cause)]) -> bool {
 }
 
 /// Whether the failure is the limit of a spread group, seven instances per zone, which only its text tells.
-pub fn is_spread_full(error: &FleetError, placed: Option<&Placed>) -> bool {
+pub(crate) fn is_spread_full(error: &FleetError, placed: Option<&Placed>) -> bool {
     placed.is_some_and(|placed| placed.group.strategy == PlacementStrategy::Spread)
         && is_placement_group_limit(&error.message)
 }
@@ -140,7 +140,7 @@ pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> E
 /// Whether a refused fleet request leaves its token without use. EC2 answers a repeated token with the result
 /// of the first time, and refuses it with other contents, so only a request that may have been carried out
 /// without our knowing is repeated with the same one.
-pub fn spends_token(error: &karpenter_aws_api::Error) -> bool {
+pub(crate) fn spends_token(error: &karpenter_aws_api::Error) -> bool {
     use karpenter_aws_api::Kind::{
         AlreadyExists, Conflict, Denied, DryRun, Invalid, LimitExceeded, NoCapacity, NotFound, Throttled,
         Transient,

@@ -24,7 +24,7 @@ impl Placed {
     }
 
     /// The partition as a label, empty while only EC2 knows it; `None` in groups without partitions.
-    pub fn partition_label(&self) -> Option<String> {
+    pub(crate) fn partition_label(&self) -> Option<String> {
         let label = self.partition.map(|partition| partition.to_string()).unwrap_or_default();
         (self.group.partitions > 0).then_some(label)
     }

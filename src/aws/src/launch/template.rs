@@ -25,7 +25,7 @@ use crate::image::family::FamilyTraits;
 use crate::launch::filter::reserved::{Reserved, ReservedKind};
 
 /// Prefix of every template name. IAM policies and clean-up rely on it.
-pub const NAME_PREFIX: &str = "karpenter.k8s.aws/";
+pub(crate) const NAME_PREFIX: &str = "karpenter.k8s.aws/";
 
 /// Regions whose EC2 does not know `httpProtocolIPv6`.
 const NO_METADATA_IPV6: [&str; 6] = [

@@ -25,7 +25,7 @@ use crate::calls::cache::later;
 use crate::tags::CLUSTER_NAME;
 
 /// How long a template outlives its last use.
-pub const KEEP: Duration = Duration::from_mins(10);
+pub(crate) const KEEP: Duration = Duration::from_mins(10);
 
 /// The templates we know about.
 pub struct Templates {

@@ -128,7 +128,7 @@ impl Prices {
 
     /// With a price file, see [`file`].
     #[must_use]
-    pub fn with_file(self, file: Option<PathBuf>) -> Self {
+    pub(crate) fn with_file(self, file: Option<PathBuf>) -> Self {
         Self { file, ..self }
     }
 
@@ -138,7 +138,7 @@ impl Prices {
     }
 
     /// Sets the types there are, with what their sizes suggest; called when the catalogue changes.
-    pub fn set_types(&self, by_size: PerType) {
+    pub(crate) fn set_types(&self, by_size: PerType) {
         self.change(|state| {
             state.by_size = by_size;
             self.estimate(state)
@@ -234,7 +234,7 @@ impl Book {
 }
 
 /// Currency in which AWS prices a region.
-pub fn currency_of(region: &str) -> &'static str {
+pub(crate) fn currency_of(region: &str) -> &'static str {
     match region.split('-').next() {
         Some("cn") => "CNY",
         Some("eusc") => "EUR",

@@ -22,7 +22,7 @@ use crate::calls::cache::later;
 /// How long the first failure keeps an offering out.
 pub const FIRST: Duration = Duration::from_mins(3);
 /// How long the offerings of a launch stay out when EC2 does not say which of them it lacks.
-pub const BRIEF: Duration = Duration::from_secs(30);
+pub(crate) const BRIEF: Duration = Duration::from_secs(30);
 /// A failure this long after the previous one starts from the beginning.
 const FORGET: Duration = Duration::from_hours(1);
 

@@ -31,7 +31,7 @@ pub struct Group {
 
 impl Group {
     /// Every partition, from 1.
-    pub fn all_partitions(&self) -> RangeInclusive<u32> {
+    pub(crate) fn all_partitions(&self) -> RangeInclusive<u32> {
         1..=self.partitions
     }
 }

@@ -81,7 +81,7 @@ impl Subnets {
     }
 
     /// For each zone of the `NodeClass`'s status the subnet with the most free addresses; ties keep the earlier.
-    pub fn for_launch(&self, subnets: &[StatusSubnet]) -> BTreeMap<String, ZonalSubnet> {
+    pub(crate) fn for_launch(&self, subnets: &[StatusSubnet]) -> BTreeMap<String, ZonalSubnet> {
         let mut best: BTreeMap<String, (u32, ZonalSubnet)> = BTreeMap::new();
         for subnet in subnets {
             let id = SubnetId::from(subnet.id.as_str());

@@ -176,7 +176,7 @@ fn mount_instance_storage(settings: &mut Table, binds_directories: bool) -> Resu
 /// Whether an image of this version binds only the directories it is given; unknown counts as old.
 ///
 /// `latest` is new. Anything that is not at least three dotted numbers is old.
-pub fn binds_directories(version: Option<&str>) -> bool {
+pub(crate) fn binds_directories(version: Option<&str>) -> bool {
     let Some(version) = version else { return true };
     let version = version.trim_start_matches('v');
     if version == "latest" {

@@ -10,7 +10,7 @@ use karpenter_api::ec2nodeclass::KubeletConfiguration;
 use super::{Bootstrap, NodeTaint};
 
 /// The text behind `--kubelet-extra-args`: arguments joined by one space, empty ones dropped.
-pub fn extra_args(bootstrap: &Bootstrap) -> String {
+pub(crate) fn extra_args(bootstrap: &Bootstrap) -> String {
     let kubelet = &bootstrap.kubelet;
     let mut args = vec![
         node_labels(&bootstrap.labels).map(|labels| format!("--node-labels=\"{labels}\"")),

@@ -8,7 +8,7 @@ use super::Error;
 const BOUNDARY: &str = "//";
 
 /// Content type of a shell script part.
-pub const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
+pub(crate) const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\"";
 
 /// Name and value of each header, in order.
 type Headers = Vec<(String, String)>;
@@ -38,7 +38,7 @@ impl Part {
 }
 
 /// Whether a text claims to be a MIME document.
-pub fn is_mime(text: &str) -> bool {
+pub(crate) fn is_mime(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("MIME-Version:") || text.starts_with("Content-Type:")
 }

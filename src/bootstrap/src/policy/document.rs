@@ -74,7 +74,7 @@ impl Document {
     }
 
     /// What AWS counts against a policy's size limit: the characters that are not white space.
-    pub fn measured_size(&self) -> usize {
+    pub(crate) fn measured_size(&self) -> usize {
         self.to_json().chars().filter(|character| !character.is_whitespace()).count()
     }
 }
@@ -97,7 +97,7 @@ impl Statement {
 
     /// The same statement for a principal.
     #[must_use]
-    pub fn for_principal(mut self, kind: &str, names: &[&str]) -> Self {
+    pub(crate) fn for_principal(mut self, kind: &str, names: &[&str]) -> Self {
         let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         names.sort();
         self.principal = Some(Principal::Of(kind.to_owned(), names));

@@ -18,12 +18,12 @@ pub struct Found {
 
 impl Found {
     /// A policy of a role.
-    pub fn on_identity(text: &str) -> Result<Self, Error> {
+    pub(crate) fn on_identity(text: &str) -> Result<Self, Error> {
         Ok(Self { policy: Policy::found_on_identity(text)?, statements: statements(text)? })
     }
 
     /// A trust document, or the policy of a queue.
-    pub fn on_resource(text: &str) -> Result<Self, Error> {
+    pub(crate) fn on_resource(text: &str) -> Result<Self, Error> {
         Ok(Self { policy: Policy::found_on_resource(text)?, statements: statements(text)? })
     }
 

@@ -7,7 +7,7 @@
 use super::{Document, Statement};
 
 /// AWS's limit for one customer-managed policy, in characters that are not white space.
-pub const MANAGED_POLICY_MAX: usize = 6_144;
+pub(crate) const MANAGED_POLICY_MAX: usize = 6_144;
 
 /// Splits `statements`, in order, into documents of at most `max` measured characters.
 ///

@@ -4,7 +4,7 @@ use super::{Document, Statement};
 use crate::settings::{Identity, PodIdentityTrust, Settings};
 
 /// Whom the tokens of service accounts are for.
-pub const STS_AUDIENCE: &str = "sts.amazonaws.com";
+pub(crate) const STS_AUDIENCE: &str = "sts.amazonaws.com";
 
 /// The node role is assumed by EC2.
 pub fn node(settings: &Settings) -> Document {

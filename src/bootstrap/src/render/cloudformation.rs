@@ -18,9 +18,9 @@ use crate::settings::Settings;
 
 /// How many roles of `ExtraNodeRoleArns` get an access entry: a template cannot make a resource for each element of a
 /// list without a transform, which would ask for one more capability, so there is a fixed number of them.
-pub const EXTRA_LINUX_ROLES: usize = 4;
+pub(crate) const EXTRA_LINUX_ROLES: usize = 4;
 /// The same for `ExtraWindowsNodeRoleArns`.
-pub const EXTRA_WINDOWS_ROLES: usize = 2;
+pub(crate) const EXTRA_WINDOWS_ROLES: usize = 2;
 
 /// Where the template is committed.
 pub const PATH: &str = "cloudformation/karpenter.yaml";

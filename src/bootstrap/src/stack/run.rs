@@ -29,7 +29,7 @@ pub enum Progress<'a> {
 }
 
 /// Receives the progress.
-pub type Listener<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
+pub(crate) type Listener<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
 /// Creates or changes the stack, then tags the network. Returns whether there was anything to do.
 pub async fn apply(target: Target<'_>, tell: Listener<'_>) -> Result<bool, Error> {

@@ -85,34 +85,98 @@ fn requirement(expression: &Expression, launch: &Launch) -> Requirement {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use karpenter_api::{NodePool, convert};
     use karpenter_model::names::annotation;
-    use karpenter_model::{BinId, LabelRegistry, NodeClassRef, Requirements, Resources};
+    use karpenter_model::{BinId, Effect, LabelRegistry, NodeClassRef, Quantity, Resources};
+    use serde_json::json;
 
     use super::*;
 
-    #[test]
-    fn a_claim_carries_the_hash_of_the_pool_it_was_planned_with() {
-        let launch = Launch {
+    fn launch() -> Launch {
+        let written = [
+            Requirement::new("karpenter.sh/capacity-type", Operator::In, ["spot"]),
+            Requirement::new(label::INSTANCE_TYPE, Operator::In, ["m7i.large", "c7i.large"]),
+            Requirement::new("a", Operator::Gte, ["2"]),
+        ];
+        Launch {
             bin: BinId(1),
             pool: "web".into(),
             pool_hash: "planned".into(),
-            labels: karpenter_model::Labels::new(),
+            labels: [("team".into(), "a".into())].into(),
             annotations: [(annotation::POOL_HASH.to_owned(), "planned".to_owned())].into(),
-            requirements: Requirements::new(),
-            taints: Vec::new(),
+            requirements: convert::requirements(&LabelRegistry::core(), &written),
+            taints: vec![Taint::new("t", "", Effect::NoSchedule)],
             startup_taints: Vec::new(),
-            node_class: NodeClassRef::default(),
+            node_class: NodeClassRef { group: "g".into(), kind: "K".into(), name: "n".into() },
             expire_after: None,
-            termination_grace_period: None,
-            requests: Resources::new(),
-            instance_types: [].into(),
+            termination_grace_period: Some(Duration::from_mins(90)),
+            requests: Resources::one_pod().with("cpu", Quantity::from_millis(1500)),
+            instance_types: ["m7i.large".into(), "c7i.large".into()].into(),
             cheapest: None,
             pods: Vec::new(),
-        };
-        let edited = convert::pool(&NodePool::new("web", NodePool::default().spec), &LabelRegistry::core());
-        let edited = Pool { hash: "edited meanwhile".into(), ..edited.unwrap() };
-        let claim = object(&launch, &edited);
-        assert_eq!(claim.metadata.annotations, Some(launch.annotations));
+        }
+    }
+
+    fn pool() -> Pool {
+        convert::pool(&NodePool::new("web", NodePool::default().spec), &LabelRegistry::core()).unwrap()
+    }
+
+    #[test]
+    fn a_claim_carries_the_hash_of_the_pool_it_was_planned_with() {
+        let edited = Pool { hash: "edited meanwhile".into(), ..pool() };
+        let claim = object(&launch(), &edited);
+        assert_eq!(claim.metadata.annotations, Some(launch().annotations));
+    }
+
+    #[test]
+    fn is_what_the_api_server_expects() {
+        let claim = object(&launch(), &Pool { uid: "u".into(), ..pool() });
+        assert_eq!(
+            serde_json::to_value(&claim).unwrap(),
+            json!({
+                "apiVersion": "karpenter.sh/v1",
+                "kind": "NodeClaim",
+                "metadata": {
+                    "generateName": "web-",
+                    "labels": {"team": "a"},
+                    "annotations": {"karpenter.sh/nodepool-hash": "planned"},
+                    "ownerReferences": [{
+                        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "web", "uid": "u",
+                        "blockOwnerDeletion": true,
+                    }],
+                    "finalizers": ["karpenter.sh/termination"],
+                },
+                "spec": {
+                    "taints": [{"key": "t", "effect": "NoSchedule"}],
+                    "requirements": [
+                        {"key": "a", "operator": "Gte", "values": ["2"]},
+                        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]},
+                        {
+                            "key": "node.kubernetes.io/instance-type", "operator": "In",
+                            "values": ["m7i.large", "c7i.large"],
+                        },
+                    ],
+                    "resources": {"requests": {"cpu": "1500m", "pods": "1"}},
+                    "nodeClassRef": {"group": "g", "kind": "K", "name": "n"},
+                    "terminationGracePeriod": "5400s",
+                    "expireAfter": "Never",
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn reads_back_as_planned() {
+        let planned = launch();
+        let mut claim = object(&planned, &pool());
+        claim.metadata.name = Some("web-1".to_owned());
+        let read = convert::claim(&claim, &LabelRegistry::core()).unwrap();
+        assert_eq!(read.requirements, planned.requirements);
+        assert_eq!(read.requests, planned.requests);
+        assert_eq!(read.taints, planned.taints);
+        assert_eq!(read.termination_grace_period, planned.termination_grace_period);
+        assert_eq!((read.expire_after, read.node_class), (None, planned.node_class));
     }
 }

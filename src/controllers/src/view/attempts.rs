@@ -11,12 +11,12 @@ pub(super) type Attempts = BTreeMap<ClaimUid, u32>;
 
 impl View {
     /// The attempt the next launch of the claim belongs to, from 0.
-    pub fn launch_attempt(&self, claim: &ClaimUid) -> u32 {
+    pub(crate) fn launch_attempt(&self, claim: &ClaimUid) -> u32 {
         self.lock().attempts.get(claim).copied().unwrap_or_default()
     }
 
     /// Notes that the token of the present attempt is of no more use. Claims that are gone leave nothing behind.
-    pub fn launch_attempt_spent(&self, name: &ClaimName, claim: &ClaimUid) {
+    pub(crate) fn launch_attempt_spent(&self, name: &ClaimName, claim: &ClaimUid) {
         let mut inner = self.lock();
         if inner.cluster.get::<Claim>(name).is_none_or(|known| known.model.uid != *claim) {
             return;

@@ -37,12 +37,12 @@ impl View {
     }
 
     /// True once every kind of node class has been listed, so that an absent one does not exist.
-    pub fn classes_listed(&self) -> bool {
+    pub(crate) fn classes_listed(&self) -> bool {
         self.lock().node_classes.listed.len() >= self.classes.len()
     }
 
     /// Takes in what the watch of one kind of node class said.
-    pub fn class_seen(&self, kind: &str, seen: Seen<DynamicObject>) {
+    pub(crate) fn class_seen(&self, kind: &str, seen: Seen<DynamicObject>) {
         match seen {
             Seen::Listing => {}
             Seen::Listed(object) | Seen::Applied(object) => {
@@ -86,7 +86,7 @@ impl View {
 
     /// Notes how a registration went, and says what the pool's condition becomes, if it changes. A pool that has gone
     /// has no condition.
-    pub fn note_registration(
+    pub(crate) fn note_registration(
         &self,
         pool: &PoolUid,
         outcome: &RegistrationOutcome,
@@ -101,7 +101,7 @@ impl View {
     }
 
     /// Forgets how earlier registrations of a pool went.
-    pub fn forget_registrations(&self, pool: &PoolUid) {
+    pub(crate) fn forget_registrations(&self, pool: &PoolUid) {
         self.lock().node_classes.forget_registrations(pool);
     }
 }

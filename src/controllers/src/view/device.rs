@@ -42,7 +42,7 @@ impl Followed for v1::ResourceSlice {
 
 impl View {
     /// What the Nodes of a claim have published; `None` while resource claims are ignored.
-    pub fn slices_of(&self, nodes: &[&NodeName]) -> Option<Vec<initialization::ResourceSlice>> {
+    pub(crate) fn slices_of(&self, nodes: &[&NodeName]) -> Option<Vec<initialization::ResourceSlice>> {
         let inner = self.lock();
         if inner.cluster.settings().ignore_dra_requests {
             return None;

@@ -152,7 +152,7 @@ impl View {
     }
 
     /// Forgets a claim that is gone.
-    pub fn remove_claim(&self, claim: &NodeClaim) {
+    pub(crate) fn remove_claim(&self, claim: &NodeClaim) {
         let name = claim.name_any().as_str().into();
         let removed = self.lock().cluster.remove::<Claim>(&name, &stamp(claim));
         if let Some(known) = &removed {
@@ -195,7 +195,7 @@ impl View {
     }
 
     /// Forgets a Node that is gone.
-    pub fn remove_node(&self, node: &Node) {
+    pub(crate) fn remove_node(&self, node: &Node) {
         let name = node.name_any().as_str().into();
         let removed = self.lock().cluster.remove::<NodeObject>(&name, &stamp(node));
         if let Some(known) = &removed {
@@ -212,7 +212,7 @@ impl View {
 
     /// Takes a pool as the API server shows it. One that cannot be read takes no part, whatever it said before: nothing
     /// is launched from a template its owner has changed.
-    pub fn put_pool(&self, mut pool: NodePool) {
+    pub(crate) fn put_pool(&self, mut pool: NodePool) {
         pool.metadata.managed_fields = None;
         let model = read::pool(&pool, &self.registry);
         let Some(model) = model.filter(|model| self.is_ours(&model.template.node_class)).map(Arc::new) else {

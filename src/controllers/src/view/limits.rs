@@ -14,7 +14,7 @@ use super::View;
 impl View {
     /// Takes room for one node of a pool, to be given back by [`View::release_node`] once the node counts by itself
     /// or will not come. Refused with the resources that are used up.
-    pub fn reserve_node(&self, pool: &PoolName, limits: Option<&Resources>) -> Result<(), Resources> {
+    pub(crate) fn reserve_node(&self, pool: &PoolName, limits: Option<&Resources>) -> Result<(), Resources> {
         let inner = &mut *self.lock();
         let fixed = inner.cluster.get::<Pool>(pool).is_some_and(|known| known.model.replicas.is_some());
         let going = (!fixed).then_some(&inner.replacing).into_iter().flatten();
@@ -44,7 +44,7 @@ impl View {
     }
 
     /// Gives room back.
-    pub fn release_node(&self, pool: &PoolName) {
+    pub(crate) fn release_node(&self, pool: &PoolName) {
         self.lock().reservations.release(pool, 1);
     }
 

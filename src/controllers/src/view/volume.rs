@@ -49,7 +49,7 @@ impl Followed for VolumeAttachment {
 
 impl View {
     /// Names of the attachments of a Node that its drain has to wait for.
-    pub fn blocking_attachments<'a>(
+    pub(crate) fn blocking_attachments<'a>(
         &self,
         node: &NodeName,
         pods: impl IntoIterator<Item = &'a Pod>,

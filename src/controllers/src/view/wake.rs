@@ -106,7 +106,7 @@ impl Subscribers {
 
     /// Calls `listener`, which must not block, with every pod that appears or changes, before it is reduced to what
     /// decisions read.
-    pub fn raw_pods(&self, listener: impl Fn(&v1::Pod) + Send + Sync + 'static) {
+    pub(crate) fn raw_pods(&self, listener: impl Fn(&v1::Pod) + Send + Sync + 'static) {
         self.raw_pods.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
 
@@ -129,7 +129,7 @@ impl Subscribers {
 
     /// Calls `listener`, which must not block, when a pool or an overlay appears, goes or asks for something else, and
     /// when a node class changes.
-    pub fn specs(&self, listener: impl Fn() + Send + Sync + 'static) {
+    pub(crate) fn specs(&self, listener: impl Fn() + Send + Sync + 'static) {
         self.specs.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
 

@@ -176,7 +176,7 @@ fn no_spot_role(facts: &Facts) -> Outcome {
         Evidence::new("role AWSServiceRoleForEC2Spot", "does not exist").with(Repair::CreateSpotRole);
     Ok(match launched(facts, "spot") {
         Launched::Yes => vec![missing],
-        Launched::NotYet => vec![missing.as_advice()],
+        Launched::NotYet => vec![missing.advice_only()],
         Launched::No => Vec::new(),
     })
 }
@@ -190,7 +190,7 @@ fn selecting(facts: &Facts) -> Result<Option<Vec<&str>>, Unseen> {
 /// Nothing has the tag that classes usually select by. Until there is one, that is no more than good to know.
 fn untagged(facts: &Facts, what: &str) -> Vec<Evidence> {
     let tag = format!("karpenter.sh/discovery={}", facts.cluster_name);
-    vec![Evidence::new(what, format!("none has the tag {tag}, to be selected by")).as_advice()]
+    vec![Evidence::new(what, format!("none has the tag {tag}, to be selected by")).advice_only()]
 }
 
 fn discovery_groups(facts: &Facts) -> Outcome {

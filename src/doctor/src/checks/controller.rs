@@ -289,7 +289,7 @@ fn termination_handler(facts: &Facts) -> Outcome {
         match drains(template?.spec.as_ref()?)? {
             Drain::Rebalance => Some(Evidence::new(object, "drains on rebalance recommendations")),
             Drain::Notice => Some(
-                Evidence::new(object, "drains on interruption notices, as the controller does").as_advice(),
+                Evidence::new(object, "drains on interruption notices, as the controller does").advice_only(),
             ),
         }
     };

@@ -178,7 +178,7 @@ fn torn_definitions(facts: &Facts) -> Outcome {
         let object = object("CustomResourceDefinition", &crd.metadata);
         if is_on_purpose {
             let seen = "is of no release, so an upgrade of a chart leaves it as it is";
-            Evidence::new(object, seen).with(repair).as_advice()
+            Evidence::new(object, seen).with(repair).advice_only()
         } else {
             let seen = format!("is not of release `{name}` in `{namespace}`, as others are");
             Evidence::new(object, seen).with(repair)

@@ -134,7 +134,7 @@ fn in_tree(facts: &Facts) -> Outcome {
     let is_served = facts.cluster.daemon_sets.get()?.iter().any(is_ebs_driver);
     let evidence = volumes.chain(waiting).map(|(object, seen)| {
         if is_served {
-            Evidence::new(object, format!("{seen}; the CSI driver serves it")).as_advice()
+            Evidence::new(object, format!("{seen}; the CSI driver serves it")).advice_only()
         } else {
             Evidence::new(object, seen)
         }

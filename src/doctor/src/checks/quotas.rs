@@ -105,7 +105,7 @@ fn few_vcpus(facts: &Facts) -> Outcome {
         let evidence = Evidence::new(format!("quota of {capacity} instances"), seen);
         match launched(facts, capacity) {
             Launched::Yes => found.push(evidence),
-            Launched::NotYet => found.push(evidence.as_advice()),
+            Launched::NotYet => found.push(evidence.advice_only()),
             Launched::No => {}
         }
     }

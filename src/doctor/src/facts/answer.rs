@@ -34,7 +34,7 @@ impl<T> Answer<T> {
     }
 
     /// The answer, nothing if the question was not asked, or why it was refused.
-    pub fn if_asked(&self) -> Result<Option<&T>, Unseen> {
+    pub(crate) fn if_asked(&self) -> Result<Option<&T>, Unseen> {
         match self {
             Self::Unasked => Ok(None),
             _ => self.get().map(Some),

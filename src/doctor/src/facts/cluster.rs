@@ -65,7 +65,7 @@ impl Cluster {
     }
 
     /// ARN of the role that the controller's service account names, to be taken on by web identity.
-    pub fn annotated_role(&self) -> Result<Option<&str>, Unseen> {
+    pub(crate) fn annotated_role(&self) -> Result<Option<&str>, Unseen> {
         if self.deployments.if_asked()?.is_none() || self.controller()?.is_none() {
             return Ok(None);
         }
@@ -139,12 +139,12 @@ impl Cluster {
     }
 
     /// Nodes that Karpenter launched.
-    pub fn managed_nodes(&self) -> Result<Vec<&Node>, Unseen> {
+    pub(crate) fn managed_nodes(&self) -> Result<Vec<&Node>, Unseen> {
         Ok(self.nodes.get()?.iter().filter(|node| is_managed(node)).collect())
     }
 
     /// NodePools that launch by this class.
-    pub fn pools_of(&self, class: &EC2NodeClass) -> Result<Vec<&NodePool>, Unseen> {
+    pub(crate) fn pools_of(&self, class: &EC2NodeClass) -> Result<Vec<&NodePool>, Unseen> {
         let pools = self.node_pools.get()?.iter();
         let name = class.metadata.name.as_deref();
         Ok(pools.filter(|pool| Some(pool.spec.template.spec.node_class_ref.name.as_str()) == name).collect())

@@ -18,7 +18,7 @@ use crate::facts::{
 const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
 
 /// Every action of AWS that [`account`] asks for, as a policy names it.
-pub const PERMISSIONS: [&str; 26] = [
+pub(crate) const PERMISSIONS: [&str; 26] = [
     "ec2:DescribeCapacityReservations",
     "ec2:DescribeInstanceTypes",
     "ec2:DescribeRouteTables",

@@ -17,7 +17,7 @@ impl Score {
     /// Nothing gained.
     pub const ZERO: Self = Self { numerator: 0, denominator: 1 };
     /// Something for nothing.
-    pub const INFINITE: Self = Self { numerator: 1, denominator: 0 };
+    pub(crate) const INFINITE: Self = Self { numerator: 1, denominator: 0 };
     /// What a move must reach to be approved: one half.
     pub const THRESHOLD: Self = Self { numerator: 1, denominator: 2 };
 
@@ -31,7 +31,7 @@ impl Score {
     }
 
     /// Whether a move of this score is worth it: at the threshold it is.
-    pub fn approves(&self) -> bool {
+    pub(crate) fn approves(&self) -> bool {
         *self >= Self::THRESHOLD
     }
 

@@ -35,7 +35,7 @@ pub enum Fault {
 /// The connection ended before an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection was closed before an answer")]
-pub struct HungUp;
+pub(crate) struct HungUp;
 
 /// How a request fares.
 #[derive(Debug, Clone, PartialEq)]

@@ -78,7 +78,7 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
 }
 
 /// `metadata.uid` of the owners.
-pub fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
+pub(crate) fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
     list(object, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"))
 }
 
@@ -93,7 +93,7 @@ pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// The map at `field`, created (or put in place of a scalar) when there is none.
-pub fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+pub(crate) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
     }
@@ -105,7 +105,7 @@ pub fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Va
 }
 
 /// Sets `map[field]` unless it is there already.
-pub fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+pub(crate) fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
     let slot = map.entry(field.to_owned()).or_insert(Value::Null);
     if slot.is_null() {
         *slot = value.into();
@@ -113,7 +113,7 @@ pub fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Va
 }
 
 /// A timestamp as the Kubernetes API writes `Time`: whole seconds, UTC.
-pub fn rfc3339(at: Timestamp) -> String {
+pub(crate) fn rfc3339(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

@@ -57,12 +57,12 @@ impl Refusal {
     }
 
     /// 404 for a path the server does not serve.
-    pub fn no_such_path() -> Self {
+    pub(crate) fn no_such_path() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }
 
     /// 405 for a verb the resource does not have.
-    pub fn method_not_allowed() -> Self {
+    pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
@@ -88,7 +88,7 @@ impl Refusal {
     }
 
     /// 409 when server-side apply meets fields of other managers; one cause per field.
-    pub fn apply_conflict(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+    pub(crate) fn apply_conflict(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
         let list = causes.iter().map(|c| format!("{}: {}", c.message, c.field)).collect::<Vec<_>>();
         let message = format!("Apply failed with {} conflict(s): {}", causes.len(), list.join(", "));
         Self { causes, ..Self::new(409, "Conflict", message).about(resource, name) }
@@ -111,7 +111,7 @@ impl Refusal {
     }
 
     /// 400 for fields that the schema of the resource does not know, 422 for values that it does not allow.
-    pub fn by_schema(resource: &Resource, name: &str, violation: schema::Violation) -> Self {
+    pub(crate) fn by_schema(resource: &Resource, name: &str, violation: schema::Violation) -> Self {
         match violation {
             schema::Violation::UnknownFields(fields) => {
                 let fields: Vec<String> = fields.iter().map(|f| format!("unknown field \"{f}\"")).collect();
@@ -122,7 +122,7 @@ impl Refusal {
     }
 
     /// 400 for a request that cannot be understood.
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
@@ -138,18 +138,18 @@ impl Refusal {
     }
 
     /// 415 for a patch format the resource does not take.
-    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+    pub(crate) fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
     /// 422 when a patch does not fit the object.
-    pub fn unprocessable(resource: &Resource, name: &str, why: &str) -> Self {
+    pub(crate) fn unprocessable(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("the server rejected our request due to an error in our request: {why}");
         Self::new(422, "Invalid", message).about(resource, name)
     }
 
     /// 429: try again later.
-    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: Option<u32>) -> Self {
+    pub(crate) fn too_many_requests(message: impl Into<String>, retry_after_seconds: Option<u32>) -> Self {
         Self { retry_after_seconds, ..Self::new(429, "TooManyRequests", message) }
     }
 

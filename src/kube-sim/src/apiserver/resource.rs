@@ -90,12 +90,12 @@ impl Resource {
     }
 
     /// `Kind.group`, as kube-apiserver names a kind in validation messages.
-    pub fn qualified_kind(&self) -> String {
+    pub(crate) fn qualified_kind(&self) -> String {
         if self.group.is_empty() { self.kind.clone() } else { format!("{}.{}", self.kind, self.group) }
     }
 
     /// Whether this is the core resource `plural`.
-    pub fn is_core(&self, plural: &str) -> bool {
+    pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.group.is_empty() && self.plural == plural
     }
 }
@@ -133,7 +133,7 @@ impl Registry {
     }
 
     /// Any served version of a table.
-    pub fn of_table(&self, table: &TableName) -> Option<Arc<Resource>> {
+    pub(crate) fn of_table(&self, table: &TableName) -> Option<Arc<Resource>> {
         self.iter().find(|r| r.group == table.group && r.plural == table.plural).cloned()
     }
 

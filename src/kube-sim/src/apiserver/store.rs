@@ -134,7 +134,7 @@ impl Store {
     }
 
     /// Revision of the last write to a table, 0 when it was never written.
-    pub fn table_revision(&self, table: &TableName) -> u64 {
+    pub(crate) fn table_revision(&self, table: &TableName) -> u64 {
         self.log.newest(table)
     }
 

@@ -5,7 +5,7 @@ use karpenter_model::{Buffer, Resources};
 use super::Pattern;
 
 /// Most virtual pods of one buffer: a limit in terabytes over a pod that asks for a byte must not fill our memory.
-pub const MOST_PODS: u32 = 10_000;
+pub(crate) const MOST_PODS: u32 = 10_000;
 
 /// The number of pods `buffer` holds room for, each like `pattern`, at most [`MOST_PODS`].
 ///

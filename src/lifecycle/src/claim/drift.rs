@@ -18,9 +18,9 @@ use crate::step::{Change, Step, Wake};
 /// How often drift is looked for without an event.
 pub const PERIOD: Duration = Duration::from_mins(5);
 /// Claims younger than this are not asked whether their instance type still exists.
-pub const TYPE_CHECK_AGE: Duration = Duration::from_hours(1);
+pub(crate) const TYPE_CHECK_AGE: Duration = Duration::from_hours(1);
 /// How long a positive answer to that question holds.
-pub const TYPE_CHECK_PERIOD: Duration = Duration::from_mins(30);
+pub(crate) const TYPE_CHECK_PERIOD: Duration = Duration::from_mins(30);
 
 /// What drift is judged by, besides the claim.
 #[derive(Debug, Clone, Copy)]

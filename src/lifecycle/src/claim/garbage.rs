@@ -21,13 +21,13 @@ use crate::elapsed::since;
 pub const PERIOD: Duration = Duration::from_mins(2);
 /// Youngest machine that may be collected for lack of a claim: its claim's status may not have been written
 /// yet.
-pub const INSTANCE_GRACE: Duration = Duration::from_secs(30);
+pub(crate) const INSTANCE_GRACE: Duration = Duration::from_secs(30);
 /// Most machines given up in one pass: one that is given up wrongly takes pods with it.
-pub const MAX_MACHINES_PER_PASS: usize = 20;
+pub(crate) const MAX_MACHINES_PER_PASS: usize = 20;
 /// Most claims given up in one pass. The list is not the only evidence: each is confirmed by a consistent
 /// read, and so many of those are one call. Until they go, limits and budgets count machines that are not
 /// there.
-pub const MAX_CLAIMS_PER_PASS: usize = 500;
+pub(crate) const MAX_CLAIMS_PER_PASS: usize = 500;
 
 /// A machine as the provider listed it.
 #[derive(Debug, Clone, PartialEq, Eq)]

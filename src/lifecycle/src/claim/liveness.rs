@@ -15,9 +15,9 @@ use crate::elapsed::since;
 use crate::step::{DeletionCause, Effect, Milestone, RegistrationOutcome, Step, Wake};
 
 /// How long a launch may take.
-pub const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
+pub(crate) const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long it may take until the Node has registered.
-pub const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
+pub(crate) const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// Gives the claim up when one of its timeouts has passed.
 pub fn step(claim: &Claim, now: Timestamp) -> Step {

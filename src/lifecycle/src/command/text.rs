@@ -79,7 +79,7 @@ pub fn launching(replacement: &ClaimName, reason: DisruptionReason) -> Event {
 }
 
 /// A replacement cannot take pods yet.
-pub fn waiting_for_readiness(replacement: &ClaimName) -> Event {
+pub(crate) fn waiting_for_readiness(replacement: &ClaimName) -> Event {
     let message = "Waiting on readiness to continue disruption";
     Event::normal(About::Claim(replacement.clone()), reason::DISRUPTION_WAITING_READINESS, message)
 }

@@ -13,7 +13,7 @@ use crate::elapsed::since;
 use crate::step::{About, DeletionCause, Effect, Event, Milestone, Step, Wake};
 
 /// How soon to look again when the breaker is open.
-pub const BREAKER_POLL: Duration = Duration::from_mins(5);
+pub(crate) const BREAKER_POLL: Duration = Duration::from_mins(5);
 /// Largest share of nodes, in percent and rounded up, that may look broken for repairs to go on.
 const BREAKER_PERCENT: usize = 20;
 

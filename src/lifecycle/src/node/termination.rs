@@ -18,9 +18,9 @@ use crate::node::drain;
 use crate::step::{About, Change, DeletionCause, Effect, Event, Milestone, NodePatch, Step, Wake};
 
 /// Its value.
-pub const EXCLUDED_BY: &str = "karpenter";
+pub(crate) const EXCLUDED_BY: &str = "karpenter";
 /// Shortest drain of a node with a claim: lets pods appear that were bound just before the taint.
-pub const MIN_DRAIN: Duration = Duration::from_secs(5);
+pub(crate) const MIN_DRAIN: Duration = Duration::from_secs(5);
 /// How soon to look again while pods or volumes hold a node up.
 pub const POLL: Duration = Duration::from_secs(1);
 /// Most volume attachments named in an event.

@@ -28,16 +28,16 @@ use crate::elapsed::since;
 use ground::{Ground, World};
 
 /// Disagreements in a row until a workload is held.
-pub const STRIKES: u32 = 3;
+pub(crate) const STRIKES: u32 = 3;
 /// How long a pod may wait next to an initialized node it was promised.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 /// The same for a pod with volumes, which are made or attached before it is bound.
-pub const PATIENCE_WITH_VOLUMES: Duration = Duration::from_mins(10);
+pub(crate) const PATIENCE_WITH_VOLUMES: Duration = Duration::from_mins(10);
 /// How long a workload is held at first, and at most once another client has taken the nodes away that it did
 /// not use.
-pub const HOLD_MIN: Duration = Duration::from_mins(2);
+pub(crate) const HOLD_MIN: Duration = Duration::from_mins(2);
 /// How long a workload is held at most.
-pub const HOLD_MAX: Duration = Duration::from_hours(1);
+pub(crate) const HOLD_MAX: Duration = Duration::from_hours(1);
 /// Disagreements closer together than this are one: they come from one plan.
 const ONE_STRIKE: Duration = Duration::from_secs(30);
 /// After this long without another disagreement a workload is forgotten.

@@ -12,7 +12,7 @@ use crate::elapsed::since;
 use crate::step::{Effect, Step};
 
 /// Shortest time between two writes for one claim; below the validation delay of disruption (15 s).
-pub const WRITE_INTERVAL: Duration = Duration::from_secs(10);
+pub(crate) const WRITE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What the watch said about a pod.
 #[derive(Debug, Clone, Copy)]

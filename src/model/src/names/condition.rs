@@ -15,17 +15,17 @@ pub const REGISTERED: &str = "Registered";
 /// Claims: the Node is ready for pods.
 pub const INITIALIZED: &str = "Initialized";
 /// Claims: the consolidation window has passed.
-pub const CONSOLIDATABLE: &str = "Consolidatable";
+pub(crate) const CONSOLIDATABLE: &str = "Consolidatable";
 /// Claims: no longer what its pool, class or instance type ask for.
 pub const DRIFTED: &str = "Drifted";
 /// Claims: every evictable pod has left.
-pub const DRAINED: &str = "Drained";
+pub(crate) const DRAINED: &str = "Drained";
 /// Claims: every volume attachment is gone.
-pub const VOLUMES_DETACHED: &str = "VolumesDetached";
+pub(crate) const VOLUMES_DETACHED: &str = "VolumesDetached";
 /// Claims: the cloud has been asked to terminate the instance.
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 /// Claims: the node looks like what was asked for.
-pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
+pub(crate) const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 /// Claims: chosen for disruption.
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
 

@@ -40,7 +40,7 @@ pub const CAPACITY_TYPES: [&str; 3] = ["on-demand", "spot", "reserved"];
 pub const DOMAIN: &str = "karpenter.sh";
 
 /// Labels users may not set whatever their domain.
-pub const RESTRICTED: [&str; 1] = [HOSTNAME];
+pub(crate) const RESTRICTED: [&str; 1] = [HOSTNAME];
 
 /// Old name and present name; applied wherever a requirement is made.
 pub const NORMALIZED: [(&str, &str); 5] = [

@@ -3,7 +3,7 @@
 /// A node carries it while it is disrupted or terminated.
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
 /// A node carries it from boot until it is registered.
-pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
+pub(crate) const UNREGISTERED: &str = "karpenter.sh/unregistered";
 /// The kubelet of the node does not report that it is ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// The kubelet of the node does not report.
@@ -11,6 +11,6 @@ pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// The node is cordoned.
 pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// The cloud controller manager has not seen the node yet.
-pub const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+pub(crate) const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// How the keys of the node readiness controller begin.
-pub const READINESS_PREFIX: &str = "readiness.k8s.io/";
+pub(crate) const READINESS_PREFIX: &str = "readiness.k8s.io/";

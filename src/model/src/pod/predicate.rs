@@ -8,7 +8,7 @@ use crate::pod::{DoNotDisrupt, Pod, PodOwner, PodPhase};
 use crate::taint::Taint;
 
 /// How long after its deletion timestamp a pod counts as stuck.
-pub const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
+pub(crate) const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// One unit of pod deletion cost or priority weighs 1/2^27 or 1/2^25 of a pod; costs are kept in 1/2^27.
 const COST_UNIT: i64 = 1 << 27;
@@ -90,7 +90,7 @@ impl Pod {
     }
 
     /// Terminating for more than a minute longer than it should.
-    pub fn is_stuck_terminating(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_stuck_terminating(&self, now: Timestamp) -> bool {
         self.deletion.is_some_and(|deletion| now.duration_since(deletion) > STUCK_AFTER)
     }
 

@@ -19,7 +19,7 @@ use super::{Event, ObjectRef, Sink};
 use crate::progress::Progress;
 
 /// The component every event names.
-pub const COMPONENT: &str = "karpenter";
+pub(crate) const COMPONENT: &str = "karpenter";
 
 /// Name of the writers in metrics.
 const NAME: &str = "events";

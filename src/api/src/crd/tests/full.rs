@@ -168,7 +168,12 @@ fn ec2_spec() -> Ec2NodeClassSpec {
             interface_type: ec2::InterfaceType::Interface,
         }]),
         detailed_monitoring: Some(true),
-        metadata_options: Some(ec2::MetadataOptions::schema_default()),
+        metadata_options: Some(ec2::MetadataOptions {
+            http_endpoint: Some(ec2::Toggle::Enabled),
+            http_protocol_ipv6: Some(ec2::Toggle::Disabled),
+            http_put_response_hop_limit: Some(1),
+            http_tokens: Some(ec2::TokenState::Required),
+        }),
         connection_tracking: Some(ec2::ConnectionTracking {
             tcp_established_timeout: Some(60),
             udp_stream_timeout: Some(60),

@@ -12,21 +12,21 @@ use crate::image::family::FamilyTraits;
 use crate::settings::Settings;
 
 /// Branch interfaces, for pods with their own security groups.
-pub const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
+pub(crate) const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
 /// Addresses for Windows pods.
-pub const PRIVATE_IPV4: &str = "vpc.amazonaws.com/PrivateIPv4Address";
+pub(crate) const PRIVATE_IPV4: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 /// Elastic fabric adapters.
 pub const EFA: &str = "vpc.amazonaws.com/efa";
 /// NVIDIA GPUs.
-pub const NVIDIA_GPU: &str = "nvidia.com/gpu";
+pub(crate) const NVIDIA_GPU: &str = "nvidia.com/gpu";
 /// AMD GPUs.
-pub const AMD_GPU: &str = "amd.com/gpu";
+pub(crate) const AMD_GPU: &str = "amd.com/gpu";
 /// Gaudi accelerators.
-pub const GAUDI: &str = "habana.ai/gaudi";
+pub(crate) const GAUDI: &str = "habana.ai/gaudi";
 /// Neuron devices.
-pub const NEURON: &str = "aws.amazon.com/neuron";
+pub(crate) const NEURON: &str = "aws.amazon.com/neuron";
 /// Cores of Neuron devices.
-pub const NEURON_CORE: &str = "aws.amazon.com/neuroncore";
+pub(crate) const NEURON_CORE: &str = "aws.amazon.com/neuroncore";
 
 /// Memory the firmware of arm64 machines keeps, in MiB.
 const ARM64_FIRMWARE_MIB: u64 = 64;

@@ -23,7 +23,7 @@ pub enum ReservedKind {
 
 impl ReservedKind {
     /// The value of the label that tells types of reservations apart.
-    pub const fn type_label(self) -> &'static str {
+    pub(crate) const fn type_label(self) -> &'static str {
         match self {
             Self::Default | Self::Interruptible => "default",
             Self::CapacityBlock => "capacity-block",

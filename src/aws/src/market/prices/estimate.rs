@@ -10,7 +10,7 @@ use karpenter_aws_api::ec2::{Architecture, InstanceTypeInfo};
 use karpenter_model::{InstanceTypeName, Price};
 
 /// Prices of an hour by type.
-pub type PerType = BTreeMap<InstanceTypeName, Price>;
+pub(crate) type PerType = BTreeMap<InstanceTypeName, Price>;
 
 /// One, in parts per million.
 const MILLION: i128 = 1_000_000;
@@ -57,7 +57,7 @@ fn scaled(price: Price, ratio: i128) -> Price {
 
 /// What its size suggests; never zero. The coefficients are a fit of three general families (compute, general and
 /// memory optimised) in the largest region; accelerators dominate where present.
-pub fn by_size(info: &InstanceTypeInfo) -> Price {
+pub(crate) fn by_size(info: &InstanceTypeInfo) -> Price {
     let mib = |mib: u64, per_gib: i64| amount(mib).saturating_mul(per_gib) / 1_024;
     let cpu = i64::from(info.vcpus) * PER_VCPU;
     // Graviton is about a fifth cheaper than the rest.

@@ -11,7 +11,7 @@ use karpenter_aws_api::ec2::CapacityReservation;
 use crate::calls::cache::later;
 
 /// How long before its end a capacity block is left. EC2 takes its instances 30 minutes before the end.
-pub const LEFT_BEFORE_END: Duration = Duration::from_mins(40);
+pub(crate) const LEFT_BEFORE_END: Duration = Duration::from_mins(40);
 
 /// EC2's spelling of which instances a reservation accepts.
 pub fn criteria(wanted: ReservationMatch) -> &'static str {

@@ -37,7 +37,7 @@ pub enum PatchKind {
 
 impl PatchKind {
     /// The format of a content type.
-    pub fn of_content_type(content_type: &str) -> Result<Self, Refusal> {
+    pub(crate) fn of_content_type(content_type: &str) -> Result<Self, Refusal> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/json-patch+json" => Ok(Self::Json),

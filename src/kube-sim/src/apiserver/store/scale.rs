@@ -20,7 +20,7 @@ impl Store {
     }
 
     /// Sets the wanted count from a `Scale`.
-    pub fn set_scale(
+    pub(crate) fn set_scale(
         &mut self,
         resource: &Resource,
         key: &Key,

@@ -12,7 +12,12 @@ use crate::apiserver::{
 
 impl Store {
     /// Answers a `TokenRequest` with a token that is never checked.
-    pub fn issue_token(&mut self, resource: &Resource, key: &Key, request: &Value) -> Result<Value, Refusal> {
+    pub(crate) fn issue_token(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        request: &Value,
+    ) -> Result<Value, Refusal> {
         let account = self.find(resource, key)?;
         let seconds = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(3_600);
         let expires =
