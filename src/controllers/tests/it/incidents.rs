@@ -275,7 +275,7 @@ async fn six_in_ten_nodes_that_turn_unhealthy_at_once_all_stay() {
     for machine in world.account.machines().iter().take(6) {
         world.agent.behave(machine.instance_id.as_str(), Behaviour::NotReady);
     }
-    every(10 * SECOND, 120 * MINUTE, async || {
+    every(10 * SECOND, 60 * MINUTE, async || {
         let now = world.claims().await;
         let staying = now.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
         let staying: BTreeSet<String> = staying.map(ResourceExt::name_any).collect();
