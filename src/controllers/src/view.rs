@@ -63,7 +63,8 @@ impl Shown for AsShown {
 pub type Index = Cluster<AsShown>;
 
 /// Kinds that must have been listed once before a plan means anything: without them pods would be planned for twice,
-/// refused because of volumes that seem not to exist, or evicted against their budgets.
+/// refused because of volumes that seem not to exist, or evicted against their budgets, and machines terminated while
+/// volumes are attached to them.
 const NEEDED: [&str; 11] = [
     "Pod",
     "Node",
