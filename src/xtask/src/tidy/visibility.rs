@@ -19,18 +19,20 @@ const FOR_TESTS: [&str; 4] = ["src/aws-sim", "src/kube-sim", "src/testkit", "e2e
 
 /// Checks each of `crates` that is a library.
 pub(super) fn check(root: &Path, crates: &[Crate]) -> Result<Vec<String>> {
-    let folders = crates.iter().map(|krate| root.join(&krate.folder));
-    let all: Vec<BTreeSet<String>> =
-        folders.map(|folder| names_in(&folder, &["src", "tests", "benches"])).collect::<Result<_>>()?;
+    let (mut inside, mut beside) = (Vec::new(), Vec::new());
+    for krate in crates {
+        let folder = root.join(&krate.folder);
+        inside.push(names_in(&folder, &["src"])?);
+        beside.push(names_in(&folder, &["tests", "benches"])?);
+    }
     let mut violations = Vec::new();
     for (number, krate) in crates.iter().enumerate() {
-        let folder = root.join(&krate.folder);
-        if !folder.join("src/lib.rs").exists() || FOR_TESTS.contains(&krate.folder.as_str()) {
+        if !root.join(&krate.folder).join("src/lib.rs").exists() || FOR_TESTS.contains(&krate.folder.as_str())
+        {
             continue;
         }
-        let beside = names_in(&folder, &["tests", "benches"])?;
-        let others = all.iter().enumerate().filter(|(other, _)| *other != number);
-        let outside: BTreeSet<&String> = others.flat_map(|(_, names)| names).chain(&beside).collect();
+        let others = inside.iter().enumerate().filter(|(other, _)| *other != number).map(|(_, names)| names);
+        let outside: BTreeSet<&String> = others.chain(&beside).flatten().collect();
         for source in krate.roots.first().into_iter().flatten() {
             let mut public = Public::default();
             public.visit_file(&source.parsed);
