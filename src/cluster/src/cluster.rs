@@ -263,8 +263,8 @@ impl<O: Shown> Cluster<O> {
     }
 
     /// Every object of a kind, in the order of their keys.
-    pub fn all<T: Kind>(&self) -> impl Iterator<Item = (&T::Key, &Known<T, T::Object<O>>)> {
-        T::store(&self.facts).iter()
+    pub fn all<T: Kind>(&self) -> impl Iterator<Item = &Known<T, T::Object<O>>> {
+        T::store(&self.facts).iter().map(|(_, known)| known)
     }
 
     /// The claims of a machine of the cloud, in name order; more than one means something is wrong.

@@ -1,18 +1,22 @@
 //! Surroundings for unit tests: an API server and a cloud in memory, events kept.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_cloud::Provider;
 use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
+use karpenter_kube_harness::watch::{Seen, key};
 use karpenter_kube_harness::write::Object;
 use karpenter_kube_sim::VirtualClock;
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_model::Clock;
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
+use kube::Resource;
 use kube::api::ListParams;
 
+use crate::view::Followed;
 use crate::{Context, Settings, View};
 
 /// A context and what is behind it.
@@ -72,17 +76,15 @@ pub(crate) fn pool(name: &str) -> karpenter_api::NodePool {
 }
 
 /// The state of `object` with this resource version.
-pub(crate) fn at<K: kube::Resource>(version: u64, mut object: K) -> K {
+pub(crate) fn at<K: Resource>(version: u64, mut object: K) -> K {
     object.meta_mut().resource_version = Some(version.to_string());
     object
 }
 
 /// Lets a watch list `objects`, and nothing else.
-pub(crate) fn list<K: crate::view::Followed>(view: &crate::View, objects: impl IntoIterator<Item = K>) {
-    use karpenter_kube_harness::watch::{Seen, key};
-
+pub(crate) fn list<K: Followed>(view: &View, objects: impl IntoIterator<Item = K>) {
     view.take::<K>(Seen::Listing);
-    let mut keys = std::collections::BTreeSet::new();
+    let mut keys = BTreeSet::new();
     for object in objects {
         keys.insert(key(&object));
         view.take(Seen::Listed(object));

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_cloud::Termination;
 use karpenter_kube_harness::queue::Done;
+use karpenter_kube_harness::watch::Seen;
 use karpenter_kube_harness::write;
 use karpenter_lifecycle::claim::{finalize, launch};
 use karpenter_lifecycle::node::termination;
@@ -203,7 +204,7 @@ impl<'a> Pass<'a> {
                 self.context.view.put_claim(claim);
             }
             Some(claim) => {
-                self.context.view.remove_claim(&claim);
+                self.context.view.take(Seen::Deleted(claim));
             }
             // The watch tells the rest.
             None => {}
@@ -315,7 +316,7 @@ impl<'a> Pass<'a> {
                 self.context.view.put_node(node);
             }
             Some(node) => {
-                self.context.view.remove_node(&node);
+                self.context.view.take(Seen::Deleted(node));
             }
             // The watch tells the rest.
             None => {}

@@ -170,7 +170,7 @@ impl View {
 
     /// Every claim, in name order.
     pub fn claims(&self) -> Vec<KnownClaim> {
-        self.lock().cluster.all::<Claim>().map(|(_, known)| known.clone()).collect()
+        self.lock().cluster.all::<Claim>().cloned().collect()
     }
 
     /// Every claim of the machine with this id; more than one means something is wrong.
@@ -185,7 +185,7 @@ impl View {
 
     /// Every Node, in name order.
     pub fn nodes(&self) -> Vec<KnownNode> {
-        self.lock().cluster.all::<NodeObject>().map(|(_, known)| known.clone()).collect()
+        self.lock().cluster.all::<NodeObject>().cloned().collect()
     }
 
     /// Every Node of the machine with this id; more than one means something is wrong.
@@ -200,7 +200,7 @@ impl View {
 
     /// Every pool, in name order.
     pub fn pools(&self) -> Vec<KnownPool> {
-        self.lock().cluster.all::<Pool>().map(|(_, known)| known.clone()).collect()
+        self.lock().cluster.all::<Pool>().cloned().collect()
     }
 
     /// The pods bound to a Node that have not ended, in key order.
@@ -215,7 +215,7 @@ impl View {
 
     /// Every pod, in key order.
     pub fn pods(&self) -> Vec<Arc<Pod>> {
-        self.lock().cluster.all::<Pod>().map(|(_, known)| Arc::clone(&known.model)).collect()
+        self.lock().cluster.all::<Pod>().map(|known| Arc::clone(&known.model)).collect()
     }
 
     /// Everything, frozen; `None` while something a plan needs has never been listed.

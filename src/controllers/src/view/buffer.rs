@@ -10,6 +10,7 @@ use karpenter_cluster::{Epoch, Known, Store};
 use karpenter_kube_harness::watch::{self, Key};
 use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::{Buffer, BufferKey, Like, Pod, Target};
+use kube::Resource;
 
 use super::follow::{Followed, stamp};
 use super::{Conditioned, Inner, StatusSeen, View};
@@ -23,12 +24,16 @@ pub(super) struct Buffers {
     store: Store<BufferKey, Result<Buffer, convert::Error>, Arc<CapacityBuffer>>,
     /// Those whose reference has been followed, or tried to be, since they appeared.
     asked: BTreeSet<BufferKey>,
-    listed: bool,
     /// Some plan has said where virtual pods would go.
     counted: bool,
 }
 
 impl Inner {
+    fn buffers_are_asked(&self) -> bool {
+        let Buffers { store, asked, .. } = &self.buffers;
+        self.lists.has(&CapacityBuffer::kind(&())) && store.iter().all(|(key, _)| asked.contains(key))
+    }
+
     fn forget_buffer(&mut self, key: &BufferKey) {
         self.buffers.asked.remove(key);
         self.cluster.set_buffer(key, []);
@@ -50,11 +55,7 @@ impl Followed for CapacityBuffer {
 
     fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         let keys = keys.iter().map(|(namespace, name)| BufferKey::new(namespace, name)).collect();
-        let gone = {
-            let buffers = &mut view.lock().buffers;
-            buffers.listed = true;
-            buffers.store.remove_unlisted(&keys, began)
-        };
+        let gone = view.lock().buffers.store.remove_unlisted(&keys, began);
         for (key, known) in gone {
             view.buffer_gone(&key, known);
         }
@@ -98,9 +99,7 @@ impl View {
         };
         let Some(put) = put else { return };
         if let Some(before) = &put.before {
-            let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
-            let (old, new) = (Conditioned::Buffer(old), Conditioned::Buffer(new));
-            self.subscribers.tell_status(&StatusSeen::Changed { old, new });
+            self.tell_changed(Conditioned::Buffer, &before.object, &object);
         }
         let leaving = |object: &CapacityBuffer| object.metadata.deletion_timestamp.is_some();
         let left = |before: KnownBuffer| leaving(&before.object) != leaving(&object);
@@ -142,7 +141,7 @@ impl View {
     /// Records where a plan would put virtual pods.
     pub(crate) fn buffer_pods_counted(&self, counts: BTreeMap<Target, usize>) {
         let mut inner = self.lock();
-        inner.buffers.counted |= inner.buffers.are_asked();
+        inner.buffers.counted |= inner.buffers_are_asked();
         inner.cluster.set_buffer_counts(counts);
     }
 
@@ -150,18 +149,12 @@ impl View {
     /// been asked for, and a plan has been made with them unless there is nothing to plan for.
     pub(crate) fn knows_buffers(&self) -> bool {
         let inner = self.lock();
-        inner.buffers.counted || (inner.buffers.are_asked() && !inner.cluster.has_buffer_pods())
+        inner.buffers.counted || (inner.buffers_are_asked() && !inner.cluster.has_buffer_pods())
     }
 
     /// What limit ranges give containers of a namespace.
     pub(crate) fn container_defaults(&self, namespace: &str) -> Vec<ContainerDefaults> {
         self.lock().limit_ranges.of(namespace)
-    }
-}
-
-impl Buffers {
-    fn are_asked(&self) -> bool {
-        self.listed && self.store.iter().all(|(key, _)| self.asked.contains(key))
     }
 }
 

@@ -93,7 +93,7 @@ impl View {
         condition: Option<ConditionStatus>,
     ) -> Option<Verdict> {
         let mut inner = self.lock();
-        if !inner.cluster.all::<Pool>().any(|(_, known)| known.model.uid == *pool) {
+        if !inner.cluster.all::<Pool>().any(|known| known.model.uid == *pool) {
             return None;
         }
         let trackers = &mut inner.node_classes.registrations;

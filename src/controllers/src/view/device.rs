@@ -47,7 +47,7 @@ impl View {
         if inner.cluster.settings().ignore_dra_requests {
             return None;
         }
-        let all = inner.cluster.all::<ResourceSlice>().map(|(_, known)| &known.model);
+        let all = inner.cluster.all::<ResourceSlice>().map(|known| &known.model);
         let local = all.filter(|slice| nodes.iter().any(|node| is_local(slice, node)));
         let slice = |slice: &Arc<ResourceSlice>| initialization::ResourceSlice {
             driver: slice.driver.to_string(),

@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{self, Node};
 use karpenter_api::{NodeClaim, NodePool};
-use karpenter_cluster::{Epoch, Put, Stamp};
+use karpenter_cluster::{Epoch, Kind, Known, Put, Stamp};
 use karpenter_kube_harness::watch::{self, Key};
 use karpenter_model::{Claim, NodeClassRef, NodeObject, Pod, PodKey, Pool, PoolName, ProviderId};
 use kube::ResourceExt;
 
 use super::follow::{Followed, names, stamp, version};
-use super::{Conditioned, KnownClaim, KnownNode, KnownPool, PodSeen, StatusSeen, View};
+use super::{AsShown, Conditioned, KnownClaim, KnownNode, KnownPool, PodSeen, StatusSeen, View};
 use crate::view::read;
+
+/// What the index knows of an object of a kind.
+type Shown<T> = Known<T, <T as Kind>::Object<AsShown>>;
 
 impl Followed for NodeClaim {
     fn seen(self, view: &View, _: bool) {
@@ -20,14 +23,11 @@ impl Followed for NodeClaim {
     }
 
     fn gone(self, view: &View) {
-        view.remove_claim(&self);
+        view.forget::<Claim>(&self.name_any().as_str().into(), &stamp(&self), View::tell_gone_claim);
     }
 
     fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
-        let gone = view.lock().cluster.finish_list::<Claim>(&names(keys), began);
-        for (_, known) in &gone {
-            view.tell_gone_claim(known);
-        }
+        view.forget_unlisted::<Claim>(&names(keys), began, View::tell_gone_claim);
     }
 }
 
@@ -37,14 +37,11 @@ impl Followed for Node {
     }
 
     fn gone(self, view: &View) {
-        view.remove_node(&self);
+        view.forget::<NodeObject>(&self.name_any().as_str().into(), &stamp(&self), View::tell_gone_node);
     }
 
     fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
-        let gone = view.lock().cluster.finish_list::<NodeObject>(&names(keys), began);
-        for (_, known) in &gone {
-            view.tell_gone_node(known);
-        }
+        view.forget_unlisted::<NodeObject>(&names(keys), began, View::tell_gone_node);
     }
 }
 
@@ -54,17 +51,11 @@ impl Followed for NodePool {
     }
 
     fn gone(self, view: &View) {
-        let removed = view.lock().cluster.remove::<Pool>(&self.name_any().as_str().into(), &stamp(&self));
-        if let Some(known) = &removed {
-            view.tell_gone_pool(known);
-        }
+        view.forget::<Pool>(&self.name_any().as_str().into(), &stamp(&self), View::tell_gone_pool);
     }
 
     fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
-        let gone = view.lock().cluster.finish_list::<Pool>(&names(keys), began);
-        for (_, known) in &gone {
-            view.tell_gone_pool(known);
-        }
+        view.forget_unlisted::<Pool>(&names(keys), began, View::tell_gone_pool);
     }
 }
 
@@ -107,6 +98,28 @@ impl View {
         self.classes.iter().any(|kind| kind.owns(class))
     }
 
+    /// Takes an object out of the index, and tells of it if it was there.
+    fn forget<T: Kind>(&self, key: &T::Key, stamp: &Stamp, tell: fn(&Self, &Shown<T>)) {
+        let removed = self.lock().cluster.remove::<T>(key, stamp);
+        if let Some(known) = &removed {
+            tell(self, known);
+        }
+    }
+
+    /// The same for every object that a list begun at `began` lacks.
+    fn forget_unlisted<T: Kind>(&self, listed: &BTreeSet<T::Key>, began: Epoch, tell: fn(&Self, &Shown<T>)) {
+        let gone = self.lock().cluster.finish_list::<T>(listed, began);
+        for (_, known) in &gone {
+            tell(self, known);
+        }
+    }
+
+    /// Tells that an object with status conditions changed.
+    pub(super) fn tell_changed<T>(&self, of: fn(Arc<T>) -> Conditioned, old: &Arc<T>, new: &Arc<T>) {
+        let (old, new) = (of(Arc::clone(old)), of(Arc::clone(new)));
+        self.subscribers.tell_status(&StatusSeen::Changed { old, new });
+    }
+
     /// Takes a claim as the API server shows it, without what is never read, and returns the newest known.
     pub fn put_claim(&self, claim: NodeClaim) -> Arc<NodeClaim> {
         self.put_claim_for(claim, None)
@@ -137,9 +150,7 @@ impl View {
             return self.claim(name).map_or(object, |known| known.object);
         };
         if let Some(before) = &before {
-            let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
-            let (old, new) = (Conditioned::Claim(old), Conditioned::Claim(new));
-            self.subscribers.tell_status(&StatusSeen::Changed { old, new });
+            self.tell_changed(Conditioned::Claim, &before.object, &object);
         }
         self.subscribers.wake_claim(name);
         let came_or_goes = before.as_ref().is_none_or(|before| before.model.deletion != model.deletion);
@@ -149,15 +160,6 @@ impl View {
         let earlier = before.and_then(|before| before.model.provider_id.clone());
         self.wake_machine(earlier.iter().chain(&model.provider_id), Waken::Nodes);
         object
-    }
-
-    /// Forgets a claim that is gone.
-    pub(crate) fn remove_claim(&self, claim: &NodeClaim) {
-        let name = claim.name_any().as_str().into();
-        let removed = self.lock().cluster.remove::<Claim>(&name, &stamp(claim));
-        if let Some(known) = &removed {
-            self.tell_gone_claim(known);
-        }
     }
 
     fn tell_gone_claim(&self, known: &KnownClaim) {
@@ -182,24 +184,13 @@ impl View {
             self.lock().cluster.put(&model.name, stamp(&*object), Arc::clone(&model), Arc::clone(&object));
         let Some(Put { before, changed }) = put else { return };
         if let Some(before) = &before {
-            let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
-            let (old, new) = (Conditioned::Node(old), Conditioned::Node(new));
-            self.subscribers.tell_status(&StatusSeen::Changed { old, new });
+            self.tell_changed(Conditioned::Node, &before.object, &object);
         }
         // Heartbeats change nothing a decision reads.
         if changed {
             self.subscribers.wake_node(&model.name);
             let earlier = before.and_then(|before| before.model.provider_id.clone());
             self.wake_machine(earlier.iter().chain(&model.provider_id), Waken::Claims);
-        }
-    }
-
-    /// Forgets a Node that is gone.
-    pub(crate) fn remove_node(&self, node: &Node) {
-        let name = node.name_any().as_str().into();
-        let removed = self.lock().cluster.remove::<NodeObject>(&name, &stamp(node));
-        if let Some(known) = &removed {
-            self.tell_gone_node(known);
         }
     }
 
@@ -218,10 +209,7 @@ impl View {
         let Some(model) = model.filter(|model| self.is_ours(&model.template.node_class)).map(Arc::new) else {
             let name = pool.name_any().as_str().into();
             // Without its uid: a version that can be read may come.
-            let removed = self.lock().cluster.remove::<Pool>(&name, &version(&pool).into());
-            if let Some(known) = &removed {
-                self.tell_gone_pool(known);
-            }
+            self.forget::<Pool>(&name, &version(&pool).into(), Self::tell_gone_pool);
             return;
         };
         let object = Arc::new(pool);
@@ -229,9 +217,7 @@ impl View {
             self.lock().cluster.put(&model.name, stamp(&*object), Arc::clone(&model), Arc::clone(&object));
         let Some(Put { before, changed }) = put else { return };
         if let Some(before) = &before {
-            let (old, new) = (Arc::clone(&before.object), Arc::clone(&object));
-            let (old, new) = (Conditioned::Pool(old), Conditioned::Pool(new));
-            self.subscribers.tell_status(&StatusSeen::Changed { old, new });
+            self.tell_changed(Conditioned::Pool, &before.object, &object);
         }
         self.subscribers.wake_pool(&model.name);
         let generation = |pool: &NodePool| pool.metadata.generation;

@@ -1,6 +1,5 @@
 //! What watches say, taken in: one way for every kind.
 
-use std::any::TypeId;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +24,8 @@ pub trait Followed: Resource<DynamicType = ()> + Sized + 'static {
 /// Lists under way, and kinds that were listed.
 #[derive(Default)]
 pub(super) struct Lists {
-    began: BTreeMap<TypeId, Epoch>,
+    /// By the kind, as `complete`.
+    began: BTreeMap<Cow<'static, str>, Epoch>,
     complete: BTreeSet<Cow<'static, str>>,
 }
 
@@ -33,6 +33,14 @@ impl Lists {
     /// Whether the kind of this name was listed.
     pub(super) fn has(&self, kind: &str) -> bool {
         self.complete.contains(kind)
+    }
+
+    /// The list of a kind is complete from now on, so that whom it wakes finds it so; says when it began. A list that
+    /// never began cannot say what is missing: nothing was known before the first epoch.
+    fn complete(&mut self, kind: Cow<'static, str>) -> Epoch {
+        let began = self.began.remove(&kind).unwrap_or_default();
+        self.complete.insert(kind);
+        began
     }
 }
 
@@ -43,16 +51,14 @@ impl View {
             Seen::Listing => {
                 let mut inner = self.lock();
                 let began = inner.cluster.begin_list();
-                inner.lists.began.insert(TypeId::of::<K>(), began);
+                inner.lists.began.insert(K::kind(&()), began);
             }
             Seen::Listed(object) => object.seen(self, true),
             Seen::Applied(object) => object.seen(self, false),
             Seen::Deleted(object) => object.gone(self),
             Seen::Complete(keys) => {
-                // From the first epoch on nothing is missing: a list that never began cannot say what is.
-                let began = self.lock().lists.began.remove(&TypeId::of::<K>()).unwrap_or_default();
+                let began = self.lock().lists.complete(K::kind(&()));
                 K::listed(self, &keys, began);
-                self.lock().lists.complete.insert(K::kind(&()));
             }
         }
     }

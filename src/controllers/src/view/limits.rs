@@ -32,7 +32,7 @@ impl View {
             nodes.map_or(u64::MAX, |(_, limit)| u64::try_from(limit.as_units_ceil()).unwrap_or_default());
         let existing = if fixed {
             // The limit of a pool with a fixed number of nodes also holds while some of them are leaving.
-            inner.cluster.all::<Claim>().filter(|(_, known)| known.model.pool.as_ref() == Some(pool)).count()
+            inner.cluster.all::<Claim>().filter(|known| known.model.pool.as_ref() == Some(pool)).count()
         } else {
             staying
         };

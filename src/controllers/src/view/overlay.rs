@@ -10,7 +10,7 @@ use karpenter_cloud::overlay::{List, Overlays, PoolOverlays};
 use karpenter_cluster::{Epoch, Store};
 use karpenter_kube_harness::watch::Key;
 use karpenter_model::{Pool, PoolName};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use super::View;
 use super::follow::{Followed, stamp};
@@ -18,7 +18,6 @@ use super::follow::{Followed, stamp};
 /// What is known of overlays while the gate is open.
 pub(super) struct Known {
     objects: Store<String, (), Arc<NodeOverlay>>,
-    listed: bool,
     in_force: Overlays,
     laid: BTreeMap<PoolName, Laid>,
 }
@@ -39,12 +38,7 @@ pub(crate) struct Unevaluated;
 impl Known {
     /// Nothing known yet.
     pub(super) fn new() -> Self {
-        Self {
-            objects: Store::default(),
-            listed: false,
-            in_force: Overlays::default(),
-            laid: BTreeMap::new(),
-        }
+        Self { objects: Store::default(), in_force: Overlays::default(), laid: BTreeMap::new() }
     }
 
     /// Forgets what was laid for a pool that has gone.
@@ -66,7 +60,6 @@ impl Followed for NodeOverlay {
         if let Some(known) = &mut view.lock().overlays {
             let names = keys.iter().map(|(_, name)| name.clone()).collect();
             known.objects.remove_unlisted(&names, began);
-            known.listed = true;
         }
         view.subscribers.tell_specs();
     }
@@ -98,7 +91,7 @@ impl View {
     /// Every overlay, in name order; `None` until they have been listed.
     pub(crate) fn overlays(&self) -> Option<Vec<Arc<NodeOverlay>>> {
         let inner = self.lock();
-        let known = inner.overlays.as_ref().filter(|known| known.listed)?;
+        let known = inner.overlays.as_ref().filter(|_| inner.lists.has(&NodeOverlay::kind(&())))?;
         Some(known.objects.iter().map(|(_, known)| Arc::clone(&known.object)).collect())
     }
 
