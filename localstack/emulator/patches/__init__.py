@@ -24,6 +24,13 @@ def replace(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..
     return install
 
 
+def add(owner: Any, name: str, function: Callable[..., Any]) -> None:
+    """Gives `owner` what moto does not have."""
+    if hasattr(owner, name):
+        raise AttributeError(f"moto has {name} of its own: it is not the pinned version")
+    setattr(owner, name, function)
+
+
 def apply() -> None:
     """Applies every patch; called once, before the first request."""
     from . import (

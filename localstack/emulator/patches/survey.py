@@ -15,6 +15,7 @@ from moto.iam.exceptions import NotFoundException
 from moto.iam.responses import IamResponse
 
 from .. import ACCOUNT
+from . import add
 
 KNOWN = ("StringEquals", "StringLike", "ArnEquals", "ArnLike")
 
@@ -96,10 +97,5 @@ def _simulate_principal_policy(self: Any) -> ActionResult:
 
 
 def apply() -> None:
-    for owner, name, function in (
-        (Settings, "get_ebs_default_kms_key_id", _get_ebs_default_kms_key_id),
-        (IamResponse, "simulate_principal_policy", _simulate_principal_policy),
-    ):
-        if hasattr(owner, name):
-            raise AttributeError(f"moto has {name} of its own: it is not the pinned version")
-        setattr(owner, name, function)
+    add(Settings, "get_ebs_default_kms_key_id", _get_ebs_default_kms_key_id)
+    add(IamResponse, "simulate_principal_policy", _simulate_principal_policy)
