@@ -2,7 +2,7 @@
 
 import json
 
-from .kit import REGION, client, code_of, control, fresh, image
+from .kit import REGION, client, code_of, control, fleet, fresh, ids, image, template
 
 
 def test_instance_types_come_in_pages_and_from_the_region() -> None:
@@ -75,3 +75,47 @@ def test_images_exist_have_dates_and_follow_releases() -> None:
     after = image()
     dates = {row["ImageId"]: row["CreationDate"] for row in ec2.describe_images(ImageIds=[before, after])["Images"]}
     assert before != after and dates[before] < dates[after]
+
+
+def test_a_deprecated_image_is_shown_to_its_owner_by_id_or_on_request() -> None:
+    account = fresh()
+    ec2, theirs = client("ec2"), image()
+    own = ec2.register_image(Name="own", Description="d")["ImageId"]
+
+    def shown(**arguments: object) -> set[str]:
+        filters = [{"Name": "image-id", "Values": [theirs, own]}]
+        arguments = {"Filters": filters} | arguments
+        return {row["ImageId"] for row in ec2.describe_images(**arguments)["Images"]}
+
+    def time(identifier: str) -> str | None:
+        found: str | None = ec2.describe_images(ImageIds=[identifier])["Images"][0].get("DeprecationTime")
+        return found
+
+    assert shown() == {theirs, own} and time(own) is None
+    for identifier in (theirs, own):
+        control("POST", "image-deprecation", {"image": identifier, "region": REGION})
+    assert shown() == {own}
+    assert shown(IncludeDeprecated=True) == {theirs, own}
+    assert shown(ImageIds=[theirs], Filters=[]) == {theirs}
+    assert theirs not in shown(Owners=["amazon"], Filters=[])
+    # What is launched already, or named by a template, goes on.
+    template(account)
+    assert len(ids(fleet(account, ["m5.large"]))) == 1
+    control("POST", "image-deprecation", {"image": theirs, "region": REGION, "at": "2099-01-01T00:00:00Z"})
+    assert shown() == {theirs, own} and time(theirs) == "2099-01-01T00:00:00.000Z"
+
+
+def test_only_the_owner_deprecates_an_image() -> None:
+    fresh()
+    ec2, theirs = client("ec2"), image()
+    own = ec2.register_image(Name="own")["ImageId"]
+    ec2.enable_image_deprecation(ImageId=own, DeprecateAt="2098-12-31T23:59:40Z")
+    assert ec2.describe_images(ImageIds=[own])["Images"][0]["DeprecationTime"] == "2099-01-01T00:00:00.000Z"
+    ec2.disable_image_deprecation(ImageId=own)
+    assert "DeprecationTime" not in ec2.describe_images(ImageIds=[own])["Images"][0]
+    late = {"DeprecateAt": "2099-01-01T00:00:00Z"}
+    assert code_of(ec2.enable_image_deprecation, ImageId=theirs, **late) == "AuthFailure"
+    assert code_of(ec2.disable_image_deprecation, ImageId=theirs) == "AuthFailure"
+    assert code_of(ec2.enable_image_deprecation, ImageId="ami-00000000000000000", **late) == "InvalidAMIID.NotFound"
+    past = {"DeprecateAt": "2020-01-01T00:00:00Z"}
+    assert code_of(ec2.enable_image_deprecation, ImageId=own, **past) == "InvalidParameterValue"

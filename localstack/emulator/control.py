@@ -16,6 +16,7 @@
 | POST impair | `{instance, checks: [instance, system], events: [code]}` | fails status checks |
 | POST zonal-shift | `{cluster_arn, zone_id, seconds}` | |
 | POST images | `{minor, date: YYYY-MM-DD, bottlerocket}` | publishes a release of every image family |
+| POST image-deprecation | `{image, region, at?: ISO 8601 time}` | deprecates an image of any owner; without `at`, now |
 | POST cluster | `{name, region, endpoint?, certificateAuthority?, version?}` | changes what DescribeCluster says |
 | POST reservations | `{region, instance_type, zone, count, tags?, match_criteria?, overstated?}` | buys reserved capacity, answers with its `id` |
 | POST placement-groups | `{region, name, strategy, partitions?}` | makes a group, answers with its `id` |
@@ -92,6 +93,12 @@ def _publish_images(body: dict[str, Any]) -> dict[str, Any]:
     date = datetime.fromisoformat(body["date"]).replace(tzinfo=UTC)
     published = images.publish(int(body["minor"]), date, body["bottlerocket"])
     return {"images": [image.name for image in published]}
+def _deprecate_image(body: dict[str, Any]) -> dict[str, Any]:
+    at = datetime.fromisoformat(body["at"]).astimezone(UTC) if "at" in body else datetime.now(UTC)
+    images.deprecate(body.get("region", DEFAULT_REGION), body["image"], at)
+    return {}
+
+
 
 
 def _set_prices(body: dict[str, Any]) -> dict[str, Any]:
@@ -151,6 +158,7 @@ _POST: dict[str, Callable[[dict[str, Any]], Any]] = {
     "settings": settings.update,
     "notices": _publish_notice,
     "impair": _impair,
+    "image-deprecation": _deprecate_image,
     "zonal-shift": _shift,
     "images": _publish_images,
     "cluster": _change_cluster,

@@ -1,8 +1,10 @@
-"""The images EKS users launch, in every region, with distinct creation dates.
+"""The images EKS users launch, in every region, with distinct creation dates, and their deprecation.
 
 For each Kubernetes version there are two releases, so that "newest" and pinned versions mean something; a
 release made later through the control endpoint becomes the recommended one. Ids are derived from region and
 name. `paths` of an image are the SSM parameters that resolve to it.
+
+A deprecated image can be launched, and is described to its owner, by id, or with `IncludeDeprecated`.
 """
 
 import hashlib
@@ -10,9 +12,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from moto.core.responses import ActionResult
+from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.amis import Ami, AmiBackend
+from moto.ec2.responses.amis import AmisResponse
 
-from . import replace
+from .. import ACCOUNT
+from . import add, replace
 
 EKS, BOTTLEROCKET, WINDOWS, AMAZON = "602401143452", "092701018921", "801119661308", "137112412989"
 MINORS = range(30, 37)
@@ -156,11 +162,69 @@ def _add(backend: Any, image: Image) -> None:
         root_device_name=image.root_device,
         region_name=f"{backend.region_name}a",
     )
-    ami.deprecation_time = f"{image.created + SUPPORTED_FOR:%Y-%m-%dT%H:%M:%S.000Z}"
+    ami.deprecation_time = _text(image.created + SUPPORTED_FOR)
     backend.amis[ami.id] = ami
 
 
+def _text(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%S.000Z}"
+
+
+def _deprecated(ami: Ami) -> bool:
+    at = getattr(ami, "deprecation_time", None)
+    return at is not None and datetime.fromisoformat(at) <= datetime.now(UTC)
+
+
+def deprecate(region: str, image: str, at: datetime) -> None:
+    """What the owner of an image does; AWS deprecates its own."""
+    from moto.ec2.models import ec2_backends
+
+    amis = ec2_backends[ACCOUNT][region].amis
+    if image not in amis:
+        raise ValueError(f"there is no image `{image}` in {region}")
+    amis[image].deprecation_time = _text(at)
+
+
+def _owned(response: Any) -> Ami:
+    """The image a call changes; only its owner may."""
+    image = response._get_param("ImageId")
+    ami: Ami = response.ec2_backend.describe_images(ami_ids=[image])[0]
+    if ami.owner_id != response.current_account:
+        raise EC2ClientError("AuthFailure", f"Not authorized for image:{image}")
+    return ami
+
+
+def _enable_image_deprecation(self: Any) -> ActionResult:
+    self.error_on_dryrun()
+    ami, given = _owned(self), self._get_param("DeprecateAt")
+    at = given if isinstance(given, datetime) else datetime.fromisoformat(given)
+    at = at.replace(tzinfo=at.tzinfo or UTC)
+    if at <= datetime.now(UTC):
+        raise EC2ClientError("InvalidParameterValue", "The deprecation date must be in the future.")
+    # EC2 rounds to the nearest minute.
+    ami.deprecation_time = _text((at + timedelta(seconds=30)).replace(second=0, microsecond=0))
+    return ActionResult({"Return": True})
+
+
+def _disable_image_deprecation(self: Any) -> ActionResult:
+    self.error_on_dryrun()
+    _owned(self).deprecation_time = None
+    return ActionResult({"Return": True})
+
+
 def apply() -> None:
+    add(AmisResponse, "enable_image_deprecation", _enable_image_deprecation)
+    add(AmisResponse, "disable_image_deprecation", _disable_image_deprecation)
+
+    @replace(AmisResponse, "describe_images")
+    def describe_images(original: Any, self: Any) -> ActionResult:
+        answer: Any = original(self)
+        if self._get_param("ImageIds", []) or self._get_bool_param("IncludeDeprecated", False):
+            return answer
+        account = self.current_account
+        shown = [ami for ami in answer.result["Images"] if ami.owner_id == account or not _deprecated(ami)]
+        return ActionResult({"Images": shown})
+
     @replace(AmiBackend, "_load_amis")
     def load_amis(original: Any, self: Any) -> None:
         original(self)
