@@ -161,3 +161,23 @@ def wait_for(reached: Any) -> None:
     while not reached():
         assert time.monotonic() < end, "not within two minutes"
         time.sleep(0.05)
+
+
+def listen(name: str = "interruptions") -> str:
+    """A queue that gets every event of EC2 and of AWS Health; answers with its address."""
+    sqs, events = client("sqs"), client("events")
+    queue: str = sqs.create_queue(QueueName=name)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    events.put_rule(Name=name, EventPattern=json.dumps({"source": ["aws.ec2", "aws.health"]}))
+    events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": arn}])
+    return queue
+
+
+def heard(queue: str) -> list[Any]:
+    """The events that have come since, oldest first; they are taken from the queue."""
+    sqs, found = client("sqs"), []
+    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+        for message in messages:
+            found.append(json.loads(message["Body"]))
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+    return found

@@ -15,7 +15,9 @@ from .kit import (
     error_of,
     fleet,
     fresh,
+    heard,
     ids,
+    listen,
     profile,
     template,
 )
@@ -120,21 +122,13 @@ def test_access_entries_and_associations_live_and_die() -> None:
 
 def test_notices_and_state_changes_reach_the_queue() -> None:
     account = fresh()
-    sqs, events = client("sqs"), client("events")
-    queue = sqs.create_queue(QueueName="interruptions")["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    events.put_rule(Name="all", EventPattern=json.dumps({"source": ["aws.ec2", "aws.health"]}))
-    events.put_targets(Rule="all", Targets=[{"Id": "queue", "Arn": arn}])
+    queue = listen()
     template(account)
     identifier = ids(fleet(account, ["m5.large"], spot=True))[0]
     for kind in ("spot-interruption", "rebalance", "health", "capacity-reservation-interruption"):
         control("POST", "notices", {"kind": kind, "instance": identifier, "region": REGION})
     client("ec2").terminate_instances(InstanceIds=[identifier])
-    bodies = []
-    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
-        bodies += [json.loads(message["Body"]) for message in messages]
-        for message in messages:
-            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+    bodies = heard(queue)
     kinds = [body["detail-type"] for body in bodies]
     assert kinds.count("EC2 Instance State-change Notification") == 3, kinds
     assert {
@@ -145,6 +139,31 @@ def test_notices_and_state_changes_reach_the_queue() -> None:
     assert all(body["account"] and body["region"] == REGION and body["id"] and body["time"] for body in bodies), bodies
     states = [body["detail"]["state"] for body in bodies if "State-change" in body["detail-type"]]
     assert sorted(states) == ["running", "shutting-down", "terminated"]
+
+
+def test_every_kind_of_message_can_be_had() -> None:
+    fresh()
+    queue = listen()
+    instance = "i-0123456789abcdef0"
+    requests = [
+        {"kind": "spot-interruption"},
+        {"kind": "rebalance"},
+        {"kind": "capacity-reservation-interruption"},
+        {"kind": "health"},
+        {"kind": "health", "category": "accountNotification", "code": "AWS_EC2_OPERATIONAL_NOTIFICATION"},
+        {"kind": "health", "service": "RDS", "code": "AWS_RDS_MAINTENANCE_SCHEDULED"},
+        *({"kind": "state-change", "state": state} for state in ("running", "stopping", "stopped", "terminated")),
+    ]
+    for request in requests:
+        control("POST", "notices", {"instance": instance, "region": REGION, **request})
+    events = heard(queue)
+    assert len(events) == len(requests)
+    assert [event["detail"]["state"] for event in events[6:]] == ["running", "stopping", "stopped", "terminated"]
+    services = [(event["detail"]["service"], event["detail"]["eventTypeCategory"]) for event in events[3:6]]
+    assert services == [("EC2", "scheduledChange"), ("EC2", "accountNotification"), ("RDS", "scheduledChange")]
+    for event in events:
+        affected = event["detail"].get("affectedEntities") or [{"entityValue": event["detail"]["instance-id"]}]
+        assert [row["entityValue"] for row in affected] == [instance]
 
 
 def test_zonal_shifts_start_and_end() -> None:

@@ -12,8 +12,8 @@
 | GET, POST, DELETE faults | a rule of `faults` | errors on demand |
 | POST prices | `{on_demand: {type: usd}, spot: [{instance_type, zone, price}]}` | sets prices |
 | GET, POST settings | fields of `settings` | |
-| POST notices | `{kind, instance, region, terminate_after_seconds?}` | publishes a notice, may end the instance |
-| POST impair | `{instance, checks: [instance, system], events: [code]}` | fails status checks |
+| POST notices | `{kind, instance, region, terminate_after_seconds?, ...}` | publishes a notice, may end the instance |
+| POST impair | `{instance, checks?: [instance, system, ebs], events?: [code], since?}` | fails status checks |
 | POST zonal-shift | `{cluster_arn, zone_id, seconds}` | |
 | POST images | `{minor, date: YYYY-MM-DD, bottlerocket}` | publishes a release of every image family |
 | POST image-deprecation | `{image, region, at?: ISO 8601 time}` | deprecates an image of any owner; without `at`, now |
@@ -69,12 +69,10 @@ def reset(_body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _publish_notice(body: dict[str, Any]) -> dict[str, Any]:
-    region = body.get("region", DEFAULT_REGION)
-    kind, instance = body["kind"], body["instance"]
-    if kind not in notices.KINDS:
-        raise ValueError(f"there is no notice `{kind}`; there are {sorted(notices.KINDS)}")
-    notices.KINDS[kind](region, instance)
-    if (seconds := body.get("terminate_after_seconds")) is not None:
+    region, kind, instance = body.pop("region", DEFAULT_REGION), body.pop("kind"), body.pop("instance")
+    seconds = body.pop("terminate_after_seconds", None)
+    notices.publish(kind, region, instance, **body)
+    if seconds is not None:
         lifecycle.interrupted(region, instance, float(seconds))
     return {}
 
