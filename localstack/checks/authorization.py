@@ -65,8 +65,15 @@ def test_what_is_tagged_or_deleted_is_asked_about_with_the_tags_it_has() -> None
     assert context["aws:TagKeys"] == ["Name"] and context["aws:RequestTag/Name"] == "n"
     lt = ec2.describe_launch_templates()["LaunchTemplates"][0]
     ec2.delete_launch_template(LaunchTemplateName=lt["LaunchTemplateName"])
+    ec2.stop_instances(InstanceIds=[instance])
+    ec2.start_instances(InstanceIds=[instance])
     ec2.terminate_instances(InstanceIds=[instance])
+    own = ec2.register_image(Name="own")["ImageId"]
+    ec2.disable_image_deprecation(ImageId=own)
     found = asked()
+    assert ("ec2:DisableImageDeprecation", arn("image", own, "")) in found
+    for action in ("ec2:StopInstances", "ec2:StartInstances"):
+        assert found[(action, arn("instance", instance))]["aws:ResourceTag/karpenter.sh/nodepool"] == "default"
     gone = found[("ec2:DeleteLaunchTemplate", arn("launch-template", lt["LaunchTemplateId"]))]
     assert gone["aws:ResourceTag/eks:eks-cluster-name"] == CLUSTER
     assert found[("ec2:TerminateInstances", arn("instance", instance))]["aws:ResourceTag/Name"] == "n"

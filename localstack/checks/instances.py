@@ -1,6 +1,25 @@
 """Instances after their launch, and the resources around them."""
 
-from .kit import CLUSTER, client, code_of, control, describe, fleet, fresh, ids, template, wait_for
+from typing import Any
+
+from .kit import (
+    CLUSTER,
+    client,
+    code_of,
+    control,
+    describe,
+    error_of,
+    fleet,
+    fresh,
+    heard,
+    ids,
+    image,
+    listen,
+    tags,
+    template,
+    wait_for,
+)
+from .reserved import reservation, reserve, targeting
 
 
 def test_states_take_their_time_when_told_to() -> None:
@@ -34,6 +53,107 @@ def test_terminate_can_be_repeated_and_names_what_is_missing() -> None:
     other = ids(fleet(account, ["m5.large"]))[0]
     ec2.terminate_instances(InstanceIds=[other])
     assert code_of(ec2.describe_instances, InstanceIds=[other]) == "InvalidInstanceID.NotFound"
+
+
+def _state(identifier: str) -> str:
+    name: str = describe(identifier)[0]["State"]["Name"]
+    return name
+
+
+def _changes(rows: list[Any]) -> list[tuple[str, str]]:
+    return [(row["PreviousState"]["Name"], row["CurrentState"]["Name"]) for row in rows]
+
+
+def test_an_instance_is_stopped_in_time_and_every_state_is_published() -> None:
+    account = fresh()
+    template(account)
+    queue = listen()
+    control("POST", "settings", {"stopping_seconds": 0.3, "pending_seconds": 0.3, "shutting_down_seconds": 0.3})
+    identifier = ids(fleet(account, ["m5.large"]))[0]
+    wait_for(lambda: _state(identifier) == "running")
+    ec2, before = client("ec2"), describe(identifier)[0]
+    assert _changes(ec2.stop_instances(InstanceIds=[identifier])["StoppingInstances"]) == [("running", "stopping")]
+    assert _state(identifier) == "stopping"
+    assert _changes(ec2.stop_instances(InstanceIds=[identifier])["StoppingInstances"]) == [("stopping", "stopping")]
+    wait_for(lambda: _state(identifier) == "stopped")
+    stopped = describe(identifier)[0]
+    for field in ("PrivateIpAddress", "PrivateDnsName", "Tags", "SubnetId", "BlockDeviceMappings"):
+        assert stopped[field] == before[field], field
+    assert tags(identifier)["karpenter.sh/nodepool"] == "default"
+    assert stopped["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
+    assert _changes(ec2.stop_instances(InstanceIds=[identifier])["StoppingInstances"]) == [("stopped", "stopped")]
+    assert _changes(ec2.start_instances(InstanceIds=[identifier])["StartingInstances"]) == [("stopped", "pending")]
+    wait_for(lambda: _state(identifier) == "running")
+    again = describe(identifier)[0]
+    assert again["PrivateIpAddress"] == before["PrivateIpAddress"] and again["LaunchTime"] >= before["LaunchTime"]
+    assert _changes(ec2.start_instances(InstanceIds=[identifier])["StartingInstances"]) == [("running", "running")]
+    ec2.stop_instances(InstanceIds=[identifier])
+    # Terminated on the way to `stopped`, it never gets there.
+    ec2.terminate_instances(InstanceIds=[identifier])
+    wait_for(lambda: _state(identifier) == "terminated")
+    assert [event["detail"]["state"] for event in heard(queue)] == [
+        *("pending", "running", "stopping", "stopped", "pending", "running", "stopping", "shutting-down", "terminated")
+    ]
+
+
+def test_ec2_refuses_to_stop_or_start_what_it_cannot() -> None:
+    account = fresh()
+    template(account)
+    ec2 = client("ec2")
+    well, ended = ids(fleet(account, ["m5.large"], count=2))
+    spot = ids(fleet(account, ["m5.large"], spot=True))[0]
+    error = error_of(ec2.stop_instances, InstanceIds=[well, spot]).response["Error"]
+    assert error["Code"] == "UnsupportedOperation" and f"the Spot Instance '{spot}'" in error["Message"], error
+    assert _state(well) == "running"
+    ec2.terminate_instances(InstanceIds=[ended])
+    for call in (ec2.stop_instances, ec2.start_instances):
+        assert code_of(call, InstanceIds=[ended]) == "IncorrectInstanceState"
+        assert code_of(call, InstanceIds=["i-00000000000000000"]) == "InvalidInstanceID.NotFound"
+        assert code_of(call, InstanceIds=[well], DryRun=True) == "DryRunOperation"
+    control("POST", "settings", {"stopping_seconds": 60})
+    ec2.stop_instances(InstanceIds=[well])
+    assert code_of(ec2.start_instances, InstanceIds=[well]) == "IncorrectInstanceState"
+
+
+def test_only_a_persistent_spot_instance_can_be_stopped() -> None:
+    fresh()
+    ec2 = client("ec2")
+    for kind, expected in (("one-time", "running"), ("persistent", "stopped")):
+        market = {"MarketType": "spot", "SpotOptions": {"SpotInstanceType": kind}}
+        arguments = {"ImageId": image(), "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
+        made = ec2.run_instances(**arguments, InstanceMarketOptions=market)["Instances"][0]["InstanceId"]
+        if kind == "one-time":
+            assert code_of(ec2.stop_instances, InstanceIds=[made]) == "UnsupportedOperation"
+        else:
+            ec2.stop_instances(InstanceIds=[made])
+        assert _state(made) == expected
+
+
+def test_a_stopped_instance_starts_only_where_there_is_capacity() -> None:
+    account = fresh()
+    template(account)
+    ec2, instance = client("ec2"), ids(fleet(account, ["m5.large"]))[0]
+    ec2.stop_instances(InstanceIds=[instance])
+    control("POST", "capacity", {"instance_type": "m5.large"})
+    assert code_of(ec2.start_instances, InstanceIds=[instance]) == "InsufficientInstanceCapacity"
+    assert _state(instance) == "stopped"
+    control("DELETE", "capacity")
+    ec2.start_instances(InstanceIds=[instance])
+    assert _state(instance) == "running"
+
+
+def test_a_stopped_instance_leaves_its_reservation() -> None:
+    account = fresh()
+    ec2, identifier = client("ec2"), reserve(account, 1)
+    targeting(account, identifier)
+    first = ids(fleet(account, ["m5.large"]))
+    ec2.stop_instances(InstanceIds=first)
+    assert reservation(identifier)["AvailableInstanceCount"] == 1
+    second = ids(fleet(account, ["m5.large"]))
+    assert code_of(ec2.start_instances, InstanceIds=first) == "ReservationCapacityExceeded"
+    ec2.terminate_instances(InstanceIds=second)
+    ec2.start_instances(InstanceIds=first)
+    assert reservation(identifier)["AvailableInstanceCount"] == 0
 
 
 def test_an_address_comes_again_only_after_all_others_of_its_subnet() -> None:

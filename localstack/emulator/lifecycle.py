@@ -1,21 +1,25 @@
-"""The states of instances in time: pending, running, shutting-down, terminated, forgotten.
+"""The states of instances in time: pending, running, stopping, stopped, shutting-down, terminated, forgotten.
 
-Stock moto jumps from nothing to `running` and from there to `terminated`. Here a transition may take time (see
-`settings`); what is due happens at the beginning of the next request, under the server's lock, so there are no
-timers. Each change of state is published to EventBridge.
+Stock moto jumps from nothing to `running` and from there to `stopped` or `terminated`. Here a transition may take
+time (see `settings`); what is due happens at the beginning of the next request, under the server's lock, so there are
+no timers. Each change of state is published to EventBridge.
 """
 
 import heapq
 import itertools
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
+from moto.core.utils import utcnow
 from moto.ec2 import ec2_backends
-from moto.ec2.models.instances import Instance, InstanceState
+from moto.ec2.models.instances import Instance, InstanceState, StateReason
 
 from . import ACCOUNT, notices, settings
 from .services import reservations
+
+SPOT_TERMINATION = "Server.SpotInstanceTermination"
 
 _due: list[tuple[float, int, Callable[[], None]]] = []
 _order = itertools.count()
@@ -32,14 +36,15 @@ def advance() -> None:
         heapq.heappop(_due)[2]()
 
 
-def _later(seconds: float, change: Callable[[], None]) -> None:
+def later(seconds: float, change: Callable[[], None]) -> None:
+    """Lets `change` happen after so long, under the server's lock."""
     heapq.heappush(_due, (time.monotonic() + seconds, next(_order), change))
 
 
 def launched(instance: Instance) -> None:
     if settings.current.pending_seconds > 0:
         _enter(instance, "pending", 0)
-        _later(settings.current.pending_seconds, lambda: _run(instance))
+        later(settings.current.pending_seconds, lambda: _run(instance))
     else:
         _run(instance)
 
@@ -49,28 +54,62 @@ def _run(instance: Instance) -> None:
         _enter(instance, "running", 16)
 
 
-def terminating(instance: Instance) -> None:
-    """A terminate call; repeating it changes nothing."""
+def stopping(instance: Instance) -> None:
+    """A stop call; repeating it changes nothing."""
+    if instance.state in ("stopping", "stopped"):
+        return
+    _enter(instance, "stopping", 64)
+    if settings.current.stopping_seconds > 0:
+        later(settings.current.stopping_seconds, lambda: _stop(instance))
+    else:
+        _stop(instance)
+
+
+def _stop(instance: Instance) -> None:
+    # It may have been terminated in the meantime.
+    if instance.state != "stopping":
+        return
+    Instance.stop(instance)
+    reservations.give_back(instance.ec2_backend.region_name, instance.id)
+    _publish(instance)
+
+
+def starting(instance: Instance) -> None:
+    """A start call; only a stopped instance starts."""
+    if instance.state != "stopped":
+        return
+    Instance.start(instance)
+    # EC2 counts from the last start.
+    instance.launch_time = utcnow()
+    launched(instance)
+
+
+def terminating(instance: Instance, reason: str | None = None) -> None:
+    """A terminate call, or EC2's own doing for a `reason`; repeating it changes nothing."""
     if instance.state in ("shutting-down", "terminated"):
         return
     _enter(instance, "shutting-down", 32)
     if settings.current.shutting_down_seconds > 0:
-        _later(settings.current.shutting_down_seconds, lambda: _terminate(instance))
+        later(settings.current.shutting_down_seconds, lambda: _terminate(instance, reason))
     else:
-        _terminate(instance)
+        _terminate(instance, reason)
 
 
-def _terminate(instance: Instance) -> None:
+def _terminate(instance: Instance, reason: str | None) -> None:
     Instance.terminate(instance)
+    if reason is not None:
+        instance._reason = f"Service initiated ({datetime.now(UTC):%Y-%m-%d %H:%M:%S} GMT)"
+        instance.state_reason = StateReason(f"{reason}: Spot instance termination", reason)
     reservations.give_back(instance.ec2_backend.region_name, instance.id)
     _publish(instance)
-    _later(settings.current.terminated_seconds, lambda: _forget(instance))
+    later(settings.current.terminated_seconds, lambda: _forget(instance))
 
 
 def interrupted(region: str, instance_id: str, seconds: float) -> None:
     """The end EC2 itself prepares for an instance it has warned."""
     instance = ec2_backends[ACCOUNT][region].get_instance(instance_id)
-    _later(seconds, lambda: terminating(instance))
+    reason = SPOT_TERMINATION if instance.lifecycle == "spot" else None
+    later(seconds, lambda: terminating(instance, reason))
 
 
 def _forget(instance: Instance) -> None:

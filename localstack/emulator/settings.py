@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass, fields
 
 @dataclass
 class Settings:
-    # Seconds an instance stays `pending` and `shutting-down`; 0 skips the state, as stock moto does.
+    # Seconds an instance stays `pending`, `stopping` and `shutting-down`; 0 skips the state, as stock moto does.
     pending_seconds: float = 0.0
+    stopping_seconds: float = 0.0
     shutting_down_seconds: float = 0.0
     # Seconds a terminated instance can still be described; AWS keeps it about an hour.
     terminated_seconds: float = 3600.0

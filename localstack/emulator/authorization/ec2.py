@@ -18,6 +18,7 @@ from .question import Context, Question, Unknown, arn, existing, requested
 
 # prefix of an id -> type of resource
 KINDS = {
+    "ami": "image",
     "cr": "capacity-reservation",
     "eni": "network-interface",
     "fleet": "fleet",
@@ -71,9 +72,14 @@ def _named(asked: Request, action: str, resources: Iterable[str], more: Context 
     return rows
 
 
-def _terminate(asked: Request, tree: Tree) -> list[Question]:
+def _instances(asked: Request, tree: Tree) -> list[Question]:
     there = {instance.id for instance in _backend(asked).all_instances()}
-    return _named(asked, "TerminateInstances", [name for name in parameters.items(tree, "InstanceId") if name in there])
+    return _named(asked, asked.action, [name for name in parameters.items(tree, "InstanceId") if name in there])
+
+
+def _image(asked: Request, tree: Tree) -> list[Question]:
+    there = _backend(asked).amis
+    return _named(asked, asked.action, [tree["ImageId"]] if tree["ImageId"] in there else [])
 
 
 def _tag(asked: Request, tree: Tree) -> list[Question]:
@@ -224,6 +230,10 @@ _HANDLERS = {
     "CreateTags": _tag,
     "DeleteLaunchTemplate": _delete_template,
     "DeleteTags": _tag,
+    "DisableImageDeprecation": _image,
+    "EnableImageDeprecation": _image,
     "RunInstances": _run_instances,
-    "TerminateInstances": _terminate,
+    "StartInstances": _instances,
+    "StopInstances": _instances,
+    "TerminateInstances": _instances,
 }

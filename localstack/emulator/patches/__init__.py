@@ -46,6 +46,7 @@ def apply() -> None:
         performance,
         queues,
         spot_prices,
+        stopping,
         survey,
         tags,
         unimplemented,
@@ -66,6 +67,7 @@ def apply() -> None:
         launch_templates,
         addresses,
         instances,
+        stopping,
         fleets,
     ):
         module.apply()
