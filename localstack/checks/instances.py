@@ -182,7 +182,7 @@ def test_an_address_comes_again_only_after_all_others_of_its_subnet() -> None:
 def test_status_checks_fail_on_demand_and_filters_work() -> None:
     account = fresh()
     template(account)
-    sick, scheduled, _well = ids(fleet(account, ["m5.large"], count=3))
+    everything = sick, scheduled, _well = ids(fleet(account, ["m5.large"], count=3))
     control("POST", "impair", {"instance": sick, "checks": ["system"], "since": "2026-01-01T00:00:00.000Z"})
     control("POST", "impair", {"instance": scheduled, "events": ["instance-retirement"]})
     found = lambda name, value: [  # noqa: E731
@@ -195,6 +195,42 @@ def test_status_checks_fail_on_demand_and_filters_work() -> None:
     assert found("event.code", "instance-retirement") == [scheduled]
     assert found("instance-status.status", "impaired") == []
     assert len(found("instance-status.status", "ok")) == 3
+    assert found("system-status.reachability", "failed") == [sick]
+    control("POST", "impair", {"instance": sick, "checks": ["ebs"]})
+    assert found("system-status.status", "impaired") == [] and found("attached-ebs-status.status", "impaired") == [sick]
+    control("POST", "impair", {"instance": sick})
+    assert found("attached-ebs-status.status", "impaired") == []
+    assert sorted(row for zone in account["zones"] for row in found("availability-zone", zone)) == sorted(everything)
+
+
+def test_the_status_of_what_does_not_run_is_shown_on_request() -> None:
+    account = fresh()
+    template(account)
+    ec2 = client("ec2")
+    runs, stopped, ended = ids(fleet(account, ["m5.large"], count=3))
+    control("POST", "impair", {"instance": stopped, "checks": ["instance"]})
+    ec2.stop_instances(InstanceIds=[stopped])
+    ec2.terminate_instances(InstanceIds=[ended])
+
+    def shown(**arguments: Any) -> list[str]:
+        rows = ec2.describe_instance_status(**arguments)["InstanceStatuses"]
+        return sorted(row["InstanceId"] for row in rows)
+
+    by_state = lambda state: [{"Name": "instance-state-name", "Values": [state]}]  # noqa: E731
+    assert shown() == shown(InstanceIds=[runs, stopped]) == [runs]
+    assert shown(IncludeAllInstances=True) == sorted([runs, stopped, ended])
+    assert shown(IncludeAllInstances=True, Filters=by_state("stopped")) == [stopped]
+    assert shown(Filters=by_state("stopped")) == []
+    row = ec2.describe_instance_status(InstanceIds=[stopped], IncludeAllInstances=True)["InstanceStatuses"][0]
+    # Nothing is checked on an instance that does not run.
+    assert row["InstanceStatus"]["Status"] == row["SystemStatus"]["Status"] == "not-applicable"
+    pages = ec2.get_paginator("describe_instance_status").paginate(
+        IncludeAllInstances=True, PaginationConfig={"PageSize": 2}
+    )
+    assert [len(answer["InstanceStatuses"]) for answer in pages] == [2, 1]
+    ec2.start_instances(InstanceIds=[stopped])
+    found = ec2.describe_instance_status(Filters=[{"Name": "instance-status.status", "Values": ["impaired"]}])
+    assert [row["InstanceId"] for row in found["InstanceStatuses"]] == [stopped]
 
 
 def test_only_existing_resources_can_be_tagged() -> None:

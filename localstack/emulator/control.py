@@ -91,12 +91,12 @@ def _publish_images(body: dict[str, Any]) -> dict[str, Any]:
     date = datetime.fromisoformat(body["date"]).replace(tzinfo=UTC)
     published = images.publish(int(body["minor"]), date, body["bottlerocket"])
     return {"images": [image.name for image in published]}
+
+
 def _deprecate_image(body: dict[str, Any]) -> dict[str, Any]:
     at = datetime.fromisoformat(body["at"]).astimezone(UTC) if "at" in body else datetime.now(UTC)
     images.deprecate(body.get("region", DEFAULT_REGION), body["image"], at)
     return {}
-
-
 
 
 def _set_prices(body: dict[str, Any]) -> dict[str, Any]:
@@ -156,9 +156,9 @@ _POST: dict[str, Callable[[dict[str, Any]], Any]] = {
     "settings": settings.update,
     "notices": _publish_notice,
     "impair": _impair,
-    "image-deprecation": _deprecate_image,
     "zonal-shift": _shift,
     "images": _publish_images,
+    "image-deprecation": _deprecate_image,
     "cluster": _change_cluster,
     "reservations": _reserve,
     "placement-groups": _group,

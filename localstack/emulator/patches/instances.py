@@ -12,6 +12,7 @@ from moto.ec2.responses.instances import InstanceResponse
 
 from .. import lifecycle
 from . import replace
+from .catalogue import page
 
 FILTERS = {
     "client-token": "client_token",
@@ -22,12 +23,20 @@ FILTERS = {
 }
 STATUS_FILTERS = {
     "instance-status.status",
+    "instance-status.reachability",
     "system-status.status",
+    "system-status.reachability",
+    "attached-ebs-status.status",
     "event.code",
     "instance-state-name",
+    "instance-state-code",
     "availability-zone",
+    "availability-zone-id",
 }
-# What a test declared unhealthy: instance id -> {"instance": bool, "system": bool, "events": [code], "since": time}
+CHECKS = ("instance", "system", "ebs")
+# How many instances DescribeInstanceStatus shows at most in a page.
+STATUS_PAGE = 1000
+# What a test declared unhealthy: instance id -> {"checks": [one of CHECKS], "events": [code], "since": time}
 impaired: dict[str, dict[str, Any]] = {}
 
 
@@ -36,6 +45,9 @@ def reset() -> None:
 
 
 def impair(instance: str, checks: list[str], events: list[str], since: str | None) -> None:
+    """Fails these checks and announces these events; without any the instance is well again."""
+    if unknown := set(checks) - set(CHECKS):
+        raise ValueError(f"there is no status check {sorted(unknown)}; there are {list(CHECKS)}")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     impaired[instance] = {"checks": checks, "events": events, "since": since or now}
 
@@ -74,8 +86,9 @@ def apply() -> None:
             raise NotImplementedError(f"DescribeInstanceStatus filters {sorted(unknown)}")
         everything = self._get_bool_param("IncludeAllInstances", False)
         instances = self.ec2_backend.describe_instance_status(self._get_param("InstanceIds", []), everything, [])
-        rows = [_status(instance) for instance in instances]
-        return ActionResult({"InstanceStatuses": [row for row in rows if _passes(row, filters)]})
+        rows = [row for row in (_status(instance) for instance in instances) if _passes(row, filters)]
+        rows, token = page(self, rows, STATUS_PAGE)
+        return ActionResult({"InstanceStatuses": rows, "NextToken": token})
 
 
 def _status(instance: Instance) -> dict[str, Any]:
@@ -83,9 +96,11 @@ def _status(instance: Instance) -> dict[str, Any]:
     return {
         "InstanceId": instance.id,
         "AvailabilityZone": instance.availability_zone,
+        "AvailabilityZoneId": getattr(instance.placement, "availability_zone_id", None),
         "InstanceState": instance._state,
         "InstanceStatus": _check(instance, "instance" in trouble["checks"], trouble["since"]),
         "SystemStatus": _check(instance, "system" in trouble["checks"], trouble["since"]),
+        "AttachedEbsStatus": _check(instance, "ebs" in trouble["checks"], trouble["since"]),
         "Events": [
             {"Code": code, "Description": "The instance is scheduled for maintenance", "NotBefore": trouble["since"]}
             for code in trouble["events"]
@@ -104,9 +119,18 @@ def _check(instance: Instance, failed: bool, since: str | None) -> dict[str, Any
 def _passes(row: dict[str, Any], filters: dict[str, list[str]]) -> bool:
     values = {
         "instance-status.status": [row["InstanceStatus"]["Status"]],
+        "instance-status.reachability": _reachability(row["InstanceStatus"]),
         "system-status.status": [row["SystemStatus"]["Status"]],
+        "system-status.reachability": _reachability(row["SystemStatus"]),
+        "attached-ebs-status.status": [row["AttachedEbsStatus"]["Status"]],
         "event.code": [event["Code"] for event in row["Events"]],
         "instance-state-name": [row["InstanceState"].name],
+        "instance-state-code": [str(row["InstanceState"].code)],
         "availability-zone": [row["AvailabilityZone"]],
+        "availability-zone-id": [row["AvailabilityZoneId"]],
     }
     return all(set(wanted) & set(values[name]) for name, wanted in filters.items())
+
+
+def _reachability(check: dict[str, Any]) -> list[str]:
+    return [detail["Status"] for detail in check.get("Details", [])]
