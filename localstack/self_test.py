@@ -8,9 +8,9 @@ import sys
 import time
 import traceback
 
-from checks import authorization, catalogue, fleets, front_door, instances, kit, reserved, services, stacks
+from checks import authorization, catalogue, experiments, fleets, front_door, instances, kit, reserved, services, stacks
 
-for module in (fleets, reserved, instances, catalogue, services, stacks, front_door, authorization):
+for module in (fleets, reserved, instances, experiments, catalogue, services, stacks, front_door, authorization):
     # pytest collects what this module holds.
     globals().update({name: value for name, value in vars(module).items() if name.startswith("test_")})
 

@@ -91,7 +91,7 @@ def test_an_instance_is_stopped_in_time_and_every_state_is_published() -> None:
     # Terminated on the way to `stopped`, it never gets there.
     ec2.terminate_instances(InstanceIds=[identifier])
     wait_for(lambda: _state(identifier) == "terminated")
-    assert [event["detail"]["state"] for event in heard(queue)] == [
+    assert [event["detail"]["state"] for event in heard(queue, 9)] == [
         *("pending", "running", "stopping", "stopped", "pending", "running", "stopping", "shutting-down", "terminated")
     ]
 

@@ -173,11 +173,17 @@ def listen(name: str = "interruptions") -> str:
     return queue
 
 
-def heard(queue: str) -> list[Any]:
-    """The events that have come since, oldest first; they are taken from the queue."""
+def heard(queue: str, count: int) -> list[Any]:
+    """All events in the queue, which are so many, in the order in which they came; they are taken out of it."""
     sqs, found = client("sqs"), []
-    while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+
+    def received() -> list[Any]:
+        messages: list[Any] = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", [])
         for message in messages:
             found.append(json.loads(message["Body"]))
             sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+        return messages
+
+    wait_for(lambda: not received() and len(found) >= count)
+    assert len(found) == count, found
     return found

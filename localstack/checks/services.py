@@ -128,7 +128,7 @@ def test_notices_and_state_changes_reach_the_queue() -> None:
     for kind in ("spot-interruption", "rebalance", "health", "capacity-reservation-interruption"):
         control("POST", "notices", {"kind": kind, "instance": identifier, "region": REGION})
     client("ec2").terminate_instances(InstanceIds=[identifier])
-    bodies = heard(queue)
+    bodies = heard(queue, 7)
     kinds = [body["detail-type"] for body in bodies]
     assert kinds.count("EC2 Instance State-change Notification") == 3, kinds
     assert {
@@ -156,8 +156,7 @@ def test_every_kind_of_message_can_be_had() -> None:
     ]
     for request in requests:
         control("POST", "notices", {"instance": instance, "region": REGION, **request})
-    events = heard(queue)
-    assert len(events) == len(requests)
+    events = heard(queue, len(requests))
     assert [event["detail"]["state"] for event in events[6:]] == ["running", "stopping", "stopped", "terminated"]
     services = [(event["detail"]["service"], event["detail"]["eventTypeCategory"]) for event in events[3:6]]
     assert services == [("EC2", "scheduledChange"), ("EC2", "accountNotification"), ("RDS", "scheduledChange")]

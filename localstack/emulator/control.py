@@ -31,7 +31,7 @@ from typing import Any
 from . import calls, capacity, errors, faults, lifecycle, notices, prices, settings
 from .authorization import journal, principals
 from .patches import fleets, images, instances
-from .services import ec2_wire, eks, placement_groups, reservations, zonal_shift
+from .services import ec2_wire, eks, fis, placement_groups, reservations, zonal_shift
 from .services.eks_refusals import Refusal
 from .services.request import Request
 from .stacks import api as stacks
@@ -55,6 +55,7 @@ def reset(_body: dict[str, Any]) -> dict[str, Any]:
         instances,
         fleets,
         eks,
+        fis,
         zonal_shift,
         reservations,
         placement_groups,

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 # The format in which a service reports errors; services not named here speak JSON 1.x.
 XML_EC2 = {"ec2"}
 XML_QUERY = {"iam", "sts", "cloudformation"}
-REST_JSON = {"eks", "arc-zonal-shift"}
+REST_JSON = {"eks", "arc-zonal-shift", "fis"}
 
 
 @dataclass(frozen=True)

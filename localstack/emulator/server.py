@@ -17,16 +17,16 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from . import authorization, calls, control, errors, faults, lifecycle, patches, seed
 from .patches import unimplemented
-from .services import eks, placement_groups, pricing, request, reservations, zonal_shift
+from .services import eks, fis, placement_groups, pricing, request, reservations, zonal_shift
 from .stacks import api as stacks
 
 HOST = "127.0.0.1"
 # Costly to render and the same for the life of the process; the body carries neither time nor signature.
 STATIC = {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
 STATIC_ENTRIES = 512
-SERVICES = (reservations, placement_groups, pricing, zonal_shift, eks)
+SERVICES = (reservations, placement_groups, pricing, zonal_shift, eks, fis)
 # REST services name the operation by method and path only.
-OPERATIONS = {"eks": eks.operation, "arc-zonal-shift": zonal_shift.operation}
+OPERATIONS = {"eks": eks.operation, "arc-zonal-shift": zonal_shift.operation, "fis": fis.operation}
 
 StartResponse = Callable[..., Any]
 

@@ -9,6 +9,8 @@ class Settings:
     pending_seconds: float = 0.0
     stopping_seconds: float = 0.0
     shutting_down_seconds: float = 0.0
+    # Seconds a minute of an experiment of FIS takes; the shortest experiment has two.
+    experiment_minute_seconds: float = 60.0
     # Seconds a terminated instance can still be described; AWS keeps it about an hour.
     terminated_seconds: float = 3600.0
     # `implicit`: EC2 makes the spot service-linked role at the first spot launch, as it does for a caller with

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ACCOUNT
-from ..services import eks
+from ..services import eks, fis
 from ..services.request import Request
 from . import parameters
 from .question import Context, Question, Unknown, arn, existing, requested
@@ -64,6 +64,27 @@ def _eks(asked: Request) -> list[Question]:
     return rows
 
 
+def _experiments(asked: Request) -> list[Question]:
+    body: dict[str, Any] = asked.json() if asked.method == "POST" else {}
+    given = requested(body.get("tags") or {})
+    if asked.action == "CreateExperimentTemplate":
+        actions = sorted({action["actionId"] for action in body["actions"].values()})
+        names = ["experiment-template/*", *(f"action/{action}" for action in actions)]
+        return [Question("fis:CreateExperimentTemplate", arn("fis", asked.region, name), given) for name in names]
+    if asked.action == "StartExperiment":
+        template = arn("fis", asked.region, f"experiment-template/{body['experimentTemplateId']}")
+        return [
+            Question("fis:StartExperiment", template, existing(fis.tags_of(template))),
+            Question("fis:StartExperiment", arn("fis", asked.region, "experiment/*"), given),
+        ]
+    collection, _, name = asked.path.removeprefix("/").partition("/")
+    if not name:
+        return [Question(f"fis:{asked.action}", "*")]
+    kind = {"experimentTemplates": "experiment-template", "experiments": "experiment"}.get(collection)
+    resource = arn("fis", asked.region, f"{kind}/{name.partition('/')[0]}") if kind else name
+    return [Question(f"fis:{asked.action}", resource, existing(fis.tags_of(resource)) | given)]
+
+
 def _ssm(asked: Request) -> list[Question]:
     name = asked.json()["Name"]
     if name.startswith("arn:"):
@@ -106,6 +127,7 @@ _HANDLERS: dict[str, Callable[[Request], list[Question]]] = {
     "cloudformation": _stacks,
     "eks": _eks,
     "events": _events,
+    "fis": _experiments,
     "kms": _kms,
     "pricing": _pricing,
     "servicequotas": _quotas,
