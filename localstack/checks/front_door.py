@@ -68,6 +68,10 @@ def test_wrong_control_requests_are_told_what_exists() -> None:
         ("faults", {"acton": "x"}),
         ("settings", {"speed": 1}),
         ("notices", {"kind": "x", "instance": "i"}),
+        ("notices", {"kind": "rebalance", "instance": "i", "state": "stopped"}),
+        ("notices", {"kind": "state-change", "instance": "i"}),
+        ("impair", {"instance": "i", "checks": ["disk"]}),
+        ("image-deprecation", {"image": "ami-00000000000000000"}),
     ):
         try:
             control("POST", path, body)
