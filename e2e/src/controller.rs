@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{Guard, Process, Program};
+use crate::process::{Guard, Process, Program, sibling};
 
 /// How long an orderly stop may take: workers drain, the Lease is released.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
@@ -54,11 +54,7 @@ pub fn binary() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("KARPENTER_BIN") {
         return Ok(path.into());
     }
-    let this = std::env::current_exe().context("find the folder of this program")?;
-    // Test programs live one folder below the binaries.
-    let found =
-        this.ancestors().skip(1).take(2).map(|folder| folder.join("karpenter")).find(|path| path.is_file());
-    found.context("there is no `karpenter` binary beside this program: run `cargo build --workspace` first")
+    sibling("karpenter")
 }
 
 /// Runs `karpenter` with `arguments` to its end and returns the exit code and what it printed.

@@ -9,11 +9,14 @@ mod command;
 mod control_plane;
 mod etcd;
 mod helm;
+mod kind;
+pub(crate) mod packages;
 mod python;
 
 pub use control_plane::{KubernetesVersion, control_plane};
 pub use etcd::etcd;
 pub use helm::helm;
+pub use kind::{NodeParts, containers, kind, node_parts};
 pub use python::{launcher_folder, python};
 
 use std::path::PathBuf;
@@ -38,4 +41,9 @@ pub fn binaries() -> Result<Binaries> {
     let etcd = etcd()?;
     let built = control_plane()?;
     Ok(Binaries { etcd, ..built })
+}
+
+/// Runs a command that fetches something, again when that fails.
+pub(crate) fn fetch(command: &mut std::process::Command) -> Result<()> {
+    command::fetch(command).map(drop)
 }

@@ -26,6 +26,16 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 
+/// A program of this workspace, beside the one that runs.
+pub fn sibling(name: &str) -> Result<PathBuf> {
+    let this = std::env::current_exe().context("find the folder of this program")?;
+    // Test programs live one folder below the binaries.
+    let found = this.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
+    found.with_context(|| {
+        format!("there is no `{name}` binary beside this program: run `cargo build --workspace` first")
+    })
+}
+
 /// What to run.
 pub struct Program {
     /// The name used in messages and as the name of the log file.
@@ -72,6 +82,11 @@ impl Process {
         let group = Pid::from_raw(i32::try_from(id).context("read a process id")?);
         guard.watch(group)?;
         Ok(Self { name, child, group, log, guard: Arc::clone(guard), reaped: false })
+    }
+
+    /// The process, which is also the number of its group.
+    pub fn id(&self) -> Pid {
+        self.group
     }
 
     /// The name given at start.

@@ -16,12 +16,29 @@ use super::{Binaries, cache, command};
 
 const PROGRAMS: [&str; 3] = ["kube-apiserver", "kube-scheduler", "kube-controller-manager"];
 
+/// The programs of a node that runs its control plane in pods, as kubeadm makes it.
+pub(super) const OF_A_NODE: [&str; 7] = [
+    "kubeadm",
+    "kubelet",
+    "kubectl",
+    "kube-proxy",
+    "kube-apiserver",
+    "kube-scheduler",
+    "kube-controller-manager",
+];
+
 /// The Kubernetes release that `go.mod` pins, e.g. `v1.35.4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubernetesVersion {
     major: String,
     minor: String,
     full: String,
+}
+
+impl std::fmt::Display for KubernetesVersion {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.full)
+    }
 }
 
 impl KubernetesVersion {
@@ -69,28 +86,42 @@ pub(super) fn in_assets(assets: Option<&OsString>, name: &str) -> Option<PathBuf
 }
 
 fn build() -> Result<PathBuf> {
-    let module = cache::repository().join("e2e/control-plane");
-    let go_mod = read(&module.join("go.mod"))?;
+    let version = pinned()?;
+    let module = module();
     let go_sum = read(&module.join("go.sum"))?;
-    let version = KubernetesVersion::from_go_mod(&go_mod)?;
     let flags = version.linker_flags();
-    let key = cache::key(&[go_mod.as_bytes(), go_sum.as_bytes(), flags.as_bytes()]);
+    let key = cache::key(&[read(&module.join("go.mod"))?.as_bytes(), go_sum.as_bytes(), flags.as_bytes()]);
     cache::entry("control-plane", &key, |folder| {
-        let go = command::find_on_path("go").context(
-            "`go` is not on PATH; install Go 1.25 or newer (https://go.dev/dl), or point KUBEBUILDER_ASSETS at \
-             a folder with kube-apiserver, kube-scheduler and kube-controller-manager",
-        )?;
-        tracing::info!(version = version.full, "building the control plane; about four minutes, once");
-        command::fetch(
-            Command::new(go)
-                .current_dir(&module)
-                .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags, "-o"])
-                .arg(folder)
-                .args(PROGRAMS.map(|name| format!("k8s.io/kubernetes/cmd/{name}"))),
-        )
-        .map(drop)
-        .context("build the control plane from e2e/control-plane/go.mod")
+        tracing::info!(%version, "building the control plane; about four minutes, once");
+        build_into(folder, &PROGRAMS)
     })
+}
+
+/// The release that is built.
+pub(super) fn pinned() -> Result<KubernetesVersion> {
+    KubernetesVersion::from_go_mod(&read(&module().join("go.mod"))?)
+}
+
+/// Builds programs of the pinned release into a folder.
+pub(super) fn build_into(folder: &Path, programs: &[&str]) -> Result<()> {
+    let go = command::find_on_path("go").context(
+        "`go` is not on PATH; install Go 1.25 or newer (https://go.dev/dl), or point KUBEBUILDER_ASSETS at \
+         a folder with kube-apiserver, kube-scheduler and kube-controller-manager",
+    )?;
+    let flags = pinned()?.linker_flags();
+    command::fetch(
+        Command::new(go)
+            .current_dir(module())
+            .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags, "-o"])
+            .arg(folder)
+            .args(programs.iter().map(|name| format!("k8s.io/kubernetes/cmd/{name}"))),
+    )
+    .map(drop)
+    .context("build Kubernetes programs from e2e/control-plane/go.mod")
+}
+
+fn module() -> PathBuf {
+    cache::repository().join("e2e/control-plane")
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -113,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_module_names_all_three_programs() {
+    fn the_committed_module_names_every_program() {
         let text = read(&cache::repository().join("e2e/control-plane/go.mod")).unwrap();
         assert!(KubernetesVersion::from_go_mod(&text).unwrap().full.starts_with("v1.35."));
-        for name in PROGRAMS {
+        for name in OF_A_NODE.iter().chain(&PROGRAMS) {
             assert!(text.contains(&format!("k8s.io/kubernetes/cmd/{name}")), "{name} is a tool of go.mod");
         }
     }

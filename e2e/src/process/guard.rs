@@ -7,22 +7,30 @@
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow};
 use nix::unistd::Pid;
 
-/// Reads `watch <group>` and `forget <group>` lines; at the end of input kills what is still watched.
+/// Reads `watch <group>`, `forget <group>` and `finally <script>` lines; at the end of input kills what is still
+/// watched and runs the scripts.
 const SCRIPT: &str = r#"
 groups=' '
+scripts=
 while read -r verb group; do
   case "$verb" in
     watch) groups="$groups$group " ;;
+    finally) scripts="$scripts
+$group" ;;
     forget) case "$groups" in *" $group "*) groups="${groups%%" $group "*} ${groups#*" $group "}" ;; esac ;;
   esac
 done
 for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
+IFS='
+'
+for script in $scripts; do sh "$script"; done
 exit 0
 "#;
 
@@ -50,6 +58,12 @@ impl Guard {
     /// From now on `group` ends with the harness.
     pub fn watch(&self, group: Pid) -> Result<()> {
         self.send(&format!("watch {group}\n")).with_context(|| format!("guard process group {group}"))
+    }
+
+    /// At the end, and after the processes that are watched then, `script` is run.
+    pub fn finally(&self, script: &Path) -> Result<()> {
+        self.send(&format!("finally {}\n", script.display()))
+            .with_context(|| format!("guard with `{}`", script.display()))
     }
 
     /// `group` has ended; its number may be given to another process.
@@ -97,6 +111,22 @@ mod tests {
         let guard = Guard::start().unwrap();
         guard.watch(group).unwrap();
         drop(guard);
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+
+    #[test]
+    fn runs_scripts_after_everything_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut child, group) = sleeper();
+        let script = folder.path().join("a script.sh");
+        let done = folder.path().join("done");
+        std::fs::write(&script, format!("touch '{}'", done.display())).unwrap();
+        let guard = Guard::start().unwrap();
+        guard.finally(&script).unwrap();
+        guard.watch(group).unwrap();
+        assert!(!done.exists());
+        drop(guard);
+        assert!(done.exists());
         assert_eq!(child.wait().unwrap().signal(), Some(9));
     }
 

@@ -1,0 +1,139 @@
+//! A Docker engine: the machine's, or one of our own.
+//!
+//! Nothing here installs anything. The machine's engine is used through its `docker` command, as a person would. An
+//! engine of our own ([`own`]) is for machines that have none, or that must be left as they were: its programs come
+//! from Debian's packages, and everything it does to the network, to mounts and to processes happens in namespaces that
+//! end with it.
+
+pub mod node_image;
+mod own;
+pub mod runtime;
+
+use std::ffi::OsString;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tokio::process::Command;
+
+use own::Own;
+
+/// Which engine to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The one that `docker` finds.
+    Machine,
+    /// One that is started here and ends with this process; needs root.
+    Own,
+}
+
+impl Choice {
+    /// What `KARPENTER_CONTAINERS` says: `own` or `machine`, which is the default.
+    pub fn from_environment() -> Result<Self> {
+        match std::env::var("KARPENTER_CONTAINERS").as_deref() {
+            Ok("own") => Ok(Self::Own),
+            Ok("machine" | "") | Err(_) => Ok(Self::Machine),
+            Ok(other) => bail!("KARPENTER_CONTAINERS is `{other}`; it may be `own` or `machine`"),
+        }
+    }
+}
+
+/// A Docker engine that answers.
+pub struct Engine {
+    own: Option<Own>,
+    docker: PathBuf,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Engine").field("own", &self.is_own()).field("docker", &self.docker).finish()
+    }
+}
+
+impl Engine {
+    /// Finds or starts the chosen engine.
+    pub async fn start(choice: Choice) -> Result<Self> {
+        let own = match choice {
+            Choice::Machine => None,
+            Choice::Own => Some(Own::start().await?),
+        };
+        let docker = own.as_ref().map_or_else(|| "docker".into(), |own| own.docker().to_owned());
+        let engine = Self { own, docker };
+        if engine.docker(&["info", "--format", "{{.ServerVersion}}"]).await.is_err() {
+            bail!(
+                "containers need a running Docker engine and `docker info` finds none; start Docker, or set \
+                 KARPENTER_CONTAINERS=own to have one started from Debian's packages (needs root)"
+            );
+        }
+        Ok(engine)
+    }
+
+    /// Whether it is one of our own: nothing can be pulled then, images are made here.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// The address of this machine on which ports of containers are published.
+    pub fn address(&self) -> Ipv4Addr {
+        if self.is_own() { own::INSIDE } else { Ipv4Addr::LOCALHOST }
+    }
+
+    /// A program that talks to this engine.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.envs(self.environment()).kill_on_drop(true);
+        command
+    }
+
+    /// What programs have in their environment that talk to this engine.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        self.own.as_ref().map(Own::environment).unwrap_or_default()
+    }
+
+    /// Runs `docker` to its end and returns what it printed.
+    pub async fn docker(&self, arguments: &[&str]) -> Result<String> {
+        finish(self.command(&self.docker).args(arguments), &format!("docker {}", arguments.join(" "))).await
+    }
+
+    /// Makes an image of a folder with a Dockerfile. The classic builder: it needs no plugin of the client.
+    pub async fn build(&self, folder: &Path, dockerfile: &Path, options: &[&str]) -> Result<()> {
+        let what = format!("docker build {}", options.join(" "));
+        let mut command = self.command(&self.docker);
+        command
+            .env("DOCKER_BUILDKIT", "0")
+            .arg("build")
+            .arg("--file")
+            .arg(dockerfile)
+            .args(options)
+            .arg(folder);
+        finish(&mut command, &what).await.map(drop)
+    }
+
+    /// Whether it has an image of this name.
+    pub async fn has_image(&self, name: &str) -> bool {
+        self.docker(&["image", "inspect", "--format", "{{.Id}}", name]).await.is_ok()
+    }
+
+    /// Ends an engine of our own; the machine's goes on.
+    pub async fn stop(self) -> Result<()> {
+        match self.own {
+            Some(own) => own.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs a program to its end; a failure says what it printed last.
+pub(crate) async fn finish(command: &mut Command, what: &str) -> Result<String> {
+    let output = command.output().await.with_context(|| format!("run `{what}`"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let lines: Vec<&str> = said.trim().lines().collect();
+        bail!(
+            "`{what}` ended with {}:\n  {}",
+            output.status,
+            lines[lines.len().saturating_sub(15)..].join("\n  ")
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
