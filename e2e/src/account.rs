@@ -18,7 +18,11 @@ mod seeding;
 
 pub use control::{Control, Seeded};
 
-use anyhow::Result;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+
+use crate::engine::Engine;
 
 /// Which account to use.
 #[derive(Clone, Debug)]
@@ -43,11 +47,14 @@ pub enum Account {
 }
 
 impl Account {
-    /// Starts, or connects to, the chosen account.
-    pub async fn start(choice: Choice) -> Result<Self> {
+    /// Starts, or connects to, the chosen account; one in a container wants its engine.
+    pub async fn start(choice: Choice, engine: Option<&Arc<Engine>>) -> Result<Self> {
         Ok(match choice {
             Choice::Moto(options) => Self::Moto(moto::MotoAccount::start(options).await?),
-            Choice::LocalStack => Self::LocalStack(localstack::LocalStackAccount::start().await?),
+            Choice::LocalStack => {
+                let engine = engine.context("LocalStack needs a Docker engine")?;
+                Self::LocalStack(localstack::LocalStackAccount::start(Arc::clone(engine)).await?)
+            }
             Choice::Endpoint(url) => Self::Endpoint(endpoint::EndpointAccount::connect(&url).await?),
         })
     }

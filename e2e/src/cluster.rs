@@ -17,8 +17,11 @@ pub mod local;
 pub use access::Access;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+
+use crate::engine::Engine;
 
 /// Which cluster to use.
 #[derive(Clone, Debug)]
@@ -43,11 +46,14 @@ pub enum Cluster {
 }
 
 impl Cluster {
-    /// Starts, or connects to, the chosen cluster.
-    pub async fn start(choice: Choice) -> Result<Self> {
+    /// Starts, or connects to, the chosen cluster; one in containers wants their engine.
+    pub async fn start(choice: Choice, engine: Option<&Arc<Engine>>) -> Result<Self> {
         Ok(match choice {
             Choice::Local(options) => Self::Local(local::LocalCluster::start(options).await?),
-            Choice::Kind(name) => Self::Kind(kind::KindCluster::start(&name).await?),
+            Choice::Kind(name) => {
+                let engine = engine.context("a kind cluster needs a Docker engine")?;
+                Self::Kind(kind::KindCluster::start(&name, Arc::clone(engine)).await?)
+            }
             Choice::Kubeconfig(path) => {
                 Self::Kubeconfig(kubeconfig::KubeconfigCluster::connect(&path).await?)
             }
@@ -67,7 +73,8 @@ impl Cluster {
     pub fn audit_log(&self) -> Option<PathBuf> {
         match self {
             Self::Local(cluster) => Some(cluster.audit_log()),
-            Self::Kind(_) | Self::Kubeconfig(_) => None,
+            Self::Kind(cluster) => cluster.audit_log(),
+            Self::Kubeconfig(_) => None,
         }
     }
 

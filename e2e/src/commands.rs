@@ -5,10 +5,14 @@ mod cluster;
 mod demo;
 mod prepare;
 mod run;
+mod up;
 mod world;
+
+use std::ffi::OsString;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use karpenter_e2e::engine;
 
 /// End-to-end harness of Karpenter: a control plane and an AWS account on this machine.
 #[derive(Parser)]
@@ -28,19 +32,29 @@ enum Command {
     Account(account::Arguments),
     /// Show pods becoming nodes on a real control plane.
     Demo(demo::Arguments),
-    /// Run one scenario in a world of its own.
+    /// Run suites, each in a world of its own.
     Run(run::Arguments),
+    /// Hold a world until Ctrl-C and print how to reach it.
+    Up(up::Arguments),
+    /// What dockerd runs in place of runc; see `engine::runtime`.
+    #[command(hide = true)]
+    OciRuntime {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 /// Runs the chosen subcommand to its end.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("start the async runtime")?;
     match arguments.command {
-        Command::Prepare(arguments) => prepare::run(&arguments),
+        Command::Prepare(arguments) => runtime.block_on(prepare::run(&arguments)),
         Command::Cluster(arguments) => runtime.block_on(cluster::run(arguments)),
         Command::Account(arguments) => runtime.block_on(account::run(arguments)),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments)),
         Command::Run(arguments) => runtime.block_on(run::run(arguments)),
+        Command::Up(arguments) => runtime.block_on(up::run(arguments)),
+        Command::OciRuntime { arguments } => engine::runtime::become_runc(&arguments),
     }
 }
 

@@ -12,10 +12,12 @@
 pub mod account;
 pub mod cluster;
 pub mod controller;
+pub mod engine;
 pub mod machines;
 pub mod manifests;
 pub mod prepare;
 pub mod process;
+pub mod report;
 pub mod rights;
 pub mod scenario;
 pub mod wait;

@@ -11,6 +11,8 @@ pub mod launch;
 pub mod restart;
 pub mod scheduling;
 mod scraped;
+mod suite;
 mod watch;
 
 pub use behaviour::Only;
+pub use suite::{Chosen, Outcome, Suite, run};

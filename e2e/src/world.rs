@@ -4,15 +4,18 @@
 //!
 //! When a scenario fails, [`World::dump`] writes what it takes to understand it into the run folder.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use karpenter_api::{EC2NodeClass, NodeClaim, NodePool};
 use karpenter_aws_api::Clients;
+use karpenter_aws_api::ec2::InstanceQuery;
+use karpenter_model::names;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use tokio::task::JoinHandle;
@@ -21,9 +24,11 @@ use tokio_util::sync::CancellationToken;
 use crate::account::{self, Account};
 use crate::cluster::{self, Cluster};
 use crate::controller::{self, AwsEnvironment, Controller};
+use crate::engine::{self, Engine};
 use crate::machines;
 use crate::manifests;
 use crate::process::{Guard, free_ports};
+use crate::report::Case;
 use crate::rights::{self, Rights};
 
 /// The name of the EKS cluster in the account.
@@ -59,12 +64,14 @@ pub struct World {
     pub environment: AwsEnvironment,
     cluster: Cluster,
     account: Account,
+    engine: Option<Arc<Engine>>,
     controller: Mutex<Option<Controller>>,
     kubelets: JoinHandle<()>,
     shutdown: CancellationToken,
     folder: PathBuf,
     guard: Arc<Guard>,
     starts: AtomicUsize,
+    cases: Mutex<Vec<Case>>,
     election: bool,
     gates: String,
     /// Chosen at the first start and kept: who asks the controller need not know that it has died meanwhile.
@@ -77,8 +84,11 @@ impl World {
         std::fs::create_dir_all(&options.folder)
             .with_context(|| format!("create run folder `{}`", options.folder.display()))?;
         let folder = options.folder.canonicalize().context("resolve the run folder")?;
-        let (cluster, account) =
-            tokio::try_join!(Cluster::start(options.cluster), Account::start(options.account))?;
+        let engine = engine_for(&options).await?;
+        let (cluster, account) = tokio::try_join!(
+            Cluster::start(options.cluster, engine.as_ref()),
+            Account::start(options.account, engine.as_ref())
+        )?;
         let client = cluster.access().client();
         let environment = AwsEnvironment {
             endpoint: account.endpoint().to_owned(),
@@ -102,12 +112,14 @@ impl World {
             environment,
             cluster,
             account,
+            engine,
             controller: Mutex::default(),
             kubelets,
             shutdown,
             folder,
             guard: Arc::new(Guard::start()?),
             starts: AtomicUsize::new(0),
+            cases: Mutex::default(),
             election: true,
             gates: String::new(),
             metrics_port: OnceLock::new(),
@@ -184,7 +196,23 @@ impl World {
     /// controller had every right it needed.
     pub async fn verdict(&self) -> Result<Rights> {
         self.check_account().await?;
+        self.check_launches().await?;
         self.check_rights().await
+    }
+
+    /// Fails when two instances were ever launched for one NodeClaim, whatever became of them: the account remembers
+    /// terminated instances for an hour. A second one would be collected within minutes and could not be seen later.
+    async fn check_launches(&self) -> Result<()> {
+        let instances = self.aws.ec2.describe_instances(&InstanceQuery::default()).await?;
+        let mut by_claim: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for instance in &instances {
+            if let Some(claim) = instance.tags.get(names::tag::NODE_CLAIM) {
+                by_claim.entry(claim).or_default().push(instance.id.as_str());
+            }
+        }
+        by_claim.retain(|_, instances| instances.len() > 1);
+        ensure!(by_claim.is_empty(), "claims for which several instances were launched: {by_claim:?}");
+        Ok(())
     }
 
     /// Fails when a client made a call the emulator does not know: whatever was proven rests on an answer AWS
@@ -269,6 +297,16 @@ impl World {
         self.cluster.access().kubeconfig()
     }
 
+    /// Keeps how a behaviour ended.
+    pub fn record(&self, case: Case) {
+        self.cases.lock().unwrap_or_else(PoisonError::into_inner).push(case);
+    }
+
+    /// How behaviours have ended so far.
+    pub fn cases(&self) -> Vec<Case> {
+        self.cases.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Where logs and dumps are.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -317,8 +355,29 @@ impl World {
         self.shutdown.cancel();
         self.kubelets.await.context("the node agent panicked")?;
         self.account.stop().await?;
-        self.cluster.stop().await
+        self.cluster.stop().await?;
+        match self.engine.and_then(Arc::into_inner) {
+            Some(engine) => engine.stop().await,
+            None => Ok(()),
+        }
     }
+}
+
+/// The engine of the containers that a world consists of, if any. Worlds side by side share one.
+async fn engine_for(options: &Options) -> Result<Option<Arc<Engine>>> {
+    static SHARED: tokio::sync::Mutex<Weak<Engine>> = tokio::sync::Mutex::const_new(Weak::new());
+    let containers = matches!(options.cluster, cluster::Choice::Kind(_))
+        || matches!(options.account, account::Choice::LocalStack);
+    if !containers {
+        return Ok(None);
+    }
+    let mut shared = SHARED.lock().await;
+    if let Some(engine) = shared.upgrade() {
+        return Ok(Some(engine));
+    }
+    let engine = Arc::new(Engine::start(engine::Choice::from_environment()?).await?);
+    *shared = Arc::downgrade(&engine);
+    Ok(Some(engine))
 }
 
 /// The account as this module's scenarios want it: furnished for one EKS cluster.

@@ -3,14 +3,15 @@
 //! It is another implementation to hold the client against, not the default: its EC2 is moto without our
 //! patches and it has neither EKS nor prices. `localstack/README.md` says what follows from that.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use http::Method;
 use serde_json::Value;
-use tokio::process::Command;
 
 use super::http::Http;
+use crate::engine::Engine;
 use crate::wait::PATIENCE;
 
 /// The last release that runs without an account token; `localstack/compose.yaml` names the same.
@@ -18,23 +19,24 @@ pub const IMAGE: &str = "localstack/localstack:4.14.0";
 
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
-/// A running container; removed by [`LocalStackAccount::stop`] and, should that not happen, on drop.
+/// A running container; removed by [`LocalStackAccount::stop`].
 pub struct LocalStackAccount {
     container: Option<String>,
     endpoint: String,
+    engine: Arc<Engine>,
 }
 
 impl LocalStackAccount {
     /// Starts a container and returns when it answers.
-    pub async fn start() -> Result<Self> {
-        available().await?;
+    pub async fn start(engine: Arc<Engine>) -> Result<Self> {
         let settings = ["DISABLE_EVENTS=1", "SKIP_SSL_CERT_DOWNLOAD=1", "SQS_ENDPOINT_STRATEGY=off"];
-        let mut arguments = vec!["run", "--detach", "--rm", "--publish", "127.0.0.1::4566"];
+        let publish = format!("{}::4566", engine.address());
+        let mut arguments = vec!["run", "--detach", "--rm", "--publish", &publish];
         arguments.extend(settings.iter().flat_map(|setting| ["--env", setting]));
         arguments.push(IMAGE);
-        let container = docker(&arguments).await?.trim().to_owned();
-        let mut account = Self { container: Some(container.clone()), endpoint: String::new() };
-        let address = docker(&["port", &container, "4566/tcp"]).await?;
+        let container = engine.docker(&arguments).await?.trim().to_owned();
+        let mut account = Self { container: Some(container.clone()), endpoint: String::new(), engine };
+        let address = account.engine.docker(&["port", &container, "4566/tcp"]).await?;
         let address = address.lines().next().context("find the port of the container")?;
         account.endpoint = format!("http://{}", address.trim());
         wait_ready(&account.endpoint).await?;
@@ -49,42 +51,10 @@ impl LocalStackAccount {
     /// Removes the container.
     pub async fn stop(mut self) -> Result<()> {
         match self.container.take() {
-            Some(container) => docker(&["rm", "--force", &container]).await.map(drop),
+            Some(container) => self.engine.docker(&["rm", "--force", &container]).await.map(drop),
             None => Ok(()),
         }
     }
-}
-
-impl Drop for LocalStackAccount {
-    fn drop(&mut self) {
-        if let Some(container) = self.container.take() {
-            let removed = std::process::Command::new("docker").args(["rm", "--force", &container]).output();
-            if !removed.is_ok_and(|output| output.status.success()) {
-                tracing::warn!(container, "could not be removed; remove it with `docker rm --force`");
-            }
-        }
-    }
-}
-
-/// One line that says what is missing, before anything is tried.
-pub async fn available() -> Result<()> {
-    let info = Command::new("docker").args(["info", "--format", "{{.ServerVersion}}"]).output().await;
-    if !info.is_ok_and(|output| output.status.success()) {
-        bail!(
-            "LocalStack needs a running Docker daemon and `docker info` finds none; start Docker or use `--account moto`"
-        );
-    }
-    Ok(())
-}
-
-async fn docker(arguments: &[&str]) -> Result<String> {
-    let what = format!("docker {}", arguments.join(" "));
-    let output =
-        Command::new("docker").args(arguments).output().await.with_context(|| format!("run `{what}`"))?;
-    if !output.status.success() {
-        bail!("`{what}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 async fn wait_ready(endpoint: &str) -> Result<()> {

@@ -129,11 +129,12 @@ impl Access {
     }
 }
 
-/// A client that talks to its server directly, whatever proxy the environment names: the servers of a run are
-/// on loopback.
+/// A client that talks to a server on this machine directly, whatever proxy the environment names: servers of a run
+/// have addresses, and no names that a proxy could resolve.
 async fn client(file: Kubeconfig) -> Result<Client> {
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-    if config.cluster_url.host().is_some_and(|host| host == "127.0.0.1" || host == "localhost") {
+    let is_near = |host: &str| host == "localhost" || host.parse::<std::net::IpAddr>().is_ok();
+    if config.cluster_url.host().is_some_and(is_near) {
         config.proxy_url = None;
     }
     Ok(Client::try_from(config)?)

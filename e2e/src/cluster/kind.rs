@@ -1,41 +1,47 @@
-//! A kind cluster. Docker and kind are asked for by name and never installed.
+//! A kind cluster: made for a run and deleted after it, or one that exists and is left as it was.
+//!
+//! One that is made here differs from kind's default in what the suites rely on: pods stay off the control plane's own
+//! node, the API server writes an audit log that can be read from outside, and services get the addresses that the
+//! emulated EKS names.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use tempfile::TempDir;
-use tokio::process::Command;
 
-use super::Access;
+use super::{Access, local};
+use crate::engine::{Engine, finish, node_image::node_image};
+use crate::prepare;
+use crate::process::free_ports;
+use crate::rights;
 
 /// A kind cluster; deleted by [`KindCluster::stop`] if it was created here.
 pub struct KindCluster {
     name: String,
     created: bool,
     access: Access,
-    _folder: TempDir,
+    engine: Arc<Engine>,
+    kind: PathBuf,
+    folder: TempDir,
 }
 
 impl KindCluster {
-    /// Uses the kind cluster `name`, creating it if there is none.
-    pub async fn start(name: &str) -> Result<Self> {
-        available().await?;
+    /// Uses the kind cluster `name` of `engine`, creating it if there is none.
+    pub async fn start(name: &str, engine: Arc<Engine>) -> Result<Self> {
+        let kind = tokio::task::spawn_blocking(prepare::kind).await.context("prepare kind")??;
         let folder = tempfile::Builder::new().prefix("karpenter-e2e-").tempdir().context("make a folder")?;
         let kubeconfig = folder.path().join("admin.kubeconfig");
-        let existing = run("kind", &["get", "clusters"]).await?;
+        let existing = run(&engine, &kind, &["get", "clusters"]).await?;
         let created = !existing.lines().any(|line| line.trim() == name);
         if created {
-            run(
-                "kind",
-                &["create", "cluster", "--name", name, "--wait", "600s", "--kubeconfig", path(&kubeconfig)?],
-            )
-            .await?;
+            create(&engine, &kind, name, &kubeconfig, folder.path()).await?;
         } else {
-            run("kind", &["export", "kubeconfig", "--name", name, "--kubeconfig", path(&kubeconfig)?])
-                .await?;
+            let arguments = ["export", "kubeconfig", "--name", name, "--kubeconfig", path(&kubeconfig)?];
+            run(&engine, &kind, &arguments).await?;
         }
         let access = Access::from_kubeconfig(&kubeconfig, folder.path()).await?;
-        Ok(Self { name: name.to_owned(), created, access, _folder: folder })
+        Ok(Self { name: name.to_owned(), created, access, engine, kind, folder })
     }
 
     /// How to reach it.
@@ -43,40 +49,93 @@ impl KindCluster {
         &self.access
     }
 
+    /// What the API server has written down about the controller's requests; `None` for a cluster that was there
+    /// before, whose API server is configured by its owner.
+    pub fn audit_log(&self) -> Option<PathBuf> {
+        self.created.then(|| audit_folder(self.folder.path()).join(AUDIT_LOG))
+    }
+
     /// Deletes the cluster if it was created here.
     pub async fn stop(self) -> Result<()> {
         if self.created {
-            run("kind", &["delete", "cluster", "--name", &self.name]).await?;
+            run(&self.engine, &self.kind, &["delete", "cluster", "--name", &self.name]).await?;
         }
         Ok(())
     }
 }
 
-/// One line that says what is missing, before anything is tried.
-pub async fn available() -> Result<()> {
-    let docker = Command::new("docker").args(["info", "--format", "{{.ServerVersion}}"]).output().await;
-    if !docker.is_ok_and(|output| output.status.success()) {
-        bail!(
-            "kind needs a running Docker daemon and `docker info` finds none; start Docker or use `--cluster local`"
-        );
-    }
-    if !Command::new("kind").arg("version").output().await.is_ok_and(|output| output.status.success()) {
-        bail!("`kind` is not on PATH; see https://kind.sigs.k8s.io or use `--cluster local`");
-    }
-    Ok(())
+const AUDIT_LOG: &str = "audit.log";
+const AUDIT_POLICY: &str = "policy.yaml";
+
+fn audit_folder(folder: &Path) -> PathBuf {
+    folder.join("audit")
 }
 
-async fn run(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .await
-        .with_context(|| format!("run `{program} {}`", arguments.join(" ")))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("`{program} {}` ended with {}: {}", arguments.join(" "), output.status, said.trim());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+async fn create(engine: &Engine, kind: &Path, name: &str, kubeconfig: &Path, folder: &Path) -> Result<()> {
+    let audit = audit_folder(folder);
+    std::fs::create_dir(&audit).context("make the folder of the audit log")?;
+    std::fs::write(audit.join(AUDIT_POLICY), rights::cluster::AUDIT_POLICY)
+        .context("write the audit policy")?;
+    let configuration = folder.join("kind.yaml");
+    // kind would look for one on an address that may be another network's.
+    let [port] = free_ports()?;
+    std::fs::write(&configuration, configure(engine, port, path(&audit)?))
+        .context("write kind's configuration")?;
+    let mut arguments =
+        vec!["create", "cluster", "--name", name, "--wait", "600s", "--config", path(&configuration)?];
+    arguments.extend(["--kubeconfig", path(kubeconfig)?]);
+    let image = node_image(engine).await?;
+    arguments.extend(image.iter().flat_map(|image| ["--image", image]));
+    tracing::info!(name, ?image, "creating a kind cluster");
+    run(engine, kind, &arguments).await.map(drop)
+}
+
+/// kind takes the control plane's usual taint away and fails if it is not there; cluster DNS tolerates the second one, which
+/// stays. The last two patches do nothing on a machine that has version 2 of control groups and all capabilities.
+fn configure(engine: &Engine, port: u16, audit: &str) -> String {
+    format!(
+        "\
+kind: Cluster
+apiVersion: kind.x-k8s.io/v1alpha4
+networking:
+  apiServerAddress: {address}
+  apiServerPort: {port}
+  serviceSubnet: {services}
+nodes:
+  - role: control-plane
+    extraMounts:
+      - {{ hostPath: {audit}, containerPath: /audit }}
+    kubeadmConfigPatches:
+      - |
+        kind: InitConfiguration
+        nodeRegistration:
+          taints:
+            - {{ key: node-role.kubernetes.io/control-plane, effect: NoSchedule }}
+            - {{ key: CriticalAddonsOnly, effect: NoSchedule }}
+      - |
+        kind: ClusterConfiguration
+        apiServer:
+          extraArgs:
+            audit-policy-file: /audit/{AUDIT_POLICY}
+            audit-log-path: /audit/{AUDIT_LOG}
+            audit-log-maxsize: \"1000\"
+          extraVolumes:
+            - {{ name: audit, hostPath: /audit, mountPath: /audit, readOnly: false, pathType: Directory }}
+      - |
+        kind: KubeletConfiguration
+        failCgroupV1: false
+containerdConfigPatches:
+  - |-
+    [plugins.\"io.containerd.grpc.v1.cri\"]
+      restrict_oom_score_adj = true
+",
+        address = engine.address(),
+        services = local::SERVICE_CIDR,
+    )
+}
+
+async fn run(engine: &Engine, kind: &Path, arguments: &[&str]) -> Result<String> {
+    finish(engine.command(kind).args(arguments), &format!("kind {}", arguments.join(" "))).await
 }
 
 fn path(path: &Path) -> Result<&str> {

@@ -9,16 +9,12 @@ use karpenter_e2e::controller;
 use karpenter_e2e::scenario::launch;
 use karpenter_e2e::world::World;
 
-use super::world::{AccountChoice, ClusterChoice, options};
+use super::world::Choices;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Which cluster to show it on.
-    #[arg(long, default_value = "local")]
-    cluster: ClusterChoice,
-    /// Which account to show it in.
-    #[arg(long, default_value = "moto")]
-    aws: AccountChoice,
+    #[command(flatten)]
+    choices: Choices,
     /// Where logs go.
     #[arg(long, value_name = "FOLDER", default_value = ".cache/demo")]
     folder: PathBuf,
@@ -26,7 +22,7 @@ pub(crate) struct Arguments {
 
 /// Plays the launch scenario with `karpenter view` telling the story.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let world = World::start(options(arguments.cluster, arguments.aws, &arguments.folder)?).await?;
+    let world = World::start(arguments.choices.options(&arguments.folder)?).await?;
     writeln!(
         std::io::stdout(),
         "while this runs: kubectl --kubeconfig {} get nodes",

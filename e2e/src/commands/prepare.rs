@@ -1,9 +1,12 @@
 //! `karpenter-e2e prepare`: builds or finds everything, and prints where it is.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use karpenter_e2e::engine::node_image::node_image;
+use karpenter_e2e::engine::{Choice, Engine};
 use karpenter_e2e::prepare;
 
 #[derive(Args)]
@@ -11,9 +14,26 @@ pub(crate) struct Arguments {
     /// Leave out the Python environment of the emulated AWS account.
     #[arg(long)]
     no_account: bool,
+    /// Also everything that a kind cluster needs; on an engine of our own that includes the image of its nodes.
+    #[arg(long)]
+    containers: bool,
+    /// Have a Docker engine started from Debian's packages for that, as `KARPENTER_CONTAINERS=own` does; needs root.
+    #[arg(long, requires = "containers")]
+    own_engine: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
+    let found = tokio::task::block_in_place(|| programs(arguments))?;
+    let images = if arguments.containers { images(arguments).await? } else { Vec::new() };
+    let mut out = std::io::stdout().lock();
+    let found = found.into_iter().map(|(name, path)| (name, path.display().to_string()));
+    for (name, what) in found.chain(images) {
+        writeln!(out, "{name:<24} {what}").context("write to standard output")?;
+    }
+    Ok(())
+}
+
+fn programs(arguments: &Arguments) -> Result<Vec<(&'static str, PathBuf)>> {
     let binaries = prepare::binaries()?;
     let mut found = vec![
         ("etcd", binaries.etcd),
@@ -25,9 +45,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.no_account {
         found.push(("python", prepare::python()?));
     }
-    let mut out = std::io::stdout().lock();
-    for (name, path) in found {
-        writeln!(out, "{name:<24} {}", path.display()).context("write to standard output")?;
+    if arguments.containers {
+        found.push(("kind", prepare::kind()?));
     }
-    Ok(())
+    Ok(found)
+}
+
+async fn images(arguments: &Arguments) -> Result<Vec<(&'static str, String)>> {
+    let choice = if arguments.own_engine { Choice::Own } else { Choice::from_environment()? };
+    let engine = Engine::start(choice).await?;
+    let node = node_image(&engine).await;
+    engine.stop().await?;
+    Ok(vec![(
+        "image of a kind node",
+        node?.unwrap_or_else(|| "kind's own, pulled when it is needed".to_owned()),
+    )])
 }

@@ -1,68 +1,52 @@
-//! `karpenter-e2e run SCENARIO`: one scenario in a world of its own, with what was there kept when it fails.
+//! `karpenter-e2e run SUITE...`: suites in worlds of their own, with what was there kept when one fails.
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
-use karpenter_e2e::scenario::{self, Only};
-use karpenter_e2e::world::World;
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use futures::stream::{self, StreamExt};
+use karpenter_e2e::report::{self, Case};
+use karpenter_e2e::scenario::{Chosen, Only, Suite, run as run_suite};
 
-use super::world::{AccountChoice, ClusterChoice, options};
+use super::world::{Choices, tell};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// What to prove.
-    scenario: Scenario,
-    /// Print the behaviours of the suite, one a line, and start nothing.
+    /// What to prove; several are proven one after the other, or side by side with `--parallel`.
+    #[arg(required = true, value_name = "SUITE")]
+    suites: Vec<Suite>,
+    /// Print the behaviours of each suite, one a line, and start nothing.
     #[arg(long)]
     list: bool,
-    /// Which cluster to prove it on.
-    #[arg(long, default_value = "local")]
-    cluster: ClusterChoice,
-    /// Which account to prove it in.
-    #[arg(long, default_value = "moto")]
-    aws: AccountChoice,
-    /// Where logs and dumps go.
+    #[command(flatten)]
+    choices: Choices,
+    /// Where logs and dumps go, a folder for each suite.
     #[arg(long, value_name = "FOLDER", default_value = ".cache/run")]
     folder: PathBuf,
-    /// Decides what happens by chance; printed by a run that did not get one.
+    /// Decides what happens by chance; part of every failure of a run that did not get one.
     #[arg(long)]
     seed: Option<u64>,
-    /// Prove only the behaviours of a suite whose name contains this.
+    /// Prove only the behaviours whose name contains this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Scenario {
-    /// The account made ready, damaged, repaired, and as it was again.
-    Bootstrap,
-    /// Pods become instances, nodes and running pods, and go away again.
-    Launch,
-    /// The controller dies five times in the middle of a scale-up.
-    Restart,
-    /// What pods may ask of nodes, a dozen behaviours at once.
-    Scheduling,
-    /// Every way a node leaves, a dozen behaviours at once.
-    Disruption,
-    /// The same while the controller is killed again and again.
-    DisruptionWithCrashes,
-}
-
-impl Scenario {
-    /// The behaviours it proves side by side; none if it is one story.
-    fn behaviours(self) -> Vec<&'static str> {
-        match self {
-            Self::Bootstrap | Self::Launch | Self::Restart => Vec::new(),
-            Self::Scheduling => scenario::scheduling::behaviours(),
-            Self::Disruption | Self::DisruptionWithCrashes => scenario::disruption::behaviours(),
-        }
-    }
+    /// How many suites run side by side; two keep two cores busy.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    parallel: u8,
+    /// How long a suite may take, in minutes.
+    #[arg(long, value_name = "MINUTES", default_value_t = 40)]
+    deadline: u64,
+    /// Write what was proven as XML of `JUnit`.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// When a suite fails, print how to reach its world and hold it until Ctrl-C.
+    #[arg(long)]
+    keep: bool,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
-    let behaviours = arguments.scenario.behaviours();
+    let behaviours: Vec<&str> = arguments.suites.iter().flat_map(|suite| suite.behaviours()).collect();
     if arguments.list {
         let mut out = std::io::stdout().lock();
         return behaviours
@@ -70,28 +54,35 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
             .try_for_each(|name| writeln!(out, "{name}"))
             .context("write to standard output");
     }
-    let only = Only(arguments.only);
+    let only = Only(arguments.only.clone());
     // A mistyped name costs no start of a cluster.
     only.check(&behaviours)?;
-    let mut world = World::start(options(arguments.cluster, arguments.aws, &arguments.folder)?).await?;
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
-    let outcome = match arguments.scenario {
-        Scenario::Bootstrap => scenario::bootstrap::run(&world).await,
-        Scenario::Launch => scenario::launch::run(&world).await,
-        Scenario::Restart => scenario::restart::run(&mut world, seed).await,
-        Scenario::Scheduling => scenario::scheduling::run(&mut world, &only).await,
-        Scenario::Disruption => scenario::disruption::run(&mut world, &only).await,
-        Scenario::DisruptionWithCrashes => {
-            scenario::disruption::run_with_crashes(&mut world, seed, &only).await
-        }
-    };
-    let outcome = match outcome {
-        Ok(()) => world.verdict().await.map(drop),
-        failed => failed,
-    };
-    if outcome.is_err() {
-        world.dump().await;
+    let chosen = Chosen { seed, only, deadline: Duration::from_secs(60 * arguments.deadline) };
+    let runs = arguments.suites.iter().map(|suite| one(*suite, &arguments, &chosen));
+    let cases: Vec<Result<Vec<Case>>> =
+        stream::iter(runs).buffered(arguments.parallel.into()).collect().await;
+    let cases = cases.into_iter().collect::<Result<Vec<_>>>()?.concat();
+    if let Some(path) = &arguments.junit {
+        std::fs::write(path, report::junit(&cases)?)
+            .with_context(|| format!("write the report to `{}`", path.display()))?;
     }
-    world.stop().await?;
-    outcome
+    write!(std::io::stdout(), "{}", report::table(&cases)).context("write to standard output")?;
+    let failed = cases.iter().any(|case| case.failure.is_some());
+    ensure!(!failed, "not everything was proven; seed {seed}");
+    Ok(())
+}
+
+async fn one(suite: Suite, arguments: &Arguments, chosen: &Chosen) -> Result<Vec<Case>> {
+    let folder = arguments.folder.join(suite.name());
+    let outcome = run_suite(suite, arguments.choices.options(&folder)?, chosen).await?;
+    if let Some(failure) = outcome.failure() {
+        tracing::error!(suite = suite.name(), "{failure}");
+        if arguments.keep {
+            tell(&outcome.world)?;
+            super::interrupted().await?;
+        }
+    }
+    outcome.world.stop().await?;
+    Ok(outcome.cases)
 }

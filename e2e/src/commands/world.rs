@@ -1,56 +1,130 @@
-//! The flags that choose a cluster and an account.
+//! The flags that choose a cluster and an account, and how to reach a world that stands.
 
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use clap::ValueEnum;
-use karpenter_e2e::world::{self, Options};
+use anyhow::{Context, Result};
+use clap::Args;
+use karpenter_e2e::world::{self, Options, World};
 use karpenter_e2e::{account, cluster};
 
 /// A machine joins this long after EC2 calls it running; real ones take half a minute.
 const BOOT: Duration = Duration::from_secs(1);
 
-/// Values of `--cluster`.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum ClusterChoice {
-    /// etcd, API server, scheduler and controller manager as processes.
+/// Of what a world consists.
+#[derive(Args, Clone)]
+pub(crate) struct Choices {
+    /// `local`: etcd, API server, scheduler and controller manager as processes. `kind`: a kind cluster, made and
+    /// deleted again. `kubeconfig=FILE`: a cluster without Karpenter that is there, and is left as it was.
+    #[arg(long, default_value = "local", value_name = "CLUSTER")]
+    cluster: ClusterChoice,
+    /// `moto`: the launcher of `localstack/`, a process. `localstack`: the container with the same inside.
+    /// `endpoint=URL`: an emulator that runs already, with a fresh account.
+    #[arg(long, default_value = "moto", value_name = "ACCOUNT")]
+    aws: AccountChoice,
+}
+
+#[derive(Clone)]
+enum ClusterChoice {
     Local,
-    /// A kind cluster; needs Docker and kind.
     Kind,
+    Kubeconfig(PathBuf),
 }
 
-/// Values of `--aws`.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum AccountChoice {
-    /// The launcher of `localstack/`, a process.
-    Moto,
-    /// The `LocalStack` container; needs Docker.
-    Localstack,
-}
+impl FromStr for ClusterChoice {
+    type Err = String;
 
-/// A world of the chosen parts, its logs in `folder`. One that cannot be installed in is refused before anything starts.
-pub(crate) fn options(cluster: ClusterChoice, account: AccountChoice, folder: &Path) -> Result<Options> {
-    if matches!(account, AccountChoice::Localstack) {
-        bail!(
-            "--aws localstack: LocalStack has neither EKS nor prices, so nothing can be installed there; use --aws moto"
-        );
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match (text, text.split_once('=')) {
+            ("local", _) => Ok(Self::Local),
+            ("kind", _) => Ok(Self::Kind),
+            (_, Some(("kubeconfig", file))) if !file.is_empty() => Ok(Self::Kubeconfig(file.into())),
+            _ => Err("it may be `local`, `kind` or `kubeconfig=FILE`".to_owned()),
+        }
     }
-    std::fs::create_dir_all(folder)?;
-    let folder = folder.canonicalize()?;
-    Ok(Options {
-        cluster: match cluster {
-            ClusterChoice::Local => cluster::Choice::Local(cluster::local::Options {
-                folder: Some(folder.join("control-plane")),
-                binaries: None,
-            }),
-            ClusterChoice::Kind => cluster::Choice::Kind("karpenter-e2e".to_owned()),
-        },
-        account: match account {
-            AccountChoice::Moto => world::moto(folder.join("account")),
-            AccountChoice::Localstack => account::Choice::LocalStack,
-        },
-        folder,
-        boot: BOOT,
-    })
+}
+
+#[derive(Clone)]
+enum AccountChoice {
+    Moto,
+    Localstack,
+    Endpoint(String),
+}
+
+impl FromStr for AccountChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match (text, text.split_once('=')) {
+            ("moto", _) => Ok(Self::Moto),
+            ("localstack", _) => Ok(Self::Localstack),
+            (_, Some(("endpoint", url))) if !url.is_empty() => Ok(Self::Endpoint(url.to_owned())),
+            _ => Err("it may be `moto`, `localstack` or `endpoint=URL`".to_owned()),
+        }
+    }
+}
+
+impl Choices {
+    /// A world of the chosen parts, its logs in `folder`, whose last part names it.
+    pub(crate) fn options(&self, folder: &Path) -> Result<Options> {
+        std::fs::create_dir_all(folder).with_context(|| format!("create `{}`", folder.display()))?;
+        let folder = folder.canonicalize().with_context(|| format!("resolve `{}`", folder.display()))?;
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Options {
+            cluster: match &self.cluster {
+                ClusterChoice::Local => cluster::Choice::Local(cluster::local::Options {
+                    folder: Some(folder.join("control-plane")),
+                    binaries: None,
+                }),
+                ClusterChoice::Kind => cluster::Choice::Kind(format!("karpenter-e2e-{name}")),
+                ClusterChoice::Kubeconfig(file) => cluster::Choice::Kubeconfig(file.clone()),
+            },
+            account: match &self.aws {
+                AccountChoice::Moto => world::moto(folder.join("account")),
+                AccountChoice::Localstack => account::Choice::LocalStack,
+                AccountChoice::Endpoint(url) => account::Choice::Endpoint(url.clone()),
+            },
+            folder,
+            boot: BOOT,
+        })
+    }
+}
+
+/// Prints what a shell has to export to reach a world.
+pub(crate) fn tell(world: &World) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let mut export = |name: &str, value: &str| writeln!(out, "export {name}='{value}'");
+    export("KUBECONFIG", &world.kubeconfig().display().to_string())
+        .and_then(|()| {
+            let mut variables = world.environment.variables().into_iter();
+            variables.try_for_each(|(name, value)| export(name, &value.to_string_lossy()))
+        })
+        .and_then(|()| export("KARPENTER_METRICS", &world.metrics_endpoint().unwrap_or_default()))
+        .context("write to standard output")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_that_is_none_is_refused_with_those_there_are() {
+        for text in ["local", "kind", "kubeconfig=/a"] {
+            assert!(text.parse::<ClusterChoice>().is_ok(), "{text}");
+        }
+        for text in ["moto", "localstack", "endpoint=http://127.0.0.1:1"] {
+            assert!(text.parse::<AccountChoice>().is_ok(), "{text}");
+        }
+        for text in ["", "minikube", "kubeconfig", "kubeconfig="] {
+            assert!(
+                text.parse::<ClusterChoice>().is_err_and(|said| said.contains("kubeconfig=FILE")),
+                "{text}"
+            );
+        }
+        for text in ["", "aws", "endpoint="] {
+            assert!(text.parse::<AccountChoice>().is_err_and(|said| said.contains("endpoint=URL")), "{text}");
+        }
+    }
 }

@@ -14,6 +14,8 @@ use kube::api::{Api, DeleteParams, ListParams};
 
 use super::corner::scale_all_down;
 use super::facts::nothing_left;
+use super::suite::Suite;
+use crate::report::Case;
 use crate::wait;
 use crate::world::World;
 
@@ -57,12 +59,13 @@ pub(super) fn names(tables: &[&[Behaviour]]) -> Vec<&'static str> {
 
 /// Runs the chosen behaviours, those of a table at once and one table after the other; fails with everything that went
 /// wrong, and when none was chosen.
-pub(super) async fn prove(world: &World, tables: &[&[Behaviour]], only: &Only) -> Result<()> {
+pub(super) async fn prove(world: &World, suite: Suite, tables: &[&[Behaviour]], only: &Only) -> Result<()> {
+    let suite = suite.name();
     only.check(&names(tables))?;
     let mut failures: Vec<String> = Vec::new();
     for table in tables {
         let chosen = table.iter().filter(|behaviour| only.takes(behaviour.name));
-        failures.extend(join_all(chosen.map(|behaviour| timed(world, behaviour))).await.concat());
+        failures.extend(join_all(chosen.map(|behaviour| timed(world, suite, behaviour))).await.concat());
     }
     ensure!(failures.is_empty(), "{} behaviours failed:\n{}", failures.len(), failures.join("\n"));
     Ok(())
@@ -76,10 +79,13 @@ pub(super) async fn clear_away(world: &World) -> Result<()> {
 }
 
 /// Runs one behaviour to its end; its failure as text, if it failed.
-async fn timed(world: &World, Behaviour { name, proof }: &Behaviour) -> Vec<String> {
+async fn timed(world: &World, suite: &'static str, Behaviour { name, proof }: &Behaviour) -> Vec<String> {
     let start = Instant::now();
     let outcome = proof(world).await;
-    let seconds = start.elapsed().as_secs_f32();
+    let took = start.elapsed();
+    let seconds = took.as_secs_f32();
+    let failure = outcome.as_ref().err().map(|error| format!("{error:#}"));
+    world.record(Case { suite, name: (*name).to_owned(), took, failure });
     match outcome {
         Ok(()) => {
             tracing::info!("ok after {seconds:.1}s: {name}");

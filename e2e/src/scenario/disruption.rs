@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::behaviour::{self, Behaviour, Only};
 use super::scraped;
+use super::suite::Suite;
 use crate::world::World;
 
 /// What these behaviours need beyond the defaults.
@@ -36,7 +37,7 @@ pub fn behaviours() -> Vec<&'static str> {
 /// show for it.
 pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     install(world).await?;
-    let proven = behaviour::prove(world, &[BEHAVIOURS], only).await;
+    let proven = behaviour::prove(world, Suite::Disruption, &[BEHAVIOURS], only).await;
     world.check_controller()?;
     proven?;
     if only.0.is_none() {
@@ -48,7 +49,13 @@ pub async fn run(world: &mut World, only: &Only) -> Result<()> {
 /// The same; `seed` decides when the controller dies and is printed, so that a failure can be repeated.
 pub async fn run_with_crashes(world: &mut World, seed: u64, only: &Only) -> Result<()> {
     install(world).await?;
-    let proven = crashes::during(world, seed, behaviour::prove(world, &[BEHAVIOURS], only)).await;
+    let proven = crashes::during(
+        world,
+        seed,
+        only.0.is_none(),
+        behaviour::prove(world, Suite::DisruptionWithCrashes, &[BEHAVIOURS], only),
+    )
+    .await;
     world.check_controller()?;
     proven?;
     behaviour::clear_away(world).await

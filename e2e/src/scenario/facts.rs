@@ -67,10 +67,11 @@ pub(super) async fn claims(world: &World) -> Result<Vec<NodeClaim>> {
     Ok(api.list(&ListParams::default()).await.context("list NodeClaims")?.items)
 }
 
-/// Every Node.
+/// Every Node but those of the control plane, which a kind cluster has.
 pub(super) async fn nodes(world: &World) -> Result<Vec<Node>> {
     let api: Api<Node> = Api::all(world.client.clone());
-    Ok(api.list(&ListParams::default()).await.context("list Nodes")?.items)
+    let workers = ListParams::default().labels("!node-role.kubernetes.io/control-plane");
+    Ok(api.list(&workers).await.context("list Nodes")?.items)
 }
 
 /// Every instance of the account that is not terminated, whatever launched it.

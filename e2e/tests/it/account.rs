@@ -70,7 +70,7 @@ async fn accepts_every_control_request_and_says_what_it_refuses() {
 async fn a_running_launcher_is_recognised_by_its_endpoint() {
     let launcher = account("endpoint").await;
     let endpoint = launcher.endpoint().to_owned();
-    let account = Account::start(Choice::Endpoint(endpoint.clone())).await.unwrap();
+    let account = Account::start(Choice::Endpoint(endpoint.clone()), None).await.unwrap();
     assert_eq!(account.endpoint(), endpoint);
     assert_eq!(account.control().map(Control::endpoint), Some(endpoint.as_str()));
     let seeded = account.seed("second", "eu-central-1", "1.34").await.unwrap();

@@ -1,24 +1,24 @@
 //! The scenarios, each in a world of its own: real control plane, emulated account, the built controller.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use anyhow::Result;
 use karpenter_e2e::cluster::{self, local};
 use karpenter_e2e::rights::{Rights, idle};
-use karpenter_e2e::scenario::{self, Only};
-use karpenter_e2e::world::{self, Options, World};
+use karpenter_e2e::scenario::{Chosen, Suite, run};
+use karpenter_e2e::world::{self, Options};
 
 /// Where logs and dumps of a scenario stay.
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-async fn world(name: &str) -> World {
-    let folder = folder(name);
+/// Runs a suite when it is its turn; panics with what went wrong after keeping what was there.
+async fn prove(suite: Suite) {
+    let _turn = TURNS.acquire().await.expect("it is never closed");
+    let folder = folder(suite.name());
     let options = Options {
         cluster: cluster::Choice::Local(local::Options {
             folder: Some(folder.join("control-plane")),
@@ -28,39 +28,21 @@ async fn world(name: &str) -> World {
         folder,
         boot: Duration::from_secs(1),
     };
-    World::start(options).await.expect("the world starts")
+    let outcome = run(suite, options, &Chosen::default()).await.expect("the world starts");
+    if let Some(failure) = outcome.failure() {
+        panic!("{failure}\nwhat was there is in {}", outcome.world.folder().display());
+    }
+    outcome.world.stop().await.expect("everything ends");
+    hand_in(suite, outcome.rights);
 }
 
-/// Ends the world; panics with what went wrong after keeping what was there.
-async fn judge(world: World, outcome: Result<()>) {
-    let suite = world.folder().file_name().expect("a world has a folder").to_string_lossy().into_owned();
-    let outcome = match outcome {
-        Ok(()) => world.verdict().await,
-        Err(error) => Err(error),
-    };
-    let rights = match outcome {
-        Ok(rights) => rights,
-        Err(error) => {
-            world.dump().await;
-            let folder = world.folder().display().to_string();
-            panic!("{error:#}\nwhat was there is in {folder}");
-        }
-    };
-    world.stop().await.expect("everything ends");
-    hand_in(suite, rights);
-}
+static RIGHTS: Mutex<BTreeMap<Suite, Rights>> = Mutex::new(BTreeMap::new());
 
-/// Every suite. Together they make use of every right; the last one to end says which they do not.
-const SUITES: [&str; 6] =
-    ["bootstrap", "launch", "restart", "scheduling", "disruption", "disruption-with-crashes"];
-
-static RIGHTS: Mutex<BTreeMap<String, Rights>> = Mutex::new(BTreeMap::new());
-
-fn hand_in(suite: String, rights: Rights) {
-    assert!(SUITES.contains(&suite.as_str()), "`{suite}` is missing in the list of suites");
+/// Together the suites make use of every right; the last one to end says which they do not.
+fn hand_in(suite: Suite, rights: Rights) {
     let mut handed_in = RIGHTS.lock().expect("no suite panicked while it handed in");
     handed_in.insert(suite, rights);
-    if SUITES.iter().all(|suite| handed_in.contains_key(*suite)) {
+    if Suite::ALL.iter().all(|suite| handed_in.contains_key(suite)) {
         let mut all = Rights::default();
         handed_in.values().for_each(|rights| all.absorb(rights.clone()));
         std::fs::write(folder("rights.txt"), all.report()).expect("the report can be written");
@@ -74,71 +56,35 @@ const SIDE_BY_SIDE: usize = 2;
 
 static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(SIDE_BY_SIDE);
 
-async fn in_turn<F: Future<Output = ()>>(scenario: F) {
-    let _turn = TURNS.acquire().await.expect("it is never closed");
-    scenario.await;
-}
-
 /// Among the first by its name, in which order tests start: it takes long, and would run alone at the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_gets_what_it_asks_of_a_node() {
-    in_turn(async {
-        let mut world = world("scheduling").await;
-        let outcome = scenario::scheduling::run(&mut world, &Only::default()).await;
-        judge(world, outcome).await;
-    })
-    .await;
+    prove(Suite::Scheduling).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bootstrap_is_repeatable_repairs_and_takes_back_only_its_own() {
-    in_turn(async {
-        let world = world("bootstrap").await;
-        let outcome = scenario::bootstrap::run(&world).await;
-        judge(world, outcome).await;
-    })
-    .await;
+    prove(Suite::Bootstrap).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_become_nodes_and_disappear_again() {
-    in_turn(async {
-        let world = world("launch").await;
-        let outcome = scenario::launch::run(&world).await;
-        judge(world, outcome).await;
-    })
-    .await;
+    prove(Suite::Launch).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_dies_five_times_loses_and_doubles_nothing() {
-    in_turn(async {
-        let mut world = world("restart").await;
-        let outcome = scenario::restart::run(&mut world, fastrand::u64(..)).await;
-        judge(world, outcome).await;
-    })
-    .await;
+    prove(Suite::Restart).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_leave_for_every_reason_and_none_leaves_too_early() {
-    in_turn(async {
-        let mut world = world("disruption").await;
-        let outcome = scenario::disruption::run(&mut world, &Only::default()).await;
-        judge(world, outcome).await;
-    })
-    .await;
+    prove(Suite::Disruption).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_leave_as_they_should_although_the_controller_keeps_dying() {
-    in_turn(async {
-        let mut world = world("disruption-with-crashes").await;
-        let outcome =
-            scenario::disruption::run_with_crashes(&mut world, fastrand::u64(..), &Only::default()).await;
-        judge(world, outcome).await;
-    })
-    .await;
+    prove(Suite::DisruptionWithCrashes).await;
 }
 
 /// What the command line says to these arguments, without a cluster.

@@ -1,8 +1,9 @@
 //! Kills the controller again and again while something else happens.
 
+use std::cell::Cell;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::world::World;
 
@@ -12,9 +13,18 @@ const LIVES: std::ops::Range<u64> = 8..30;
 /// After this many it is left alone, so that what takes long can finish.
 const CRASHES: u32 = 8;
 
-/// Runs `proof` to its end while the controller dies and comes back.
-pub(super) async fn during(world: &World, seed: u64, proof: impl Future<Output = Result<()>>) -> Result<()> {
+/// As few may have happened when a whole suite ends; fewer would prove nothing.
+const AT_LEAST: u32 = 4;
+
+/// Runs `proof` to its end while the controller dies and comes back; one that is `whole` must have met crashes.
+pub(super) async fn during(
+    world: &World,
+    seed: u64,
+    whole: bool,
+    proof: impl Future<Output = Result<()>>,
+) -> Result<()> {
     tracing::info!(seed, "moments of the crashes come from this seed");
+    let happened = Cell::new(0);
     let crashes = async {
         let mut random = fastrand::Rng::with_seed(seed);
         for crash in 1..=CRASHES {
@@ -24,11 +34,18 @@ pub(super) async fn during(world: &World, seed: u64, proof: impl Future<Output =
             world.kill_controller().await?;
             tracing::info!(crash, ?lived, "killed the controller");
             world.start_controller().await?;
+            happened.set(crash);
         }
-        std::future::pending().await
+        std::future::pending::<Result<()>>().await
     };
     tokio::select! {
-        outcome = proof => outcome,
-        outcome = crashes => outcome,
+        outcome = proof => outcome?,
+        outcome = crashes => outcome?,
     }
+    let happened = happened.get();
+    ensure!(
+        !whole || happened >= AT_LEAST,
+        "the controller died {happened} times only; {AT_LEAST} were wanted"
+    );
+    Ok(())
 }

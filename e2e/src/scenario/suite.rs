@@ -1,0 +1,144 @@
+//! The suites: what `karpenter-e2e run` and the tests take by name, and how one is run and judged.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+
+use super::{Only, bootstrap, disruption, launch, restart, scheduling};
+use crate::report::Case;
+use crate::rights::Rights;
+use crate::world::{Options, World};
+
+/// Several proofs in one world, or one story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub enum Suite {
+    /// The account made ready, damaged, repaired, and as it was again.
+    Bootstrap,
+    /// Pods become instances, nodes and running pods, and go away again.
+    Launch,
+    /// The controller dies five times in the middle of a scale-up.
+    Restart,
+    /// What pods may ask of nodes, a dozen behaviours at once.
+    Scheduling,
+    /// Every way a node leaves, a dozen behaviours at once.
+    Disruption,
+    /// The same while the controller is killed again and again.
+    DisruptionWithCrashes,
+}
+
+impl Suite {
+    /// Every suite.
+    pub const ALL: [Self; 6] = [
+        Self::Bootstrap,
+        Self::Launch,
+        Self::Restart,
+        Self::Scheduling,
+        Self::Disruption,
+        Self::DisruptionWithCrashes,
+    ];
+
+    /// As the command line spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bootstrap => "bootstrap",
+            Self::Launch => "launch",
+            Self::Restart => "restart",
+            Self::Scheduling => "scheduling",
+            Self::Disruption => "disruption",
+            Self::DisruptionWithCrashes => "disruption-with-crashes",
+        }
+    }
+
+    /// The behaviours it proves side by side; none if it is one story.
+    pub fn behaviours(self) -> Vec<&'static str> {
+        match self {
+            Self::Bootstrap | Self::Launch | Self::Restart => Vec::new(),
+            Self::Scheduling => scheduling::behaviours(),
+            Self::Disruption | Self::DisruptionWithCrashes => disruption::behaviours(),
+        }
+    }
+
+    async fn play(self, world: &mut World, chosen: &Chosen) -> Result<()> {
+        let Chosen { seed, only, .. } = chosen;
+        match self {
+            Self::Bootstrap => bootstrap::run(world).await,
+            Self::Launch => launch::run(world).await,
+            Self::Restart => restart::run(world, *seed).await,
+            Self::Scheduling => scheduling::run(world, only).await,
+            Self::Disruption => disruption::run(world, only).await,
+            Self::DisruptionWithCrashes => disruption::run_with_crashes(world, *seed, only).await,
+        }
+    }
+}
+
+/// What differs between two runs of the same suite.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Decides what happens by chance; part of every failure.
+    pub seed: u64,
+    /// Which behaviours.
+    pub only: Only,
+    /// The suite has failed when it has not ended by then.
+    pub deadline: Duration,
+}
+
+impl Default for Chosen {
+    fn default() -> Self {
+        Self { seed: fastrand::u64(..), only: Only::default(), deadline: Duration::from_mins(40) }
+    }
+}
+
+/// What a run of a suite has shown.
+pub struct Outcome {
+    /// Each behaviour, or the story as a whole; what holds for every run is a case of its own when it does not.
+    pub cases: Vec<Case>,
+    /// What the controller has used of its rights.
+    pub rights: Rights,
+    /// The world as it was at the end, for a look around.
+    pub world: World,
+}
+
+impl Outcome {
+    /// Everything that went wrong, or nothing.
+    pub fn failure(&self) -> Option<String> {
+        let failed = self.cases.iter().filter_map(|case| {
+            let failure = case.failure.as_ref()?;
+            Some(format!("{}: {failure}", case.name))
+        });
+        let failed: Vec<String> = failed.collect();
+        (!failed.is_empty()).then(|| failed.join("\n"))
+    }
+}
+
+/// Runs a suite in a world of its own; fails only if there is no such world. What was there is dumped if the suite
+/// fails. Ending the world is left to the caller, who may want to look at it.
+pub async fn run(suite: Suite, options: Options, chosen: &Chosen) -> Result<Outcome> {
+    let start = Instant::now();
+    let mut world = World::start(options).await?;
+    tracing::info!(suite = suite.name(), seed = chosen.seed, "started");
+    let played = tokio::time::timeout(chosen.deadline, suite.play(&mut world, chosen)).await;
+    let played = played.unwrap_or_else(|_| Err(anyhow!("did not end within {:?}", chosen.deadline)));
+    let (played, rights) = match played {
+        Ok(()) => match world.verdict().await {
+            Ok(rights) => (Ok(()), rights),
+            Err(error) => (Err(error), Rights::default()),
+        },
+        failed => (failed, Rights::default()),
+    };
+    let mut cases = world.cases();
+    let told = cases.iter().any(|case| case.failure.is_some());
+    let failure = played.err().map(|error| format!("{error:#} (seed {})", chosen.seed));
+    // A failure of a behaviour is told by its case; everything else is a failure of the suite.
+    if suite.behaviours().is_empty() || failure.as_ref().is_some_and(|_| !told) {
+        cases.push(Case {
+            suite: suite.name(),
+            name: "the whole".to_owned(),
+            took: start.elapsed(),
+            failure,
+        });
+    }
+    if cases.iter().any(|case| case.failure.is_some()) {
+        world.dump().await;
+    }
+    Ok(Outcome { cases, rights, world })
+}
