@@ -6,7 +6,8 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
@@ -66,12 +67,16 @@ fn bound_at(pod: &Pod) -> Timestamp {
 }
 
 fn running(pod: &Pod, machine: &Machine, now: &str) -> Value {
-    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now});
-    let kinds = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"];
     let containers = pod.spec.as_ref().map(|s| s.containers.as_slice()).unwrap_or_default();
-    let status = |c: &k8s_openapi::api::core::v1::Container| {
+    let ready = containers.iter().all(is_ready);
+    let condition = |kind: &str| {
+        let holds = ready || !matches!(kind, "Ready" | "ContainersReady");
+        json!({"type": kind, "status": if holds { "True" } else { "False" }, "lastTransitionTime": now})
+    };
+    let kinds = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"];
+    let status = |c: &Container| {
         json!({
-            "name": c.name, "image": c.image.as_deref().unwrap_or_default(), "imageID": "", "ready": true,
+            "name": c.name, "image": c.image.as_deref().unwrap_or_default(), "imageID": "", "ready": is_ready(c),
             "started": true, "restartCount": 0, "state": {"running": {"startedAt": now}},
         })
     };
@@ -84,10 +89,53 @@ fn running(pod: &Pod, machine: &Machine, now: &str) -> Value {
     })
 }
 
+/// Whether the readiness probe of a container succeeds. No process runs, so a port is served if the container declares
+/// it; a command succeeds, and so does a container that is not asked.
+fn is_ready(container: &Container) -> bool {
+    let Some(probe) = &container.readiness_probe else { return true };
+    let http = probe.http_get.as_ref().map(|probe| &probe.port);
+    let tcp = probe.tcp_socket.as_ref().map(|probe| &probe.port);
+    let grpc = probe.grpc.as_ref().map(|probe| IntOrString::Int(probe.port));
+    let asked = [http, tcp, grpc.as_ref()];
+    asked.into_iter().flatten().all(|port| {
+        container.ports.iter().flatten().any(|served| match port {
+            IntOrString::Int(number) => served.container_port == *number,
+            IntOrString::String(name) => served.name.as_ref() == Some(name),
+        })
+    })
+}
+
 /// An address that only depends on the pod, so that equal runs stay equal.
 fn address(pod: &Pod) -> String {
     let mut hasher = DefaultHasher::new();
     pod.uid().hash(&mut hasher);
     let [.., a, b, c] = hasher.finish().to_be_bytes();
     format!("10.{a}.{b}.{c}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_succeeds_on_a_port_that_is_declared() {
+        let container = |probe: Value| -> Container {
+            let ports = json!([{"containerPort": 8080, "name": "web"}]);
+            let probed = json!({"name": "c", "ports": ports, "readinessProbe": probe});
+            serde_json::from_value(probed).expect("a container")
+        };
+        for (probe, ready) in [
+            (json!(null), true),
+            (json!({"exec": {"command": ["true"]}}), true),
+            (json!({"httpGet": {"port": 8080}}), true),
+            (json!({"httpGet": {"port": "web"}}), true),
+            (json!({"httpGet": {"port": 81}}), false),
+            (json!({"httpGet": {"port": "admin"}}), false),
+            (json!({"tcpSocket": {"port": 8080}}), true),
+            (json!({"tcpSocket": {"port": 81}}), false),
+            (json!({"grpc": {"port": 81}}), false),
+        ] {
+            assert_eq!(is_ready(&container(probe.clone())), ready, "{probe}");
+        }
+    }
 }

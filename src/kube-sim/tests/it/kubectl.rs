@@ -1,7 +1,7 @@
-//! The real kubectl against the loopback port. Where kubectl is not installed these tests have nothing to test
-//! and pass.
+//! The real kubectl against the loopback port. Where kubectl is not installed these tests say so on a line that
+//! `scripts/test` counts, and fail if `REQUIRE` names it.
 
-use std::{path::PathBuf, process::Stdio};
+use std::{io::Write, path::PathBuf, process::Stdio};
 
 use karpenter_kube_sim::apiserver::{ApiServer, Serving};
 use tokio::{io::AsyncWriteExt, net::TcpListener, process::Command};
@@ -20,6 +20,11 @@ impl Kubectl {
         let found =
             Command::new("kubectl").args(["version", "--client"]).stdout(Stdio::null()).status().await;
         if !found.is_ok_and(|status| status.success()) {
+            let required = std::env::var("REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|name| name.trim() == "kubectl"), "REQUIRE names `kubectl`");
+            // Past the test runner's capture.
+            let _unwritten =
+                writeln!(std::io::stderr(), "\nskipped: kubectl against the server: not on PATH");
             return None;
         }
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
