@@ -397,6 +397,7 @@ fn as_ec2_does() -> account::control::Settings {
     account::control::Settings {
         pending_seconds: Some(2.0),
         shutting_down_seconds: Some(3.0),
+        stopping_seconds: Some(3.0),
         spot_role: Some("required".to_owned()),
         ..account::control::Settings::default()
     }

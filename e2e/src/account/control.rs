@@ -130,6 +130,9 @@ pub struct Settings {
     /// Seconds in state `shutting-down`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shutting_down_seconds: Option<f32>,
+    /// Seconds in state `stopping`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopping_seconds: Option<f32>,
     /// Seconds a terminated instance can be described.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminated_seconds: Option<f32>,
@@ -332,6 +335,18 @@ impl Control {
             body["terminate_after_seconds"] = json!(then.as_secs_f64());
         }
         self.post("notices", &body).await
+    }
+
+    /// Stops an instance, as a person does at EC2's console. The emulator reads service and region from the signature and
+    /// does not check it.
+    pub async fn stop_instance(&self, region: &str, instance: &str) -> Result<()> {
+        let signed = format!(
+            "AWS4-HMAC-SHA256 Credential=person/20260101/{region}/ec2/aws4_request, SignedHeaders=host, Signature=0"
+        );
+        let form = "application/x-www-form-urlencoded; charset=utf-8";
+        let headers = [(http::header::AUTHORIZATION, signed.as_str()), (http::header::CONTENT_TYPE, form)];
+        let body = format!("Action=StopInstances&Version=2016-11-15&InstanceId.1={instance}");
+        self.0.exchange(Method::POST, "/", &headers, body.into_bytes()).await.map(drop)
     }
 
     /// Fails the `instance` or `system` status checks of an instance, or schedules `events` for it.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{HeaderName, Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -36,18 +36,31 @@ impl Http {
         path: &str,
         body: Option<&(impl Serialize + Sync)>,
     ) -> Result<T> {
-        let url = format!("{}{path}", self.base);
-        let what = format!("{method} {url}");
+        let what = format!("{method} {}{path}", self.base);
         let bytes = match body {
             Some(body) => serde_json::to_vec(body).with_context(|| format!("write the body of {what}"))?,
             None => Vec::new(),
         };
-        let request = Request::builder()
-            .method(method)
-            .uri(&url)
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(bytes)))
-            .with_context(|| format!("build {what}"))?;
+        let headers = [(http::header::CONTENT_TYPE, "application/json")];
+        let bytes = self.exchange(method, path, &headers, bytes).await?;
+        serde_json::from_slice(&bytes).with_context(|| format!("read the answer to {what}"))
+    }
+
+    /// Sends `body` with `headers`; any status but 2xx is an error with what was said.
+    pub(super) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(HeaderName, &str)],
+        body: Vec<u8>,
+    ) -> Result<Bytes> {
+        let url = format!("{}{path}", self.base);
+        let what = format!("{method} {url}");
+        let mut request = Request::builder().method(method).uri(&url);
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).with_context(|| format!("build {what}"))?;
         let exchange = async {
             let answer = self.client.request(request).await?;
             let status = answer.status();
@@ -60,6 +73,6 @@ impl Http {
         if !status.is_success() {
             bail!("{what} was answered with {status}: {}", String::from_utf8_lossy(&bytes));
         }
-        serde_json::from_slice(&bytes).with_context(|| format!("read the answer to {what}"))
+        Ok(bytes)
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Everything but CAP_SYS_RESOURCE, as `CapBnd: 000001fffeffffff` says it.
+    /// Everything but `CAP_SYS_RESOURCE`, as such a machine says it.
     const LESS: u64 = 0x1ff_feff_ffff;
 
     #[test]

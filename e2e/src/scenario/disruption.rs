@@ -92,6 +92,10 @@ const BEHAVIOURS: &[Behaviour] = &[
         proof: |world| blocked::by_pod_budget(world).boxed_local(),
     },
     Behaviour {
+        name: "a budget that lets unhealthy pods go does not keep their node",
+        proof: |world| blocked::by_unhealthy_pods(world).boxed_local(),
+    },
+    Behaviour {
         name: "a node deleted by hand is drained and replaced",
         proof: |world| deletion::of_a_node(world).boxed_local(),
     },
@@ -105,7 +109,11 @@ const BEHAVIOURS: &[Behaviour] = &[
     },
     Behaviour {
         name: "a spot node that is taken back is drained and replaced",
-        proof: |world| interruption::run(world).boxed_local(),
+        proof: |world| interruption::of_spot(world).boxed_local(),
+    },
+    Behaviour {
+        name: "an instance that a person stops is replaced",
+        proof: |world| interruption::by_a_person(world).boxed_local(),
     },
     Behaviour {
         name: "a balanced pool leaves a small saving alone",

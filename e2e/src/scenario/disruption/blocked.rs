@@ -51,6 +51,35 @@ pub(super) async fn by_pod_budget(world: &World) -> Result<()> {
     corner.settled_on("worker", 1, &["m5.large"]).await
 }
 
+/// A budget that allows nothing keeps no pod that is not healthy, if it says so (`unhealthyPodEvictionPolicy`).
+pub(super) async fn by_unhealthy_pods(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "unhealthy").await?;
+    corner.ready_pool("unhealthy", of_types(&["m5.xlarge"])).await?;
+    let mut asks = container(json!({"requests": {"cpu": "1", "memory": "256Mi"}}));
+    // Nothing listens there, so it never becomes ready.
+    asks["readinessProbe"] = json!({"httpGet": {"port": 9, "path": "/"}});
+    corner.pods("worker", 1, json!({"spec": {"containers": [asks]}})).await?;
+    corner.running("worker", 1).await?;
+    let budget = |policy: &str| {
+        json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "never", "namespace": "unhealthy"},
+            "spec": {
+                "maxUnavailable": 0,
+                "selector": {"matchLabels": {"app": "worker"}},
+                "unhealthyPodEvictionPolicy": policy,
+            },
+        })
+    };
+    manifests::apply_json(&world.client, budget("IfHealthyBudget")).await?;
+    let why = ["stays", "unhealthy/never", "(PodDisruptionBudget)"];
+    stays(&corner, "unhealthy", "unhealthy/never", &why).await?;
+
+    manifests::apply_json(&world.client, budget("AlwaysAllow")).await?;
+    corner.settled_on("worker", 1, &["m5.large"]).await
+}
+
 /// A corner with one pod on a node twice as large as it needs, of a pool that allows no other.
 async fn too_large<'a>(world: &'a World, name: &'static str) -> Result<Corner<'a>> {
     let corner = Corner::open(world, name).await?;

@@ -1,8 +1,12 @@
-//! EC2 takes a spot machine back. Its warning travels the whole way: event bus, rule and queue, all of them made by
-//! `karpenter bootstrap apply`; the node is tainted and drained, another one takes its pod, and its instance ends,
+//! EC2 takes a spot machine back, or a person stops an instance. The message travels the whole way: event bus, rule and queue, all of them made by
+//! `karpenter bootstrap apply`; the node of a spot machine is tainted and drained, another one takes its pod, and its instance ends,
 //! although the account would leave it running for ever.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_api::NodeClaim;
 use karpenter_model::names::label;
 use kube::ResourceExt;
 use serde_json::json;
@@ -13,7 +17,11 @@ use crate::scenario::{facts, watch};
 use crate::wait;
 use crate::world::World;
 
-pub(super) async fn run(world: &World) -> Result<()> {
+/// How long an instance may be stopped before its claim is deleted: a message waits for the queue's next long poll.
+const NOTICED_WITHIN: Duration = Duration::from_mins(1);
+
+/// By a spot interruption.
+pub(super) async fn of_spot(world: &World) -> Result<()> {
     let corner = Corner::open(world, "interruption").await?;
     let spot = requiring(json!([
         needs(label::CAPACITY_TYPE, &["spot"]),
@@ -41,4 +49,35 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let now = corner.running("worker", 1).await?;
     ensure!(now.iter().all(|other| other.uid() != node.uid()), "the pod runs on the interrupted node");
     Ok(())
+}
+
+/// A person stops an instance: its claim is deleted within a minute, and another node takes its pod.
+pub(super) async fn by_a_person(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "stopped").await?;
+    corner.ready_pool("stopped", json!({})).await?;
+    corner.pods("worker", 1, json!({})).await?;
+    let node = corner.running("worker", 1).await?.remove(0);
+    let claim = corner.claim_of(&node).await?;
+    let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+    let instance = id.and_then(|id| id.rsplit('/').next()).context("the claim has no instance")?;
+    let stopped = Instant::now();
+    world.control()?.stop_instance(&world.environment.region, instance).await?;
+
+    wait::until("the claim of the stopped instance to be deleted", || async {
+        let claims = corner.claims().await?;
+        let stays = |now: &NodeClaim| now.uid() == claim.uid() && now.metadata.deletion_timestamp.is_none();
+        Ok(if claims.iter().any(stays) { Err("it is not".to_owned()) } else { Ok(()) })
+    })
+    .await?;
+    let took = stopped.elapsed();
+    ensure!(took <= NOTICED_WITHIN, "the stopped instance was noticed after {took:?}");
+    wait::until("a running pod on another node", || async {
+        let pods = corner.pods_of("worker").await?;
+        let elsewhere = |pod: &Pod| {
+            let place = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+            facts::phase(pod) == "Running" && place.is_some_and(|place| place != node.name_any())
+        };
+        Ok(if pods.iter().any(elsewhere) { Ok(()) } else { Err(format!("{} pods", pods.len())) })
+    })
+    .await
 }
