@@ -9,6 +9,7 @@
 mod account;
 mod chart;
 mod conformance;
+mod containers;
 mod control_plane;
 mod crds;
 mod failures;
@@ -16,4 +17,5 @@ mod newcomer;
 mod prerequisites;
 mod scenarios;
 mod scripts;
+mod skipped;
 mod wire;

@@ -5,7 +5,6 @@
 //! neither expected nor named there fails the test, so that the pages claim nothing that was not tried.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,8 @@ use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::cluster::local::{self, LocalCluster};
 use karpenter_e2e::{controller, manifests, prepare};
 use tokio::process::Command;
+
+use super::skipped::skip;
 
 /// The cluster of every example of the pages.
 const CLUSTER: &str = "prod";
@@ -208,12 +209,11 @@ async fn lacking(programs: &[&str]) -> Vec<String> {
     lacking
 }
 
-/// Says, on a line that `scripts/test` counts, what keeps a test from running.
+/// Whether the machine has these programs; says so if it has not.
 async fn can_run(test: &str, programs: &[&str]) -> bool {
     let lacking = lacking(programs).await;
-    if !lacking.is_empty() {
-        // A line that cannot be written is no reason to fail.
-        let _ = writeln!(std::io::stderr(), "\nskipped: {test}: not on PATH: {}", lacking.join(", "));
+    if let [first, ..] = lacking.as_slice() {
+        skip(test, first, &format!("not on PATH: {}", lacking.join(", ")));
     }
     lacking.is_empty()
 }

@@ -4,12 +4,13 @@
 //! says. Where either is not to be had the test says so on a line that begins with `skipped:`, which
 //! `scripts/test` counts.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use karpenter_e2e::prepare::{self, cache};
 use tokio::process::Command;
+
+use crate::skipped::skip;
 
 use super::{Fresh, MotoAccount, ONE_AT_A_TIME, Options, REGION, reference};
 
@@ -26,7 +27,7 @@ impl Workspace {
         let terraform = terraform.map_or_else(|| PathBuf::from("terraform"), PathBuf::from);
         let workspace = Self { terraform, folder: folder.to_owned() };
         if Command::new(&workspace.terraform).arg("version").output().await.is_err() {
-            skip(test, "no terraform on PATH; install 1.7 or newer, or set TERRAFORM");
+            skip(test, "terraform", "no terraform on PATH; install 1.7 or newer, or set TERRAFORM");
             return Ok(None);
         }
         match workspace.run(&["init", "-input=false", "-no-color"]).await {
@@ -39,7 +40,11 @@ impl Workspace {
                 let cut: String = text.chars().take(300).collect();
                 let hint =
                     "name a configuration with a mirror in TF_CLI_CONFIG_FILE, or let it reach its registry";
-                skip(test, &format!("terraform init did not find every provider; {hint}: {cut}"));
+                skip(
+                    test,
+                    "terraform",
+                    &format!("terraform init did not find every provider; {hint}: {cut}"),
+                );
                 Ok(None)
             }
         }
@@ -64,12 +69,6 @@ impl Workspace {
         );
         Ok(text)
     }
-}
-
-/// Says on standard error, past the test runner's capture, that a test did not run.
-fn skip(test: &str, reason: &str) {
-    // A line that cannot be written is no reason to fail.
-    let _ = writeln!(std::io::stderr(), "\nskipped: {test}: {reason}");
 }
 
 /// A copy of the module, so that nothing is written into the repository.
