@@ -1,8 +1,10 @@
-//! README's way to EKS and every command of `docs/install.md`, copied from the pages and run by a shell.
+//! README's way to EKS and every command of `docs/install.md` and of the guides, copied from the pages and run by a shell.
 //!
 //! The account is emulated and the control plane is a local one, so a command that needs EKS itself, a registry or
 //! a compiler cannot run here. Each of those is named in [`NOT_HERE`] with its reason; a command of the pages that is
 //! neither expected nor named there fails the test, so that the pages claim nothing that was not tried.
+
+mod guides;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -33,10 +35,26 @@ const NOT_HERE: &[(&str, &str)] = &[
         "needs a container builder and a registry; `xtask` holds the Dockerfile to chart and workspace",
     ),
     ("terraform ", "needs the rest of the reader's Terraform; `terraform.rs` applies the module by itself"),
+    ("cargo build", "compiles the binaries; those under test stand for them"),
+    (".github/actions/karpenter-e2e/gate.sh", "starts a world of its own; the workflow `ci.yml` runs it"),
+    ("aws eks update-nodegroup-config", "changes node groups, of which this account has none"),
+    ("kubectl rollout status", "waits for pods of the controller, which no kubelet runs here"),
+    ("kubectl wait --for=delete pod", "waits for a kubelet to end pods"),
+    ("kubectl logs", "reads from a pod of the controller, which no kubelet runs here"),
+    ("kubectl port-forward", "reaches into a pod of the controller, which no kubelet runs here"),
+    ("karpenter explain", "asks the controller, which no kubelet runs here"),
+    ("kubectl drain", "waits for a kubelet to end pods"),
+    ("kubectl get nodeclaims --watch", "ends by Ctrl-C only"),
+    ("cosign ", "checks a release, and none is published yet"),
+    ("gh attestation", "checks a release, and none is published yet"),
+    ("sha256sum ", "checks a release, and none is published yet"),
 ];
 
 /// What a command must end with and say; whatever is not listed must succeed.
 const EXPECTED: &[(&str, i32, &str)] = &[
+    // Before the shorter beginnings below: what these say goes into files, and the account has nothing left to do.
+    ("karpenter bootstrap plan --cluster-name prod --output json", 0, ""),
+    ("karpenter doctor --cluster-name prod --output json", 0, ""),
     ("karpenter bootstrap plan", 2, "create"),
     ("karpenter bootstrap check", 0, "the account is ready"),
     ("karpenter bootstrap destroy --cluster-name prod --dry-run", 2, "to delete"),
