@@ -2,8 +2,8 @@
 # Says whether manifests get the nodes they need: starts a cluster, an AWS account and the controller on this machine,
 # applies the manifests, and waits until every pod has a node. Needs kubectl and our binaries, no AWS account.
 #
-#   gate.sh [--world memory]       --karpenter PATH [--cluster-name NAME] [OPTION...] MANIFEST...
-#   gate.sh --world control-plane  --karpenter PATH --karpenter-e2e PATH [--cluster-name NAME] [--region REGION] ...
+#   gate.sh --karpenter PATH [--cluster-name NAME] [--timeout SECONDS] [--report FOLDER] MANIFEST...
+#   gate.sh --world control-plane --karpenter-e2e PATH [...] MANIFEST...
 #
 # Exit codes: 0 every pod has a node, 1 a manifest is refused or a pod is left without, 2 the world did not start.
 # docs/guides/gate-your-pipeline.md describes both worlds and what each of them proves.
@@ -12,14 +12,13 @@ set -euo pipefail
 readonly HERE=${BASH_SOURCE[0]%/*}
 # The class that the world gives to pools whose own class is not among the manifests.
 readonly EXAMPLE=$HERE/../../../docs/examples/nodepool.yaml
-# The cluster of `karpenter demo`, whose name is not a flag.
-readonly IN_MEMORY=demo
+# The clusters of `karpenter demo` and of `karpenter-e2e up`, whose names are no flags.
+declare -rA CLUSTERS=([memory]=demo [control-plane]=karpenter-e2e)
 
 world=memory
 karpenter=karpenter
 harness='karpenter-e2e'
 cluster=demo
-region=us-west-2
 patience=180
 report='karpenter-gate'
 manifests=()
@@ -33,14 +32,13 @@ usage() {
 
 while [ $# -gt 0 ]; do
     case $1 in
-    --world | --karpenter | --karpenter-e2e | --cluster-name | --region | --timeout | --report)
+    --world | --karpenter | --karpenter-e2e | --cluster-name | --timeout | --report)
         [ $# -ge 2 ] || usage "$1 needs a value"
         ;;&
     --world) world=$2 && shift 2 ;;
     --karpenter) karpenter=$2 && shift 2 ;;
     --karpenter-e2e) harness=$2 && shift 2 ;;
     --cluster-name) cluster=$2 && shift 2 ;;
-    --region) region=$2 && shift 2 ;;
     --timeout) patience=$2 && shift 2 ;;
     --report) report=$2 && shift 2 ;;
     --) shift && manifests+=("$@") && break ;;
@@ -60,7 +58,6 @@ mkdir -p "$report"
 report=$(cd "$report" && pwd)
 # Never the cluster of the caller: until the world has one, kubectl finds none.
 export KUBECONFIG=$report/no-kubeconfig
-export AWS_EC2_METADATA_DISABLED=true
 
 # shellcheck disable=SC2317 # Reached through the trap.
 stop() {
@@ -107,21 +104,12 @@ start_in_memory() {
     kubectl delete deployment/inflate nodepool/general ec2nodeclass/default >"$report/cleared.out"
 }
 
-# A real control plane and the emulated account as processes. Nodes do not join, because nothing plays the machines.
+# A real control plane, the emulated account, machines and the installed controller.
 start_control_plane() {
-    start cluster "$harness" cluster up --kubeconfig-out "$report/kubeconfig" --folder "$report/control-plane"
-    says cluster '^export KUBECONFIG'
-    export KUBECONFIG=$report/kubeconfig
-    start account "$harness" account up --cluster "$cluster" --region "$region" --folder "$report/account"
-    says account '^export AWS_ACCESS_KEY_ID'
-    # shellcheck disable=SC1091 # Written by the line above: endpoint, region and credentials of the emulator.
-    . "$report/account.out"
-    "$karpenter" bootstrap apply --cluster-name "$cluster" >"$report/bootstrap.out" 2>&1 ||
-        { cat "$report/bootstrap.out" >&2 && exit 2; }
-    "$karpenter" crds | kubectl apply --server-side -f - >"$report/crds.out" || exit 2
-    kubectl wait --for=condition=Established --timeout=60s crd --all >>"$report/crds.out" || exit 2
-    CLUSTER_NAME=$cluster INTERRUPTION_QUEUE=$cluster CLUSTER_ENDPOINT=$(kubectl config view -o 'jsonpath={.clusters[0].cluster.server}') \
-        METRICS_PORT=0 HEALTH_PROBE_PORT=0 start controller "$karpenter" controller
+    start world "$harness" up --folder "$report/world"
+    says world '^# ready'
+    # shellcheck disable=SC1091 # Written by the line above: how to reach cluster, account and controller.
+    . "$report/world.out"
 }
 
 # The manifests as files of the report, with the names of the world's cluster.
@@ -151,20 +139,10 @@ make_classes() {
     done
 }
 
-# What still waits: pods without a node, as namespace/name. In a control plane without machines a pod counts as placed when
-# the controller has promised it to a claim, and every claim has an instance.
+# Pods without a node, as namespace/name.
 waiting() {
     kubectl get pods -A -o 'jsonpath={range .items[*]}{.status.phase} {.metadata.namespace}/{.metadata.name} {.spec.nodeName}{"\n"}{end}' |
-        awk '$1 == "Pending" && NF == 2 { print $2 }' | sort -u >"$report/pending"
-    if [ "$world" = memory ]; then
-        cat "$report/pending"
-        return
-    fi
-    kubectl get events -A --field-selector reason=Nominated \
-        -o 'jsonpath={range .items[*]}{.involvedObject.namespace}/{.involvedObject.name}{"\n"}{end}' | sort -u >"$report/promised"
-    comm -23 "$report/pending" "$report/promised"
-    kubectl get nodeclaims -o 'jsonpath={range .items[*]}nodeclaim/{.metadata.name} {.status.providerID}{"\n"}{end}' |
-        awk 'NF == 1 { print }'
+        awk '$1 == "Pending" && NF == 2 { print $2 }'
 }
 
 # Waits until no pod waits, and for the same answer a few seconds later: pods of a Deployment come one after the other.
@@ -183,21 +161,17 @@ judge() {
     echo "without a node after $patience s:"
     printf '%s\n' "${left:-no pod was made}"
     kubectl get events -A --field-selector reason=FailedScheduling \
-        -o 'custom-columns=POD:.involvedObject.name,BY:.source.component,WHY:.message'
+        -o 'custom-columns=POD:.involvedObject.name,BY:.source.component,WHY:.message' |
+        awk 'NR == 1 || $2 == "karpenter"'
     return 1
 }
 
 case $world in
-memory)
-    start_in_memory
-    name=$IN_MEMORY
-    ;;
-control-plane)
-    start_control_plane
-    name=$cluster
-    ;;
+memory) start_in_memory ;;
+control-plane) start_control_plane ;;
 *) usage "there is no world $world; there are memory and control-plane" ;;
 esac
+name=${CLUSTERS[$world]}
 
 copy "$name"
 kubectl apply --server-side -f "$report/manifests" || exit 1
