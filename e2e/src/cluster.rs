@@ -78,12 +78,17 @@ impl Cluster {
         }
     }
 
-    /// Ends what [`Cluster::start`] began; a cluster that was there before stays.
+    /// Whether it was there before us, and has to be left as it was.
+    pub fn is_borrowed(&self) -> bool {
+        matches!(self, Self::Kubeconfig(_))
+    }
+
+    /// Ends what [`Cluster::start`] began; a cluster that was there before stays, as it was.
     pub async fn stop(self) -> Result<()> {
         match self {
             Self::Local(cluster) => cluster.stop().await,
             Self::Kind(cluster) => cluster.stop().await,
-            Self::Kubeconfig(_) => Ok(()),
+            Self::Kubeconfig(cluster) => cluster.stop().await,
         }
     }
 }

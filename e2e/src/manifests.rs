@@ -1,14 +1,21 @@
 //! YAML documents applied as `kubectl apply --server-side` would.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
-use kube::discovery::{Scope, pinned_kind};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, Preconditions,
+    TypeMeta,
+};
+use kube::discovery::{Discovery, Scope, pinned_kind, verbs};
 use kube::{Client, ResourceExt};
 
 use crate::wait;
 
 const FIELD_MANAGER: &str = "karpenter-e2e";
+
+/// The annotation of everything that is applied. An object without a single field of its own, as a service account is,
+/// has no field manager.
+const APPLIED: &str = "e2e.karpenter.sh/applied";
 
 /// The NodePool and EC2NodeClass of the README.
 pub const NODEPOOL: &str = include_str!("../../docs/examples/nodepool.yaml");
@@ -55,7 +62,8 @@ pub async fn served(client: &Client, definition: &CustomResourceDefinition) -> R
     Ok(())
 }
 
-async fn apply_one(client: &Client, object: DynamicObject) -> Result<()> {
+async fn apply_one(client: &Client, mut object: DynamicObject) -> Result<()> {
+    object.annotations_mut().insert(APPLIED.to_owned(), "true".to_owned());
     let name = object.name_any();
     let types = object.types.clone().with_context(|| format!("`{name}` has no apiVersion and kind"))?;
     let kind = GroupVersionKind::try_from(&types).with_context(|| format!("kind of `{name}`"))?;
@@ -77,6 +85,73 @@ async fn apply_one(client: &Client, object: DynamicObject) -> Result<()> {
     let patched =
         wait::answered(&what, || async { Ok(api.patch(&name, &parameters, &Patch::Apply(&object)).await?) });
     patched.await.map(drop).map_err(refusal).context(what)
+}
+
+/// Deletes every object that [`apply`] has made in the cluster, whatever its kind, and returns when none is left.
+/// Definitions go last: objects of their kinds could not be listed without them.
+pub async fn remove_applied(client: &Client) -> Result<()> {
+    // A kind that goes between the question for kinds and the one for its objects is answered with an error.
+    wait::settles("what was applied to be gone", || async {
+        let mut left = Vec::new();
+        let mut definitions = Vec::new();
+        for (object, api) in applied(client).await? {
+            let name = format!("{} `{}`", object.types.clone().unwrap_or_default().kind, object.name_any());
+            let list =
+                if name.starts_with("CustomResourceDefinition") { &mut definitions } else { &mut left };
+            list.push((name, object, api));
+        }
+        let next = if left.is_empty() { definitions } else { left };
+        for (_, object, api) in
+            next.iter().filter(|(_, object, _)| object.metadata.deletion_timestamp.is_none())
+        {
+            let preconditions = Preconditions { uid: object.uid(), ..Preconditions::default() };
+            let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            match api.delete(&object.name_any(), &parameters).await {
+                Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {}
+                outcome => drop(outcome?),
+            }
+        }
+        let names: Vec<String> = next.into_iter().map(|(name, ..)| name).collect();
+        ensure!(names.is_empty(), "{} are left", names.join(", "));
+        Ok(())
+    })
+    .await
+}
+
+/// Whether [`apply`] has made an object, or parts of it.
+pub fn is_applied(object: &impl ResourceExt) -> bool {
+    object.annotations().contains_key(APPLIED)
+}
+
+/// What was applied, with the way to delete each.
+async fn applied(client: &Client) -> Result<Vec<(DynamicObject, Api<DynamicObject>)>> {
+    let discovery = Discovery::new(client.clone()).run().await.context("ask which kinds the cluster has")?;
+    let mut found = Vec::new();
+    for group in discovery.groups() {
+        for (resource, capabilities) in group.recommended_resources() {
+            if !capabilities.supports_operation(verbs::LIST)
+                || !capabilities.supports_operation(verbs::DELETE)
+            {
+                continue;
+            }
+            let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+            for mut object in
+                all.list(&ListParams::default()).await.with_context(|| format!("list {}", resource.plural))?
+            {
+                if !is_applied(&object) {
+                    continue;
+                }
+                let api = match object.namespace() {
+                    Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
+                    None => all.clone(),
+                };
+                object.types =
+                    Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
+                found.push((object, api));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// What the API server said, without the status object around it.

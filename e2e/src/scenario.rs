@@ -15,4 +15,4 @@ mod suite;
 mod watch;
 
 pub use behaviour::Only;
-pub use suite::{Chosen, Outcome, Suite, run};
+pub use suite::{Chosen, Outcome, Suite, end, run};

@@ -307,6 +307,11 @@ impl World {
         self.cases.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether the cluster was there before us, and has to be left as it was.
+    pub fn is_borrowed(&self) -> bool {
+        self.cluster.is_borrowed()
+    }
+
     /// Where logs and dumps are.
     pub fn folder(&self) -> &Path {
         &self.folder

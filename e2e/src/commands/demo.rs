@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::Args;
 use karpenter_e2e::controller;
-use karpenter_e2e::scenario::launch;
+use karpenter_e2e::scenario::{self, launch};
 use karpenter_e2e::world::World;
 
 use super::world::Choices;
@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         outcome = play(&world) => outcome,
         outcome = super::interrupted() => outcome,
     };
-    world.stop().await?;
+    scenario::end(world).await?;
     outcome
 }
 

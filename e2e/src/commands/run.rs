@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures::stream::{self, StreamExt};
 use karpenter_e2e::report::{self, Case};
-use karpenter_e2e::scenario::{Chosen, Only, Suite, run as run_suite};
+use karpenter_e2e::scenario::{self, Chosen, Only, Suite};
 
 use super::world::{Choices, tell};
 
@@ -75,7 +75,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
 
 async fn one(suite: Suite, arguments: &Arguments, chosen: &Chosen) -> Result<Vec<Case>> {
     let folder = arguments.folder.join(suite.name());
-    let outcome = run_suite(suite, arguments.choices.options(&folder)?, chosen).await?;
+    let outcome = scenario::run(suite, arguments.choices.options(&folder)?, chosen).await?;
     if let Some(failure) = outcome.failure() {
         tracing::error!(suite = suite.name(), "{failure}");
         if arguments.keep {
@@ -83,6 +83,6 @@ async fn one(suite: Suite, arguments: &Arguments, chosen: &Chosen) -> Result<Vec
             super::interrupted().await?;
         }
     }
-    outcome.world.stop().await?;
+    scenario::end(outcome.world).await?;
     Ok(outcome.cases)
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use karpenter_e2e::scenario;
 use karpenter_e2e::world::World;
 
 use super::world::{Choices, tell};
@@ -31,7 +32,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         outcome = stand(&world, arguments.bare) => outcome,
         outcome = super::interrupted() => outcome,
     };
-    world.stop().await?;
+    scenario::end(world).await?;
     outcome
 }
 

@@ -229,7 +229,7 @@ async fn import(engine: &Engine, container: &str, images: &[String], result: &st
         .spawn()
         .context("run `docker save`")?;
     let archive: Stdio =
-        save.stdout.take().context("read from `docker save`")?.try_into().context("hand over a pipe")?;
+        save.stdout.take().context("read from `docker save`")?.try_into().context("connect a pipe")?;
     let mut load = engine.command("docker");
     load.args(["exec", "--interactive", container, "ctr", "--namespace=k8s.io", "images", "import"])
         .args(["--all-platforms", "--no-unpack", "--digests", "-"])

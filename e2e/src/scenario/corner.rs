@@ -313,7 +313,9 @@ where
 
 /// Scales every Deployment of every corner to zero.
 pub(super) async fn scale_all_down(world: &World) -> Result<()> {
-    for deployment in Api::<Deployment>::all(world.client.clone()).list(&ListParams::default()).await? {
+    let deployments = Api::<Deployment>::all(world.client.clone()).list(&ListParams::default()).await?;
+    // Others belong to the cluster, as those of its DNS do.
+    for deployment in deployments.into_iter().filter(manifests::is_applied) {
         let namespace = deployment.namespace().unwrap_or_default();
         let api: Api<Deployment> = Api::namespaced(world.client.clone(), &namespace);
         let none = Patch::Merge(json!({"spec": {"replicas": 0}}));

@@ -22,7 +22,6 @@ use serde_json::{Value, json};
 
 use super::behaviour::{self, Behaviour, Only};
 use super::scraped;
-use super::suite::Suite;
 use crate::world::World;
 
 /// What these behaviours need beyond the defaults.
@@ -37,7 +36,7 @@ pub fn behaviours() -> Vec<&'static str> {
 /// show for it.
 pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     install(world).await?;
-    let proven = behaviour::prove(world, Suite::Disruption, &[BEHAVIOURS], only).await;
+    let proven = behaviour::prove(world, "disruption", &[BEHAVIOURS], only).await;
     world.check_controller()?;
     proven?;
     if only.0.is_none() {
@@ -53,7 +52,7 @@ pub async fn run_with_crashes(world: &mut World, seed: u64, only: &Only) -> Resu
         world,
         seed,
         only.0.is_none(),
-        behaviour::prove(world, Suite::DisruptionWithCrashes, &[BEHAVIOURS], only),
+        behaviour::prove(world, "disruption-with-crashes", &[BEHAVIOURS], only),
     )
     .await;
     world.check_controller()?;

@@ -27,7 +27,6 @@ use anyhow::Result;
 use futures::future::FutureExt;
 
 use super::behaviour::{self, Behaviour, Only};
-use super::suite::Suite;
 use crate::world::World;
 
 /// What these behaviours need beyond the defaults.
@@ -45,7 +44,7 @@ pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     world.with_feature_gates(GATES);
     world.install().await?;
     world.install_class().await?;
-    let failures = behaviour::prove(world, Suite::Scheduling, &[BEHAVIOURS, FOR_ALL], only).await;
+    let failures = behaviour::prove(world, "scheduling", &[BEHAVIOURS, FOR_ALL], only).await;
     world.check_controller()?;
     failures?;
     behaviour::clear_away(world).await

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 
+use super::behaviour::clear_away;
 use super::{Only, bootstrap, disruption, launch, restart, scheduling};
 use crate::report::Case;
 use crate::rights::Rights;
@@ -94,7 +95,7 @@ pub struct Outcome {
     pub cases: Vec<Case>,
     /// What the controller has used of its rights.
     pub rights: Rights,
-    /// The world as it was at the end, for a look around.
+    /// The world as it was at the end, for a look around; [`end`] ends it.
     pub world: World,
 }
 
@@ -108,6 +109,15 @@ impl Outcome {
         let failed: Vec<String> = failed.collect();
         (!failed.is_empty()).then(|| failed.join("\n"))
     }
+}
+
+/// Ends a world. A cluster that was there before loses everything that a controller has to take its finalizers from
+/// while that controller still runs.
+pub async fn end(world: World) -> Result<()> {
+    let holds_finalizers = world.is_borrowed() && world.controller_starts() > 0;
+    let cleared = if holds_finalizers { clear_away(&world).await } else { Ok(()) };
+    world.stop().await?;
+    cleared
 }
 
 /// Runs a suite in a world of its own; fails only if there is no such world. What was there is dumped if the suite
@@ -126,10 +136,10 @@ pub async fn run(suite: Suite, options: Options, chosen: &Chosen) -> Result<Outc
         failed => (failed, Rights::default()),
     };
     let mut cases = world.cases();
-    let told = cases.iter().any(|case| case.failure.is_some());
+    let known = cases.iter().any(|case| case.failure.is_some());
     let failure = played.err().map(|error| format!("{error:#} (seed {})", chosen.seed));
-    // A failure of a behaviour is told by its case; everything else is a failure of the suite.
-    if suite.behaviours().is_empty() || failure.as_ref().is_some_and(|_| !told) {
+    // A failure of a behaviour is in its case; everything else is a failure of the suite.
+    if suite.behaviours().is_empty() || failure.as_ref().is_some_and(|_| !known) {
         cases.push(Case {
             suite: suite.name(),
             name: "the whole".to_owned(),

@@ -7,6 +7,7 @@
 )]
 
 mod account;
+mod borrowed;
 mod chart;
 mod conformance;
 mod containers;

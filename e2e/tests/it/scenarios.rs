@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use karpenter_e2e::cluster::{self, local};
 use karpenter_e2e::rights::{Rights, idle};
-use karpenter_e2e::scenario::{Chosen, Suite, run};
+use karpenter_e2e::scenario::{Chosen, Suite, end, run};
 use karpenter_e2e::world::{self, Options};
 
 /// Where logs and dumps of a scenario stay.
@@ -32,7 +32,7 @@ async fn prove(suite: Suite) {
     if let Some(failure) = outcome.failure() {
         panic!("{failure}\nwhat was there is in {}", outcome.world.folder().display());
     }
-    outcome.world.stop().await.expect("everything ends");
+    end(outcome.world).await.expect("everything ends");
     hand_in(suite, outcome.rights);
 }
 

@@ -1,0 +1,63 @@
+//! A cluster that was there before a run is left as it was.
+
+use std::collections::BTreeSet;
+
+use karpenter_e2e::cluster::local::{LocalCluster, Options as LocalOptions};
+use karpenter_e2e::scenario::{Chosen, Suite, end, run};
+use karpenter_e2e::world::{self, Options};
+use karpenter_e2e::{cluster, manifests};
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::discovery::{ApiGroup, Discovery, verbs};
+use kube::{Client, ResourceExt};
+
+/// Kinds of which the cluster makes objects by itself.
+const COMING_AND_GOING: [&str; 2] = ["Event", "EndpointSlice"];
+
+/// Every object of the cluster, by kind, namespace and name.
+async fn objects(client: &Client) -> BTreeSet<String> {
+    let discovery = Discovery::new(client.clone()).run().await.expect("the kinds are known");
+    let mut found = BTreeSet::new();
+    for (resource, capabilities) in discovery.groups().flat_map(ApiGroup::recommended_resources) {
+        if COMING_AND_GOING.contains(&resource.kind.as_str()) || !capabilities.supports_operation(verbs::LIST)
+        {
+            continue;
+        }
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let list = api.list(&ListParams::default()).await.expect("they can be listed");
+        found.extend(list.iter().map(|object| {
+            let namespace = object.namespace().unwrap_or_default();
+            format!("{} {namespace}/{}", resource.kind, object.name_any())
+        }));
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_was_there_is_left_as_it_was() {
+    let cluster = LocalCluster::start(LocalOptions::default()).await.expect("the control plane starts");
+    let before = objects(&cluster.client()).await;
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("borrowed");
+    let options = || Options {
+        cluster: cluster::Choice::Kubeconfig(cluster.kubeconfig().to_owned()),
+        account: world::moto(folder.join("account")),
+        folder: folder.clone(),
+        boot: std::time::Duration::from_secs(1),
+    };
+    let outcome = run(Suite::Launch, options(), &Chosen::default()).await.expect("the world starts");
+    assert_eq!(outcome.failure(), None);
+    end(outcome.world).await.expect("everything ends");
+    let after = objects(&cluster.client()).await;
+    let difference: Vec<_> = after.symmetric_difference(&before).collect();
+    assert!(difference.is_empty(), "{difference:#?}");
+
+    manifests::apply_definitions(&cluster.client(), &karpenter_api::crds_yaml())
+        .await
+        .expect("the definitions are applied");
+    let refused =
+        run(Suite::Launch, options(), &Chosen::default()).await.err().map(|error| format!("{error:#}"));
+    assert!(
+        refused.is_some_and(|said| said.contains("has `nodepools.karpenter.sh`")),
+        "a Karpenter is there"
+    );
+    cluster.stop().await.expect("the control plane ends");
+}
