@@ -3,13 +3,8 @@
 import argparse
 import json
 import logging
-import os
 import signal
 import sys
-
-# moto reads these when it is imported.
-os.environ["MOTO_IAM_LOAD_MANAGED_POLICIES"] = "true"  # AmazonEKSWorkerNodePolicy and its kind exist
-os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"  # 1,300 images all created "now"; see images.py
 
 
 def arguments() -> argparse.Namespace:
@@ -25,9 +20,9 @@ def main() -> None:
     options = arguments()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    from . import seed, server
+    from . import launcher, seed
 
-    running = server.start(options.port)
+    running = launcher.start(options.port)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     ready: dict[str, object] = {"endpoint": running.endpoint, "region": options.region}
     if options.seed:

@@ -1,7 +1,9 @@
-"""The front door: one WSGI application on loopback in front of moto.
+"""The front door: one WSGI application in front of moto.
 
 A request is, in this order, a control request, a call a test wants to fail, a call of a service written here, or
 moto's. All but SQS run under one lock: moto is not thread safe, and a long poll must not hold everybody up.
+`launcher` serves it on loopback; `gateway` puts it in front of LocalStack, which answers some services itself, and
+takes the steps one by one: `control`, `refuse`, `answer`, `record`.
 """
 
 import dataclasses
@@ -12,15 +14,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
-from werkzeug.serving import BaseWSGIServer, make_server
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from . import authorization, calls, control, errors, faults, lifecycle, patches, seed
 from .patches import unimplemented
 from .services import eks, fis, placement_groups, pricing, request, reservations, zonal_shift
 from .stacks import api as stacks
 
-HOST = "127.0.0.1"
 # Costly to render and the same for the life of the process; the body carries neither time nor signature.
 STATIC = {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
 STATIC_ENTRIES = 512
@@ -44,21 +44,17 @@ class Account:
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         started = time.monotonic()
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        asked = request.read(environ, body)
-        if asked.service in OPERATIONS:
-            asked = dataclasses.replace(asked, action=OPERATIONS[asked.service](asked))
-        reply = self._control(asked)
+        asked = read(environ, body)
+        reply = self.control(asked)
         if reply is None:
-            reply = self._aws(asked, environ, body)
-            code = _error_code(reply) if reply.status >= 400 else None
-            if code in ("NotImplementedByEmulator", "EmulatorFailure"):
-                calls.unimplemented(asked.service, asked.action)
-            calls.record(asked.service, asked.action, asked.region, reply.status, code, started)
+            reply = self.refuse(asked) or self.answer(asked, environ, body)
+            record(asked, reply, started)
         headers = [("Content-Type", reply.content_type), ("Content-Length", str(len(reply.body))), *reply.headers]
         start_response(f"{reply.status} {'OK' if reply.status < 400 else 'Error'}", headers)
         return [reply.body] if asked.method != "HEAD" else []
 
-    def _control(self, asked: request.Request) -> errors.Reply | None:
+    def control(self, asked: request.Request) -> errors.Reply | None:
+        """The reply to a control request; `None` for calls of AWS."""
         if asked.path == f"{control.PREFIX}seed" and asked.method == "POST":
             # Seeding calls back through the front door, so it must not hold the lock.
             return errors.json_reply(seed.seed(self.endpoint, **asked.json()))
@@ -68,12 +64,15 @@ class Account:
             lifecycle.advance()
             return control.answer(asked)
 
-    def _aws(self, asked: request.Request, environ: dict[str, Any], body: bytes) -> errors.Reply:
+    def refuse(self, asked: request.Request) -> errors.Reply | None:
+        """The error a test wants this call to end with, if it does; what AWS would ask IAM is put down first."""
         with self._lock:
             lifecycle.advance()
             authorization.note(asked)
-        if (fault := faults.strike(asked.service, asked.action)) is not None:
-            return fault
+        return faults.strike(asked.service, asked.action)
+
+    def answer(self, asked: request.Request, environ: dict[str, Any], body: bytes) -> errors.Reply:
+        """What the account answers, be it from a service written here or from moto."""
         if asked.service == "cloudformation":
             return stacks.answer(self.endpoint, asked)
         if asked.service == "sqs":
@@ -115,6 +114,21 @@ class Account:
         return errors.Reply(status, content_type, text, kept)
 
 
+def read(environ: dict[str, Any], body: bytes) -> request.Request:
+    asked = request.read(environ, body)
+    if asked.service in OPERATIONS:
+        asked = dataclasses.replace(asked, action=OPERATIONS[asked.service](asked))
+    return asked
+
+
+def record(asked: request.Request, reply: errors.Reply, started: float) -> None:
+    """Puts a call and its end into the call log."""
+    code = _error_code(reply) if reply.status >= 400 else None
+    if code in ("NotImplementedByEmulator", "EmulatorFailure"):
+        calls.unimplemented(asked.service, asked.action)
+    calls.record(asked.service, asked.action, asked.region, reply.status, code, started)
+
+
 def _error_code(reply: errors.Reply) -> str | None:
     for name, value in reply.headers:
         if name.lower() == "x-amzn-errortype":
@@ -126,32 +140,3 @@ def _error_code(reply: errors.Reply) -> str | None:
         return str(json.loads(text).get("__type", "")).rpartition("#")[2] or None
     except (ValueError, AttributeError):
         return None
-
-
-class _Handler(MotoRequestHandler):
-    def log_request(self, *_arguments: Any, **_named: Any) -> None:
-        """The call log is better."""
-
-
-class Running:
-    """A server on a thread of its own."""
-
-    def __init__(self, server: BaseWSGIServer, endpoint: str) -> None:
-        self.endpoint = endpoint
-        self._server = server
-        self._thread = threading.Thread(target=server.serve_forever, name="account", daemon=True)
-        self._thread.start()
-
-    def wait(self) -> None:
-        self._thread.join()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-
-
-def start(port: int) -> Running:
-    """Serves the account on loopback; port 0 lets the system choose."""
-    account = Account()
-    server = make_server(HOST, port, account, threaded=True, request_handler=_Handler)
-    account.endpoint = f"http://{HOST}:{server.server_port}"
-    return Running(server, account.endpoint)
