@@ -1,9 +1,11 @@
 """What moto does differently here. One module per subject; each has `apply()`.
 
 Patches reach into private code, so moto is pinned exactly and `replace` refuses a name that does not exist;
-`self_test.py` checks the effect of each patch through the public API.
+`self_test.py` checks the effect of each patch through the public API. `fork` has what
+LocalStack's moto calls otherwise.
 """
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +16,8 @@ def replace(owner: Any, name: str) -> Callable[[Callable[..., Any]], Callable[..
     original = getattr(owner, name)  # an AttributeError here means: moto is not the pinned version
 
     def install(function: Callable[..., Any]) -> Callable[..., Any]:
+        # LocalStack finds what it patches itself by the name that functions have.
+        @functools.wraps(original)
         def patched(*arguments: Any, **named: Any) -> Any:
             return function(original, *arguments, **named)
 

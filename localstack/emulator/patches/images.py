@@ -19,6 +19,7 @@ from moto.ec2.responses.amis import AmisResponse
 
 from .. import ACCOUNT
 from . import add, replace
+from .fork import image_date
 
 EKS, BOTTLEROCKET, WINDOWS, AMAZON = "602401143452", "092701018921", "801119661308", "137112412989"
 MINORS = range(30, 37)
@@ -154,7 +155,7 @@ def _add(backend: Any, image: Image) -> None:
         public=True,
         virtualization_type="hvm",
         architecture=image.architecture,
-        creation_date=image.created,
+        creation_date=image_date(image.created),
         platform=image.platform,
         image_location=f"amazon/{image.name}",
         hypervisor="xen",

@@ -6,6 +6,7 @@ from typing import Any
 from moto.ssm.models import Parameter, ParameterDict
 
 from . import images, replace
+from .fork import parameter_date
 
 PREFIXES = ("/aws/service/eks/", "/aws/service/bottlerocket/", "/aws/service/ami-windows-latest/")
 
@@ -35,7 +36,7 @@ def _put(parameters: ParameterDict, name: str, value: str, modified: datetime) -
             description=None,
             allowed_pattern=None,
             keyid=None,
-            last_modified_date=modified,
+            last_modified_date=parameter_date(modified),
             version=len(versions) + 1,
             data_type="text",
         )

@@ -7,12 +7,12 @@ every member it might parse; every launch searched all images for one; every res
 import copy
 from typing import Any
 
-from moto.core import parse
 from moto.ec2.models.amis import AmiBackend
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.iam.models import AWSManagedPolicy, IAMBackend
 
 from . import replace
+from .fork import QueryParser
 
 _managed_policies: dict[str, list[AWSManagedPolicy]] = {}
 
@@ -32,7 +32,7 @@ def apply() -> None:
             {"resource_id": self.id, "key": key, "value": value, "resource_type": ""} for key, value in tags.items()
         ]
 
-    @replace(parse.QueryParser, "_gonna_recurse")
+    @replace(QueryParser, "_gonna_recurse")
     def nothing_below(_original: Any, self: Any, parameters: Any, prefix: str) -> bool:
         if prefix == "":
             return False
