@@ -1,9 +1,11 @@
 """Checks every patch of the emulator through boto3 against a running launcher, in less than a minute.
 
 `python self_test.py` needs nothing but requirements.txt; `pytest self_test.py` works too. The checks share one
-launcher, and each begins with an empty, freshly seeded account.
+launcher, and each begins with an empty, freshly seeded account. `--endpoint URL` checks an account that runs already,
+for example inside LocalStack; it loses what is in it.
 """
 
+import argparse
 import sys
 import time
 import traceback
@@ -16,18 +18,29 @@ for module in (fleets, reserved, instances, experiments, catalogue, services, st
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--endpoint", metavar="URL", help="check this account instead of a launcher")
+    parser.add_argument("names", nargs="*", help="checks to run; all if none is named")
+    options = parser.parse_args()
+    kit.given = options.endpoint
     tests = {name: value for name, value in globals().items() if name.startswith("test_")}
-    failed, started = [], time.monotonic()
+    tests = {name: value for name, value in tests.items() if not options.names or name in options.names}
+    failed, skipped, started = [], [], time.monotonic()
     kit.endpoint()  # a launcher that does not start is one failure, not thirty
     for name, test in tests.items():
         begun = time.monotonic()
         try:
             test()
             print(f"ok    {time.monotonic() - begun:5.1f} s  {name}")
+        except kit.Skip as reason:
+            skipped.append(name)
+            print(f"skip  {time.monotonic() - begun:5.1f} s  {name}: {reason}")
         except Exception:  # every failure is shown, whatever it is
             failed.append(name)
             print(f"FAIL  {time.monotonic() - begun:5.1f} s  {name}\n{traceback.format_exc()}")
-    print(f"{len(tests) - len(failed)} of {len(tests)} passed in {time.monotonic() - started:.1f} s")
+    passed = len(tests) - len(failed) - len(skipped)
+    seconds = time.monotonic() - started
+    print(f"{passed} of {len(tests)} passed, {len(skipped)} skipped, in {seconds:.1f} s")
     return 1 if failed else 0
 
 

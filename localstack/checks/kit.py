@@ -26,9 +26,15 @@ ROLE_TRUST = json.dumps(
 )
 
 
+# Where an account runs that is checked instead of a launcher of our own.
+given: str | None = None
+
+
 @functools.cache
 def endpoint() -> str:
-    """Starts the launcher on a free port; it ends with this process."""
+    """Starts the launcher on a free port, unless an account is given; it ends with this process."""
+    if given is not None:
+        return given
     process = subprocess.Popen(
         [sys.executable, "-m", "emulator", "--port", "0"],
         cwd=Path(__file__).parents[1],
@@ -45,10 +51,29 @@ def client(service: str) -> Any:
     return seeding.clients(endpoint(), REGION)(service)
 
 
+class Skip(Exception):
+    """Why a check says nothing about this account."""
+
+
+@functools.cache
+def in_localstack() -> bool:
+    """Whether the account is inside LocalStack, which answers some services itself."""
+    try:
+        with _open(urllib.request.Request(f"{endpoint()}/_localstack/health")) as answer:
+            return "version" in json.loads(answer.read())
+    except urllib.error.HTTPError:
+        return False
+
+
+def _open(request: urllib.request.Request) -> Any:
+    """The account is on this machine: no proxy."""
+    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)
+
+
 def control(method: str, path: str, body: object = None) -> Any:
     data = json.dumps(body).encode() if body is not None else None
     request = urllib.request.Request(f"{endpoint()}/_karpenter/{path}", data=data, method=method)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
+    with _open(request) as answer:
         return json.loads(answer.read())
 
 

@@ -18,6 +18,11 @@ BATCH = 10  # PutEvents takes no more
 
 def _publish(region: str, source: str, kind: str, detail: dict[str, object], resources: list[str]) -> None:
     event = {"Source": source, "DetailType": kind, "Detail": json.dumps(detail), "Resources": resources}
+    deliver(region, event)
+
+
+def deliver(region: str, event: dict[str, object]) -> None:
+    """Gives an event to EventBridge; `gateway` replaces this, LocalStack has an EventBridge of its own."""
     events_backends[ACCOUNT][region].put_events([event])
 
 
