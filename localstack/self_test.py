@@ -2,7 +2,8 @@
 
 `python self_test.py` needs nothing but requirements.txt; `pytest self_test.py` works too. The checks share one
 launcher, and each begins with an empty, freshly seeded account. `--endpoint URL` checks an account that runs already,
-for example inside LocalStack; it loses what is in it.
+for example inside LocalStack; it loses what is in it. With `--stock` as well, what runs there is LocalStack without the
+extension, and `checks/stock.py` looks for what that proves by itself.
 """
 
 import argparse
@@ -10,7 +11,19 @@ import sys
 import time
 import traceback
 
-from checks import authorization, catalogue, experiments, fleets, front_door, instances, kit, reserved, services, stacks
+from checks import (
+    authorization,
+    catalogue,
+    experiments,
+    fleets,
+    front_door,
+    instances,
+    kit,
+    reserved,
+    services,
+    stacks,
+    stock,
+)
 
 for module in (fleets, reserved, instances, experiments, catalogue, services, stacks, front_door, authorization):
     # pytest collects what this module holds.
@@ -20,10 +33,14 @@ for module in (fleets, reserved, instances, experiments, catalogue, services, st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--endpoint", metavar="URL", help="check this account instead of a launcher")
+    parser.add_argument("--stock", action="store_true", help="what is there is LocalStack without the extension")
     parser.add_argument("names", nargs="*", help="checks to run; all if none is named")
     options = parser.parse_args()
+    if options.stock and options.endpoint is None:
+        parser.error("--stock needs --endpoint")
     kit.given = options.endpoint
-    tests = {name: value for name, value in globals().items() if name.startswith("test_")}
+    tests = vars(stock) if options.stock else globals()
+    tests = {name: value for name, value in tests.items() if name.startswith("test_")}
     tests = {name: value for name, value in tests.items() if not options.names or name in options.names}
     failed, skipped, started = [], [], time.monotonic()
     kit.endpoint()  # a launcher that does not start is one failure, not thirty

@@ -2,7 +2,6 @@
 
 import base64
 import json
-from typing import Any
 
 from emulator.patches.queues import Pending
 
@@ -23,7 +22,6 @@ from .kit import (
     listen,
     profile,
     template,
-    wait_for,
 )
 
 
