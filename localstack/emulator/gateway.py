@@ -24,9 +24,9 @@ from . import ACCOUNT, calls, control, errors, notices, server
 from .patches import replace
 from .services.request import Request
 
-# What LocalStack lacks (EKS, prices, zonal shift), what it takes from moto as well (EC2, IAM), and CloudFormation: its
-# engine knows no resources of EKS. SQS, EventBridge, STS and SSM are LocalStack's own.
-DEFAULT = "arc-zonal-shift,cloudformation,ec2,eks,iam,pricing"
+# What LocalStack lacks (EKS, prices, zonal shift, quotas), what it takes from moto as well (EC2, IAM), and
+# CloudFormation: its engine knows no resources of EKS. SQS, EventBridge, STS, SSM and KMS are LocalStack's own.
+DEFAULT = "arc-zonal-shift,cloudformation,ec2,eks,iam,pricing,servicequotas"
 EMULATED = frozenset(os.environ.get("EMULATED_SERVICES", DEFAULT).split(","))
 
 
