@@ -50,10 +50,12 @@ _released: list[Image] = []
 def released() -> list[Image]:
     """All images, oldest release first, so that a later one overrides the `recommended` parameter."""
     if not _released:
-        _released.append(Image("al2023-ami-2023.10.20260202.0-kernel-6.1-x86_64", AMAZON, "x86_64", RELEASES[-1][0]))
+        images = [Image("al2023-ami-2023.10.20260202.0-kernel-6.1-x86_64", AMAZON, "x86_64", RELEASES[-1][0])]
         for date, bottlerocket in RELEASES:
             for minor in MINORS:
-                _released.extend(release(minor, date, bottlerocket))
+                images.extend(release(minor, date, bottlerocket))
+        # In one step: inside LocalStack, SSM reads beside EC2.
+        _released[:] = images
     return _released
 
 

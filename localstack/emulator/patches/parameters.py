@@ -1,5 +1,6 @@
 """The public SSM parameters of EKS, Bottlerocket and Windows images. Clients cannot put them, AWS owns the path."""
 
+import threading
 from datetime import datetime
 from typing import Any
 
@@ -9,20 +10,25 @@ from . import images, replace
 from .fork import parameter_date
 
 PREFIXES = ("/aws/service/eks/", "/aws/service/bottlerocket/", "/aws/service/ami-windows-latest/")
+# Inside LocalStack calls of SSM are not under the front door's lock.
+_loading = threading.Lock()
 
 
 def apply() -> None:
     @replace(ParameterDict, "_check_loading_status")
     def load(original: Any, self: Any, key: str) -> None:
         original(self, key)
-        # Images published later are added by count, so that one call after a release is enough.
-        loaded = self.__dict__.setdefault("image_count", 0)
-        if not str(key or "").startswith(PREFIXES) or loaded == len(images.released()):
+        if not str(key or "").startswith(PREFIXES):
             return
-        self.image_count = len(images.released())
-        for image in images.released()[loaded:]:
-            for path in image.paths:
-                _put(self, path, image.id(self.region_name), image.created)
+        with _loading:
+            # Images published later are added by count, so that one call after a release is enough.
+            loaded = self.__dict__.setdefault("image_count", 0)
+            if loaded == len(images.released()):
+                return
+            self.image_count = len(images.released())
+            for image in images.released()[loaded:]:
+                for path in image.paths:
+                    _put(self, path, image.id(self.region_name), image.created)
 
 
 def _put(parameters: ParameterDict, name: str, value: str, modified: datetime) -> None:
