@@ -26,7 +26,7 @@ from .services.request import Request
 
 # What LocalStack lacks (EKS, prices, zonal shift, quotas), what it takes from moto as well (EC2, IAM), and
 # CloudFormation: its engine knows no resources of EKS. SQS, EventBridge, STS, SSM and KMS are LocalStack's own.
-DEFAULT = "arc-zonal-shift,cloudformation,ec2,eks,iam,pricing,servicequotas"
+DEFAULT = "arc-zonal-shift,cloudformation,ec2,eks,fis,iam,pricing,servicequotas"
 EMULATED = frozenset(os.environ.get("EMULATED_SERVICES", DEFAULT).split(","))
 
 
