@@ -58,7 +58,9 @@ pub struct Pod {
     pub phase: PodPhase,
     /// Creation time.
     pub created_at: Timestamp,
-    /// `status.startTime`.
+    /// When the scheduler bound it to its node, as `PodScheduled` says.
+    pub bound_at: Option<Timestamp>,
+    /// `status.startTime`: when the kubelet took it over, a moment after it was bound.
     pub started_at: Option<Timestamp>,
     /// Deletion timestamp; it includes the grace period already.
     pub deletion: Option<Timestamp>,
@@ -174,6 +176,7 @@ impl Pod {
             owner_uid: None,
             phase: PodPhase::Pending,
             created_at,
+            bound_at: None,
             started_at: None,
             deletion: None,
             node_name: None,

@@ -74,6 +74,10 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
         owner_uid: controller(metadata.owner_references.as_deref().unwrap_or_default()),
         phase: phase(status),
         created_at: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
+        bound_at: condition(status, condition::POD_SCHEDULED)
+            .filter(|scheduled| scheduled.status == "True")
+            .and_then(|scheduled| scheduled.last_transition_time.as_ref())
+            .map(|time| time.0),
         started_at: status.start_time.as_ref().map(|time| time.0),
         deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
         node_name: present(spec.node_name.as_ref()).map(Into::into),

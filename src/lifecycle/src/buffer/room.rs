@@ -24,6 +24,7 @@ pub fn pods(buffer: &Buffer, like: &Pod, count: u32, now: Timestamp) -> Vec<Pod>
             owner: PodOwner::None,
             phase: PodPhase::Pending,
             created_at: now,
+            bound_at: None,
             started_at: None,
             deletion: None,
             node_name: None,

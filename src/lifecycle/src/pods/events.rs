@@ -1,7 +1,7 @@
 //! Pod events: when something last came to or left a node (spec disruption 1.12).
 //!
 //! The time is what `consolidateAfter` counts from. Unlike the reference, a restart does not move it: pods that
-//! were bound before the stored time are no news (spec disruption 9.14).
+//! the stored time accounts for are no news (spec disruption 9.14).
 
 use std::time::Duration;
 
@@ -57,8 +57,10 @@ fn counts(claim: &Claim, seen: Seen<'_>) -> bool {
         Seen::Created(_) => true,
         Seen::Deleted(last) => !last.is_terminal() && !last.is_terminating(),
         Seen::Listed(pod) => {
-            let bound = pod.started_at.unwrap_or(pod.created_at);
-            claim.last_pod_event.is_none_or(|last| bound > last)
+            // The kubelet starts a pod after it was bound, so its start would be later than the event of its binding.
+            let bound = pod.bound_at.or(pod.started_at).unwrap_or(pod.created_at);
+            // Within the interval nothing was written for a pod that came, so the stored time stands for it too.
+            claim.last_pod_event.is_none_or(|last| since(last, bound) >= WRITE_INTERVAL)
         }
         Seen::Updated { old, new } => {
             old.node_name.is_none()
@@ -124,13 +126,26 @@ mod tests {
     }
 
     #[test]
-    fn pods_found_at_start_are_news_only_if_bound_after_the_stored_time() {
-        let pod = Pod { started_at: Some(at(50)), ..bound() };
-        for (last, written) in
-            [(None, true), (Some(at(49)), true), (Some(at(50)), false), (Some(at(60)), false)]
-        {
+    fn pods_found_at_start_are_news_only_if_the_stored_time_does_not_account_for_them() {
+        let pod = Pod { bound_at: Some(at(50)), started_at: Some(at(70)), ..bound() };
+        for (last, written) in [
+            (None, true),
+            (Some(at(40)), true),
+            (Some(at(41)), false),
+            (Some(at(50)), false),
+            (Some(at(60)), false),
+        ] {
             let claim = Claim { last_pod_event: last, ..claim() };
             assert_eq!(recorded(&claim, Seen::Listed(&pod)), written, "{last:?}");
+        }
+    }
+
+    #[test]
+    fn a_pod_found_at_start_without_a_time_of_binding_came_when_it_started() {
+        let pod = Pod { bound_at: None, started_at: Some(at(50)), ..bound() };
+        for (last, written) in [(at(40), true), (at(50), false)] {
+            let claim = Claim { last_pod_event: Some(last), ..claim() };
+            assert_eq!(recorded(&claim, Seen::Listed(&pod)), written, "{last}");
         }
     }
 }

@@ -109,6 +109,18 @@ fn status_and_life_cycle() {
 }
 
 #[test]
+fn a_pod_is_bound_when_it_was_scheduled_and_not_when_that_failed() {
+    for (status, bound) in [("True", true), ("False", false)] {
+        let at = "2026-01-01T00:00:20Z";
+        let pod = read_pod(&json!({"status": {
+            "startTime": "2026-01-01T00:00:30Z",
+            "conditions": [{"type": "PodScheduled", "status": status, "lastTransitionTime": at}],
+        }}));
+        assert_eq!(pod.unwrap().bound_at, bound.then(|| at.parse().unwrap()), "PodScheduled={status}");
+    }
+}
+
+#[test]
 fn volumes_are_claims_by_name() {
     let pod = read_pod(&json!({"spec": {"volumes": [
         {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}},
