@@ -21,7 +21,7 @@ pub struct Candidate {
 }
 
 /// One entry per distinct set of requirements: not deprecated before deprecated, then the newest, then the
-/// greatest name. Sorted newest first, then by id.
+/// greatest name. Sorted newest first, then by id; of one image, the entry that asks for the most comes first.
 pub fn select(candidates: Vec<Candidate>, now: Timestamp) -> Vec<Ami> {
     let mut best: BTreeMap<String, (Rank, Image, Vec<Requirement>)> = BTreeMap::new();
     for Candidate { image, variant } in candidates {
@@ -33,7 +33,11 @@ pub fn select(candidates: Vec<Candidate>, now: Timestamp) -> Vec<Ami> {
         }
     }
     let mut chosen: Vec<_> = best.into_values().collect();
-    chosen.sort_by(|(_, a, _), (_, b, _)| b.created_at.cmp(&a.created_at).then_with(|| a.id.cmp(&b.id)));
+    // The order within one image is that of a status the reference has written: taking it over writes nothing.
+    chosen.sort_by(|(_, a, of_a), (_, b, of_b)| {
+        let newest = b.created_at.cmp(&a.created_at);
+        newest.then_with(|| a.id.cmp(&b.id)).then_with(|| of_b.len().cmp(&of_a.len()))
+    });
     chosen
         .into_iter()
         .map(|(rank, image, requirements)| Ami {
@@ -137,6 +141,15 @@ mod tests {
         let odd =
             Image { architecture: Architecture::Other("i386".into()), ..image("odd", "a", "06", false) };
         assert_eq!(pick(vec![image("x86", "a", "01", false), arm, odd]), ["arm", "x86"]);
+    }
+
+    #[test]
+    fn of_one_image_the_entry_that_asks_for_the_most_comes_first() {
+        let variants = [Variant::Neuron, Variant::Standard];
+        let serving = |variant| Candidate { image: image("1", "a", "01", false), variant: Some(variant) };
+        let amis = select(variants.map(serving).into(), "2026-02-01T00:00:00Z".parse().unwrap());
+        let counts: Vec<_> = amis.iter().map(|ami| ami.requirements.len()).collect();
+        assert_eq!(counts, [3, 2]);
     }
 
     #[test]
