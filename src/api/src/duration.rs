@@ -77,27 +77,29 @@ macro_rules! from_text {
 
 from_text!(Duration, NillableDuration);
 
+/// As Kubernetes writes a duration: from the greatest unit down to seconds, `10m0s`.
 impl From<Span> for Duration {
     fn from(span: Span) -> Self {
-        Self(written(span))
+        let units = units(span).into_iter().skip_while(|(count, unit)| *count == 0 && *unit != "s");
+        Self(units.map(|(count, unit)| format!("{count}{unit}")).collect())
     }
 }
 
+/// The shortest form, which is how people write it: `720h`, not `720h0m0s`.
 impl From<Span> for NillableDuration {
     fn from(span: Span) -> Self {
-        Self(written(span))
+        if span.as_secs() == 0 {
+            return Self("0s".to_owned());
+        }
+        let units = units(span).into_iter().filter(|(count, _)| *count > 0);
+        Self(units.map(|(count, unit)| format!("{count}{unit}")).collect())
     }
 }
 
-/// The shortest form the schema accepts; fractions of a second, which it cannot express, are dropped.
-fn written(span: Span) -> String {
+/// Fractions of a second, which the schema cannot express, are dropped.
+fn units(span: Span) -> [(u64, &'static str); 3] {
     let seconds = span.as_secs();
-    let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-    if seconds == 0 {
-        return "0s".to_owned();
-    }
-    let counted = parts.iter().filter(|(count, _)| *count > 0);
-    counted.flat_map(|(count, unit)| [count.to_string(), (*unit).to_owned()]).collect()
+    [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")]
 }
 
 /// Reads Go duration syntax without sign: one or more of number (with optional fraction) and unit, or `0`.
@@ -200,10 +202,17 @@ mod tests {
 
     #[test]
     fn writes_what_it_reads_back() {
-        for (seconds, text) in [(0, "0s"), (59, "59s"), (60, "1m"), (5_405, "1h30m5s"), (2_592_000, "720h")] {
-            let duration = Duration::from(Span::from_secs(seconds));
-            assert_eq!(duration.as_str(), text);
-            assert_eq!(duration.span(), Ok(Span::from_secs(seconds)));
+        for (seconds, shortest, full) in [
+            (0, "0s", "0s"),
+            (59, "59s", "59s"),
+            (60, "1m", "1m0s"),
+            (5_405, "1h30m5s", "1h30m5s"),
+            (2_592_000, "720h", "720h0m0s"),
+        ] {
+            let span = Span::from_secs(seconds);
+            let (or_never, always) = (NillableDuration::from(span), Duration::from(span));
+            assert_eq!((or_never.as_str(), always.as_str()), (shortest, full));
+            assert_eq!((or_never.span(), always.span()), (Ok(Some(span)), Ok(span)));
         }
     }
 

@@ -59,12 +59,8 @@ fn spec(launch: &Launch) -> NodeClaimSpec {
             kind: launch.node_class.kind.clone(),
             name: launch.node_class.name.clone(),
         },
-        termination_grace_period: launch
-            .termination_grace_period
-            .map(|span| Duration::from(format!("{}s", span.as_secs()).as_str())),
-        expire_after: launch.expire_after.map_or_else(NillableDuration::never, |span| {
-            NillableDuration::from(format!("{}s", span.as_secs()).as_str())
-        }),
+        termination_grace_period: launch.termination_grace_period.map(Duration::from),
+        expire_after: launch.expire_after.map_or_else(NillableDuration::never, NillableDuration::from),
     }
 }
 
@@ -160,7 +156,7 @@ mod tests {
                     ],
                     "resources": {"requests": {"cpu": "1500m", "pods": "1"}},
                     "nodeClassRef": {"group": "g", "kind": "K", "name": "n"},
-                    "terminationGracePeriod": "5400s",
+                    "terminationGracePeriod": "1h30m0s",
                     "expireAfter": "Never",
                 },
             })
