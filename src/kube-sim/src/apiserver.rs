@@ -118,17 +118,21 @@ impl ApiServer {
     /// of the object, or `default`.
     pub fn load(&self, object: &Value) -> Result<Arc<Value>, Refusal> {
         self.write(|store| {
-            let (version, kind) = (object::text(object, "/apiVersion"), object::text(object, "/kind"));
-            let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
-            let resource = store.registry().of_kind(group, version, kind);
-            let resource = resource.ok_or_else(|| {
-                Refusal::bad_request(format!("no matches for kind `{kind}` in `{group}/{version}`"))
-            })?;
+            let resource = resource_of(store, object)?;
             let namespace = match object::namespace(object) {
                 "" if resource.namespaced => "default",
                 given => given,
             };
             store.create(&resource, namespace, object.clone(), &WriteOptions::default())
+        })
+    }
+
+    /// Puts an object back as another API server stored it, with its uid, times, owners and status. Fields that the schema
+    /// of its kind does not know are refused.
+    pub fn restore(&self, object: &Value) -> Result<Arc<Value>, Refusal> {
+        self.write(|store| {
+            let resource = resource_of(store, object)?;
+            store.restore(&resource, object.clone())
         })
     }
 
@@ -139,4 +143,12 @@ impl ApiServer {
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()
     }
+}
+
+fn resource_of(store: &Store, object: &Value) -> Result<Arc<Resource>, Refusal> {
+    let (version, kind) = (object::text(object, "/apiVersion"), object::text(object, "/kind"));
+    let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+    let resource = store.registry().of_kind(group, version, kind);
+    resource
+        .ok_or_else(|| Refusal::bad_request(format!("no matches for kind `{kind}` in `{group}/{version}`")))
 }

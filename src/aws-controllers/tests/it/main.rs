@@ -15,6 +15,7 @@ mod placement;
 mod prices;
 mod reserved;
 mod sharing;
+mod take_over;
 mod workload;
 mod world;
 mod zonal_shift;

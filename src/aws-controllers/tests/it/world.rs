@@ -1,6 +1,7 @@
 //! A cluster and an AWS account in memory with both sets of controllers on top.
 
 mod machines;
+mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use karpenter_cloud::Provider;
 use karpenter_controllers::{Context, View};
 use karpenter_kube_harness::server::Readiness;
 use karpenter_kube_sim::apiserver::ApiServer;
-use karpenter_kube_sim::kubelet::Agent;
+use karpenter_kube_sim::kubelet::{Agent, Machines};
 use karpenter_kube_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_model::Clock;
 use karpenter_telemetry::events::{MemorySink, Recorder};
@@ -24,6 +25,8 @@ use karpenter_telemetry::metrics::Metrics;
 use kube::api::Api;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+
+pub(crate) use writes::Writes;
 
 /// Lets EC2 instances take a role.
 const TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
@@ -70,16 +73,30 @@ impl World {
     }
 
     fn in_account(options: Options, kubelet: kubelet::Options) -> Self {
-        let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-        let clock = Arc::new(VirtualClock::starting_at(start));
-        let server = ApiServer::new(clock.clone());
-        for crd in karpenter_api::crd::crd_values() {
-            server.load(&crd).unwrap();
-        }
-        let account = Account::with_clock(options, Arc::clone(&clock) as _);
-        let (client, stop, events) = (server.client(), CancellationToken::new(), MemorySink::default());
-        let machines = Arc::new(machines::OnAws(account.clone()));
-        let agent = Agent::new(client.clone(), machines, clock.clone(), kubelet);
+        let ground = Ground::new(options, "2026-01-01T12:00:00Z");
+        let machines = Arc::new(machines::OnAws(ground.account.clone()));
+        let settings = Settings {
+            zonal_shift: true,
+            interruption_queue: Some(QUEUE.to_owned()),
+            cluster_ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
+            kube_dns_ip: Some("10.100.0.10".to_owned()),
+            ..Settings::new("demo", "https://demo.example")
+        };
+        let client = ground.server.client();
+        Self::on(ground, client, settings, machines, kubelet)
+    }
+
+    /// Starts everything: kubelets on these machines, `kube-system`, and the controllers, which use `client`.
+    pub(crate) fn on(
+        ground: Ground,
+        client: kube::Client,
+        settings: Settings,
+        machines: Arc<dyn Machines>,
+        kubelet: kubelet::Options,
+    ) -> Self {
+        let Ground { server, account, clock } = ground;
+        let (stop, events) = (CancellationToken::new(), MemorySink::default());
+        let agent = Agent::new(server.client(), machines, clock.clone(), kubelet);
         let stopped = stop.clone();
         tokio::spawn(async move { agent.run(stopped).await });
         let (system, stopped) = (server.clone(), stop.clone());
@@ -87,20 +104,21 @@ impl World {
             async move { kube_system::run(&system, kube_system::Options::default(), stopped).await },
         );
         let metrics = Arc::new(Metrics::new());
-        let (aws, view) = start_controllers(&client, &account, &clock, &events, &metrics, &stop);
+        let controllers = Controllers {
+            client,
+            settings,
+            account: &account,
+            clock: &clock,
+            events: &events,
+            metrics: &metrics,
+        };
+        let (aws, view) = controllers.start(&stop);
+        let client = server.client();
         Self { server, client, account, aws, view, events, metrics, clock, stop }
     }
 
     pub(crate) async fn create_role(&self, name: &str) {
-        let role = RoleSpec {
-            name: name.to_owned(),
-            path: "/".to_owned(),
-            description: String::new(),
-            trust: TRUST.to_owned(),
-            permissions_boundary: None,
-            tags: Default::default(),
-        };
-        self.account.clients().iam.create_role(&role).await.expect("the role is made");
+        create_role(&self.account, name).await;
     }
 
     /// Loads any object.
@@ -193,47 +211,79 @@ impl Drop for World {
     }
 }
 
-fn start_controllers(
-    client: &kube::Client,
-    account: &Account,
-    clock: &Arc<VirtualClock>,
-    events: &MemorySink,
-    metrics: &Arc<Metrics>,
-    stop: &CancellationToken,
-) -> (Arc<AwsProvider>, Arc<View>) {
-    let metrics = Arc::clone(metrics);
-    let settings = Settings {
-        zonal_shift: true,
-        interruption_queue: Some(QUEUE.to_owned()),
-        cluster_ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
-        kube_dns_ip: Some("10.100.0.10".to_owned()),
-        ..Settings::new("demo", "https://demo.example")
+/// A cluster and an account in which nothing runs yet.
+pub(crate) struct Ground {
+    pub(crate) server: ApiServer,
+    pub(crate) account: Account,
+    clock: Arc<VirtualClock>,
+}
+
+impl Ground {
+    /// It is `start` there; the custom kinds are served, and the account is as its options say.
+    pub(crate) fn new(options: Options, start: &str) -> Self {
+        let clock = Arc::new(VirtualClock::starting_at(start.parse().unwrap()));
+        let server = ApiServer::new(clock.clone());
+        for crd in karpenter_api::crd::crd_values() {
+            server.load(&crd).unwrap();
+        }
+        let account = Account::with_clock(options, Arc::clone(&clock) as _);
+        Self { server, account, clock }
+    }
+}
+
+/// Makes a role that EC2 instances may take.
+pub(crate) async fn create_role(account: &Account, name: &str) {
+    let role = RoleSpec {
+        name: name.to_owned(),
+        path: "/".to_owned(),
+        description: String::new(),
+        trust: TRUST.to_owned(),
+        permissions_boundary: None,
+        tags: Default::default(),
     };
-    let time: Arc<dyn Clock> = clock.clone();
-    let observer = Arc::new(MetricsObserver(Arc::clone(&metrics)));
-    let aws = Arc::new(AwsProvider::new(account.clients(), settings, Arc::clone(&time), observer));
-    let provider: Arc<dyn Provider> = aws.clone();
-    let common = karpenter_controllers::Settings::default();
-    let view = Arc::new(View::new(
-        Arc::clone(&common.decisions),
-        provider.label_registry(),
-        provider.node_class_kinds(),
-    ));
-    let now = Arc::clone(&time);
-    let context = Context {
-        client: client.clone(),
-        provider,
-        clock: time,
-        settings: Arc::new(common),
-        recorder: Arc::new(Recorder::new(events.clone(), move || now.now())),
-        metrics,
-        view: Arc::clone(&view),
-        explanations: Default::default(),
-    };
-    let running = karpenter_controllers::run(context.clone(), Readiness::default(), stop.clone());
-    tokio::spawn(async move { running.await.unwrap() });
-    let on_aws = AwsContext::new(context, Arc::clone(&aws));
-    let running = karpenter_aws_controllers::run(on_aws, stop.clone());
-    tokio::spawn(async move { running.await.unwrap() });
-    (aws, view)
+    account.clients().iam.create_role(&role).await.expect("the role is made");
+}
+
+/// What the controllers are started with.
+struct Controllers<'a> {
+    client: kube::Client,
+    settings: Settings,
+    account: &'a Account,
+    clock: &'a Arc<VirtualClock>,
+    events: &'a MemorySink,
+    metrics: &'a Arc<Metrics>,
+}
+
+impl Controllers<'_> {
+    fn start(self, stop: &CancellationToken) -> (Arc<AwsProvider>, Arc<View>) {
+        let metrics = Arc::clone(self.metrics);
+        let time: Arc<dyn Clock> = self.clock.clone();
+        let observer = Arc::new(MetricsObserver(Arc::clone(&metrics)));
+        let clients = self.account.clients();
+        let aws = Arc::new(AwsProvider::new(clients, self.settings, Arc::clone(&time), observer));
+        let provider: Arc<dyn Provider> = aws.clone();
+        let common = karpenter_controllers::Settings::default();
+        let view = Arc::new(View::new(
+            Arc::clone(&common.decisions),
+            provider.label_registry(),
+            provider.node_class_kinds(),
+        ));
+        let now = Arc::clone(&time);
+        let context = Context {
+            client: self.client,
+            provider,
+            clock: time,
+            settings: Arc::new(common),
+            recorder: Arc::new(Recorder::new(self.events.clone(), move || now.now())),
+            metrics,
+            view: Arc::clone(&view),
+            explanations: Default::default(),
+        };
+        let running = karpenter_controllers::run(context.clone(), Readiness::default(), stop.clone());
+        tokio::spawn(async move { running.await.unwrap() });
+        let on_aws = AwsContext::new(context, Arc::clone(&aws));
+        let running = karpenter_aws_controllers::run(on_aws, stop.clone());
+        tokio::spawn(async move { running.await.unwrap() });
+        (aws, view)
+    }
 }

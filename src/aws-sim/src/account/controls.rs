@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_aws_api::eks::Cluster;
 use karpenter_aws_api::iam::OidcProvider;
-use karpenter_aws_api::id::{Arn, InstanceId, ReservationId, SubnetId};
+use karpenter_aws_api::id::{Arn, InstanceId, ReservationId, SubnetId, Zone};
 use karpenter_aws_api::{Result, Secret};
 
-use super::ec2::{OfferingSelector, Vm};
+use super::ec2::{OfferingSelector, Template, Vm};
 use super::eks::ClusterEntry;
 use super::notices;
 use super::{Account, State};
@@ -16,8 +16,8 @@ use crate::calls::CallLog;
 use crate::faults::Fault;
 use crate::options::Quotas;
 use karpenter_aws_api::ec2::{
-    CapacityReservation, HealthStatus, Image, Instance, InstanceState, PlacementGroup, ScheduledEvent,
-    SecurityGroup, Subnet,
+    CapacityReservation, HealthStatus, Image, Instance, InstanceState, InstanceTypeInfo, LaunchTemplate,
+    LaunchTemplateData, PlacementGroup, ScheduledEvent, SecurityGroup, Subnet,
 };
 
 /// Which status check fails.
@@ -113,6 +113,35 @@ impl Account {
     /// Adds, or replaces, an image.
     pub fn put_image(&self, image: Image) {
         self.truth(|state, _| state.compute.images.insert(image.id.clone(), image));
+    }
+
+    /// Sells an instance type in these zones too, on-demand and as spot, at these billionths of a dollar per hour.
+    pub fn sell(&self, info: InstanceTypeInfo, zones: &[Zone], on_demand: u64, spot: u64) {
+        self.truth(|state, _| {
+            let catalogue = &mut state.catalogue;
+            for zone in zones {
+                catalogue.offerings.insert((info.name.clone(), zone.clone()));
+                catalogue.spot.insert((info.name.clone(), zone.clone()), spot);
+            }
+            catalogue.on_demand.insert(info.name.clone(), on_demand);
+            catalogue.types.insert(info.name.clone(), info);
+        });
+    }
+
+    /// Adds, or replaces, a launch template that another client has created.
+    pub fn put_launch_template(&self, summary: LaunchTemplate, data: LaunchTemplateData) {
+        self.truth(|state, _| {
+            state.compute.templates.insert(summary.name.clone(), Template { summary, data })
+        });
+    }
+
+    /// Adds an instance that another client has launched; it has its addresses already.
+    pub fn put_instance(&self, instance: Instance, user_data: Option<Secret>) {
+        self.truth(|state, _| {
+            let vm = Vm::found(instance, user_data);
+            state.compute.touch(&vm.id);
+            state.compute.vms.insert(vm.id.clone(), vm);
+        });
     }
 
     /// Sets a parameter.
@@ -269,6 +298,12 @@ impl Account {
     /// User data of an instance as the machine would read it.
     pub fn user_data(&self, id: &InstanceId) -> Option<Secret> {
         self.truth(|state, _| state.compute.vms.get(id).and_then(|vm| vm.user_data.clone()))
+    }
+
+    /// Every launch template with its content.
+    pub fn launch_templates(&self) -> Vec<(LaunchTemplate, LaunchTemplateData)> {
+        let content = |template: &Template| (template.summary.clone(), template.data.clone());
+        self.truth(|state, _| state.compute.templates.values().map(content).collect())
     }
 
     /// On-demand price in billionths of a dollar per hour.

@@ -23,7 +23,7 @@ use self::capacity::Capacity;
 pub use self::capacity::OfferingSelector;
 use self::fleet::Launch;
 use self::network::Network;
-use self::templates::Template;
+pub(super) use self::templates::Template;
 pub(super) use self::vm::Vm;
 use super::Account;
 use crate::options::Options;

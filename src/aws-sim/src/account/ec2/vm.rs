@@ -61,6 +61,48 @@ pub(crate) struct Vm {
 }
 
 impl Vm {
+    /// An instance as `DescribeInstances` shows it, whose launch the account knows nothing about: it counts against
+    /// neither quotas nor limits.
+    pub(crate) fn found(instance: Instance, user_data: Option<Secret>) -> Self {
+        let healthy = HealthStatus { status: "ok".to_owned(), failed: false, impaired_since: None };
+        Self {
+            id: instance.id,
+            instance_type: instance.instance_type,
+            image: instance.image,
+            zone: instance.zone,
+            zone_id: instance.zone_id,
+            vpc: instance.vpc.unwrap_or_else(|| "".into()),
+            subnet: instance.subnet.unwrap_or_else(|| "".into()),
+            groups: instance.security_groups,
+            interfaces: instance.interfaces,
+            addresses: 1,
+            private_ip: instance.private_ip.unwrap_or_default(),
+            private_dns: instance.private_dns.unwrap_or_default(),
+            profile: instance.instance_profile,
+            tenancy: instance.tenancy,
+            placement_group: instance.placement_group,
+            partition: instance.partition,
+            lifecycle: instance.lifecycle,
+            spot_request: instance.spot_request,
+            reservation: instance.reservation,
+            preference: instance.reservation_preference,
+            fleet: instance.tags.get("aws:ec2:fleet-id").cloned().unwrap_or_default().into(),
+            quota_vcpus: 0,
+            limits: Vec::new(),
+            user_data,
+            tags: instance.tags,
+            launched_at: instance.launched_at,
+            state: instance.state,
+            doomed: false,
+            stop_at: None,
+            shutdown_at: None,
+            ended_at: None,
+            instance_health: healthy.clone(),
+            system_health: healthy,
+            events: Vec::new(),
+        }
+    }
+
     pub(crate) fn is_spot(&self) -> bool {
         self.lifecycle == Some(Lifecycle::Spot)
     }

@@ -1,4 +1,4 @@
-//! The verb create.
+//! The verb create, and its counterpart for objects that were created elsewhere.
 
 use std::sync::Arc;
 
@@ -41,6 +41,21 @@ impl Store {
         let stored = self.commit(&resource.table(), object);
         self.collect_late_arrival(&resource.table(), &stored);
         Ok(stored)
+    }
+
+    /// Puts an object back as another API server stored it: uid, times, owners and status are those it says, and fields
+    /// that a schema does not know are refused. The revision is a new one, because the history is not restored.
+    pub(crate) fn restore(&mut self, resource: &Resource, object: Value) -> Result<Arc<Value>, Refusal> {
+        versions::check_kind(resource, &object)?;
+        let mut object = versions::to_stored(resource, object);
+        let key = Key::of(&object);
+        self.check_place(resource, &key)?;
+        if let Some(schema) = &resource.schema {
+            schema
+                .admit(&mut object, None, true)
+                .map_err(|violation| Refusal::by_schema(resource, &key.name, violation))?;
+        }
+        Ok(self.commit(&resource.table(), object))
     }
 
     fn name_it(&mut self, resource: &Resource, namespace: &str, object: &mut Value) -> Result<(), Refusal> {

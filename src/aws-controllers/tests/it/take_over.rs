@@ -1,0 +1,58 @@
+//! A cluster changes hands between the reference (v1.14.1) and us, in both directions, and no node notices.
+//!
+//! What the reference writes is in `src/aws-controllers/recorded`. [`adopted`] starts our controllers over it and asserts
+//! every write they make; [`written`] has them launch the same and compares what they write with it, field by field: what
+//! equals its own objects the reference will not see drifted.
+
+mod adopted;
+mod difference;
+mod recording;
+mod written;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_kube_sim::apiserver::object::{Key, text};
+use karpenter_kube_sim::apiserver::store::ListQuery;
+use karpenter_kube_sim::kubelet::{self, Ec2Machines};
+use serde_json::Value;
+
+use self::recording::{CLUSTER, Recording};
+use crate::world::{Ground, World, Writes};
+
+/// Starts everything on the ground that the recording was laid out on.
+fn start(ground: Ground, recording: &Recording) -> (World, Writes) {
+    let (writes, client) = Writes::around(ground.server.client());
+    let machines = Arc::new(Ec2Machines::new(ground.account.clients(), CLUSTER));
+    // Heartbeats are most of what there is to simulate in hours without events.
+    let seldom = Duration::from_secs(45);
+    let kubelet = kubelet::Options { heartbeat: seldom, poll: seldom, ..kubelet::Options::default() };
+    let world = World::on(ground, client, recording.settings(), machines, kubelet);
+    (world, writes)
+}
+
+/// Calls that change the account, in order: operation and subject. Dry runs change nothing.
+fn changes(world: &World) -> Vec<(&'static str, String)> {
+    let reads = |operation: &str| ["Describe", "Get", "List"].iter().any(|verb| operation.starts_with(verb));
+    let calls = world.account.calls().0.into_iter();
+    let changing = calls.filter(|call| !reads(call.operation) && call.subject != "dry run");
+    changing.map(|call| (call.operation, call.subject)).collect()
+}
+
+/// The object in the API server that has kind, namespace and name of `like`.
+fn stored(world: &World, like: &Value) -> Option<Arc<Value>> {
+    let (group, version) = text(like, "/apiVersion").rsplit_once('/').unwrap_or(("", "v1"));
+    world.server.read(|store| {
+        let resource = store.registry().of_kind(group, version, text(like, "/kind")).unwrap();
+        store.get(&resource, &Key::of(like)).ok()
+    })
+}
+
+/// Every object of a kind in the API server.
+fn all(world: &World, group: &str, plural: &str) -> Vec<Value> {
+    world.server.read(|store| {
+        let resource = store.registry().get(group, "v1", plural).unwrap();
+        let page = store.list(&resource, &ListQuery::default()).unwrap();
+        page.items.iter().map(|object| Value::clone(object)).collect()
+    })
+}
