@@ -3,10 +3,10 @@
 //! | variant | what it is | needs |
 //! |---|---|---|
 //! | [`moto`] | the launcher of `localstack/`, a process on loopback | Python |
-//! | [`localstack`] | the `LocalStack` container | Docker |
+//! | [`localstack`] | `LocalStack`'s container with the same inside | Docker |
 //! | [`endpoint`] | an emulator that runs already | its URL |
 //!
-//! All give an endpoint URL for `AWS_ENDPOINT_URL`; any credentials are accepted. Only the launcher has
+//! All give an endpoint URL for `AWS_ENDPOINT_URL`; any credentials are accepted. Only ours have
 //! [`control`] requests (capacity, faults, notices, the call log), so scenarios that cause trouble need it.
 
 pub mod control;
@@ -72,7 +72,7 @@ impl Account {
     pub fn control(&self) -> Option<&Control> {
         match self {
             Self::Moto(account) => Some(account.control()),
-            Self::LocalStack(_) => None,
+            Self::LocalStack(account) => Some(account.control()),
             Self::Endpoint(account) => account.control(),
         }
     }

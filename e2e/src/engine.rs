@@ -5,8 +5,10 @@
 //! from Debian's packages, and everything it does to the network, to mounts and to processes happens in namespaces that
 //! end with it.
 
+pub mod localstack_image;
 pub mod node_image;
 mod own;
+pub(crate) mod relay;
 pub mod runtime;
 
 use std::ffi::OsString;

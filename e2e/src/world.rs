@@ -35,6 +35,8 @@ use crate::rights::{self, Rights};
 pub const CLUSTER_NAME: &str = "karpenter-e2e";
 /// Its region.
 const REGION: &str = "us-west-2";
+/// The Kubernetes version it says it has.
+const KUBERNETES: &str = "1.35";
 /// The namespace and the service account the chart installs the controller under.
 const NAMESPACE: &str = "kube-system";
 const SERVICE_ACCOUNT: &str = "karpenter";
@@ -95,6 +97,10 @@ impl World {
             region: REGION.to_owned(),
             cluster: CLUSTER_NAME.to_owned(),
         };
+        // The launcher was started with the cluster.
+        if !matches!(account, Account::Moto(_)) {
+            account.seed(CLUSTER_NAME, REGION, KUBERNETES).await?;
+        }
         introduce(&cluster, &account).await?;
         if let Some(control) = account.control() {
             control
@@ -390,8 +396,8 @@ pub fn moto(folder: PathBuf) -> account::Choice {
     account::Choice::Moto(account::moto::Options {
         cluster: Some(CLUSTER_NAME.to_owned()),
         region: REGION.to_owned(),
+        kubernetes: KUBERNETES.to_owned(),
         folder: Some(folder),
-        ..account::moto::Options::default()
     })
 }
 

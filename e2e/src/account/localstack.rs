@@ -1,46 +1,73 @@
-//! The `LocalStack` container, through the docker command line, with its port on loopback only.
+//! `LocalStack`'s container, with our account inside it as an extension, or without.
 //!
-//! It is another implementation to hold the client against, not the default: its EC2 is moto without our
-//! patches and it has neither EKS nor prices. `localstack/README.md` says what follows from that.
+//! With the extension it has everything that the launcher has, control requests included, and `LocalStack`'s own queues,
+//! events and STS; without, which `LOCALSTACK_IMAGE` may name, it has neither EKS nor prices, and no suite can run in it.
+//! `localstack/README.md` says who answers what.
 
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use http::Method;
 use serde_json::Value;
 
+use super::Control;
 use super::http::Http;
 use crate::engine::Engine;
+use crate::engine::localstack_image::localstack_image;
+use crate::engine::relay::Relay;
 use crate::wait::PATIENCE;
-
-/// The last release that runs without an account token; `localstack/compose.yaml` names the same.
-pub const IMAGE: &str = "localstack/localstack:4.14.0";
 
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// A running container; removed by [`LocalStackAccount::stop`].
 pub struct LocalStackAccount {
-    container: Option<String>,
+    container: String,
     endpoint: String,
+    control: Control,
     engine: Arc<Engine>,
+    /// Leads to a container that has no port on loopback.
+    _relay: Option<Relay>,
 }
 
 impl LocalStackAccount {
     /// Starts a container and returns when it answers.
     pub async fn start(engine: Arc<Engine>) -> Result<Self> {
-        let settings = ["DISABLE_EVENTS=1", "SKIP_SSL_CERT_DOWNLOAD=1", "SQS_ENDPOINT_STRATEGY=off"];
+        let image = localstack_image(&engine).await?;
         let publish = format!("{}::4566", engine.address());
-        let mut arguments = vec!["run", "--detach", "--rm", "--publish", &publish];
-        arguments.extend(settings.iter().flat_map(|setting| ["--env", setting]));
-        arguments.push(IMAGE);
-        let container = engine.docker(&arguments).await?.trim().to_owned();
-        let mut account = Self { container: Some(container.clone()), endpoint: String::new(), engine };
-        let address = account.engine.docker(&["port", &container, "4566/tcp"]).await?;
-        let address = address.lines().next().context("find the port of the container")?;
-        account.endpoint = format!("http://{}", address.trim());
-        wait_ready(&account.endpoint).await?;
-        Ok(account)
+        let container = engine.docker(&["run", "--detach", "--rm", "--publish", &publish, &image]).await?;
+        let container = container.trim().to_owned();
+        match Self::reach(&engine, &container).await {
+            Ok((endpoint, relay)) => {
+                let control = Control::new(&endpoint);
+                Ok(Self { container, endpoint, control, engine, _relay: relay })
+            }
+            Err(error) => {
+                let log = engine.docker(&["logs", "--tail", "15", &container]).await.unwrap_or_default();
+                engine.docker(&["rm", "--force", &container]).await?;
+                Err(error.context(format!("start `{image}`; its last words:\n{log}")))
+            }
+        }
+    }
+
+    /// A port on loopback that leads to the container, once it answers.
+    async fn reach(engine: &Engine, container: &str) -> Result<(String, Option<Relay>)> {
+        let published = engine.docker(&["port", container, "4566/tcp"]).await?;
+        let published = published.lines().next().unwrap_or_default();
+        let published: SocketAddrV4 =
+            published.trim().parse().with_context(|| format!("read the published port `{published}`"))?;
+        let is_near = *published.ip() == Ipv4Addr::LOCALHOST;
+        let relay = if is_near { None } else { Some(Relay::inward(published).await?) };
+        let address = relay.as_ref().map_or_else(|| published.into(), Relay::address);
+        let endpoint = format!("http://{address}");
+        wait_ready(&endpoint).await?;
+        if Control::new(&endpoint).healthy().await.is_err() {
+            bail!(
+                "this LocalStack has no EKS and no prices; leave LOCALSTACK_IMAGE out, or name one with the extension"
+            );
+        }
+        Ok((endpoint, relay))
     }
 
     /// What to set `AWS_ENDPOINT_URL` to.
@@ -48,12 +75,14 @@ impl LocalStackAccount {
         &self.endpoint
     }
 
+    /// The control requests.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
     /// Removes the container.
-    pub async fn stop(mut self) -> Result<()> {
-        match self.container.take() {
-            Some(container) => self.engine.docker(&["rm", "--force", &container]).await.map(drop),
-            None => Ok(()),
-        }
+    pub async fn stop(self) -> Result<()> {
+        self.engine.docker(&["rm", "--force", &self.container]).await.map(drop)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use karpenter_e2e::engine::localstack_image::localstack_image;
 use karpenter_e2e::engine::node_image::node_image;
 use karpenter_e2e::engine::{Choice, Engine};
 use karpenter_e2e::prepare;
@@ -54,10 +55,8 @@ fn programs(arguments: &Arguments) -> Result<Vec<(&'static str, PathBuf)>> {
 async fn images(arguments: &Arguments) -> Result<Vec<(&'static str, String)>> {
     let choice = if arguments.own_engine { Choice::Own } else { Choice::from_environment()? };
     let engine = Engine::start(choice).await?;
-    let node = node_image(&engine).await;
+    let (node, localstack) = (node_image(&engine).await, localstack_image(&engine).await);
     engine.stop().await?;
-    Ok(vec![(
-        "image of a kind node",
-        node?.unwrap_or_else(|| "kind's own, pulled when it is needed".to_owned()),
-    )])
+    let node = node?.unwrap_or_else(|| "kind's own, pulled when it is needed".to_owned());
+    Ok(vec![("image of a kind node", node), ("image of LocalStack", localstack?)])
 }

@@ -24,7 +24,7 @@ use crate::process::{Guard, Process, Program};
 use crate::wait;
 
 /// The two ends of the pair. 198.18.0.0/15 is for measurements between networks (RFC 2544); no network uses it.
-const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 1);
+pub(super) const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 1);
 /// Where containers publish their ports.
 pub(super) const INSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 2);
 

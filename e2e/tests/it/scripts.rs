@@ -37,9 +37,13 @@ fn refused(output: &Output, words: &[&str]) {
 }
 
 #[test]
-fn there_is_no_demo_on_localstack() {
-    for arguments in [&["--cluster", "kind", "--aws", "localstack"][..], &["--aws=localstack"]] {
-        refused(&run("demo", arguments, &[]), &["neither EKS nor prices", "--aws moto"]);
+fn a_demo_in_containers_without_an_engine_is_refused_before_the_build() {
+    let stubs = [("docker", "exit 1"), ("cargo", "exit 3")];
+    for arguments in [&["--cluster", "kind", "--aws", "moto"][..], &["--aws=localstack"]] {
+        refused(
+            &run("demo", arguments, &stubs),
+            &["missing: a running Docker engine", "KARPENTER_CONTAINERS=own"],
+        );
     }
 }
 
