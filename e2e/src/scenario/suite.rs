@@ -123,8 +123,8 @@ pub async fn end(world: World) -> Result<()> {
 /// Runs a suite in a world of its own; fails only if there is no such world. What was there is dumped if the suite
 /// fails. Ending the world is left to the caller, who may want to look at it.
 pub async fn run(suite: Suite, options: Options, chosen: &Chosen) -> Result<Outcome> {
-    let start = Instant::now();
     let mut world = World::start(options).await?;
+    let start = Instant::now();
     tracing::info!(suite = suite.name(), seed = chosen.seed, "started");
     let played = tokio::time::timeout(chosen.deadline, suite.play(&mut world, chosen)).await;
     let played = played.unwrap_or_else(|_| Err(anyhow!("did not end within {:?}", chosen.deadline)));

@@ -56,7 +56,7 @@ async fn prove(test: &str, arguments: &[&str]) {
     }
     let _one = ENGINE.lock().await;
     let before = machine();
-    let folder = format!("{}/containers/{}", env!("CARGO_TARGET_TMPDIR"), arguments.join("-"));
+    let folder = format!("{}/containers/{}", env!("CARGO_TARGET_TMPDIR"), test.replace(' ', "-"));
     let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_karpenter-e2e"))
         .arg("run")
         .args(arguments)
@@ -75,21 +75,17 @@ async fn prove(test: &str, arguments: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn launch_passes_on_kind() {
-    prove("launch on kind", &["launch", "--cluster", "kind", "--aws", "moto"]).await;
+async fn suites_pass_on_kind() {
+    let suites = ["launch", "bootstrap", "scheduling", "disruption-with-crashes"];
+    prove("suites on kind", &[&suites[..], &["--cluster", "kind", "--aws", "moto"]].concat()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bootstrap_passes_on_kind() {
-    prove("bootstrap on kind", &["bootstrap", "--cluster", "kind", "--aws", "moto"]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn scheduling_passes_on_kind() {
-    prove("scheduling on kind", &["scheduling", "--cluster", "kind", "--aws", "moto"]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn disruption_with_crashes_passes_on_kind() {
-    prove("disruption on kind", &["disruption-with-crashes", "--cluster", "kind", "--aws", "moto"]).await;
+async fn suites_pass_on_kind_with_localstack() {
+    let suites = ["launch", "bootstrap", "scheduling", "disruption"];
+    prove(
+        "suites on kind with LocalStack",
+        &[&suites[..], &["--cluster", "kind", "--aws", "localstack"]].concat(),
+    )
+    .await;
 }
