@@ -1,4 +1,4 @@
-"""Serves the account on loopback, from a process of its own."""
+"""Serves the account on one address of this machine, loopback by default, from a process of its own."""
 
 import threading
 from typing import Any
@@ -8,7 +8,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from .server import Account
 
-HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 
 
 class _Handler(MotoRequestHandler):
@@ -32,9 +32,9 @@ class Running:
         self._server.shutdown()
 
 
-def start(port: int) -> Running:
-    """Serves the account on loopback; port 0 lets the system choose."""
+def start(port: int, host: str = LOOPBACK) -> Running:
+    """Serves the account on one address; port 0 lets the system choose."""
     account = Account()
-    server = make_server(HOST, port, account, threaded=True, request_handler=_Handler)
-    account.endpoint = f"http://{HOST}:{server.server_port}"
+    server = make_server(host, port, account, threaded=True, request_handler=_Handler)
+    account.endpoint = f"http://{host}:{server.server_port}"
     return Running(server, account.endpoint)
