@@ -111,6 +111,7 @@ impl Own {
         let mut engine = Self { process, packages, docker, socket, guard, _lock: lock };
         engine.join_networks().await?;
         engine.wait_ready().await?;
+        engine.remove_leftovers().await?;
         Ok(engine)
     }
 
@@ -158,6 +159,25 @@ impl Own {
             finish(&mut command, &format!("ip {}", arguments.join(" "))).await?;
         }
         Ok(())
+    }
+
+    /// Containers of a run that was killed are still in the folder. dockerd starts nodes of kind again, and the next
+    /// cluster of the same name would be that one.
+    async fn remove_leftovers(&self) -> Result<()> {
+        let docker = || {
+            let mut docker = Command::new(&self.docker);
+            docker.envs(self.environment());
+            docker
+        };
+        let list = finish(docker().args(["ps", "--all", "--quiet"]), "docker ps --all --quiet").await?;
+        let left: Vec<&str> = list.split_whitespace().collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(containers = left.len(), "removing what a killed run has left");
+        finish(docker().args(["rm", "--force", "--volumes"]).args(&left), "docker rm --force --volumes")
+            .await
+            .map(drop)
     }
 
     async fn wait_ready(&mut self) -> Result<()> {
