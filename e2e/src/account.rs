@@ -2,7 +2,7 @@
 //!
 //! | variant | what it is | needs |
 //! |---|---|---|
-//! | [`moto`] | the launcher of `localstack/`, a process on loopback | Python |
+//! | [`moto`] | the launcher of `localstack/`, a process on loopback, or on the address pods reach | Python |
 //! | [`localstack`] | `LocalStack`'s container with the same inside | Docker |
 //! | [`endpoint`] | an emulator that runs already | its URL |
 //!

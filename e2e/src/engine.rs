@@ -80,6 +80,17 @@ impl Engine {
         if self.is_own() { own::INSIDE } else { Ipv4Addr::LOCALHOST }
     }
 
+    /// The address of this machine that containers reach it under. The machine's engine has one for the network of kind
+    /// clusters, so there must be such a cluster.
+    pub async fn gateway(&self) -> Result<Ipv4Addr> {
+        if self.is_own() {
+            return Ok(own::OUTSIDE);
+        }
+        let format = "{{range .IPAM.Config}}{{println .Gateway}}{{end}}";
+        let said = self.docker(&["network", "inspect", "kind", "--format", format]).await?;
+        first_ipv4(&said).with_context(|| format!("Docker's network `kind` has no IPv4 gateway: `{said}`"))
+    }
+
     /// A program that talks to this engine.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
@@ -94,13 +105,18 @@ impl Engine {
 
     /// Runs `docker` to its end and returns what it printed.
     pub async fn docker(&self, arguments: &[&str]) -> Result<String> {
-        finish(self.command(&self.docker).args(arguments), &format!("docker {}", arguments.join(" "))).await
+        finish(self.client().args(arguments), &format!("docker {}", arguments.join(" "))).await
+    }
+
+    /// `docker`, not started yet.
+    pub fn client(&self) -> Command {
+        self.command(&self.docker)
     }
 
     /// Makes an image of a folder with a Dockerfile. The classic builder: it needs no plugin of the client.
     pub async fn build(&self, folder: &Path, dockerfile: &Path, options: &[&str]) -> Result<()> {
         let what = format!("docker build {}", options.join(" "));
-        let mut command = self.command(&self.docker);
+        let mut command = self.client();
         command
             .env("DOCKER_BUILDKIT", "0")
             .arg("build")
@@ -125,6 +141,11 @@ impl Engine {
     }
 }
 
+/// The first IPv4 address of a list with one address a line; a network may also have IPv6 ones, or none.
+fn first_ipv4(list: &str) -> Option<Ipv4Addr> {
+    list.lines().find_map(|line| line.trim().parse().ok())
+}
+
 /// Runs a program to its end; a failure says what it printed last.
 pub(crate) async fn finish(command: &mut Command, what: &str) -> Result<String> {
     let output = command.output().await.with_context(|| format!("run `{what}`"))?;
@@ -138,4 +159,15 @@ pub(crate) async fn finish(command: &mut Command, what: &str) -> Result<String> 
         );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gateway_of_a_network_is_its_ipv4_one() {
+        assert_eq!(first_ipv4("fc00:f853:ccd:e793::1\n172.18.0.1\n"), Some(Ipv4Addr::new(172, 18, 0, 1)));
+        assert_eq!(first_ipv4("\n<no value>\n"), None);
+    }
 }

@@ -1,5 +1,8 @@
-//! The launcher of `localstack/`: moto, augmented, as a process on a loopback port it chooses itself.
+//! The launcher of `localstack/`: moto, augmented, as a process on a port it chooses itself.
+//!
+//! It listens on one address only: loopback, or the one under which the pods of a cluster on this machine reach it.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,12 +32,14 @@ pub struct Options {
     pub kubernetes: String,
     /// Where the log goes; a temporary folder if empty.
     pub folder: Option<PathBuf>,
+    /// The address it listens on.
+    pub host: Ipv4Addr,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (region, kubernetes) = ("us-west-2".to_owned(), "1.35".to_owned());
-        Self { cluster: None, region, kubernetes, folder: None }
+        Self { cluster: None, region, kubernetes, folder: None, host: Ipv4Addr::LOCALHOST }
     }
 }
 
@@ -115,7 +120,8 @@ impl MotoAccount {
 
 fn program(python: PathBuf, options: &Options) -> Program {
     let mut arguments: Vec<std::ffi::OsString> =
-        vec!["-m".into(), "emulator".into(), "--port".into(), "0".into()];
+        ["-m", "emulator", "--port", "0", "--host"].map(Into::into).to_vec();
+    arguments.push(options.host.to_string().into());
     if let Some(cluster) = &options.cluster {
         arguments.extend(["--seed", cluster, "--region", &options.region].map(Into::into));
         arguments.extend(["--kubernetes", &options.kubernetes].map(Into::into));

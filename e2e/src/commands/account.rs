@@ -34,7 +34,8 @@ enum Command {
 
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let Command::Up { cluster, region, kubernetes, folder } = arguments.command;
-    let options = Options { cluster: Some(cluster), region: region.clone(), kubernetes, folder };
+    let options =
+        Options { cluster: Some(cluster), region: region.clone(), kubernetes, folder, ..Options::default() };
     let account = tokio::select! {
         started = MotoAccount::start(options) => started?,
         outcome = super::interrupted() => return outcome,
