@@ -5,6 +5,7 @@
 //! from Debian's packages, and everything it does to the network, to mounts and to processes happens in namespaces that
 //! end with it.
 
+pub mod controller_image;
 pub mod localstack_image;
 pub mod node_image;
 mod own;
