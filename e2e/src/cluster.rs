@@ -69,6 +69,14 @@ impl Cluster {
         }
     }
 
+    /// The kind cluster, if it is one: the only kind of cluster here that has a node for pods.
+    pub fn kind(&self) -> Option<&kind::KindCluster> {
+        match self {
+            Self::Kind(cluster) => Some(cluster),
+            Self::Local(_) | Self::Kubeconfig(_) => None,
+        }
+    }
+
     /// Where the API server writes down what the controller asks of it, if this cluster lets us say so.
     pub fn audit_log(&self) -> Option<PathBuf> {
         match self {

@@ -13,7 +13,7 @@ use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::AwsEnvironment;
+use crate::command_line::AwsEnvironment;
 
 /// The wall clock: machines of a real control plane live in real time.
 #[derive(Clone, Copy, Debug)]

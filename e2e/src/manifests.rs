@@ -41,6 +41,11 @@ pub async fn apply_json(client: &Client, object: serde_json::Value) -> Result<()
 /// definition is established a moment before all of its parts know.
 pub async fn apply_definitions(client: &Client, yaml: &str) -> Result<()> {
     apply(client, yaml).await.context("apply the custom resource definitions")?;
+    all_served(client, yaml).await
+}
+
+/// Waits until the API server serves every version of every definition.
+pub async fn all_served(client: &Client, yaml: &str) -> Result<()> {
     for definition in serde_saphyr::from_multiple::<CustomResourceDefinition>(yaml)? {
         served(client, &definition).await?;
     }

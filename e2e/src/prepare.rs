@@ -16,7 +16,7 @@ mod python;
 pub use control_plane::{KubernetesVersion, control_plane};
 pub use etcd::etcd;
 pub use helm::helm;
-pub use kind::{NodeParts, containers, kind, node_parts};
+pub use kind::{NodeParts, containers, kind, kubectl, node_parts};
 pub use python::{launcher_folder, python};
 
 use std::path::PathBuf;

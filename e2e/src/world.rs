@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -23,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::account::{self, Account};
 use crate::cluster::{self, Cluster};
-use crate::controller::{self, AwsEnvironment, Controller};
+use crate::command_line::{self, AwsEnvironment};
+use crate::controller::{self, Controller, Place};
 use crate::engine::{self, Engine};
 use crate::machines;
 use crate::manifests;
@@ -37,12 +38,6 @@ pub const CLUSTER_NAME: &str = "karpenter-e2e";
 const REGION: &str = "us-west-2";
 /// The Kubernetes version it says it has.
 const KUBERNETES: &str = "1.35";
-/// The namespace and the service account the chart installs the controller under.
-const NAMESPACE: &str = "kube-system";
-const SERVICE_ACCOUNT: &str = "karpenter";
-
-/// Whom the token is for that the controller gets its role with.
-const PODS: &str = "pods.eks.amazonaws.com";
 
 /// What to put the world together from.
 pub struct Options {
@@ -50,6 +45,8 @@ pub struct Options {
     pub cluster: cluster::Choice,
     /// Which account.
     pub account: account::Choice,
+    /// How the controller runs.
+    pub controller: controller::Choice,
     /// Where logs and dumps go; stays after the run.
     pub folder: PathBuf,
     /// How long a machine takes from running to a Node.
@@ -67,7 +64,7 @@ pub struct World {
     cluster: Cluster,
     account: Account,
     engine: Option<Arc<Engine>>,
-    controller: Mutex<Option<Controller>>,
+    controller: Controller,
     kubelets: JoinHandle<()>,
     shutdown: CancellationToken,
     folder: PathBuf,
@@ -87,10 +84,14 @@ impl World {
             .with_context(|| format!("create run folder `{}`", options.folder.display()))?;
         let folder = options.folder.canonicalize().context("resolve the run folder")?;
         let engine = engine_for(&options).await?;
-        let (cluster, account) = tokio::try_join!(
-            Cluster::start(options.cluster, engine.as_ref()),
-            Account::start(options.account, engine.as_ref())
-        )?;
+        let controller = Controller::new(options.controller);
+        let (cluster, account) = match options.controller {
+            controller::Choice::Process => tokio::try_join!(
+                Cluster::start(options.cluster, engine.as_ref()),
+                Account::start(options.account, engine.as_ref())
+            )?,
+            controller::Choice::Chart => for_pods(options.cluster, options.account, engine.as_ref()).await?,
+        };
         let client = cluster.access().client();
         let environment = AwsEnvironment {
             endpoint: account.endpoint().to_owned(),
@@ -119,7 +120,7 @@ impl World {
             cluster,
             account,
             engine,
-            controller: Mutex::default(),
+            controller,
             kubelets,
             shutdown,
             folder,
@@ -136,10 +137,7 @@ impl World {
     pub async fn install(&self) -> Result<()> {
         let (code, text) = self.karpenter(&["bootstrap", "apply", "--zonal-shift"]).await?;
         ensure!(code == 0, "`karpenter bootstrap apply` ended with {code}:\n{text}");
-        let (code, crds) = self.karpenter(&["crds"]).await?;
-        ensure!(code == 0, "`karpenter crds` ended with {code}:\n{crds}");
-        manifests::apply_definitions(&self.client, &crds).await?;
-        manifests::apply(&self.client, manifests::RBAC).await.context("apply the chart's roles")?;
+        self.controller.prepare(self.place()).await?;
         self.start_controller().await
     }
 
@@ -173,9 +171,8 @@ impl World {
         gates.clone_into(&mut self.gates);
     }
 
-    /// Starts the controller as its own service account.
+    /// Starts the controller with the rights of its service account.
     pub async fn start_controller(&self) -> Result<()> {
-        let kubeconfig = self.cluster.access().service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT).await?;
         let start = self.starts.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("controller-{start}"));
         std::fs::create_dir_all(&folder).with_context(|| format!("create `{}`", folder.display()))?;
@@ -183,19 +180,13 @@ impl World {
             election: self.election,
             feature_gates: self.gates.clone(),
             metrics_port: self.metrics_port()?,
-            identity: self.pod_identity().await?,
         };
-        let controller = Controller::start(&kubeconfig, &self.environment, &settings, &folder, &self.guard)?;
-        *self.controller() = Some(controller);
-        Ok(())
+        self.controller.start(self.place(), &settings, &folder).await
     }
 
-    /// The controller's way to its role; `None` where the emulator has no EKS to give it one.
-    async fn pod_identity(&self) -> Result<Option<controller::PodIdentity>> {
-        let Some(control) = self.account.control() else { return Ok(None) };
-        let access = self.cluster.access();
-        let token = access.service_account_token_file(NAMESPACE, SERVICE_ACCOUNT, PODS).await?;
-        Ok(Some(controller::PodIdentity { credentials: control.pod_identity(REGION, CLUSTER_NAME), token }))
+    fn place(&self) -> Place<'_> {
+        let Self { cluster, account, environment: aws, guard, .. } = self;
+        Place { cluster, account, aws, guard }
     }
 
     /// What is true of every run, whatever it proved: nothing was asked of the account that it cannot answer, and the
@@ -268,34 +259,22 @@ impl World {
 
     /// Ends the controller without warning.
     pub async fn kill_controller(&self) -> Result<()> {
-        let controller = self.controller().take();
-        match controller {
-            Some(controller) => controller.kill().await,
-            None => Ok(()),
-        }
+        self.controller.kill(self.place()).await
     }
 
     /// Ends the controller as Kubernetes would.
     pub async fn stop_controller(&self) -> Result<()> {
-        let controller = self.controller().take();
-        match controller {
-            Some(controller) => controller.stop().await,
-            None => Ok(()),
-        }
+        self.controller.stop(self.place()).await
     }
 
     /// Fails when the controller has ended by itself.
-    pub fn check_controller(&self) -> Result<()> {
-        self.controller().as_mut().map_or(Ok(()), Controller::check)
-    }
-
-    fn controller(&self) -> MutexGuard<'_, Option<Controller>> {
-        self.controller.lock().unwrap_or_else(PoisonError::into_inner)
+    pub async fn check_controller(&self) -> Result<()> {
+        self.controller.check(self.place()).await
     }
 
     /// Runs `karpenter` with arguments to its end.
     pub async fn karpenter(&self, arguments: &[&str]) -> Result<(i32, String)> {
-        controller::run(&self.environment, arguments).await
+        command_line::run(&self.environment, arguments).await
     }
 
     /// The administrator's kubeconfig.
@@ -334,6 +313,9 @@ impl World {
         if let Some(control) = self.account.control() {
             let calls = control.calls().await.map(|calls| format!("{calls:#?}"));
             self.write("aws-calls.txt", &calls.unwrap_or_else(|error| format!("{error:#}")));
+        }
+        if let Err(error) = self.controller.save_logs(self.place()).await {
+            tracing::warn!("cannot write the controller's log: {error:#}");
         }
         tracing::error!(folder = %self.folder.display(), "what was there when it failed is in this folder");
     }
@@ -374,6 +356,38 @@ impl World {
     }
 }
 
+/// A cluster with nodes for pods, and an account that these pods reach: it listens on the address that the cluster's
+/// containers know this machine under, so the cluster comes first. Not on every address: the account answers all who
+/// ask, and only containers of this machine are behind that one.
+async fn for_pods(
+    cluster: cluster::Choice,
+    account: account::Choice,
+    engine: Option<&Arc<Engine>>,
+) -> Result<(Cluster, Account)> {
+    let (cluster::Choice::Kind(_), account::Choice::Moto(options), Some(engine)) =
+        (&cluster, account, engine)
+    else {
+        bail!(
+            "a controller in the cluster needs nodes for its pods and an account with EKS that pods reach; choose \
+             cluster `kind` and account `moto`"
+        );
+    };
+    let cluster = Cluster::start(cluster, Some(engine)).await?;
+    let account = async {
+        let host = engine.gateway().await?;
+        Account::start(account::Choice::Moto(account::moto::Options { host, ..options }), None)
+            .await
+            .with_context(|| format!("start the account on {host}, where pods reach it"))
+    };
+    match account.await {
+        Ok(account) => Ok((cluster, account)),
+        Err(error) => {
+            cluster.stop().await?;
+            Err(error)
+        }
+    }
+}
+
 /// The engine of the containers that a world consists of, if any. Worlds side by side share one.
 async fn engine_for(options: &Options) -> Result<Option<Arc<Engine>>> {
     static SHARED: tokio::sync::Mutex<Weak<Engine>> = tokio::sync::Mutex::const_new(Weak::new());
@@ -398,6 +412,7 @@ pub fn moto(folder: PathBuf) -> account::Choice {
         region: REGION.to_owned(),
         kubernetes: KUBERNETES.to_owned(),
         folder: Some(folder),
+        ..account::moto::Options::default()
     })
 }
 

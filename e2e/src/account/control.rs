@@ -407,7 +407,12 @@ impl Control {
 
     /// Where pods of a cluster get the credentials of their role, as from the agent of EKS Pod Identity.
     pub fn pod_identity(&self, region: &str, cluster: &str) -> String {
-        format!("{}/_karpenter/pod-identity?cluster={cluster}&region={region}", self.endpoint())
+        format!("{}{}", self.endpoint(), Self::pod_identity_path(region, cluster))
+    }
+
+    /// The same without the address, which differs for pods on a node.
+    pub fn pod_identity_path(region: &str, cluster: &str) -> String {
+        format!("/_karpenter/pod-identity?cluster={cluster}&region={region}")
     }
 
     /// Empties the call log.

@@ -55,6 +55,22 @@ impl KindCluster {
         self.created.then(|| audit_folder(self.folder.path()).join(AUDIT_LOG))
     }
 
+    /// The engine its nodes are containers of.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The names of its nodes, which are those of their containers.
+    pub async fn nodes(&self) -> Result<Vec<String>> {
+        let list = run(&self.engine, &self.kind, &["get", "nodes", "--name", &self.name]).await?;
+        Ok(list.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect())
+    }
+
+    /// Copies an image of the engine into its nodes; done already costs little.
+    pub async fn load(&self, image: &str) -> Result<()> {
+        run(&self.engine, &self.kind, &["load", "docker-image", image, "--name", &self.name]).await.map(drop)
+    }
+
     /// Deletes the cluster if it was created here.
     pub async fn stop(self) -> Result<()> {
         if self.created {

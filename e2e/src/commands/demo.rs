@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use karpenter_e2e::controller;
+use karpenter_e2e::command_line;
 use karpenter_e2e::scenario::{self, launch};
 use karpenter_e2e::world::World;
 
@@ -39,7 +39,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
 
 async fn play(world: &World) -> Result<()> {
     world.install().await?;
-    let mut story = tokio::process::Command::new(controller::binary()?)
+    let mut story = tokio::process::Command::new(command_line::binary()?)
         .args(["view", "--prices"])
         .envs(world.environment.variables())
         .env("KUBECONFIG", world.kubeconfig())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use karpenter_e2e::world::{self, Options, World};
-use karpenter_e2e::{account, cluster};
+use karpenter_e2e::{account, cluster, controller};
 
 /// A machine joins this long after EC2 calls it running; real ones take half a minute.
 const BOOT: Duration = Duration::from_secs(1);
@@ -24,6 +24,10 @@ pub(crate) struct Choices {
     /// `endpoint=URL`: an emulator that runs already, with a fresh account.
     #[arg(long, default_value = "moto", value_name = "ACCOUNT")]
     aws: AccountChoice,
+    /// How the controller runs. `process`: on this machine. `chart`: in the cluster, installed with Helm; for `kind` with
+    /// `moto`.
+    #[arg(long, default_value = "process", value_name = "HOW", hide_possible_values = true)]
+    controller: controller::Choice,
 }
 
 #[derive(Clone)]
@@ -86,6 +90,7 @@ impl Choices {
                 AccountChoice::Localstack => account::Choice::LocalStack,
                 AccountChoice::Endpoint(url) => account::Choice::Endpoint(url.clone()),
             },
+            controller: self.controller,
             folder,
             boot: BOOT,
         })

@@ -24,6 +24,14 @@ pub fn kind() -> Result<PathBuf> {
     Ok(folder.join("kind"))
 }
 
+/// Finds `kubectl`, or builds it with the other programs of a node.
+pub fn kubectl() -> Result<PathBuf> {
+    match command::find_on_path("kubectl") {
+        Some(found) => Ok(found),
+        None => Ok(node_parts()?.programs.join("kubectl")),
+    }
+}
+
 /// What a node image is made of.
 pub struct NodeParts {
     /// The folder of kubeadm, kubelet, kubectl, the control plane, etcd, coredns and pause.

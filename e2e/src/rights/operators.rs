@@ -10,7 +10,7 @@ use serde_json::json;
 use super::aws::evaluate;
 use super::{Right, Rights};
 use crate::account::Control;
-use crate::controller::{AwsEnvironment, caller, run};
+use crate::command_line::{AwsEnvironment, caller, run};
 
 /// Calls that every caller may make; listed so that they are not missed.
 const FREE: &[&str] = &["sts:GetCallerIdentity"];

@@ -37,7 +37,7 @@ pub fn behaviours() -> Vec<&'static str> {
 pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     install(world).await?;
     let proven = behaviour::prove(world, "disruption", &[BEHAVIOURS], only).await;
-    world.check_controller()?;
+    world.check_controller().await?;
     proven?;
     if only.0.is_none() {
         scraped::as_declared(world).await?;
@@ -55,7 +55,7 @@ pub async fn run_with_crashes(world: &mut World, seed: u64, only: &Only) -> Resu
         behaviour::prove(world, "disruption-with-crashes", &[BEHAVIOURS], only),
     )
     .await;
-    world.check_controller()?;
+    world.check_controller().await?;
     proven?;
     behaviour::clear_away(world).await
 }

@@ -27,7 +27,7 @@ pub(super) async fn scale(world: &World, replicas: i32) -> Result<()> {
 
 /// Waits until exactly `count` pods of the Deployment exist and all of them run.
 pub(super) async fn all_running(world: &World, count: usize) -> Result<Vec<Pod>> {
-    world.check_controller()?;
+    world.check_controller().await?;
     wait::until(&format!("{count} running pods"), || async {
         let pods = pods(world).await?;
         let running = pods.iter().filter(|pod| phase(pod) == "Running").count();
@@ -42,7 +42,7 @@ pub(super) async fn all_running(world: &World, count: usize) -> Result<Vec<Pod>>
 
 /// Waits until there is no claim, no Node, and no live instance left.
 pub(super) async fn nothing_left(world: &World) -> Result<()> {
-    world.check_controller()?;
+    world.check_controller().await?;
     wait::until("no claim, node or instance", || async {
         let (claims, nodes, instances) = (claims(world).await?, nodes(world).await?, instances(world).await?);
         Ok(if claims.is_empty() && nodes.is_empty() && instances.is_empty() {

@@ -29,7 +29,7 @@ pub async fn run(world: &mut World, seed: u64) -> Result<()> {
         scale(world, crash * PODS_PER_STEP).await?;
         let after = Duration::from_millis(random.u64(0..CRASH_WITHIN_MS));
         tokio::time::sleep(after).await;
-        world.check_controller()?;
+        world.check_controller().await?;
         world.kill_controller().await?;
         tracing::info!(crash, ?after, "killed the controller");
         world.start_controller().await?;

@@ -45,7 +45,7 @@ pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     world.install().await?;
     world.install_class().await?;
     let failures = behaviour::prove(world, "scheduling", &[BEHAVIOURS, FOR_ALL], only).await;
-    world.check_controller()?;
+    world.check_controller().await?;
     failures?;
     behaviour::clear_away(world).await
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use karpenter_e2e::cluster::local::{LocalCluster, Options as LocalOptions};
 use karpenter_e2e::scenario::{Chosen, Suite, end, run};
 use karpenter_e2e::world::{self, Options};
-use karpenter_e2e::{cluster, manifests};
+use karpenter_e2e::{cluster, controller, manifests};
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::discovery::{ApiGroup, Discovery, verbs};
 use kube::{Client, ResourceExt};
@@ -40,6 +40,7 @@ async fn a_cluster_that_was_there_is_left_as_it_was() {
     let options = || Options {
         cluster: cluster::Choice::Kubeconfig(cluster.kubeconfig().to_owned()),
         account: world::moto(folder.join("account")),
+        controller: controller::Choice::Process,
         folder: folder.clone(),
         boot: std::time::Duration::from_secs(1),
     };

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::cluster::local::{self, LocalCluster};
-use karpenter_e2e::{controller, manifests, prepare};
+use karpenter_e2e::{command_line, manifests, prepare};
 use tokio::process::Command;
 
 use super::skipped::skip;
@@ -114,7 +114,7 @@ impl Desk {
         let folder = tempfile::tempdir().context("make a folder")?;
         let programs = folder.path().join("programs");
         fs::create_dir(&programs)?;
-        symlink(controller::binary()?, programs.join("karpenter"))?;
+        symlink(command_line::binary()?, programs.join("karpenter"))?;
         symlink(prepare::helm()?, programs.join("helm"))?;
         let repository = prepare::cache::repository();
         for name in ["charts", "cloudformation", "docs", "terraform"] {

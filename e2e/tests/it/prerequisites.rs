@@ -12,7 +12,7 @@ use karpenter_aws_api::Tags;
 use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_sdk as sdk;
 use karpenter_e2e::account::moto::{MotoAccount, Options};
-use karpenter_e2e::controller::{self, AwsEnvironment};
+use karpenter_e2e::command_line::{self, AwsEnvironment};
 
 /// Terraform and three emulators at a time would starve each other.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -41,7 +41,7 @@ impl Fresh {
     /// Runs `karpenter bootstrap` to its end and expects this exit code.
     async fn bootstrap(&self, arguments: &[&str], code: i32) -> Result<String> {
         let arguments: Vec<&str> = ["bootstrap"].iter().chain(arguments).copied().collect();
-        let (found, text) = controller::run(&self.environment, &arguments).await?;
+        let (found, text) = command_line::run(&self.environment, &arguments).await?;
         ensure!(found == code, "`karpenter {}` ended with {found}:\n{text}", arguments.join(" "));
         Ok(text)
     }

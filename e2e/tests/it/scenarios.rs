@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use karpenter_e2e::cluster::{self, local};
+use karpenter_e2e::controller;
 use karpenter_e2e::rights::{Rights, idle};
 use karpenter_e2e::scenario::{Chosen, Suite, end, run};
 use karpenter_e2e::world::{self, Options};
@@ -25,6 +26,7 @@ async fn prove(suite: Suite) {
             binaries: None,
         }),
         account: world::moto(folder.join("account")),
+        controller: controller::Choice::Process,
         folder,
         boot: Duration::from_secs(1),
     };

@@ -30,7 +30,7 @@ pub(super) async fn during(
         for crash in 1..=CRASHES {
             let lived = Duration::from_secs(random.u64(LIVES));
             tokio::time::sleep(lived).await;
-            world.check_controller()?;
+            world.check_controller().await?;
             world.kill_controller().await?;
             tracing::info!(crash, ?lived, "killed the controller");
             world.start_controller().await?;

@@ -1,7 +1,7 @@
 //! What exists in an account, ready to be compared.
 
 use anyhow::{Context, Result, ensure};
-use karpenter_e2e::controller::AwsEnvironment;
+use karpenter_e2e::command_line::AwsEnvironment;
 use karpenter_e2e::prepare;
 use serde_json::Value;
 use tokio::process::Command;

@@ -1,0 +1,111 @@
+//! The controller as a child process, which speaks to the cluster as its service account.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::sync::Mutex;
+
+use super::{NAMESPACE, PODS, Place, SERVICE_ACCOUNT, Settings};
+use crate::command_line::{binary, definitions};
+use crate::manifests;
+use crate::process::{Process, Program};
+
+/// How long an orderly stop may take: workers drain, the Lease is released.
+const STOP_WITHIN: Duration = Duration::from_secs(15);
+
+/// A controller on this machine.
+#[derive(Default)]
+pub struct InProcess {
+    running: Mutex<Option<Process>>,
+}
+
+/// What EKS Pod Identity puts into a pod's environment.
+struct PodIdentity {
+    /// Where the credentials are.
+    credentials: String,
+    /// The token to ask for them with.
+    token: PathBuf,
+}
+
+impl InProcess {
+    /// Applies the definitions that `karpenter` prints, and the roles of those who do not use Helm.
+    pub(super) async fn prepare(place: Place<'_>) -> Result<()> {
+        let client = place.cluster.access().client();
+        manifests::apply_definitions(&client, &definitions(place.aws).await?).await?;
+        manifests::apply(&client, manifests::RBAC).await.context("apply the chart's roles")
+    }
+
+    /// Starts it as its own service account. Its log is `<folder>/controller.log`.
+    pub(super) async fn start(&self, place: Place<'_>, settings: &Settings, folder: &Path) -> Result<()> {
+        let kubeconfig =
+            place.cluster.access().service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT).await?;
+        let mut environment = match pod_identity(place).await? {
+            None => place.aws.variables(),
+            Some(identity) => {
+                let mut environment = place.aws.location();
+                environment.extend([
+                    ("AWS_CONTAINER_CREDENTIALS_FULL_URI", identity.credentials.into()),
+                    ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", identity.token.into()),
+                ]);
+                environment
+            }
+        };
+        environment.extend(variables(&kubeconfig, &place.aws.cluster, settings));
+        let name = "controller";
+        let program = Program { name, binary: binary()?, arguments: vec!["controller".into()], environment };
+        let process = Process::start(program, folder, false, place.guard)?;
+        *self.running.lock().await = Some(process);
+        Ok(())
+    }
+
+    pub(super) async fn check(&self) -> Result<()> {
+        let mut running = self.running.lock().await;
+        let Some(process) = running.as_mut() else { return Ok(()) };
+        match process.ended()? {
+            None => Ok(()),
+            Some(status) => bail!("the controller ended with {status}; {}", process.last_words()),
+        }
+    }
+
+    pub(super) async fn stop(&self) -> Result<()> {
+        match self.running.lock().await.take() {
+            Some(process) => process.stop(STOP_WITHIN).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Its successor can bind the same port.
+    pub(super) async fn kill(&self) -> Result<()> {
+        match self.running.lock().await.take() {
+            Some(process) => process.kill().await,
+            None => Ok(()),
+        }
+    }
+}
+
+fn variables(kubeconfig: &Path, cluster: &str, settings: &Settings) -> Vec<(&'static str, OsString)> {
+    let mut variables: Vec<(&'static str, OsString)> = vec![
+        ("KUBECONFIG", kubeconfig.as_os_str().to_owned()),
+        ("SYSTEM_NAMESPACE", NAMESPACE.into()),
+        ("INTERRUPTION_QUEUE", cluster.into()),
+        ("METRICS_PORT", settings.metrics_port.to_string().into()),
+        ("HEALTH_PROBE_PORT", "0".into()),
+        ("LOG_LEVEL", "debug".into()),
+        ("ENABLE_ZONAL_SHIFT", "true".into()),
+        ("DISABLE_LEADER_ELECTION", if settings.election { "false" } else { "true" }.into()),
+    ];
+    if !settings.feature_gates.is_empty() {
+        variables.push(("FEATURE_GATES", settings.feature_gates.clone().into()));
+    }
+    variables
+}
+
+/// The controller's way to its role; `None` where the emulator has no EKS to give it one.
+async fn pod_identity(place: Place<'_>) -> Result<Option<PodIdentity>> {
+    let Some(control) = place.account.control() else { return Ok(None) };
+    let token = place.cluster.access().service_account_token_file(NAMESPACE, SERVICE_ACCOUNT, PODS).await?;
+    let credentials = control.pod_identity(&place.aws.region, &place.aws.cluster);
+    Ok(Some(PodIdentity { credentials, token }))
+}
