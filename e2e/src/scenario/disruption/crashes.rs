@@ -9,12 +9,13 @@ use crate::world::World;
 
 /// A controller lives between these two, seconds: long enough to get something done, short enough to be hit in the
 /// middle of a replacement.
-const LIVES: std::ops::Range<u64> = 8..30;
+const LIVES: std::ops::Range<u64> = 5..20;
 /// After this many it is left alone, so that what takes long can finish.
 const CRASHES: u32 = 8;
 
-/// As few may have happened when a whole suite ends; fewer would prove nothing.
-const AT_LEAST: u32 = 4;
+/// As few may have happened when a whole suite ends; fewer would prove little. On a fast machine it ends after a hundred
+/// seconds, and three of the longest lives take sixty.
+const AT_LEAST: u32 = 3;
 
 /// Runs `proof` to its end while the controller dies and comes back; one that is `whole` must have met crashes.
 pub(super) async fn during(

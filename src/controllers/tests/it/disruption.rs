@@ -320,6 +320,8 @@ async fn a_replacement_that_never_joins_is_given_up_and_the_old_machine_stays() 
         .await;
     assert!(world.claims().await.iter().any(|claim| old.contains(&claim.name_any())));
     assert!(running(&world, 1).await, "no pod was evicted");
+    let given_back = || async { untouched(&world).await };
+    world.until("taint and condition are taken back", Duration::from_mins(1), given_back).await;
     process.stop().await;
 }
 

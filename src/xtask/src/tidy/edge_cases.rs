@@ -1,4 +1,5 @@
-//! The pages `docs/reference/edge-cases*.md` say what pins each edge case of the specification. A page that names a
+//! The pages `docs/reference/edge-cases*.md` say what pins each edge case of the specification, and `e2e/COVERAGE.md`
+//! what proves each end-to-end scenario of the reference. A page that names a
 //! scenario or a test that is not there promises what no test keeps; a scenario that no page names is not found.
 //!
 //! Pins stand between backticks in the last column of the tables: `name.scn`, `file.rs` followed by the functions in
@@ -15,6 +16,9 @@ use anyhow::{Context, Result};
 /// Where the pages are.
 const PAGES: &str = "docs/reference";
 
+/// A page of the same form elsewhere.
+const COVERAGE: &str = "e2e/COVERAGE.md";
+
 /// Where scenarios live.
 const SCENARIOS: &str = "src/engine/tests/it";
 
@@ -29,7 +33,8 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let scenarios = super::files::with_extension(&root.join(SCENARIOS), "scn")?;
     let mut violations = Vec::new();
     let mut named = BTreeSet::new();
-    for page in pages(&root.join(PAGES))? {
+    let coverage = Some(root.join(COVERAGE)).filter(|page| page.exists());
+    for page in pages(&root.join(PAGES))?.into_iter().chain(coverage) {
         let text = read(&page)?;
         let name = page.strip_prefix(root).unwrap_or(&page).display().to_string();
         for (line, pins) in tables(&text) {
