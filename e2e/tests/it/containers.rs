@@ -89,3 +89,10 @@ async fn suites_pass_on_kind_with_localstack() {
     )
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suites_pass_with_the_controller_from_the_chart() {
+    let suites = ["launch", "restart", "scheduling", "disruption-with-crashes"];
+    let parts = ["--cluster", "kind", "--aws", "moto", "--controller", "chart"];
+    prove("suites on kind with the chart", &[&suites[..], &parts].concat()).await;
+}
