@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -115,7 +116,26 @@ fn unpack(apt: &Path, dpkg: &Path, packages: &[&str], folder: &Path) -> Result<(
             command::run(Command::new(dpkg).arg("-x").arg(&path).arg(folder))?;
         }
     }
+    alternatives(folder)?;
     fs::remove_dir_all(&archives).context("remove the unpacked packages")
+}
+
+/// Names that an installation would have made of alternatives: of two `iptables` Debian takes the one over nftables.
+fn alternatives(folder: &Path) -> Result<()> {
+    let programs = folder.join("usr/sbin");
+    let several = "xtables-nft-multi";
+    if !programs.join(several).exists() {
+        return Ok(());
+    }
+    for name in ["iptables", "ip6tables"] {
+        for name in [name.to_owned(), format!("{name}-save"), format!("{name}-restore")] {
+            let place = programs.join(&name);
+            if !place.exists() {
+                symlink(several, &place).with_context(|| format!("make `{}`", place.display()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -127,6 +147,19 @@ mod tests {
         let found = Packages::providing("none", &["sh"], &["no-such-package"]).unwrap();
         assert!(found.program("sh").unwrap().is_absolute() && found.environment().is_empty());
         assert!(found.program("no-such-program-here").is_err());
+    }
+
+    #[test]
+    fn a_program_with_alternatives_has_its_usual_name() {
+        let folder = tempfile::tempdir().unwrap();
+        alternatives(folder.path()).unwrap();
+        let programs = folder.path().join("usr/sbin");
+        fs::create_dir_all(&programs).unwrap();
+        fs::write(programs.join("xtables-nft-multi"), "several").unwrap();
+        fs::write(programs.join("iptables"), "its own").unwrap();
+        alternatives(folder.path()).unwrap();
+        assert_eq!(fs::read_to_string(programs.join("iptables")).unwrap(), "its own");
+        assert_eq!(fs::read_to_string(programs.join("ip6tables-restore")).unwrap(), "several");
     }
 
     #[test]
