@@ -92,7 +92,8 @@ impl Own {
         configure(&folder, &socket)?;
         let guard = Arc::new(Guard::start()?);
         let undo = folder.join("undo.sh");
-        fs::write(&undo, undo_script()).with_context(|| format!("write `{}`", undo.display()))?;
+        fs::write(&undo, undo_script(&packages.program("ip")?))
+            .with_context(|| format!("write `{}`", undo.display()))?;
         guard.finally(&undo)?;
         let mut environment = packages.environment();
         environment.extend([
@@ -230,9 +231,10 @@ fn configure(folder: &Path, socket: &Path) -> Result<()> {
     fs::write(&path, configuration.to_string()).with_context(|| format!("write `{}`", path.display()))
 }
 
-/// A script that puts back what no namespace separates. It waits for the processes in the control groups to be gone.
-fn undo_script() -> String {
-    let mut script = String::new();
+/// A script that puts back what no namespace separates. It waits for the processes in the control groups to be gone. The
+/// kernel takes an ended network apart some time later, so this end of the pair of interfaces is deleted here.
+fn undo_script(ip: &Path) -> String {
+    let mut script = format!("'{}' link delete {INTERFACE} 2>/dev/null\n", ip.display());
     for name in KERNEL_SETTINGS {
         let path = Path::new("/proc/sys").join(name);
         if let Ok(value) = fs::read_to_string(&path) {
@@ -255,12 +257,15 @@ mod tests {
 
     #[test]
     fn what_a_kubelet_changes_is_put_back() {
-        let script = undo_script();
+        let script = undo_script(Path::new("/sbin/ip"));
         let panic = fs::read_to_string("/proc/sys/kernel/panic").unwrap();
         assert!(
             script.contains(&format!("printf '%s' '{}' > /proc/sys/kernel/panic\n", panic.trim())),
             "{script}"
         );
-        assert!(script.contains("rmdir"), "{script}");
+        assert!(
+            script.contains("rmdir") && script.starts_with("'/sbin/ip' link delete karpenter-e2e "),
+            "{script}"
+        );
     }
 }
