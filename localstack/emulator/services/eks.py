@@ -4,20 +4,17 @@ Done anew, because moto has neither entries nor associations and its clusters la
 certificate, the VPC, the cluster security group, the service range. Routes are tried in the order of `_ROUTES`.
 """
 
-import re
 import time
-from collections.abc import Callable
 from typing import Any
 
 from .. import ACCOUNT, errors
 from . import eks_addons as addons
 from . import eks_clusters as clusters
-from .eks_refusals import Refusal, in_use, invalid, missing
+from .eks_refusals import in_use, invalid, missing
 from .request import Request
+from .rest import Refusal, Route, Routes
 
 Json = dict[str, Any]
-Handler = Callable[..., Json]
-
 
 # (region, cluster) -> cluster; (region, cluster, principal) -> entry; (region, cluster, id) -> association
 _clusters: dict[tuple[str, str], Json] = {}
@@ -242,7 +239,7 @@ def associated_role(region: str, name: str, namespace: str, account: str) -> str
 
 def subject(request: Request) -> tuple[str, Json]:
     """The ARN of what a request is about, as IAM sees it, and its tags; a pattern for what does not exist."""
-    if (route := _route(request)) is None:
+    if (route := _eks.find(request)) is None:
         raise ValueError(f"{request.method} {request.path}")
     action, _, arguments = route
     if action in ("CreateCluster", "ListClusters"):
@@ -250,7 +247,7 @@ def subject(request: Request) -> tuple[str, Json]:
     if request.path.startswith("/tags/"):
         return arguments[0], {}
     name, *rest = arguments
-    if rest and "AccessEntry" in action or "AccessPolic" in action:
+    if (rest and "AccessEntry" in action) or "AccessPolic" in action:
         entry = _entries.get((request.region, name, rest[0]))
         fallback = f"arn:aws:eks:{request.region}:{ACCOUNT}:access-entry/{name}/*"
         return (entry["accessEntryArn"], entry["tags"]) if entry else (fallback, {})
@@ -268,7 +265,7 @@ def subject(request: Request) -> tuple[str, Json]:
 _ONE = r"/clusters/([^/]+)"
 _ENTRY = _ONE + r"/access-entries/(.+?)"
 _ASSOCIATION = _ONE + r"/pod-identity-associations/([^/]+)"
-_ROUTES: list[tuple[str, str, str, Handler]] = [
+_ROUTES: list[Route] = [
     ("CreateCluster", "POST", "/clusters", create_cluster),
     ("ListClusters", "GET", "/clusters", list_clusters),
     ("DescribeCluster", "GET", _ONE, describe_cluster),
@@ -294,29 +291,9 @@ _ROUTES: list[tuple[str, str, str, Handler]] = [
     ("UntagResource", "DELETE", "/tags/(.+)", untag),
     ("ListTagsForResource", "GET", "/tags/(.+)", list_tags),
 ]
-
-
-def operation(request: Request) -> str:
-    """The name of the API operation, e.g. `DescribeCluster`."""
-    route = _route(request)
-    return route[0] if route else request.action
-
-
-def _route(request: Request) -> tuple[str, Handler, tuple[str, ...]] | None:
-    for name, method, pattern, handler in _ROUTES:
-        if method == request.method and (found := re.fullmatch(pattern, request.path)):
-            return name, handler, found.groups()
-    return None
+_eks = Routes("eks", _ROUTES)
+operation = _eks.operation
 
 
 def answer(request: Request) -> errors.Reply | None:
-    if request.service != "eks":
-        return None
-    if (route := _route(request)) is None:
-        message = f"eks {request.method} {request.path}"
-        return errors.error("eks", "NotImplementedByEmulator", message, 501)
-    _, handler, arguments = route
-    try:
-        return errors.json_reply(handler(request, *arguments))
-    except Refusal as refusal:
-        return errors.error("eks", refusal.code, str(refusal), refusal.status)
+    return _eks.answer(request) if request.service == "eks" else None

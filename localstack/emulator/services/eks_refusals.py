@@ -1,10 +1,6 @@
 """What EKS says no with."""
 
-
-class Refusal(Exception):
-    def __init__(self, code: str, message: str, status: int) -> None:
-        super().__init__(message)
-        self.code, self.status = code, status
+from .rest import Refusal
 
 
 def missing(message: str) -> Refusal:

@@ -4,9 +4,7 @@ Done here, because the moto of LocalStack has no FIS, and experiments of stock m
 order of `_ROUTES`. What an experiment says about itself is taken from its `Run` whenever it is asked for.
 """
 
-import re
 import time
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -15,20 +13,13 @@ from moto.moto_api._internal import mock_random
 
 from .. import ACCOUNT, errors, experiments
 from .request import Request
+from .rest import Refusal, Route, Routes
 
 Json = dict[str, Any]
 PAGE = 100
 # What of a template an experiment shows as well.
 SHARED = ("roleArn", "targets", "actions", "stopConditions", "logConfiguration")
 CHANGEABLE = ("description", *SHARED)
-
-
-class Refusal(Exception):
-    """A call FIS refuses, with its code, words and status."""
-
-    def __init__(self, code: str, message: str, status: int) -> None:
-        super().__init__(message)
-        self.code, self.status = code, status
 
 
 @dataclass
@@ -200,7 +191,7 @@ def tags_of(arn: str) -> dict[str, str]:
 
 
 _TEMPLATE, _EXPERIMENT = "/experimentTemplates", "/experiments"
-_ROUTES: list[tuple[str, str, str, Callable[..., Json]]] = [
+_ROUTES: list[Route] = [
     ("CreateExperimentTemplate", "POST", _TEMPLATE, create_template),
     ("ListExperimentTemplates", "GET", _TEMPLATE, list_templates),
     ("GetExperimentTemplate", "GET", _TEMPLATE + "/([^/]+)", get_template),
@@ -213,31 +204,15 @@ _ROUTES: list[tuple[str, str, str, Callable[..., Json]]] = [
     ("ListExperimentResolvedTargets", "GET", _EXPERIMENT + "/([^/]+)/resolvedTargets", resolved_targets),
     ("ListTagsForResource", "GET", "/tags/(.+)", lambda _request, arn: {"tags": tags_of(arn)}),
 ]
-
-
-def operation(request: Request) -> str:
-    """The name of the API operation, e.g. `StartExperiment`."""
-    route = _route(request)
-    return route[0] if route else request.action
-
-
-def _route(request: Request) -> tuple[str, Callable[..., Json], tuple[str, ...]] | None:
-    for name, method, pattern, handler in _ROUTES:
-        if method == request.method and (found := re.fullmatch(pattern, request.path)):
-            return name, handler, found.groups()
-    return None
+_fis = Routes("fis", _ROUTES)
+operation = _fis.operation
 
 
 def answer(request: Request) -> errors.Reply | None:
     if request.service != "fis":
         return None
-    if (route := _route(request)) is None:
-        return errors.error("fis", "NotImplementedByEmulator", f"fis {request.method} {request.path}", 501)
-    _, handler, arguments = route
     try:
-        return errors.json_reply(handler(request, *arguments))
-    except Refusal as refusal:
-        return errors.error("fis", refusal.code, str(refusal), refusal.status)
+        return _fis.answer(request)
     except experiments.Invalid as invalid:
         return errors.error("fis", "ValidationException", str(invalid))
     except NotImplementedError as missing:
