@@ -23,8 +23,7 @@ use crate::cluster::Cluster;
 use crate::command_line::AwsEnvironment;
 use crate::process::Guard;
 
-/// The namespace and the service account the chart installs the controller under.
-const NAMESPACE: &str = "kube-system";
+/// The service account the chart installs the controller under.
 const SERVICE_ACCOUNT: &str = "karpenter";
 
 /// What the token is for that the controller gets its role with.

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use tokio::process::Command;
 
+use crate::process::said;
 use own::Own;
 
 /// Which engine to use.
@@ -88,8 +89,9 @@ impl Engine {
             return Ok(own::OUTSIDE);
         }
         let format = "{{range .IPAM.Config}}{{println .Gateway}}{{end}}";
-        let said = self.docker(&["network", "inspect", "kind", "--format", format]).await?;
-        first_ipv4(&said).with_context(|| format!("Docker's network `kind` has no IPv4 gateway: `{said}`"))
+        let gateways = self.docker(&["network", "inspect", "kind", "--format", format]).await?;
+        first_ipv4(&gateways)
+            .with_context(|| format!("Docker's network `kind` has no IPv4 gateway: `{gateways}`"))
     }
 
     /// A program that talks to this engine.
@@ -149,17 +151,7 @@ fn first_ipv4(list: &str) -> Option<Ipv4Addr> {
 
 /// Runs a program to its end; a failure says what it printed last.
 pub(crate) async fn finish(command: &mut Command, what: &str) -> Result<String> {
-    let output = command.output().await.with_context(|| format!("run `{what}`"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        let lines: Vec<&str> = said.trim().lines().collect();
-        bail!(
-            "`{what}` ended with {}:\n  {}",
-            output.status,
-            lines[lines.len().saturating_sub(15)..].join("\n  ")
-        );
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    said(what, command.output().await.with_context(|| format!("run `{what}`"))?)
 }
 
 #[cfg(test)]

@@ -21,6 +21,10 @@ const APPLIED: &str = "e2e.karpenter.sh/applied";
 pub const NODEPOOL: &str = include_str!("../../docs/examples/nodepool.yaml");
 /// The Deployment of the README.
 pub const INFLATE: &str = include_str!("../../docs/examples/inflate.yaml");
+/// Where the chart is installed.
+pub const NAMESPACE: &str = "kube-system";
+/// What its replicas elect their leader with.
+pub const LEASE: &str = "karpenter-leader-election";
 /// Roles, bindings and the service account of the chart.
 pub const RBAC: &str = include_str!("../../charts/karpenter/rbac/karpenter.yaml");
 

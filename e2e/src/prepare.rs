@@ -8,6 +8,7 @@ pub mod cache;
 mod command;
 mod control_plane;
 mod etcd;
+mod go;
 mod helm;
 mod kind;
 pub(crate) mod packages;

@@ -17,11 +17,11 @@ use ports::says_port_is_taken;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::process::{ExitStatus, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
@@ -34,6 +34,20 @@ pub fn sibling(name: &str) -> Result<PathBuf> {
     found.with_context(|| {
         format!("there is no `{name}` binary beside this program: run `cargo build --workspace` first")
     })
+}
+
+/// What a program printed that has ended; a failure says the last of it.
+pub(crate) fn said(what: &str, output: Output) -> Result<String> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let all = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    let lines: Vec<&str> = all.trim().lines().collect();
+    bail!(
+        "`{what}` ended with {}:\n  {}",
+        output.status,
+        lines[lines.len().saturating_sub(15)..].join("\n  ")
+    )
 }
 
 /// What to run.

@@ -6,7 +6,6 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use http::Method;
@@ -17,9 +16,7 @@ use super::http::Http;
 use crate::engine::Engine;
 use crate::engine::localstack_image::localstack_image;
 use crate::engine::relay::Relay;
-use crate::wait::PATIENCE;
-
-const ASK_EVERY: Duration = Duration::from_millis(500);
+use crate::wait;
 
 /// A running container; removed by [`LocalStackAccount::stop`].
 pub struct LocalStackAccount {
@@ -88,16 +85,8 @@ impl LocalStackAccount {
 
 async fn wait_ready(endpoint: &str) -> Result<()> {
     let http = Http::new(endpoint);
-    let mut ticks = tokio::time::interval(ASK_EVERY);
-    let wait = async {
-        loop {
-            ticks.tick().await;
-            if http.send::<Value>(Method::GET, "/_localstack/health", None::<&Value>).await.is_ok() {
-                return;
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, wait)
-        .await
-        .with_context(|| format!("LocalStack at `{endpoint}` was not ready after {PATIENCE:?}"))
+    wait::settles(&format!("LocalStack at `{endpoint}` to be ready"), || async {
+        http.send::<Value>(Method::GET, "/_localstack/health", None::<&Value>).await.map(drop)
+    })
+    .await
 }

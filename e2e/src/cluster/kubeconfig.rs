@@ -10,12 +10,10 @@ use kube::api::{Api, DeleteParams};
 use tempfile::TempDir;
 
 use super::Access;
-use crate::manifests;
+use crate::manifests::{self, LEASE, NAMESPACE};
 
 /// A cluster that has this kind has a Karpenter, or had one.
 const OURS: &str = "nodepools.karpenter.sh";
-/// What controllers elect their leader with.
-const LEASE: &str = "karpenter-leader-election";
 
 /// A cluster that was there before us.
 pub struct KubeconfigCluster {
@@ -50,10 +48,10 @@ impl KubeconfigCluster {
     pub async fn stop(self) -> Result<()> {
         let client = self.access.client();
         manifests::remove_applied(&client).await.context("leave the cluster as it was")?;
-        let leases: Api<Lease> = Api::namespaced(client, "kube-system");
+        let leases: Api<Lease> = Api::namespaced(client, NAMESPACE);
         match leases.delete(LEASE, &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-            outcome => outcome.map(drop).with_context(|| format!("delete lease `kube-system/{LEASE}`")),
+            outcome => outcome.map(drop).with_context(|| format!("delete lease `{NAMESPACE}/{LEASE}`")),
         }
     }
 

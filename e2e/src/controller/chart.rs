@@ -18,20 +18,20 @@ use tokio::process::Command;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::forward::Forward;
-use super::{NAMESPACE, Place, SERVICE_ACCOUNT, Settings, pod_identity};
+use super::{Place, SERVICE_ACCOUNT, Settings, pod_identity};
 use crate::cluster::kind::KindCluster;
 use crate::command_line::{self, AwsEnvironment};
 use crate::engine::controller_image::{ControllerImage, controller_image};
 use crate::engine::finish;
+use crate::manifests::{self, LEASE, NAMESPACE};
 use crate::prepare::{self, cache};
-use crate::{manifests, wait};
+use crate::wait;
 
 /// The release of the chart; the name of its Deployment and its service account with it.
 const RELEASE: &str = SERVICE_ACCOUNT;
 /// Its pods.
 const PODS: &str = "app.kubernetes.io/name=karpenter,app.kubernetes.io/instance=karpenter";
-/// The chart's default for the lease, and for the port of the metrics.
-const LEASE: &str = "karpenter-leader-election";
+/// The chart's default.
 const METRICS_PORT: u16 = 8080;
 
 /// How many log lines a failure shows.

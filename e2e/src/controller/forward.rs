@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use tokio::net::TcpStream;
 
-use super::NAMESPACE;
+use crate::manifests::NAMESPACE;
 use crate::prepare;
 use crate::process::{Guard, Process, Program};
 use crate::wait;

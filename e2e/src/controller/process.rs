@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::sync::Mutex;
 
-use super::{NAMESPACE, PODS, Place, SERVICE_ACCOUNT, Settings};
+use super::{PODS, Place, SERVICE_ACCOUNT, Settings};
 use crate::command_line::{binary, definitions};
-use crate::manifests;
+use crate::manifests::{self, NAMESPACE};
 use crate::process::{Process, Program};
 
 /// How long an orderly stop may take: workers drain, the Lease is released.

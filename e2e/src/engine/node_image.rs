@@ -222,7 +222,7 @@ async fn import(engine: &Engine, container: &str, images: &[String], result: &st
     })
     .await?;
     let mut save = engine
-        .command("docker")
+        .client()
         .arg("save")
         .args(images)
         .stdout(Stdio::piped())
@@ -230,7 +230,7 @@ async fn import(engine: &Engine, container: &str, images: &[String], result: &st
         .context("run `docker save`")?;
     let archive: Stdio =
         save.stdout.take().context("read from `docker save`")?.try_into().context("connect a pipe")?;
-    let mut load = engine.command("docker");
+    let mut load = engine.client();
     load.args(["exec", "--interactive", container, "ctr", "--namespace=k8s.io", "images", "import"])
         .args(["--all-platforms", "--no-unpack", "--digests", "-"])
         .stdin(archive);

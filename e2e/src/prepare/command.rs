@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+
+use crate::process::said;
 
 /// The first executable called `name` on `PATH`.
 pub(super) fn find_on_path(name: &str) -> Option<PathBuf> {
@@ -20,15 +22,7 @@ pub(super) fn is_executable(path: &Path) -> bool {
 /// Runs `command`; an error names the program and ends with the last lines of what it printed.
 pub(super) fn run(command: &mut Command) -> Result<String> {
     let program = Path::new(command.get_program()).display().to_string();
-    let output = command.output().with_context(|| format!("run `{program}`"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let lines: Vec<&str> = said.lines().collect();
-    let last = lines[lines.len().saturating_sub(15)..].join("\n  ");
-    bail!("`{program}` ended with {}:\n  {last}", output.status)
+    said(&program, command.output().with_context(|| format!("run `{program}`"))?)
 }
 
 /// How often something that is fetched is asked for.

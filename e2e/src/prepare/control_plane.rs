@@ -8,11 +8,10 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Binaries, cache, command};
+use super::{Binaries, cache, command, go};
 
 const PROGRAMS: [&str; 3] = ["kube-apiserver", "kube-scheduler", "kube-controller-manager"];
 
@@ -62,9 +61,13 @@ impl KubernetesVersion {
     fn linker_flags(&self) -> String {
         let package = "k8s.io/component-base/version";
         format!(
-            "-s -w -X {package}.gitVersion={} -X {package}.gitMajor={} -X {package}.gitMinor={} \
+            "{} -X {package}.gitVersion={} -X {package}.gitMajor={} -X {package}.gitMinor={} \
              -X {package}.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion={}",
-            self.full, self.major, self.minor, self.full
+            go::SMALL,
+            self.full,
+            self.major,
+            self.minor,
+            self.full
         )
     }
 }
@@ -87,13 +90,13 @@ pub(super) fn in_assets(assets: Option<&OsString>, name: &str) -> Option<PathBuf
 
 fn build() -> Result<PathBuf> {
     let version = pinned()?;
-    let module = module();
-    let go_sum = read(&module.join("go.sum"))?;
-    let flags = version.linker_flags();
-    let key = cache::key(&[read(&module.join("go.mod"))?.as_bytes(), go_sum.as_bytes(), flags.as_bytes()]);
+    let key = go::key(&[&module()], &[version.linker_flags().as_bytes()])?;
     cache::entry("control-plane", &key, |folder| {
         tracing::info!(%version, "building the control plane; about four minutes, once");
-        build_into(folder, &PROGRAMS)
+        build_into(folder, &PROGRAMS).context(
+            "point KUBEBUILDER_ASSETS at a folder with kube-apiserver, kube-scheduler and kube-controller-manager to \
+             use what is there",
+        )
     })
 }
 
@@ -104,23 +107,12 @@ pub(super) fn pinned() -> Result<KubernetesVersion> {
 
 /// Builds programs of the pinned release into a folder.
 pub(super) fn build_into(folder: &Path, programs: &[&str]) -> Result<()> {
-    let go = command::find_on_path("go").context(
-        "`go` is not on PATH; install Go 1.25 or newer (https://go.dev/dl), or point KUBEBUILDER_ASSETS at \
-         a folder with kube-apiserver, kube-scheduler and kube-controller-manager",
-    )?;
-    let flags = pinned()?.linker_flags();
-    command::fetch(
-        Command::new(go)
-            .current_dir(module())
-            .args(["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", &flags, "-o"])
-            .arg(folder)
-            .args(programs.iter().map(|name| format!("k8s.io/kubernetes/cmd/{name}"))),
-    )
-    .map(drop)
-    .context("build Kubernetes programs from e2e/control-plane/go.mod")
+    let packages: Vec<String> = programs.iter().map(|name| format!("k8s.io/kubernetes/cmd/{name}")).collect();
+    go::build(&module(), &pinned()?.linker_flags(), folder, &packages)
 }
 
-fn module() -> PathBuf {
+/// The module that pins Kubernetes.
+pub(super) fn module() -> PathBuf {
     cache::repository().join("e2e/control-plane")
 }
 

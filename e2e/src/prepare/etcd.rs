@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{cache, command, control_plane::in_assets};
+use super::{cache, command, control_plane::in_assets, packages};
 
 const HINT: &str = "etcd is missing: install it (Debian, Ubuntu: `apt-get install etcd-server`; macOS: \
                     `brew install etcd`), or point KUBEBUILDER_ASSETS at a folder that has it";
@@ -28,23 +28,11 @@ pub fn etcd() -> Result<PathBuf> {
     Ok(folder.join("usr/bin/etcd"))
 }
 
+/// One package and nothing it depends on: that needs no root.
 fn unpack(apt: &Path, dpkg: &Path, folder: &Path) -> Result<()> {
-    tracing::info!("fetching Debian's package `etcd-server` (no installation)");
-    let download = || command::fetch(Command::new(apt).args(["download", "etcd-server"]).current_dir(folder));
-    if let Err(error) = download() {
-        // A fresh container has no package lists; fetching them is for root, others keep the first error.
-        if command::run(Command::new(apt).arg("update")).is_err() {
-            return Err(error);
-        }
-        download()?;
-    }
-    let package = std::fs::read_dir(folder)
-        .context("list the download folder")?
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .context("find the downloaded package")?;
-    command::run(Command::new(dpkg).arg("-x").arg(&package).arg(folder))?;
-    std::fs::remove_file(&package).context("remove the unpacked package")?;
+    let mut download = Command::new(apt);
+    download.args(["download", "etcd-server"]).current_dir(folder);
+    packages::fetch_and_unpack(apt, dpkg, &mut download, folder, folder)?;
     if !command::is_executable(&folder.join("usr/bin/etcd")) {
         bail!("the package `etcd-server` has no usr/bin/etcd");
     }

@@ -3,13 +3,12 @@
 //! `e2e/containers/kind/go.mod` pins kind, `e2e/containers/{etcd,coredns}/go.mod` what runs in its nodes beside the
 //! Kubernetes programs of `e2e/control-plane`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{cache, command, control_plane};
+use super::{cache, command, control_plane, go};
 
 /// Finds or builds `kind`.
 pub fn kind() -> Result<PathBuf> {
@@ -17,9 +16,9 @@ pub fn kind() -> Result<PathBuf> {
         return Ok(found);
     }
     let module = containers().join("kind");
-    let folder = cache::entry("kind", &key_of(&[&module])?, |folder| {
+    let folder = cache::entry("kind", &go::key(&[&module], &[])?, |folder| {
         tracing::info!("building kind; a minute, once");
-        go_build(&module, "sigs.k8s.io/kind", &folder.join("kind"))
+        go::build(&module, go::SMALL, &folder.join("kind"), &["sigs.k8s.io/kind".to_owned()])
     })?;
     Ok(folder.join("kind"))
 }
@@ -48,60 +47,24 @@ pub struct NodeParts {
 pub fn node_parts() -> Result<NodeParts> {
     let [etcd, coredns, kind] = ["etcd", "coredns", "kind"].map(|name| containers().join(name));
     let release = control_plane::pinned()?;
-    let key = key_of(&[&etcd, &coredns, &kind, &cache::repository().join("e2e/control-plane")])?;
+    let key = go::key(&[&etcd, &coredns, &kind, &control_plane::module()], &[])?;
     let programs = cache::entry("node-programs", &key, |folder| {
         tracing::info!("building the programs of a node; about fifteen minutes, once");
         control_plane::build_into(folder, &control_plane::OF_A_NODE)?;
-        go_build(&etcd, "go.etcd.io/etcd/server/v3", &folder.join("etcd"))?;
-        go_build(&coredns, ".", &folder.join("coredns"))?;
-        let kubernetes = module_folder(&cache::repository().join("e2e/control-plane"), "k8s.io/kubernetes")?;
+        let server = "go.etcd.io/etcd/server/v3".to_owned();
+        go::build(&etcd, go::SMALL, &folder.join("etcd"), &[server])?;
+        go::build(&coredns, go::SMALL, &folder.join("coredns"), &[".".to_owned()])?;
+        let kubernetes = go::files_of(&control_plane::module(), "k8s.io/kubernetes")?;
         let source = kubernetes.join("build/pause/linux/pause.c");
         let mut cc = Command::new("cc");
         cc.args(["-Os", "-static", "-DVERSION=e2e", "-o"]).arg(folder.join("pause")).arg(&source);
         command::run(&mut cc).context("compile `pause` (needs a C compiler and a static C library)").map(drop)
     })?;
-    let kind_files = module_folder(&kind, "sigs.k8s.io/kind")?.join("images/base/files");
+    let kind_files = go::files_of(&kind, "sigs.k8s.io/kind")?.join("images/base/files");
     Ok(NodeParts { programs, kind_files, kubernetes: release.to_string(), key })
 }
 
 /// The folder of recipes for images.
 pub fn containers() -> PathBuf {
     cache::repository().join("e2e/containers")
-}
-
-fn key_of(modules: &[&Path]) -> Result<String> {
-    let mut texts = Vec::new();
-    for module in modules {
-        for name in ["go.mod", "go.sum"] {
-            let path = module.join(name);
-            texts.push(fs::read(&path).with_context(|| format!("read `{}`", path.display()))?);
-        }
-    }
-    Ok(cache::key(&texts.iter().map(Vec::as_slice).collect::<Vec<_>>()))
-}
-
-fn go() -> Result<PathBuf> {
-    command::find_on_path("go").context("`go` is not on PATH; install Go 1.25 or newer (https://go.dev/dl)")
-}
-
-fn go_build(module: &Path, package: &str, program: &Path) -> Result<()> {
-    let mut build = Command::new(go()?);
-    build.current_dir(module).args([
-        "build",
-        "-mod=readonly",
-        "-buildvcs=false",
-        "-trimpath",
-        "-ldflags",
-        "-s -w",
-        "-o",
-    ]);
-    command::fetch(build.arg(program).arg(package)).with_context(|| format!("build `{package}`")).map(drop)
-}
-
-/// Where Go keeps the files of a module that `module` requires.
-fn module_folder(module: &Path, path: &str) -> Result<PathBuf> {
-    let mut list = Command::new(go()?);
-    list.current_dir(module).args(["list", "-m", "-f", "{{.Dir}}", path]);
-    let found = command::run(&mut list).with_context(|| format!("find the files of Go module `{path}`"))?;
-    Ok(PathBuf::from(found.trim()))
 }

@@ -89,35 +89,45 @@ fn libraries(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn unpack(apt: &Path, dpkg: &Path, packages: &[&str], folder: &Path) -> Result<()> {
-    tracing::info!(?packages, "fetching Debian's packages (no installation)");
     let archives = folder.join("archives");
     fs::create_dir_all(archives.join("partial")).context("make a folder for packages")?;
     let mut place = OsString::from("Dir::Cache::archives=");
     place.push(&archives);
-    let download = || {
-        command::fetch(
-            Command::new(apt)
-                .args(["install", "--download-only", "--yes", "--no-install-recommends", "-o"])
-                .arg(&place)
-                .args(packages)
-                .env("DEBIAN_FRONTEND", "noninteractive"),
-        )
-    };
-    if let Err(error) = download() {
-        // A fresh container has no package lists.
+    let mut download = Command::new(apt);
+    download
+        .args(["install", "--download-only", "--yes", "--no-install-recommends", "-o"])
+        .arg(&place)
+        .args(packages)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    fetch_and_unpack(apt, dpkg, &mut download, &archives, folder)?;
+    alternatives(folder)?;
+    fs::remove_dir_all(&archives).context("remove the folder for packages")
+}
+
+/// Runs what fetches packages into `archives`, and unpacks and removes all of them.
+pub(super) fn fetch_and_unpack(
+    apt: &Path,
+    dpkg: &Path,
+    download: &mut Command,
+    archives: &Path,
+    folder: &Path,
+) -> Result<()> {
+    tracing::info!(?download, "fetching Debian's packages (no installation)");
+    if let Err(error) = command::fetch(download) {
+        // A fresh container has no package lists; fetching them is for root, others keep the first error.
         if command::run(Command::new(apt).arg("update")).is_err() {
             return Err(error);
         }
-        download()?;
+        command::fetch(download)?;
     }
-    for entry in fs::read_dir(&archives).context("list the fetched packages")? {
+    for entry in fs::read_dir(archives).context("list the fetched packages")? {
         let path = entry.context("list the fetched packages")?.path();
         if path.extension().is_some_and(|extension| extension == "deb") {
             command::run(Command::new(dpkg).arg("-x").arg(&path).arg(folder))?;
+            fs::remove_file(&path).context("remove an unpacked package")?;
         }
     }
-    alternatives(folder)?;
-    fs::remove_dir_all(&archives).context("remove the unpacked packages")
+    Ok(())
 }
 
 /// Names that an installation would have made of alternatives: of two `iptables` Debian takes the one over nftables.

@@ -81,6 +81,11 @@ pub(super) async fn instances(world: &World) -> Result<Vec<Instance>> {
     Ok(world.aws.ec2.describe_instances(&query).await?)
 }
 
+/// The instance that a provider id names.
+pub(super) fn instance_of(provider_id: &str) -> &str {
+    provider_id.rsplit('/').next().unwrap_or(provider_id)
+}
+
 /// The phase of a pod, or the empty text.
 pub(super) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()

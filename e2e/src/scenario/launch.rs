@@ -13,7 +13,7 @@ use karpenter_aws_api::ec2::Instance;
 use karpenter_model::names;
 use kube::ResourceExt;
 
-use super::facts::{all_running, claims, instances, label, nodes, nothing_left, pods, scale};
+use super::facts::{all_running, claims, instance_of, instances, label, nodes, nothing_left, pods, scale};
 use crate::manifests;
 use crate::wait;
 use crate::world::World;
@@ -71,7 +71,7 @@ async fn check_machines(world: &World) -> Result<()> {
         let node = nodes.iter().find(|node| node.name_any() == node_name);
         let node =
             node.with_context(|| format!("claim `{name}` names node `{node_name}`, which does not exist"))?;
-        let id = status.provider_id.as_deref().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+        let id = instance_of(status.provider_id.as_deref().unwrap_or_default());
         let instance = by_id.get(id).with_context(|| format!("claim `{name}` names instance `{id}`"))?;
         check_node(claim, node, instance)?;
         check_tags(world, claim, node, instance)?;

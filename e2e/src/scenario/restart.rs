@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::facts::{all_running, claims, instances, nothing_left, scale};
+use super::facts::{all_running, claims, instance_of, instances, nothing_left, scale};
 use crate::manifests;
 use crate::wait;
 use crate::world::World;
@@ -48,7 +48,7 @@ async fn one_instance_per_claim(world: &World) -> Result<()> {
         .iter()
         .map(|claim| {
             let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-            id.and_then(|id| id.rsplit('/').next()).context("a claim has no instance")
+            id.map(instance_of).context("a claim has no instance")
         })
         .collect::<Result<_>>()?;
     let running: BTreeSet<_> = instances.iter().map(|instance| instance.id.as_str()).collect();

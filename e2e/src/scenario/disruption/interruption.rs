@@ -34,7 +34,7 @@ pub(super) async fn of_spot(world: &World) -> Result<()> {
     let name = node.name_any();
     let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
     let id = id.context("the node has no provider id")?;
-    let instance = id.rsplit('/').next().unwrap_or_default();
+    let instance = facts::instance_of(&id);
     let farewell = watch::Farewell::begin(world, &node).await?;
     world.control()?.notify(Notice::SpotInterruption, &world.environment.region, instance, None).await?;
 
@@ -59,7 +59,7 @@ pub(super) async fn by_a_person(world: &World) -> Result<()> {
     let node = corner.running("worker", 1).await?.remove(0);
     let claim = corner.claim_of(&node).await?;
     let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-    let instance = id.and_then(|id| id.rsplit('/').next()).context("the claim has no instance")?;
+    let instance = id.map(facts::instance_of).context("the claim has no instance")?;
     let stopped = Instant::now();
     world.control()?.stop_instance(&world.environment.region, instance).await?;
 
