@@ -72,6 +72,9 @@ def test_calls_are_counted_and_logged() -> None:
         ("GetQueueUrl", 400),
     ]
     assert report["log"][1]["error"] and report["log"][0]["error"] is None
+    caller = report["log"][0]["caller"]
+    assert control("GET", f"calls?caller={caller}") == report
+    assert control("GET", "calls?caller=somebody-else") == {"counts": {}, "unimplemented": {}, "log": []}
 
 
 def test_machines_are_listed_with_their_user_data() -> None:

@@ -11,6 +11,7 @@ LOG_LENGTH = 50_000
 @dataclass(frozen=True)
 class Call:
     at: float
+    caller: str
     service: str
     action: str
     region: str
@@ -20,26 +21,31 @@ class Call:
 
 
 _log: deque[Call] = deque(maxlen=LOG_LENGTH)
-_counts: Counter[str] = Counter()
+# By caller and `service:Action`.
+_counts: Counter[tuple[str, str]] = Counter()
 _unimplemented: Counter[str] = Counter()
 
 
-def record(service: str, action: str, region: str, status: int, code: str | None, started: float) -> None:
+def record(caller: str, service: str, action: str, region: str, status: int, code: str | None, started: float) -> None:
     milliseconds = int((time.monotonic() - started) * 1000)
-    _log.append(Call(time.time(), service, action, region, status, code, milliseconds))
-    _counts[f"{service}:{action}"] += 1
+    _log.append(Call(time.time(), caller, service, action, region, status, code, milliseconds))
+    _counts[caller, f"{service}:{action}"] += 1
 
 
 def unimplemented(service: str, action: str) -> None:
     _unimplemented[f"{service}:{action}"] += 1
 
 
-def report() -> dict[str, object]:
-    """Counts per `service:Action`, what is missing, and the newest calls, oldest first."""
+def report(caller: str | None) -> dict[str, object]:
+    """Counts per `service:Action` and the newest calls, oldest first, of one caller if given; and what is missing."""
+    counts: Counter[str] = Counter()
+    for (who, name), count in _counts.items():
+        if caller in (None, who):
+            counts[name] += count
     return {
-        "counts": dict(sorted(_counts.items())),
+        "counts": dict(sorted(counts.items())),
         "unimplemented": dict(sorted(_unimplemented.items())),
-        "log": [asdict(call) for call in _log],
+        "log": [asdict(call) for call in _log if caller in (None, call.caller)],
     }
 
 

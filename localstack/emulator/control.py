@@ -5,7 +5,7 @@
 | GET health | | `{"status": "ok"}` |
 | POST reset | | an empty account: resources, rules, prices, settings, call log |
 | POST seed | `{cluster, region, kubernetes}` | furnishes the account, answers with the ids |
-| GET, DELETE calls | | the call log |
+| GET, DELETE calls | `?caller=` | the call log, of one caller if given: the ARN of a role, or an access key |
 | GET questions | `?caller=` | what AWS would have asked IAM about the calls so far, see `authorization` |
 | GET pod-identity | `?cluster=&region=`, `Authorization`: a service account's token | credentials of its role |
 | GET, POST, DELETE capacity | a rule of `capacity` | pools without capacity |
@@ -164,14 +164,20 @@ _POST: dict[str, Callable[[dict[str, Any]], Any]] = {
     "reservations": _reserve,
     "placement-groups": _group,
 }
+
+
+def _caller(request: Request) -> str | None:
+    return next(iter(request.query.get("caller", [])), None)
+
+
 _GET: dict[str, Callable[[Request], Any]] = {
     "health": lambda _request: {"status": "ok"},
-    "calls": lambda _request: calls.report(),
+    "calls": lambda request: calls.report(_caller(request)),
     "capacity": lambda _request: {"rules": capacity.listing()},
     "faults": lambda _request: {"rules": faults.listing()},
     "settings": lambda _request: settings.update({}),
     "instances": _machines,
-    "questions": lambda request: journal.report(next(iter(request.query.get("caller", [])), None)),
+    "questions": lambda request: journal.report(_caller(request)),
     "pod-identity": principals.pod_credentials,
 }
 _DELETE: dict[str, Callable[[], None]] = {"calls": calls.reset, "capacity": capacity.reset, "faults": faults.reset}

@@ -17,6 +17,7 @@ from typing import Any
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from . import authorization, calls, control, errors, faults, lifecycle, patches, seed
+from .authorization import principals
 from .patches import unimplemented
 from .services import eks, fis, placement_groups, pricing, request, reservations, zonal_shift
 from .stacks import api as stacks
@@ -126,7 +127,7 @@ def record(asked: request.Request, reply: errors.Reply, started: float) -> None:
     code = _error_code(reply) if reply.status >= 400 else None
     if code in ("NotImplementedByEmulator", "EmulatorFailure"):
         calls.unimplemented(asked.service, asked.action)
-    calls.record(asked.service, asked.action, asked.region, reply.status, code, started)
+    calls.record(principals.caller(asked), asked.service, asked.action, asked.region, reply.status, code, started)
 
 
 def _error_code(reply: errors.Reply) -> str | None:
