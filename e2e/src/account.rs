@@ -21,6 +21,7 @@ pub use control::{Control, Seeded};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use nix::unistd::Pid;
 
 use crate::engine::Engine;
 
@@ -74,6 +75,14 @@ impl Account {
             Self::Moto(account) => Some(account.control()),
             Self::LocalStack(account) => Some(account.control()),
             Self::Endpoint(account) => account.control(),
+        }
+    }
+
+    /// Its process, if it is one of this machine.
+    pub fn process(&self) -> Option<Pid> {
+        match self {
+            Self::Moto(account) => Some(account.process()),
+            Self::LocalStack(_) | Self::Endpoint(_) => None,
         }
     }
 

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use nix::unistd::Pid;
 
 use crate::engine::Engine;
 
@@ -83,6 +84,14 @@ impl Cluster {
             Self::Local(cluster) => Some(cluster.audit_log()),
             Self::Kind(cluster) => cluster.audit_log(),
             Self::Kubeconfig(_) => None,
+        }
+    }
+
+    /// Its processes, as far as they are ones of this machine that we have started.
+    pub fn processes(&self) -> Vec<(&'static str, Pid)> {
+        match self {
+            Self::Local(cluster) => cluster.processes(),
+            Self::Kind(_) | Self::Kubeconfig(_) => Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@ mod cluster;
 mod demo;
 mod prepare;
 mod run;
+mod scale;
 mod up;
 mod world;
 
@@ -34,6 +35,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Run suites, each in a world of its own.
     Run(run::Arguments),
+    /// Load a world and measure: pods a second, latencies, CPU, memory, calls.
+    Scale(scale::Arguments),
     /// Hold a world until Ctrl-C and print how to reach it.
     Up(up::Arguments),
     /// What dockerd runs in place of runc; see `engine::runtime`.
@@ -53,6 +56,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Account(arguments) => runtime.block_on(account::run(arguments)),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments)),
         Command::Run(arguments) => runtime.block_on(run::run(arguments)),
+        Command::Scale(arguments) => runtime.block_on(scale::run(arguments)),
         Command::Up(arguments) => runtime.block_on(up::run(arguments)),
         Command::OciRuntime { arguments } => engine::runtime::become_runc(&arguments),
     }

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use nix::unistd::Pid;
 
 use crate::account::Account;
 use crate::cluster::Cluster;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub election: bool,
     /// `FEATURE_GATES`; empty leaves the defaults.
     pub feature_gates: String,
+    /// Further variables of its environment.
+    pub variables: Vec<(&'static str, String)>,
     /// Where on this machine it serves metrics and explanations.
     pub metrics_port: u16,
 }
@@ -117,6 +120,14 @@ impl Controller {
         match self {
             Self::Process(process) => process.kill().await,
             Self::Chart(chart) => chart.kill(place).await,
+        }
+    }
+
+    /// Its process, if it runs on this machine.
+    pub async fn process(&self) -> Option<Pid> {
+        match self {
+            Self::Process(process) => process.id().await,
+            Self::Chart(_) => None,
         }
     }
 

@@ -9,6 +9,7 @@ mod explained;
 mod facts;
 pub mod launch;
 pub mod restart;
+pub mod scale;
 pub mod scheduling;
 mod scraped;
 mod suite;

@@ -18,11 +18,19 @@ const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// Asks `question` until it answers `Ok(Ok(value))`. `Ok(Err(text))` means "not yet" and says what was seen; an
 /// error that [is not passing](is_passing) ends the wait at once.
-pub async fn until<T, F>(what: &str, mut question: impl FnMut() -> F) -> Result<T>
+pub async fn until<T, F>(what: &str, question: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<std::result::Result<T, String>>>,
 {
-    let deadline = Instant::now() + PATIENCE;
+    until_within(PATIENCE, what, question).await
+}
+
+/// The same for what takes many steps, each of which would be [`until`]'s.
+pub async fn until_within<T, F>(patience: Duration, what: &str, mut question: impl FnMut() -> F) -> Result<T>
+where
+    F: Future<Output = Result<std::result::Result<T, String>>>,
+{
+    let deadline = Instant::now() + patience;
     let mut ticks = tokio::time::interval(ASK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -34,7 +42,7 @@ where
             Err(error) => return Err(error),
         };
         if Instant::now() >= deadline {
-            bail!("waited {}s for {what}; last seen: {seen}", PATIENCE.as_secs());
+            bail!("waited {}s for {what}; last seen: {seen}", patience.as_secs());
         }
     }
 }

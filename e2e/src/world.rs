@@ -18,6 +18,8 @@ use karpenter_aws_api::ec2::InstanceQuery;
 use karpenter_model::names;
 use kube::Client;
 use kube::api::{Api, ListParams};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +55,42 @@ pub struct Options {
     pub boot: Duration,
 }
 
+/// What a world's processes are part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The program under test.
+    Controller,
+    /// The emulated account.
+    Account,
+    /// etcd, API server, scheduler, controller manager.
+    ControlPlane,
+    /// This process: the scenario, and every machine that is played.
+    Harness,
+}
+
+impl Part {
+    /// As figures name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Controller => "controller",
+            Self::Account => "account",
+            Self::ControlPlane => "control_plane",
+            Self::Harness => "harness",
+        }
+    }
+}
+
+/// A process of a world.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// What it is part of.
+    pub part: Part,
+    /// The name of its program.
+    pub program: &'static str,
+    /// Its id, which is also that of its group.
+    pub id: Pid,
+}
+
 /// A world in which scenarios act.
 pub struct World {
     /// The administrator's client.
@@ -73,6 +111,7 @@ pub struct World {
     cases: Mutex<Vec<Case>>,
     election: bool,
     gates: String,
+    variables: Vec<(&'static str, String)>,
     /// Chosen at the first start and kept: who asks the controller need not know that it has died meanwhile.
     metrics_port: OnceLock<u16>,
 }
@@ -129,6 +168,7 @@ impl World {
             cases: Mutex::default(),
             election: true,
             gates: String::new(),
+            variables: Vec::new(),
             metrics_port: OnceLock::new(),
         })
     }
@@ -171,6 +211,11 @@ impl World {
         gates.clone_into(&mut self.gates);
     }
 
+    /// From now on controllers start with this variable in their environment: see docs/settings.md.
+    pub fn with_setting(&mut self, variable: &'static str, value: &str) {
+        self.variables.push((variable, value.to_owned()));
+    }
+
     /// Starts the controller with the rights of its service account.
     pub async fn start_controller(&self) -> Result<()> {
         let start = self.starts.fetch_add(1, Ordering::Relaxed);
@@ -179,6 +224,7 @@ impl World {
         let settings = controller::Settings {
             election: self.election,
             feature_gates: self.gates.clone(),
+            variables: self.variables.clone(),
             metrics_port: self.metrics_port()?,
         };
         self.controller.start(self.place(), &settings, &folder).await
@@ -232,8 +278,7 @@ impl World {
             return Ok(found);
         }
         if let Some(control) = self.account.control() {
-            let role = format!("{CLUSTER_NAME}-karpenter");
-            found.absorb(rights::aws::check(control, &self.aws, &role, CLUSTER_NAME).await?);
+            found.absorb(rights::aws::check(control, &self.aws, &role(), CLUSTER_NAME).await?);
         }
         if let Some(log) = self.cluster.audit_log() {
             found.absorb(rights::cluster::check(&log)?);
@@ -255,6 +300,45 @@ impl World {
     fn metrics_port(&self) -> Result<u16> {
         let [free] = free_ports()?;
         Ok(*self.metrics_port.get_or_init(|| free))
+    }
+
+    /// The parts that are processes of this machine.
+    pub async fn processes(&self) -> Vec<Member> {
+        let member = |part, program, id| Member { part, program, id };
+        let mut all = vec![member(Part::Harness, "karpenter-e2e", Pid::this())];
+        all.extend(self.controller.process().await.map(|id| member(Part::Controller, "controller", id)));
+        all.extend(self.account.process().map(|id| member(Part::Account, "account", id)));
+        let control_plane = self.cluster.processes().into_iter();
+        all.extend(control_plane.map(|(program, id)| member(Part::ControlPlane, program, id)));
+        all
+    }
+
+    /// Stops a process for a while without its knowledge, as a machine does that is suspended or starved.
+    pub async fn hold(&self, program: &str, time: Duration) -> Result<()> {
+        let members = self.processes().await;
+        let member = members.iter().find(|member| member.program == program).with_context(|| {
+            format!(
+                "`{program}` is no process of this world; choose cluster `local` and controller `process`"
+            )
+        })?;
+        let signal =
+            |signal| killpg(member.id, signal).with_context(|| format!("send {signal} to {program}"));
+        signal(Signal::SIGSTOP)?;
+        tracing::info!(program, ?time, "stands still");
+        tokio::time::sleep(time).await;
+        signal(Signal::SIGCONT)
+    }
+
+    /// How many calls the controller has made to the account, if that counts them.
+    pub async fn calls_of_controller(&self) -> Result<u64> {
+        let Some(control) = self.account.control() else { return Ok(0) };
+        let role = self.aws.iam.get_role(&role()).await.context("read the controller's role")?;
+        control.count_calls(role.arn.as_str()).await
+    }
+
+    /// Where the API server writes down what the controller asks of it, if it does.
+    pub fn audit_log(&self) -> Option<PathBuf> {
+        self.cluster.audit_log()
     }
 
     /// Ends the controller without warning.
@@ -354,6 +438,11 @@ impl World {
             None => Ok(()),
         }
     }
+}
+
+/// The controller's role, as `karpenter bootstrap` names it.
+fn role() -> String {
+    format!("{CLUSTER_NAME}-karpenter")
 }
 
 /// A cluster with nodes for pods, and an account that these pods reach: it listens on the address that the cluster's

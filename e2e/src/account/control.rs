@@ -174,6 +174,8 @@ pub struct Calls {
 pub struct Call {
     /// Seconds since 1970.
     pub at: f64,
+    /// The role whose credentials signed it, else the access key.
+    pub caller: String,
     /// E.g. `ec2`.
     pub service: String,
     /// E.g. `CreateFleet`.
@@ -387,6 +389,12 @@ impl Control {
     /// The call log.
     pub async fn calls(&self) -> Result<Calls> {
         self.get("calls").await
+    }
+
+    /// How many calls `caller` has made: the ARN of a role, or an access key.
+    pub async fn count_calls(&self, caller: &str) -> Result<u64> {
+        let calls: Calls = self.get(&format!("calls?caller={caller}")).await?;
+        Ok(calls.counts.values().sum())
     }
 
     /// What AWS would have asked IAM about the calls of `caller`: the ARN of a role, or an access key.

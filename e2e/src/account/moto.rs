@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::unistd::Pid;
 use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -110,6 +111,11 @@ impl MotoAccount {
     /// The control requests.
     pub fn control(&self) -> &Control {
         &self.control
+    }
+
+    /// The launcher's process.
+    pub fn process(&self) -> Pid {
+        self.process.id()
     }
 
     /// Ends the launcher.

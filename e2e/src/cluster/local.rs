@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use kube::Client;
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::prepare::{self, Binaries};
@@ -95,6 +96,11 @@ impl LocalCluster {
         furniture::install(&access.client()).await?;
         tracing::info!(server = addresses.server(), folder = %folder.display(), "control plane is ready");
         Ok((components, certificates, access))
+    }
+
+    /// The four processes.
+    pub fn processes(&self) -> Vec<(&'static str, Pid)> {
+        self.components.ids()
     }
 
     /// How to reach it.

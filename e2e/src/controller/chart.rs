@@ -244,6 +244,8 @@ fn values(image: &ControllerImage, aws: &AwsEnvironment, settings: &Settings) ->
         json!({ "name": "AWS_EC2_METADATA_DISABLED", "value": "true" }),
     ];
     environment.extend(pod_identity::variables(&aws.region, &aws.cluster));
+    environment
+        .extend(settings.variables.iter().map(|(name, value)| json!({ "name": name, "value": value })));
     // Without an election two versions side by side would both act.
     let strategy = if settings.election { json!({}) } else { json!({ "type": "Recreate" }) };
     Ok(json!({
@@ -396,7 +398,8 @@ mod tests {
             cluster: "c".to_owned(),
         };
         let feature_gates = "NodeRepair=true,ReservedCapacity=false".to_owned();
-        values(&image, &aws, &Settings { election, feature_gates, metrics_port: 1 }).unwrap()
+        values(&image, &aws, &Settings { election, feature_gates, variables: Vec::new(), metrics_port: 1 })
+            .unwrap()
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::unistd::Pid;
 use tokio::sync::Mutex;
 
 use super::{PODS, Place, SERVICE_ACCOUNT, Settings};
@@ -60,6 +61,10 @@ impl InProcess {
         Ok(())
     }
 
+    pub(super) async fn id(&self) -> Option<Pid> {
+        self.running.lock().await.as_ref().map(Process::id)
+    }
+
     pub(super) async fn check(&self) -> Result<()> {
         let mut running = self.running.lock().await;
         let Some(process) = running.as_mut() else { return Ok(()) };
@@ -96,6 +101,7 @@ fn variables(kubeconfig: &Path, cluster: &str, settings: &Settings) -> Vec<(&'st
         ("ENABLE_ZONAL_SHIFT", "true".into()),
         ("DISABLE_LEADER_ELECTION", if settings.election { "false" } else { "true" }.into()),
     ];
+    variables.extend(settings.variables.iter().map(|(name, value)| (*name, value.into())));
     if !settings.feature_gates.is_empty() {
         variables.push(("FEATURE_GATES", settings.feature_gates.clone().into()));
     }

@@ -85,24 +85,20 @@ impl Granted {
 
 /// Reads the log and compares; fails with every request that was forbidden, and when there was none at all.
 pub fn check(log: &Path) -> Result<Rights> {
-    let file = std::fs::File::open(log).with_context(|| format!("open the audit log `{}`", log.display()))?;
     let granted = granted(manifests::RBAC)?;
     let mut rights = Rights { granted: granted.iter().map(Granted::right).collect(), used: BTreeSet::new() };
     let mut forbidden = BTreeSet::new();
     let mut seen = false;
-    for line in BufReader::new(file).lines() {
-        let line = line.context("read the audit log")?;
-        // The API server may be in the middle of the last line.
-        let Ok(event) = serde_json::from_str::<Event>(&line) else { continue };
+    read(log, |event| {
         seen = true;
         if event.annotations.get("authorization.k8s.io/decision").is_some_and(|decision| decision == "forbid")
         {
             forbidden.insert(format!("{} {}", event.verb, event.uri));
         } else if let Some(object) = &event.object_ref {
-            let used = granted.iter().filter(|granted| granted.covers(&event, object));
+            let used = granted.iter().filter(|granted| granted.covers(event, object));
             rights.used.extend(used.map(Granted::right));
         }
-    }
+    })?;
     ensure!(seen, "the audit log `{}` knows nothing of the controller", log.display());
     ensure!(
         forbidden.is_empty(),
@@ -110,6 +106,43 @@ pub fn check(log: &Path) -> Result<Rights> {
         forbidden.into_iter().collect::<Vec<_>>().join("\n")
     );
     Ok(rights)
+}
+
+/// How often the controller wrote, as the audit log has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    /// Everything but events; evictions and renewals of the Lease are writes.
+    pub objects: u64,
+    /// Events.
+    pub events: u64,
+}
+
+/// Counts the writes in the log.
+pub fn writes(log: &Path) -> Result<Writes> {
+    let mut writes = Writes::default();
+    read(log, |event| {
+        let writing =
+            matches!(event.verb.as_str(), "create" | "update" | "patch" | "delete" | "deletecollection");
+        match &event.object_ref {
+            Some(object) if writing && object.resource == "events" => writes.events += 1,
+            Some(_) if writing => writes.objects += 1,
+            _ => {}
+        }
+    })?;
+    Ok(writes)
+}
+
+/// Passes every event of the log on.
+fn read(log: &Path, mut take: impl FnMut(&Event)) -> Result<()> {
+    let file = std::fs::File::open(log).with_context(|| format!("open the audit log `{}`", log.display()))?;
+    for line in BufReader::new(file).lines() {
+        let line = line.context("read the audit log")?;
+        // The API server may be in the middle of the last line.
+        if let Ok(event) = serde_json::from_str::<Event>(&line) {
+            take(&event);
+        }
+    }
+    Ok(())
 }
 
 /// Every right of the roles of a manifest, which are all bound to the controller.

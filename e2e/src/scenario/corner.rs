@@ -1,7 +1,7 @@
 //! A part of the world that one behaviour has for itself: a namespace, and a label that only its pools put on nodes
 //! and only its pods ask for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -23,7 +23,7 @@ pub(super) const CORNER: &str = "example.com/corner";
 /// One behaviour's part of the world.
 pub(super) struct Corner<'a> {
     pub(super) world: &'a World,
-    name: &'static str,
+    pub(super) name: &'static str,
 }
 
 impl<'a> Corner<'a> {
@@ -192,6 +192,15 @@ impl<'a> Corner<'a> {
         Ok(())
     }
 
+    /// Scales every Deployment of this corner to zero.
+    pub(super) async fn scale_down(&self) -> Result<()> {
+        let api: Api<Deployment> = Api::namespaced(self.world.client.clone(), self.name);
+        for deployment in api.list(&ListParams::default()).await.context("list Deployments")? {
+            self.scale(&deployment.name_any(), 0).await?;
+        }
+        Ok(())
+    }
+
     /// Waits until exactly `count` pods of `app` run, the corner has one Node of each of these instance types
     /// and no other, and none of them is terminating.
     pub(super) async fn settled_on(&self, app: &str, count: usize, types: &[&str]) -> Result<()> {
@@ -344,6 +353,19 @@ pub(super) async fn class_like_default(world: &World, name: &str, change: Value)
     }))
 }
 
+/// A change of a pod template: no two of these pods share a node.
+pub(super) fn a_node_each(app: &str) -> Value {
+    json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": names::label::HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}
+    ]}}}})
+}
+
+/// The images of claims that stay; empty for one that has not been launched yet.
+pub(super) fn images(claims: &[NodeClaim]) -> BTreeSet<String> {
+    let staying = claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
+    staying.map(|claim| claim.status.clone().unwrap_or_default().image_id.unwrap_or_default()).collect()
+}
+
 /// A container that does nothing, with these resources.
 pub(super) fn container(resources: Value) -> Value {
     json!({"name": "pause", "image": "public.ecr.aws/eks-distro/kubernetes/pause:3.10", "resources": resources})
@@ -370,5 +392,5 @@ pub(super) fn by_label(nodes: &[Node], key: &str) -> BTreeMap<String, usize> {
 
 /// How many different nodes there are.
 pub(super) fn distinct(nodes: &[Node]) -> usize {
-    nodes.iter().map(ResourceExt::name_any).collect::<std::collections::BTreeSet<_>>().len()
+    nodes.iter().map(ResourceExt::name_any).collect::<BTreeSet<_>>().len()
 }

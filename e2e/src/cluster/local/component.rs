@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use nix::unistd::Pid;
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
@@ -73,6 +74,10 @@ impl Components {
         admin.await_ready(&mut scheduler, addresses.scheduler, "/readyz").await?;
         admin.await_ready(&mut controllers, addresses.controller_manager, "/healthz").await?;
         Ok(Self(vec![etcd, apiserver, scheduler, controllers]))
+    }
+
+    pub(super) fn ids(&self) -> Vec<(&'static str, Pid)> {
+        self.0.iter().map(|process| (process.name(), process.id())).collect()
     }
 
     /// Ends all, the last started first, so that no program sees what it depends on disappear.

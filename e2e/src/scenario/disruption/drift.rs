@@ -1,15 +1,12 @@
 //! Nodes that are not what their pool or class asks for any more are replaced, within the budget of the pool.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Result, ensure};
-use karpenter_api::NodeClaim;
 use karpenter_model::names::label;
 use serde_json::{Value, json};
 
 use crate::manifests::{self, merged};
 use crate::scenario::corner::{
-    Corner, class_like_default, class_says, distinct, needs, refers_to, requiring,
+    Corner, a_node_each, class_like_default, class_says, distinct, images, needs, refers_to, requiring,
 };
 use crate::scenario::watch;
 use crate::wait;
@@ -73,17 +70,4 @@ fn only(instance_type: &str) -> Value {
         needs(label::INSTANCE_TYPE, &[instance_type]),
         needs(label::CAPACITY_TYPE, &["on-demand"])
     ]))
-}
-
-/// A change of a pod template: no two of these pods share a node.
-fn a_node_each(app: &str) -> Value {
-    json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"topologyKey": label::HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}
-    ]}}}})
-}
-
-/// The images of claims that stay; empty for one that has not been launched yet.
-fn images(claims: &[NodeClaim]) -> BTreeSet<String> {
-    let staying = claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
-    staying.map(|claim| claim.status.clone().unwrap_or_default().image_id.unwrap_or_default()).collect()
 }

@@ -1,0 +1,209 @@
+//! The workloads. Each waits for an end state, fails if it does not come, and returns its own figures.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use futures::future::try_join_all;
+use karpenter_model::names::label;
+use serde_json::{Value, json};
+
+use super::figures::Row;
+use super::meter::count;
+use super::moments::percentile;
+use super::{BOUND, RUNNING, Run};
+use crate::account::control::Notice;
+use crate::manifests::{self, merged};
+use crate::scenario::corner::{
+    a_node_each, class_like_default, class_says, container, images, needs, refers_to, requiring,
+};
+use crate::scenario::facts::instance_of;
+use crate::scenario::watch;
+use crate::wait;
+
+const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
+/// A cluster is settled when nothing has come or gone for so long.
+const QUIET: Duration = Duration::from_secs(30);
+
+/// A thousand pods of two sizes; then seven hundred, and everything that is too much goes.
+pub(super) async fn mixed(run: &Run<'_>) -> Result<Row> {
+    let whenever_cheaper = json!({"spec": {"disruption": {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5s",
+    }}});
+    let large_machines = requiring(json!([
+        needs("kubernetes.io/arch", &["amd64"]),
+        needs(label::CAPACITY_TYPE, &["on-demand"]),
+        needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+        {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["4"]},
+    ]));
+    run.corner.ready_pool(run.name(), merged(large_machines, whenever_cheaper)).await?;
+    let (each, start) = (run.sized(500), Instant::now());
+    run.corner.pods("small", each, requesting("900m", "3100Mi")).await?;
+    run.corner.pods("large", each, requesting("3500m", "28Gi")).await?;
+    all_run(run, 2 * each).await?;
+    let mut row = pods_per_second(run, 2 * each, start);
+    settled(run).await?;
+    row.insert("nodes".to_owned(), count(run.claims.alive()));
+
+    let (fewer, start, before) = (run.sized(350), Instant::now(), run.pods.ever());
+    run.corner.scale("small", fewer).await?;
+    run.corner.scale("large", fewer).await?;
+    wait::until("pods to go", || async {
+        let alive = run.pods.alive();
+        Ok(if alive == 2 * fewer { Ok(()) } else { Err(format!("{alive} pods")) })
+    })
+    .await?;
+    settled(run).await?;
+    all_run(run, 2 * fewer).await?;
+    let last = run.claims.last_change().map_or(Duration::ZERO, |last| last.saturating_duration_since(start));
+    row.insert("consolidated_seconds".to_owned(), last.as_secs_f64());
+    row.insert("nodes_consolidated".to_owned(), count(run.claims.alive()));
+    row.insert("pods_moved".to_owned(), count(run.pods.ever() - before));
+    Ok(row)
+}
+
+/// Five thousand pods, ten to a machine of four CPUs.
+pub(super) async fn many(run: &Run<'_>) -> Result<Row> {
+    let four_cpus = requiring(json!([
+        needs("kubernetes.io/arch", &["amd64"]),
+        needs(label::CAPACITY_TYPE, &["on-demand"]),
+        needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+        needs(CPUS, &["4"]),
+    ]));
+    run.corner.ready_pool(run.name(), four_cpus).await?;
+    let (pods, start) = (run.sized(5000), Instant::now());
+    run.corner.pods("worker", pods, requesting("360m", "512Mi")).await?;
+    all_run(run, pods).await?;
+    let mut row = pods_per_second(run, pods, start);
+    row.insert("nodes".to_owned(), count(run.claims.alive()));
+    Ok(row)
+}
+
+/// A class moves to another image, and a tenth of its nodes at a time may follow.
+pub(super) async fn drift(run: &Run<'_>) -> Result<Row> {
+    const OLD: &str = "al2023@v20260120";
+    const NEW: &str = "al2023@v20260210";
+    let (world, name) = (run.corner.world, run.name());
+    let class = |alias: &'static str| async move {
+        class_like_default(world, name, json!({"amiSelectorTerms": [{"alias": alias}]})).await
+    };
+    manifests::apply_json(&world.client, class(OLD).await?).await?;
+    class_says(world, name, ("Ready", "True", "Ready")).await?;
+    let a_tenth = json!({"spec": {"disruption": {"budgets": [{"nodes": "10%"}]}}});
+    run.corner.ready_pool(name, merged(refers_to(name), a_tenth)).await?;
+    let nodes = run.sized(100);
+    run.corner.pods("worker", nodes, a_node_each("worker")).await?;
+    all_run(run, nodes).await?;
+    let before = images(&run.corner.claims().await?);
+
+    let start = Instant::now();
+    watch::at_most_leaving(&run.corner, a_tenth_of(nodes), async {
+        manifests::apply_json(&world.client, class(NEW).await?).await?;
+        wait::until_within(LONG, "every node to have the other image", || async {
+            let claims = run.corner.claims().await?;
+            let now: BTreeSet<String> = images(&claims);
+            let done =
+                claims.len() == nodes && now.len() == 1 && now.is_disjoint(&before) && !now.contains("");
+            Ok(if done { Ok(()) } else { Err(format!("{} claims of {now:?}", claims.len())) })
+        })
+        .await
+    })
+    .await?;
+    let took = start.elapsed().as_secs_f64();
+    all_run(run, nodes).await?;
+    Ok(row([("seconds", took), ("nodes_per_minute", 60.0 * count(nodes) / took)]))
+}
+
+/// EC2 takes back every spot node, all at once.
+pub(super) async fn interruptions(run: &Run<'_>) -> Result<Row> {
+    let spot = requiring(json!([
+        needs("kubernetes.io/arch", &["amd64"]),
+        needs(label::CAPACITY_TYPE, &["spot"]),
+        needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+        {"key": CPUS, "operator": "Lt", "values": ["9"]},
+    ]));
+    run.corner.ready_pool(run.name(), spot).await?;
+    let nodes = run.sized(200);
+    run.corner.pods("worker", nodes, a_node_each("worker")).await?;
+    all_run(run, nodes).await?;
+    let claims = run.corner.claims().await?;
+    ensure!(claims.len() == nodes, "{} claims for {nodes} pods that share no node", claims.len());
+    let ids =
+        claims.iter().filter_map(|claim| claim.status.as_ref()?.provider_id.as_deref().map(instance_of));
+
+    let world = run.corner.world;
+    let (control, region, start) = (world.control()?, &world.environment.region, Instant::now());
+    try_join_all(ids.map(|id| control.notify(Notice::SpotInterruption, region, id, None))).await?;
+    wait::until_within(LONG, "every node to be another one", || async {
+        let (gone, running) = (run.claims.gone_since(start).len(), run.pods.alive_at(RUNNING));
+        let done = gone == nodes && running == nodes && run.pods.alive() == nodes;
+        Ok(if done { Ok(()) } else { Err(format!("{gone} nodes have gone, {running} pods run")) })
+    })
+    .await?;
+    let (again, gone) = (run.pods.since(start, RUNNING), run.claims.gone_since(start));
+    Ok(row([
+        ("running_again_p50_seconds", percentile(&again, 50)),
+        ("running_again_p99_seconds", percentile(&again, 99)),
+        ("gone_p50_seconds", percentile(&gone, 50)),
+        ("gone_p99_seconds", percentile(&gone, 99)),
+    ]))
+}
+
+/// How many may leave at once by a budget of 10 %, which is rounded up (spec disruption 3.4): replacements that are ready
+/// count among the nodes of the pool, beside the nodes that leave for them.
+fn a_tenth_of(nodes: usize) -> usize {
+    (1..=nodes).find(|leaving| (nodes + leaving).div_ceil(10) <= *leaving).unwrap_or(nodes)
+}
+
+/// What many small steps in a row may take; each of them is far below what anything may take.
+const LONG: Duration = Duration::from_mins(30);
+
+async fn all_run(run: &Run<'_>, pods: usize) -> Result<()> {
+    run.corner.world.check_controller().await?;
+    wait::until_within(LONG, &format!("{pods} pods to run"), || async {
+        let (alive, running) = (run.pods.alive(), run.pods.alive_at(RUNNING));
+        Ok(if alive == pods && running == pods { Ok(()) } else { Err(format!("{running} of {alive} run")) })
+    })
+    .await
+}
+
+/// Waits until no claim has come or gone for a while.
+async fn settled(run: &Run<'_>) -> Result<()> {
+    wait::until_within(LONG, "the cluster to be settled", || async {
+        let quiet = run.claims.last_change().is_none_or(|last| last.elapsed() > QUIET);
+        Ok(if quiet { Ok(()) } else { Err(format!("{} claims, still changing", run.claims.alive())) })
+    })
+    .await
+}
+
+fn pods_per_second(run: &Run<'_>, pods: usize, start: Instant) -> Row {
+    let took = start.elapsed().as_secs_f64();
+    let bound = run.pods.until(BOUND);
+    row([
+        ("seconds", took),
+        ("pods_per_second", count(pods) / took),
+        ("bound_p50_seconds", percentile(&bound, 50)),
+        ("bound_p99_seconds", percentile(&bound, 99)),
+    ])
+}
+
+fn row<const N: usize>(figures: [(&str, f64); N]) -> Row {
+    figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A change of a pod template: what its only container wants.
+fn requesting(cpu: &str, memory: &str) -> Value {
+    json!({"spec": {"containers": [container(json!({"requests": {"cpu": cpu, "memory": memory}}))]}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenth_grows_with_the_replacements_that_are_ready() {
+        for (nodes, leaving) in [(1, 1), (9, 1), (10, 2), (100, 12)] {
+            assert_eq!(a_tenth_of(nodes), leaving, "{nodes}");
+        }
+    }
+}
