@@ -7,6 +7,7 @@ mod corner;
 pub mod disruption;
 mod explained;
 mod facts;
+pub mod faults;
 pub mod launch;
 pub mod restart;
 pub mod scale;

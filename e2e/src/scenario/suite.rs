@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use super::behaviour::clear_away;
-use super::{Only, bootstrap, disruption, launch, restart, scheduling};
+use super::{Only, bootstrap, disruption, faults, launch, restart, scheduling};
 use crate::report::Case;
 use crate::rights::Rights;
 use crate::world::{Options, World};
@@ -25,17 +25,20 @@ pub enum Suite {
     Disruption,
     /// The same while the controller is killed again and again.
     DisruptionWithCrashes,
+    /// What goes wrong around the controller, one trouble after the other.
+    Faults,
 }
 
 impl Suite {
     /// Every suite.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Bootstrap,
         Self::Launch,
         Self::Restart,
         Self::Scheduling,
         Self::Disruption,
         Self::DisruptionWithCrashes,
+        Self::Faults,
     ];
 
     /// As the command line spells it.
@@ -47,6 +50,7 @@ impl Suite {
             Self::Scheduling => "scheduling",
             Self::Disruption => "disruption",
             Self::DisruptionWithCrashes => "disruption-with-crashes",
+            Self::Faults => "faults",
         }
     }
 
@@ -56,6 +60,7 @@ impl Suite {
             Self::Bootstrap | Self::Launch | Self::Restart => Vec::new(),
             Self::Scheduling => scheduling::behaviours(),
             Self::Disruption | Self::DisruptionWithCrashes => disruption::behaviours(),
+            Self::Faults => faults::behaviours(),
         }
     }
 
@@ -68,6 +73,7 @@ impl Suite {
             Self::Scheduling => scheduling::run(world, only).await,
             Self::Disruption => disruption::run(world, only).await,
             Self::DisruptionWithCrashes => disruption::run_with_crashes(world, *seed, only).await,
+            Self::Faults => faults::run(world, only).await,
         }
     }
 }

@@ -8,19 +8,18 @@ use std::time::Duration;
 use karpenter_e2e::cluster::{self, local};
 use karpenter_e2e::controller;
 use karpenter_e2e::rights::{Rights, idle};
+use karpenter_e2e::scenario::scale::{self, Workload};
 use karpenter_e2e::scenario::{Chosen, Suite, end, run};
-use karpenter_e2e::world::{self, Options};
+use karpenter_e2e::world::{self, Options, World};
 
 /// Where logs and dumps of a scenario stay.
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Runs a suite when it is its turn; panics with what went wrong after keeping what was there.
-async fn prove(suite: Suite) {
-    let _turn = TURNS.acquire().await.expect("it is never closed");
-    let folder = folder(suite.name());
-    let options = Options {
+/// A world of processes on this machine.
+fn options(folder: PathBuf) -> Options {
+    Options {
         cluster: cluster::Choice::Local(local::Options {
             folder: Some(folder.join("control-plane")),
             binaries: None,
@@ -29,8 +28,14 @@ async fn prove(suite: Suite) {
         controller: controller::Choice::Process,
         folder,
         boot: Duration::from_secs(1),
-    };
-    let outcome = run(suite, options, &Chosen::default()).await.expect("the world starts");
+    }
+}
+
+/// Runs a suite when it is its turn; panics with what went wrong after keeping what was there.
+async fn prove(suite: Suite) {
+    let _turn = TURNS.acquire().await.expect("it is never closed");
+    let outcome =
+        run(suite, options(folder(suite.name())), &Chosen::default()).await.expect("the world starts");
     if let Some(failure) = outcome.failure() {
         panic!("{failure}\nwhat was there is in {}", outcome.world.folder().display());
     }
@@ -87,6 +92,38 @@ async fn nodes_leave_for_every_reason_and_none_leaves_too_early() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_leave_as_they_should_although_the_controller_keeps_dying() {
     prove(Suite::DisruptionWithCrashes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_world_in_trouble_loses_nothing_and_buys_nothing_twice() {
+    prove(Suite::Faults).await;
+}
+
+/// Small enough for every run of the tests; the figures of this size mean nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_workload_of_the_scale_suite_ends_with_its_figures() {
+    let _turn = TURNS.acquire().await.expect("it is never closed");
+    let mut world = World::start(options(folder("scale"))).await.expect("the world starts");
+    let figures = scale::run(&mut world, &Workload::ALL, 1).await;
+    if figures.is_err() {
+        world.dump().await;
+    }
+    end(world).await.expect("everything ends");
+    let figures = figures.expect("every workload ends");
+    let value: serde_json::Value = serde_json::from_str(&figures.to_json().expect("JSON")).expect("JSON");
+    for workload in Workload::ALL {
+        let row = &value["workloads"][workload.name()];
+        for name in [
+            "nodes_launched",
+            "controller_cpu_seconds",
+            "controller_peak_mib",
+            "aws_calls_per_node",
+            "writes_per_node",
+        ] {
+            assert!(row[name].as_f64().is_some_and(|figure| figure > 0.0), "{name} of {workload:?}: {row}");
+        }
+    }
+    assert!(figures.regressions(&figures, 0.0).expect("the same size").is_empty());
 }
 
 /// What the command line says to these arguments, without a cluster.
