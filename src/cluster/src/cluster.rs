@@ -135,11 +135,18 @@ impl<O: Shown> Cluster<O> {
         if !self.derived.unlaunched.contains(name) {
             return;
         }
-        for loser in self.own.promises.make(name, pods) {
-            self.touch_claim(&loser);
-        }
+        self.promise_on(&Target::Claim(name.clone()), pods);
         self.touch_claim(name);
         self.revision += 1;
+    }
+
+    /// Promises pods a place on a machine that is known by this name, in later passes too.
+    fn promise_on(&mut self, place: &Target, pods: impl IntoIterator<Item = PodKey>) {
+        for loser in self.own.promises.make(place, pods) {
+            if let Target::Claim(loser) = loser {
+                self.touch_claim(&loser);
+            }
+        }
     }
 
     /// Sets the instance types of a pool; `None` when they could not be had, so that the pool takes no new nodes. They
@@ -212,6 +219,7 @@ impl<O: Shown> Cluster<O> {
             instance_types: self.instance_types.clone(),
             nodes: self.derived.machines.values().cloned().collect(),
             pending: pending.cloned().collect(),
+            promises: self.own.promises.places(),
             daemons: self.derived.daemons.values().cloned().collect(),
             volumes: self.derived.volumes.resolved().clone(),
             namespaces: namespaces.map(|(name, known)| (name.clone(), (*known.model).clone())).collect(),

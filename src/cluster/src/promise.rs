@@ -4,58 +4,78 @@
 //! it can turn out to be: for every resource the smallest allocatable among the types it may be launched as (each
 //! of them fits its requests), and the labels that its requirements leave no choice about. The pods it was created
 //! for are on it until it is launched; then it has real labels and is planned with like any other machine.
+//!
+//! The promise outlives the launch: snapshots carry it, so that the next pass sends the pods to the same machine. It
+//! ends with the machine, and with a pod that is bound, recreated, or asks for something else. It is in memory only: after
+//! a restart pods of launched machines are placed as if nothing had been promised.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_model::{Claim, ClaimName, InstanceType, LabelRegistry, PodKey, Resources};
+use karpenter_model::{Claim, ClaimName, InstanceType, LabelRegistry, PodKey, Resources, Target};
 
-/// Which pods each unlaunched claim was created for.
+/// Which machine each pod was promised a place on, by a plan or by a command: the claim, where it has one.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
-    pods: BTreeMap<ClaimName, BTreeSet<PodKey>>,
-    claims: BTreeMap<PodKey, ClaimName>,
+    pods: BTreeMap<Target, BTreeSet<PodKey>>,
+    /// Shared with snapshots, so that it costs nothing while it does not change.
+    places: Arc<BTreeMap<PodKey, Target>>,
 }
 
 impl Promises {
-    /// Promises these pods a place on a claim; a pod promised elsewhere before is moved. Returns the claims that
-    /// lost a pod.
-    pub(crate) fn make(
-        &mut self,
-        claim: &ClaimName,
-        pods: impl IntoIterator<Item = PodKey>,
-    ) -> Vec<ClaimName> {
+    /// Promises these pods a place; a pod promised elsewhere before is moved. Returns the places that lost a pod.
+    pub(crate) fn make(&mut self, place: &Target, pods: impl IntoIterator<Item = PodKey>) -> Vec<Target> {
         let mut losers = Vec::new();
         for pod in pods {
-            if let Some(before) = self.claims.insert(pod.clone(), claim.clone())
-                && before != *claim
-            {
-                if let Some(pods) = self.pods.get_mut(&before) {
-                    pods.remove(&pod);
-                }
-                losers.push(before);
+            if self.places.get(&pod) == Some(place) {
+                continue;
             }
-            self.pods.entry(claim.clone()).or_default().insert(pod);
+            losers.extend(self.end(&pod));
+            Arc::make_mut(&mut self.places).insert(pod.clone(), place.clone());
+            self.pods.entry(place.clone()).or_default().insert(pod);
         }
         losers
     }
 
-    /// Forgets a claim: it was launched or is gone.
-    pub(crate) fn keep(&mut self, claim: &ClaimName) {
-        for pod in self.pods.remove(claim).unwrap_or_default() {
-            self.claims.remove(&pod);
+    /// Ends the promise of a pod; returns the place it was promised.
+    pub(crate) fn end(&mut self, pod: &PodKey) -> Option<Target> {
+        if !self.places.contains_key(pod) {
+            return None;
+        }
+        let place = Arc::make_mut(&mut self.places).remove(pod)?;
+        if let Some(pods) = self.pods.get_mut(&place) {
+            pods.remove(pod);
+            if pods.is_empty() {
+                self.pods.remove(&place);
+            }
+        }
+        Some(place)
+    }
+
+    /// Ends the promises of a machine that is gone.
+    pub(crate) fn end_all(&mut self, place: &Target) {
+        for pod in self.pods.remove(place).unwrap_or_default() {
+            Arc::make_mut(&mut self.places).remove(&pod);
         }
     }
 
     /// The claim a pod was promised a place on.
     pub(crate) fn claim_of(&self, pod: &PodKey) -> Option<&ClaimName> {
-        self.claims.get(pod)
+        match self.places.get(pod)? {
+            Target::Claim(claim) => Some(claim),
+            Target::Node(_) => None,
+        }
     }
 
-    /// The pods a claim was created for.
+    /// The pods a claim was promised to.
     pub(crate) fn pods_of(&self, claim: &ClaimName) -> impl Iterator<Item = &PodKey> {
-        self.pods.get(claim).into_iter().flatten()
+        self.pods.get(&Target::Claim(claim.clone())).into_iter().flatten()
+    }
+
+    /// All of them, for a snapshot.
+    pub(crate) fn places(&self) -> Arc<BTreeMap<PodKey, Target>> {
+        Arc::clone(&self.places)
     }
 }
 

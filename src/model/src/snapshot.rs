@@ -8,11 +8,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::device::Devices;
-use crate::id::{DaemonSetName, Namespace, PoolName, VolumeClaimName, Zone};
+use crate::id::{DaemonSetName, Namespace, PodKey, PoolName, VolumeClaimName, Zone};
 use crate::instance_type::InstanceType;
 use crate::label::selector::LabelSelector;
 use crate::label::{LabelRegistry, Labels};
 use crate::node::Node;
+use crate::plan::Target;
 use crate::pod::Pod;
 use crate::pod::volume::Volume;
 use crate::pool::{BudgetNodes, Pool};
@@ -38,6 +39,9 @@ pub struct Snapshot {
     pub nodes: Vec<Arc<Node>>,
     /// Pods that wait for capacity.
     pub pending: Vec<Arc<Pod>>,
+    /// Machines that earlier passes promised pods a place on, by pod. A promise counts while its machine is there and
+    /// takes the pod; one for a pod that has a place, or is not in the snapshot, says nothing.
+    pub promises: Arc<BTreeMap<PodKey, Target>>,
     /// Daemon sets with the pod they put on a new node.
     pub daemons: Vec<Arc<Daemon>>,
     /// Persistent volume claims by namespace and name.
@@ -110,6 +114,7 @@ impl Snapshot {
             instance_types: BTreeMap::new(),
             nodes: Vec::new(),
             pending: Vec::new(),
+            promises: Arc::default(),
             daemons: Vec::new(),
             volumes: BTreeMap::new(),
             namespaces: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_model::{Claim, ClaimName, NodeId, NodeName, NodeObject, Pod, PodKey, Pool, PoolName};
+use karpenter_model::{Claim, ClaimName, NodeId, NodeName, NodeObject, Pod, PodKey, Pool, PoolName, Target};
 
 use super::Cluster;
 use super::kind::{AttachLimits, Kind, Shown};
@@ -85,6 +85,16 @@ impl<O: Shown> Cluster<O> {
         if let Some(claim) = self.own.promises.claim_of(key).cloned() {
             self.touch_claim(&claim);
         }
+        let same = |old: &Pod, new: &Pod| {
+            old.uid == new.uid
+                && old.node_name == new.node_name
+                && !new.is_terminal()
+                && new.asks_the_same(old)
+        };
+        // The promise was made to the pod as it was.
+        if !old.zip(new).is_some_and(|(old, new)| same(old, new)) {
+            self.own.promises.end(key);
+        }
     }
 
     pub(crate) fn node_changed(
@@ -101,6 +111,9 @@ impl<O: Shown> Cluster<O> {
                 self.derived.nodes_of.remove(id);
             }
         }
+        if new.is_none() {
+            self.own.promises.end_all(&Target::Node(name.clone()));
+        }
         let (old, new) = (old.and_then(machine::id_of_node), new.and_then(machine::id_of_node));
         self.move_member(old, new, |members, there| toggle(&mut members.nodes, name, there));
     }
@@ -114,8 +127,8 @@ impl<O: Shown> Cluster<O> {
         if replaced {
             self.own.marked.remove(name);
         }
-        if replaced || !unlaunched {
-            self.own.promises.keep(name);
+        if replaced {
+            self.own.promises.end_all(&Target::Claim(name.clone()));
         }
     }
 

@@ -37,6 +37,9 @@ impl<O: Shown> Cluster<O> {
     ) -> bool {
         let Some(id) = self.machine_of(target) else { return false };
         let Some(uid) = self.facts.pods.model(pod).map(|pod| pod.uid.clone()) else { return false };
+        let claim = self.derived.members.get(&id).and_then(|members| members.claims.first());
+        let place = claim.map_or_else(|| target.clone(), |claim| Target::Claim(claim.clone()));
+        self.promise_on(&place, [pod.clone()]);
         self.refresh();
         let initialized = self.derived.machines.get(&id).is_some_and(|machine| machine.initialized());
         if !initialized {

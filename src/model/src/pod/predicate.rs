@@ -59,6 +59,19 @@ impl Pod {
             && !self.is_mirror()
     }
 
+    /// Asks for the same node as `other`, which is the same pod at another time.
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        self.requests == other.requests
+            && self.node_selector == other.node_selector
+            && self.required_terms == other.required_terms
+            && self.tolerations == other.tolerations
+            && self.host_ports == other.host_ports
+            && self.spread == other.spread
+            && self.pod_affinity == other.pod_affinity
+            && self.pod_anti_affinity == other.pod_anti_affinity
+            && self.volumes == other.volumes
+    }
+
     /// The do-not-disrupt annotation holds at `now`. Without a start time a duration holds (fail safe).
     pub fn blocks_disruption(&self, now: Timestamp) -> bool {
         match &self.do_not_disrupt {

@@ -137,7 +137,8 @@ fn holds_its_pods_until_it_is_launched_and_then_they_are_planned_again() {
     let snapshot = cluster.freeze(at(0));
     assert_eq!(ids(&snapshot), ["cloud:///c1"]);
     assert_eq!((pods_on(&snapshot, "cloud:///c1").len(), snapshot.pending.len()), (0, 2));
-    assert!(cluster.own.promises.claim_of(&PodKey::new("ns", "p")).is_none());
+    let kept: Vec<_> = snapshot.promises.iter().collect();
+    assert_eq!(kept, [(&PodKey::new("ns", "p"), &Target::Claim("c1".into()))], "they are tried there first");
 }
 
 #[test]
@@ -201,4 +202,40 @@ fn a_creation_told_after_the_watch_saw_the_launch_promises_nothing() {
     create(&mut cluster, Version(5), unlaunched("c1"), [PodKey::new("ns", "p")]);
     let snapshot = cluster.freeze(at(0));
     assert_eq!((ids(&snapshot), snapshot.pending.len()), (vec!["cloud:///c1"], 1));
+}
+
+#[test]
+fn a_promise_ends_with_its_machine_and_with_the_pod_it_was_made_to() {
+    let changed = Pod { requests: cpu(3), ..pod("p", None) };
+    let recreated = Pod { uid: "another".into(), ..pod("p", None) };
+    let cases = [
+        (Event::pod(Version(9), pod("p", None)), 1),
+        (Event::pod(Version(9), changed), 0),
+        (Event::pod(Version(9), recreated), 0),
+        (Event::pod(Version(9), pod("p", Some("n1"))), 0),
+        (gone_claim("c1", 9), 0),
+    ];
+    for (number, (event, left)) in cases.into_iter().enumerate() {
+        let mut cluster = cluster();
+        cluster.apply(Event::pod(Version(1), pod("p", None)));
+        create(&mut cluster, Version(2), unlaunched("c1"), [PodKey::new("ns", "p")]);
+        cluster.apply(Event::claim(Version(3), claim("c1")));
+        assert_eq!(cluster.freeze(at(0)).promises.len(), 1);
+        cluster.apply(event);
+        assert_eq!(cluster.freeze(at(0)).promises.len(), left, "case {number}");
+    }
+}
+
+#[test]
+fn a_nomination_is_a_promise_of_the_claim_behind_the_node() {
+    let mut cluster = cluster();
+    let events = [
+        Event::pod(Version(1), pod("p", None)),
+        Event::claim(Version(2), claim("c1")),
+        Event::node(Version(3), node("n1", "c1", true)),
+    ];
+    tell(&mut cluster, events);
+    let key = PodKey::new("ns", "p");
+    assert!(cluster.nominate_for(&key, Duration::from_mins(1), &Target::Node("n1".into()), at(0)));
+    assert_eq!(cluster.freeze(at(0)).promises.get(&key), Some(&Target::Claim("c1".into())));
 }
