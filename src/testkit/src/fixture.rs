@@ -8,6 +8,7 @@
 //! node   n1 pool=web type=m5.large zone=a capacity=spot age=2h
 //! daemon logs cpu=100m mem=100Mi
 //! pod    api-{1..3} cpu=500m on=n1 volume=data claim=gpus
+//! pod    web cpu=500m promised=n2
 //! volume data driver=ebs.csi.aws.com at=zone:In:a
 //! ```
 //!
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_model::settings::{MinValuesPolicy, PreferencePolicy, ReservationPolicy};
-use karpenter_model::{Devices, InstanceType, LabelRegistry, Node, Pod, Settings, Snapshot};
+use karpenter_model::{Devices, InstanceType, LabelRegistry, Node, Pod, PodKey, Settings, Snapshot, Target};
 
 pub use line::Line;
 
@@ -50,6 +51,8 @@ struct Builder {
     types: Vec<Arc<InstanceType>>,
     nodes: Vec<Node>,
     bound: BTreeMap<String, Vec<Arc<Pod>>>,
+    /// Machines promised to pods, by the names of their lines; there need not be such a line.
+    promised: BTreeMap<PodKey, String>,
     devices: Devices,
 }
 
@@ -61,6 +64,7 @@ impl Default for Builder {
             types: Vec::new(),
             nodes: Vec::new(),
             bound: BTreeMap::new(),
+            promised: BTreeMap::new(),
             devices: Devices::default(),
         }
     }
@@ -153,6 +157,7 @@ impl Builder {
 
     fn pod(&mut self, line: &Line) {
         let mut pod = workload::pod(line, self.snapshot.now);
+        self.promised.extend(line.get("promised").map(|machine| (pod.key.clone(), machine.to_owned())));
         match line.get("on") {
             Some(node) => {
                 workload::bind(&mut pod, node, self.snapshot.now);
@@ -170,11 +175,21 @@ impl Builder {
             }
             self.snapshot.nodes.push(Arc::new(node));
         }
+        let promised =
+            self.promised.iter().map(|(pod, line)| (pod.clone(), target(line, &self.snapshot.nodes)));
+        self.snapshot.promises = Arc::new(promised.collect());
         assert!(self.bound.is_empty(), "pods on unknown nodes: {:?}", self.bound.keys());
         self.snapshot.settings = Arc::new(self.settings);
         self.snapshot.devices = Arc::new(self.devices);
         self.snapshot
     }
+}
+
+/// What promises call the machine of the line `name`; where there is none, a machine that has gone.
+fn target(name: &str, nodes: &[Arc<Node>]) -> Target {
+    let node = nodes.iter().find(|node| node.id == *name);
+    let claim = node.and_then(|node| node.claim.as_ref());
+    claim.map_or_else(|| Target::Node(name.into()), |claim| Target::Claim(claim.name.clone()))
 }
 
 /// Matches `name` against a pattern with at most one `*`.

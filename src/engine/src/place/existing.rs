@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    HostPorts, LabelKey, LabelValue, Node, NodeId, Pod, Requirement, Requirements, Resources, Snapshot,
-    Taint, Target,
+    HostPorts, LabelKey, LabelValue, Node, NodeId, Pod, PodKey, Requirement, Requirements, Resources,
+    Snapshot, Taint, Target,
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::daemons;
-use crate::index::{Ix, IxVec, KindIx, NodeIx, ProfileIx, VolumeIx};
+use crate::index::{Ix, IxVec, KindIx, NodeIx, PodIx, ProfileIx, VolumeIx};
 use crate::interning::InternedMap;
 use crate::place::devices::Holdings;
 use crate::place::learnt::Known;
@@ -157,11 +157,33 @@ impl<'a> Existing<'a> {
         Self { keys, kinds, slots, by_host: OnceCell::new(), touched: None, gone }
     }
 
-    /// The first node that takes `pod` at the level `known`; the room is taken at once. `others` is what the pod is to
-    /// other pods, where that matters.
+    /// The nodes that pods were promised places on, where they are still there, by pod.
+    pub(crate) fn promised<'p>(
+        &self,
+        pods: impl Iterator<Item = (PodIx, &'p PodKey)>,
+        promises: &BTreeMap<PodKey, Target>,
+    ) -> InternedMap<PodIx, NodeIx> {
+        if promises.is_empty() {
+            return InternedMap::default();
+        }
+        let (mut claims, mut nodes) = (InternedMap::default(), InternedMap::default());
+        for (index, Slot { node, .. }) in self.slots.enumerate() {
+            claims.extend(node.claim.as_ref().map(|claim| (&claim.name, index)));
+            nodes.extend(node.name.as_ref().map(|name| (name, index)));
+        }
+        let place = |target: &Target| match target {
+            Target::Claim(name) => claims.get(name).copied(),
+            Target::Node(name) => nodes.get(name).copied(),
+        };
+        pods.filter_map(|(index, key)| Some((index, place(promises.get(key)?)?))).collect()
+    }
+
+    /// The first node that takes `pod` at the level `known`, or node `on` if that takes it; the room is taken at once.
+    /// `others` is what the pod is to other pods, where that matters.
     pub(crate) fn place(
         &mut self,
         pod: &Pod,
+        on: Option<NodeIx>,
         known: &mut Known<'_>,
         rules: &Rules<'_>,
         others: Option<(&Topology, ProfileIx)>,
@@ -173,7 +195,14 @@ impl<'a> Existing<'a> {
         let Known { demand, demand_memo, level_memo, .. } = known;
         demand_memo.kinds.resize(self.kinds.len(), None);
         // Host affinity names the only hosts that can do; few, so they are looked up instead of all being skipped.
-        let only = others.and_then(|(topology, id)| topology.hosts_to_join(id)).map(|hosts| self.at(&hosts));
+        let only = match on {
+            Some(node) => {
+                let mut only = Bits::none(self.slots.len());
+                only.insert(node);
+                Some(only)
+            }
+            None => others.and_then(|(topology, id)| topology.hosts_to_join(id)).map(|hosts| self.at(&hosts)),
+        };
         // Nodes of kinds that other pods keep the pod out of for now.
         let mut not_now = Bits::default();
         let mut domains: IxVec<KindIx, Option<bool>> = IxVec::filled(None, self.kinds.len());

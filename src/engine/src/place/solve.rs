@@ -1,5 +1,6 @@
 //! The solver: one pod after the other, existing nodes first, then open in-flight nodes, then a new node
-//! (spec scheduling 12). Pods that wait for others are tried again as long as any pod gets a place.
+//! (spec scheduling 12). Pods that an earlier pass promised a place come first. Pods that wait for others are tried again
+//! as long as any pod gets a place.
 //!
 //! What it works on is in three parts by what changes it: [`Compiled`] is never changed, [`Filling`] is where pods are
 //! so far, [`Caches`] are what has been computed on the way. A [`Query`] reads the filling and cannot change it.
@@ -10,6 +11,7 @@ mod compile;
 mod compiled;
 mod filling;
 mod join;
+mod promised;
 mod repack;
 pub(crate) mod simulation;
 #[cfg(test)]
@@ -26,7 +28,7 @@ use karpenter_model::{
     BinId, HostPorts, NodeId, Nomination, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot, Target,
 };
 
-use crate::index::{InFlightIx, LevelIx, PodIx, PoolIx, ProfileIx};
+use crate::index::{InFlightIx, LevelIx, NodeIx, PodIx, PoolIx, ProfileIx};
 use crate::place::claim::{Quoted, Terms};
 use crate::place::class::Class;
 use crate::place::devices::Holdings;
@@ -60,7 +62,8 @@ impl<'a> Solver<'a> {
     /// Places every pod of `snapshot`.
     pub(crate) fn run(snapshot: &'a Snapshot) -> Placement {
         let mut solver = Self::new(snapshot);
-        solver.place_all(solver.compiled.queue.positions().collect());
+        let waiting = solver.keep_promises(solver.compiled.queue.positions().collect());
+        solver.place_all(waiting);
         // Before repacking, which keeps every pod placed and so cannot help those left behind.
         let mut solver = solver.co_located(snapshot);
         solver.repack();
@@ -88,6 +91,9 @@ impl<'a> Solver<'a> {
     fn settle(&mut self, index: PodIx) -> bool {
         if let Class::Refused(outcome) = self.compiled.class(index) {
             self.filling.outcomes.insert(index, outcome.clone());
+            return true;
+        }
+        if self.compiled.pod(index).is_virtual() && self.keep_promise(index) {
             return true;
         }
         for step in 0.. {
@@ -119,9 +125,7 @@ impl<'a> Solver<'a> {
         let Self { compiled, caches, filling } = self;
         let Known { demand, profile, level_memo, .. } = caches.learnt.known(&compiled.levels, level);
         let topology = &filling.topology;
-        // A pod without rules of its own still commits to a domain when others look for it.
-        let concerns = |id: &ProfileIx| topology.is_bound_to_others(*id) || topology.is_sought(*id);
-        let bound = profile.filter(concerns);
+        let bound = topology.bound(profile);
         let waits = profile.is_some_and(|id| topology.is_bound_to_others(id));
         let served = !demand.claims.is_empty();
         let held = filling.devices.as_ref().filter(|_| served).map_or(0, Holdings::version);
@@ -139,7 +143,8 @@ impl<'a> Solver<'a> {
             return Tried::Refused;
         }
         let mut used_up = false;
-        if self.join_node(index, level, bound) || self.join_open_node(index, level, bound, &mut used_up) {
+        if self.join_node(index, None, level, bound) || self.join_open_node(index, level, bound, &mut used_up)
+        {
             return Tried::Placed;
         }
         let opened = self.open_node(index, level, bound, None);
@@ -156,14 +161,20 @@ impl<'a> Solver<'a> {
         opened
     }
 
-    /// Sends the pod to the first existing node that takes it.
-    fn join_node(&mut self, index: PodIx, level: LevelIx, bound: Option<ProfileIx>) -> bool {
+    /// Sends the pod to the first existing node that takes it, or to node `on` if that takes it.
+    fn join_node(
+        &mut self,
+        index: PodIx,
+        on: Option<NodeIx>,
+        level: LevelIx,
+        bound: Option<ProfileIx>,
+    ) -> bool {
         let Self { compiled, caches, filling } = self;
         let pod = compiled.pod(index);
         let mut known = caches.learnt.known(&compiled.levels, level);
         let others = bound.map(|id| (&filling.topology, id));
         let devices = filling.devices.as_mut();
-        let Some(node) = filling.existing.place(pod, &mut known, &caches.rules, others, devices) else {
+        let Some(node) = filling.existing.place(pod, on, &mut known, &caches.rules, others, devices) else {
             return false;
         };
         // Not only when `bound`: a pod without rules still counts for the rules of others.

@@ -306,8 +306,14 @@ impl Topology {
     }
 
     /// Whether others look for the domain of this profile.
-    pub(crate) fn is_sought(&self, id: ProfileIx) -> bool {
+    fn is_sought(&self, id: ProfileIx) -> bool {
         !self.entry(id).1.sought.is_empty()
+    }
+
+    /// The profile of a pod, if where others are decides where it goes, or the other way round: a pod without rules of
+    /// its own still commits to a domain when others look for it.
+    pub(crate) fn bound(&self, profile: Option<ProfileIx>) -> Option<ProfileIx> {
+        profile.filter(|id| self.is_bound_to_others(*id) || self.is_sought(*id))
     }
 
     /// What the profile says about sharing a host, and others about sharing one with it.

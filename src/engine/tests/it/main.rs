@@ -10,6 +10,7 @@ mod disruption;
 mod disruption_blocked;
 mod optimum;
 mod overrides;
+mod promises;
 mod properties;
 mod refusals;
 mod scenarios;

@@ -45,11 +45,14 @@ impl<'a> Solver<'a> {
         // The split groups alone first: moving others as well changes more of the plan than is needed.
         for first in [&split, &groups] {
             let mut again = Self::new(snapshot);
-            for group in first {
+            let waiting = again.keep_promises(again.compiled.queue.positions().collect());
+            let (kept, _) = again.filling.whereabouts(pods);
+            // Where some of a group are where they were promised a place, the rest must join them.
+            for group in first.iter().filter(|group| group.iter().all(|pod| !kept.contains(*pod))) {
                 again.open_for(group);
             }
             let (first, _) = again.filling.whereabouts(pods);
-            again.place_all(again.compiled.queue.positions().filter(|pod| !first.contains(*pod)).collect());
+            again.place_all(waiting.into_iter().filter(|pod| !first.contains(*pod)).collect());
             let (placed_again, _) = again.filling.whereabouts(pods);
             if again.filling.placed > self.filling.placed && keeps_all(&placed, &placed_again, &groups) {
                 return again;

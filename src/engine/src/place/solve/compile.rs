@@ -83,10 +83,24 @@ impl<'a> Solver<'a> {
         let existing = Existing::new(snapshot, keys.collect(), &topology.keys(), &volumes, &mut resources);
         let caches = Caches::new(rules, catalogues, &levels);
         let filling = Filling::new(existing, topology, reservations, devices, limits);
-        let Batch { arrivals, reversible, .. } = batch;
+        let Batch { pods, order, arrivals, reversible } = batch;
         let explains = !reversible;
-        let compiled =
-            Compiled { settings, pools, resources, levels, classes, queue, requests, arrivals, explains };
+        // A pod that has a node goes where it was promised a place when that node is being removed, not before.
+        let waiting = order.enumerate().filter(|(_, place)| !pods[**place].1);
+        let waiting = waiting.map(|(index, place)| (index, &pods[*place].0.key));
+        let promised = filling.existing.promised(waiting, &snapshot.promises);
+        let compiled = Compiled {
+            settings,
+            pools,
+            resources,
+            levels,
+            classes,
+            queue,
+            requests,
+            arrivals,
+            promised,
+            explains,
+        };
         Self { compiled: Arc::new(compiled), caches, filling }
     }
 }

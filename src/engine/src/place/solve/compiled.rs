@@ -6,7 +6,8 @@
 use karpenter_model::{Pod, Resources, Settings};
 
 use crate::amounts::ResourceIndex;
-use crate::index::{ArrivalIx, ClassIx, IxVec, LevelIx, PodIx, ProfileIx};
+use crate::index::{ArrivalIx, ClassIx, IxVec, LevelIx, NodeIx, PodIx, ProfileIx};
+use crate::interning::InternedMap;
 use crate::place::class::Class;
 use crate::place::level::Levels;
 use crate::place::pool::Pools;
@@ -25,6 +26,8 @@ pub(super) struct Compiled<'a> {
     pub(super) requests: IxVec<PodIx, &'a Resources>,
     /// Pods in the order of the snapshot, by position in the queue; only where a plan is made.
     pub(super) arrivals: IxVec<ArrivalIx, PodIx>,
+    /// Nodes that earlier passes promised pods a place on.
+    pub(super) promised: InternedMap<PodIx, NodeIx>,
     /// Whether every refusal is explained at once; a what-if simulation explains only those it reports.
     pub(super) explains: bool,
 }

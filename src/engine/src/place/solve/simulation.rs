@@ -94,7 +94,9 @@ impl<'a> Solver<'a> {
                 base.movers.entry((*home).clone()).or_default().push(index);
             }
         }
-        solver.place_all(homes.positions().filter(|index| homes[*index].is_none()).collect());
+        let waiting = homes.positions().filter(|index| homes[*index].is_none()).collect();
+        let waiting = solver.keep_promises(waiting);
+        solver.place_all(waiting);
         solver.settled_without(&[], &mut base);
         (solver, base)
     }

@@ -1,0 +1,42 @@
+//! Promises of earlier passes: a pod goes where it was promised a place, as long as every rule allows it.
+//!
+//! A plan that fills its machines closely is lost if the next pass fills the same machines in another order: the pods
+//! that do not fit a second time are bought machines for. So, before anything else, pods with a promise are tried on
+//! that node alone, by the code that tries every other node. Those it does not take are placed like pods without a
+//! promise, which come after all that have one: a pod that arrives later does not take the room of one that waits.
+
+use super::Solver;
+use crate::index::PodIx;
+
+impl Solver<'_> {
+    /// Sends the pods of `queue` where they were promised a place, and returns those that are left. Virtual pods are
+    /// among these: they come after all pods that exist.
+    pub(super) fn keep_promises(&mut self, mut queue: Vec<PodIx>) -> Vec<PodIx> {
+        if self.compiled.promised.is_empty() {
+            return queue;
+        }
+        // A rule about other pods may keep a pod out until others have come to where they belong.
+        loop {
+            let before = self.filling.placed;
+            queue.retain(|index| self.compiled.pod(*index).is_virtual() || !self.keep_promise(*index));
+            if self.filling.placed == before {
+                return queue;
+            }
+        }
+    }
+
+    /// Sends the pod at `index` where it was promised a place, at the strictest level at which that takes it; whether
+    /// it is there.
+    pub(super) fn keep_promise(&mut self, index: PodIx) -> bool {
+        let Some(node) = self.compiled.promised.get(&index).copied() else { return false };
+        for step in 0.. {
+            let Some(level) = self.compiled.levels(index).get(step).copied() else { break };
+            let bound = self.filling.topology.bound(self.compiled.levels.profile(level));
+            if self.join_node(index, Some(node), level, bound) {
+                self.filling.placed += 1;
+                return true;
+            }
+        }
+        false
+    }
+}
