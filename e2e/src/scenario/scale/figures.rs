@@ -35,7 +35,9 @@ impl Figures {
 
     pub(super) fn insert(&mut self, workload: &str, mut row: Row) {
         // Three digits behind the point are more than any of them is worth.
-        row.values_mut().for_each(|value| *value = (*value * 1000.0).round() / 1000.0);
+        for value in row.values_mut() {
+            *value = (*value * 1000.0).round() / 1000.0;
+        }
         self.workloads.insert(workload.to_owned(), row);
     }
 

@@ -91,7 +91,7 @@ async fn processor_seconds(world: &World) -> BTreeMap<Part, f64> {
     seconds
 }
 
-/// Seconds of a process from `/proc/ID/stat` (proc_pid_stat(5)): fields 14 and 15, counted from behind the name, which may
+/// Seconds of a process from `/proc/ID/stat` (`proc_pid_stat(5)`): fields 14 and 15, counted from behind the name, which may
 /// have spaces in it.
 fn seconds_of(id: Pid) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
@@ -100,7 +100,7 @@ fn seconds_of(id: Pid) -> Option<f64> {
     Some((f64::from(user) + f64::from(system)) / TICKS_PER_SECOND)
 }
 
-/// The most memory that was resident at once, from `/proc/ID/status` (proc_pid_status(5)).
+/// The most memory that was resident at once, from `/proc/ID/status` (`proc_pid_status(5)`).
 fn peak_mib(id: Pid) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
