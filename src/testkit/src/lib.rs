@@ -7,6 +7,7 @@
 #![expect(clippy::panic, reason = "a malformed fixture is a bug of the test that holds it")]
 
 pub mod bought;
+pub mod bound;
 pub mod disruptable;
 pub mod fixture;
 pub mod manifest;

@@ -76,6 +76,7 @@ fn pool(pool: &Pool) -> Value {
         "metadata": { "name": pool.name.as_str() },
         "spec": {
             "weight": pool.weight,
+            "limits": pool.limits.as_ref().map(amounts),
             "template": {
                 "metadata": { "labels": labels(&template.labels) },
                 "spec": {

@@ -1,5 +1,6 @@
 //! Generated worlds for properties and measurements: seeded, so a failure is replayed by its seed.
 
+pub mod corpus;
 mod pods;
 
 use std::fmt::Write;

@@ -30,7 +30,9 @@ fn main() {
     if let Some(directory) = std::env::var_os("BENCH_INPUTS") {
         for (table, cases) in case::tables() {
             for case in cases.iter().filter(|case| selected(table, case, &wanted)) {
-                inputs::write(directory.as_ref(), table, case).expect("the inputs can be written");
+                let name = format!("{table}-{}", case.name.replace(' ', "-").to_lowercase());
+                let snapshot = (case.snapshot)();
+                inputs::write(directory.as_ref(), &name, &snapshot).expect("the inputs can be written");
             }
         }
         return;

@@ -15,6 +15,7 @@ use karpenter_model::names::{annotation, label};
 use karpenter_model::{
     BinId, Launch, OfferingRef, Plan, Pod, Requirement, Requirements, Resources, Snapshot, Undefined,
 };
+use karpenter_testkit::bound;
 
 const ZONES: [&str; 2] = ["a", "b"];
 /// Worlds, unless the environment asks for more.
@@ -166,7 +167,8 @@ fn cost(launch: &Launch) -> i64 {
 #[test]
 fn pods_are_placed_wherever_possible_and_close_to_the_least_price() {
     let worlds = std::env::var("OPTIMUM_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(WORLDS);
-    let (mut compared, mut optimal, mut ratios, mut missed) = (0u32, 0u32, 0i64, Vec::new());
+    let (mut compared, mut optimal, mut ratios, mut bounds, mut missed) =
+        (0u32, 0u32, 0i64, 0i64, Vec::new());
     let mut ingredients: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in 0..worlds {
         let text = world(seed);
@@ -194,6 +196,9 @@ fn pods_are_placed_wherever_possible_and_close_to_the_least_price() {
         if all_placed {
             let paid: i64 = plan.launches.iter().map(cost).sum();
             assert!(paid >= least, "seed {seed}: {paid} is less than the optimum {least}\n{text}");
+            let bound = bound::least_price(&snapshot, &pods).nanos();
+            assert!(bound <= least, "seed {seed}: the bound {bound} is above the optimum {least}\n{text}");
+            bounds += bound * 1000 / least;
             compared += 1;
             for option in [" spread=", "affinity=", " taint=", " select=", " volume="] {
                 *ingredients.entry(option).or_default() += u32::from(text.contains(option));
@@ -203,8 +208,10 @@ fn pods_are_placed_wherever_possible_and_close_to_the_least_price() {
         }
     }
     let mean = ratios / i64::from(compared.max(1));
+    let bound = bounds / i64::from(compared.max(1));
     println!(
-        "{compared} worlds, {optimal} optimal, mean cost {mean} per mille, feasible but missed: {missed:?}, of them with {ingredients:?}"
+        "{compared} worlds, {optimal} optimal, mean cost {mean} per mille, mean bound {bound} per mille, \
+         feasible but missed: {missed:?}, of them with {ingredients:?}"
     );
     assert!(ingredients.values().all(|worlds| *worlds * 10 > compared), "hardly any: {ingredients:?}");
     assert!(compared * 2 > u32::try_from(worlds).unwrap_or(u32::MAX), "only {compared} worlds were compared");
