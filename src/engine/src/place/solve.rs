@@ -5,6 +5,7 @@
 //! What it works on is in three parts by what changes it: [`Compiled`] is never changed, [`Filling`] is where pods are
 //! so far, [`Caches`] are what has been computed on the way. A [`Query`] reads the filling and cannot change it.
 
+mod apart;
 mod caches;
 mod co_location;
 mod compile;
@@ -67,7 +68,7 @@ impl<'a> Solver<'a> {
         // Before repacking, which keeps every pod placed and so cannot help those left behind.
         let mut solver = solver.co_located(snapshot);
         solver.repack();
-        solver.finish()
+        solver.kept_apart(snapshot).finish()
     }
 
     fn query(&mut self) -> Query<'_, 'a> {
@@ -219,6 +220,11 @@ impl<'a> Solver<'a> {
         let (number, state) = loop {
             let Some(number) = filling.open.next(&mut candidates, refused) else { return false };
             let node = &filling.in_flight[number];
+            if filling.apart && node.opened_for != demand.rules {
+                // For this walk only: another level of the pod may ask for less.
+                refused.insert(number);
+                continue;
+            }
             let space = &compiled.pools.spaces[node.pool];
             let catalogue = &mut catalogues[space.catalogue];
             let hosting =
@@ -313,6 +319,7 @@ impl<'a> Solver<'a> {
             filling.open.loaded(number, 1);
             filling.in_flight.push(InFlightNode {
                 pool: position,
+                opened_for: own.rules,
                 state,
                 ports,
                 pods: vec![index],

@@ -41,6 +41,8 @@ pub(super) struct Filling<'a> {
     pub(super) joined: Vec<(PodIx, NodeId)>,
     /// The same as a plan says it.
     pub(super) nominations: Vec<Nomination>,
+    /// Whether only pods with the same requirements share an in-flight node.
+    pub(super) apart: bool,
 }
 
 impl<'a> Filling<'a> {
@@ -67,6 +69,7 @@ impl<'a> Filling<'a> {
             placed,
             joined,
             nominations,
+            apart: false,
         }
     }
 

@@ -184,7 +184,7 @@ impl Solver<'_> {
 
     /// Puts `parts` in place of `nodes` if that saves enough; whether it does.
     fn replace(&mut self, nodes: &[InFlightIx], parts: Vec<Part>) -> bool {
-        let pool = self.filling.in_flight[nodes[0]].pool;
+        let InFlightNode { pool, opened_for, .. } = self.filling.in_flight[nodes[0]];
         let mut query = self.query();
         let now = nodes.iter().filter_map(|node| {
             let allowed = query.allowed(*node);
@@ -203,7 +203,8 @@ impl Solver<'_> {
         }
         let mut free = nodes.iter();
         for Part { state, pods, .. } in parts {
-            let node = InFlightNode { pool, state, ports: HostPorts::default(), pods, devices: None };
+            let node =
+                InFlightNode { pool, opened_for, state, ports: HostPorts::default(), pods, devices: None };
             match free.next() {
                 Some(number) => self.filling.in_flight[*number] = node,
                 None => drop(self.filling.in_flight.push(node)),

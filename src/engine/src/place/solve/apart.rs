@@ -1,0 +1,59 @@
+//! A second plan in which pods that ask for different nodes do not share one, taken where it is much cheaper.
+//!
+//! An in-flight node is narrowed by every pod that joins it: one pod that wants on-demand makes a node of pods that would
+//! do with spot an expensive one, and one that wants a certain type keeps all others from the cheapest. First-fit cannot
+//! see that, because it compares no prices. Keeping such pods apart costs room at the end of each kind of node instead, so
+//! neither plan is the better one in general: both are made, by the same code, and the first is kept unless the second
+//! saves [`LEAST_SAVING`]. A pod that has a place in the first has one in the second.
+//!
+//! Only where pods with different requirements share an in-flight node, and nothing is reserved: reserved instances have
+//! prices that depend on who holds them.
+
+use std::collections::BTreeSet;
+
+use super::Solver;
+
+/// The share of the price, in percent, that must be saved to be worth more nodes and another plan than before.
+const LEAST_SAVING: i64 = 15;
+
+impl<'a> Solver<'a> {
+    /// The solver, or one that has made a cheaper plan of the same `snapshot`.
+    pub(super) fn kept_apart(mut self, snapshot: &'a karpenter_model::Snapshot) -> Self {
+        if !self.filling.reservations.is_empty() || !self.mixes() {
+            return self;
+        }
+        let mut again = Self::new(snapshot);
+        again.filling.apart = true;
+        let waiting = again.keep_promises(again.compiled.queue.positions().collect());
+        again.place_all(waiting);
+        let pods = self.compiled.queue.len();
+        let ((before, _), (now, _)) = (self.filling.whereabouts(pods), again.filling.whereabouts(pods));
+        if !before.is_within(&now) {
+            return self;
+        }
+        again.repack();
+        let (Some(price), Some(cheaper)) = (self.price(), again.price()) else { return self };
+        if price - cheaper < price / 100 * LEAST_SAVING || cheaper >= price { self } else { again }
+    }
+
+    /// Whether pods that ask for different nodes share one.
+    fn mixes(&self) -> bool {
+        self.filling.in_flight.iter().any(|node| {
+            let levels = node.pods.iter().filter_map(|pod| self.compiled.levels(*pod).first());
+            let rules: BTreeSet<_> = levels.map(|level| self.compiled.levels.demand(*level).rules).collect();
+            rules.len() > 1
+        })
+    }
+
+    /// What all in-flight nodes cost at least, in billionths of a dollar an hour; `None` where a price is not known.
+    fn price(&mut self) -> Option<i64> {
+        let Self { compiled, caches, filling } = self;
+        let mut total: i64 = 0;
+        for node in filling.in_flight.iter().filter(|node| !node.pods.is_empty()) {
+            let catalogue = &mut caches.catalogues[compiled.pools.spaces[node.pool].catalogue];
+            let least = catalogue.least_price(node.state.rules, &node.state.variants, &caches.rules)?;
+            total = total.saturating_add(least.nanos());
+        }
+        Some(total)
+    }
+}
