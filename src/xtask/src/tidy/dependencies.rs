@@ -28,6 +28,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("testkit", &["model"]),
     ("aws", &["api", "aws-api", "cloud", "model"]),
     ("bootstrap", &["aws-api", "iam", "model"]),
+    ("convert", &["api", "model"]),
     ("doctor", &["api", "aws-api", "iam", "model"]),
     ("kube-harness", &["model", "telemetry"]),
     ("kube-sim", &["api", "aws-api", "model"]),

@@ -1,0 +1,58 @@
+//! What holds for every input.
+
+use karpenter_convert::{Input, convert};
+
+use crate::goldens::cases;
+
+#[test]
+fn converting_the_output_again_changes_nothing() {
+    for case in cases() {
+        let again = convert(
+            &[Input { name: "again".to_owned(), text: case.outcome.manifests.clone() }],
+            &case.options,
+        );
+        assert_eq!(again.manifests, case.outcome.manifests, "{}", case.name);
+        let is_ours = !case.name.starts_with("v1-") && !case.name.starts_with("workload-");
+        assert!(!is_ours || again.report.exit_code() == 0, "{}: {}", case.name, again.report.text());
+    }
+}
+
+#[test]
+fn objects_of_v1_are_passed_on_byte_for_byte() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
+    let mut inputs = karpenter_convert::read(&[examples.into()]).unwrap();
+    assert!(inputs.len() >= 2);
+    inputs
+        .push(Input { name: "no end of line".to_owned(), text: "---\n# only\n---\nkind: A # b".to_owned() });
+    for input in inputs {
+        let text = input.text.clone();
+        let outcome = convert(&[input], &Default::default());
+        assert_eq!(outcome.manifests, text);
+        assert_eq!(outcome.report.exit_code(), 0, "{}", outcome.report.text());
+    }
+}
+
+#[test]
+fn every_entry_names_its_object_and_fields_their_lines() {
+    for case in cases() {
+        let lines = case.text.lines().count();
+        for object in &case.outcome.report.objects {
+            for entry in &object.entries {
+                assert!(!entry.text.is_empty());
+                assert!(
+                    entry.line.is_none_or(|line| (1..=lines).contains(&line)),
+                    "{}: {entry:?}",
+                    case.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn several_files_are_one_stream() {
+    let file = |name: &str, text: &str| Input { name: name.to_owned(), text: text.to_owned() };
+    let files = [file("a", "kind: A"), file("b", "---\nkind: B\n"), file("c", "kind: C\n")];
+    let outcome = convert(&files, &Default::default());
+    assert_eq!(outcome.manifests, "kind: A\n---\nkind: B\n---\nkind: C\n");
+}
