@@ -2,12 +2,14 @@
 //!
 //! What needs no conversion is passed on as it was written, with comments and order of fields.
 
+use std::borrow::Cow;
+
 /// One document of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Document<'t> {
     /// The marker before it, with its end of line; empty for the first document of most files.
     pub(crate) marker: &'t str,
-    pub(crate) text: &'t str,
+    pub(crate) text: Cow<'t, str>,
     /// Lines of the file above `text`.
     pub(crate) lines_before: usize,
 }
@@ -20,7 +22,11 @@ pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if let Some(length) = marker_length(line) {
             if at > 0 {
-                documents.push(Document { marker: &text[marker], text: &text[start..at], lines_before });
+                documents.push(Document {
+                    marker: &text[marker],
+                    text: text[start..at].into(),
+                    lines_before,
+                });
             }
             marker = at..at + length;
             start = at + length;
@@ -29,7 +35,7 @@ pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
         }
         at += line.len();
     }
-    documents.push(Document { marker: &text[marker], text: &text[start..], lines_before });
+    documents.push(Document { marker: &text[marker], text: text[start..].into(), lines_before });
     documents
 }
 
@@ -68,8 +74,9 @@ mod tests {
     #[test]
     fn documents_know_where_they_begin() {
         let text = "a: 1\n---\nb: 2\n--- {c: 3}\n";
+        let documents = split(text);
         let found: Vec<_> =
-            split(text).iter().map(|document| (document.text, document.lines_before)).collect();
+            documents.iter().map(|document| (document.text.as_ref(), document.lines_before)).collect();
         assert_eq!(found, [("a: 1\n", 0), ("b: 2\n", 2), ("{c: 3}\n", 3)]);
     }
 }

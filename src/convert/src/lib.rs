@@ -24,6 +24,7 @@ mod metadata;
 mod names;
 mod object;
 mod pool;
+mod repair;
 mod report;
 mod requirements;
 mod selector;

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 
 use crate::log::{Entry, Kind};
 
+/// What entries are about that are about a text and not about an object in it.
+pub(crate) const DOCUMENT: &str = "document";
+
 /// What was done with one object of the input.
 #[derive(Clone, Debug, Serialize)]
 pub struct ObjectReport {
@@ -68,11 +71,12 @@ impl Report {
     }
 
     fn summary(&self) -> String {
-        let converted = self.objects.iter().filter(|object| !object.to.is_empty()).count();
+        let objects = || self.objects.iter().filter(|object| object.from != DOCUMENT);
+        let converted = objects().filter(|object| !object.to.is_empty()).count();
         let of = |kind| self.count(kind);
         format!(
             "{converted} of {} objects converted; to decide: {}, dropped: {}, refused: {}, faulty: {}",
-            self.objects.len(),
+            objects().count(),
             of(Kind::Decide),
             of(Kind::Dropped),
             of(Kind::Refused),

@@ -7,7 +7,8 @@ use crate::input::Input;
 use crate::kubelets::{self, Converted};
 use crate::log::{Kind, Log};
 use crate::object::{self, Made, Outcome};
-use crate::report::{ObjectReport, Report};
+use crate::repair::{Repaired, repair};
+use crate::report::{DOCUMENT, ObjectReport, Report};
 use crate::tree::Node;
 use crate::{Options, validate, workload};
 
@@ -41,7 +42,10 @@ pub fn convert(inputs: &[Input], options: &Options) -> Conversion {
     let mut files: Vec<Vec<Part>> = Vec::new();
     for input in inputs {
         files.push(
-            split(&input.text).into_iter().map(|document| parse(document, input, &mut report)).collect(),
+            split(&input.text)
+                .into_iter()
+                .map(|document| parse(document, input, options, &mut report))
+                .collect(),
         );
     }
     let objects = || files.iter().flatten().flat_map(|part| part.objects.iter());
@@ -71,27 +75,19 @@ pub fn convert(inputs: &[Input], options: &Options) -> Conversion {
     Conversion { manifests, report }
 }
 
-fn parse<'i>(document: Document<'i>, input: &Input, report: &mut Report) -> Part<'i> {
+fn parse<'i>(mut document: Document<'i>, input: &Input, options: &Options, report: &mut Report) -> Part<'i> {
+    let log = Log::default();
+    let node = readable(&mut document, options, &log);
+    let entries = log.into_entries();
+    if !entries.is_empty() {
+        report.objects.push(ObjectReport {
+            source: format!("{}:{}", input.name, document.lines_before + 1),
+            from: DOCUMENT.to_owned(),
+            to: Vec::new(),
+            entries,
+        });
+    }
     let mut part = Part { document, is_list: false, objects: Vec::new() };
-    let Document { text, lines_before, .. } = &part.document;
-    let node = match Node::parse(text, *lines_before) {
-        Ok(node) => node,
-        Err(error) => {
-            let line =
-                error.location().map(|at| usize::try_from(at.line()).unwrap_or_default() + lines_before);
-            let log = Log::default();
-            let text =
-                format!("is not YAML: {}; correct this line or the one above", one_line(&error.to_string()));
-            log.at(Kind::Faulty, "", line.unwrap_or(lines_before + 1), text);
-            report.objects.push(ObjectReport {
-                source: format!("{}:{}", input.name, lines_before + 1),
-                from: "document".to_owned(),
-                to: Vec::new(),
-                entries: log.into_entries(),
-            });
-            None
-        }
-    };
     let Some(node) = node else { return part };
     let is_list = node.get("kind").and_then(Node::text).is_some_and(|kind| kind.ends_with("List"));
     let items = node.get("items").map(|items| items.items().to_vec()).filter(|_| is_list);
@@ -108,7 +104,43 @@ fn parse<'i>(document: Document<'i>, input: &Input, report: &mut Report) -> Part
     part
 }
 
-fn one_line(text: &str) -> String {
+/// The content of a document, after its faults have been corrected or reported.
+fn readable(document: &mut Document, options: &Options, log: &Log) -> Option<Node> {
+    let lines_before = document.lines_before;
+    let Repaired { text, faults, unclear } = repair(&document.text);
+    let is_faulty = !options.fix && !faults.is_empty();
+    for fault in faults {
+        let (kind, hint) = if options.fix { (Kind::Fixed, "") } else { (Kind::Faulty, "; `--fix` does it") };
+        log.at(kind, "", fault.line + lines_before, fault.text + hint);
+    }
+    if is_faulty && unclear.is_none() {
+        return None;
+    }
+    match Node::parse(&text, lines_before) {
+        _ if unclear.is_some() => {
+            let unclear = unclear?;
+            log.at(Kind::Faulty, "", unclear.line + lines_before, unclear.text);
+            None
+        }
+        Ok(node) => {
+            if text != document.text {
+                document.text = text.into();
+            }
+            node
+        }
+        Err(error) => {
+            let line = error.location().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1));
+            let text =
+                format!("is not YAML: {}; correct this line or the one above", reason(&error.to_string()));
+            log.at(Kind::Faulty, "", line + lines_before, text);
+            None
+        }
+    }
+}
+
+/// What a parser says, in one line and without the place, which it counts from the beginning of the document.
+fn reason(text: &str) -> String {
+    let text = text.split(" at line ").next().unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -119,8 +151,10 @@ impl Part<'_> {
         if objects.iter().all(|object| matches!(object.outcome, Outcome::AsIs)) {
             // Comments between documents are kept with their markers.
             begin(manifests, document.marker);
-            manifests.push_str(document.text);
-            report.objects.extend(objects.into_iter().map(|object| object.report(Vec::new(), document.text)));
+            manifests.push_str(&document.text);
+            report
+                .objects
+                .extend(objects.into_iter().map(|object| object.report(Vec::new(), &document.text)));
             return;
         }
         let mut marker = document.marker;
@@ -136,7 +170,8 @@ impl Part<'_> {
             for value in &values {
                 begin(manifests, marker);
                 marker = "---\n";
-                let in_place = if is_made || is_list { None } else { renamed_in_place(document.text, value) };
+                let in_place =
+                    if is_made || is_list { None } else { renamed_in_place(&document.text, value) };
                 written = in_place.unwrap_or_else(|| yaml(value));
                 manifests.push_str(&written);
             }
