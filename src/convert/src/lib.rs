@@ -12,31 +12,28 @@
 //!
 //! Nothing here reaches a cluster or an account: objects of a cluster come as `kubectl get --output yaml` prints them.
 
-mod claim;
-mod class;
 mod document;
 mod fields;
 mod input;
-mod kubelet;
+mod kind;
 mod kubelets;
 mod log;
 mod metadata;
 mod names;
 mod object;
-mod pool;
 mod repair;
 mod report;
-mod requirements;
-mod selector;
 mod stream;
 mod tree;
 mod validate;
+mod values;
 mod workload;
 
 pub use input::{Input, InputError, read};
 pub use log::{Entry, Kind};
 pub use report::{ObjectReport, Report};
 pub use stream::{Conversion, convert};
+pub use values::convert_values;
 
 /// What the objects do not say.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::fields::Fields;
+use crate::kind::requirements;
 use crate::log::{Kind, Log};
 use crate::names;
-use crate::requirements;
 
 /// Fields that clients do not write.
 const OF_SERVER: [&str; 12] = [

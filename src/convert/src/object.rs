@@ -5,12 +5,12 @@ use karpenter_api::{EC2NodeClass, Ec2NodeClassSpec, NodeClaim, NodeClaimSpec, No
 use serde_json::{Value, json};
 
 use crate::Options;
-use crate::claim;
-use crate::class;
 use crate::fields::{Fields, Found};
+use crate::kind::claim;
+use crate::kind::class;
+use crate::kind::pool::{self, Pool};
 use crate::log::{Kind, Log};
 use crate::metadata::Metadata;
-use crate::pool::{self, Pool};
 use crate::tree::Node;
 use crate::validate;
 use crate::workload;

@@ -129,13 +129,17 @@ fn readable(document: &mut Document, options: &Options, log: &Log) -> Option<Nod
             node
         }
         Err(error) => {
-            let line = error.location().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1));
-            let text =
-                format!("is not YAML: {}; correct this line or the one above", reason(&error.to_string()));
-            log.at(Kind::Faulty, "", line + lines_before, text);
+            unreadable(&error, lines_before, log);
             None
         }
     }
+}
+
+/// Reports a text that no parser reads.
+pub(crate) fn unreadable(error: &serde_saphyr::Error, lines_before: usize, log: &Log) {
+    let line = error.location().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1));
+    let text = format!("is not YAML: {}; correct this line or the one above", reason(&error.to_string()));
+    log.at(Kind::Faulty, "", line + lines_before, text);
 }
 
 /// What a parser says, in one line and without the place, which it counts from the beginning of the document.
@@ -240,7 +244,8 @@ fn renamed_in_place(text: &str, value: &Value) -> Option<String> {
     (node.to_value() == *value).then_some(replaced)
 }
 
-fn yaml(value: &Value) -> String {
+/// A value as YAML.
+pub(crate) fn yaml(value: &Value) -> String {
     // A value of JSON has a form in YAML.
     serde_saphyr::to_string(value).unwrap_or_default()
 }

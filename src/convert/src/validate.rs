@@ -28,6 +28,15 @@ pub(crate) fn problems(object: &Value) -> Vec<String> {
     problems
 }
 
+/// What is wrong with a value according to a schema.
+pub(crate) fn against(schema: &Value, value: &Value) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (name, field) in value.as_object().into_iter().flatten() {
+        structure(&schema["properties"][name], field, name, &mut problems);
+    }
+    problems
+}
+
 fn structure(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {
     if let Some(what) = mismatch(schema, value) {
         problems.push(format!("`{path}`: {what}"));
@@ -45,7 +54,9 @@ fn structure(schema: &Value, value: &Value, path: &str, problems: &mut Vec<Strin
                 let path = format!("{path}.{name}");
                 match schema["properties"].get(name).or_else(|| schema.get("additionalProperties")) {
                     Some(schema) => structure(schema, field, &path, problems),
-                    None => problems.push(format!("`{path}` is no field of v1")),
+                    // A schema without fields takes any.
+                    None if schema.get("properties").is_none() => {}
+                    None => problems.push(format!("`{path}` is not known there")),
                 }
             }
         }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use karpenter_convert::{Conversion, Input, Options, convert};
+use karpenter_convert::{Conversion, Input, Options, convert, convert_values};
 
 /// A case with its outcome.
 pub(crate) struct Case {
@@ -30,6 +30,11 @@ pub(crate) fn cases() -> Vec<Case> {
     inputs.iter().map(|path| read(path)).collect()
 }
 
+/// Whether a case is a file of chart values.
+pub(crate) fn is_of_chart(name: &str) -> bool {
+    name.starts_with("values-")
+}
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cases")
 }
@@ -38,7 +43,8 @@ fn read(path: &Path) -> Case {
     let text = fs::read_to_string(path).unwrap();
     let options = options(text.lines().next().unwrap_or_default());
     let file = path.file_name().unwrap().to_string_lossy().into_owned();
-    let outcome = convert(&[Input { name: file.clone(), text: text.clone() }], &options);
+    let input = Input { name: file.clone(), text: text.clone() };
+    let outcome = if is_of_chart(&file) { convert_values(&input) } else { convert(&[input], &options) };
     let name = file.split('.').next().unwrap().to_owned();
     Case { name, text, options, outcome }
 }

@@ -7,10 +7,10 @@ use karpenter_api::nodeclaim::ClaimResources;
 use karpenter_api::{NillableDuration, NodeClaimSpec};
 
 use crate::fields::Fields;
-use crate::kubelet;
+use crate::kind::kubelet;
+use crate::kind::pool::class_of_claim;
+use crate::kind::requirements::{self, Owner};
 use crate::log::{Kind, Log};
-use crate::pool::class_of_claim;
-use crate::requirements::{self, Owner};
 
 /// The claim that the fields describe; `reference` is the name of the field that names the class.
 pub(crate) fn from_old(mut fields: Fields, reference: &'static str, log: &Log) -> NodeClaimSpec {

@@ -14,8 +14,8 @@ use karpenter_model::names::{label, tag};
 
 use crate::Options;
 use crate::fields::{Fields, Found};
+use crate::kind::selector;
 use crate::log::{Kind, Log};
-use crate::selector;
 
 /// Tag keys that the controller writes itself.
 const RESERVED_TAGS: [&str; 4] =

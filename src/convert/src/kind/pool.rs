@@ -10,9 +10,9 @@ use karpenter_api::nodepool::{
 use karpenter_api::{EC2NodeClass, NillableDuration, NodeClassReference, NodePoolSpec, ResourceMap};
 
 use crate::fields::{Fields, Found};
-use crate::kubelet;
+use crate::kind::kubelet;
+use crate::kind::requirements::{self, Owner, add_defaults};
 use crate::log::{Kind, Log};
-use crate::requirements::{self, Owner, add_defaults};
 use crate::tree::Node;
 
 const LABELS: &str = "spec.template.metadata.labels";
