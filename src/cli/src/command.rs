@@ -2,6 +2,7 @@
 
 pub(crate) mod bootstrap;
 pub(crate) mod controller;
+pub(crate) mod convert;
 pub(crate) mod crds;
 #[cfg(feature = "demo")]
 pub(crate) mod demo;

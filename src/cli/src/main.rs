@@ -32,6 +32,8 @@ enum Command {
     Bootstrap(Box<command::bootstrap::Arguments>),
     /// Print the custom resource definitions, ready for `kubectl apply -f -`
     Crds,
+    /// Convert manifests and chart values of older versions to v1
+    Convert(command::convert::Arguments),
     /// Say what is wrong with the account and the cluster, why, and how to put it right
     Doctor(Box<command::doctor::Arguments>),
     /// Say why a node stays, a pod waits or a pool takes no part
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Controller(arguments) => command::controller::run(*arguments),
         Command::Bootstrap(arguments) => command::bootstrap::run(*arguments),
         Command::Crds => command::crds::run(),
+        Command::Convert(arguments) => command::convert::run(&arguments),
         Command::Doctor(arguments) => command::doctor::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),

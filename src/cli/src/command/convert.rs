@@ -1,0 +1,87 @@
+//! `karpenter convert`: manifests and chart values of older versions, as those of v1.
+//!
+//! Manifests go to standard output and the report to standard error, so that the output can be piped into `kubectl apply`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use karpenter_convert::{Conversion, Input, Options, convert, convert_values, read};
+
+/// Arguments of `karpenter convert`.
+#[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0 everything has its equal, 1 a text could not be read and nothing was printed, \
+                  2 something was dropped or refused, 3 something is left for you to decide.\n\n\
+                  Objects of a cluster: kubectl get provisioners,awsnodetemplates --output yaml | karpenter convert -f -"
+)]
+pub(crate) struct Arguments {
+    /// Manifests to convert: files, folders, or - for standard input; other kinds are passed on
+    #[arg(
+        short,
+        long,
+        value_name = "PATH",
+        required_unless_present = "helm_values",
+        conflicts_with = "helm_values"
+    )]
+    filename: Vec<PathBuf>,
+    /// Convert this file of chart values instead, or - for standard input
+    #[arg(long, value_name = "PATH")]
+    helm_values: Option<PathBuf>,
+    /// Correct tabs, quotes and indentation of manifests copied from a page, where that is unambiguous
+    #[arg(long)]
+    fix: bool,
+    /// Name of the cluster, whose tag selects subnets and security groups where an old object names none
+    #[arg(long)]
+    cluster_name: Option<String>,
+    /// Node role for classes that name neither role nor instance profile
+    #[arg(long, conflicts_with = "instance_profile")]
+    role: Option<String>,
+    /// Instance profile for such classes: the old setting `aws.defaultInstanceProfile`
+    #[arg(long)]
+    instance_profile: Option<String>,
+    /// How to print the report
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    report: Form,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Form {
+    /// For people
+    Text,
+    /// An object for tools
+    Json,
+}
+
+/// Converts, prints manifests and report, and says by the exit code how it went.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let Conversion { manifests, report } = match &arguments.helm_values {
+        Some(path) => {
+            let inputs = read(std::slice::from_ref(path))?;
+            let input: &Input =
+                inputs.first().context("cannot convert values: the folder has no file; name one")?;
+            convert_values(input)
+        }
+        None => convert(&read(&arguments.filename)?, &arguments.options()),
+    };
+    std::io::stdout().write_all(manifests.as_bytes()).context("cannot write to standard output")?;
+    let said = match arguments.report {
+        Form::Text => report.text(),
+        Form::Json => report.json() + "\n",
+    };
+    std::io::stderr().write_all(said.as_bytes()).context("cannot write to standard error")?;
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        Options {
+            fix: self.fix,
+            cluster_name: self.cluster_name.clone(),
+            role: self.role.clone(),
+            instance_profile: self.instance_profile.clone(),
+        }
+    }
+}
