@@ -60,3 +60,15 @@ fn several_files_are_one_stream() {
     let outcome = convert(&files, &Default::default());
     assert_eq!(outcome.manifests, "kind: A\n---\nkind: B\n---\nkind: C\n");
 }
+
+#[test]
+fn a_folder_gives_its_manifests_by_name() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
+    let inputs = karpenter_convert::read(&[folder.into()]).unwrap();
+    let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
+    assert!(names.is_sorted() && names.len() > 100);
+    let ends = names.iter().map(|name| name.rsplit('.').next().unwrap_or_default());
+    assert!(ends.clone().all(|end| end == "yaml" || end == "json"), "{ends:?}");
+    let error = karpenter_convert::read(&["nowhere".into()]).unwrap_err().to_string();
+    assert!(error.starts_with("cannot read `nowhere`; give a file"), "{error}");
+}
