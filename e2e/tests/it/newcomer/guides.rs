@@ -70,6 +70,11 @@ const FROM_CLUSTER_AUTOSCALER: Guide = Guide {
     parts: &[Part { before: &[CLUSTER_AUTOSCALER], sections: &["## Steps", "## Going back"] }],
 };
 
+const FROM_OLDER: Guide = Guide {
+    page: "docs/guides/from-older-karpenter.md",
+    parts: &[Part { before: &[DEFINITIONS], sections: &["## Steps"] }],
+};
+
 const TERRAFORM: Guide = Guide {
     page: "docs/guides/terraform-aws-eks.md",
     parts: &[
@@ -86,7 +91,7 @@ const GATE: Guide = Guide {
     }],
 };
 
-const GUIDES: &[Guide] = &[SWAP, ROLL_BACK, UPGRADE, FROM_CLUSTER_AUTOSCALER, TERRAFORM, GATE];
+const GUIDES: &[Guide] = &[SWAP, ROLL_BACK, UPGRADE, FROM_CLUSTER_AUTOSCALER, FROM_OLDER, TERRAFORM, GATE];
 
 /// Follows a guide from a new cluster and a new account on.
 async fn follow(guide: &Guide) {
@@ -125,6 +130,11 @@ async fn the_guide_upgrade_is_as_the_page_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guide_cluster_autoscaler_is_as_the_page_says() {
     follow(&FROM_CLUSTER_AUTOSCALER).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guide_from_older_karpenter_is_as_the_page_says() {
+    follow(&FROM_OLDER).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
