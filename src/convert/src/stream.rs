@@ -113,15 +113,14 @@ fn readable(document: &mut Document, options: &Options, log: &Log) -> Option<Nod
         let (kind, hint) = if options.fix { (Kind::Fixed, "") } else { (Kind::Faulty, "; `--fix` does it") };
         log.at(kind, "", fault.line + lines_before, fault.text + hint);
     }
-    if is_faulty && unclear.is_none() {
+    if let Some(unclear) = unclear {
+        log.at(Kind::Faulty, "", unclear.line + lines_before, unclear.text);
+        return None;
+    }
+    if is_faulty {
         return None;
     }
     match Node::parse(&text, lines_before) {
-        _ if unclear.is_some() => {
-            let unclear = unclear?;
-            log.at(Kind::Faulty, "", unclear.line + lines_before, unclear.text);
-            None
-        }
         Ok(node) => {
             if text != document.text {
                 document.text = text.into();

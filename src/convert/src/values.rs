@@ -112,13 +112,14 @@ pub fn convert_values(input: &Input) -> Conversion {
     let log = Log::default();
     let mut report = Report::default();
     let mut values = Map::new();
+    let schema = schema();
     match Node::parse(&input.text, 0) {
-        Ok(Some(node)) => Converter { schema: schema(), log: &log, values: &mut values }.below(&node, ""),
+        Ok(Some(node)) => Converter { schema: &schema, log: &log, values: &mut values }.below(&node, ""),
         Ok(None) => {}
         Err(error) => unreadable(&error, 0, &log),
     }
     let values = Value::Object(values);
-    for problem in validate::against(&schema(), &values) {
+    for problem in validate::against(&schema, &values) {
         log.say(Kind::Decide, "", format!("today's chart would refuse it: {problem}"));
     }
     let entries = log.into_entries();
@@ -135,7 +136,7 @@ fn schema() -> Value {
 }
 
 struct Converter<'a> {
-    schema: Value,
+    schema: &'a Value,
     log: &'a Log,
     values: &'a mut Map<String, Value>,
 }
@@ -159,7 +160,7 @@ impl Converter<'_> {
         }
         let is_prefix =
             RULES.iter().any(|(old, _)| old.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')));
-        let known = at_path(&self.schema, path);
+        let known = at_path(self.schema, path);
         let has_children = known.is_some_and(|schema| schema.get("properties").is_some());
         if path == "controller.image" && is_old_image(node) {
             self.apply(IMAGE, node, path);
@@ -169,8 +170,9 @@ impl Converter<'_> {
             let text = "is no value of today's chart, which would refuse it; look for its name in the chart's README";
             self.log.at(Kind::Dropped, path, node.line, text);
         } else {
-            let value = with_names_of_today(&node.to_value());
-            if value != node.to_value() {
+            let old = node.to_value();
+            let value = with_names_of_today(&old);
+            if value != old {
                 self.log.at(Kind::Mapped, path, node.line, "labels have their names of today");
             }
             self.set(path, value, node, path);

@@ -9,8 +9,6 @@
 //! Only where pods with different requirements share an in-flight node, and nothing is reserved: reserved instances have
 //! prices that depend on who holds them.
 
-use std::collections::BTreeSet;
-
 use super::Solver;
 
 /// The share of the price, in percent, that must be saved to be worth more nodes and another plan than before.
@@ -33,15 +31,16 @@ impl<'a> Solver<'a> {
         }
         again.repack();
         let (Some(price), Some(cheaper)) = (self.price(), again.price()) else { return self };
-        if price - cheaper < price / 100 * LEAST_SAVING || cheaper >= price { self } else { again }
+        if price - cheaper < (price / 100 * LEAST_SAVING).max(1) { self } else { again }
     }
 
     /// Whether pods that ask for different nodes share one.
     fn mixes(&self) -> bool {
         self.filling.in_flight.iter().any(|node| {
             let levels = node.pods.iter().filter_map(|pod| self.compiled.levels(*pod).first());
-            let rules: BTreeSet<_> = levels.map(|level| self.compiled.levels.demand(*level).rules).collect();
-            rules.len() > 1
+            let mut rules = levels.map(|level| self.compiled.levels.demand(*level).rules);
+            let first = rules.next();
+            rules.any(|other| Some(other) != first)
         })
     }
 
