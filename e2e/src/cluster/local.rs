@@ -100,7 +100,7 @@ impl LocalCluster {
 
     /// The four processes.
     pub fn processes(&self) -> Vec<(&'static str, Pid)> {
-        self.components.ids()
+        self.components.processes()
     }
 
     /// How to reach it.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use karpenter_e2e::scenario::end;
 use karpenter_e2e::scenario::scale::{self, Figures, Workload};
 use karpenter_e2e::world::World;
 
@@ -52,7 +53,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     if outcome.is_err() {
         world.dump().await;
     }
-    world.stop().await?;
+    end(world).await?;
     let figures = outcome?;
     if let Some(path) = &arguments.json {
         std::fs::write(path, figures.to_json()?)

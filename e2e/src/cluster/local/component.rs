@@ -76,7 +76,7 @@ impl Components {
         Ok(Self(vec![etcd, apiserver, scheduler, controllers]))
     }
 
-    pub(super) fn ids(&self) -> Vec<(&'static str, Pid)> {
+    pub(super) fn processes(&self) -> Vec<(&'static str, Pid)> {
         self.0.iter().map(|process| (process.name(), process.id())).collect()
     }
 
