@@ -22,8 +22,9 @@ use crate::scenario::watch;
 use crate::wait;
 
 const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
-/// A cluster is settled when nothing has come or gone for so long.
-const QUIET: Duration = Duration::from_secs(30);
+/// A cluster is settled when nothing has come or gone for so long: longer than the controller takes from looking for a
+/// saving (every 10 s) over its second look (15 s later) to the claim of a replacement.
+const QUIET: Duration = Duration::from_mins(1);
 
 /// A thousand pods of two sizes; then seven hundred, and everything that is too much goes.
 pub(super) async fn mixed(run: &Run<'_>) -> Result<Row> {
@@ -42,7 +43,7 @@ pub(super) async fn mixed(run: &Run<'_>) -> Result<Row> {
     run.corner.pods("large", each, requesting("3500m", "28Gi")).await?;
     all_run(run, 2 * each).await?;
     let mut row = pods_per_second(run, 2 * each, start);
-    settled(run).await?;
+    settled(run, start).await?;
     row.insert("nodes".to_owned(), count(run.claims.alive()));
 
     let (fewer, start, before) = (run.sized(350), Instant::now(), run.pods.ever());
@@ -53,7 +54,7 @@ pub(super) async fn mixed(run: &Run<'_>) -> Result<Row> {
         Ok(if alive == 2 * fewer { Ok(()) } else { Err(format!("{alive} pods")) })
     })
     .await?;
-    settled(run).await?;
+    settled(run, Instant::now()).await?;
     all_run(run, 2 * fewer).await?;
     let last = run.claims.last_change().map_or(Duration::ZERO, |last| last.saturating_duration_since(start));
     row.insert("consolidated_seconds".to_owned(), last.as_secs_f64());
@@ -167,10 +168,11 @@ async fn all_run(run: &Run<'_>, pods: usize) -> Result<()> {
     .await
 }
 
-/// Waits until no claim has come or gone for a while.
-async fn settled(run: &Run<'_>) -> Result<()> {
+/// Waits until no claim has come or gone for a while, of which nothing counts that was before `since`.
+async fn settled(run: &Run<'_>, since: Instant) -> Result<()> {
     wait::until_within(LONG, "the cluster to be settled", || async {
-        let quiet = run.claims.last_change().is_none_or(|last| last.elapsed() > QUIET);
+        let last = run.claims.last_change().map_or(since, |last| last.max(since));
+        let quiet = last.elapsed() > QUIET;
         Ok(if quiet { Ok(()) } else { Err(format!("{} claims, still changing", run.claims.alive())) })
     })
     .await
