@@ -3,6 +3,7 @@
 
 mod behaviour;
 pub mod bootstrap;
+pub mod classes;
 mod corner;
 pub mod disruption;
 mod explained;

@@ -20,7 +20,7 @@
 | POST cluster | `{name, region, endpoint?, certificateAuthority?, version?}` | changes what DescribeCluster says |
 | POST reservations | `{region, instance_type, zone, count, tags?, match_criteria?, overstated?}` | buys reserved capacity, answers with its `id` |
 | POST placement-groups | `{region, name, strategy, partitions?}` | makes a group, answers with its `id` |
-| GET instances | `?region=` | every instance with its user data, for whoever plays the machines |
+| GET instances | `?region=` | every instance with its user data, disks and tags, for whoever plays the machines |
 """
 
 import json
@@ -137,8 +137,19 @@ def _machine(instance: Any) -> dict[str, Any]:
         "private_dns_name": instance.private_dns_name if instance.nics else None,
         "launched_at": f"{instance.launch_time:%Y-%m-%dT%H:%M:%S.%fZ}",
         "user_data": str(instance.user_data) if instance.user_data else None,
-        "tags": {tag["key"]: tag["value"] for tag in instance.get_tags()},
+        "tags": _tags(instance),
+        "disks": [_disk(instance, device, attached) for device, attached in instance.get_block_device_mapping],
+        "interfaces": [_tags(interface) for interface in instance.nics.values()],
     }
+
+
+def _disk(instance: Any, device: str, attached: Any) -> dict[str, Any]:
+    volume = instance.ec2_backend.get_volume(attached.volume_id)
+    return {"device": device, "kind": volume.volume_type, "size_gib": volume.size, "tags": _tags(volume)}
+
+
+def _tags(resource: Any) -> dict[str, str]:
+    return {tag["key"]: tag["value"] for tag in resource.get_tags()}
 
 
 def _added(add: Callable[[dict[str, Any]], None], listing: Callable[[], Any]) -> Callable[[dict[str, Any]], Any]:

@@ -217,6 +217,23 @@ pub struct Machine {
     pub user_data: Option<String>,
     /// All tags.
     pub tags: BTreeMap<String, String>,
+    /// Volumes that are attached.
+    pub disks: Vec<Disk>,
+    /// Tags of each network interface.
+    pub interfaces: Vec<BTreeMap<String, String>>,
+}
+
+/// A volume of an instance, as the account tells it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Disk {
+    /// For example `/dev/xvda`.
+    pub device: String,
+    /// For example `gp3`.
+    pub kind: String,
+    /// Size.
+    pub size_gib: u32,
+    /// Tags.
+    pub tags: BTreeMap<String, String>,
 }
 
 /// One question AWS would have asked IAM about calls that were made: see `localstack/emulator/authorization`.
@@ -369,6 +386,11 @@ impl Control {
     /// Publishes a new release of every image family for Kubernetes 1.`minor`; `date` is YYYY-MM-DD.
     pub async fn publish_images(&self, minor: u32, date: &str, bottlerocket: &str) -> Result<()> {
         self.post("images", &json!({ "minor": minor, "date": date, "bottlerocket": bottlerocket })).await
+    }
+
+    /// Deprecates an image, whoever owns it, from now on.
+    pub async fn deprecate_image(&self, region: &str, image: &str) -> Result<()> {
+        self.post("image-deprecation", &json!({ "image": image, "region": region })).await
     }
 
     /// Points `DescribeCluster` at a real API server; `authority` is PEM.

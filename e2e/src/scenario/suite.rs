@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use super::behaviour::clear_away;
-use super::{Only, bootstrap, disruption, faults, launch, restart, scheduling};
+use super::{Only, bootstrap, classes, disruption, faults, launch, restart, scheduling};
 use crate::report::Case;
 use crate::rights::Rights;
 use crate::world::{Options, World};
@@ -21,6 +21,8 @@ pub enum Suite {
     Restart,
     /// What pods may ask of nodes, a dozen behaviours at once.
     Scheduling,
+    /// What a class asks of EC2, looked at on the instances.
+    Classes,
     /// Every way a node leaves, a dozen behaviours at once.
     Disruption,
     /// The same while the controller is killed again and again.
@@ -31,11 +33,12 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Bootstrap,
         Self::Launch,
         Self::Restart,
         Self::Scheduling,
+        Self::Classes,
         Self::Disruption,
         Self::DisruptionWithCrashes,
         Self::Faults,
@@ -48,6 +51,7 @@ impl Suite {
             Self::Launch => "launch",
             Self::Restart => "restart",
             Self::Scheduling => "scheduling",
+            Self::Classes => "classes",
             Self::Disruption => "disruption",
             Self::DisruptionWithCrashes => "disruption-with-crashes",
             Self::Faults => "faults",
@@ -59,6 +63,7 @@ impl Suite {
         match self {
             Self::Bootstrap | Self::Launch | Self::Restart => Vec::new(),
             Self::Scheduling => scheduling::behaviours(),
+            Self::Classes => classes::behaviours(),
             Self::Disruption | Self::DisruptionWithCrashes => disruption::behaviours(),
             Self::Faults => faults::behaviours(),
         }
@@ -71,6 +76,7 @@ impl Suite {
             Self::Launch => launch::run(world).await,
             Self::Restart => restart::run(world, *seed).await,
             Self::Scheduling => scheduling::run(world, only).await,
+            Self::Classes => classes::run(world, only).await,
             Self::Disruption => disruption::run(world, only).await,
             Self::DisruptionWithCrashes => disruption::run_with_crashes(world, *seed, only).await,
             Self::Faults => faults::run(world, only).await,

@@ -70,6 +70,11 @@ async fn a_pod_gets_what_it_asks_of_a_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_instance_is_what_its_class_asks_for() {
+    prove(Suite::Classes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bootstrap_is_repeatable_repairs_and_takes_back_only_its_own() {
     prove(Suite::Bootstrap).await;
 }
