@@ -388,7 +388,7 @@ impl Control {
         self.post("images", &json!({ "minor": minor, "date": date, "bottlerocket": bottlerocket })).await
     }
 
-    /// Deprecates an image, whoever owns it, from now on.
+    /// Deprecates an image of any owner from now on.
     pub async fn deprecate_image(&self, region: &str, image: &str) -> Result<()> {
         self.post("image-deprecation", &json!({ "image": image, "region": region })).await
     }

@@ -11,6 +11,7 @@ mod buffers;
 mod capacity;
 mod hostnames;
 mod impossible;
+mod labels;
 mod limits;
 mod overlays;
 mod partitions;
@@ -63,6 +64,10 @@ const BEHAVIOURS: &[Behaviour] = &[
     Behaviour {
         name: "a pod that needs a GPU gets one, behind the pool's taint",
         proof: |world| accelerators::run(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a pod selects its machine by any label of the provider",
+        proof: |world| labels::run(world).boxed_local(),
     },
     Behaviour {
         name: "a full pool overflows into the next one",
