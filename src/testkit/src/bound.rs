@@ -36,6 +36,8 @@ const FEWEST_BRANCHES: usize = 1_000;
 const MOST_BRANCHES: usize = 100_000;
 /// The bound is close enough to the linear programme then.
 const CLOSE: f64 = 0.999;
+/// How much more rows are worth for the first columns.
+const RAISED: f64 = 1.2;
 /// What rounding may add up to.
 const SAFETY: f64 = 1.0 - 1e-7;
 
@@ -47,22 +49,25 @@ pub fn least_price(snapshot: &Snapshot, pods: &[&Pod]) -> Price {
         return Price::from_nanos(0);
     }
     let mut simplex = Simplex::new(&problem.starts(), &problem.counts());
-    let (mut best, mut prices) = (0.0_f64, Vec::new());
     let mut branches = FEWEST_BRANCHES;
+    // Prices of resources make good first prices of rows, and raised a little they ask for full machines as columns.
+    let mut prices = problem.prices_by_resource();
+    let raised: Vec<f64> = prices.iter().map(|price| price * RAISED).collect();
+    let (mut best, columns) = problem.bound(&prices, &raised, branches);
+    for column in columns {
+        simplex.add(column);
+    }
     for _ in 0..ROUNDS {
         let cost = simplex.solve();
         let duals: Vec<f64> = simplex.duals().into_iter().map(|dual| dual.max(0.0)).collect();
         // Half way to the prices of the best bound so far: those of the simplex jump about.
-        let mixed: Vec<f64> = if prices.is_empty() {
-            duals.clone()
-        } else {
-            duals.iter().zip(&prices).map(|(own, best): (&f64, &f64)| f64::midpoint(*own, *best)).collect()
-        };
+        let mixed: Vec<f64> =
+            duals.iter().zip(&prices).map(|(own, best): (&f64, &f64)| f64::midpoint(*own, *best)).collect();
         let mut found = 0;
         for candidate in [&mixed, &duals] {
             let (bound, columns) = problem.bound(candidate, &duals, branches);
-            if bound > best || prices.is_empty() {
-                best = best.max(bound);
+            if bound > best {
+                best = bound;
                 prices.clone_from(candidate);
             }
             found += columns.len();

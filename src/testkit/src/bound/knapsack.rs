@@ -39,7 +39,10 @@ pub(super) fn fill(
     if items.is_empty() {
         return Filled { pods: Vec::new(), most: 0.0 };
     }
-    let (prices, relaxed) = resource_prices(items, room, caps);
+    let (prices, relaxed) = resource_prices(items, room, caps, enough);
+    if relaxed <= enough {
+        return Filled { pods: Vec::new(), most: enough };
+    }
     let paid = |item: &Item<'_>| dot(&prices, item.requests);
     let mut order: Vec<usize> = (0..items.len()).collect();
     let efficiency = |item: &Item<'_>| item.value / paid(item).max(1e-12);
@@ -138,8 +141,9 @@ fn gains(items: &[&Item<'_>], prices: &[f64], caps: &[usize]) -> Vec<f64> {
 }
 
 /// Prices of resources and the bound they give: the least that some steps of the ellipsoid method have found. It is
-/// slow and gets stuck nowhere; going along one resource after the other does, where several pods are on the edge.
-fn resource_prices(items: &[Item<'_>], room: &[f64], caps: &[usize]) -> (Vec<f64>, f64) {
+/// slow and gets stuck nowhere; going along one resource after the other does, where several pods are on the edge. A
+/// bound of `enough` is low enough.
+fn resource_prices(items: &[Item<'_>], room: &[f64], caps: &[usize], enough: f64) -> (Vec<f64>, f64) {
     let all: Vec<&Item<'_>> = items.iter().collect();
     let size = room.len();
     // What one item alone would pay for each resource is as much as it can be worth.
@@ -162,6 +166,9 @@ fn resource_prices(items: &[Item<'_>], room: &[f64], caps: &[usize]) -> (Vec<f64
             let at = dot(&prices, room) + gains(&all, &prices, caps)[0];
             if at < best.1 {
                 best = (prices.clone(), at);
+            }
+            if best.1 <= enough {
+                break;
             }
             let left = left_over(&all, &prices, room, caps);
             left.iter().zip(&greatest).map(|(left, most)| left * most).collect()

@@ -18,6 +18,9 @@ const UNHOSTED: f64 = 1e4;
 /// A machine may be worth so much more than its price before another column is looked for.
 const SLACK: f64 = 5e-4;
 
+/// Most rounds in which prices of resources are changed by one factor.
+const LIQUID_STEPS: usize = 50;
+
 /// Where pods may be, themselves aside.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Wants {
@@ -126,6 +129,48 @@ impl Problem {
             column(&[(row, most)], None, price)
         };
         (0..self.rows.len()).map(start).collect()
+    }
+
+    /// A price for each row as if pods were a liquid: a price per unit of each resource such that no machine holds more
+    /// for its price than the best one, and all pods together are worth as much as some steps can make them. Rows of
+    /// machines that exist follow.
+    pub(super) fn prices_by_resource(&self) -> Vec<f64> {
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let names = self.rows.first().map_or(0, |row| row.requests.len());
+        let mut all = vec![0.0; names];
+        for row in &self.rows {
+            all.iter_mut().zip(&row.requests).for_each(|(all, asked)| *all += asked * row.count as f64);
+        }
+        let scale = |prices: &[f64]| {
+            let bought = self.kinds.iter().filter(|kind| kind.count.is_none());
+            bought.map(|kind| kind.price / dot(prices, &kind.room).max(1e-12)).fold(UNHOSTED, f64::min)
+        };
+        let worth = |prices: &[f64]| scale(prices) * dot(prices, &all);
+        let mut prices = vec![1.0; names];
+        let mut best = worth(&prices);
+        for factor in [8.0, 2.0, 1.3, 1.1, 1.03, 1.01] {
+            for _ in 0..LIQUID_STEPS {
+                let before = best;
+                for name in 0..names {
+                    for factor in [factor, 1.0 / factor] {
+                        prices[name] *= factor;
+                        let now = worth(&prices);
+                        if now > best {
+                            best = now;
+                        } else {
+                            prices[name] /= factor;
+                        }
+                    }
+                }
+                if best <= before {
+                    break;
+                }
+            }
+        }
+        let scale = scale(&prices);
+        let pods = self.rows.iter().map(|row| scale * dot(&prices, &row.requests));
+        // A machine that exists is worth nothing here.
+        pods.chain(self.kinds.iter().filter(|kind| kind.count.is_some()).map(|_| 0.0)).collect()
     }
 
     /// The bound that `prices` of rows prove, and columns that `duals` would gain by.
