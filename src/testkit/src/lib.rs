@@ -8,6 +8,7 @@
 
 pub mod bought;
 pub mod bound;
+pub mod crowd;
 pub mod disruptable;
 pub mod fixture;
 pub mod manifest;

@@ -12,6 +12,7 @@ mod compile;
 mod compiled;
 mod filling;
 mod join;
+mod patterns;
 mod promised;
 mod repack;
 pub(crate) mod simulation;
@@ -68,7 +69,10 @@ impl<'a> Solver<'a> {
         // Before repacking, which keeps every pod placed and so cannot help those left behind.
         let mut solver = solver.co_located(snapshot);
         solver.repack();
-        solver.kept_apart(snapshot).finish()
+        let mut solver = solver.kept_apart(snapshot);
+        solver.mix();
+        solver.reserve_left();
+        solver.finish()
     }
 
     fn query(&mut self) -> Query<'_, 'a> {

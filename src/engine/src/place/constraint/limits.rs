@@ -103,13 +103,55 @@ impl Limits {
         }
     }
 
+    /// What is left when nodes that may become any of `after` take the place of those that may become any of `before`;
+    /// `None` when that is more than there is. Those before were charged at least what they may still become.
+    pub(crate) fn exchanged(
+        &self,
+        catalogue: &Catalogue<'_>,
+        before: &[&Bits<VariantIx>],
+        after: &[&Bits<VariantIx>],
+    ) -> Option<Self> {
+        let mut left = self.clone();
+        for variants in before {
+            left.give_back(&most(catalogue, variants));
+        }
+        for variants in after {
+            left.charge(catalogue, variants);
+        }
+        let is_overrun = left.remaining.iter().any(|(_, left)| left.is_negative());
+        (!is_overrun).then_some(left)
+    }
+
+    /// Those of `variants` that take no more of what is limited than `largest` does.
+    pub(crate) fn no_larger(
+        &self,
+        catalogue: &Catalogue<'_>,
+        variants: &Bits<VariantIx>,
+        largest: VariantIx,
+    ) -> Bits<VariantIx> {
+        let mut kept = variants.clone();
+        let amount = |variant, name: &str| catalogue.variant(variant).capacity.amount(name);
+        for variant in variants.iter() {
+            let exceeds =
+                |name: &ResourceName| amount(variant, name.as_str()) > amount(largest, name.as_str());
+            if self.remaining.iter().any(|(name, _)| exceeds(name)) {
+                kept.remove(variant);
+            }
+        }
+        kept
+    }
+
     /// Charges a new node that may become any of `variants`.
     pub(crate) fn charge(&mut self, catalogue: &Catalogue<'_>, variants: &Bits<VariantIx>) {
         if self.remaining.is_empty() {
             return;
         }
-        let capacities = variants.iter().map(|variant| &catalogue.variant(variant).capacity);
-        let most = Resources::max(capacities).with(resources::NODES, Quantity::ONE);
-        self.remaining = self.remaining.subtract(&most);
+        self.remaining = self.remaining.subtract(&most(catalogue, variants));
     }
+}
+
+/// The most a new node that may become any of `variants` takes.
+fn most(catalogue: &Catalogue<'_>, variants: &Bits<VariantIx>) -> Resources {
+    let capacities = variants.iter().map(|variant| &catalogue.variant(variant).capacity);
+    Resources::max(capacities).with(resources::NODES, Quantity::ONE)
 }

@@ -45,7 +45,7 @@ impl<'a> Solver<'a> {
     }
 
     /// What all in-flight nodes cost at least, in billionths of a dollar an hour; `None` where a price is not known.
-    fn price(&mut self) -> Option<i64> {
+    pub(super) fn price(&mut self) -> Option<i64> {
         let Self { compiled, caches, filling } = self;
         let mut total: i64 = 0;
         for node in filling.in_flight.iter().filter(|node| !node.pods.is_empty()) {

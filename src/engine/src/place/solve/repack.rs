@@ -35,10 +35,10 @@ const LEAST_SAVING: i64 = 5;
 
 /// One node of a repacking: what it may be, its pods and its least price.
 #[derive(Debug, Clone)]
-struct Part {
-    state: State,
-    pods: Vec<PodIx>,
-    price: Price,
+pub(super) struct Part {
+    pub(super) state: State,
+    pub(super) pods: Vec<PodIx>,
+    pub(super) price: Price,
 }
 
 impl Solver<'_> {
@@ -58,12 +58,11 @@ impl Solver<'_> {
             }
             self.partition(&nodes, &mut left);
         }
-        // Last, because prices of reserved instances would have made every comparison above depend on the order.
-        self.reserve_left();
     }
 
-    /// Gives in-flight nodes without a reservation an instance of one they could use, as long as any are left.
-    fn reserve_left(&mut self) {
+    /// Gives in-flight nodes without a reservation an instance of one they could use, as long as any are left. Last of
+    /// all, because prices of reserved instances would make every comparison of nodes depend on the order.
+    pub(super) fn reserve_left(&mut self) {
         if self.filling.reservations.is_empty() {
             return;
         }
@@ -184,7 +183,6 @@ impl Solver<'_> {
 
     /// Puts `parts` in place of `nodes` if that saves enough; whether it does.
     fn replace(&mut self, nodes: &[InFlightIx], parts: Vec<Part>) -> bool {
-        let InFlightNode { pool, opened_for, .. } = self.filling.in_flight[nodes[0]];
         let mut query = self.query();
         let now = nodes.iter().filter_map(|node| {
             let allowed = query.allowed(*node);
@@ -197,6 +195,13 @@ impl Solver<'_> {
         if saving < enough.max(1) {
             return false;
         }
+        self.put(nodes, parts);
+        true
+    }
+
+    /// Puts `parts` in place of `nodes`.
+    pub(super) fn put(&mut self, nodes: &[InFlightIx], parts: Vec<Part>) {
+        let InFlightNode { pool, opened_for, .. } = self.filling.in_flight[nodes[0]];
         // Nodes that are left over stay in the list without pods: positions are used elsewhere.
         for node in nodes {
             self.filling.in_flight[*node].pods.clear();
@@ -210,14 +215,17 @@ impl Solver<'_> {
                 None => drop(self.filling.in_flight.push(node)),
             }
         }
-        true
     }
 
     /// Whether other instance types would do as well for `node`, rules about hosts aside.
     fn is_plain(&self, node: &InFlightNode) -> bool {
+        self.filling.limits[node.pool].is_unlimited() && self.may_change(node)
+    }
+
+    /// The same where the limits of its pool are looked at.
+    pub(super) fn may_change(&self, node: &InFlightNode) -> bool {
         let State { rules, attached, reserved, .. } = &node.state;
-        self.filling.limits[node.pool].is_unlimited()
-            && reserved.is_empty()
+        reserved.is_empty()
             && attached.is_empty()
             && !self.caches.rules.has_min_values(*rules)
             && node.ports.is_empty()
@@ -225,7 +233,7 @@ impl Solver<'_> {
     }
 
     /// What the pods of `node` say about sharing a host.
-    fn host_rules(&self, node: &InFlightNode) -> HostRules {
+    pub(super) fn host_rules(&self, node: &InFlightNode) -> HostRules {
         let levels = node.pods.iter().flat_map(|pod| self.compiled.levels(*pod));
         let profiles = levels.filter_map(|level| self.compiled.levels.profile(*level));
         profiles.map(|id| self.filling.topology.host_rules(id)).max().unwrap_or_default()
@@ -234,7 +242,7 @@ impl Solver<'_> {
 
 impl Query<'_, '_> {
     /// The requirements a node like in-flight node `like` has as long as it holds no reservation.
-    fn unreserved(&mut self, like: InFlightIx) -> Option<RuleSetId> {
+    pub(super) fn unreserved(&mut self, like: InFlightIx) -> Option<RuleSetId> {
         let node = &self.filling.in_flight[like];
         let catalogue = &self.caches.catalogues[self.compiled.pools.spaces[node.pool].catalogue];
         if self.filling.reservations.is_empty() || !catalogue.has_reservations() {
@@ -246,7 +254,7 @@ impl Query<'_, '_> {
 
     /// The instance types a node like in-flight node `like` may be without a reservation, whatever its pods
     /// request.
-    fn allowed(&mut self, like: InFlightIx) -> Bits<VariantIx> {
+    pub(super) fn allowed(&mut self, like: InFlightIx) -> Bits<VariantIx> {
         let Some(rules) = self.unreserved(like) else { return Bits::default() };
         let space = &self.compiled.pools.spaces[self.filling.in_flight[like].pool];
         let catalogue = &mut self.caches.catalogues[space.catalogue];
@@ -278,7 +286,12 @@ impl Query<'_, '_> {
 
     /// A node like in-flight node `like`, which may be any of `allowed`, for `pods`; `None` when no instance type
     /// would do.
-    fn part(&mut self, like: InFlightIx, allowed: &Bits<VariantIx>, pods: Vec<PodIx>) -> Option<Part> {
+    pub(super) fn part(
+        &mut self,
+        like: InFlightIx,
+        allowed: &Bits<VariantIx>,
+        pods: Vec<PodIx>,
+    ) -> Option<Part> {
         let mut total = Amounts::default();
         for index in &pods {
             if let Some(level) = self.compiled.levels(*index).first() {
@@ -301,7 +314,7 @@ impl Query<'_, '_> {
 }
 
 /// What `parts` cost together, in nano-dollars.
-fn price(parts: &[Part]) -> i64 {
+pub(super) fn price(parts: &[Part]) -> i64 {
     parts.iter().fold(0, |sum, part| part.price.nanos().saturating_add(sum))
 }
 

@@ -1,10 +1,11 @@
-//! What is counted while pods get their places is what one would count afterwards.
+//! What is counted while pods get their places is what one would count afterwards, and what is done to the plan once
+//! they have them costs no pod its place.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_model::{Node, Pod, Snapshot, Target};
-use karpenter_testkit::small;
+use karpenter_testkit::{crowd, small};
 
 use super::Solver;
 
@@ -56,4 +57,57 @@ fn counts_are_those_of_the_places_pods_have_got() {
         assert_eq!(counted(&snapshot), counted(&after), "seed {seed}");
     }
     assert!(placed > 20, "only {placed} pods got a place");
+}
+
+/// A solver with every pod of `snapshot` where first-fit puts it.
+fn placed(snapshot: &Snapshot) -> Solver<'_> {
+    let mut solver = Solver::new(snapshot);
+    let waiting = solver.keep_promises(solver.compiled.queue.positions().collect());
+    solver.place_all(waiting);
+    solver.repack();
+    solver
+}
+
+/// Whether `snapshot` has a pool with limits.
+fn is_limited(snapshot: &Snapshot) -> bool {
+    snapshot.pools.iter().any(|pool| pool.limits.is_some())
+}
+
+#[test]
+fn mixing_pods_costs_no_pod_its_place_and_is_never_more_expensive() {
+    let kinds = [crowd::crowd, small::world, small::social, small::attached];
+    let (mut cheaper, mut cheaper_within_limits) = (0, 0);
+    for (seed, kind) in (0..karpenter_testkit::seeds(SEEDS)).flat_map(|seed| kinds.map(|kind| (seed, kind))) {
+        let snapshot = kind(seed);
+        let mut solver = placed(&snapshot);
+        let pods = solver.compiled.queue.len();
+        let (before, whereabouts) = (solver.price(), solver.filling.whereabouts(pods));
+        solver.mix();
+        assert_eq!(solver.filling.whereabouts(pods), whereabouts, "seed {seed}");
+        let on_nodes = solver.filling.in_flight.iter().map(|node| node.pods.len()).sum::<usize>();
+        assert_eq!(on_nodes, whereabouts.1.len(), "seed {seed}: each pod is on one node");
+        let after = solver.price();
+        assert!(after <= before, "seed {seed}: {after:?} is more than {before:?}");
+        cheaper += u32::from(after < before);
+        cheaper_within_limits += u32::from(after < before && is_limited(&snapshot));
+    }
+    assert!(cheaper >= 10 && cheaper_within_limits >= 3, "cheaper in {cheaper}, {cheaper_within_limits}");
+}
+
+#[test]
+fn keeping_apart_costs_no_pod_its_place_and_is_never_more_expensive() {
+    let (mut cheaper, mut cheaper_within_limits) = (0, 0);
+    for seed in 0..karpenter_testkit::seeds(SEEDS) * 2 {
+        let snapshot = crowd::crowd(seed);
+        let mut solver = placed(&snapshot);
+        let pods = solver.compiled.queue.len();
+        let (before, (whereabouts, _)) = (solver.price(), solver.filling.whereabouts(pods));
+        let mut apart = solver.kept_apart(&snapshot);
+        let (after, (whereabouts_after, _)) = (apart.price(), apart.filling.whereabouts(pods));
+        assert!(whereabouts.is_within(&whereabouts_after), "seed {seed}: a pod has lost its place");
+        assert!(after <= before, "seed {seed}: {after:?} is more than {before:?}");
+        cheaper += u32::from(after < before);
+        cheaper_within_limits += u32::from(after < before && is_limited(&snapshot));
+    }
+    assert!(cheaper > 5 && cheaper_within_limits > 1, "cheaper in {cheaper}, {cheaper_within_limits}");
 }

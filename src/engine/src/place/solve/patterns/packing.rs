@@ -1,0 +1,384 @@
+//! Which sizes of pods share a machine so that all machines together cost little. Rules are not known here: pods are
+//! amounts, and machines are room for a price.
+//!
+//! Every size has a *value*, what one of its pods may cost. A machine is filled with what is worth most for the room it
+//! takes, where scarce room counts more, so that pods which need CPU and pods which need memory are mixed. The pattern
+//! that is worth most for its price is used as often as there are pods for it, then the next, until no pod is left. Then
+//! the values are moved towards what the pods have cost, so that sizes that were left to expensive patterns are looked at
+//! earlier, and all of it is repeated (sequential value correction).
+//!
+//! Integers only, no randomness, equal values in the order of the lists: the same input gives the same patterns.
+
+/// How often values are corrected.
+const ROUNDS: usize = 6;
+/// Looks at a size while a machine is filled after which no further round is begun.
+const MOST_LOOKS: usize = 10_000;
+/// The share of the price, in percent, that further rounds may still save.
+const HOPE: i64 = 8;
+/// The share of what fits that is added at once before room is weighed again.
+const AT_ONCE: i64 = 3;
+/// Bits of a share of a machine.
+const SHARE_BITS: u32 = 20;
+/// Bits of what is left of a machine.
+const FREE_BITS: u32 = 16;
+/// Amounts are below two to the power of this, so that nothing overflows.
+pub(super) const AMOUNT_BITS: u32 = 40;
+/// Steps in which weights of resources are changed, coarse ones first: a factor, as a fraction.
+const STEPS: [(u64, u64); 6] = [(4, 1), (2, 1), (3, 2), (6, 5), (21, 20), (51, 50)];
+/// Most changes of weights for each step.
+const MOST_CHANGES: usize = 32;
+
+/// Pods that request the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Size {
+    /// By resource.
+    pub(super) amounts: Vec<i64>,
+    /// How many pods there are; at least one.
+    pub(super) count: usize,
+}
+
+/// An instance type as long as nothing is on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Machine {
+    /// By resource.
+    pub(super) room: Vec<i64>,
+    /// In billionths of a dollar an hour.
+    pub(super) price: i64,
+}
+
+/// Pods that share a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pattern {
+    /// The machine.
+    pub(super) machine: usize,
+    /// How many of each size, by number of the size; none of these is zero.
+    pub(super) pods: Vec<(usize, usize)>,
+    /// How many machines are filled like this.
+    pub(super) times: usize,
+}
+
+/// A price that machines for pods that need `totals` together cannot be below, however small the pods.
+///
+/// Resources get weights; no machine holds more of the weighted total for its price than the best one does. Any weights
+/// give a bound, and a few steps look for good ones.
+pub(super) fn least_price(totals: &[i64], machines: &[Machine]) -> i64 {
+    let asked: Vec<usize> = (0..totals.len()).filter(|name| totals[*name] > 0).collect();
+    // What of the total each machine holds, rounded up, which can only lower the bound.
+    let held = |machine: &Machine| -> Vec<u64> {
+        let share = |name: &usize| {
+            let room = i128::from(machine.room[*name].max(0)) << SHARE_BITS;
+            u64::try_from(room / i128::from(totals[*name]) + 1).unwrap_or(u64::MAX).min(1 << AMOUNT_BITS)
+        };
+        asked.iter().map(share).collect()
+    };
+    let machines: Vec<(Vec<u64>, i64)> = machines.iter().map(|one| (held(one), one.price)).collect();
+    let bound = |weights: &[u64]| -> i64 {
+        let worth = |held: &[u64]| -> i128 {
+            held.iter().zip(weights).map(|(held, weight)| i128::from(*held) * i128::from(*weight)).sum()
+        };
+        let priced = machines.iter().map(|(held, price)| (i128::from(*price), worth(held).max(1)));
+        let least = priced.min_by(|(price, worth), (other, most)| (price * most).cmp(&(other * worth)));
+        let all = i128::from(weights.iter().sum::<u64>()) << SHARE_BITS;
+        least.map_or(0, |(price, worth)| i64::try_from(price * all / worth).unwrap_or(i64::MAX))
+    };
+    let mut weights = vec![1_u64 << SHARE_BITS; asked.len()];
+    let mut best = bound(&weights);
+    for (more, less) in STEPS {
+        for _ in 0..MOST_CHANGES {
+            let mut better = false;
+            for place in 0..weights.len() {
+                for (times, parts) in [(more, less), (less, more)] {
+                    let before = weights[place];
+                    weights[place] = (before * times / parts).clamp(1, 1 << (2 * SHARE_BITS));
+                    let now = bound(&weights);
+                    if now > best {
+                        (best, better) = (now, true);
+                    } else {
+                        weights[place] = before;
+                    }
+                }
+            }
+            if !better {
+                break;
+            }
+        }
+    }
+    best
+}
+
+/// Patterns for all pods of `sizes` that cost less than `enough` together, if some are found.
+pub(super) fn patterns(sizes: &[Size], machines: &[Machine], enough: i64) -> Option<Vec<Pattern>> {
+    let mut packing = Packing::new(sizes, machines);
+    let mut values = packing.alone()?;
+    let mut best: Option<(i64, Vec<Pattern>)> = None;
+    for _ in 0..ROUNDS {
+        let patterns = packing.filled(&values);
+        let price = packing.price(&patterns);
+        packing.correct(&mut values, &patterns);
+        if best.as_ref().is_none_or(|(least, _)| price < *least) {
+            best = Some((price, patterns));
+        }
+        if price / 100 * (100 - HOPE) > enough || packing.looks >= MOST_LOOKS {
+            break;
+        }
+    }
+    best.filter(|(price, _)| *price < enough).map(|(_, patterns)| patterns)
+}
+
+/// Sizes and machines with what is computed once about them.
+struct Packing<'p> {
+    sizes: &'p [Size],
+    machines: &'p [Machine],
+    /// By machine, size and resource: which share one pod takes, at least 1 where it takes any.
+    shares: Vec<u64>,
+    /// How often a size was looked at so far.
+    looks: usize,
+}
+
+/// One machine with pods.
+struct Filled {
+    /// How many of each size; none of these is zero.
+    pods: Vec<(usize, usize)>,
+    /// What they are worth together.
+    value: i64,
+}
+
+impl<'p> Packing<'p> {
+    fn new(sizes: &'p [Size], machines: &'p [Machine]) -> Self {
+        let share = |(amount, room): (&i64, &i64)| {
+            let share = (amount << SHARE_BITS).checked_div(*room).unwrap_or(0);
+            u64::try_from(share).unwrap_or(0) + u64::from(*amount > 0)
+        };
+        let mut shares = Vec::new();
+        for machine in machines {
+            for size in sizes {
+                shares.extend(size.amounts.iter().zip(&machine.room).map(share));
+            }
+        }
+        Self { sizes, machines, shares, looks: 0 }
+    }
+
+    /// What a pod of each size costs on machines of its own; `None` where one fits on no machine.
+    fn alone(&self) -> Option<Vec<i64>> {
+        let cost = |size: &Size| {
+            let costs = self.machines.iter().filter_map(|machine| {
+                let most = i64::try_from(most(&size.amounts, &machine.room)).unwrap_or(i64::MAX);
+                (most > 0).then(|| (machine.price / most).max(1))
+            });
+            costs.min()
+        };
+        self.sizes.iter().map(cost).collect()
+    }
+
+    fn price(&self, patterns: &[Pattern]) -> i64 {
+        let price = |pattern: &Pattern| {
+            let times = i64::try_from(pattern.times).unwrap_or(i64::MAX);
+            self.machines[pattern.machine].price.saturating_mul(times)
+        };
+        patterns.iter().map(price).fold(0, i64::saturating_add)
+    }
+
+    /// All pods on machines: the pattern that is worth most for its price first, as often as there are pods for it.
+    fn filled(&mut self, values: &[i64]) -> Vec<Pattern> {
+        let mut left: Vec<usize> = self.sizes.iter().map(|size| size.count).collect();
+        let mut fillings: Vec<Filled> =
+            (0..self.machines.len()).map(|machine| self.fill(machine, &left, values)).collect();
+        let mut patterns = Vec::new();
+        while left.iter().any(|count| *count > 0) {
+            let Some(machine) = self.next(&mut fillings, &left, values) else { break };
+            let pods = fillings[machine].pods.clone();
+            let times = pods.iter().map(|(size, count)| left[*size] / count).min().unwrap_or(0).max(1);
+            for (size, count) in &pods {
+                left[*size] -= count * times;
+            }
+            patterns.push(Pattern { machine, pods, times });
+        }
+        patterns
+    }
+
+    /// The machine whose filling is worth most for its price. With fewer pods left a filling is never worth more, so
+    /// only the best of those that are out of date have to be made again.
+    fn next(&mut self, fillings: &mut [Filled], left: &[usize], values: &[i64]) -> Option<usize> {
+        loop {
+            let mut best: Option<usize> = None;
+            for machine in (0..fillings.len()).filter(|machine| fillings[*machine].value > 0) {
+                let worth = |one: usize, other: usize| {
+                    i128::from(fillings[one].value) * i128::from(self.machines[other].price)
+                };
+                // Of equal ones the more expensive, which is the larger: fewer machines.
+                if best.is_none_or(|best| worth(machine, best) >= worth(best, machine)) {
+                    best = Some(machine);
+                }
+            }
+            let best = best?;
+            if fillings[best].pods.iter().all(|(size, count)| left[*size] >= *count) {
+                return Some(best);
+            }
+            fillings[best] = self.fill(best, left, values);
+        }
+    }
+
+    /// Fills `machine` with pods that are `left`.
+    fn fill(&mut self, machine: usize, left: &[usize], values: &[i64]) -> Filled {
+        self.looks += self.sizes.len();
+        let room = &self.machines[machine].room;
+        let of_machine = self.sizes.len() * room.len();
+        let shares = &self.shares[machine * of_machine..][..of_machine];
+        let mut free = room.clone();
+        let mut counts = vec![0_usize; self.sizes.len()];
+        let mut weights = vec![0_u64; room.len()];
+        let mut fitting: Vec<usize> = (0..self.sizes.len()).collect();
+        loop {
+            fitting.retain(|size| {
+                counts[*size] < left[*size]
+                    && self.sizes[*size].amounts.iter().zip(&free).all(|(amount, free)| amount <= free)
+            });
+            for ((weight, free), room) in weights.iter_mut().zip(&free).zip(room) {
+                let share = (free << FREE_BITS).checked_div(*room).unwrap_or(0).max(1);
+                *weight = (1 << (2 * FREE_BITS)) / share.unsigned_abs();
+            }
+            let cost = |size: usize| -> u64 {
+                shares[size * room.len()..][..room.len()]
+                    .iter()
+                    .zip(&weights)
+                    .map(|(share, weight)| share * weight)
+                    .sum::<u64>()
+                    .max(1)
+            };
+            let mut best: Option<(usize, u64)> = None;
+            for size in &fitting {
+                let own = cost(*size);
+                let is_better = |(best, cost): (usize, u64)| {
+                    i128::from(values[*size]) * i128::from(cost) > i128::from(values[best]) * i128::from(own)
+                };
+                if best.is_none_or(is_better) {
+                    best = Some((*size, own));
+                }
+            }
+            let Some((best, _)) = best else { break };
+            let amounts = &self.sizes[best].amounts;
+            let fits = most(amounts, &free).min(left[best] - counts[best]);
+            let added = i64::try_from(fits).unwrap_or(i64::MAX) / AT_ONCE;
+            let added = added.max(1);
+            for (free, amount) in free.iter_mut().zip(amounts) {
+                *free -= amount * added;
+            }
+            counts[best] += usize::try_from(added).unwrap_or(1);
+        }
+        let pods: Vec<(usize, usize)> =
+            counts.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
+        let worth = |(size, count): &(usize, usize)| {
+            values[*size].saturating_mul(i64::try_from(*count).unwrap_or(i64::MAX))
+        };
+        let value = pods.iter().map(worth).fold(0, i64::saturating_add);
+        Filled { pods, value }
+    }
+
+    /// Moves `values` half way to what pods cost in `patterns`, where those on a machine share its price by value.
+    fn correct(&self, values: &mut [i64], patterns: &[Pattern]) {
+        let mut paid = vec![(0_i128, 0_i128); values.len()];
+        for Pattern { machine, pods, times } in patterns {
+            let count = |count: usize| i128::try_from(count * times).unwrap_or(i128::MAX >> 1);
+            let worth: i128 = pods.iter().map(|(size, pods)| i128::from(values[*size]) * count(*pods)).sum();
+            let price = i128::from(self.machines[*machine].price) * count(1);
+            for (size, pods) in pods {
+                let (cost, number) = &mut paid[*size];
+                *cost += i128::from(values[*size]) * price * count(*pods) / worth.max(1);
+                *number += count(*pods);
+            }
+        }
+        for (value, (cost, number)) in values.iter_mut().zip(paid) {
+            let each = i64::try_from(cost / number.max(1)).unwrap_or(i64::MAX >> 1);
+            *value = value.midpoint(each).max(1);
+        }
+    }
+}
+
+/// How many pods of `amounts` fit into `room`.
+fn most(amounts: &[i64], room: &[i64]) -> usize {
+    let fits = |(amount, room): (&i64, &i64)| (*amount > 0).then(|| (room / amount).max(0));
+    let most = amounts.iter().zip(room).filter_map(fits).min();
+    most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+
+    /// Up to eight sizes and up to six machines with room for each size on one of them, in two or three resources.
+    fn world(seed: u64) -> (Vec<Size>, Vec<Machine>) {
+        let mut rng = Rng::with_seed(seed);
+        let names = rng.usize(2..4);
+        let mut amounts = |most: i64| -> Vec<i64> { (0..names).map(|_| rng.i64(0..most)).collect() };
+        let sizes: Vec<Vec<i64>> = (0..8).map(|_| amounts(20)).collect();
+        let mut rooms: Vec<Vec<i64>> = (0..5).map(|_| amounts(100)).collect();
+        rooms.push(vec![25; names]);
+        let count = rng.usize(1..8);
+        let sizes = sizes.into_iter().take(count).map(|mut amounts| {
+            amounts[0] += 1;
+            Size { amounts, count: rng.usize(1..60) }
+        });
+        let sizes = sizes.collect();
+        let machines = rooms.into_iter().map(|room| Machine { price: rng.i64(1..200_000), room });
+        (sizes, machines.collect())
+    }
+
+    fn price(patterns: &[Pattern], machines: &[Machine]) -> i64 {
+        patterns.iter().map(|one| machines[one.machine].price * i64::try_from(one.times).unwrap()).sum()
+    }
+
+    #[test]
+    fn every_pod_is_on_one_machine_that_holds_it_and_no_price_is_below_the_bound() {
+        for seed in 0..2_000 {
+            let (sizes, machines) = world(seed);
+            let patterns = patterns(&sizes, &machines, i64::MAX).expect("every size fits on some machine");
+            let mut placed = vec![0; sizes.len()];
+            for Pattern { machine, pods, times } in &patterns {
+                let mut taken = vec![0; machines[*machine].room.len()];
+                for (size, count) in pods {
+                    assert!(*count > 0 && *times > 0, "seed {seed}");
+                    placed[*size] += count * times;
+                    for (taken, amount) in taken.iter_mut().zip(&sizes[*size].amounts) {
+                        *taken += amount * i64::try_from(*count).unwrap();
+                    }
+                }
+                let fits = taken.iter().zip(&machines[*machine].room).all(|(taken, room)| taken <= room);
+                assert!(fits, "seed {seed}: {pods:?}");
+            }
+            assert_eq!(placed, sizes.iter().map(|size| size.count).collect::<Vec<_>>(), "seed {seed}");
+            let totals = (0..machines[0].room.len()).map(|name| {
+                sizes.iter().map(|size| size.amounts[name] * i64::try_from(size.count).unwrap()).sum()
+            });
+            let bound = least_price(&totals.collect::<Vec<_>>(), &machines);
+            let price = price(&patterns, &machines);
+            assert!(bound <= price, "seed {seed}: the bound is {bound}, the patterns cost {price}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_need_different_resources_share_machines() {
+        let size = |amounts: [i64; 2]| Size { amounts: amounts.to_vec(), count: 100 };
+        let machine = |room: [i64; 2], price| Machine { room: room.to_vec(), price };
+        let sizes = [size([4, 1]), size([1, 4])];
+        let machines = [machine([50, 50], 1_000), machine([100, 100], 2_000)];
+        // Five units of each resource for a pair, 500 for all: five machines, and no fewer.
+        let bound = least_price(&[500, 500], &machines);
+        assert!((9_990..=10_000).contains(&bound), "{bound}");
+        let patterns = patterns(&sizes, &machines, i64::MAX).expect("every size fits");
+        assert_eq!(price(&patterns, &machines), 10_000, "{patterns:?}");
+    }
+
+    #[test]
+    fn patterns_that_cost_too_much_are_none() {
+        let sizes = [Size { amounts: vec![2, 0], count: 7 }];
+        let machines = [Machine { room: vec![5, 0], price: 10 }];
+        assert_eq!(patterns(&sizes, &machines, 40), None, "four machines are needed");
+        let expected = [(vec![(0, 2)], 3), (vec![(0, 1)], 1)];
+        let expected = expected.map(|(pods, times)| Pattern { machine: 0, pods, times });
+        assert_eq!(patterns(&sizes, &machines, 41), Some(expected.to_vec()));
+        let too_large = [Size { amounts: vec![6, 0], count: 1 }];
+        assert_eq!(patterns(&too_large, &machines, i64::MAX), None, "it fits nowhere");
+    }
+}
