@@ -15,6 +15,7 @@ mod feed;
 mod follow;
 mod limit_range;
 mod limits;
+mod load;
 mod names;
 mod overlay;
 pub(super) mod read;
@@ -37,6 +38,7 @@ use karpenter_model::{
 pub(crate) use buffer::{KnownBuffer, key_of};
 pub use class::Class;
 pub use follow::Followed;
+pub use load::Unread;
 pub(crate) use overlay::Unevaluated;
 pub use wake::{Conditioned, PodSeen, StatusSeen, Subscribers};
 
