@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use karpenter_model::{Command, NodeId, Snapshot};
 
-pub use budget::BudgetState;
+pub use budget::{BudgetState, Opening, opening};
 pub use confirm::confirm;
 pub use decision::{Brake, Decision, MethodStats, Move, Verdict};
 pub use memory::Memory;

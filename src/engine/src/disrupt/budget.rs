@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use karpenter_model::pool::BudgetWindow;
 use karpenter_model::{
     Budget, Claim, ConditionType, DisruptionReason, Node, NodeId, Pool, PoolName, Snapshot,
 };
@@ -44,6 +45,26 @@ pub struct BudgetState {
 impl BudgetState {
     /// What the reference shows for "no limit".
     pub const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
+}
+
+/// When the window of a budget is open, for those that judge pools before they are used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opening {
+    /// The schedule cannot be evaluated; nothing may be disrupted then.
+    Invalid(String),
+    /// At all times: windows follow each other without a gap, or none ever begins, which counts as open.
+    Always,
+    /// At some times.
+    Sometimes,
+}
+
+/// When `window` is open, seen from `now`.
+pub fn opening(window: &BudgetWindow, now: Timestamp) -> Opening {
+    match Schedule::parse(&window.schedule) {
+        Err(error) => Opening::Invalid(error.to_string()),
+        Ok(schedule) if schedule.changes(window.duration, now).is_none() => Opening::Always,
+        Ok(_) => Opening::Sometimes,
+    }
 }
 
 /// What is left of each pool's budgets.

@@ -66,3 +66,15 @@ fn any_budget_that_cannot_be_evaluated_fails_closed() {
         assert!(empty(&pool(vec![budget("100%"), budget(nodes)]), 5).is_err(), "{nodes:?}");
     }
 }
+
+#[test]
+fn windows_are_open_always_sometimes_or_cannot_be_judged() {
+    let window = |schedule: &str, hours| {
+        let duration = Duration::from_hours(hours);
+        opening(&BudgetWindow { schedule: schedule.to_owned(), duration }, now())
+    };
+    assert_eq!(window("0 9 * * mon-fri", 8), Opening::Sometimes);
+    assert_eq!(window("@daily", 24), Opening::Always, "one begins when the other ends");
+    assert_eq!(window("0 0 30 feb *", 1), Opening::Always, "a schedule without a hit counts as open");
+    assert!(matches!(window("0 9 * *", 8), Opening::Invalid(_)));
+}
