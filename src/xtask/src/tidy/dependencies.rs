@@ -40,9 +40,11 @@ const INTERNAL: &[(&str, &[&str])] = &[
         "aws-controllers",
         &["api", "aws", "aws-api", "cloud", "controllers", "kube-harness", "model", "telemetry"],
     ),
+    ("plan", &["api", "audit", "cloud", "controllers", "engine", "lifecycle", "model"]),
     (
         "compose",
         &[
+            "api",
             "aws",
             "aws-api",
             "aws-controllers",
@@ -52,6 +54,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
             "kube-harness",
             "kube-sim",
             "model",
+            "plan",
             "telemetry",
         ],
     ),

@@ -1,0 +1,427 @@
+//! What would happen: the decisions of the engine for a snapshot, as a structure for people and tools.
+//!
+//! The engine decides and the audit checks, as in the controller; nothing is decided here. Commands that must be quiet
+//! first are given with the instant of their second look, at which the controller may still find a reason against them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_engine::disrupt::{BudgetState, Decision, Memory, Standing, decide};
+use karpenter_lifecycle::claim::expiration;
+use karpenter_lifecycle::step::{DeletionCause, Effect};
+use karpenter_model::plan::command::{Candidate, Command};
+use karpenter_model::report::{Reason, ReasonCode};
+use karpenter_model::{
+    DisruptionReason, InstanceType, Launch, Node, NodeName, NodeOutcome, Nomination, OfferingRef, Plan,
+    PodOutcome, PoolName, PoolOutcome, Price, Report, Resources, Snapshot, Target,
+};
+use serde::Serialize;
+
+use crate::help::help;
+
+/// Everything that would happen now, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Forecast {
+    /// The instant it is for.
+    pub at: Timestamp,
+    /// In one word, as the exit code says.
+    pub verdict: Verdict,
+    /// Prices per hour.
+    pub price: Prices,
+    /// Nodes that would be launched for waiting pods, in the order of the plan.
+    pub launches: Vec<Launched>,
+    /// Nodes that would go, and what takes their place, in the order of the methods.
+    pub removals: Vec<Removal>,
+    /// Nodes that are older than they may be and go whatever runs on them.
+    pub expired: Vec<Machine>,
+    /// Pods that would stay pending, by name.
+    pub pending: Vec<Waiting>,
+    /// Pods that fit on nodes that are there or coming.
+    pub nominated: Vec<Nominated>,
+    /// Why every other node stays, by name.
+    pub staying: Vec<Staying>,
+    /// What pools do, by name.
+    pub pools: Vec<PoolLine>,
+    /// Rules that a decision broke: what they are about would not be carried out. A finding is a defect of the engine.
+    pub findings: Vec<String>,
+    /// What there is to say about how the plan was made.
+    pub notes: Vec<String>,
+}
+
+/// The plan in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Nothing would be launched or removed, and no pod waits.
+    Unchanged,
+    /// Something would be launched, replaced or removed.
+    Changes,
+    /// Pods would stay pending, whatever else happens.
+    PodsWait,
+}
+
+impl Verdict {
+    /// The exit code that stands for it.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Unchanged => 0,
+            Self::Changes => 2,
+            Self::PodsWait => 3,
+        }
+    }
+}
+
+/// What managed nodes cost per hour, as far as their offerings are known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Prices {
+    /// The nodes there are.
+    pub now: Price,
+    /// The same with all launches and removals, each launch at its cheapest.
+    pub after: Price,
+    /// Nodes whose price is not known and counts as zero.
+    pub unknown_nodes: usize,
+}
+
+/// A node that would be launched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Launched {
+    /// Its pool.
+    pub pool: PoolName,
+    /// The cheapest way to launch it as far as known.
+    pub cheapest: Option<OfferingRef>,
+    /// Every type the launch may use, in price order; none means whatever the requirements allow.
+    pub instance_types: Vec<String>,
+    /// Requirements of the claim.
+    pub requirements: Vec<String>,
+    /// Requests of its pods and daemons.
+    pub requests: Resources,
+    /// Pods it is for.
+    pub pods: Vec<String>,
+}
+
+/// Nodes that would go together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Removal {
+    /// Why.
+    pub reason: DisruptionReason,
+    /// What chose them.
+    pub method: String,
+    /// Nodes that go.
+    pub nodes: Vec<Machine>,
+    /// Nodes that take their place.
+    pub replacements: Vec<Launched>,
+    /// Pods that move to nodes there are.
+    pub moves: Vec<Nominated>,
+    /// What is saved per hour; negative when it costs more.
+    pub savings: Price,
+    /// The earliest start; later than now when a second look comes first.
+    pub not_before: Timestamp,
+}
+
+/// A node by what people know of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Machine {
+    pub name: String,
+    pub pool: Option<PoolName>,
+    pub instance_type: Option<String>,
+    pub zone: Option<String>,
+    pub capacity_type: Option<String>,
+    pub price: Price,
+    /// Pods on it that need another place.
+    pub pods: Vec<String>,
+}
+
+/// A pod that would stay pending.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    pub pod: String,
+    /// Why, the pool that comes closest first.
+    pub reasons: Vec<Why>,
+    /// What would help, most promising first.
+    pub help: Vec<String>,
+}
+
+/// A reason, whose it is, and its stable code.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Why {
+    pub code: ReasonCode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolName>,
+    pub text: String,
+}
+
+/// A pod and the node that would take it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Nominated {
+    pub pod: String,
+    pub node: String,
+}
+
+/// A node that stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Staying {
+    pub node: String,
+    pub reason: Why,
+}
+
+/// What a pool does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolLine {
+    pub name: PoolName,
+    pub weight: i32,
+    /// Its nodes.
+    pub nodes: usize,
+    /// Nodes launched for waiting pods.
+    pub launches: u32,
+    /// Instance types it can launch now.
+    pub instance_types: usize,
+    /// Why it takes no part, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<Why>,
+    /// Nodes that may go at once for each reason, of those that count; `null` is no limit.
+    pub budgets: BTreeMap<String, Option<u32>>,
+}
+
+/// What would happen to the cluster of `snapshot`; `notes` are passed on.
+pub fn forecast(snapshot: &Snapshot, notes: Vec<String>) -> Forecast {
+    let (plan, report) = karpenter_engine::plan(snapshot);
+    let mut findings = Vec::new();
+    let plan = sound_plan(snapshot, plan, &mut findings);
+    // Whatever else is decided is decided after this plan was carried out.
+    let snapshot = &nominated_in(snapshot, &plan);
+    let standing = Standing { proposed: &[], running: &BTreeSet::new() };
+    let decision = decide(snapshot, &mut Memory::default(), &standing);
+    let commands = sound_commands(snapshot, &decision, &mut findings);
+    let expired: Vec<&Node> = expired(snapshot).collect();
+    let pending = waiting(&report);
+    let changes = !plan.launches.is_empty() || !commands.is_empty() || !expired.is_empty();
+    let verdict = match (pending.is_empty(), changes) {
+        (false, _) => Verdict::PodsWait,
+        (true, true) => Verdict::Changes,
+        (true, false) => Verdict::Unchanged,
+    };
+    let nominated = plan.nominations.iter().map(nominated).collect();
+    Forecast {
+        at: snapshot.now,
+        verdict,
+        price: prices(snapshot, &plan.launches, &commands),
+        launches: plan.launches.iter().map(launched).collect(),
+        removals: commands.iter().map(|command| removal(command, snapshot)).collect(),
+        expired: expired.into_iter().map(|node| machine(node, snapshot)).collect(),
+        pending,
+        nominated,
+        staying: staying(snapshot, &decision),
+        pools: pools(snapshot, &report, &decision),
+        findings,
+        notes,
+    }
+}
+
+/// What of the plan passes the audit, as the controller carries it out.
+fn sound_plan(snapshot: &Snapshot, plan: Plan, findings: &mut Vec<String>) -> Plan {
+    let Some(part) = karpenter_audit::sound_part(snapshot, &plan) else { return plan };
+    findings.extend(part.findings.iter().map(ToString::to_string));
+    part.plan
+}
+
+/// The commands that pass the audit, one on top of another, as the controller starts them.
+fn sound_commands(snapshot: &Snapshot, decision: &Decision, findings: &mut Vec<String>) -> Vec<Command> {
+    let of = |commands| Plan { revision: snapshot.revision, commands, ..Plan::default() };
+    let commands = decision.commands.clone();
+    if karpenter_audit::audit(snapshot, &of(commands.clone())).is_empty() {
+        return commands;
+    }
+    let mut sound: Vec<Command> = Vec::new();
+    for command in commands {
+        sound.push(command);
+        let wrong = karpenter_audit::audit(snapshot, &of(sound.clone()));
+        if !wrong.is_empty() {
+            findings.extend(wrong.iter().map(ToString::to_string));
+            sound.pop();
+        }
+    }
+    sound
+}
+
+/// The cluster once pods have been promised their places: a node that is to take some is not disrupted for being empty.
+/// The controller's promise ends after a while; by then the pods are there.
+fn nominated_in(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+    let mut snapshot = snapshot.clone();
+    let taken: BTreeSet<&str> = plan.nominations.iter().map(|one| target(&one.target)).collect();
+    for node in &mut snapshot.nodes {
+        let names =
+            [node.name.as_ref().map(NodeName::as_str), node.claim.as_ref().map(|claim| claim.name.as_str())];
+        if names.into_iter().flatten().any(|name| taken.contains(name)) {
+            *node = Arc::new(Node { nominated_until: Some(Timestamp::MAX), ..Node::clone(node) });
+        }
+    }
+    snapshot
+}
+
+fn target(target: &Target) -> &str {
+    match target {
+        Target::Node(node) => node.as_str(),
+        Target::Claim(claim) => claim.as_str(),
+    }
+}
+
+fn expired(snapshot: &Snapshot) -> impl Iterator<Item = &Node> {
+    let due = |node: &Node| {
+        let step = node.claim.as_deref().map(|claim| expiration::step(claim, snapshot.now));
+        step.is_some_and(|step| step.effects.contains(&Effect::DeleteClaim(DeletionCause::Expired)))
+    };
+    snapshot.nodes.iter().map(|node| &**node).filter(move |node| due(node))
+}
+
+fn waiting(report: &Report) -> Vec<Waiting> {
+    let waits = report.pods.iter().filter_map(|(pod, outcome)| {
+        let mut reasons: Vec<Why> = match outcome {
+            PodOutcome::Ignored(reasons) => reasons.iter().map(|reason| why(reason, None)).collect(),
+            PodOutcome::Unschedulable(refusals) => {
+                refusals.iter().map(|refusal| why(&refusal.reason, refusal.pool.clone())).collect()
+            }
+            PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => return None,
+        };
+        // Codes are in the order of the checks, so the last is what the pod came furthest to.
+        reasons.sort_by(|one, other| other.code.cmp(&one.code).then_with(|| one.pool.cmp(&other.pool)));
+        let mut help: Vec<String> =
+            reasons.iter().filter_map(|why| help(why.code, why.pool.as_ref())).collect();
+        let mut seen = BTreeSet::new();
+        help.retain(|text| seen.insert(text.clone()));
+        Some(Waiting { pod: pod.to_string(), reasons, help })
+    });
+    waits.collect()
+}
+
+fn why(reason: &Reason, pool: Option<PoolName>) -> Why {
+    Why { code: reason.code, pool, text: reason.to_string() }
+}
+
+fn launched(launch: &Launch) -> Launched {
+    Launched {
+        pool: launch.pool.clone(),
+        cheapest: launch.cheapest.clone(),
+        instance_types: launch.instance_types.iter().map(ToString::to_string).collect(),
+        requirements: launch.requirements.iter().map(ToString::to_string).collect(),
+        requests: launch.requests.clone(),
+        pods: launch.pods.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn nominated(nomination: &Nomination) -> Nominated {
+    Nominated { pod: nomination.pod.to_string(), node: target(&nomination.target).to_owned() }
+}
+
+fn removal(command: &Command, snapshot: &Snapshot) -> Removal {
+    let of = |candidate: &Candidate| {
+        let node = snapshot.nodes.iter().find(|node| node.id == candidate.target.id);
+        let pods = candidate.pods.iter().map(ToString::to_string).collect();
+        let known = node.map(|node| machine(node, snapshot));
+        let fresh = Machine {
+            name: candidate.target.node.to_string(),
+            pool: Some(candidate.pool.clone()),
+            instance_type: None,
+            zone: None,
+            capacity_type: None,
+            price: candidate.price,
+            pods: Vec::new(),
+        };
+        Machine { pods, price: candidate.price, ..known.unwrap_or(fresh) }
+    };
+    Removal {
+        reason: command.reason,
+        method: format!("{:?}", command.method),
+        nodes: command.candidates.iter().map(of).collect(),
+        replacements: command.replacements.iter().map(launched).collect(),
+        moves: command.nominations.iter().map(nominated).collect(),
+        savings: command.savings,
+        not_before: command.not_before,
+    }
+}
+
+fn machine(node: &Node, snapshot: &Snapshot) -> Machine {
+    let pods = node.pods.iter().filter(|pod| pod.is_reschedulable()).map(|pod| pod.key.to_string());
+    Machine {
+        name: node.display_name().to_owned(),
+        pool: node.pool(),
+        instance_type: node.instance_type().map(|one| one.to_string()),
+        zone: node.zone().map(|one| one.to_string()),
+        capacity_type: node.capacity_type().map(|one| one.as_str().to_owned()),
+        price: price_of(node, snapshot).unwrap_or(Price::ZERO),
+        pods: pods.collect(),
+    }
+}
+
+/// What a node costs, by the offering it was bought through.
+fn price_of(node: &Node, snapshot: &Snapshot) -> Option<Price> {
+    let types = snapshot.instance_types.get(&node.pool()?)?;
+    let name = node.instance_type()?;
+    let of_type: &InstanceType = types.iter().find(|one| one.name == name)?;
+    of_type.bought_through(node, &snapshot.registry).map(|offering| offering.price)
+}
+
+fn prices(snapshot: &Snapshot, launches: &[Launch], commands: &[Command]) -> Prices {
+    let managed = snapshot.nodes.iter().filter(|node| node.is_managed() && !node.is_leaving());
+    let known: Vec<Option<Price>> = managed.map(|node| price_of(node, snapshot)).collect();
+    let now: Price = known.iter().flatten().copied().sum();
+    let new = launches.iter().filter_map(|launch| launch.cheapest.as_ref()).map(|one| one.price).sum();
+    let saved: Price = commands.iter().map(|command| command.savings).sum();
+    let after = now.saturating_add(new).saturating_sub(saved);
+    Prices { now, after, unknown_nodes: known.iter().filter(|price| price.is_none()).count() }
+}
+
+fn staying(snapshot: &Snapshot, decision: &Decision) -> Vec<Staying> {
+    let kept = snapshot.nodes.iter().filter(|node| node.is_managed()).filter_map(|node| {
+        let Some(NodeOutcome::Kept(reason)) = decision.nodes.get(&node.id) else { return None };
+        Some(Staying { node: node.display_name().to_owned(), reason: why(reason, node.pool()) })
+    });
+    let mut kept: Vec<Staying> = kept.collect();
+    kept.sort_by(|one, other| one.node.cmp(&other.node));
+    kept
+}
+
+fn pools(snapshot: &Snapshot, report: &Report, decision: &Decision) -> Vec<PoolLine> {
+    let line = |pool: &karpenter_model::Pool| {
+        let types = snapshot.instance_types.get(&pool.name);
+        let requirements = &pool.template.requirements;
+        let fits = |one: &InstanceType| {
+            requirements.intersects(&one.requirements).is_ok()
+                && one.compatible_offerings(requirements, &snapshot.registry).next().is_some()
+        };
+        let (launches, skipped) = match report.pools.get(&pool.name) {
+            Some(PoolOutcome::Used { launches }) => (*launches, None),
+            Some(PoolOutcome::Skipped(reason)) => (0, Some(why(reason, None))),
+            None => (0, None),
+        };
+        let budgets = DisruptionReason::ALL.into_iter().filter_map(|reason| {
+            let state = decision.budgets.get(&(pool.name.clone(), reason))?;
+            Some((
+                reason.to_string(),
+                Some(state.allowed).filter(|allowed| *allowed != BudgetState::NO_LIMIT),
+            ))
+        });
+        PoolLine {
+            name: pool.name.clone(),
+            weight: pool.weight,
+            nodes: snapshot.nodes.iter().filter(|node| node.pool().as_ref() == Some(&pool.name)).count(),
+            launches,
+            instance_types: types.map_or(0, |types| types.iter().filter(|one| fits(one)).count()),
+            skipped,
+            budgets: budgets.collect(),
+        }
+    };
+    let mut lines: Vec<PoolLine> = snapshot.pools.iter().map(|pool| line(pool)).collect();
+    lines.sort_by(|one, other| one.name.cmp(&other.name));
+    lines
+}

@@ -1,0 +1,31 @@
+//! What the controller would do with a cluster now, and why, without doing it.
+//!
+//! Objects come in as JSON, from files or from an API server; what pools can launch comes from the caller or from an
+//! export. [`World`] makes the controller's own snapshot of them, [`forecast`] asks the controller's own engine and audit,
+//! and an export writes the objects so that another process plans the same. Nothing here does I/O or reads a clock.
+
+mod export;
+#[cfg(test)]
+mod fixture;
+mod forecast;
+mod help;
+mod lint;
+mod objects;
+mod offerings;
+mod settle;
+mod stand_in;
+#[cfg(test)]
+mod tests;
+mod text;
+mod what_if;
+mod workloads;
+mod world;
+
+pub use export::{About, is_export, settings_of};
+pub use forecast::{Forecast, Verdict, forecast};
+pub use lint::{LintFinding, LintSeverity, lint, lint_text};
+pub use objects::{Objects, Unreadable};
+pub use offerings::Offerings;
+pub use stand_in::{region_of, resolve};
+pub use what_if::{PriceChange, WhatIf};
+pub use world::{ExportError, Ground, World};

@@ -1,0 +1,161 @@
+//! What is allowed and yet cannot be meant: limits no node fits into, requirements nothing meets, budgets that never open,
+//! weights without effect, keys with a letter wrong.
+//!
+//! Every rule is a function from objects to findings. What an API server refuses is found as well, because manifests are
+//! mostly looked at before one has seen them.
+
+mod budgets;
+mod consolidation;
+mod fields;
+mod keys;
+mod near;
+mod offered;
+mod pools;
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use karpenter_api::{NodePool, convert};
+use karpenter_model::{LabelRegistry, Pool};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::objects::Objects;
+use crate::offerings::Offerings;
+
+/// Something that cannot be meant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LintFinding {
+    /// Kind and name, with the namespace where there is one: `NodePool/default`.
+    pub object: String,
+    /// Path of the field: `spec.limits.cpu`.
+    pub field: String,
+    /// Stable name of the rule.
+    pub rule: &'static str,
+    /// How bad it is.
+    pub severity: LintSeverity,
+    /// What is wrong, and what follows from it.
+    pub problem: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LintSeverity {
+    /// It cannot work as written.
+    Error,
+    /// It works, but hardly as meant.
+    Warning,
+}
+
+/// A pool as written and as read.
+struct PoolRead {
+    written: NodePool,
+    pool: Pool,
+}
+
+/// What rules look at.
+struct Linted<'a> {
+    objects: &'a Objects,
+    pools: &'a [PoolRead],
+    /// What pools can launch; `None` when nothing was asked.
+    offerings: Option<&'a Offerings>,
+    registry: &'a LabelRegistry,
+    at: Timestamp,
+}
+
+/// Everything found, by object and field. Without `offerings` rules about instance types are left out; `at` decides which
+/// windows of budgets lie ahead.
+pub fn lint(
+    objects: impl IntoIterator<Item = Value>,
+    offerings: Option<&Offerings>,
+    registry: &LabelRegistry,
+    at: Timestamp,
+) -> Vec<LintFinding> {
+    let objects: Objects = objects.into_iter().collect();
+    let mut found = Vec::new();
+    let mut pools = Vec::new();
+    for (key, object) in objects.of_kind("NodePool") {
+        let read = NodePool::deserialize(object).map_err(|error| error.to_string());
+        let read = read.and_then(|written| {
+            convert::pool(&written, registry)
+                .map(|pool| PoolRead { written, pool })
+                .map_err(|error| error.to_string())
+        });
+        match read {
+            Ok(read) => pools.push(read),
+            Err(problem) => found.push(LintFinding {
+                object: format!("NodePool/{}", key.name),
+                field: "spec".to_owned(),
+                rule: "unreadable",
+                severity: LintSeverity::Error,
+                problem: format!("the pool cannot be read and takes no part: {problem}"),
+                remedy: "correct the field".to_owned(),
+            }),
+        }
+    }
+    let linted = Linted { objects: &objects, pools: &pools, offerings, registry, at };
+    fields::check(&linted, &mut found);
+    keys::check(&linted, &mut found);
+    offered::check(&linted, &mut found);
+    budgets::check(&linted, &mut found);
+    pools::check(&linted, &mut found);
+    consolidation::check(&linted, &mut found);
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The findings for people.
+pub fn lint_text(found: &[LintFinding]) -> String {
+    let mut text = String::new();
+    for one in found {
+        let severity = match one.severity {
+            LintSeverity::Error => "error",
+            LintSeverity::Warning => "warning",
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{severity}: {} {} ({})", one.object, one.field, one.rule);
+        let _ = writeln!(text, "    {}\n    do: {}", one.problem, one.remedy);
+    }
+    let _ = match found.len() {
+        0 => writeln!(text, "Nothing found."),
+        1 => writeln!(text, "1 finding."),
+        more => writeln!(text, "{more} findings."),
+    };
+    text
+}
+
+impl PoolRead {
+    fn finding(
+        &self,
+        rule: &'static str,
+        severity: LintSeverity,
+        field: &str,
+        problem: String,
+        remedy: &str,
+    ) -> LintFinding {
+        LintFinding {
+            object: format!("NodePool/{}", self.pool.name),
+            field: field.to_owned(),
+            rule,
+            severity,
+            problem,
+            remedy: remedy.to_owned(),
+        }
+    }
+
+    fn warning(&self, rule: &'static str, field: &str, problem: String, remedy: &str) -> LintFinding {
+        self.finding(rule, LintSeverity::Warning, field, problem, remedy)
+    }
+
+    fn error(&self, rule: &'static str, field: &str, problem: String, remedy: &str) -> LintFinding {
+        self.finding(rule, LintSeverity::Error, field, problem, remedy)
+    }
+}
+
+#[cfg(test)]
+mod tests;

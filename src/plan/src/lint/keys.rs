@@ -1,0 +1,110 @@
+//! Label keys with a letter wrong, which select nothing or make pods wait for ever, and values the key does not have.
+
+use karpenter_model::names::label;
+use serde_json::Value;
+
+use super::near::near;
+use super::{LintFinding, LintSeverity, Linted};
+use crate::workloads::WORKLOADS;
+
+/// Keys whose values are all known.
+const CLOSED: [(&str, &[&str]); 3] = [
+    (label::CAPACITY_TYPE, &label::CAPACITY_TYPES),
+    (label::ARCH, &["amd64", "arm64"]),
+    (label::OS, &["linux", "windows"]),
+];
+
+pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
+    for kind in ["NodePool", "Pod", "DaemonSet"].into_iter().chain(WORKLOADS) {
+        for (key, object) in linted.objects.of_kind(kind) {
+            let name = if key.namespace.is_empty() {
+                format!("{kind}/{}", key.name)
+            } else {
+                format!("{kind}/{}/{}", key.namespace, key.name)
+            };
+            let mut used = Vec::new();
+            uses(&object["spec"], "spec", &mut used);
+            for one in used {
+                judge(linted, &name, &one, found);
+            }
+        }
+    }
+}
+
+/// A label key that is asked for or set.
+struct Use<'a> {
+    field: String,
+    key: &'a str,
+    values: Vec<&'a str>,
+}
+
+fn judge(linted: &Linted<'_>, object: &str, used: &Use<'_>, found: &mut Vec<LintFinding>) {
+    let mut report = |rule, problem, remedy| {
+        let (object, field) = (object.to_owned(), used.field.clone());
+        found.push(LintFinding { object, field, rule, severity: LintSeverity::Warning, problem, remedy });
+    };
+    let registry = linted.registry;
+    let known = registry.well_known.iter().chain(registry.normalized_keys.keys());
+    let own = [label::NODE_POOL, label::HOSTNAME, label::aws::EC2_NODE_CLASS];
+    let known = known.map(karpenter_model::LabelKey::as_str).chain(own);
+    if let Some(meant) = near(used.key, known) {
+        let problem = format!("`{}` is no well-known label, so no instance type has it", used.key);
+        report("key-typo", problem, format!("write `{meant}` if that is meant"));
+        return;
+    }
+    let Some((_, closed)) = CLOSED.iter().find(|(key, _)| *key == used.key) else { return };
+    for value in used.values.iter().filter(|value| !closed.contains(value)) {
+        let problem = format!("`{}` never is `{value}`", used.key);
+        let remedy = match near(value, closed.iter().copied()) {
+            Some(meant) => format!("write `{meant}`"),
+            None => format!("use one of {}", closed.join(", ")),
+        };
+        report("value-typo", problem, remedy);
+    }
+}
+
+/// Every place that names a label of nodes: requirements, node selectors, node affinity, topology keys, template labels.
+fn uses<'a>(value: &'a Value, path: &str, found: &mut Vec<Use<'a>>) {
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let path = format!("{path}[{index}]");
+                let of_nodes = ["requirements[", "matchExpressions["]
+                    .iter()
+                    .any(|list| path.rsplit_once('.').is_some_and(|(_, last)| last.starts_with(list)));
+                // Selectors of pods have expressions too.
+                let of_pods = path.contains("elector.match");
+                match item["key"].as_str().filter(|_| of_nodes && !of_pods) {
+                    Some(key) => {
+                        let values =
+                            item["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                        found.push(Use { field: format!("{path}.key"), key, values: values.collect() });
+                    }
+                    None => uses(item, &path, found),
+                }
+            }
+        }
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let path = format!("{path}.{field}");
+                let of_pool = path == "spec.template.metadata.labels";
+                match (field.as_str(), value) {
+                    ("nodeSelector", Value::Object(labels)) => labels_of(labels, &path, found),
+                    ("labels", Value::Object(labels)) if of_pool => labels_of(labels, &path, found),
+                    ("topologyKey", Value::String(key)) => {
+                        found.push(Use { field: path, key, values: Vec::new() });
+                    }
+                    _ => uses(value, &path, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn labels_of<'a>(labels: &'a serde_json::Map<String, Value>, path: &str, found: &mut Vec<Use<'a>>) {
+    for (key, value) in labels {
+        let values = value.as_str().into_iter().collect();
+        found.push(Use { field: format!("{path}.{key}"), key, values });
+    }
+}

@@ -1,0 +1,128 @@
+//! Requirements no offering meets, values no instance type has, limits no node fits into or that never count.
+//!
+//! Where not every type is known, a pool that names a value none of the known types has is left alone.
+
+use karpenter_model::resources::NODES;
+use karpenter_model::{InstanceType, Operator, Pool, Requirements, Resources};
+
+use super::{LintFinding, Linted, PoolRead};
+
+pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
+    let Some(offerings) = linted.offerings else { return };
+    for read in linted.pools {
+        let Some(types) = offerings.types.get(&read.pool.name).filter(|types| !types.is_empty()) else {
+            continue;
+        };
+        let all: Vec<&InstanceType> = types.iter().map(|one| &**one).collect();
+        let requirements = launched_with(linted, &read.pool);
+        let offered = |one: &&InstanceType| {
+            requirements.intersects(&one.requirements).is_ok()
+                && one.offerings.iter().any(|offering| offering.is_compatible(&requirements, linted.registry))
+        };
+        let fitting: Vec<&InstanceType> = all.iter().copied().filter(offered).collect();
+        let before = found.len();
+        dead_values(read, &all, found);
+        if offerings.partial && found.len() > before {
+            // The values may be of types that are not known here, and then so is what follows from them.
+            found.truncate(before);
+            continue;
+        }
+        if fitting.is_empty() {
+            let problem =
+                "no instance type is offered that meets all requirements, so the pool launches nothing";
+            found.push(read.error(
+                "no-offering",
+                "spec.template.spec.requirements",
+                problem.to_owned(),
+                "remove or widen requirements until some type meets all of them",
+            ));
+            continue;
+        }
+        limits(read, &fitting, found);
+    }
+}
+
+/// What every claim of the pool asks for.
+fn launched_with(linted: &Linted<'_>, pool: &Pool) -> Requirements {
+    let mut requirements = Requirements::from_labels(linted.registry, &pool.template.labels);
+    requirements.add_all(&pool.template.requirements);
+    requirements
+}
+
+/// Listed values that no type has, as a zone or a family that does not exist. Labels of users are theirs to invent.
+fn dead_values(read: &PoolRead, types: &[&InstanceType], found: &mut Vec<LintFinding>) {
+    for (index, written) in read.written.spec.template.spec.requirements.iter().enumerate() {
+        let Some(requirement) = read.pool.template.requirements.get(&written.key) else { continue };
+        if written.operator != Operator::In
+            || !types.iter().any(|one| one.requirements.contains(&written.key))
+        {
+            continue;
+        }
+        let has = |value: &str, of: &Requirements| of.get(&written.key).is_some_and(|one| one.allows(value));
+        let somewhere = |value: &str| {
+            types.iter().any(|one| {
+                has(value, &one.requirements)
+                    || one.offerings.iter().any(|offering| has(value, &offering.requirements))
+            })
+        };
+        let dead: Vec<&str> = written
+            .values()
+            .iter()
+            .map(String::as_str)
+            .filter(|value| requirement.allows(value) && !somewhere(value))
+            .collect();
+        if !dead.is_empty() {
+            let problem = format!("no instance type has `{}` as `{}`", dead.join("`, `"), written.key);
+            let field = format!("spec.template.spec.requirements[{index}].values");
+            found.push(read.warning("no-such-value", &field, problem, "remove the value or correct it"));
+        }
+    }
+}
+
+fn limits(read: &PoolRead, fitting: &[&InstanceType], found: &mut Vec<LintFinding>) {
+    let Some(limits) = &read.pool.limits else { return };
+    for (name, limit) in limits.iter() {
+        let field = format!("spec.limits.{name}");
+        if name.as_str() == NODES {
+            if limit.is_zero() {
+                found.push(read.warning(
+                    "limit-zero",
+                    &field,
+                    "no node is ever launched".to_owned(),
+                    "raise it, or delete the pool",
+                ));
+            }
+            continue;
+        }
+        let amounts = fitting.iter().map(|one| amount(one, name.as_str()));
+        let having: Vec<_> = amounts.filter(|amount| !amount.is_zero()).collect();
+        match having.iter().min() {
+            None => {
+                let problem = format!("no instance type of the pool has `{name}`, so the limit never counts");
+                found.push(read.warning(
+                    "limit-unused",
+                    &field,
+                    problem,
+                    "correct the name of the resource, or remove the limit",
+                ));
+            }
+            Some(least) if least > limit && having.len() == fitting.len() => {
+                let problem = format!(
+                    "the smallest instance type has {least} and the limit is {limit}, so no node fits"
+                );
+                found.push(read.error(
+                    "limit-too-small",
+                    &field,
+                    problem,
+                    "raise the limit, or allow smaller types",
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn amount(one: &InstanceType, name: &str) -> karpenter_model::Quantity {
+    let capacity: &Resources = &one.capacity;
+    capacity.amount(name)
+}

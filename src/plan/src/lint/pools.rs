@@ -1,0 +1,130 @@
+//! Pools beside each other: weights without effect, pools that want the same pods, spot without a way out.
+
+use karpenter_model::names::label;
+use karpenter_model::{CapacityType, Pool, Requirements, Undefined};
+
+use super::{LintFinding, Linted, PoolRead};
+
+pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
+    let dynamic: Vec<&PoolRead> = linted.pools.iter().filter(|read| read.pool.replicas.is_none()).collect();
+    for (index, read) in dynamic.iter().enumerate() {
+        let others =
+            || dynamic.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, other)| *other);
+        weight(linted, read, others(), found);
+        for other in dynamic.iter().skip(index + 1) {
+            overlap(linted, read, other, found);
+        }
+        spot(linted, read, others(), found);
+        class(linted, read, found);
+    }
+}
+
+fn weight<'a>(
+    linted: &Linted<'_>,
+    read: &PoolRead,
+    mut others: impl Iterator<Item = &'a PoolRead>,
+    found: &mut Vec<LintFinding>,
+) {
+    if read.pool.weight == 0 || others.any(|other| meets(linted, &read.pool, &other.pool)) {
+        return;
+    }
+    let problem = "no other pool takes pods that this one takes, so its weight changes nothing".to_owned();
+    found.push(read.warning("weight-unused", "spec.weight", problem, "remove it"));
+}
+
+fn overlap(linted: &Linted<'_>, one: &PoolRead, other: &PoolRead, found: &mut Vec<LintFinding>) {
+    if one.pool.weight == other.pool.weight && meets(linted, &one.pool, &other.pool) {
+        let problem = format!(
+            "pool `{}` has the same weight and takes the same pods, so which of them launches is not for you to say",
+            other.pool.name
+        );
+        found.push(one.warning(
+            "overlap",
+            "spec.weight",
+            problem,
+            "give one of them more weight, or keep pods apart by taints or labels",
+        ));
+    }
+}
+
+/// Whether some node could be of either pool, and some pod go to either.
+fn meets(linted: &Linted<'_>, one: &Pool, other: &Pool) -> bool {
+    let (mine, theirs) = (asked(linted, one), asked(linted, other));
+    same_taints(one, other) && mine.intersects(&theirs).is_ok()
+}
+
+fn asked(linted: &Linted<'_>, pool: &Pool) -> Requirements {
+    let mut all = Requirements::from_labels(linted.registry, &pool.template.labels);
+    all.add_all(&pool.template.requirements);
+    all
+}
+
+fn same_taints(one: &Pool, other: &Pool) -> bool {
+    let has = |pool: &Pool, taint| {
+        pool.template.taints.iter().any(|own: &karpenter_model::Taint| own.matches(taint))
+    };
+    one.template.taints.iter().all(|taint| has(other, taint))
+        && other.template.taints.iter().all(|taint| has(one, taint))
+}
+
+/// A pool of spot capacity only, whose pods wait when there is none.
+fn spot<'a>(
+    linted: &Linted<'_>,
+    read: &PoolRead,
+    mut others: impl Iterator<Item = &'a PoolRead>,
+    found: &mut Vec<LintFinding>,
+) {
+    let kinds = asked(linted, &read.pool).value_of(&label::CAPACITY_TYPE.into());
+    let allows = |kind: CapacityType| kinds.allows(kind.as_str());
+    if !allows(CapacityType::Spot) || allows(CapacityType::OnDemand) || allows(CapacityType::Reserved) {
+        return;
+    }
+    let way_out = others.any(|other| {
+        let mut without = asked(linted, &read.pool);
+        without.remove(label::CAPACITY_TYPE);
+        let theirs = asked(linted, &other.pool);
+        let on_demand = theirs.value_of(&label::CAPACITY_TYPE.into()).allows(CapacityType::OnDemand.as_str());
+        // What only one of them names does not keep pods out that ask for neither.
+        on_demand
+            && same_taints(&read.pool, &other.pool)
+            && theirs.compatible(&without, Undefined::WellKnown(linted.registry)).is_ok()
+    });
+    if !way_out {
+        let index = read.pool_requirement(label::CAPACITY_TYPE);
+        let field = index.map_or_else(
+            || "spec.template.metadata.labels".to_owned(),
+            |index| format!("spec.template.spec.requirements[{index}].values"),
+        );
+        let problem =
+            "only spot capacity is allowed, and no other pool takes the pods when there is none".to_owned();
+        found.push(read.warning(
+            "no-spot-fallback",
+            &field,
+            problem,
+            "add on-demand to the values, or a lighter pool with on-demand",
+        ));
+    }
+}
+
+/// A node class that is not there; with no node class at all they are simply in other files.
+fn class(linted: &Linted<'_>, read: &PoolRead, found: &mut Vec<LintFinding>) {
+    let reference = &read.pool.template.node_class;
+    let mut classes = linted.objects.of_kind(&reference.kind).peekable();
+    if classes.peek().is_some() && classes.all(|(key, _)| key.name != reference.name) {
+        let problem =
+            format!("there is no {} `{}`, so the pool takes no part", reference.kind, reference.name);
+        found.push(read.error(
+            "no-node-class",
+            "spec.template.spec.nodeClassRef.name",
+            problem,
+            "correct the name, or add the class",
+        ));
+    }
+}
+
+impl PoolRead {
+    /// The place of the requirement with this key.
+    fn pool_requirement(&self, key: &str) -> Option<usize> {
+        self.written.spec.template.spec.requirements.iter().position(|one| one.key == key)
+    }
+}

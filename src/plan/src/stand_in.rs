@@ -1,0 +1,73 @@
+//! Node classes of manifests, which nothing has resolved: without an account every one is taken for ready, with subnets in
+//! zones that are given.
+
+use karpenter_model::names::{condition, label};
+use serde_json::{Value, json};
+
+use crate::objects::text;
+
+/// The region that objects of a cluster name, by their first zone in name order; `None` when none does.
+pub fn region_of(objects: &[Value]) -> Option<String> {
+    let mut zones: Vec<&str> = objects.iter().flat_map(zones_in).collect();
+    zones.sort_unstable();
+    // A zone is its region and a letter.
+    let region = |zone: &str| zone.strip_suffix(|end: char| end.is_ascii_lowercase()).map(str::to_owned);
+    zones.into_iter().find_map(region)
+}
+
+fn zones_in(object: &Value) -> Vec<&str> {
+    let mut zones = Vec::new();
+    if let Some(zone) = object.pointer("/metadata/labels").and_then(|labels| labels[label::ZONE].as_str()) {
+        zones.push(zone);
+    }
+    let requirements = object.pointer("/spec/template/spec/requirements").and_then(Value::as_array);
+    let of_zone = requirements.into_iter().flatten().filter(|one| one["key"] == label::ZONE);
+    for values in of_zone.filter_map(|one| one["values"].as_array()) {
+        zones.extend(values.iter().filter_map(Value::as_str));
+    }
+    zones
+}
+
+/// Gives every EC2NodeClass without a status one, with a subnet in each of `zones`; returns the names of those.
+pub fn resolve(objects: &mut [Value], zones: &[String]) -> Vec<String> {
+    let unresolved = objects
+        .iter_mut()
+        .filter(|one| one["kind"] == "EC2NodeClass" && one.get("status").is_none_or(Value::is_null));
+    let resolve = |class: &mut Value| {
+        let subnets = zones.iter().map(|zone| json!({"id": format!("subnet-{zone}"), "zone": zone}));
+        class["status"] = json!({
+            "subnets": subnets.collect::<Vec<_>>(),
+            "conditions": [{"type": condition::READY, "status": "True", "reason": condition::READY, "message": "",
+                "lastTransitionTime": "1970-01-01T00:00:00Z"}],
+        });
+        text(class, "/metadata/name").to_owned()
+    };
+    unresolved.map(resolve).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_region_is_that_of_the_zones_objects_name() {
+        let node = json!({"kind": "Node", "metadata": {"labels": {label::ZONE: "eu-west-1b"}}});
+        assert_eq!(region_of(&[node]).as_deref(), Some("eu-west-1"));
+        let pool = json!({"kind": "NodePool", "spec": {"template": {"spec": {"requirements": [
+            {"key": label::ZONE, "operator": "In", "values": ["us-east-2a"]},
+        ]}}}});
+        assert_eq!(region_of(&[pool]).as_deref(), Some("us-east-2"));
+        assert_eq!(region_of(&[json!({"kind": "Pod"})]), None);
+    }
+
+    #[test]
+    fn only_classes_without_status_are_resolved() {
+        let mut objects = [
+            json!({"kind": "EC2NodeClass", "metadata": {"name": "a"}, "spec": {}}),
+            json!({"kind": "EC2NodeClass", "metadata": {"name": "b"}, "spec": {}, "status": {"conditions": []}}),
+        ];
+        assert_eq!(resolve(&mut objects, &["z-1a".to_owned()]), ["a"]);
+        assert_eq!(objects[0]["status"]["subnets"][0]["zone"], "z-1a");
+        assert_eq!(objects[1]["status"], json!({"conditions": []}));
+    }
+}

@@ -1,0 +1,210 @@
+//! A forecast for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use karpenter_model::Price;
+
+use crate::forecast::{Forecast, Launched, Machine, Removal, Verdict, Waiting, Why};
+
+/// Most pods named in one line.
+const NAMED: usize = 5;
+
+impl Forecast {
+    /// The forecast line by line.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        match self.verdict {
+            Verdict::Unchanged => writeln!(out, "Nothing would change, no pod waits.")?,
+            Verdict::Changes => writeln!(out, "Nodes would change, no pod would stay pending.")?,
+            Verdict::PodsWait => writeln!(out, "{} would stay pending.", count(self.pending.len(), "pod"))?,
+        }
+        self.write_launches(out)?;
+        self.write_removals(out)?;
+        self.write_pending(out)?;
+        if !self.nominated.is_empty() {
+            let pods = count(self.nominated.len(), "pod");
+            writeln!(out, "\nRoom on nodes that are there or coming: {pods}")?;
+            for nominated in &self.nominated {
+                writeln!(out, "    {} on {}", nominated.pod, nominated.node)?;
+            }
+        }
+        self.write_staying(out)?;
+        self.write_pools(out)?;
+        let change = self.price.after.saturating_sub(self.price.now);
+        let sign = if change >= Price::ZERO { "+" } else { "" };
+        writeln!(out, "\nPer hour: {} now, {} after ({sign}{change})", self.price.now, self.price.after)?;
+        if self.price.unknown_nodes > 0 {
+            writeln!(out, "    without {} of unknown price", count(self.price.unknown_nodes, "node"))?;
+        }
+        list(out, "Broken rules, which the controller would not carry out", &self.findings)?;
+        list(out, "Notes", &self.notes)
+    }
+
+    fn write_launches(&self, out: &mut String) -> std::fmt::Result {
+        if self.launches.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\nLaunch {}", count(self.launches.len(), "node"))?;
+        write_launched(out, "  + ", &self.launches)
+    }
+
+    fn write_removals(&self, out: &mut String) -> std::fmt::Result {
+        let nodes: usize = self.removals.iter().map(|removal| removal.nodes.len()).sum();
+        if nodes + self.expired.len() == 0 {
+            return Ok(());
+        }
+        writeln!(out, "\nRemove {}", count(nodes + self.expired.len(), "node"))?;
+        for removal in &self.removals {
+            self.write_removal(out, removal)?;
+        }
+        for machine in &self.expired {
+            writeln!(out, "  - {}\n      because it is older than its expireAfter", described(machine))?;
+        }
+        Ok(())
+    }
+
+    fn write_removal(&self, out: &mut String, removal: &Removal) -> std::fmt::Result {
+        for machine in &removal.nodes {
+            writeln!(out, "  - {}", described(machine))?;
+            if !machine.pods.is_empty() {
+                writeln!(out, "      pods that move: {}", named(&machine.pods))?;
+            }
+        }
+        let start = if removal.not_before > self.at {
+            format!(", at {} after a second look", removal.not_before)
+        } else {
+            String::new()
+        };
+        writeln!(out, "      because {} ({}){start}", removal.reason, removal.method)?;
+        write_launched(out, "      replaced by ", &removal.replacements)?;
+        writeln!(out, "      saves {} per hour", removal.savings)
+    }
+
+    fn write_pending(&self, out: &mut String) -> std::fmt::Result {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\nStay pending: {}", count(self.pending.len(), "pod"))?;
+        let mut alike: BTreeMap<(&[Why], &[String]), Vec<&Waiting>> = BTreeMap::new();
+        for waiting in &self.pending {
+            alike.entry((&waiting.reasons, &waiting.help)).or_default().push(waiting);
+        }
+        for ((reasons, help), pods) in alike {
+            let names: Vec<String> = pods.iter().map(|waiting| waiting.pod.clone()).collect();
+            writeln!(out, "  ? {}", named(&names))?;
+            for why in reasons {
+                let pool = why.pool.as_ref().map(|pool| format!("pool `{pool}`: ")).unwrap_or_default();
+                writeln!(out, "      {pool}{} ({})", why.text, why.code)?;
+            }
+            for text in help {
+                writeln!(out, "      would help: {text}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_staying(&self, out: &mut String) -> std::fmt::Result {
+        if self.staying.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\nStay as they are: {}", count(self.staying.len(), "node"))?;
+        let mut by_reason: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for staying in &self.staying {
+            by_reason.entry(staying.reason.code).or_default().push(staying.node.clone());
+        }
+        for (code, nodes) in by_reason {
+            writeln!(out, "    {} ({code}): {}", code.summary(), named(&nodes))?;
+        }
+        Ok(())
+    }
+
+    fn write_pools(&self, out: &mut String) -> std::fmt::Result {
+        if self.pools.is_empty() {
+            return writeln!(out, "\nNo pools.");
+        }
+        writeln!(out, "\nPools")?;
+        for pool in &self.pools {
+            let part = match &pool.skipped {
+                Some(why) => format!("takes no part: {} ({})", why.text, why.code),
+                None => format!("{} to choose from", count(pool.instance_types, "instance type")),
+            };
+            let (name, nodes) = (&pool.name, count(pool.nodes, "node"));
+            writeln!(out, "    {name}: weight {}, {nodes}, {part}", pool.weight)?;
+        }
+        Ok(())
+    }
+}
+
+/// Launches, those that are alike as one.
+fn write_launched(out: &mut String, lead: &str, launches: &[Launched]) -> std::fmt::Result {
+    let mut alike: Vec<(&Launched, Vec<String>, usize)> = Vec::new();
+    for launch in launches {
+        let same = |known: &Launched| {
+            (&known.pool, &known.cheapest, &known.instance_types)
+                == (&launch.pool, &launch.cheapest, &launch.instance_types)
+        };
+        match alike.iter_mut().find(|(known, _, _)| same(known)) {
+            Some((_, pods, number)) => {
+                pods.extend(launch.pods.iter().cloned());
+                *number += 1;
+            }
+            None => alike.push((launch, launch.pods.clone(), 1)),
+        }
+    }
+    for (launch, pods, number) in alike {
+        let what = match &launch.cheapest {
+            Some(one) => {
+                format!("{} {} {} at {}", one.instance_type, one.zone, one.capacity_type.as_str(), one.price)
+            }
+            None => "what the provider chooses".to_owned(),
+        };
+        let others = match launch.instance_types.len() {
+            0 | 1 => String::new(),
+            more => format!(", or one of {}", count(more - 1, "other type")),
+        };
+        let each = if number > 1 { " each" } else { "" };
+        writeln!(out, "{lead}{number} x pool `{}`: {what}{each}{others}", launch.pool)?;
+        if !pods.is_empty() {
+            writeln!(out, "      for {}", named(&pods))?;
+        }
+    }
+    Ok(())
+}
+
+fn described(machine: &Machine) -> String {
+    let known = [
+        machine.pool.as_ref().map(|pool| format!("pool `{pool}`")),
+        machine.instance_type.clone(),
+        machine.zone.clone(),
+        machine.capacity_type.clone(),
+    ];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    format!("{}: {} at {}", machine.name, known.join(" "), machine.price)
+}
+
+/// The first few of `names` and how many more there are.
+fn named(names: &[String]) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+fn list(out: &mut String, title: &str, lines: &[String]) -> std::fmt::Result {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    lines.iter().try_for_each(|line| writeln!(out, "    {line}"))
+}

@@ -1,0 +1,187 @@
+//! Changes to a cluster that a plan can be made for without making them.
+
+use jiff::Timestamp;
+use karpenter_model::names::label;
+use karpenter_model::{Price, Zone};
+use serde_json::{Value, json};
+
+use crate::objects::{ObjectKey, Objects, text};
+use crate::offerings::Offerings;
+use crate::workloads::{self, WORKLOADS};
+
+/// What is to be different.
+#[derive(Clone, Debug, Default)]
+pub struct WhatIf {
+    /// Manifests that are applied: pods and workloads, pools, node classes and whatever else plans read.
+    pub manifests: Vec<Value>,
+    /// Zones that are gone with everything in them.
+    pub lost_zones: Vec<Zone>,
+    /// Prices that change.
+    pub prices: Vec<PriceChange>,
+}
+
+/// Another price for some offerings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriceChange {
+    /// `spot`, `on-demand`, `reserved` or an instance type.
+    of: String,
+    /// The price as a share of what it is, in percent.
+    percent: u32,
+}
+
+/// A text that is not a [`PriceChange`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a change of prices; write spot=150% for spot prices half as high again, or m7g.large=80%"
+)]
+pub struct NotAPriceChange(String);
+
+impl std::str::FromStr for PriceChange {
+    type Err = NotAPriceChange;
+
+    fn from_str(written: &str) -> Result<Self, NotAPriceChange> {
+        let wrong = || NotAPriceChange(written.to_owned());
+        let (of, percent) = written.split_once('=').ok_or_else(wrong)?;
+        let percent = percent.strip_suffix('%').and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?;
+        if of.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self { of: of.to_owned(), percent })
+    }
+}
+
+impl PriceChange {
+    fn apply(&self, price: Price) -> Price {
+        let nanos = i128::from(price.nanos()) * i128::from(self.percent) / 100;
+        Price::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX))
+    }
+}
+
+impl WhatIf {
+    /// Changes the objects; says what that means for pods that nothing brings back.
+    pub(crate) fn change(&self, objects: &mut Objects, at: Timestamp) -> Vec<String> {
+        let mut scaled = Vec::new();
+        for manifest in &self.manifests {
+            let key = ObjectKey::of(manifest);
+            objects.apply(manifest.clone());
+            if WORKLOADS.contains(&key.kind.as_str()) {
+                scaled.push(key);
+            }
+        }
+        workloads::expand(objects, &scaled, at);
+        self.lost_zones.iter().flat_map(|zone| lose(objects, zone)).collect()
+    }
+
+    /// Changes what can be launched.
+    pub(crate) fn offered(&self, offerings: Offerings) -> Offerings {
+        if self.lost_zones.is_empty() && self.prices.is_empty() {
+            return offerings;
+        }
+        offerings.with(|one| {
+            let name = one.name.to_string();
+            for offering in &mut one.offerings {
+                offering.available &= !self.lost_zones.contains(&offering.zone);
+                let kind = offering.capacity_type.as_str();
+                for change in self.prices.iter().filter(|change| change.of == kind || change.of == name) {
+                    offering.price = change.apply(offering.price);
+                }
+            }
+        })
+    }
+}
+
+/// Takes a zone away: machines there are gone, and pods on them wait for another node.
+fn lose(objects: &mut Objects, zone: &Zone) -> Vec<String> {
+    let is_there = |object: &Value| object["metadata"]["labels"][label::ZONE] == *zone.as_str();
+    let gone = |objects: &Objects, kind: &str| -> Vec<ObjectKey> {
+        let there = objects.of_kind(kind).filter(|(_, object)| is_there(object));
+        there.map(|(key, _)| key.clone()).collect()
+    };
+    let nodes = gone(objects, "Node");
+    for key in gone(objects, "NodeClaim").iter().chain(&nodes) {
+        objects.remove(key);
+    }
+    let on_them = objects.of_kind("Pod").filter(|(_, pod)| {
+        let node = text(pod, "/spec/nodeName");
+        nodes.iter().any(|key| key.name == node)
+    });
+    let on_them: Vec<ObjectKey> = on_them.map(|(key, _)| key.clone()).collect();
+    let mut lost = Vec::new();
+    for key in on_them {
+        let Some(mut pod) = objects.remove(&key) else { continue };
+        let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let owner = owners.into_iter().flatten().find(|owner| owner["controller"] == true);
+        match owner.map(|owner| text(owner, "/kind").to_owned()) {
+            // They end with their node.
+            Some(kind) if kind == "DaemonSet" || kind == "Node" => {}
+            Some(_) => {
+                if let Some(spec) = pod["spec"].as_object_mut() {
+                    spec.remove("nodeName");
+                }
+                if let Some(pod) = pod.as_object_mut() {
+                    pod.remove("status");
+                }
+                objects.put(pod);
+            }
+            None => lost.push(format!("{}/{}", key.namespace, key.name)),
+        }
+    }
+    // Their status is that of new pods.
+    workloads::expand(objects, &[], Timestamp::UNIX_EPOCH);
+    if lost.is_empty() {
+        return Vec::new();
+    }
+    vec![format!("pods without a controller are lost with zone `{zone}`: {}", lost.join(", "))]
+}
+
+/// Marks what a what-if cannot know.
+pub(crate) fn limits(what_if: &WhatIf) -> Vec<String> {
+    let changes_class = what_if.manifests.iter().any(|one| {
+        let version = text(one, "/apiVersion");
+        version.starts_with("karpenter.k8s.aws/") && json!(one["kind"]) == "EC2NodeClass"
+    });
+    let note = "what a node class resolves to is taken from its status: machines of a changed class are not seen to drift";
+    changes_class.then(|| note.to_owned()).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_zone_takes_its_machines_and_frees_their_pods() {
+        let node = |name: &str, zone: &str| json!({"kind": "Node", "metadata": {"name": name, "labels": {label::ZONE: zone}}});
+        let pod = |name: &str, node: &str, owner: Option<&str>| {
+            let owners: Vec<Value> =
+                owner.iter().map(|kind| json!({"kind": kind, "controller": true})).collect();
+            json!({"kind": "Pod", "metadata": {"name": name, "uid": name, "ownerReferences": owners},
+                "spec": {"nodeName": node}, "status": {"phase": "Running"}})
+        };
+        let mut objects: Objects = [
+            node("a", "zone-a"),
+            node("b", "zone-b"),
+            pod("api", "a", Some("ReplicaSet")),
+            pod("cni", "a", Some("DaemonSet")),
+            pod("bare", "a", None),
+            pod("other", "b", Some("ReplicaSet")),
+        ]
+        .into_iter()
+        .collect();
+        let lost = WhatIf { lost_zones: vec!["zone-a".into()], ..WhatIf::default() };
+        let notes = lost.change(&mut objects, Timestamp::UNIX_EPOCH);
+        assert_eq!(notes, ["pods without a controller are lost with zone `zone-a`: default/bare"]);
+        let left: Vec<&str> = objects.all().map(|(key, _)| key.name.as_str()).collect();
+        assert_eq!(left, ["b", "api", "other"]);
+        let (_, api) = objects.of_kind("Pod").next().unwrap();
+        assert_eq!(text(api, "/status/phase"), "Pending");
+    }
+
+    #[test]
+    fn prices_change_by_capacity_type_or_instance_type() {
+        let change: PriceChange = "spot=150%".parse().unwrap();
+        assert_eq!(change.apply(Price::from_nanos(100)), Price::from_nanos(150));
+        for wrong in ["spot", "spot=1.5", "=10%", "spot=-1%"] {
+            assert!(wrong.parse::<PriceChange>().is_err(), "{wrong}");
+        }
+    }
+}

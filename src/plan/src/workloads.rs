@@ -1,0 +1,291 @@
+//! Pods that workloads ask for and that are not there: a manifest of a Deployment stands for its pods.
+//!
+//! Pods of a workload that exist already count, so a cluster with its workloads is not planned for twice, and a
+//! Deployment with more replicas adds the difference. Pods are as the API server would admit them, as far as plans
+//! depend on it: requests stand in for missing ones as limits say.
+
+use jiff::Timestamp;
+use karpenter_api::convert;
+use karpenter_model::names::{condition, reason};
+use karpenter_model::{LabelSelector, Labels};
+use serde_json::{Value, json};
+
+use crate::objects::{ObjectKey, Objects, text};
+
+/// Kinds whose template becomes pods.
+pub(crate) const WORKLOADS: [&str; 4] = ["Deployment", "ReplicaSet", "StatefulSet", "Job"];
+
+/// Adds the pods that workloads lack, and gives pods of manifests what an API server would have given them. `scaled` are
+/// the workloads whose number of pods is to be as they say, so that surplus pods go as well.
+pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp) {
+    for kind in WORKLOADS {
+        let workloads: Vec<(ObjectKey, Value)> =
+            objects.of_kind(kind).map(|(key, object)| (key.clone(), object.clone())).collect();
+        for (key, workload) in workloads {
+            if !is_owned(&workload) {
+                complete(objects, &key, &workload, scaled.contains(&key), at);
+            }
+        }
+    }
+    for (key, pod) in objects.of_kind_mut("Pod") {
+        admit(key, pod, at);
+    }
+}
+
+/// Whether another workload makes it, whose template counts instead.
+fn is_owned(workload: &Value) -> bool {
+    let owners = workload.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    owners.into_iter().flatten().any(|owner| owner["controller"] == true)
+}
+
+fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: bool, at: Timestamp) {
+    let wanted = wanted(key, workload);
+    let present = present(objects, key, workload);
+    if exactly {
+        for surplus in present.iter().skip(wanted) {
+            objects.remove(surplus);
+        }
+    }
+    let like = present.first().and_then(|pod| objects.of_kind("Pod").find(|(key, _)| *key == pod));
+    let owner = like.and_then(|(_, pod)| pod.pointer("/metadata/ownerReferences/0").cloned());
+    let owner = owner.unwrap_or_else(|| owner_of(key, workload));
+    let free: Vec<String> = (0..)
+        .map(|number| format!("{}-{number}", key.name))
+        .filter(|name| !present.iter().any(|pod| pod.name == *name))
+        .take(wanted.saturating_sub(present.len()))
+        .collect();
+    for name in free {
+        let mut pod = pod(key, &name, workload, &owner, at);
+        for claim in volume_claims(&mut pod, key, &name, workload) {
+            if objects.of_kind("PersistentVolumeClaim").all(|(key, _)| *key != ObjectKey::of(&claim)) {
+                objects.put(claim);
+            }
+        }
+        objects.put(pod);
+    }
+}
+
+/// How many pods a workload is to have.
+fn wanted(key: &ObjectKey, workload: &Value) -> usize {
+    let number = |field: &str| workload["spec"][field].as_u64();
+    let wanted = if key.kind == "Job" {
+        let parallel = number("parallelism").unwrap_or(1);
+        parallel.min(number("completions").unwrap_or(parallel))
+    } else {
+        number("replicas").unwrap_or(1)
+    };
+    usize::try_from(wanted).unwrap_or(usize::MAX)
+}
+
+/// Its pods that have not ended and are not going, those with a node first, then by name.
+fn present(objects: &Objects, key: &ObjectKey, workload: &Value) -> Vec<ObjectKey> {
+    let selector = workload["spec"].get("selector").cloned();
+    let selector = selector.and_then(|selector| serde_json::from_value(selector).ok());
+    let selector: Option<LabelSelector> = convert::selector(selector.as_ref());
+    let is_its = |pod: &Value| {
+        if let Some(selector) = &selector {
+            return selector.matches(&labels_of(pod));
+        }
+        // A Job selects its pods by a label the API server adds.
+        let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        let is_it = |owner: &Value| owner["kind"] == *key.kind && owner["name"] == *key.name;
+        owners.into_iter().flatten().any(is_it)
+    };
+    let is_there = |pod: &Value| {
+        !["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
+            && pod["metadata"].get("deletionTimestamp").is_none()
+    };
+    let pods = objects.of_kind("Pod").filter(|(pod, _)| pod.namespace == key.namespace);
+    let pods = pods.filter(|(_, pod)| is_there(pod) && is_its(pod));
+    let mut pods: Vec<(bool, &ObjectKey)> =
+        pods.map(|(key, pod)| (text(pod, "/spec/nodeName").is_empty(), key)).collect();
+    pods.sort();
+    pods.into_iter().map(|(_, key)| key.clone()).collect()
+}
+
+fn labels_of(pod: &Value) -> Labels {
+    let labels = pod.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
+    labels.map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into())).collect()
+}
+
+/// Pods of a Deployment belong to a ReplicaSet that nothing here has made yet.
+fn owner_of(key: &ObjectKey, workload: &Value) -> Value {
+    let (version, kind) = match key.kind.as_str() {
+        "Deployment" => ("apps/v1", "ReplicaSet"),
+        "Job" => ("batch/v1", "Job"),
+        kind => ("apps/v1", kind),
+    };
+    let own = text(workload, "/metadata/uid");
+    let uid = if own.is_empty() { planned_uid(key) } else { own.to_owned() };
+    json!({"apiVersion": version, "kind": kind, "name": key.name, "uid": uid, "controller": true})
+}
+
+fn planned_uid(key: &ObjectKey) -> String {
+    format!("planned-{}-{}-{}", key.kind.to_lowercase(), key.namespace, key.name)
+}
+
+fn pod(key: &ObjectKey, name: &str, workload: &Value, owner: &Value, at: Timestamp) -> Value {
+    let template = &workload["spec"]["template"];
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": key.namespace,
+            "creationTimestamp": at,
+            "labels": template["metadata"]["labels"],
+            "annotations": template["metadata"]["annotations"],
+            "ownerReferences": [owner],
+        },
+        "spec": template["spec"],
+    })
+}
+
+/// The volume claims of a pod of a StatefulSet, which the pod is made to mount.
+fn volume_claims(pod: &mut Value, key: &ObjectKey, name: &str, workload: &Value) -> Vec<Value> {
+    let templates = workload["spec"]["volumeClaimTemplates"].as_array();
+    let mut claims = Vec::new();
+    for template in templates.into_iter().flatten() {
+        let volume = text(template, "/metadata/name");
+        let claim = format!("{volume}-{name}");
+        let mount = json!({"name": volume, "persistentVolumeClaim": {"claimName": claim}});
+        match pod["spec"]["volumes"].as_array_mut() {
+            Some(volumes) => volumes.push(mount),
+            None => pod["spec"]["volumes"] = json!([mount]),
+        }
+        claims.push(json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": claim, "namespace": key.namespace},
+            "spec": template["spec"],
+        }));
+    }
+    claims
+}
+
+/// What an API server and the scheduler would add to a pod: an identity, requests, and that it found no node.
+fn admit(key: &ObjectKey, pod: &mut Value, at: Timestamp) {
+    if text(pod, "/metadata/uid").is_empty() {
+        pod["metadata"]["uid"] = json!(planned_uid(key));
+    }
+    if pod.pointer("/metadata/creationTimestamp").is_none_or(Value::is_null) {
+        pod["metadata"]["creationTimestamp"] = json!(at);
+    }
+    for list in ["/spec/containers", "/spec/initContainers"] {
+        for container in pod.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let limits = container.pointer("/resources/limits").and_then(Value::as_object).cloned();
+            for (resource, amount) in limits.into_iter().flatten() {
+                let requests = &mut container["resources"]["requests"];
+                if requests.get(&resource).is_none_or(Value::is_null) {
+                    requests[&resource] = amount;
+                }
+            }
+        }
+    }
+    if !text(pod, "/status/phase").is_empty() || pod.pointer("/status/conditions").is_some() {
+        return;
+    }
+    pod["status"] = if text(pod, "/spec/nodeName").is_empty() {
+        let unschedulable =
+            json!({"type": condition::POD_SCHEDULED, "status": "False", "reason": reason::UNSCHEDULABLE});
+        json!({"phase": "Pending", "conditions": [unschedulable]})
+    } else {
+        json!({"phase": "Running"})
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment(replicas: u64) -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api", "namespace": "shop"},
+            "spec": {
+                "replicas": replicas, "selector": {"matchLabels": {"app": "api"}},
+                "template": {
+                    "metadata": {"labels": {"app": "api"}},
+                    "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]},
+                },
+            },
+        })
+    }
+
+    fn running(name: &str, app: &str, node: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "labels": {"app": app}},
+            "spec": {"nodeName": node}, "status": {"phase": "Running"},
+        })
+    }
+
+    fn expanded(given: Vec<Value>, scaled: &[&str]) -> Objects {
+        let mut objects: Objects = given.into_iter().collect();
+        let scaled: Vec<ObjectKey> = scaled
+            .iter()
+            .map(|name| ObjectKey {
+                kind: "Deployment".into(),
+                namespace: "shop".into(),
+                name: (*name).to_owned(),
+            })
+            .collect();
+        expand(&mut objects, &scaled, Timestamp::UNIX_EPOCH);
+        objects
+    }
+
+    fn pods(objects: &Objects) -> Vec<&str> {
+        objects.of_kind("Pod").map(|(key, _)| key.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_deployment_stands_for_the_pods_it_lacks() {
+        let objects =
+            expanded(vec![deployment(3), running("api-x", "api", "n"), running("db-0", "db", "n")], &[]);
+        assert_eq!(pods(&objects), ["api-0", "api-1", "api-x", "db-0"]);
+        let (_, pod) = objects.of_kind("Pod").next().unwrap();
+        assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"], "1", "from the limit");
+        assert_eq!(pod["status"]["conditions"][0]["reason"], reason::UNSCHEDULABLE);
+        assert_eq!(pod["metadata"]["ownerReferences"][0]["kind"], "ReplicaSet");
+    }
+
+    #[test]
+    fn surplus_pods_go_only_when_that_is_the_question() {
+        let given = || vec![deployment(1), running("api-x", "api", "n"), running("api-y", "api", "")];
+        assert_eq!(pods(&expanded(given(), &[])), ["api-x", "api-y"]);
+        assert_eq!(pods(&expanded(given(), &["api"])), ["api-x"], "the one with a node stays");
+    }
+
+    #[test]
+    fn a_stateful_set_brings_the_claims_of_its_pods() {
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "namespace": "shop"},
+            "spec": {
+                "replicas": 1, "selector": {"matchLabels": {"app": "db"}},
+                "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": []}},
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"storageClassName": "gp3"}}],
+            },
+        });
+        let objects = expanded(vec![set], &[]);
+        let (key, claim) = objects.of_kind("PersistentVolumeClaim").next().unwrap();
+        assert_eq!((key.name.as_str(), text(claim, "/spec/storageClassName")), ("data-db-0", "gp3"));
+        let (_, pod) = objects.of_kind("Pod").next().unwrap();
+        assert_eq!(text(pod, "/spec/volumes/0/persistentVolumeClaim/claimName"), "data-db-0");
+    }
+
+    #[test]
+    fn a_job_runs_as_many_pods_at_once_as_it_has_left() {
+        let job = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+            "spec": {"parallelism": 5, "completions": 2, "template": {"spec": {"containers": []}}},
+        });
+        assert_eq!(pods(&expanded(vec![job], &[])), ["j-0", "j-1"]);
+    }
+
+    #[test]
+    fn pods_of_a_cluster_stay_as_they_are() {
+        let pod = running("api-x", "api", "n");
+        let objects = expanded(vec![pod.clone()], &[]);
+        let (_, kept) = objects.of_kind("Pod").next().unwrap();
+        assert_eq!((&kept["status"], &kept["spec"]), (&pod["status"], &pod["spec"]));
+    }
+}

@@ -1,0 +1,155 @@
+//! From objects to the snapshot a plan is made from.
+//!
+//! Objects are read by the controller's own view; what is added before is in `workloads` and `settle`. Nothing here asks a
+//! server or a clock: what pools can launch comes from the caller or from the export itself.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_api::{NodePool, convert};
+use karpenter_cloud::NodeClassKind;
+use karpenter_controllers::View;
+use karpenter_model::{LabelRegistry, Pool, Settings, Snapshot};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::export::{self, About, Header};
+use crate::objects::Objects;
+use crate::offerings::{INSTANCE_TYPE, Offerings};
+use crate::what_if::{self, WhatIf};
+use crate::{settle, workloads};
+
+/// How the provider names things, and what decisions are made by.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// What is known about label keys.
+    pub registry: Arc<LabelRegistry>,
+    /// Node classes of the provider; pools of others take no part.
+    pub classes: Vec<NodeClassKind>,
+    /// Settings.
+    pub settings: Arc<Settings>,
+}
+
+/// A cluster as its objects tell, ready to be asked what would happen.
+#[derive(Clone, Debug)]
+pub struct World {
+    ground: Ground,
+    objects: Objects,
+    at: Timestamp,
+    exported: Option<Offerings>,
+    what_if: WhatIf,
+    notes: Vec<String>,
+}
+
+/// An export that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot read what the export says about {what}; write it again with this version of `karpenter export`"
+)]
+pub struct ExportError {
+    /// What of it.
+    what: &'static str,
+    source: serde_json::Error,
+}
+
+impl World {
+    /// The cluster of these objects with what is to be different, at this instant; an export brings its own instant, which
+    /// counts.
+    ///
+    /// # Errors
+    /// The objects are an export of another version.
+    pub fn new(
+        objects: impl IntoIterator<Item = Value>,
+        at: Timestamp,
+        ground: Ground,
+        what_if: WhatIf,
+    ) -> Result<Self, ExportError> {
+        let mut objects: Objects = objects.into_iter().collect();
+        let failed = |what| move |source| ExportError { what, source };
+        let header = Header::take(&mut objects).map_err(failed("its time"))?;
+        let types: Vec<Value> = objects.of_kind(INSTANCE_TYPE).map(|(_, object)| object.clone()).collect();
+        let exported = match &header {
+            Some(header) => {
+                let types = Offerings::read(&types, &ground.registry).map_err(failed("instance types"))?;
+                Some(Offerings {
+                    types,
+                    problems: header.problems.clone(),
+                    zones_away: header.zones_away.clone(),
+                    partial: header.partial,
+                })
+            }
+            None => None,
+        };
+        let (at, mut notes) = header.map_or((at, Vec::new()), |header| (header.taken_at, header.notes));
+        workloads::expand(&mut objects, &[], at);
+        // A change counts against what was true before it: machines of manifests carry the hash of the pool as it was.
+        let _unready = settle::pools(&mut objects, &ground.registry, at);
+        notes.extend(what_if.change(&mut objects, at));
+        notes.extend(what_if::limits(&what_if));
+        notes.extend(settle::pools(&mut objects, &ground.registry, at));
+        if ground.settings.gates.node_overlay && objects.of_kind("NodeOverlay").next().is_some() {
+            notes.push("NodeOverlays are not laid over instance types of files".to_owned());
+        }
+        if ground.settings.gates.static_capacity {
+            notes.push(
+                "pools with replicas are left out: their number of nodes is kept, not planned".to_owned(),
+            );
+        }
+        Ok(Self { ground, objects, at, exported, what_if, notes })
+    }
+
+    /// The instant plans are made for.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// The pools whose instance types are needed, by name.
+    pub fn pools(&self) -> Vec<Pool> {
+        let read = |object: &Value| NodePool::deserialize(object).ok();
+        let pools = self.objects.of_kind("NodePool").filter_map(|(_, object)| read(object));
+        let pools = pools.filter_map(|pool| convert::pool(&pool, &self.ground.registry).ok());
+        let ours = |pool: &Pool| self.ground.classes.iter().any(|kind| kind.owns(&pool.template.node_class));
+        pools.filter(ours).collect()
+    }
+
+    /// Node classes as they are in the objects.
+    pub fn node_classes(&self) -> Vec<Value> {
+        let kinds = self.ground.classes.iter();
+        kinds.flat_map(|kind| self.objects.of_kind(kind.kind)).map(|(_, object)| object.clone()).collect()
+    }
+
+    /// What the export says pools can launch; `None` when the objects are no export.
+    pub fn exported(&self) -> Option<&Offerings> {
+        self.exported.as_ref()
+    }
+
+    /// Everything a plan looks at, and what there is to say about how it was made.
+    pub fn snapshot(&self, offerings: &Offerings) -> (Snapshot, Vec<String>) {
+        let offerings = self.what_if.offered(offerings.clone());
+        let mut objects = self.objects.clone();
+        let types = |pool: &Pool| offerings.types.get(&pool.name).map(|types| &**types);
+        settle::drift(&mut objects, &self.ground.registry, types, self.at);
+        let Ground { registry, classes, settings } = &self.ground;
+        let view = View::new(Arc::clone(settings), Arc::clone(registry), classes);
+        let mut notes = self.notes.clone();
+        notes.extend(view.load(&objects.values()).iter().map(ToString::to_string));
+        // The view leaves pods out that it cannot read, and logs them, which is of no use here.
+        let pods = objects.of_kind("Pod").filter_map(|(_, pod)| Pod::deserialize(pod).ok());
+        notes.extend(pods.filter_map(|pod| convert::pod(&pod).err()).map(|error| error.to_string()));
+        for (pool, types) in &offerings.types {
+            view.set_instance_types(pool, Some(Arc::clone(types)));
+        }
+        for (pool, problem) in &offerings.problems {
+            notes.push(format!("instance types of pool `{pool}` are not known: {problem}"));
+        }
+        let mut snapshot = view.snapshot(self.at).expect("invariant: a loaded view is complete");
+        snapshot.zones_away.clone_from(&offerings.zones_away);
+        (snapshot, notes)
+    }
+
+    /// The world as one stream of documents that plans the same.
+    pub fn export(&self, offerings: &Offerings, about: About<'_>, anonymous: bool) -> String {
+        export::stream(&self.objects, self.at, offerings, about, anonymous)
+    }
+}
