@@ -8,4 +8,7 @@ pub(crate) mod crds;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod export;
+pub(crate) mod lint;
+pub(crate) mod plan;
 pub(crate) mod view;

@@ -38,6 +38,12 @@ enum Command {
     Doctor(Box<command::doctor::Arguments>),
     /// Say why a node stays, a pod waits or a pool takes no part
     Explain(command::explain::Arguments),
+    /// Say what would be launched, replaced and removed now, and why, without doing it
+    Plan(Box<command::plan::Arguments>),
+    /// Write a cluster to one file that plans the same
+    Export(Box<command::export::Arguments>),
+    /// Say what manifests or a cluster say that cannot be meant
+    Lint(Box<command::lint::Arguments>),
     /// Follow a cluster: pods that wait, nodes that come and go, and why
     View(command::view::Arguments),
     /// Watch pods become nodes and disappear again, all in memory
@@ -54,6 +60,9 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => command::convert::run(&arguments),
         Command::Doctor(arguments) => command::doctor::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
+        Command::Plan(arguments) => command::plan::run(&arguments),
+        Command::Export(arguments) => command::export::run(&arguments),
+        Command::Lint(arguments) => command::lint::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => command::demo::run(arguments),

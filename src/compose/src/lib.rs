@@ -3,6 +3,7 @@
 //! The same composition runs in a cluster (`karpenter controller`) and in memory (`karpenter demo`); only the
 //! clients and the clock differ. What makes the clients is not here, so nothing here compiles the AWS SDK.
 
+pub mod offered;
 #[cfg(any(test, feature = "demo"))]
 pub mod playground;
 mod wall_clock;

@@ -1,0 +1,42 @@
+//! `karpenter export`: a cluster as one file that plans the same, for a bug report or for later.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use karpenter_plan::{About, WhatIf};
+
+use super::plan::{Gathered, Sources};
+
+/// Arguments of `karpenter export`.
+#[derive(Args)]
+#[command(
+    after_help = "Only what plans read is written: no secrets, environment variables, commands or images.\n\n\
+                        A bug report: karpenter export --anonymize > export.yaml"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    sources: Sources,
+    /// Replace names and labels that are yours by digests, the same text by the same digest
+    #[arg(long)]
+    anonymize: bool,
+}
+
+/// Gathers and prints.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (text, notes) = runtime.block_on(exported(arguments))?;
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+    std::io::stderr().write_all(notes.as_bytes()).context("cannot write to standard error")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The stream, and what there is to say about how it was made.
+async fn exported(arguments: &Arguments) -> Result<(String, Vec<String>)> {
+    let gathered = arguments.sources.gather(WhatIf::default()).await?;
+    let Gathered { world, offerings, settings, notes, .. } = gathered;
+    let about = About { settings: &settings, notes: &notes };
+    Ok((world.export(&offerings, about, arguments.anonymize), notes))
+}

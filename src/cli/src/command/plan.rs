@@ -1,0 +1,78 @@
+//! `karpenter plan`: what would be launched, replaced and removed now, and why; nothing is changed.
+
+mod cluster;
+mod gather;
+mod settings;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use karpenter_model::Zone;
+use karpenter_plan::{PriceChange, WhatIf, forecast};
+
+use gather::read_files;
+pub(crate) use gather::{Gathered, Sources};
+
+/// Arguments of `karpenter plan`.
+#[derive(Args)]
+#[command(after_help = "Exit codes: 0 nothing would change, 1 no plan could be made, 2 nodes would change, \
+                        3 pods would stay pending.\n\n\
+                        A change before it is merged: karpenter plan --what-if pool.yaml\n\
+                        Without a cluster: karpenter plan -f manifests/\n\
+                        A bug report: karpenter export --anonymize > export.yaml; karpenter plan -f export.yaml")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    sources: Sources,
+    /// Apply these manifests first, in the plan alone: pods, workloads, pools, node classes; files, folders or -
+    #[arg(long, value_name = "PATH")]
+    what_if: Vec<PathBuf>,
+    /// Plan as if this zone were gone with everything in it
+    #[arg(long, value_name = "ZONE")]
+    without_zone: Vec<String>,
+    /// Plan with other prices: spot=150%, on-demand=90%, m7g.large=200%
+    #[arg(long, value_name = "OF=PERCENT")]
+    price: Vec<PriceChange>,
+    /// How to print the plan
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// An object for tools
+    Json,
+}
+
+/// Plans, prints, and says by the exit code whether something would change.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (text, code) = runtime.block_on(planned(arguments))?;
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    Ok(ExitCode::from(code))
+}
+
+async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
+    let what_if = WhatIf {
+        manifests: read_files(&arguments.what_if)?,
+        lost_zones: arguments.without_zone.iter().map(|zone| Zone::from(zone.as_str())).collect(),
+        prices: arguments.price.clone(),
+    };
+    let Gathered { world, offerings, mut notes, .. } = arguments.sources.gather(what_if).await?;
+    let (snapshot, more) = world.snapshot(&offerings);
+    notes.extend(more);
+    let forecast = forecast(&snapshot, notes);
+    let text = match arguments.output {
+        Output::Text => forecast.text(),
+        Output::Json => serde_json::to_string_pretty(&forecast)? + "\n",
+    };
+    Ok((text, forecast.verdict.exit_code()))
+}
+
+#[cfg(test)]
+#[cfg(feature = "demo")]
+mod tests;

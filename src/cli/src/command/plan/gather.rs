@@ -1,0 +1,209 @@
+//! Where the objects of a plan and what pools can launch come from: a cluster and AWS, files and the account in memory, or
+//! an export, which has both.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[cfg(not(feature = "demo"))]
+use anyhow::bail;
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use karpenter_aws_api::Clients;
+use karpenter_aws_sdk as sdk;
+use karpenter_compose::WallClock;
+use karpenter_compose::offered::Asked;
+use karpenter_model::Clock;
+use karpenter_plan::{Objects, Offerings, WhatIf, World, is_export, settings_of};
+#[cfg(feature = "demo")]
+use karpenter_plan::{region_of, resolve};
+use serde_json::Value;
+
+use super::{cluster, settings};
+
+/// The region of the account in memory when no object names one.
+#[cfg(feature = "demo")]
+const REGION: &str = "us-west-2";
+/// Zones that node classes of manifests are taken to have subnets in.
+#[cfg(feature = "demo")]
+const ZONES: [char; 3] = ['a', 'b', 'c'];
+
+/// Where everything comes from.
+#[derive(Args, Clone)]
+pub(crate) struct Sources {
+    /// Read these instead of the cluster: an export, or manifests; files, folders or - for standard input
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) filename: Vec<PathBuf>,
+    /// Where instance types and prices come from; an export brings its own [default: aws for a cluster, memory for files]
+    #[arg(long, value_enum)]
+    offerings: Option<OfferedBy>,
+    /// Name of the EKS cluster
+    #[arg(long, env, default_value = "")]
+    cluster_name: String,
+    /// Region of the cluster; else the SDK's own choice, or that of the zones in files
+    #[arg(long)]
+    region: Option<String>,
+    /// Use this endpoint for every AWS service: an emulator's
+    #[arg(long, env = "AWS_ENDPOINT_URL")]
+    endpoint_url: Option<String>,
+    /// A setting of the controller that differs from its default, as for `karpenter controller`
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Plan for this instant instead of now; an export brings its own
+    #[arg(long, value_name = "TIMESTAMP")]
+    at: Option<Timestamp>,
+}
+
+/// What knows what can be launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OfferedBy {
+    /// Ask AWS, with the credentials of the environment; only reads
+    Aws,
+    /// Some hundred usual types at list prices, with no account
+    Memory,
+}
+
+/// Everything a plan needs.
+pub(crate) struct Gathered {
+    /// The objects as they were read.
+    pub(crate) objects: Vec<Value>,
+    pub(crate) world: World,
+    pub(crate) offerings: Offerings,
+    /// Settings that differ, as they were given.
+    pub(crate) settings: Vec<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Sources {
+    /// Reads everything.
+    pub(crate) async fn gather(&self, what_if: WhatIf) -> Result<Gathered> {
+        if self.filename.is_empty() {
+            let client =
+                kube::Client::try_default().await.context("cannot find out how to reach the API server")?;
+            let (objects, notes) = cluster::objects(&client).await?;
+            return self.gathered(objects, what_if, OfferedBy::Aws, notes).await;
+        }
+        let objects = read_files(&self.filename)?;
+        self.gathered(objects, what_if, OfferedBy::Memory, Vec::new()).await
+    }
+
+    /// The same for objects that were read already.
+    pub(super) async fn gathered(
+        &self,
+        mut objects: Vec<Value>,
+        mut what_if: WhatIf,
+        usual: OfferedBy,
+        mut notes: Vec<String>,
+    ) -> Result<Gathered> {
+        let mut settings = settings_of(&objects);
+        settings.extend(self.set.iter().cloned());
+        let (ground, of_provider) = settings::resolve(&settings, &self.cluster_name)?;
+        let from = self.offerings.unwrap_or(usual);
+        let clients = match from {
+            OfferedBy::Memory if !is_export(&objects) => {
+                Some(self.in_memory(&mut objects, &mut what_if, &mut notes)?)
+            }
+            OfferedBy::Memory | OfferedBy::Aws => None,
+        };
+        let at = self.at.unwrap_or_else(|| WallClock.now());
+        let world = World::new(objects.iter().cloned(), at, ground, what_if)?;
+        if let Some(exported) = world.exported() {
+            let offerings = exported.clone();
+            return Ok(Gathered { objects, world, offerings, settings, notes });
+        }
+        let clients = match clients {
+            Some(clients) => clients,
+            None => self.aws().await?,
+        };
+        let mut asked = Asked::new(clients, of_provider, Arc::new(WallClock)).await?;
+        let mut offerings = asked.offerings(&world.pools(), &world.node_classes()).await;
+        offerings.partial = from == OfferedBy::Memory;
+        notes.append(&mut asked.notes);
+        Ok(Gathered { objects, world, offerings, settings, notes })
+    }
+
+    async fn aws(&self) -> Result<Clients> {
+        let config = sdk::Config {
+            region: self.region.clone(),
+            endpoint_url: self.endpoint_url.clone(),
+            ..sdk::Config::default()
+        };
+        sdk::connect(config).await.context(
+            "cannot set up the AWS clients; with --offerings memory no account is asked, at the price of estimates",
+        )
+    }
+
+    /// The account in memory, with node classes of manifests taken for resolved in it.
+    #[cfg(feature = "demo")]
+    #[expect(clippy::unnecessary_wraps, reason = "the other build has no such account")]
+    fn in_memory(
+        &self,
+        objects: &mut [Value],
+        what_if: &mut WhatIf,
+        notes: &mut Vec<String>,
+    ) -> Result<Clients> {
+        let region = self.region.clone().or_else(|| region_of(objects)).unwrap_or_else(|| REGION.to_owned());
+        let zones: Vec<String> = ZONES.iter().map(|zone| format!("{region}{zone}")).collect();
+        let mut resolved = resolve(objects, &zones);
+        resolved.extend(resolve(&mut what_if.manifests, &zones));
+        notes.push(format!(
+            "instance types and prices are those of an account in memory in {region}, not of yours; --offerings aws asks AWS"
+        ));
+        if !resolved.is_empty() {
+            let (classes, zones) = (resolved.join("`, `"), zones.join(", "));
+            notes.push(format!(
+                "node class `{classes}` has no status and is taken for ready, with subnets in {zones}"
+            ));
+        }
+        Ok(karpenter_compose::offered::in_memory(&region, Arc::new(WallClock)))
+    }
+
+    #[cfg(not(feature = "demo"))]
+    #[expect(clippy::unused_self, reason = "the other build reads the region")]
+    fn in_memory(&self, _: &mut [Value], _: &mut WhatIf, _: &mut Vec<String>) -> Result<Clients> {
+        bail!(
+            "cannot plan without AWS: this build has no account in memory; give --offerings aws or an export"
+        )
+    }
+}
+
+/// The objects of files, folders and standard input, in the order they are given; in folders by name.
+pub(crate) fn read_files(paths: &[PathBuf]) -> Result<Vec<Value>> {
+    let mut objects = Vec::new();
+    for path in paths {
+        for file in files(path)? {
+            let shown = file.display().to_string();
+            objects.extend(Objects::read(&shown, &content(&file)?)?);
+        }
+    }
+    Ok(objects)
+}
+
+fn content(file: &Path) -> Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file).with_context(|| format!("cannot read `{}`; check the path", file.display()))
+}
+
+/// A file itself; of a folder its manifests, by name, folders in it included.
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = std::fs::read_dir(path)
+        .with_context(|| format!("cannot read folder `{}`; check the path", path.display()))?;
+    let mut entries: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    entries.sort();
+    let mut found = Vec::new();
+    for entry in entries {
+        let ending = entry.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        if entry.is_dir() || ["yaml", "yml", "json"].contains(&ending) {
+            found.extend(files(&entry)?);
+        }
+    }
+    Ok(found)
+}

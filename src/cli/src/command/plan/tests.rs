@@ -1,0 +1,235 @@
+//! The command on files, on a cluster in memory and on exports of it.
+
+use clap::Parser;
+use jiff::Timestamp;
+use karpenter_compose::playground::{Playground, Speed};
+use karpenter_kube_sim::VirtualClock;
+use karpenter_model::names::{finalizer, label};
+use karpenter_plan::About;
+use serde_json::{Value, json};
+
+use super::gather::OfferedBy;
+use super::*;
+
+const NODEPOOL: &str = include_str!("../../../../../docs/examples/nodepool.yaml");
+const INFLATE: &str = include_str!("../../../../../docs/examples/inflate.yaml");
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// Runs the command on these files, named in braces.
+async fn plan(files: &[(&str, &str)], line: &str) -> (String, u8) {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let words = line.split_whitespace().map(|word| match word.strip_prefix('@') {
+        Some(file) => folder.path().join(file).display().to_string(),
+        None => word.to_owned(),
+    });
+    let line = Line::parse_from(std::iter::once("plan".to_owned()).chain(words));
+    planned(&line.arguments).await.unwrap()
+}
+
+fn inflate(replicas: u32) -> String {
+    INFLATE.replace("replicas: 0", &format!("replicas: {replicas}"))
+}
+
+#[tokio::test]
+async fn manifests_without_pods_change_nothing() {
+    let (text, code) = plan(&[("a.yaml", NODEPOOL), ("b.yaml", INFLATE)], "-f @a.yaml -f @b.yaml").await;
+    assert_eq!(code, 0, "{text}");
+    assert!(text.starts_with("Nothing would change, no pod waits.\n"), "{text}");
+}
+
+#[tokio::test]
+async fn pods_of_a_manifest_are_launched_for_at_a_price() {
+    let inflate = inflate(3);
+    let (text, code) =
+        plan(&[("a.yaml", NODEPOOL), ("b.yaml", &inflate)], "-f @a.yaml --what-if @b.yaml").await;
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("+ 1 x pool `general`: "), "{text}");
+    assert!(text.contains("for default/inflate-0, default/inflate-1, default/inflate-2"), "{text}");
+    assert!(text.contains("of an account in memory in us-west-2"), "{text}");
+}
+
+#[tokio::test]
+async fn pods_that_no_pool_takes_have_an_exit_code_of_their_own() {
+    let arm =
+        inflate(1).replace("containers:", "nodeSelector: {kubernetes.io/arch: arm64}\n      containers:");
+    let (text, code) =
+        plan(&[("a.yaml", NODEPOOL), ("b.yaml", &arm)], "-f @a.yaml -f @b.yaml --output json").await;
+    assert_eq!(code, 3, "{text}");
+    let forecast: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(forecast["verdict"], "pods-wait");
+    assert_eq!(forecast["pending"][0]["pod"], "default/inflate-0");
+    assert_eq!(forecast["pending"][0]["reasons"][0]["code"], "Requirements");
+    assert!(forecast["pending"][0]["help"][0].as_str().unwrap().contains("pool `general`"), "{text}");
+}
+
+/// A cluster with two machines, pods on them and pods that wait.
+fn cluster() -> Vec<Value> {
+    let mut objects = karpenter_plan::Objects::read("nodepool.yaml", NODEPOOL).unwrap();
+    let at = "2026-01-01T00:00:00Z";
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": at});
+    for object in &mut objects {
+        object["metadata"]["uid"] = json!(format!("uid-{}", object["kind"].as_str().unwrap()));
+        if object["kind"] == "EC2NodeClass" {
+            let subnets = ["a", "b"]
+                .map(|zone| json!({"id": format!("subnet-{zone}"), "zone": format!("us-west-2{zone}")}));
+            object["status"] = json!({"subnets": subnets, "conditions": [condition("Ready")]});
+        }
+    }
+    for (number, kind) in ["m5.4xlarge", "m5.large"].into_iter().enumerate() {
+        let labels = json!({
+            label::NODE_POOL: "general",
+            label::INSTANCE_TYPE: kind,
+            label::ZONE: "us-west-2a",
+            label::CAPACITY_TYPE: "on-demand",
+            label::ARCH: "amd64", label::OS: "linux",
+            label::HOSTNAME: format!("node-{number}"),
+            label::REGISTERED: "true", label::INITIALIZED: "true",
+        });
+        let id = format!("aws:///us-west-2a/i-{number}");
+        let (cpu, memory) = if number == 0 { ("16", "60Gi") } else { ("2", "7Gi") };
+        let room = json!({"cpu": cpu, "memory": memory, "pods": "58", "ephemeral-storage": "20Gi"});
+        let states = ["Launched", "Registered", "Initialized", "Consolidatable", "Ready"].map(condition);
+        objects.push(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": format!("general-{number}"), "uid": format!("claim-{number}"), "labels": labels,
+                "creationTimestamp": at, "finalizers": [finalizer::TERMINATION]},
+            "spec": {"requirements": [], "expireAfter": "Never",
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+            "status": {"providerID": id, "nodeName": format!("node-{number}"), "capacity": room, "allocatable": room,
+                "conditions": states},
+        }));
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": format!("node-{number}"), "uid": format!("node-{number}"), "labels": labels,
+                "creationTimestamp": at},
+            "spec": {"providerID": id},
+            "status": {"capacity": room, "allocatable": room, "conditions": [condition("Ready")]},
+        }));
+        let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "api", "uid": "rs", "controller": true}]);
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("api-{number}"), "namespace": "shop", "uid": format!("pod-{number}"),
+                "labels": {"app": "api"}, "creationTimestamp": at, "ownerReferences": owner},
+            "spec": {"nodeName": format!("node-{number}"), "containers": [
+                {"name": "c", "image": "i", "env": [{"name": "PASSWORD", "value": "hunter2"}],
+                    "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}},
+            ]},
+            "status": {"phase": "Running", "startTime": at, "conditions": [condition("PodScheduled"), condition("Ready")]},
+        }));
+    }
+    objects.push(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "big", "namespace": "shop", "uid": "big", "creationTimestamp": at},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "30"}}}]},
+        "status": {"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
+        ]},
+    }));
+    objects
+}
+
+async fn gathered(objects: Vec<Value>, line: &str) -> Gathered {
+    let line = format!("plan --at 2026-01-02T00:00:00Z {line}");
+    let line = Line::parse_from(line.split_whitespace());
+    line.arguments.sources.gathered(objects, WhatIf::default(), OfferedBy::Memory, Vec::new()).await.unwrap()
+}
+
+fn about(gathered: &Gathered) -> About<'_> {
+    About { settings: &gathered.settings, notes: &gathered.notes }
+}
+
+fn text_of(gathered: &Gathered) -> String {
+    let (snapshot, more) = gathered.world.snapshot(&gathered.offerings);
+    let notes = gathered.notes.iter().cloned().chain(more).collect();
+    forecast(&snapshot, notes).text()
+}
+
+#[tokio::test]
+async fn an_export_plans_as_the_cluster_and_holds_no_secret() {
+    for settings in ["", "--set feature-gates=SpotToSpotConsolidation=true"] {
+        let cluster = gathered(cluster(), settings).await;
+        let planned = text_of(&cluster);
+        assert!(planned.contains("Launch 1 node") && planned.contains("Remove 1 node"), "{planned}");
+        let stream = cluster.world.export(&cluster.offerings, about(&cluster), false);
+        assert!(!stream.contains("hunter2") && !stream.contains("PASSWORD"));
+        let again = gathered(karpenter_plan::Objects::read("export", &stream).unwrap(), "").await;
+        assert_eq!(text_of(&again), planned);
+        assert_eq!(again.settings, cluster.settings);
+        let offered = |gathered: &Gathered| gathered.offerings.types.clone();
+        assert_eq!(offered(&again), offered(&cluster), "types are read as they were written");
+        let twice = again.world.export(&again.offerings, about(&cluster), false);
+        assert_eq!(twice, stream, "the export of an export is the same");
+    }
+}
+
+#[tokio::test]
+async fn an_anonymous_export_plans_alike_under_other_names() {
+    let cluster = gathered(cluster(), "").await;
+    let stream = cluster.world.export(&cluster.offerings, about(&cluster), true);
+    for name in ["general", "shop", "api-0", "node-0", "\"big\""] {
+        assert!(!stream.contains(name), "{name}");
+    }
+    let again = gathered(karpenter_plan::Objects::read("export", &stream).unwrap(), "").await;
+    let shape = |gathered: &Gathered| {
+        let (snapshot, notes) = gathered.world.snapshot(&gathered.offerings);
+        let forecast = forecast(&snapshot, notes);
+        let removed: Vec<(String, usize)> =
+            forecast.removals.iter().map(|one| (one.method.clone(), one.nodes.len())).collect();
+        (forecast.verdict, forecast.price, forecast.launches.len(), removed)
+    };
+    assert_eq!(shape(&again), shape(&cluster));
+}
+
+#[tokio::test]
+async fn a_cluster_is_listed_as_its_files_say() {
+    let clock =
+        std::sync::Arc::new(VirtualClock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap()));
+    let playground = Playground::new(clock, "demo", Speed::demo());
+    for definition in karpenter_api::crd_values() {
+        playground.load(&definition).unwrap();
+    }
+    let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    for object in std::iter::once(shop).chain(cluster()) {
+        playground.load(&object).unwrap();
+    }
+    let (objects, notes) = super::cluster::objects(&playground.client()).await.unwrap();
+    assert_eq!(notes, Vec::<String>::new());
+    let said = |objects: &[Value]| {
+        let listed = objects.iter().filter(|one| one["kind"] != "Namespace");
+        let said = |one: &Value| format!("{} {} {}", one["apiVersion"], one["kind"], one["metadata"]["name"]);
+        let mut said: Vec<String> = listed.map(said).collect();
+        said.sort();
+        said
+    };
+    assert_eq!(said(&objects), said(&cluster()));
+    let planned = text_of(&gathered(objects, "").await);
+    assert!(planned.contains("general: weight 0, "), "{planned}");
+}
+
+#[tokio::test]
+async fn a_lost_zone_and_other_prices_are_planned_for() {
+    let line = Line::parse_from("plan --at 2026-01-02T00:00:00Z".split_whitespace());
+    let what_if = WhatIf { lost_zones: vec!["us-west-2a".into()], ..WhatIf::default() };
+    let lost =
+        line.arguments.sources.gathered(cluster(), what_if, OfferedBy::Memory, Vec::new()).await.unwrap();
+    let lost = text_of(&lost);
+    assert!(lost.contains("shop/api-0") && lost.contains("us-west-2b"), "{lost}");
+    assert!(!lost.contains(" us-west-2a "), "{lost}");
+    let what_if = WhatIf { prices: vec!["on-demand=200%".parse().unwrap()], ..WhatIf::default() };
+    let dear =
+        line.arguments.sources.gathered(cluster(), what_if, OfferedBy::Memory, Vec::new()).await.unwrap();
+    let usual = gathered(cluster(), "").await;
+    let now = |gathered: &Gathered| {
+        let (snapshot, notes) = gathered.world.snapshot(&gathered.offerings);
+        forecast(&snapshot, notes).price.now.nanos()
+    };
+    assert_eq!(now(&dear), 2 * now(&usual));
+}

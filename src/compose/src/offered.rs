@@ -1,0 +1,90 @@
+//! What pools can launch, for plans outside a controller: asked of the AWS account, or of the account in memory.
+//!
+//! Only reads: nothing is launched, written or tagged. What does not answer leaves what follows from it unknown, and says
+//! so.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use karpenter_api::EC2NodeClass;
+use karpenter_aws::calls::observer::Silent;
+use karpenter_aws::{AwsProvider, Settings};
+use karpenter_aws_api::Clients;
+use karpenter_cloud::Provider;
+use karpenter_model::Clock;
+use karpenter_plan::Offerings;
+
+/// A provider that is only asked.
+pub struct Asked {
+    provider: AwsProvider,
+    /// What could not be had, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl Asked {
+    /// Reads instance types and prices of an account.
+    ///
+    /// # Errors
+    /// EC2 does not name its instance types, without which nothing can be planned.
+    pub async fn new(clients: Clients, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
+        let provider = AwsProvider::new(clients, settings, clock, Arc::new(Silent));
+        provider.prices.refresh_file().await?;
+        provider.refresh_catalogue().await.context("cannot read the instance types that EC2 offers")?;
+        let mut notes = Vec::new();
+        if let Err(error) = provider.prices.refresh_on_demand().await {
+            notes.push(format!("on-demand prices are estimates: {error}"));
+        }
+        if let Err(error) = provider.prices.refresh_spot().await {
+            notes.push(format!("spot prices are estimates: {error}"));
+        }
+        if provider.settings.zonal_shift
+            && let Err(error) = provider.refresh_zonal_shifts().await
+        {
+            notes.push(format!("zonal shifts of the cluster are not known: {error}"));
+        }
+        Ok(Self { provider, notes })
+    }
+
+    /// What these pools can launch with these node classes.
+    pub async fn offerings(
+        &mut self,
+        pools: &[karpenter_model::Pool],
+        classes: &[serde_json::Value],
+    ) -> Offerings {
+        let mut read = Vec::new();
+        for class in classes {
+            match <EC2NodeClass as serde::Deserialize>::deserialize(class) {
+                Ok(class) => read.push(class),
+                Err(error) => {
+                    let name = class["metadata"]["name"].as_str().unwrap_or_default();
+                    self.notes.push(format!("cannot read EC2NodeClass `{name}`: {error}; correct it"));
+                }
+            }
+        }
+        for class in &read {
+            if let Err(error) = self.provider.placement_groups.resolve(class).await {
+                self.notes.push(format!("cannot look up a placement group: {error}"));
+            }
+        }
+        self.provider.classes.replace(read);
+        let mut offerings = Offerings { zones_away: self.provider.zones_away(), ..Offerings::default() };
+        for pool in pools {
+            match self.provider.instance_types(pool).await {
+                Ok(types) => drop(offerings.types.insert(pool.name.clone(), types)),
+                Err(error) => drop(offerings.problems.insert(pool.name.clone(), error.to_string())),
+            }
+        }
+        offerings
+    }
+}
+
+/// The account in memory as clients, for plans of files without AWS.
+#[cfg(feature = "demo")]
+pub fn in_memory(region: &str, clock: Arc<dyn Clock>) -> Clients {
+    let options = karpenter_aws_sim::Options {
+        region: region.to_owned(),
+        zones: 6,
+        ..karpenter_aws_sim::Options::default()
+    };
+    karpenter_aws_sim::Account::with_clock(options, clock).clients()
+}
