@@ -44,17 +44,37 @@ pub enum Seen<K> {
 
 /// What was last wrong with the watch of each kind. Cheap to clone, shared.
 #[derive(Clone, Debug, Default)]
-pub struct Troubles(Arc<Mutex<BTreeMap<String, String>>>);
+pub struct Troubles(Arc<Mutex<BTreeMap<String, Trouble>>>);
+
+/// What is wrong with a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The error and its causes.
+    pub text: String,
+    /// `list` or `watch`: what was asked of the API server.
+    pub verb: &'static str,
+    /// The HTTP status the API server answered with; none when it did not answer.
+    pub code: Option<u16>,
+}
 
 impl Troubles {
     /// Why the watch of `kind` does not work, if it does not.
     pub fn of(&self, kind: &str) -> Option<String> {
+        self.last(kind).map(|trouble| trouble.text)
+    }
+
+    /// The same with what was asked and answered.
+    pub fn last(&self, kind: &str) -> Option<Trouble> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(kind).cloned()
     }
 
     fn note(&self, kind: &str, error: &watcher::Error) {
-        let text = Chain(error).to_string();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned(), text);
+        let verb = match error {
+            watcher::Error::InitialListFailed(_) => "list",
+            _ => "watch",
+        };
+        let trouble = Trouble { text: Chain(error).to_string(), verb, code: code(error) };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned(), trouble);
     }
 
     fn end(&self, kind: &str) {
@@ -82,7 +102,8 @@ pub async fn follow<K>(
         Duration::ZERO
     };
     let listener = |seen: Seen<K>| {
-        if matches!(seen, Seen::Complete(_)) {
+        // What the server sends proves that the watch works; a watch that goes on where it broke lists nothing.
+        if !matches!(seen, Seen::Listing) {
             troubles.end(kind);
         }
         listener(seen);
@@ -185,12 +206,16 @@ async fn pursue<K>(
 }
 
 fn is_forbidden(error: &watcher::Error) -> bool {
+    code(error) == Some(403)
+}
+
+/// The HTTP status the API server answered with, if it answered.
+fn code(error: &watcher::Error) -> Option<u16> {
     match error {
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
-            matches!(error, kube::Error::Api(status) if status.code == 403)
-        }
-        watcher::Error::WatchError(status) => status.code == 403,
-        watcher::Error::WatchFailed(_) | watcher::Error::NoResourceVersion => false,
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
     }
 }
 

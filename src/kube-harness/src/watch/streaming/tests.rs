@@ -16,6 +16,7 @@ struct Following {
     server: ApiServer,
     maps: Api<ConfigMap>,
     said: Arc<Mutex<Vec<String>>>,
+    troubles: Troubles,
     stop: CancellationToken,
 }
 
@@ -30,13 +31,15 @@ impl Following {
     async fn start(present: &[&str], prepare: impl FnOnce(&ApiServer)) -> Self {
         let server = fixture::server();
         let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
-        let following = Self { server, maps, said: Arc::default(), stop: CancellationToken::new() };
+        let (troubles, stop) = (Troubles::default(), CancellationToken::new());
+        let following = Self { server, maps, said: Arc::default(), troubles, stop };
         for name in present {
             following.create(name).await;
         }
         prepare(&following.server);
         let (said, stop, maps) =
             (Arc::clone(&following.said), following.stop.clone(), following.maps.clone());
+        let troubles = following.troubles.clone();
         tokio::spawn(async move {
             let listener = |seen: Seen<ConfigMap>| {
                 let text = match seen {
@@ -51,7 +54,7 @@ impl Following {
                 };
                 said.lock().unwrap().push(text);
             };
-            follow("ConfigMap", maps, &Troubles::default(), stop, listener).await;
+            follow("ConfigMap", maps, &troubles, stop, listener).await;
         });
         following
     }
@@ -135,4 +138,26 @@ async fn a_version_that_is_too_old_brings_another_list() {
     following.server.faults().break_watches("configmaps");
     following.delete("a").await;
     assert_eq!(following.said().await, ["listing", "listed b", "complete b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trouble_says_what_was_answered_to_what_and_ends_with_the_next_change() {
+    let following =
+        Following::start(&["a"], |server| refuse(server, "watch", 403, "Forbidden", u32::MAX)).await;
+    following.said().await;
+    let trouble = following.troubles.last("ConfigMap").expect("it is not allowed");
+    assert_eq!((trouble.verb, trouble.code), ("watch", Some(403)));
+    assert!(trouble.text.contains("told so"), "{}", trouble.text);
+    following.server.faults().clear();
+    following.said().await;
+    assert_eq!(following.troubles.last("ConfigMap"), None);
+
+    // It goes on where it broke, so no list says that it works again.
+    refuse(&following.server, "watch", 503, "ServiceUnavailable", 1);
+    following.server.faults().break_watches("configmaps");
+    following.said().await;
+    assert!(following.troubles.last("ConfigMap").is_some());
+    following.create("b").await;
+    following.said().await;
+    assert_eq!(following.troubles.last("ConfigMap"), None);
 }
