@@ -31,6 +31,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("convert", &["api", "model"]),
     ("doctor", &["api", "aws-api", "iam", "model"]),
     ("kube-harness", &["model", "telemetry"]),
+    ("view", &["api", "kube-harness", "model"]),
     ("kube-sim", &["api", "aws-api", "model"]),
     (
         "controllers",

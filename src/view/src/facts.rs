@@ -1,0 +1,251 @@
+//! What is kept of an object: the fields that are shown, and nothing else.
+//!
+//! A pod as the API server sends it takes some ten kilobytes, what is kept of it a few hundred bytes. Texts that many
+//! objects share (keys and values of labels, messages of the scheduler) are stored once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use karpenter_api::{ConditionStatus, NodeClaim, ResourceMap, convert};
+use karpenter_model::names::{condition, reason, taint};
+use karpenter_model::resources::{CPU, MEMORY};
+use karpenter_model::{ClaimName, NodeName, PodKey, Quantity};
+
+/// The resources that are shown: cpu, memory and those the user asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown(Vec<String>);
+
+impl Shown {
+    /// Cpu, memory and `more`, each once.
+    pub fn new(more: &[String]) -> Self {
+        let mut names = vec![CPU.to_owned(), MEMORY.to_owned()];
+        for name in more {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        Self(names)
+    }
+
+    /// Their names, in the order in which they are shown.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Their amounts by `of`, in the same order.
+    fn amounts(&self, of: impl Fn(&str) -> Option<Quantity>) -> Amounts {
+        self.0.iter().map(|name| of(name).unwrap_or_default()).collect()
+    }
+}
+
+/// Amounts of the resources that are shown, in their order.
+pub(crate) type Amounts = Box<[Quantity]>;
+
+/// Labels in the order of their keys.
+pub(crate) type Labels = Box<[(Arc<str>, Arc<str>)]>;
+
+/// Texts that are stored once.
+#[derive(Debug, Default)]
+pub(crate) struct Texts(BTreeSet<Arc<str>>);
+
+impl Texts {
+    /// `text`, shared with all others that are the same.
+    pub(crate) fn one(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let text: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&text));
+        text
+    }
+
+    /// Forgets what no object uses any more.
+    pub(crate) fn clean(&mut self) {
+        self.0.retain(|text| Arc::strong_count(text) > 1);
+    }
+
+    fn labels(&mut self, metadata: &ObjectMeta) -> Labels {
+        let labels = metadata.labels.iter().flatten();
+        labels.map(|(key, value)| (self.one(key), self.one(value))).collect()
+    }
+}
+
+/// A Node.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, in any combination")]
+pub(crate) struct NodeFacts {
+    pub(crate) provider_id: Option<Box<str>>,
+    pub(crate) labels: Labels,
+    pub(crate) allocatable: Amounts,
+    /// The kubelet says that it is ready.
+    pub(crate) ready: bool,
+    pub(crate) cordoned: bool,
+    /// It carries the taint of nodes that are disrupted.
+    pub(crate) disrupted: bool,
+    pub(crate) created: Timestamp,
+    pub(crate) deleted: bool,
+}
+
+impl NodeFacts {
+    pub(crate) fn of(object: &Node, shown: &Shown, texts: &mut Texts) -> (NodeName, Self) {
+        let spec = object.spec.as_ref();
+        let status = object.status.as_ref();
+        let allocatable = status.and_then(|status| status.allocatable.as_ref());
+        let facts = Self {
+            provider_id: spec.and_then(|spec| spec.provider_id.as_deref()).map(Into::into),
+            labels: texts.labels(&object.metadata),
+            allocatable: shown.amounts(|name| allocatable?.get(name)?.0.parse().ok()),
+            ready: status
+                .and_then(|status| status.conditions.as_ref())
+                .is_some_and(|all| all.iter().any(|it| it.type_ == condition::READY && it.status == "True")),
+            cordoned: spec.and_then(|spec| spec.unschedulable).unwrap_or_default(),
+            disrupted: spec
+                .and_then(|spec| spec.taints.as_ref())
+                .is_some_and(|taints| taints.iter().any(|it| it.key == taint::DISRUPTED)),
+            created: created(&object.metadata),
+            deleted: object.metadata.deletion_timestamp.is_some(),
+        };
+        (name(&object.metadata).into(), facts)
+    }
+}
+
+/// A NodeClaim.
+#[derive(Debug)]
+pub(crate) struct ClaimFacts {
+    pub(crate) node: Option<Box<str>>,
+    pub(crate) provider_id: Option<Box<str>>,
+    pub(crate) labels: Labels,
+    /// What it was made for: what the pods it is expected to take ask for.
+    pub(crate) requests: Amounts,
+    pub(crate) allocatable: Amounts,
+    pub(crate) conditions: Box<[ConditionFacts]>,
+    pub(crate) created: Timestamp,
+    pub(crate) deleted: bool,
+}
+
+/// A condition of a claim.
+#[derive(Debug)]
+pub(crate) struct ConditionFacts {
+    pub(crate) kind: Arc<str>,
+    pub(crate) status: ConditionStatus,
+    pub(crate) since: Timestamp,
+    pub(crate) reason: Arc<str>,
+    pub(crate) message: Arc<str>,
+}
+
+impl ClaimFacts {
+    pub(crate) fn of(object: &NodeClaim, shown: &Shown, texts: &mut Texts) -> (ClaimName, Self) {
+        let status = object.status.as_ref();
+        let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let written = |map: Option<&ResourceMap>| {
+            shown.amounts(|name| map.and_then(|map| map.get(name))?.to_string().parse().ok())
+        };
+        let facts = Self {
+            node: status.and_then(|status| status.node_name.as_deref()).map(Into::into),
+            provider_id: status.and_then(|status| status.provider_id.as_deref()).map(Into::into),
+            labels: texts.labels(&object.metadata),
+            requests: written(object.spec.resources.as_ref().and_then(|it| it.requests.as_ref())),
+            allocatable: written(status.and_then(|status| status.allocatable.as_ref())),
+            conditions: conditions
+                .iter()
+                .map(|it| ConditionFacts {
+                    kind: texts.one(&it.kind),
+                    status: it.status,
+                    since: it.last_transition_time.0,
+                    reason: texts.one(&it.reason),
+                    message: texts.one(&it.message),
+                })
+                .collect(),
+            created: created(&object.metadata),
+            deleted: object.metadata.deletion_timestamp.is_some(),
+        };
+        (name(&object.metadata).into(), facts)
+    }
+
+    /// The condition `kind`, if it has been set.
+    pub(crate) fn condition(&self, kind: &str) -> Option<&ConditionFacts> {
+        self.conditions.iter().find(|condition| &*condition.kind == kind)
+    }
+
+    /// Whether the condition `kind` is true.
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        self.condition(kind).is_some_and(|condition| condition.status == ConditionStatus::True)
+    }
+}
+
+/// A pod, as far as it matters here.
+#[derive(Debug)]
+pub(crate) enum PodFacts {
+    /// It has a node, and takes this much of it.
+    Bound { node: NodeName, requests: Amounts },
+    /// It has none.
+    Waiting(WaitingPod),
+    /// It has ended, and takes nothing.
+    Ended,
+}
+
+/// A pod without a node.
+#[derive(Debug)]
+pub(crate) struct WaitingPod {
+    pub(crate) created: Timestamp,
+    /// What it waits for, in words.
+    pub(crate) waits_for: Arc<str>,
+    pub(crate) requests: Amounts,
+}
+
+impl PodFacts {
+    pub(crate) fn of(object: &Pod, shown: &Shown, texts: &mut Texts) -> (PodKey, Self) {
+        let metadata = &object.metadata;
+        let namespace = texts.one(metadata.namespace.as_deref().unwrap_or_default());
+        let key = PodKey { namespace: namespace.into(), name: name(metadata).into() };
+        let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
+        if matches!(phase, Some("Succeeded" | "Failed")) {
+            return (key, Self::Ended);
+        }
+        // What cannot be read takes nothing here; the API server admits no such amounts.
+        let requests = convert::pod(object).or_else(|_| convert::pod_without_rules(object));
+        let requests = shown.amounts(|name| requests.as_ref().ok()?.requests.get(name));
+        let node = object.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        let facts = match node.filter(|node| !node.is_empty()) {
+            Some(node) => Self::Bound { node: texts.one(node).into(), requests },
+            None => Self::Waiting(WaitingPod {
+                created: created(metadata),
+                waits_for: texts.one(&waits_for(object)),
+                requests,
+            }),
+        };
+        (key, facts)
+    }
+}
+
+/// What a pod without a node waits for.
+fn waits_for(object: &Pod) -> String {
+    let status = object.status.as_ref();
+    let gates = object.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());
+    let gates: Vec<&str> = gates.map(|gate| gate.name.as_str()).collect();
+    if !gates.is_empty() {
+        return format!("scheduling gates: {}", gates.join(", "));
+    }
+    if let Some(node) = status.and_then(|status| status.nominated_node_name.as_deref()) {
+        return format!("preemption on node `{node}`");
+    }
+    let conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut scheduled = conditions.filter(|condition| condition.type_ == condition::POD_SCHEDULED);
+    match scheduled.next() {
+        Some(refused) if refused.reason.as_deref() == Some(reason::UNSCHEDULABLE) => {
+            refused.message.clone().unwrap_or_else(|| "a node that fits".to_owned())
+        }
+        _ => "the scheduler, which has not tried it".to_owned(),
+    }
+}
+
+fn name(metadata: &ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}
+
+fn created(metadata: &ObjectMeta) -> Timestamp {
+    metadata.creation_timestamp.as_ref().map(|Time(at)| *at).unwrap_or_default()
+}

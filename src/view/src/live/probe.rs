@@ -1,0 +1,89 @@
+//! Whether the API server answers: watches of a server that has gone are silent for minutes, so it is asked for its version.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use karpenter_model::Clock;
+use kube::Client;
+use tokio::time::{Duration, sleep, timeout};
+
+use crate::trouble::Trouble;
+
+/// How often.
+const PERIOD: Duration = Duration::from_secs(5);
+/// How long an answer may take.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// What is known of the API server.
+pub(super) struct Probe {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    answered: Option<Timestamp>,
+    away: Option<String>,
+}
+
+impl Probe {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Mutex::default() }
+    }
+
+    /// Asks for ever; calls `changed` when the answer is another one.
+    pub(super) async fn run(&self, client: &Client, changed: impl Fn()) {
+        loop {
+            let away = match timeout(WITHIN, client.apiserver_version()).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(kube::Error::Api(status))) if status.code == 401 => Some(
+                    "it does not accept the credentials (401); renew those of the kubeconfig, for EKS by `aws sso \
+                     login` or `aws eks update-kubeconfig`"
+                        .to_owned(),
+                ),
+                // An answer is an answer: who may not read the version may well read Nodes.
+                Ok(Err(kube::Error::Api(status))) if status.code < 500 => None,
+                Ok(Err(error)) => Some(chain(&error)),
+                Err(_elapsed) => Some(format!("no answer for {} s", WITHIN.as_secs())),
+            };
+            if self.note(away) {
+                changed();
+            }
+            sleep(PERIOD).await;
+        }
+    }
+
+    /// Returns whether that is news.
+    fn note(&self, away: Option<String>) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if away.is_none() {
+            state.answered = Some(self.clock.now());
+        }
+        let news = state.away.is_some() != away.is_some();
+        state.away = away;
+        news
+    }
+
+    /// That it does not answer, if so.
+    pub(super) fn away(&self) -> Option<Trouble> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = state.away.clone()?;
+        Some(Trouble::Away { since: state.answered.unwrap_or_else(|| self.clock.now()), why })
+    }
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        // Many errors repeat their cause.
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}

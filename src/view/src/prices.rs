@@ -1,0 +1,48 @@
+//! What machines cost: a closure from the caller, because where prices come from is a matter of the cloud.
+
+use std::fmt;
+use std::sync::Arc;
+
+use karpenter_model::Price;
+
+/// What an offering costs: instance type, zone and capacity type in, price per hour out.
+pub type PriceBook = Arc<dyn Fn(&str, &str, &str) -> Option<Price> + Send + Sync>;
+
+/// How far the prices are.
+#[derive(Clone)]
+pub enum Prices {
+    /// The user has asked for none.
+    Off,
+    /// They are being read.
+    Loading,
+    /// They are there.
+    Known(PriceBook),
+    /// They could not be read, and why.
+    Unavailable(String),
+}
+
+impl Prices {
+    /// The price per hour of an offering, if it is known.
+    pub(crate) fn of(&self, instance_type: &str, zone: &str, capacity: &str) -> Option<Price> {
+        match self {
+            Self::Known(book) => book(instance_type, zone, capacity),
+            Self::Off | Self::Loading | Self::Unavailable(_) => None,
+        }
+    }
+
+    /// Whether there will be no better answer than the present one.
+    pub(crate) const fn settled(&self) -> bool {
+        !matches!(self, Self::Loading)
+    }
+}
+
+impl fmt::Debug for Prices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "Off",
+            Self::Loading => "Loading",
+            Self::Known(_) => "Known",
+            Self::Unavailable(_) => "Unavailable",
+        })
+    }
+}

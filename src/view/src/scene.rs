@@ -1,0 +1,44 @@
+//! Everything a frame is made of, except for what the user has chosen.
+
+use jiff::Timestamp;
+
+use crate::details::Details;
+use crate::history::CostHistory;
+use crate::machine::{Machine, machines};
+use crate::prices::Prices;
+use crate::totals::Totals;
+use crate::trouble::Trouble;
+use crate::world::World;
+
+/// The input of a frame. The same scene and choice give the same characters.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The cluster.
+    pub world: &'a World,
+    /// What machines cost.
+    pub prices: &'a Prices,
+    /// What the cluster has cost.
+    pub history: &'a CostHistory,
+    /// What is wrong, the most important first.
+    pub troubles: &'a [Trouble],
+    /// What was asked for the page that is open.
+    pub details: Option<&'a Details>,
+    /// What the cluster is called.
+    pub cluster: &'a str,
+    /// Whether everything has been listed once.
+    pub complete: bool,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl<'a> Scene<'a> {
+    /// All machines.
+    pub(crate) fn machines(&self) -> Vec<Machine<'a>> {
+        machines(self.world, self.prices)
+    }
+
+    /// The sums over all machines.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals::of(&self.machines())
+    }
+}

@@ -1,0 +1,149 @@
+//! Which columns fit, and how wide they are.
+//!
+//! Columns have an order in which they are shown and another in which they are given room. 80 characters take what one
+//! cannot do without; what is left over widens columns whose content is longer.
+
+use crate::list::Row;
+
+/// What a column shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Name,
+    Pool,
+    Type,
+    Zone,
+    Capacity,
+    Hour,
+    Month,
+    /// How much of a resource is requested, in percent; by the place of the resource among those shown.
+    Share(usize),
+    /// The same as two amounts.
+    Amount(usize),
+    Pods,
+    Age,
+    State,
+}
+
+/// A column that is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) kind: Kind,
+    pub(super) title: String,
+    pub(super) width: usize,
+}
+
+impl Column {
+    /// Numbers end in one line, texts begin in one.
+    pub(super) const fn is_number(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Hour | Kind::Month | Kind::Share(_) | Kind::Amount(_) | Kind::Pods | Kind::Age
+        )
+    }
+}
+
+/// The columns of a table, in the order in which they are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Columns {
+    pub(super) all: Vec<Column>,
+    pub(super) resources: Vec<String>,
+}
+
+impl Columns {
+    /// The columns for `rows` in `width` characters.
+    pub(super) fn new(width: usize, resources: &[String], rows: &[Row<'_>]) -> Self {
+        let mut left = width;
+        let mut all: Vec<(usize, Column)> = Vec::new();
+        for (place, kind, column_width) in candidates(resources) {
+            let needed = column_width + usize::from(!all.is_empty());
+            if needed > left {
+                // What comes later matters less: nothing takes the room of what did not fit.
+                break;
+            }
+            left -= needed;
+            all.push((place, Column { kind, title: title(kind, resources), width: column_width }));
+        }
+        all.sort_by_key(|(place, _)| *place);
+        let mut all: Vec<Column> = all.into_iter().map(|(_, column)| column).collect();
+        for kind in [Kind::State, Kind::Name, Kind::Type, Kind::Zone, Kind::Pool, Kind::Capacity] {
+            if let Some(column) = all.iter_mut().find(|column| column.kind == kind) {
+                let wanted = rows.iter().map(|row| content(kind, row)).max().unwrap_or_default();
+                let more = wanted.saturating_sub(column.width).min(left);
+                column.width += more;
+                left -= more;
+            }
+        }
+        Self { all, resources: resources.to_vec() }
+    }
+}
+
+/// Columns in the order in which they get room, each with its place on the screen and its least width.
+fn candidates(resources: &[String]) -> Vec<(usize, Kind, usize)> {
+    let last = 100;
+    let mut all = vec![
+        (0, Kind::Name, 14),
+        (last, Kind::State, 10),
+        (2, Kind::Type, 11),
+        (5, Kind::Hour, 6),
+        (10, Kind::Share(0), 4),
+        (12, Kind::Share(1), 4),
+        (4, Kind::Capacity, 4),
+    ];
+    // What the user asks for comes before what all see.
+    all.extend((2..resources.len()).map(|index| (10 + 2 * index, Kind::Share(index), 4)));
+    all.extend([
+        (3, Kind::Zone, 10),
+        (last - 1, Kind::Age, 4),
+        (last - 2, Kind::Pods, 4),
+        (1, Kind::Pool, 10),
+        (6, Kind::Month, 8),
+        (11, Kind::Amount(0), 11),
+        (13, Kind::Amount(1), 13),
+    ]);
+    all.extend((2..resources.len()).map(|index| (11 + 2 * index, Kind::Amount(index), 9)));
+    all
+}
+
+fn title(kind: Kind, resources: &[String]) -> String {
+    let resource = |index: usize| match resources[index].as_str() {
+        "memory" => "MEM".to_owned(),
+        name => name.rsplit('/').next().unwrap_or(name).to_uppercase(),
+    };
+    match kind {
+        Kind::Name => "NODE".to_owned(),
+        Kind::Pool => "POOL".to_owned(),
+        Kind::Type => "TYPE".to_owned(),
+        Kind::Zone => "ZONE".to_owned(),
+        Kind::Capacity => "CAPACITY".to_owned(),
+        Kind::Hour => "$/H".to_owned(),
+        Kind::Month => "$/MONTH".to_owned(),
+        Kind::Share(index) => resource(index).chars().take(3).chain(['%']).collect(),
+        Kind::Amount(index) => resource(index),
+        Kind::Pods => "PODS".to_owned(),
+        Kind::Age => "AGE".to_owned(),
+        Kind::State => "STATE".to_owned(),
+    }
+}
+
+/// How many characters a row would like in a column.
+fn content(kind: Kind, row: &Row<'_>) -> usize {
+    let Row::Machine(machine) = row else {
+        return match row {
+            Row::Pool { name, .. } if kind == Kind::Name => name.len() + 8,
+            Row::Pool { totals, .. } if kind == Kind::State => 12 * totals.by_phase().count(),
+            _ => 0,
+        };
+    };
+    match kind {
+        Kind::Name => machine.name.len(),
+        Kind::Pool => machine.pool.len(),
+        Kind::Type => machine.instance_type.len(),
+        Kind::Zone => machine.zone.len(),
+        Kind::Capacity => machine.capacity.len(),
+        Kind::State => {
+            let why = machine.state.why;
+            machine.state.phase.as_str().len() + if why.is_empty() { 0 } else { 2 + why.len() }
+        }
+        _ => 0,
+    }
+}

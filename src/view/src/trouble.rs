@@ -1,0 +1,127 @@
+//! What keeps the screen from being complete, and what to do about it.
+
+use jiff::Timestamp;
+use karpenter_kube_harness::watch;
+
+/// The kinds that are followed, as the API server calls them: group and resource.
+pub(crate) const NODES: Followed = Followed { group: "", resource: "nodes" };
+/// See [`NODES`].
+pub(crate) const PODS: Followed = Followed { group: "", resource: "pods" };
+/// See [`NODES`].
+pub(crate) const CLAIMS: Followed = Followed { group: "karpenter.sh", resource: "nodeclaims" };
+/// Read for one page at a time.
+pub(crate) const EVENTS: Followed = Followed { group: "", resource: "events" };
+
+/// Something the API server is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Followed {
+    group: &'static str,
+    pub(crate) resource: &'static str,
+}
+
+impl Followed {
+    /// What an unsuccessful request for it means; `code` is the HTTP status, none without an answer.
+    pub(crate) fn trouble(self, verb: &'static str, code: Option<u16>, text: &str) -> Trouble {
+        match code {
+            Some(403) => Trouble::Refused { verb, group: self.group, resource: self.resource },
+            Some(404) => Trouble::Missing { group: self.group, resource: self.resource },
+            _ => Trouble::Unlisted { resource: self.resource, why: text.to_owned() },
+        }
+    }
+
+    /// What the trouble of a watch means.
+    pub(crate) fn trouble_of_watch(self, trouble: &watch::Trouble) -> Trouble {
+        self.trouble(trouble.verb, trouble.code, &trouble.text)
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The API server does not answer.
+    Away {
+        /// The last time it did.
+        since: Timestamp,
+        /// What happened instead.
+        why: String,
+    },
+    /// The user may not do this.
+    Refused {
+        /// `list` or `watch`.
+        verb: &'static str,
+        /// The group of the resource, empty for the core group.
+        group: &'static str,
+        /// What was asked for.
+        resource: &'static str,
+    },
+    /// The API server does not know the resource.
+    Missing {
+        /// The group of the resource.
+        group: &'static str,
+        /// What was asked for.
+        resource: &'static str,
+    },
+    /// A list is not there yet for another reason.
+    Unlisted {
+        /// What was asked for.
+        resource: &'static str,
+        /// What went wrong.
+        why: String,
+    },
+    /// There are no prices.
+    NoPrices(String),
+}
+
+impl Trouble {
+    /// Whether waiting does not help: a person has to change something.
+    pub(crate) const fn lasts(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Missing { .. })
+    }
+
+    /// In one line.
+    pub fn short(&self) -> String {
+        match self {
+            Self::Away { since, why } => {
+                format!(
+                    "the API server does not answer since {}, showing what was known, trying again: {why}",
+                    since.strftime("%H:%M:%S")
+                )
+            }
+            Self::Refused { verb, resource, .. } => {
+                format!("not allowed to {verb} {resource}; the rule to add is on page `!`")
+            }
+            Self::Missing { resource, group } => {
+                format!("the API server does not know {resource}.{group}; run `karpenter crds`, see page `!`")
+            }
+            Self::Unlisted { resource, why } => format!("cannot list {resource}, trying again: {why}"),
+            Self::NoPrices(why) => format!("no prices: {why}"),
+        }
+    }
+
+    /// With what to do about it.
+    pub fn full(&self) -> String {
+        match self {
+            Self::Refused { verb, group, resource } => format!(
+                "cannot {verb} {resource}: the API server refuses it to this user.\n\
+                 Add this rule to a ClusterRole that is bound to the user:\n\n\
+                 - apiGroups: [\"{group}\"]\n  resources: [\"{resource}\"]\n  verbs: [\"get\", \"list\", \"watch\"]\n\n\
+                 The role with all rules this program uses is in docs/view.md. Tried again all the time."
+            ),
+            Self::Missing { group, resource } => format!(
+                "cannot list {resource}.{group}: the API server does not know them, so only Nodes are shown.\n\
+                 If this cluster is to have Karpenter: `karpenter crds | kubectl apply --server-side -f -`."
+            ),
+            Self::Away { why, .. } => format!(
+                "{}\n{why}\nWhat is shown is what was known then; it goes on when the API server answers.",
+                "the API server does not answer; check the network, and `kubectl get --raw /version`."
+            ),
+            Self::Unlisted { resource, why } => {
+                format!("cannot list {resource}; tried again all the time.\n{why}")
+            }
+            Self::NoPrices(why) => format!(
+                "cannot read prices: {why}\nPrices come from AWS with your own credentials, which need \
+                 pricing:GetProducts and ec2:DescribeSpotPriceHistory; `--no-prices` leaves them out."
+            ),
+        }
+    }
+}
