@@ -90,7 +90,7 @@ pub fn document(scene: &Scene<'_>, ui: &Ui) -> Value {
         allocatable: named(&totals.allocatable),
     };
     let choice = Choice { by_pool: false, ..ui.choice().clone() };
-    let (rows, totals) = list::rows(scene.machines(), &choice);
+    let (rows, list::Sums { shown: totals, .. }) = list::rows(scene.machines(), &choice);
     let machines: Vec<Box<Machine<'_>>> = rows
         .into_iter()
         .filter_map(|row| match row {

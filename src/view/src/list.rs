@@ -43,13 +43,24 @@ impl Row<'_> {
     }
 }
 
-/// The rows of `machines`, and the sums over those that pass the filter.
-pub(crate) fn rows<'a>(machines: Vec<Machine<'a>>, choice: &Choice) -> (Vec<Row<'a>>, Totals) {
+/// Sums over what is shown, and over everything.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    /// Over the machines that pass the filter.
+    pub(crate) shown: Totals,
+    /// Over all machines; none without a filter, when that is the same.
+    pub(crate) all: Option<Totals>,
+}
+
+/// The rows of `machines`, and the sums over them.
+pub(crate) fn rows<'a>(machines: Vec<Machine<'a>>, choice: &Choice) -> (Vec<Row<'a>>, Sums) {
     let mut machines = machines;
+    let mut all = None;
     if !choice.filter.is_empty() {
+        all = Some(Totals::of(&machines));
         machines.retain(|machine| choice.filter.matches(machine));
     }
-    let totals = Totals::of(&machines);
+    let totals = Sums { shown: Totals::of(&machines), all };
     choice.sort.sort(&mut machines);
     if !choice.by_pool {
         return (machines.into_iter().map(|machine| Row::Machine(Box::new(machine))).collect(), totals);
@@ -120,7 +131,7 @@ mod tests {
             Row::Pool { name, totals, .. } => format!("[{name} {}]", totals.machines),
             Row::Machine(machine) => machine.name.to_string(),
         });
-        format!("{}: {}", totals.machines, text.collect::<Vec<_>>().join(" "))
+        format!("{}: {}", totals.shown.machines, text.collect::<Vec<_>>().join(" "))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -55,7 +55,7 @@ impl Machine<'_> {
 
 /// All machines, in no particular order.
 pub(crate) fn machines<'a>(world: &'a World, prices: &Prices) -> Vec<Machine<'a>> {
-    let mut claims_of_nodes: BTreeMap<&str, (&str, &ClaimFacts)> = BTreeMap::new();
+    let mut claims_of_nodes: HashMap<&str, (&str, &ClaimFacts)> = HashMap::new();
     for (name, claim) in world.claims() {
         // A claim knows its instance before its node; the id also tells nodes of the same name one after the other.
         for key in [&claim.provider_id, &claim.node].into_iter().flatten() {
@@ -64,7 +64,7 @@ pub(crate) fn machines<'a>(world: &'a World, prices: &Prices) -> Vec<Machine<'a>
     }
     let mut prices = PricesOnce { prices, known: BTreeMap::new() };
     let mut all = Vec::with_capacity(world.nodes().len());
-    let mut joined: Vec<&str> = Vec::new();
+    let mut joined: HashSet<&str> = HashSet::new();
     for (name, node) in world.nodes() {
         let claim = node
             .provider_id
@@ -85,9 +85,8 @@ pub(crate) fn machines<'a>(world: &'a World, prices: &Prices) -> Vec<Machine<'a>
             ..Machine::named(name.clone().into(), &[&node.labels, claim.map_or(&[], |(_, it)| &*it.labels)])
         }));
     }
-    joined.sort_unstable();
     for (name, claim) in world.claims() {
-        if joined.binary_search(&name.as_str()).is_ok() {
+        if joined.contains(name.as_str()) {
             continue;
         }
         all.push(prices.priced(Machine {

@@ -12,7 +12,6 @@ use ratatui::text::Line;
 
 use crate::list::{self, Row};
 use crate::scene::Scene;
-use crate::totals::Totals;
 use crate::ui::{Page, Ui};
 
 use columns::Columns;
@@ -46,9 +45,9 @@ pub fn draw(scene: &Scene<'_>, ui: &mut Ui, style: Style, area: Rect, buffer: &m
 /// All of it as plain text, `width` characters wide: what there is to say about machines and pods, however long.
 pub fn plain(scene: &Scene<'_>, ui: &Ui, width: usize) -> String {
     let style = Style::plain();
-    let (rows, totals) = list::rows(scene.machines(), ui.choice());
+    let (rows, sums) = list::rows(scene.machines(), ui.choice());
     let columns = Columns::new(width, scene.world.shown().names(), &rows);
-    let mut lines = header::header(scene, ui, &totals, style, width);
+    let mut lines = header::header(scene, ui, &sums, style, width);
     lines.push(table::titles(&columns));
     lines.extend(rows.iter().map(|row| table::line(row, &columns, scene.now, style)));
     let waiting = pages::waiting_in_order(scene.world);
@@ -62,8 +61,8 @@ pub fn plain(scene: &Scene<'_>, ui: &Ui, width: usize) -> String {
 }
 
 fn machines(scene: &Scene<'_>, ui: &mut Ui, style: Style, width: usize, room: usize) -> Vec<Line<'static>> {
-    let (rows, totals): (Vec<Row<'_>>, Totals) = list::rows(scene.machines(), ui.choice());
-    let mut lines = header::header(scene, ui, &totals, style, width);
+    let (rows, sums) = list::rows(scene.machines(), ui.choice());
+    let mut lines = header::header(scene, ui, &sums, style, width);
     let columns = Columns::new(width, scene.world.shown().names(), &rows);
     lines.push(table::titles(&columns));
 

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::style::{self, BARS, Style};
 use super::table::phases;
-use crate::list::Row;
+use crate::list::{Row, Sums};
 use crate::prices::Prices;
 use crate::scene::Scene;
 use crate::text::{cut, part_of, per_hour, per_month, percent, sum};
@@ -15,11 +15,11 @@ use crate::ui::{Page, Ui};
 /// What is wrong takes this many lines at most; the rest is on a page of its own.
 const TROUBLE_LINES: usize = 2;
 
-/// The cluster in four lines; `shown` are the sums over what passes the filter.
+/// The cluster in four lines.
 pub(super) fn header(
     scene: &Scene<'_>,
     ui: &Ui,
-    shown: &Totals,
+    Sums { shown, all }: &Sums,
     style: Style,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -34,8 +34,7 @@ pub(super) fn header(
         None if choice.filter.is_empty() => {}
         None => title.push_str(&format!(" · filter: {}", choice.filter)),
     }
-    let all = if choice.filter.is_empty() { None } else { Some(scene.totals()) };
-    let mut counts = match &all {
+    let mut counts = match all {
         None => format!("{} nodes", shown.machines),
         Some(all) => format!("{} of {} nodes", shown.machines, all.machines),
     };
