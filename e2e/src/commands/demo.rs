@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     folder: PathBuf,
 }
 
-/// Plays the launch scenario with `karpenter view` telling the story.
+/// Plays the launch scenario with `karpenter view --timeline` telling the story.
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let world = World::start(arguments.choices.options(&arguments.folder)?).await?;
     writeln!(
@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
 async fn play(world: &World) -> Result<()> {
     world.install().await?;
     let mut story = tokio::process::Command::new(command_line::binary()?)
-        .args(["view", "--prices"])
+        .args(["view", "--timeline", "--prices"])
         .envs(world.environment.variables())
         .env("KUBECONFIG", world.kubeconfig())
         .kill_on_drop(true)

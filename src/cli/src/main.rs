@@ -44,7 +44,7 @@ enum Command {
     Export(Box<command::export::Arguments>),
     /// Say what manifests or a cluster say that cannot be meant
     Lint(Box<command::lint::Arguments>),
-    /// Follow a cluster: pods that wait, nodes that come and go, and why
+    /// Look at a cluster: nodes, what they cost and hold, pods that wait; or its timeline
     View(command::view::Arguments),
     /// Watch pods become nodes and disappear again, all in memory
     #[cfg(feature = "demo")]

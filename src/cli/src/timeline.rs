@@ -8,22 +8,18 @@ mod claims;
 mod pods;
 
 use std::io::Write;
-use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
-use karpenter_model::Price;
+use karpenter_view::PriceBook;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::time::{Duration, Instant};
 
 use claims::Claims;
 use pods::Pods;
-
-/// What an offering costs: instance type, zone and capacity type in, price per hour out.
-pub(crate) type PriceBook = Arc<dyn Fn(&str, &str, &str) -> Option<Price> + Send + Sync>;
 
 /// Changes that follow each other faster than this are printed together.
 const QUIET: Duration = Duration::from_millis(400);

@@ -74,7 +74,7 @@ pub enum Trouble {
 
 impl Trouble {
     /// Whether waiting does not help: a person has to change something.
-    pub(crate) const fn lasts(&self) -> bool {
+    pub const fn lasts(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::Missing { .. })
     }
 

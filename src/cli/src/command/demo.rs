@@ -22,12 +22,13 @@ use karpenter_kube_sim::VirtualClock;
 use karpenter_model::{Clock, Price};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
+use karpenter_view::PriceBook;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::timeline::{self, Line, PriceBook, Printer};
+use crate::timeline::{self, Line, Printer};
 
 const NODEPOOL: &str = include_str!("../../../../docs/examples/nodepool.yaml");
 const INFLATE: &str = include_str!("../../../../docs/examples/inflate.yaml");

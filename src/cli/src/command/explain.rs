@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     #[arg(default_value = "all")]
     about: Vec<Question>,
     /// Where the leading controller serves its metrics; in a cluster the end of a port-forward
-    #[arg(long, default_value = "http://127.0.0.1:8080")]
+    #[arg(long, default_value = ENDPOINT)]
     endpoint: http::Uri,
     /// How to print answers
     #[arg(long, value_enum, default_value_t = Output::Text)]
@@ -51,25 +51,47 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 async fn ask(arguments: &Arguments) -> Result<Vec<Answer>> {
-    // The client of the Kubernetes API is an HTTP client like any other.
-    let client = Client::try_from(kube::Config::new(arguments.endpoint.clone()))?;
+    let controller = Controller::at(&arguments.endpoint)?;
     let mut answers = Vec::new();
     for question in &arguments.about {
-        let request = http::Request::get(format!("/explain{}", question.parameters())).body(Vec::new())?;
-        let answer = client.request(request).await.with_context(|| {
-            format!(
-                "cannot ask the controller at `{}` about `{question}`; is \
-                 `kubectl -n kube-system port-forward deployment/karpenter 8080` running?",
-                arguments.endpoint
-            )
-        })?;
-        answers.push(answer);
+        answers.push(controller.ask(question).await?);
     }
     Ok(answers)
 }
 
+/// Where the leading controller serves its metrics, if nothing else is said: the end of a port-forward.
+pub(crate) const ENDPOINT: &str = "http://127.0.0.1:8080";
+
+/// The controller that is asked.
+#[derive(Clone)]
+pub(crate) struct Controller {
+    endpoint: http::Uri,
+    client: Client,
+}
+
+impl Controller {
+    /// The controller that serves at `endpoint`; it is asked for nothing yet.
+    pub(crate) fn at(endpoint: &http::Uri) -> Result<Self> {
+        // The client of the Kubernetes API is an HTTP client like any other.
+        let client = Client::try_from(kube::Config::new(endpoint.clone()))?;
+        Ok(Self { endpoint: endpoint.clone(), client })
+    }
+
+    /// What it says.
+    pub(crate) async fn ask(&self, question: &Question) -> Result<Answer> {
+        let request = http::Request::get(format!("/explain{}", question.parameters())).body(Vec::new())?;
+        self.client.request(request).await.with_context(|| {
+            format!(
+                "cannot ask the controller at `{}` about `{question}`; is \
+                 `kubectl -n kube-system port-forward deployment/karpenter 8080` running?",
+                self.endpoint
+            )
+        })
+    }
+}
+
 /// An answer for people: what, why, and what else is worth knowing.
-fn render(answer: &Answer, now: Timestamp) -> String {
+pub(crate) fn render(answer: &Answer, now: Timestamp) -> String {
     let mut text = format!("{} {}\n", answer.about, answer.verdict);
     for why in &answer.reasons {
         let subject = why.subject.as_ref().map(|subject| format!("{subject}: ")).unwrap_or_default();

@@ -1,48 +1,257 @@
-//! `karpenter view`: what happens in a cluster, as a timeline, for as long as one likes to watch.
+//! `karpenter view`: a cluster on the terminal, as one frame of text, as JSON, or as a timeline.
 
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use karpenter_aws::market::prices::Prices;
+use futures::FutureExt;
+use jiff::Timestamp;
+use karpenter_aws::market::prices::Prices as Market;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
+use karpenter_controllers::explain::Question;
+use karpenter_view::{Explainer, Filter, PriceBook, Prices, Scene, Shown, Sort, SortBy, Sources, Style, Ui};
+use kube::config::Kubeconfig;
+use tokio::sync::watch;
 
-use crate::timeline::{self, PriceBook, Printer};
+use super::explain::{self, Controller};
+use crate::timeline::{self, Printer};
+
+/// How wide plain text is when there is no terminal to ask.
+const PLAIN_WIDTH: u16 = 160;
+/// Prices of spot change a few times a day.
+const PRICES_EVERY: Duration = Duration::from_hours(1);
 
 /// Arguments of `karpenter view`.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Arguments {
-    /// Show what instances cost; asks the AWS price list once
+    /// Print one frame as plain text, and end
+    #[arg(long, group = "form")]
+    once: bool,
+    /// Print one JSON document, and end
+    #[arg(long, group = "form")]
+    json: bool,
+    /// Tell what happens, one line at a time; the default where standard output is no terminal
+    #[arg(long, group = "form")]
+    timeline: bool,
+    /// Resources to show beside cpu and memory, separated by commas: nvidia.com/gpu
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    resources: Vec<String>,
+    /// name, pool, type, zone, capacity, price, cpu, memory, pods, age or state
+    #[arg(long, value_name = "COLUMN", default_value = "name")]
+    sort: SortBy,
+    /// The other way round
     #[arg(long)]
+    reverse: bool,
+    /// Only nodes that match: words, pool=NAME, type= zone= capacity= state=, LABEL=VALUE, LABEL!=VALUE
+    #[arg(long, value_name = "TERMS", default_value = "")]
+    filter: String,
+    /// Fold nodes into their pools
+    #[arg(long)]
+    by_pool: bool,
+    /// Show what instances cost also in the timeline; asks AWS, with your credentials
+    #[arg(long, conflicts_with = "no_prices")]
     prices: bool,
+    /// Ask AWS for no prices
+    #[arg(long)]
+    no_prices: bool,
+    /// Use no colours; the variable `NO_COLOR` does the same
+    #[arg(long)]
+    no_color: bool,
+    /// Where the leading controller serves its metrics, for what it says about a node or pod; in a cluster the end of a
+    /// port-forward
+    #[arg(long, default_value = explain::ENDPOINT)]
+    endpoint: http::Uri,
 }
 
-/// Follows the cluster of the current kubeconfig until Ctrl-C.
+/// Shows the cluster of the current kubeconfig.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let client =
-            kube::Client::try_default().await.context("cannot find out how to reach the API server")?;
-        let prices =
-            if arguments.prices { price_book().await? } else { Arc::new(|_: &str, _: &str, _: &str| None) };
-        tokio::select! {
-            outcome = timeline::follow(client, prices, Printer::start()) => outcome,
-            _ = tokio::signal::ctrl_c() => Ok(()),
+    let screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let one = arguments.once || arguments.json;
+    // Two threads: a list of 50,000 pods is read while the screen is drawn.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let outcome = runtime.block_on(async {
+        if !one && (arguments.timeline || !screen) {
+            return follow(arguments).await;
         }
-    })?;
+        let sources = sources(arguments).await?;
+        let shown = Shown::new(&arguments.resources);
+        let sort = Sort { by: arguments.sort, reversed: arguments.reverse };
+        let ui = Ui::new(sort, Filter::new(&arguments.filter), arguments.by_pool);
+        if one {
+            return print(sources, shown, &ui, arguments.json).await;
+        }
+        karpenter_view::show(sources, shown, ui, style(arguments.no_color, |name| std::env::var(name).ok()))
+            .await?;
+        Ok(ExitCode::SUCCESS)
+    });
+    // The thread that reads keys waits for the next one; nothing is lost with it.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Tells the timeline until Ctrl-C.
+async fn follow(arguments: &Arguments) -> Result<ExitCode> {
+    let client = client().await?;
+    let prices = if arguments.prices {
+        price_book(&market().await?)
+    } else {
+        Arc::new(|_: &str, _: &str, _: &str| None)
+    };
+    tokio::select! {
+        outcome = timeline::follow(client, prices, Printer::start()) => outcome?,
+        _ = tokio::signal::ctrl_c() => {}
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn price_book() -> Result<PriceBook> {
+/// Prints one frame. What the user may not read is said on standard error, and makes the command fail.
+async fn print(sources: Sources, shown: Shown, ui: &Ui, json: bool) -> Result<ExitCode> {
+    let width = plain_width();
+    let frame = |scene: &Scene<'_>| {
+        let text = if json {
+            format!("{:#}\n", karpenter_view::document(scene, ui))
+        } else {
+            karpenter_view::plain(scene, ui, usize::from(width))
+        };
+        (text, scene.troubles.to_vec())
+    };
+    let (text, troubles) = karpenter_view::gather(sources, shown, frame).await?;
+    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    for trouble in &troubles {
+        writeln!(std::io::stderr().lock(), "{}\n", trouble.full())
+            .context("cannot write to standard error")?;
+    }
+    let incomplete = troubles.iter().any(karpenter_view::Trouble::lasts);
+    Ok(if incomplete { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// How wide the terminal is that text goes to.
+fn plain_width() -> u16 {
+    let terminal = std::io::stdout().is_terminal().then(karpenter_view::terminal_width).flatten();
+    terminal.unwrap_or(PLAIN_WIDTH)
+}
+
+async fn client() -> Result<kube::Client> {
+    kube::Client::try_default().await.context("cannot find out how to reach the API server")
+}
+
+async fn sources(arguments: &Arguments) -> Result<Sources> {
+    let (sender, prices) = watch::channel(if arguments.no_prices { Prices::Off } else { Prices::Loading });
+    if !arguments.no_prices {
+        tokio::spawn(keep_prices(sender));
+    }
+    Ok(Sources {
+        client: client().await?,
+        cluster: cluster_name(Kubeconfig::read().ok().and_then(|config| config.current_context).as_deref()),
+        prices,
+        explainer: explainer(Controller::at(&arguments.endpoint)?),
+        clock: Arc::new(WallClock),
+    })
+}
+
+/// Reads prices at once and every hour after that, as long as there is a receiver.
+async fn keep_prices(prices: watch::Sender<Prices>) {
+    while !prices.is_closed() {
+        let read = market().await.map(|market| Prices::Known(price_book(&market)));
+        let news = match read {
+            Ok(prices) => Some(prices),
+            // Prices of an hour ago are better than none.
+            Err(_) if matches!(*prices.borrow(), Prices::Known(_)) => None,
+            Err(error) => Some(Prices::Unavailable(format!("{error:#}"))),
+        };
+        if let Some(news) = news {
+            prices.send_replace(news);
+        }
+        tokio::time::sleep(PRICES_EVERY).await;
+    }
+}
+
+/// The prices of this moment.
+async fn market() -> Result<Market> {
     let clients = sdk::connect(sdk::Config::default()).await.context("cannot set up the AWS clients")?;
-    let prices = Prices::new(clients, Arc::new(WallClock), false);
+    let prices = Market::new(clients, Arc::new(WallClock), false);
     prices.refresh_on_demand().await.context("cannot read the AWS price list")?;
     prices.refresh_spot().await.context("cannot read the history of spot prices")?;
-    Ok(Arc::new(move |instance_type, zone, capacity| match capacity {
-        "on-demand" => prices.book().on_demand(instance_type).map(|known| known.price),
-        "spot" => prices.book().spot(instance_type, zone).map(|known| known.price),
+    Ok(prices)
+}
+
+fn price_book(market: &Market) -> PriceBook {
+    let book = market.book();
+    Arc::new(move |instance_type, zone, capacity| match capacity {
+        "on-demand" => book.on_demand(instance_type).map(|known| known.price),
+        "spot" => book.spot(instance_type, zone).map(|known| known.price),
         _ => None,
-    }))
+    })
+}
+
+/// Asks the controller, and puts its answer into words.
+fn explainer(controller: Controller) -> Explainer {
+    Arc::new(move |question| {
+        let controller = controller.clone();
+        async move {
+            let question = question.parse::<Question>().map_err(|error| error.to_string())?;
+            let answer = controller.ask(&question).await.map_err(|error| format!("{error:#}"))?;
+            Ok::<_, String>(explain::render(&answer, Timestamp::now()))
+        }
+        .boxed()
+    })
+}
+
+/// The name of a cluster by its context: EKS calls contexts by the ARN of the cluster.
+fn cluster_name(context: Option<&str>) -> String {
+    let context = context.unwrap_or("this cluster");
+    context.rsplit_once(":cluster/").map_or(context, |(_, name)| name).to_owned()
+}
+
+/// What the terminal can show, by the environment variables that say so.
+fn style(no_color: bool, variable: impl Fn(&str) -> Option<String>) -> Style {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    // The first of these that is set decides, as for every program.
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
+    Style {
+        colours: !no_color && set("NO_COLOR").is_none(),
+        ascii: !(locale.contains("utf-8") || locale.contains("utf8")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_says_what_the_terminal_can_show() {
+        type Variables = [(&'static str, &'static str)];
+        let table: [(&Variables, bool, bool); 6] = [
+            (&[("LANG", "en_US.UTF-8")], true, false),
+            (&[("LANG", "C.utf8"), ("NO_COLOR", "")], true, false),
+            (&[("LANG", "C.utf8"), ("NO_COLOR", "1")], false, false),
+            (&[("LANG", "C")], true, true),
+            (&[], true, true),
+            (&[("LANG", "de_DE.UTF-8"), ("LC_ALL", "POSIX")], true, true),
+        ];
+        for (variables, colours, ascii) in table {
+            let find = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(style(false, find), Style { colours, ascii }, "{variables:?}");
+            assert!(!style(true, find).colours, "--no-color");
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_called_by_its_name_not_by_its_arn() {
+        let table = [
+            (Some("arn:aws:eks:eu-west-1:123456789012:cluster/prod"), "prod"),
+            (Some("kind-kind"), "kind-kind"),
+            (None, "this cluster"),
+        ];
+        for (context, name) in table {
+            assert_eq!(cluster_name(context), name);
+        }
+    }
 }

@@ -8,9 +8,10 @@ use karpenter_model::names::{
     condition,
     label::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE},
 };
+use karpenter_view::PriceBook;
 use kube::ResourceExt;
 
-use super::{Change, Line, PriceBook};
+use super::{Change, Line};
 
 /// What was printed of every claim so far.
 pub(crate) struct Claims {

@@ -98,6 +98,7 @@ pub(super) fn state<'a>(node: Option<&'a NodeFacts>, claim: Option<&'a ClaimFact
 
 #[cfg(test)]
 mod tests {
+    use karpenter_model::names::taint;
     use serde_json::{Value, json};
 
     use super::*;
@@ -169,10 +170,7 @@ mod tests {
             (None, Some(node("False", &json!({}))), "not ready", ""),
             (
                 None,
-                Some(node(
-                    "True",
-                    &json!({"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}),
-                )),
+                Some(node("True", &json!({"taints": [{"key": taint::DISRUPTED, "effect": "NoSchedule"}]}))),
                 "disrupted",
                 "",
             ),
