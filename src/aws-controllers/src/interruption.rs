@@ -51,6 +51,7 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
             observe::pass(&metrics, NAME, "", |outcome| outcome.again(), reader.pass()).await
         };
         let result = tokio::select! {
+            biased;
             // A message that is being handled is not deleted, and comes again.
             () = shutdown.cancelled() => return,
             result = pass => result,

@@ -34,6 +34,7 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
         // Failures are logged and counted by the wrapper, and the next look tries again.
         let pass = observe::pass(&metrics, NAME, "", |outcome| outcome.again(), pass(&context));
         let result = tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             result = pass => result,
         };
@@ -44,6 +45,7 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
             Ok(_) | Err(_) => PERIOD,
         };
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(period) => {}
         }

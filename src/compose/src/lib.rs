@@ -122,6 +122,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
         outcome
     };
     let ended = tokio::select! {
+        biased;
         outcome = control => outcome,
         outcome = servers => outcome.map_err(Into::into),
     };

@@ -20,6 +20,7 @@ pub async fn await_served(client: kube::Client, readiness: Readiness, shutdown: 
     let mut told = false;
     loop {
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             _ = ticks.tick() => {}
         }

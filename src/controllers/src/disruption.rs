@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_engine::disrupt::{Decision, Memory, Standing, confirm, decide};
-use karpenter_kube_harness::queue;
+use karpenter_kube_harness::{compute, queue};
 use karpenter_lifecycle::pods::protection;
 use karpenter_model::{Command, Plan, Snapshot};
 use karpenter_telemetry::observe::{self, Outcome};
@@ -51,6 +51,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
     let mut next = Instant::now();
     loop {
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => break,
             () = sleep_until(next) => {}
             () = controller.underway.any_placed() => {
@@ -146,7 +147,7 @@ impl Disruption {
         }
         let (asked, proposed, running) =
             (Arc::clone(snapshot), self.underway.unplaced(), self.underway.nodes());
-        let (due, answers) = deciding(move || {
+        let (due, answers) = compute::beside(move || {
             let answers = confirm(&asked, &due, &Standing { proposed: &proposed, running: &running });
             (due, answers)
         })
@@ -174,7 +175,7 @@ impl Disruption {
             (Arc::clone(snapshot), self.underway.nodes(), std::mem::take(&mut self.memory));
         self.underway.tell(&mut memory);
         let began = Instant::now();
-        let (memory, decision) = deciding(move || {
+        let (memory, decision) = compute::beside(move || {
             let standing = Standing { proposed: &proposed, running: &running };
             let decision = decide(&asked, &mut memory, &standing);
             (memory, decision)
@@ -192,7 +193,7 @@ impl Disruption {
         }
         let (context, asked) = (self.context.clone(), Arc::clone(snapshot));
         let mut started = 0;
-        for command in deciding(move || sound(&context, &asked, commands)).await {
+        for command in compute::beside(move || sound(&context, &asked, commands)).await {
             let (context, underway, looks) =
                 (self.context.clone(), self.underway.clone(), self.looks.clone());
             let execution = Execution::new(context, underway, looks, command);
@@ -218,11 +219,6 @@ fn sound(context: &Context, snapshot: &Snapshot, commands: Vec<Command>) -> Vec<
         }
     }
     sound
-}
-
-/// Runs pure work that may take long beside the tasks that must not wait for it.
-async fn deciding<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("invariant: the engine does not panic")
 }
 
 /// Tells pods on our nodes what their do-not-disrupt annotation means.

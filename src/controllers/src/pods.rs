@@ -53,6 +53,7 @@ impl Waiting {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => return,
                 _ = ticks.tick() => {}
             }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use karpenter_engine::backlog::Backlog;
+use karpenter_kube_harness::compute;
 use karpenter_lifecycle::pods::batch::Batcher;
 use karpenter_model::{Plan, Pod, PodOutcome, Report, Snapshot, Taint};
 use karpenter_telemetry::observe::{self, Outcome};
@@ -101,6 +102,7 @@ pub(crate) async fn run(
             Duration::try_from(deadline.duration_since(context.now())).unwrap_or(Duration::ZERO)
         });
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             uid = triggered.recv() => match uid {
                 Some(uid) => drop(batch.trigger(uid, context.now())),
@@ -155,17 +157,14 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     snapshot.pending.extend(of_buffers);
     let snapshot = Arc::new(snapshot);
     let planned = Arc::clone(&snapshot);
-    let planning = tokio::task::spawn_blocking(move || {
+    let planning = compute::beside(move || {
         let started = Instant::now();
         let (plan, report) = karpenter_engine::plan(&planned);
         let took = started.elapsed();
         let part = karpenter_audit::sound_part(&planned, &plan);
         (plan, report, took, part)
     });
-    let (mut plan, mut report, took, part) = Running::new(context, &snapshot)
-        .until(planning)
-        .await
-        .expect("invariant: neither the planner nor the audit panics");
+    let (mut plan, mut report, took, part) = Running::new(context, &snapshot).until(planning).await;
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], took);
     if let Some(part) = part {
         refusals::tell(context, &plan, &part.plan, &part.findings);

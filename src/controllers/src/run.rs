@@ -119,6 +119,7 @@ async fn complete(context: &Context, shutdown: &CancellationToken) -> bool {
             tell_at += REMINDER;
         }
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return false,
             () = sleep(Duration::from_millis(100)) => {}
         }

@@ -88,14 +88,17 @@ pub async fn run<F: Future<Output = ()>>(
         metrics,
     };
     let acquired = tokio::select! {
+        biased;
         () = shutdown.cancelled() => return Ok(()),
         acquired = election.acquire() => acquired,
     };
     let mut renewing = election.clone();
     let mut keeping = AbortOnDropHandle::new(tokio::spawn(async move { renewing.keep(acquired).await }));
     let ended = tokio::select! {
-        () = lead(shutdown.child_token()) => Ok(()),
+        biased;
+        // Looked at first: once the lease is lost, the leader does not get to do another thing.
         after = &mut keeping => Err(after.expect("invariant: renewing never panics, only a drop aborts it")),
+        () = lead(shutdown.child_token()) => Ok(()),
     };
     drop(keeping);
     election.metrics.operator.leader.set([&election.candidate.name], 0.0);

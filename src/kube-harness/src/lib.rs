@@ -1,10 +1,12 @@
 //! What every controller of Kubernetes needs around it, and nothing that knows what is controlled.
 //!
 //! [`watch`] brings every change of a kind, [`queue`] runs passes object by object, [`write`] is the one way to change
-//! an object, [`client`] limits and measures the calls of all three. [`leader`] lets one replica act, [`server`] answers
+//! an object, [`client`] limits and measures the calls of all three,
+//! [`compute`] keeps long work out of their way. [`leader`] lets one replica act, [`server`] answers
 //! probes and scrapes, [`watchdog`] and [`memory`] say what goes wrong before the kubelet acts.
 
 pub mod client;
+pub mod compute;
 mod error;
 #[cfg(test)]
 mod fixture;

@@ -22,6 +22,7 @@ pub async fn watch(limit_bytes: Option<u64>, shutdown: CancellationToken) {
     let mut told = false;
     loop {
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             _ = ticks.tick() => {}
         }

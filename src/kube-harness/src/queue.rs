@@ -164,6 +164,7 @@ where
             }
             metrics.runtime.queue_depth.set_count([spec.name, spec.name], state.ready.len());
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => break,
                 added = self.added.recv() => match added {
                     Some((key, delay)) => {

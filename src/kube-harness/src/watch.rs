@@ -169,6 +169,7 @@ async fn pursue<K>(
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     tokio::select! {
+        biased;
         () = shutdown.cancelled() => return,
         streaming::NotServed = streaming::pursue(&api, fields, &mut broken, &mut listener) => {}
     }
@@ -178,6 +179,7 @@ async fn pursue<K>(
     let mut listed = BTreeSet::new();
     loop {
         let event = tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             event = events.next() => event,
         };
@@ -186,6 +188,7 @@ async fn pursue<K>(
             Some(Err(error)) => {
                 let pause = broken(&error);
                 tokio::select! {
+                    biased;
                     () = shutdown.cancelled() => return,
                     () = sleep(pause) => {}
                 }

@@ -21,6 +21,7 @@ pub async fn run(metrics: Arc<Metrics>, shutdown: CancellationToken) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             _ = ticks.tick() => watchdog.look(&metrics),
         }

@@ -28,12 +28,14 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     loop {
         let pass = observe::pass(&metrics, NAME, "", |outcome| outcome.again(), poller.pass());
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             // Failures are logged and counted by the wrapper, and the next look tries again.
             _reported = pass => {}
         }
         let period = if poller.denied { DENIED_PERIOD } else { PERIOD };
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(period) => {}
         }

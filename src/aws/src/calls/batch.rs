@@ -154,6 +154,7 @@ where
     async fn answer(self: Arc<Self>, number: u64, full: Arc<Notify>) -> Arc<Answers<Q, A>> {
         while let Some(until) = self.due(number) {
             tokio::select! {
+                biased;
                 () = sleep_until(until) => {}
                 () = full.notified() => {}
             }

@@ -69,6 +69,7 @@ impl Execution {
             // Only rolling back can fail. The wrapper tells, and the loop takes back what is left.
             let Ok(Wake::After(delay)) = step.await else { break };
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => break,
                 () = sleep(delay) => {}
             }

@@ -10,9 +10,9 @@ use karpenter_engine::disrupt::{Rejection, Standing, confirm};
 use karpenter_model::Command;
 use tokio::sync::{Mutex as Turn, oneshot};
 
-use super::deciding;
 use super::underway::{Number, Underway};
 use crate::Context;
+use karpenter_kube_harness::compute;
 
 /// What a look says: the command as it may go on, or why not.
 pub(super) type Answer = Result<Command, Rejection>;
@@ -50,7 +50,7 @@ impl Looks {
         let snapshot = context.snapshot()?;
         let (proposed, running) = (underway.unplaced(), underway.nodes());
         let commands: Vec<Command> = round.iter().map(|one| one.command.clone()).collect();
-        let answers = deciding(move || {
+        let answers = compute::beside(move || {
             confirm(&snapshot, &commands, &Standing { proposed: &proposed, running: &running })
         })
         .await;

@@ -76,6 +76,7 @@ impl States {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => return,
                 _ = ticks.tick() => self.refresh(&context.view),
             }

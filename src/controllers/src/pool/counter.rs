@@ -33,6 +33,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             _ = ticks.tick() => {}
         }

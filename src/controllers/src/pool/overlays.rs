@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use karpenter_api::NodeOverlay;
 use karpenter_cloud::overlay::{Sight, judge, labels_of};
+use karpenter_kube_harness::compute;
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_kube_harness::write::{self, locked};
 use serde_json::json;
@@ -85,8 +86,7 @@ async fn evaluate(context: &Context, triggers: &Triggers) -> Result<Done, Error>
     let complete = sights.len() == pools.len();
     let (verdicts, valid) = Verdicts::of(&objects, context.view.registry());
     let registry = context.provider.label_registry();
-    let judging = tokio::task::spawn_blocking(move || judge(valid, &sights, &registry));
-    let judged = judging.await.expect("invariant: judging overlays does not panic");
+    let judged = compute::beside(move || judge(valid, &sights, &registry)).await;
     let verdicts = verdicts.joined_by(&judged.conflicts);
     for object in &objects {
         if !told(context, object, &verdicts).await? {

@@ -128,6 +128,7 @@ pub(crate) async fn run(classes: Classes, context: Context, shutdown: Cancellati
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return,
             _ = ticks.tick() => publish(&context, &classes),
         }
