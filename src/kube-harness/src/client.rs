@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Request, Response};
@@ -69,6 +70,21 @@ pub fn connect(config: Config, limits: Limits, metrics: Arc<Metrics>) -> Result<
         client: ClientBuilder::try_from(config.clone())?.with_layer(&gate).build(),
         events: ClientBuilder::try_from(config)?.with_layer(&of_events).build(),
     })
+}
+
+/// The same in front of a service that takes the place of the connection: an API server in memory, or a way to it.
+/// Must be called within a tokio runtime.
+pub fn over<S, B>(service: S, limits: Limits, metrics: Arc<Metrics>) -> Connected
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (gate, of_events) = Gate::pair(limits, metrics);
+    let events = ClientBuilder::new(service.clone(), "default").with_layer(&of_events).build();
+    Connected { client: ClientBuilder::new(service, "default").with_layer(&gate).build(), events }
 }
 
 /// Puts the limit and the measuring in front of a service.
@@ -155,7 +171,6 @@ where
 mod tests {
     use std::convert::Infallible;
 
-    use bytes::Bytes;
     use http_body::Frame;
     use tower::ServiceExt;
 
