@@ -80,7 +80,7 @@ impl ApiServer {
     }
 
     /// A server with the given options.
-    pub(crate) fn with_options(options: Options) -> Self {
+    pub fn with_options(options: Options) -> Self {
         let store = Store::new(options.clock, options.seed, options.window);
         let revision = watch::Sender::new(store.revision());
         let faults = Faults::new(options.seed);

@@ -59,6 +59,22 @@ const INTERNAL: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
+    (
+        "sim",
+        &[
+            "api",
+            "aws",
+            "aws-api",
+            "aws-sim",
+            "bootstrap",
+            "compose",
+            "controllers",
+            "kube-harness",
+            "kube-sim",
+            "model",
+            "telemetry",
+        ],
+    ),
     ("xtask", &["api", "aws-controllers", "bootstrap", "cloud", "controllers", "doctor", "telemetry"]),
 ];
 

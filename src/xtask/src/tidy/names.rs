@@ -13,7 +13,7 @@ use super::sources::{Crate, is_test};
 /// Where the names are.
 const VOCABULARY: &str = "src/model/src/names";
 /// Crates that run in tests only, and this one.
-const TEST_CRATES: &[&str] = &["testkit", "kube-sim", "aws-sim", "xtask"];
+const TEST_CRATES: &[&str] = &["testkit", "kube-sim", "aws-sim", "sim", "xtask"];
 /// The beginning of a path, a text that may stand there, and why.
 const ALLOWED: &[(&str, &str, &str)] = &[(
     "src/aws-api/src/conformance/launch.rs",

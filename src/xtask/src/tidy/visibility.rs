@@ -15,7 +15,7 @@ use super::references::read;
 use super::sources::{Crate, is_test};
 
 /// Crates of tests alone, and the harness, whose scenarios are part of it.
-const FOR_TESTS: [&str; 4] = ["src/aws-sim", "src/kube-sim", "src/testkit", "e2e"];
+const FOR_TESTS: [&str; 5] = ["src/aws-sim", "src/kube-sim", "src/sim", "src/testkit", "e2e"];
 
 /// Checks each of `crates` that is a library.
 pub(super) fn check(root: &Path, crates: &[Crate]) -> Result<Vec<String>> {

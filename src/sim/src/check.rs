@@ -1,0 +1,239 @@
+//! Checkers on the truth: the log of the API server's store and the instances of the account, never what the controller says
+//! about itself.
+//!
+//! Each checker is a file; this one reads the log in the order of its revisions and asks them. A checker may be late, it
+//! may not be wrong: where the controller cannot have known yet, it waits.
+
+mod budgets;
+mod ending;
+mod leader;
+mod limits;
+mod machines;
+mod pods;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use karpenter_aws_api::ec2::{Instance, InstanceState};
+use karpenter_aws_api::id::InstanceId;
+use karpenter_aws_sim::Account;
+use karpenter_kube_sim::apiserver::object::{self, Key};
+use karpenter_kube_sim::apiserver::store::{Change, ChangeKind, Store};
+use karpenter_kube_sim::apiserver::{ApiServer, TableName};
+use karpenter_model::names::{label, tag};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::kube_port::Target;
+use crate::trace::Trace;
+
+pub(crate) use ending::Unfinished;
+
+/// A rule that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Seconds of virtual time after the beginning.
+    pub seconds: u64,
+    /// The rule.
+    pub rule: &'static str,
+    /// Who broke it, and how.
+    pub what: String,
+}
+
+/// The truth, and what was found wrong with it. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Truth {
+    server: ApiServer,
+    account: Account,
+    trace: Trace,
+    state: Arc<Mutex<State>>,
+    started: Instant,
+}
+
+/// Groups and plural names of what is followed.
+const TABLES: [(&str, &str); 4] =
+    [("", "nodes"), ("", "pods"), ("karpenter.sh", "nodeclaims"), ("karpenter.sh", "nodepools")];
+
+#[derive(Default)]
+struct State {
+    cursor: u64,
+    scene: Scene,
+    budgets: budgets::Budgets,
+    machines: machines::Machines,
+    leader: leader::Leader,
+    /// Cores of each instance type.
+    cores: BTreeMap<String, u32>,
+    found: Vec<Violation>,
+    told: BTreeSet<String>,
+}
+
+/// Cluster and account at one revision.
+#[derive(Default)]
+pub(crate) struct Scene {
+    pub(crate) nodes: BTreeMap<Key, Arc<Value>>,
+    pub(crate) pods: BTreeMap<Key, Arc<Value>>,
+    pub(crate) claims: BTreeMap<Key, Arc<Value>>,
+    pub(crate) pools: BTreeMap<Key, Arc<Value>>,
+    pub(crate) instances: Vec<Instance>,
+}
+
+impl Scene {
+    /// Instances that cost money and were not told to end.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = &Instance> {
+        let alive =
+            |instance: &&Instance| matches!(instance.state, InstanceState::Pending | InstanceState::Running);
+        self.instances.iter().filter(alive)
+    }
+
+    /// The claim of this name.
+    pub(crate) fn claim(&self, name: &str) -> Option<&Arc<Value>> {
+        self.claims.get(&Key::new("", name))
+    }
+
+    fn put(&mut self, plural: &str, change: &Change) {
+        let objects = match plural {
+            "nodes" => &mut self.nodes,
+            "pods" => &mut self.pods,
+            "nodeclaims" => &mut self.claims,
+            _ => &mut self.pools,
+        };
+        let key = Key::of(&change.object);
+        match change.kind {
+            ChangeKind::Deleted => drop(objects.remove(&key)),
+            ChangeKind::Added | ChangeKind::Modified => {
+                objects.insert(key, Arc::clone(&change.object));
+            }
+        }
+    }
+}
+
+/// The claim an instance is for, by its tags.
+pub(crate) fn claim_of(instance: &Instance) -> &str {
+    instance.tags.get(tag::NODE_CLAIM).map_or("", String::as_str)
+}
+
+/// The pool of an object or an instance.
+pub(crate) fn pool_of(object: &Value) -> &str {
+    object::label(object, label::NODE_POOL).unwrap_or_default()
+}
+
+impl Truth {
+    /// Nothing was seen yet.
+    pub(crate) fn new(
+        server: ApiServer,
+        account: Account,
+        trace: Trace,
+        cores: BTreeMap<String, u32>,
+    ) -> Self {
+        let state = State { cores, ..State::default() };
+        Self { server, account, trace, state: Arc::new(Mutex::new(state)), started: Instant::now() }
+    }
+
+    /// Reads what was written since the last time.
+    pub(crate) fn look(&self) {
+        let instances = self.account.instances();
+        let mut state = self.lock();
+        let state = &mut *state;
+        let cursor = state.cursor;
+        let (changes, revision) = self.server.read(|store| (changes(store, cursor), store.revision()));
+        state.cursor = revision;
+        state.scene.instances = instances;
+        let mut found = Vec::new();
+        for (plural, change) in changes {
+            match plural {
+                "nodes" => state.budgets.node(&state.scene, &change, &mut found),
+                "nodeclaims" => machines::claim(&state.scene, &change, &mut found),
+                _ => {}
+            }
+            state.scene.put(plural, &change);
+        }
+        state.machines.look(&state.scene, self.seconds(), &mut found);
+        limits::look(&state.scene, &state.cores, &mut found);
+        self.report(state, found);
+    }
+
+    /// A process sends a write.
+    pub(crate) fn sends(&self, who: &str, target: &Target) {
+        let mut state = self.lock();
+        let found = state.leader.sends(who, target);
+        self.report(&mut state, found);
+    }
+
+    /// A process has written the Lease of the election.
+    pub(crate) fn lease_written(&self, who: &str) {
+        let held = self.server.read(leader::is_held);
+        self.lock().leader.written(who, held);
+    }
+
+    /// A controller asks the API server for something now.
+    pub(crate) fn asked(&self, target: &Target, deletes: bool) {
+        if target.plural == "pods" && (deletes || target.subresource == "eviction") {
+            let found = self.server.read(|store| pods::leaving(store, target, deletes));
+            let mut state = self.lock();
+            self.report(&mut state, found);
+        }
+    }
+
+    /// A controller terminates instances now.
+    pub(crate) fn terminating(&self, ids: &[InstanceId]) {
+        self.look();
+        let mut state = self.lock();
+        let found = machines::terminating(&state.scene, ids);
+        self.report(&mut state, found);
+    }
+
+    /// A controller called AWS.
+    pub(crate) fn account_changed(&self, operation: &str) {
+        if matches!(operation, "CreateFleet" | "TerminateInstances") {
+            self.look();
+        }
+    }
+
+    /// Notes something that was found wrong elsewhere.
+    pub(crate) fn found(&self, rule: &'static str, what: String) {
+        let mut state = self.lock();
+        self.report(&mut state, vec![(rule, what)]);
+    }
+
+    /// What is missing until everything is as it should be at rest.
+    pub(crate) fn unfinished(&self) -> Unfinished {
+        self.look();
+        ending::unfinished(&self.lock().scene)
+    }
+
+    /// What was found wrong so far.
+    pub(crate) fn violations(&self) -> Vec<Violation> {
+        self.lock().found.clone()
+    }
+
+    fn report(&self, state: &mut State, found: Vec<(&'static str, String)>) {
+        for (rule, what) in found {
+            // A state that stays wrong is told once.
+            if state.told.insert(format!("{rule} {what}")) {
+                self.trace.note("checker", rule, &what);
+                state.found.push(Violation { seconds: self.seconds(), rule, what });
+            }
+        }
+    }
+
+    fn seconds(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a checker found: the rule, and how it was broken.
+type Found = Vec<(&'static str, String)>;
+
+fn changes(store: &Store, since: u64) -> Vec<(&'static str, Change)> {
+    let of = |(group, plural): (&str, &'static str)| {
+        let changes = store.changes_since(&TableName::new(group, plural), since).unwrap_or_default();
+        changes.into_iter().map(move |change| (plural, change))
+    };
+    let mut all: Vec<_> = TABLES.into_iter().flat_map(of).collect();
+    all.sort_by_key(|(_, change)| change.revision);
+    all
+}

@@ -1,0 +1,55 @@
+//! Pods: no controller of ours takes one away that must not be disrupted, or that its budget does not let go. No pool of
+//! these worlds has a termination grace period, which would end both.
+
+use std::sync::Arc;
+
+use karpenter_kube_sim::apiserver::object::{self, Key};
+use karpenter_kube_sim::apiserver::store::{ListQuery, Store, allowed_disruptions};
+use karpenter_kube_sim::apiserver::{Resource, label_selector_matches};
+use karpenter_model::names::annotation;
+use serde_json::Value;
+
+use super::Found;
+use crate::kube_port::Target;
+
+/// A controller asks for a pod to leave: by deletion, or by eviction, which the API server refuses by itself where a budget
+/// says so.
+pub(super) fn leaving(store: &Store, target: &Target, deletes: bool) -> Found {
+    let mut found = Found::new();
+    let pods = resource(store, "", "pods");
+    let Ok(pod) = store.get(&pods, &Key::new(&target.namespace, &target.name)) else { return found };
+    if object::is_deleting(&pod) {
+        return found;
+    }
+    let protected = pod.pointer("/metadata/annotations").and_then(|all| all.get(annotation::DO_NOT_DISRUPT));
+    if protected.is_some_and(|text| text == "true") {
+        found.push(("do-not-disrupt", format!("{} is made to leave", target.name)));
+    }
+    if deletes && object::condition(&pod, "Ready") == Some("True") {
+        for budget in objects(store, "policy", "poddisruptionbudgets") {
+            let covers = |pod: &Value| {
+                object::namespace(&budget) == object::namespace(pod)
+                    && label_selector_matches(&budget["spec"]["selector"], &pod["metadata"]["labels"])
+            };
+            if !covers(&pod) {
+                continue;
+            }
+            let covered =
+                objects(store, "", "pods").into_iter().filter(|pod| covers(pod)).collect::<Vec<_>>();
+            let allowed = allowed_disruptions(&budget, covered.iter().map(Arc::as_ref), |_| None);
+            if allowed.disruptions < 1 {
+                found.push(("budget of pods", format!("{} is deleted, none may go", target.name)));
+            }
+        }
+    }
+    found
+}
+
+fn objects(store: &Store, group: &str, plural: &str) -> Vec<Arc<Value>> {
+    let page = store.list(&resource(store, group, plural), &ListQuery::default());
+    page.map(|page| page.items).unwrap_or_default()
+}
+
+fn resource(store: &Store, group: &str, plural: &str) -> Arc<Resource> {
+    store.registry().get(group, "v1", plural).expect("invariant: the kind is built in")
+}

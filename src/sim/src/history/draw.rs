@@ -1,0 +1,116 @@
+//! Draws a history: sizes small enough for a run of a second or two, and every part from a stream of its own.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::{Event, Fault, History, Pool, What, Workload};
+use crate::seed::{Seed, one_in};
+
+/// Shortest and longest time in which things happen, in minutes.
+const MINUTES: std::ops::Range<u64> = 8..25;
+
+pub(super) fn history(number: u64) -> History {
+    let seed = Seed(number);
+    let trouble = Duration::from_mins(seed.stream("length").u64(MINUTES));
+    let faults = faults(&mut seed.stream("faults"));
+    let pools = pools(&mut seed.stream("pools"));
+    let mut random = seed.stream("workloads");
+    let workloads: Vec<Workload> =
+        (0..random.usize(1..4)).map(|number| workload(&format!("w{number}"), &mut random)).collect();
+    let mut events = Vec::new();
+    life(&mut seed.stream("life"), trouble, &pools, &workloads, &mut events);
+    for fault in &faults {
+        strikes(*fault, &mut seed.stream(&format!("{fault:?}")), trouble, &mut events);
+    }
+    events.sort_by_key(|event| event.at);
+    let replicas = if one_in(&mut seed.stream("replicas"), 4) { 2 } else { 1 };
+    History { seed: number, faults, replicas, pools, workloads, events, trouble, defect: None }
+}
+
+/// Each fault in some histories, none in a few, so that what only shows without the others shows too.
+fn faults(random: &mut Rng) -> BTreeSet<Fault> {
+    let likely = random.u32(1..8);
+    Fault::ALL.into_iter().filter(|_| random.u32(..10) < likely).collect()
+}
+
+/// One pool always has room for everything, so that every pod can run in the end.
+fn pools(random: &mut Rng) -> Vec<Pool> {
+    let mut pool = |name: &str, weight, cores| Pool {
+        name: name.to_owned(),
+        weight,
+        cores,
+        budget: random.u32(1..4),
+        consolidate_after: [0, 15, 30, 60][random.usize(..4)],
+        only_empty: random.u32(..4) == 0,
+        spot: random.bool(),
+    };
+    let mut pools = vec![pool("roomy", 1, None), pool("tight", 10, Some(12)), pool("spare", 20, Some(24))];
+    pools.truncate(random.usize(1..4));
+    pools
+}
+
+fn workload(name: &str, random: &mut Rng) -> Workload {
+    Workload {
+        name: name.to_owned(),
+        replicas: random.u32(1..6),
+        millicores: [100, 400, 900, 1_500, 3_000][random.usize(..5)],
+        guarded: random.u32(..3) == 0,
+        do_not_disrupt: random.u32(..5) == 0,
+        spread: random.u32(..4) == 0,
+    }
+}
+
+fn moment(random: &mut Rng, trouble: Duration) -> Duration {
+    let longest = u64::try_from(trouble.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(random.u64(30_000..longest.max(30_001)))
+}
+
+/// What happens in a cluster and an account where nothing is wrong.
+fn life(
+    random: &mut Rng,
+    trouble: Duration,
+    pools: &[Pool],
+    workloads: &[Workload],
+    events: &mut Vec<Event>,
+) {
+    for number in 0..random.usize(2..12) {
+        let some = random.choice(workloads).map_or_else(String::new, |workload| workload.name.clone());
+        let what = match random.u32(..14) {
+            0..=4 => What::Scale(some, random.u32(..8)),
+            5 | 6 => What::Arrive(workload(&format!("late{number}"), random)),
+            7 => What::Leave(some),
+            8 | 9 => {
+                let pool = random.choice(pools).map_or_else(String::new, |pool| pool.name.clone());
+                What::DriftPool(pool, random.u32(..))
+            }
+            10 => What::Interrupt(random.usize(..100)),
+            11 => What::EndInstance(random.usize(..100)),
+            12 if random.bool() => What::StopInstance(random.usize(..100)),
+            12 => What::DeleteNode(random.usize(..100)),
+            _ => What::DeleteClaim(random.usize(..100)),
+        };
+        events.push(Event { at: moment(random, trouble), what });
+    }
+}
+
+/// The events of a fault that has any; the others strike request by request.
+fn strikes(fault: Fault, random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) {
+    for _ in 0..random.usize(1..5) {
+        let at = moment(random, trouble);
+        let what = match fault {
+            Fault::AwsCapacity => {
+                What::Dry(random.usize(..3), random.bool(), Duration::from_secs(random.u64(20..400)))
+            }
+            Fault::AwsDoomedBoots => What::Doom(random.u32(1..3)),
+            Fault::Kubelets if random.bool() => What::NoJoin(Duration::from_secs(random.u64(10..120))),
+            Fault::Kubelets => What::Silence(random.usize(..100)),
+            Fault::WatchExpiries => What::Forget,
+            Fault::Crashes => What::Crash(random.usize(..2), random.u32(..120)),
+            Fault::Holds => What::Hold(random.usize(..2), Duration::from_secs(random.u64(5..60))),
+            _ => return,
+        };
+        events.push(Event { at, what });
+    }
+}

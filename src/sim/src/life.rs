@@ -1,0 +1,120 @@
+//! The life of one process of the controller: every piece of I/O passes here, and here it dies or stands still.
+//!
+//! What a process does between two pieces of I/O cannot be seen from outside, so a crash at any of its steps is a crash at
+//! one of these boundaries: before a request is sent, when it was sent, when it was carried out, before its answer
+//! or a frame of a watch arrives.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// One process. Clones are the same process.
+#[derive(Clone)]
+pub(crate) struct Life {
+    state: Arc<Mutex<State>>,
+    died: Arc<Notify>,
+}
+
+struct State {
+    dead: bool,
+    /// Boundaries left until it dies.
+    fuse: Option<u32>,
+    /// Cut off from everything until then.
+    held_until: Option<Instant>,
+}
+
+impl Life {
+    /// A process that lives.
+    pub(crate) fn new() -> Self {
+        let state = State { dead: false, fuse: None, held_until: None };
+        Self { state: Arc::new(Mutex::new(state)), died: Arc::new(Notify::new()) }
+    }
+
+    /// One boundary: returns when the process may go on; never, when it is dead.
+    pub(crate) async fn boundary(&self) {
+        loop {
+            let held = {
+                let mut state = self.lock();
+                if let Some(left) = state.fuse {
+                    state.fuse = left.checked_sub(1);
+                    if left == 0 {
+                        state.dead = true;
+                        self.died.notify_one();
+                    }
+                }
+                if state.dead {
+                    None
+                } else {
+                    match state.held_until.filter(|until| *until > Instant::now()) {
+                        Some(until) => Some(until),
+                        None => return,
+                    }
+                }
+            };
+            match held {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Whether it is dead.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.lock().dead
+    }
+
+    /// Dies at the boundary after so many more.
+    pub(crate) fn die_after(&self, boundaries: u32) {
+        self.lock().fuse = Some(boundaries);
+    }
+
+    /// Dies now.
+    pub(crate) fn die(&self) {
+        self.lock().dead = true;
+        self.died.notify_one();
+    }
+
+    /// Neither sends nor receives anything until then.
+    pub(crate) fn hold(&self, until: Instant) {
+        self.lock().held_until = Some(until);
+    }
+
+    /// Returns when it has died.
+    pub(crate) async fn died(&self) {
+        self.died.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fuse_counts_boundaries() {
+        let life = Life::new();
+        life.die_after(2);
+        life.boundary().await;
+        life.boundary().await;
+        assert!(!life.is_dead());
+        assert!(timeout(Duration::from_hours(1), life.boundary()).await.is_err(), "it goes on for ever");
+        life.died().await;
+        assert!(life.is_dead());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_is_held_goes_on_afterwards() {
+        let (life, began) = (Life::new(), Instant::now());
+        life.hold(began + Duration::from_secs(30));
+        life.boundary().await;
+        assert_eq!(began.elapsed(), Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,211 @@
+//! `karpenter-sim`: plays histories by seed. Development only.
+
+#![expect(clippy::print_stdout, reason = "what a command prints is its result")]
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::{Args, Parser, Subcommand};
+use karpenter_sim::{Defect, History, Outcome, run, shrink};
+
+/// Deterministic simulation of the controller
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Play the history of one seed
+    Run(Run),
+    /// Play many histories, and shrink the first that breaks a rule
+    Swarm(Swarm),
+    /// Plant each defect, and say which seed finds it and how long that takes
+    Defects(Budget),
+}
+
+#[derive(Args)]
+struct Run {
+    /// Which history
+    #[arg(long)]
+    seed: u64,
+    /// Print every line of the trace
+    #[arg(long)]
+    trace: bool,
+    /// Print what the history consists of
+    #[arg(long)]
+    history: bool,
+    /// Plant this defect
+    #[arg(long, value_parser = defect)]
+    defect: Option<Defect>,
+    /// With a failure: look for a smaller history that fails too, in at most so many runs
+    #[arg(long, default_value_t = 0)]
+    shrink: usize,
+    /// Show what the controller logs, as RUST_LOG says
+    #[arg(long)]
+    log: bool,
+}
+
+#[derive(Args)]
+struct Swarm {
+    /// How many histories
+    #[arg(long)]
+    histories: u64,
+    /// Seed of the first
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// How many at once
+    #[arg(long, default_value_t = 1)]
+    threads: u64,
+    /// Go on after a failure, and shrink nothing
+    #[arg(long)]
+    keep_going: bool,
+}
+
+#[derive(Args)]
+struct Budget {
+    /// Histories at most for each
+    #[arg(long, default_value_t = 200)]
+    histories: u64,
+}
+
+fn defect(text: &str) -> Result<Defect, String> {
+    let all = || Defect::ALL.map(|defect| format!("{defect:?}")).join(", ");
+    let found = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == text);
+    found.ok_or_else(|| format!("there is no defect `{text}`; there are {}", all()))
+}
+
+fn main() -> Result<ExitCode> {
+    match Arguments::parse().command {
+        Command::Run(arguments) => one(&arguments),
+        Command::Swarm(arguments) => swarm(&arguments),
+        Command::Defects(arguments) => defects(&arguments),
+    }
+}
+
+fn one(arguments: &Run) -> Result<ExitCode> {
+    if arguments.log {
+        tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+    }
+    let mut history = History::of(arguments.seed);
+    if let Some(defect) = arguments.defect {
+        history = history.with_defect(defect);
+    }
+    if arguments.history {
+        print!("{history}");
+    }
+    let outcome = run(&history, arguments.trace)?;
+    say(arguments.seed, &outcome);
+    let Some(first) = outcome.violations.first() else { return Ok(ExitCode::SUCCESS) };
+    if arguments.shrink > 0 {
+        shrunk(&history, first.rule, arguments.shrink)?;
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn say(seed: u64, outcome: &Outcome) {
+    let minutes = outcome.took.as_secs() / 60;
+    println!(
+        "seed {seed}: hash {}, {} lines, {minutes} virtual minutes, {} instances, {} broken rules",
+        outcome.hash,
+        outcome.lines,
+        outcome.launched,
+        outcome.violations.len()
+    );
+    for violation in &outcome.violations {
+        println!("  {} s: {}: {}", violation.seconds, violation.rule, violation.what);
+    }
+}
+
+fn shrunk(history: &History, rule: &str, runs: usize) -> Result<()> {
+    let (small, outcome) = shrink(history, rule, runs)?;
+    println!("the smallest history found that breaks `{rule}`:\n{small}the end of its trace:");
+    for line in outcome.tail.iter().rev().take(40).rev() {
+        println!("  {line}");
+    }
+    Ok(())
+}
+
+fn swarm(arguments: &Swarm) -> Result<ExitCode> {
+    if arguments.threads == 0 {
+        bail!("--threads must be at least 1");
+    }
+    let (next, began) = (AtomicU64::new(arguments.from), Instant::now());
+    let end = arguments.from.saturating_add(arguments.histories);
+    let (failed, done) = (Mutex::new(Vec::new()), Mutex::new((0_u64, Duration::ZERO)));
+    std::thread::scope(|scope| {
+        let work = || -> Result<()> {
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                let stop = !arguments.keep_going && !failed.lock().is_ok_and(|failed| failed.is_empty());
+                if seed >= end || stop {
+                    return Ok(());
+                }
+                let outcome = run(&History::of(seed), false)?;
+                if let Ok(mut done) = done.lock() {
+                    *done = (done.0 + 1, done.1 + outcome.took);
+                }
+                if !outcome.violations.is_empty() {
+                    say(seed, &outcome);
+                    if let Ok(mut failed) = failed.lock() {
+                        failed.push((seed, outcome));
+                    }
+                }
+            }
+        };
+        let workers: Vec<_> = (0..arguments.threads).map(|_| scope.spawn(work)).collect();
+        let ended =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| bail!("a run has panicked")));
+        ended.collect::<Result<Vec<()>>>()
+    })?;
+    let (count, took) = *done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let minutes = began.elapsed().as_secs_f64() / 60.0;
+    #[expect(clippy::cast_precision_loss, reason = "a figure to read")]
+    let per_minute = count as f64 / minutes;
+    println!(
+        "{count} histories from seed {} in {:.1} min: {per_minute:.0} histories and {:.1} virtual hours a minute",
+        arguments.from,
+        minutes,
+        took.as_secs_f64() / 3600.0 / minutes
+    );
+    let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    println!("{} broke a rule", failed.len());
+    let Some((seed, outcome)) = failed.first() else { return Ok(ExitCode::SUCCESS) };
+    if !arguments.keep_going {
+        shrunk(&History::of(*seed), outcome.violations[0].rule, 60)?;
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn defects(arguments: &Budget) -> Result<ExitCode> {
+    let mut missed = 0;
+    for defect in Defect::ALL {
+        let began = Instant::now();
+        let mut found = None;
+        for seed in 0..arguments.histories {
+            let outcome = run(&History::of(seed).with_defect(defect), false)?;
+            if let Some(violation) = outcome.violations.first() {
+                found = Some((seed, violation.clone()));
+                break;
+            }
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        match found {
+            Some((seed, violation)) => println!(
+                "{defect:?}: seed {seed} after {} histories, {seconds:.1} s: {}: {}",
+                seed + 1,
+                violation.rule,
+                violation.what
+            ),
+            None => {
+                missed += 1;
+                println!("{defect:?}: not found in {} histories, {seconds:.1} s", arguments.histories);
+            }
+        }
+    }
+    Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

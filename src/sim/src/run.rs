@@ -1,0 +1,109 @@
+//! One run of one history: on one thread, on a clock that moves when nothing is left to do, and equal to the last byte when it
+//! is done again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::check::Violation;
+use crate::history::History;
+use crate::play;
+use crate::process;
+use crate::trace::Trace;
+use crate::world::World;
+
+/// Longest time after the trouble until everything has to be as it should: a machine that never joins is given up after a
+/// quarter of an hour.
+const PATIENCE: Duration = Duration::from_mins(40);
+/// How often to look whether it is.
+const LOOK: Duration = Duration::from_secs(10);
+/// How long it has to stay so.
+const REST: Duration = Duration::from_mins(2);
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Hash of everything that happened.
+    pub hash: String,
+    /// Lines of the trace.
+    pub lines: u64,
+    /// Virtual time that passed.
+    pub took: Duration,
+    /// Rules that were broken, in the order they were found.
+    pub violations: Vec<Violation>,
+    /// The end of the trace.
+    pub tail: Vec<String>,
+    /// Instances ever launched.
+    pub launched: usize,
+}
+
+/// Plays a history. With `print`, the trace goes to standard output line by line.
+pub fn run(history: &History, print: bool) -> Result<Outcome> {
+    let history = Arc::new(history.clone());
+    // A thread of its own: what libraries keep for a thread must not depend on what ran before.
+    let running = std::thread::spawn(move || {
+        // Back-off of libraries is drawn from here, as are the identities of candidates.
+        fastrand::seed(history.seed);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .context("cannot start the async runtime")?;
+        runtime.block_on(play_through(&history, print))
+    });
+    running.join().map_err(|_| anyhow::anyhow!("the simulation itself has panicked"))?
+}
+
+async fn play_through(history: &Arc<History>, print: bool) -> Result<Outcome> {
+    let began = tokio::time::Instant::now();
+    let trace = Trace::new(print);
+    let world = Arc::new(World::new(history, trace.clone()).await?);
+    let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
+    world.spawn(&mut tasks, &stop);
+    for replica in 0..history.replicas {
+        tasks.spawn(process::keep_running(Arc::clone(&world), replica, stop.clone()));
+    }
+    play::play(&world).await;
+    play::calm_down(&world);
+    settle(&world).await;
+    stop.cancel();
+    world.truth.look();
+    Ok(Outcome {
+        hash: trace.hash(),
+        lines: trace.lines(),
+        took: began.elapsed(),
+        violations: world.truth.violations(),
+        tail: trace.last(),
+        launched: world.account.instances().len(),
+    })
+}
+
+/// Waits until everything is as it should be and stays so.
+async fn settle(world: &World) {
+    let began = tokio::time::Instant::now();
+    let mut well_since = None;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let now = tokio::time::Instant::now();
+        let missing = world.truth.unfinished();
+        if missing.is_empty() {
+            if now - *well_since.get_or_insert(now) >= REST {
+                return;
+            }
+        } else {
+            well_since = None;
+            if now - began > PATIENCE {
+                for what in missing.into_iter().take(8) {
+                    world.truth.found("liveness", what);
+                }
+                return;
+            }
+        }
+        if !world.truth.violations().is_empty() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What befalls one request: drawn from the stream of the port it passes, and nothing at all once the weather is calm.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::history::{Fault, History};
+use crate::seed::{Seed, one_in};
+
+/// Whether faults are possible at the moment. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Weather {
+    history: Arc<History>,
+    calm: Arc<AtomicBool>,
+}
+
+impl Weather {
+    /// The weather of a history.
+    pub(crate) fn of(history: &Arc<History>) -> Self {
+        Self { history: Arc::clone(history), calm: Arc::default() }
+    }
+
+    /// From now on nothing goes wrong any more.
+    pub(crate) fn calm_down(&self) {
+        self.calm.store(true, Ordering::Relaxed);
+    }
+
+    /// Chance of a fault: one in `n`, or 0 for never.
+    fn chance(&self, fault: Fault, n: u32) -> u32 {
+        if self.history.has(fault) && !self.calm.load(Ordering::Relaxed) { n } else { 0 }
+    }
+
+    /// The chances of a port of its own.
+    pub(crate) fn port(&self, name: &str) -> Chances {
+        let random = Seed(self.history.seed).stream(name);
+        Chances { weather: self.clone(), random: Arc::new(Mutex::new(random)) }
+    }
+}
+
+/// How one request fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is answered.
+    Answered,
+    /// It is answered with this number, of an HTTP status or of an error of AWS, and not carried out.
+    Refused(u16),
+    /// It is carried out, and its answer is lost.
+    Lost,
+}
+
+/// Everything that befalls one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lot {
+    /// Before it is carried out.
+    pub(crate) before: Duration,
+    pub(crate) fate: Fate,
+    /// Between carrying out and the answer.
+    pub(crate) after: Duration,
+    /// Should its sender die meanwhile, it is carried out all the same.
+    pub(crate) lands: bool,
+}
+
+/// What befalls one event of a watch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameLot {
+    pub(crate) late: Duration,
+    pub(crate) twice: bool,
+    pub(crate) cut: Option<Cut>,
+    pub(crate) silent: bool,
+}
+
+/// Where a watch ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Instead of the event.
+    Between,
+    /// In the middle of the event.
+    Within,
+}
+
+/// The chances of one port.
+#[derive(Clone)]
+pub(crate) struct Chances {
+    weather: Weather,
+    random: Arc<Mutex<Rng>>,
+}
+
+impl Chances {
+    /// What befalls a request to the API server; only writes meet conflicts.
+    pub(crate) fn of_kube(&self, writes: bool) -> Lot {
+        let chance = |fault, n| self.weather.chance(fault, n);
+        self.with(|random| {
+            let (before, after) = latencies(random, chance(Fault::KubeLatency, 3), 2_000);
+            let refused = one_in(random, chance(Fault::KubeErrors, 25));
+            let code = [409, 429, 500, 503][random.usize(..4)];
+            let lost = one_in(random, chance(Fault::KubeLostAnswers, 30));
+            let hangs = one_in(random, chance(Fault::KubeHangs, 150));
+            let fate = match (refused && (writes || code != 409), lost) {
+                (true, _) => Fate::Refused(code),
+                (false, true) => Fate::Lost,
+                (false, false) => Fate::Answered,
+            };
+            let after = if hangs { after + Duration::from_secs(random.u64(60..90)) } else { after };
+            Lot { before, fate, after, lands: random.bool() }
+        })
+    }
+
+    /// What befalls a call of AWS.
+    pub(crate) fn of_aws(&self) -> Lot {
+        let chance = |fault, n| self.weather.chance(fault, n);
+        self.with(|random| {
+            let (before, after) = latencies(random, chance(Fault::AwsLatency, 2), 5_000);
+            let refused = one_in(random, chance(Fault::AwsErrors, 12));
+            let code = random.u16(..3);
+            let lost = one_in(random, chance(Fault::AwsLostAnswers, 12));
+            let fate = match (refused, lost) {
+                (true, _) => Fate::Refused(code),
+                (false, true) => Fate::Lost,
+                (false, false) => Fate::Answered,
+            };
+            Lot { before, fate, after, lands: random.bool() }
+        })
+    }
+
+    /// Whether a description is out of date.
+    pub(crate) fn stale(&self) -> bool {
+        let chance = self.weather.chance(Fault::AwsStale, 4);
+        self.with(|random| one_in(random, chance))
+    }
+
+    /// What befalls an event of a watch.
+    pub(crate) fn of_frame(&self) -> FrameLot {
+        let chance = |fault, n| self.weather.chance(fault, n);
+        self.with(|random| {
+            let late = one_in(random, chance(Fault::WatchLate, 20));
+            let millis = random.u64(..10_000);
+            let (cut, within) = (one_in(random, chance(Fault::WatchCuts, 60)), random.bool());
+            FrameLot {
+                late: Duration::from_millis(if late { millis } else { 0 }),
+                twice: one_in(random, chance(Fault::WatchRepeats, 20)),
+                cut: cut.then_some(if within { Cut::Within } else { Cut::Between }),
+                silent: chance(Fault::WatchSilence, 1) == 1,
+            }
+        })
+    }
+
+    fn with<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
+        draw(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A few milliseconds, which is what puts equal things into another order, and sometimes much more.
+fn latencies(random: &mut Rng, chance: u32, most: u64) -> (Duration, Duration) {
+    let mut one = || {
+        let (slow, little, much) = (one_in(random, chance), random.u64(..12), random.u64(..most));
+        Duration::from_millis(if slow { much } else { little })
+    };
+    (one(), one())
+}

@@ -1,0 +1,234 @@
+//! The world of one run: a cluster and an account in memory on one virtual clock, made ready by the product's own bootstrap.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use karpenter_aws_sim::{Account, Options};
+use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan};
+use karpenter_kube_sim::apiserver::{self, ApiServer};
+use karpenter_kube_sim::kubelet::{self, Agent, Ec2Machines};
+use karpenter_kube_sim::{VirtualClock, kube_system};
+use karpenter_model::Clock;
+use karpenter_model::names::{annotation, label};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::check::Truth;
+use crate::history::{Fault, History, Pool, Workload};
+use crate::life::Life;
+use crate::trace::Trace;
+use crate::weather::Weather;
+
+/// Name of the cluster, and of its interruption queue.
+pub(crate) const CLUSTER: &str = "sim";
+/// Instance types on sale: the smallest number that has a few of every family.
+const TYPES: usize = 40;
+
+/// Everything but the controllers; it survives their crashes.
+pub(crate) struct World {
+    pub(crate) history: Arc<History>,
+    pub(crate) server: ApiServer,
+    pub(crate) account: Account,
+    pub(crate) agent: Arc<Agent>,
+    pub(crate) clock: Arc<VirtualClock>,
+    pub(crate) weather: Weather,
+    pub(crate) truth: Truth,
+    pub(crate) trace: Trace,
+    lives: Mutex<BTreeMap<usize, Life>>,
+}
+
+impl World {
+    /// A world at its beginning. Must be called within a runtime whose clock is paused.
+    pub(crate) async fn new(history: &Arc<History>, trace: Trace) -> Result<Self> {
+        let clock = Arc::new(VirtualClock::starting_at("2026-01-01T12:00:00Z".parse()?));
+        let time: Arc<dyn Clock> = clock.clone();
+        let options = apiserver::Options { seed: history.seed, ..apiserver::Options::new(Arc::clone(&time)) };
+        let server = ApiServer::with_options(options);
+        let account = Account::with_clock(options_of(history), Arc::clone(&time));
+        let clients = account.clients();
+        let identity = clients.sts.get_caller_identity().await?;
+        let settings = karpenter_bootstrap::Settings::new(
+            CLUSTER,
+            &clients.region,
+            &identity.account,
+            clients.partition,
+        );
+        let wanted = desired(&settings);
+        let steps = plan(&settings, &wanted, &observe(&clients, &settings, &wanted).await?);
+        apply(&clients, CLUSTER, &steps, &mut |_| {}).await.context("cannot make the account ready")?;
+        let types = clients.ec2.describe_instance_types(&Default::default()).await?.items;
+        let cores = types.into_iter().map(|info| (info.name.to_string(), info.vcpus)).collect();
+        let options = kubelet::Options {
+            cluster_name: CLUSTER.to_owned(),
+            boot: Duration::from_secs(15),
+            ready: Duration::from_secs(5),
+            // Heartbeats are most of what there is to compute, and decide nothing here.
+            heartbeat: Duration::from_secs(40),
+            poll: Duration::from_secs(5),
+            ..kubelet::Options::default()
+        };
+        let machines = Arc::new(Ec2Machines::new(clients, CLUSTER));
+        let agent = Arc::new(Agent::new(server.client(), machines, time, options));
+        let truth = Truth::new(server.clone(), account.clone(), trace.clone(), cores);
+        let weather = Weather::of(history);
+        let world = Self {
+            history: Arc::clone(history),
+            server,
+            account,
+            agent,
+            clock,
+            weather,
+            truth,
+            trace,
+            lives: Mutex::default(),
+        };
+        world.fill()?;
+        Ok(world)
+    }
+
+    /// Runs scheduler, workload controllers, kubelets and checkers.
+    pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>, stop: &CancellationToken) {
+        let (server, stopped) = (self.server.clone(), stop.clone());
+        tasks.spawn(async move {
+            let options = kube_system::Options {
+                tick: Duration::from_millis(500),
+                heartbeat_grace: Duration::from_mins(2),
+                ..kube_system::Options::default()
+            };
+            kube_system::run(&server, options, stopped).await;
+        });
+        let (agent, stopped) = (Arc::clone(&self.agent), stop.clone());
+        tasks.spawn(async move { agent.run(stopped).await });
+        let (truth, stopped) = (self.truth.clone(), stop.clone());
+        tasks.spawn(async move {
+            while !stopped.is_cancelled() {
+                truth.look();
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+
+    fn fill(&self) -> Result<()> {
+        for definition in karpenter_api::crd_values() {
+            self.load(&definition)?;
+        }
+        self.load(&class())?;
+        for pool in &self.history.pools {
+            self.load(&pool_object(pool))?;
+        }
+        for workload in &self.history.workloads {
+            self.deploy(workload)?;
+        }
+        Ok(())
+    }
+
+    /// Loads a deployment, and its budget.
+    pub(crate) fn deploy(&self, workload: &Workload) -> Result<()> {
+        self.load(&deployment(workload))?;
+        if workload.guarded {
+            self.load(&budget(workload))?;
+        }
+        Ok(())
+    }
+
+    fn load(&self, object: &Value) -> Result<()> {
+        self.server.load(object).map(drop).map_err(|refusal| anyhow!("the API server refuses: {refusal}"))
+    }
+
+    /// The process of a replica changes.
+    pub(crate) fn lives(&self) -> MutexGuard<'_, BTreeMap<usize, Life>> {
+        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn options_of(history: &History) -> Options {
+    Options {
+        cluster: CLUSTER.to_owned(),
+        kubernetes_version: "1.35".to_owned(),
+        zones: 3,
+        instance_types: Some(TYPES),
+        boot_delay: Duration::from_secs(8),
+        shutdown_delay: Duration::from_secs(20),
+        invisible_for: Duration::from_secs(if history.has(Fault::AwsStale) { 8 } else { 0 }),
+        ..Options::default()
+    }
+}
+
+fn class() -> Value {
+    let discovery = json!([{"tags": {"karpenter.sh/discovery": CLUSTER}}]);
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+        "spec": {
+            "role": format!("KarpenterNodeRole-{CLUSTER}"),
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": discovery,
+            "securityGroupSelectorTerms": discovery,
+        },
+    })
+}
+
+fn pool_object(pool: &Pool) -> Value {
+    let kinds = if pool.spot { json!(["spot", "on-demand"]) } else { json!(["on-demand"]) };
+    let policy = if pool.only_empty { "WhenEmpty" } else { "WhenEmptyOrUnderutilized" };
+    let mut object = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": pool.name},
+        "spec": {
+            "weight": pool.weight,
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "expireAfter": "Never",
+                "requirements": [
+                    {"key": label::CAPACITY_TYPE, "operator": "In", "values": kinds},
+                    {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
+                ],
+            }},
+            "disruption": {
+                "consolidationPolicy": policy,
+                "consolidateAfter": format!("{}s", pool.consolidate_after),
+                "budgets": [{"nodes": pool.budget.to_string()}],
+            },
+        },
+    });
+    if let Some(cores) = pool.cores {
+        object["spec"]["limits"] = json!({"cpu": cores.to_string()});
+    }
+    object
+}
+
+fn deployment(workload: &Workload) -> Value {
+    let labels = json!({"app": workload.name});
+    let container = json!({
+        "name": "c", "image": "i",
+        "resources": {"requests": {"cpu": format!("{}m", workload.millicores), "memory": "128Mi"}},
+    });
+    let mut spec = json!({"terminationGracePeriodSeconds": 5, "containers": [container]});
+    if workload.spread {
+        spec["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1, "topologyKey": label::ZONE, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": labels},
+        }]);
+    }
+    let mut metadata = json!({"labels": labels});
+    if workload.do_not_disrupt {
+        metadata["annotations"] = json!({annotation::DO_NOT_DISRUPT: "true"});
+    }
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": workload.name, "namespace": "default"},
+        "spec": {
+            "replicas": workload.replicas, "selector": {"matchLabels": labels},
+            "template": {"metadata": metadata, "spec": spec},
+        },
+    })
+}
+
+fn budget(workload: &Workload) -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": workload.name, "namespace": "default"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": workload.name}}},
+    })
+}
