@@ -21,6 +21,7 @@ mod resource;
 mod schema;
 mod selector;
 pub mod serve;
+mod signal;
 pub mod store;
 mod versions;
 
@@ -28,8 +29,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use karpenter_model::Clock;
 use serde_json::Value;
-use tokio::sync::watch;
 
+use self::signal::{Signal, Waiter};
 use self::store::{Store, WriteOptions};
 pub use self::{
     cause::Cause,
@@ -68,7 +69,7 @@ pub struct ApiServer {
 
 struct Shared {
     store: Mutex<Store>,
-    revision: watch::Sender<u64>,
+    revision: Signal<u64>,
     faults: Faults,
     version: String,
 }
@@ -82,7 +83,7 @@ impl ApiServer {
     /// A server with the given options.
     pub fn with_options(options: Options) -> Self {
         let store = Store::new(options.clock, options.seed, options.window);
-        let revision = watch::Sender::new(store.revision());
+        let revision = Signal::new(store.revision());
         let faults = Faults::new(options.seed);
         let shared = Shared { store: Mutex::new(store), revision, faults, version: options.version };
         Self { shared: Arc::new(shared) }
@@ -105,12 +106,14 @@ impl ApiServer {
 
     /// Writes to the store directly and wakes the watchers.
     pub fn write<T>(&self, write: impl FnOnce(&mut Store) -> T) -> T {
-        let (result, revision) = {
+        let (result, before, revision) = {
             let mut store = self.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
-            let result = write(&mut store);
-            (result, store.revision())
+            let before = store.revision();
+            (write(&mut store), before, store.revision())
         };
-        self.shared.revision.send_if_modified(|known| std::mem::replace(known, revision) != revision);
+        if revision != before {
+            self.shared.revision.set(revision);
+        }
         result
     }
 
@@ -140,7 +143,7 @@ impl ApiServer {
         &self.shared.version
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self) -> Waiter<u64> {
         self.shared.revision.subscribe()
     }
 }

@@ -66,7 +66,7 @@ pub async fn run(server: &ApiServer, options: Options, shutdown: CancellationTok
     let mut stand_ins: Vec<(u64, Box<dyn StandIn>)> = all(&options).into_iter().map(|s| (0, s)).collect();
     let mut revision = server.subscribe();
     loop {
-        revision.mark_unchanged();
+        revision.mark_seen();
         let timer = pass(server, &mut stand_ins);
         tokio::select! {
             biased;
@@ -77,7 +77,7 @@ pub async fn run(server: &ApiServer, options: Options, shutdown: CancellationTok
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            changed = revision.changed() => if changed.is_err() { return },
+            _changed = revision.changed() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }

@@ -7,9 +7,8 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::watch;
-
 use super::refusal::Refusal;
+use super::signal::{Signal, Waiter};
 
 /// What goes wrong.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,7 +112,7 @@ pub(super) struct Request<'a> {
 /// All rules of one server.
 pub struct Faults {
     state: Mutex<State>,
-    broken_watches: watch::Sender<String>,
+    broken_watches: Signal<String>,
 }
 
 struct State {
@@ -124,7 +123,7 @@ struct State {
 impl Faults {
     pub(super) fn new(seed: u64) -> Self {
         let state = State { rules: Vec::new(), random: fastrand::Rng::with_seed(seed) };
-        Self { state: Mutex::new(state), broken_watches: watch::Sender::new(String::new()) }
+        Self { state: Mutex::new(state), broken_watches: Signal::new(String::new()) }
     }
 
     /// Adds a rule. Rules are tried in the order they were added; the first refusal wins.
@@ -139,10 +138,10 @@ impl Faults {
 
     /// Ends every open watch of a plural resource, of all resources when empty. Clients see the stream end.
     pub fn break_watches(&self, resource: &str) {
-        self.broken_watches.send_replace(resource.to_owned());
+        self.broken_watches.set(resource.to_owned());
     }
 
-    pub(super) fn watch_breaks(&self) -> watch::Receiver<String> {
+    pub(super) fn watch_breaks(&self) -> Waiter<String> {
         self.broken_watches.subscribe()
     }
 

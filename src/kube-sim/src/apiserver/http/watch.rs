@@ -11,7 +11,7 @@ use http::Response;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use serde_json::{Value, json};
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     answer::{self, Body},
@@ -23,6 +23,7 @@ use crate::apiserver::{
     refusal::Refusal,
     resource::Resource,
     selector::Selectors,
+    signal::Waiter,
     store::{Change, ChangeKind, ListQuery, Store},
 };
 
@@ -40,8 +41,8 @@ struct Watch {
     ready: VecDeque<Bytes>,
     ended: bool,
     deadline: Instant,
-    revision: watch::Receiver<u64>,
-    breaks: watch::Receiver<String>,
+    revision: Waiter<u64>,
+    breaks: Waiter<String>,
 }
 
 /// Begins a watch.
@@ -123,7 +124,7 @@ impl Watch {
             if self.ended {
                 return None;
             }
-            self.revision.mark_unchanged();
+            self.revision.mark_seen();
             self.read_log();
             if self.ready.is_empty() && !self.ended {
                 self.sleep().await;
@@ -134,7 +135,7 @@ impl Watch {
     async fn sleep(&mut self) {
         tokio::select! {
             biased;
-            changed = self.revision.changed() => self.ended = changed.is_err(),
+            _changed = self.revision.changed() => {}
             () = broken(&mut self.breaks, &self.resource.plural) => self.ended = true,
             () = tokio::time::sleep_until(self.deadline) => {
                 self.ended = true;
@@ -186,12 +187,9 @@ impl Watch {
     }
 }
 
-async fn broken(breaks: &mut watch::Receiver<String>, plural: &str) {
+async fn broken(breaks: &mut Waiter<String>, plural: &str) {
     loop {
-        if breaks.changed().await.is_err() {
-            return std::future::pending().await;
-        }
-        let resource = breaks.borrow_and_update().clone();
+        let resource = breaks.changed().await;
         if resource.is_empty() || resource == plural {
             return;
         }
