@@ -20,7 +20,7 @@ use karpenter_aws_sim::Account;
 use karpenter_kube_sim::apiserver::object::{self, Key};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind, Store};
 use karpenter_kube_sim::apiserver::{ApiServer, TableName};
-use karpenter_model::names::{label, tag};
+use karpenter_model::names::{label, tag, taint};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -108,13 +108,18 @@ impl Scene {
 }
 
 /// The claim an instance is for, by its tags.
-pub(crate) fn claim_of(instance: &Instance) -> &str {
+fn claim_of(instance: &Instance) -> &str {
     instance.tags.get(tag::NODE_CLAIM).map_or("", String::as_str)
 }
 
-/// The pool of an object or an instance.
-pub(crate) fn pool_of(object: &Value) -> &str {
+/// The pool of an object.
+fn pool_of(object: &Value) -> &str {
     object::label(object, label::NODE_POOL).unwrap_or_default()
+}
+
+/// Whether a Node has the taint of disruption.
+fn is_disrupted(node: &Value) -> bool {
+    object::list(node, "/spec/taints").iter().any(|one| one["key"] == taint::DISRUPTED)
 }
 
 impl Truth {

@@ -45,7 +45,7 @@ struct Run {
     /// With a failure: look for a smaller history that fails too, in at most so many runs
     #[arg(long, default_value_t = 0)]
     shrink: usize,
-    /// Show what the controller logs, as RUST_LOG says
+    /// Show what the controller logs, as `RUST_LOG` says
     #[arg(long)]
     log: bool,
 }
@@ -194,18 +194,13 @@ fn defects(arguments: &Budget) -> Result<ExitCode> {
             }
         }
         let seconds = began.elapsed().as_secs_f64();
-        match found {
-            Some((seed, violation)) => println!(
-                "{defect:?}: seed {seed} after {} histories, {seconds:.1} s: {}: {}",
-                seed + 1,
-                violation.rule,
-                violation.what
-            ),
-            None => {
-                missed += 1;
-                println!("{defect:?}: not found in {} histories, {seconds:.1} s", arguments.histories);
-            }
-        }
+        let Some((seed, violation)) = found else {
+            missed += 1;
+            println!("{defect:?}: not found in {} histories, {seconds:.1} s", arguments.histories);
+            continue;
+        };
+        let (count, violation) = (seed + 1, format!("{}: {}", violation.rule, violation.what));
+        println!("{defect:?}: seed {seed} after {count} histories, {seconds:.1} s: {violation}");
     }
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

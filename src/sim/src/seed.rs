@@ -12,13 +12,12 @@ pub(crate) struct Seed(pub(crate) u64);
 impl Seed {
     /// The stream of the part called `name`.
     pub(crate) fn stream(self, name: &str) -> Rng {
-        let mut mixed = self.0 ^ 0xcbf2_9ce4_8422_2325;
+        // Spread over all bits first: the name must not undo what tells two seeds apart.
+        let mut mixed = Rng::with_seed(self.0).u64(..);
         for byte in name.bytes() {
             mixed = (mixed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        let mut random = Rng::with_seed(mixed);
-        // Neighbouring seeds begin alike; the second number no longer does.
-        Rng::with_seed(random.u64(..))
+        Rng::with_seed(Rng::with_seed(mixed).u64(..))
     }
 }
 

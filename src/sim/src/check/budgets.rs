@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use karpenter_kube_sim::apiserver::object::{self, Key, list};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
-use karpenter_model::names::taint;
 use serde_json::Value;
 
-use super::{Found, Scene, pool_of};
+use super::{Found, Scene, is_disrupted, pool_of};
 
 /// Nodes in disruption, with their pools.
 #[derive(Default)]
@@ -53,10 +52,6 @@ impl Budgets {
 fn budget(pool: &Value) -> Option<usize> {
     let budgets = list(pool, "/spec/disruption/budgets").iter();
     budgets.filter_map(|budget| budget["nodes"].as_str()?.parse().ok()).min()
-}
-
-fn is_disrupted(node: &Value) -> bool {
-    list(node, "/spec/taints").iter().any(|one| one["key"] == taint::DISRUPTED)
 }
 
 fn claim_of<'a>(scene: &'a Scene, node: &Value) -> Option<&'a Arc<Value>> {

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_aws_api::ec2::Instance;
 use karpenter_kube_sim::apiserver::object;
 use karpenter_model::names::label;
 use serde_json::Value;
 
-use super::{Found, Scene, claim_of};
+use super::{Found, Scene, claim_of, is_disrupted};
 
 /// Looks at every pool.
 pub(super) fn look(scene: &Scene, cores: &BTreeMap<String, u32>, found: &mut Found) {
     for pool in scene.pools.values() {
         let Some(limit) = limit(pool) else { continue };
         let name = object::name(pool);
-        // A machine whose claim is being deleted may be replaced; one without claim is the collector's.
+        // A machine that leaves may be replaced before it is gone; one without claim is the collector's.
         let counted = scene.alive().filter(|instance| {
             instance.tags.get(label::NODE_POOL).is_some_and(|pool| pool == name)
                 && scene.claim(claim_of(instance)).is_some_and(|claim| !object::is_deleting(claim))
+                && !leaves(scene, instance)
         });
         let used: u32 =
             counted.map(|instance| cores.get(instance.instance_type.as_str()).copied().unwrap_or(0)).sum();
@@ -24,6 +26,13 @@ pub(super) fn look(scene: &Scene, cores: &BTreeMap<String, u32>, found: &mut Fou
             found.push(("limit", format!("pool {name} may have {limit} cores and has {used}")));
         }
     }
+}
+
+/// Whether the Node of an instance is being disrupted.
+fn leaves(scene: &Scene, instance: &Instance) -> bool {
+    let id = instance.id.as_str();
+    let node = scene.nodes.values().find(|node| object::text(node, "/spec/providerID").ends_with(id));
+    node.is_some_and(|node| is_disrupted(node))
 }
 
 fn limit(pool: &Value) -> Option<u32> {

@@ -9,7 +9,7 @@ use super::{Event, Fault, History, Pool, What, Workload};
 use crate::seed::{Seed, one_in};
 
 /// Shortest and longest time in which things happen, in minutes.
-const MINUTES: std::ops::Range<u64> = 8..25;
+const MINUTES: std::ops::Range<u64> = 5..15;
 
 pub(super) fn history(number: u64) -> History {
     let seed = Seed(number);
