@@ -306,6 +306,10 @@ impl Provider for AwsProvider {
     async fn launch(&self, request: &LaunchRequest) -> Result<Instance> {
         const OPERATION: &str = "launch instance for claim";
         let claim = request.claim.as_str();
+        if let Some(machine) = self.asked.answered(request) {
+            tracing::info!(claim, instance = %machine.provider_id, "launched already, told again");
+            return Ok(machine);
+        }
         let class = self.class(OPERATION, &request.node_class)?;
         ready(OPERATION, claim, &class)?;
         if let Some(instance) = self.launched_before(request).await? {
@@ -325,7 +329,9 @@ impl Provider for AwsProvider {
         self.instances.launched(&id);
         let wants_efa = !request.requests.amount(EFA).is_zero();
         launched.efa = wants_efa || class.spec.network_interfaces.is_some();
-        Ok(view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now()))
+        let machine = view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now());
+        self.asked.launched(request, &machine);
+        Ok(machine)
     }
 
     async fn terminate(&self, id: &ProviderId) -> Result<Termination> {

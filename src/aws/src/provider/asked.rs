@@ -2,13 +2,15 @@
 //!
 //! EC2 answers a repeated token with the machine of the first time, which covers everything else. It is no help where a
 //! predecessor of this process may have got further than the first attempt, or where an answer was lost and the same
-//! request cannot be made again, because an offering or a subnet has been used up since.
+//! request cannot be made again, because an offering or a subnet has been used up since. Nor is it where the claim has
+//! changed since: EC2 refuses its token with other contents, and does not show a new machine at once. A claim whose status
+//! could not be written asks like that, so what it was answered is kept.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_cloud::LaunchRequest;
+use karpenter_cloud::{Instance, LaunchRequest};
 use karpenter_model::{ClaimUid, Clock};
 
 use crate::calls::cache::{TtlCache, later};
@@ -17,6 +19,8 @@ use crate::calls::cache::{TtlCache, later};
 const CLOCK_SKEW: Duration = Duration::from_mins(1);
 /// How long a launch is remembered whose answer was not heard; claims that get nowhere are given up sooner.
 const UNHEARD: Duration = Duration::from_hours(1);
+/// How long an answer is kept: much longer than EC2 takes to show a new machine.
+const ANSWERED: Duration = Duration::from_mins(10);
 
 /// What was asked for, as far as it matters.
 pub(super) struct Asked {
@@ -25,12 +29,15 @@ pub(super) struct Asked {
     since: OnceLock<Timestamp>,
     /// Launches whose answer has not been heard.
     unheard: TtlCache<ClaimUid, ()>,
+    /// The machines of claims that may not know them yet.
+    answered: TtlCache<ClaimUid, Instance>,
 }
 
 impl Asked {
     /// Nothing has been asked for yet.
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { since: OnceLock::new(), unheard: TtlCache::new(Arc::clone(&clock), UNHEARD), clock }
+        let answered = TtlCache::new(Arc::clone(&clock), ANSWERED);
+        Self { since: OnceLock::new(), unheard: TtlCache::new(Arc::clone(&clock), UNHEARD), answered, clock }
     }
 
     /// Whether a machine may be there that EC2 would not find by the token of this request.
@@ -49,5 +56,15 @@ impl Asked {
     /// EC2 has answered with the result.
     pub(super) fn heard(&self, request: &LaunchRequest) {
         self.unheard.remove(&request.uid);
+    }
+
+    /// EC2 has launched this machine.
+    pub(super) fn launched(&self, request: &LaunchRequest, machine: &Instance) {
+        self.answered.put(request.uid.clone(), machine.clone());
+    }
+
+    /// The machine that was launched for this claim a short while ago.
+    pub(super) fn answered(&self, request: &LaunchRequest) -> Option<Instance> {
+        self.answered.get(&request.uid)
     }
 }

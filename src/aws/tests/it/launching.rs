@@ -268,6 +268,23 @@ async fn a_refused_launch_needs_another_attempt_and_a_lost_answer_does_not() {
     assert_eq!((named("web-1"), named("web-2")), (1, 1));
 }
 
+/// The claim got its labels, and then its status could not be written: the next pass asks with other contents, which EC2 refuses
+/// under the same token, and a new machine is not shown for seconds.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_has_changed_since_its_launch_gets_no_second_machine() {
+    let options = Options { zones: 2, invisible_for: Duration::from_secs(8), ..Options::default() };
+    let world = World::with(options, |_| {}).await;
+    let first = world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    for attempt in 0..3 {
+        let mut changed = LaunchRequest { attempt, ..on_demand("web-1") };
+        changed.labels.insert("example.com/new".into(), "label".into());
+        let again = world.provider.launch(&changed).await.expect("is told again");
+        assert_eq!(again.instance_id, first.instance_id);
+        world.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(world.account.live_instances().len(), 1);
+}
+
 /// What user-made overlays say of the more expensive type: next to free, and with a device.
 fn overlays(world: &World) -> PoolOverlays {
     let registry = world.provider.label_registry();
