@@ -37,6 +37,6 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     #[should_panic(expected = "out of its mind")]
     async fn a_panic_reaches_the_caller() {
-        beside(|| panic!("out of its mind")).await
+        beside(|| panic!("out of its mind")).await;
     }
 }

@@ -93,7 +93,7 @@ impl AwsPort {
         if lot.fate == Fate::Lost { Err(lost(operation)) } else { answer }
     }
 
-    /// What `DescribeInstances` answers: now and then some of what it answered before.
+    /// What `DescribeInstances` answers: sometimes part of what it answered before.
     fn described(&self, mut instances: Vec<Instance>) -> Vec<Instance> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let stale = self.chances.stale();

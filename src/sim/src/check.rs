@@ -24,7 +24,7 @@ use karpenter_model::names::{label, tag, taint};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::kube_port::Target;
+use crate::target::Target;
 use crate::trace::Trace;
 
 pub(crate) use ending::Unfinished;
@@ -213,7 +213,7 @@ impl Truth {
 
     fn report(&self, state: &mut State, found: Vec<(&'static str, String)>) {
         for (rule, what) in found {
-            // A state that stays wrong is told once.
+            // A state that stays wrong is reported once.
             if state.told.insert(format!("{rule} {what}")) {
                 self.trace.note("checker", rule, &what);
                 state.found.push(Violation { seconds: self.seconds(), rule, what });

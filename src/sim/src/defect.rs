@@ -10,7 +10,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use crate::kube_port::Target;
+use crate::target::Target;
 
 /// A planted defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,6 +18,7 @@ mod process;
 mod run;
 mod seed;
 mod shrink;
+mod target;
 mod trace;
 mod weather;
 mod world;

@@ -1,6 +1,6 @@
 //! One seed, split by name: every part of a run that needs chance has a stream of its own.
 //!
-//! Streams are independent, so that leaving one fault out of a history does not shift what befalls the rest of it; that
+//! Streams are independent, so that leaving one fault out of a history does not shift what happens to the rest of it; that
 //! is what makes shrinking work.
 
 use fastrand::Rng;

@@ -1,4 +1,4 @@
-//! What befalls one request: drawn from the stream of the port it passes, and nothing at all once the weather is calm.
+//! What happens to one request: drawn from the stream of the port it passes, and nothing at all once the weather is calm.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,7 +50,7 @@ pub(crate) enum Fate {
     Lost,
 }
 
-/// Everything that befalls one request.
+/// Everything that happens to one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lot {
     /// Before it is carried out.
@@ -62,7 +62,7 @@ pub(crate) struct Lot {
     pub(crate) lands: bool,
 }
 
-/// What befalls one event of a watch.
+/// What happens to one event of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameLot {
     pub(crate) late: Duration,
@@ -88,7 +88,7 @@ pub(crate) struct Chances {
 }
 
 impl Chances {
-    /// What befalls a request to the API server; only writes meet conflicts.
+    /// What happens to a request to the API server; only writes meet conflicts.
     pub(crate) fn of_kube(&self, writes: bool) -> Lot {
         let chance = |fault, n| self.weather.chance(fault, n);
         self.with(|random| {
@@ -107,7 +107,7 @@ impl Chances {
         })
     }
 
-    /// What befalls a call of AWS.
+    /// What happens to a call of AWS.
     pub(crate) fn of_aws(&self) -> Lot {
         let chance = |fault, n| self.weather.chance(fault, n);
         self.with(|random| {
@@ -130,7 +130,7 @@ impl Chances {
         self.with(|random| one_in(random, chance))
     }
 
-    /// What befalls an event of a watch.
+    /// What happens to an event of a watch.
     pub(crate) fn of_frame(&self) -> FrameLot {
         let chance = |fault, n| self.weather.chance(fault, n);
         self.with(|random| {

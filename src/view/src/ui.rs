@@ -99,7 +99,7 @@ impl Ui {
     }
 
     /// A key was pressed, on the screen that was drawn last.
-    pub fn press(&mut self, key: KeyEvent) -> Wish {
+    pub(crate) fn press(&mut self, key: KeyEvent) -> Wish {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
                 KeyCode::Char('c') => Wish::Quit,

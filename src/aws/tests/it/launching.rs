@@ -278,7 +278,7 @@ async fn a_claim_that_has_changed_since_its_launch_gets_no_second_machine() {
     for attempt in 0..3 {
         let mut changed = LaunchRequest { attempt, ..on_demand("web-1") };
         changed.labels.insert("example.com/new".into(), "label".into());
-        let again = world.provider.launch(&changed).await.expect("is told again");
+        let again = world.provider.launch(&changed).await.expect("answers the same");
         assert_eq!(again.instance_id, first.instance_id);
         world.clock.advance(Duration::from_secs(1));
     }

@@ -36,7 +36,7 @@ impl<T: Clone> Signal<T> {
         self.0.changed.notify_waiters();
     }
 
-    /// Someone who has seen the present value.
+    /// A waiter that has seen the present value.
     pub(crate) fn subscribe(&self) -> Waiter<T> {
         Waiter { seen: self.0.lock().1, shared: Arc::clone(&self.0) }
     }

@@ -1,7 +1,7 @@
 //! Budgets of pools: of the machines of a pool no more are in disruption at once than its budget says.
 //!
 //! A machine is in disruption from the moment its Node gets the taint of disruption while its claim is not being deleted
-//! (a claim that another client deletes, or that has to go, gets the taint afterwards) until its instance is told to end.
+//! (a claim that another client deletes, or that has to go, gets the taint afterwards) until its instance is terminated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use karpenter_kube_sim::apiserver::object;
 use karpenter_kube_sim::apiserver::store::{ListQuery, Store};
 
 use super::Found;
-use crate::kube_port::Target;
+use crate::target::Target;
 
 /// Who holds the Lease, if a process does.
 #[derive(Default)]

@@ -44,7 +44,7 @@ impl Machines {
     }
 }
 
-/// A claim changes: it may be gone only after its machine was told to end.
+/// A claim changes: it may be gone only after its machine was terminated.
 pub(super) fn claim(scene: &Scene, change: &Change, found: &mut Found) {
     if change.kind != ChangeKind::Deleted {
         return;

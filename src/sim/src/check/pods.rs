@@ -10,7 +10,7 @@ use karpenter_model::names::annotation;
 use serde_json::Value;
 
 use super::Found;
-use crate::kube_port::Target;
+use crate::target::Target;
 
 /// A controller asks for a pod to leave: by deletion, or by eviction, which the API server refuses by itself where a budget
 /// says so.
