@@ -52,6 +52,9 @@ use crate::network::zone_names::ZoneNames;
 use crate::registry::label_registry;
 use crate::settings::Settings;
 
+/// What EC2 answers to a token that it knows with other contents.
+const OTHER_CONTENTS: &str = "IdempotentParameterMismatch";
+
 /// The one kind of node class this provider owns.
 pub const NODE_CLASS_KIND: NodeClassKind = NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" };
 
@@ -306,10 +309,6 @@ impl Provider for AwsProvider {
     async fn launch(&self, request: &LaunchRequest) -> Result<Instance> {
         const OPERATION: &str = "launch instance for claim";
         let claim = request.claim.as_str();
-        if let Some(machine) = self.asked.answered(request) {
-            tracing::info!(claim, instance = %machine.provider_id, "launched already, told again");
-            return Ok(machine);
-        }
         let class = self.class(OPERATION, &request.node_class)?;
         ready(OPERATION, claim, &class)?;
         if let Some(instance) = self.launched_before(request).await? {
@@ -324,7 +323,13 @@ impl Provider for AwsProvider {
         if launched.as_ref().map_or_else(|error| error.token_spent, |_| true) {
             self.asked.heard(request);
         }
-        let mut launched = launched?;
+        let mut launched = match (launched, self.asked.answered(request)) {
+            (Err(error), Some(machine)) if error.code.as_deref() == Some(OTHER_CONTENTS) => {
+                tracing::info!(claim, instance = %machine.provider_id, "launched a moment ago, not again");
+                return Ok(machine);
+            }
+            (launched, _) => launched?,
+        };
         let id = InstanceId::from(launched.instance.as_str());
         self.instances.launched(&id);
         let wants_efa = !request.requests.amount(EFA).is_zero();

@@ -4,7 +4,7 @@
 //! predecessor of this process may have got further than the first attempt, or where an answer was lost and the same
 //! request cannot be made again, because an offering or a subnet has been used up since. Nor is it where the claim has
 //! changed since: EC2 refuses its token with other contents, and does not show a new machine at once. A claim whose status
-//! could not be written asks like that, so what it was answered is kept.
+//! could not be written asks like that, so what it was answered is kept, and answered again after that refusal.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -275,9 +275,9 @@ async fn a_claim_that_has_changed_since_its_launch_gets_no_second_machine() {
     let options = Options { zones: 2, invisible_for: Duration::from_secs(8), ..Options::default() };
     let world = World::with(options, |_| {}).await;
     let first = world.provider.launch(&on_demand("web-1")).await.expect("launches");
-    for attempt in 0..3 {
-        let mut changed = LaunchRequest { attempt, ..on_demand("web-1") };
-        changed.labels.insert("example.com/new".into(), "label".into());
+    for label in ["first", "second", "third"] {
+        let mut changed = on_demand("web-1");
+        changed.labels.insert("example.com/new".into(), label.into());
         let again = world.provider.launch(&changed).await.expect("answers the same");
         assert_eq!(again.instance_id, first.instance_id);
         world.clock.advance(Duration::from_secs(1));
