@@ -5,22 +5,32 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::Tags;
-use karpenter_aws_api::ec2::{LaunchTemplateQuery, SecurityGroupQuery, SubnetQuery};
+use karpenter_aws_api::ec2::{LaunchTemplateQuery, SecurityGroup, SecurityGroupQuery, SubnetQuery};
 use karpenter_aws_api::iam::InstanceProfileSpec;
+use karpenter_model::names::condition;
+use kube::api::Api;
 use serde_json::json;
 
 use super::{class_with_pool, launched};
-use crate::scenario::corner::Corner;
+use crate::scenario::corner::{Corner, class_says};
 use crate::world::World;
 
-/// One subnet of several, and one group of several.
+/// One of the three subnets that every other class has, and a group that no other class has. Both are of the cluster's VPC:
+/// the account has a default VPC as well.
 pub(super) async fn network(world: &World) -> Result<()> {
     let corner = Corner::open(world, "network-ids").await?;
-    let mut subnets = world.aws.ec2.describe_subnets(&SubnetQuery::default()).await?;
-    subnets.sort_by(|a, b| a.id.cmp(&b.id));
-    let subnet = subnets.pop().context("the account has no subnet")?.id;
+    class_says(world, "default", (condition::READY, "True", condition::READY)).await?;
+    let default: EC2NodeClass =
+        Api::all(world.client.clone()).get("default").await.context("read the class")?;
+    let usual = default.status.unwrap_or_default();
+    let wanted = usual.subnets.first().context("the class has no subnet")?;
+    let subnets = world.aws.ec2.describe_subnets(&SubnetQuery::default()).await?;
+    let subnet = subnets.into_iter().find(|one| one.id.as_str() == wanted.id).context("no such subnet")?;
+    let is_usual =
+        |group: &SecurityGroup| usual.security_groups.iter().any(|one| one.id == group.id.as_str());
     let groups = world.aws.ec2.describe_security_groups(&SecurityGroupQuery::default()).await?;
-    let group = groups.into_iter().find(|group| group.name != "default").context("no security group")?.id;
+    let group = groups.into_iter().find(|group| group.vpc.as_ref() == Some(&subnet.vpc) && !is_usual(group));
+    let (subnet, group) = (subnet.id, group.context("the VPC has one group only")?.id);
     let ids = json!({
         "subnetSelectorTerms": [{"id": subnet.as_str()}],
         "securityGroupSelectorTerms": [{"id": group.as_str()}],
