@@ -1,13 +1,10 @@
-//! Histories that break no rule: always the same ones, and some that were never played before.
-
-use std::hash::{BuildHasher, RandomState};
+//! Histories that break no rule. Always the same ones: fresh seeds are for `karpenter-sim swarm`, until enough of them have
+//! been played that a failure is the product's fault and not a rule's.
 
 use karpenter_sim::{History, Outcome, run};
 
 /// Histories that are played every time.
-const FIXED: u64 = 2;
-/// Histories that are different every time.
-const FRESH: usize = 1;
+const FIXED: u64 = 4;
 
 fn plays_well(seed: u64) -> Outcome {
     let outcome = run(&History::of(seed), false).unwrap();
@@ -24,13 +21,4 @@ fn plays_well(seed: u64) -> Outcome {
 fn the_usual_histories_break_no_rule() {
     let launched: usize = (0..FIXED).map(|seed| plays_well(seed).launched).sum();
     assert!(launched > 5, "only {launched} instances: too little happens for that to mean anything");
-}
-
-#[test]
-fn fresh_histories_break_no_rule() {
-    for number in 0..FRESH {
-        let seed = RandomState::new().hash_one(number);
-        let outcome = plays_well(seed);
-        eprintln!("seed {seed}: hash {}", outcome.hash);
-    }
 }
