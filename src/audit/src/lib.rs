@@ -11,12 +11,14 @@ mod cron;
 mod finding;
 mod places;
 mod rules;
+mod sound_commands;
 mod sound_part;
 mod world;
 
 use karpenter_model::{Plan, Snapshot};
 
 pub use finding::{Finding, Rule, Subject};
+pub use sound_commands::sound_commands;
 pub use sound_part::{SoundPart, sound_part};
 
 /// Everything wrong with `plan` as an answer to `snapshot`; empty for a sound plan. Findings come in a fixed

@@ -17,10 +17,11 @@ mod underway;
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_audit::sound_commands;
 use karpenter_engine::disrupt::{Decision, Memory, Standing, confirm, decide};
 use karpenter_kube_harness::{compute, queue};
 use karpenter_lifecycle::pods::protection;
-use karpenter_model::{Command, Plan, Snapshot};
+use karpenter_model::{Command, Snapshot};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -193,7 +194,8 @@ impl Disruption {
         }
         let (context, asked) = (self.context.clone(), Arc::clone(snapshot));
         let mut started = 0;
-        for command in compute::beside(move || sound(&context, &asked, commands)).await {
+        let sound = move || sound_commands(&asked, commands, |plan| audited(&context, &asked, plan));
+        for command in compute::beside(sound).await {
             let (context, underway, looks) =
                 (self.context.clone(), self.underway.clone(), self.looks.clone());
             let execution = Execution::new(context, underway, looks, command);
@@ -202,23 +204,6 @@ impl Disruption {
         }
         started
     }
-}
-
-/// The commands of a plan that breaks no rule. When the whole does, each is judged on top of those that do not, so
-/// that one that is wrong stops no other.
-fn sound(context: &Context, snapshot: &Snapshot, commands: Vec<Command>) -> Vec<Command> {
-    let plan = |commands| Plan { revision: snapshot.revision, commands, ..Plan::default() };
-    if karpenter_audit::audit(snapshot, &plan(commands.clone())).is_empty() {
-        return commands;
-    }
-    let mut sound: Vec<Command> = Vec::new();
-    for command in commands {
-        sound.push(command);
-        if !audited(context, snapshot, &plan(sound.clone())) {
-            sound.pop();
-        }
-    }
-    sound
 }
 
 /// Tells pods on our nodes what their do-not-disrupt annotation means.

@@ -202,7 +202,11 @@ pub fn forecast(snapshot: &Snapshot, notes: Vec<String>) -> Forecast {
     let snapshot = &nominated_in(snapshot, &plan);
     let standing = Standing { proposed: &[], running: &BTreeSet::new() };
     let decision = decide(snapshot, &mut Memory::default(), &standing);
-    let commands = sound_commands(snapshot, &decision, &mut findings);
+    let commands = karpenter_audit::sound_commands(snapshot, decision.commands.clone(), |plan| {
+        let wrong = karpenter_audit::audit(snapshot, plan);
+        findings.extend(wrong.iter().map(ToString::to_string));
+        wrong.is_empty()
+    });
     let expired: Vec<&Node> = expired(snapshot).collect();
     let pending = waiting(&report);
     let changes = !plan.launches.is_empty() || !commands.is_empty() || !expired.is_empty();
@@ -233,25 +237,6 @@ fn sound_plan(snapshot: &Snapshot, plan: Plan, findings: &mut Vec<String>) -> Pl
     let Some(part) = karpenter_audit::sound_part(snapshot, &plan) else { return plan };
     findings.extend(part.findings.iter().map(ToString::to_string));
     part.plan
-}
-
-/// The commands that pass the audit, one on top of another, as the controller starts them.
-fn sound_commands(snapshot: &Snapshot, decision: &Decision, findings: &mut Vec<String>) -> Vec<Command> {
-    let of = |commands| Plan { revision: snapshot.revision, commands, ..Plan::default() };
-    let commands = decision.commands.clone();
-    if karpenter_audit::audit(snapshot, &of(commands.clone())).is_empty() {
-        return commands;
-    }
-    let mut sound: Vec<Command> = Vec::new();
-    for command in commands {
-        sound.push(command);
-        let wrong = karpenter_audit::audit(snapshot, &of(sound.clone()));
-        if !wrong.is_empty() {
-            findings.extend(wrong.iter().map(ToString::to_string));
-            sound.pop();
-        }
-    }
-    sound
 }
 
 /// The cluster once pods have been promised their places: a node that is to take some is not disrupted for being empty.
