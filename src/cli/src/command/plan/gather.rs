@@ -1,8 +1,7 @@
 //! Where the objects of a plan and what pools can launch come from: a cluster and AWS, files and the account in memory, or
 //! an export, which has both.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 #[cfg(not(feature = "demo"))]
@@ -14,6 +13,7 @@ use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
 use karpenter_compose::offered::Asked;
+use karpenter_convert::Input;
 use karpenter_model::Clock;
 use karpenter_plan::{Objects, Offerings, WhatIf, World, is_export, settings_of};
 #[cfg(feature = "demo")]
@@ -171,39 +171,8 @@ impl Sources {
 /// The objects of files, folders and standard input, in the order they are given; in folders by name.
 pub(crate) fn read_files(paths: &[PathBuf]) -> Result<Vec<Value>> {
     let mut objects = Vec::new();
-    for path in paths {
-        for file in files(path)? {
-            let shown = file.display().to_string();
-            objects.extend(Objects::read(&shown, &content(&file)?)?);
-        }
+    for Input { name, text } in karpenter_convert::read(paths)? {
+        objects.extend(Objects::read(&name, &text)?);
     }
     Ok(objects)
-}
-
-fn content(file: &Path) -> Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file).with_context(|| format!("cannot read `{}`; check the path", file.display()))
-}
-
-/// A file itself; of a folder its manifests, by name, folders in it included.
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let entries = std::fs::read_dir(path)
-        .with_context(|| format!("cannot read folder `{}`; check the path", path.display()))?;
-    let mut entries: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-    entries.sort();
-    let mut found = Vec::new();
-    for entry in entries {
-        let ending = entry.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        if entry.is_dir() || ["yaml", "yml", "json"].contains(&ending) {
-            found.extend(files(&entry)?);
-        }
-    }
-    Ok(found)
 }
