@@ -175,25 +175,9 @@ pub(crate) fn scalar(node: &Node) -> Option<String> {
 
 /// The known name that differs from `name` by at most two letters, or by case.
 pub(crate) fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
-    let distance = |known: &str| edits(&name.to_lowercase(), &known.to_lowercase());
+    let distance = |known: &str| strsim::levenshtein(&name.to_lowercase(), &known.to_lowercase());
     let best = known.iter().copied().min_by_key(|known| distance(known))?;
     (distance(best) <= 2.min(best.len() / 3)).then_some(best)
-}
-
-/// How many letters must be added, removed or replaced.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]

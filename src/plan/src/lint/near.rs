@@ -6,7 +6,7 @@ pub(super) fn near<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) 
     let most = if written.len() < 6 { 1 } else { 2 };
     let mut nearest: Option<(usize, &str)> = None;
     for word in known {
-        let apart = distance(written, word);
+        let apart = strsim::levenshtein(written, word);
         if apart == 0 {
             return None;
         }
@@ -15,22 +15,6 @@ pub(super) fn near<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) 
         }
     }
     nearest.map(|(_, word)| word)
-}
-
-/// Letters to insert, remove or replace; letters that differ in case only count as one.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, letter) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = place + 1;
-        for (index, against) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *against);
-            diagonal = row[index + 1];
-            row[index + 1] = replaced.min(row[index] + 1).min(diagonal + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
