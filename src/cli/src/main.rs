@@ -9,6 +9,7 @@ mod chart;
 mod command;
 mod complaint;
 mod flags;
+mod output;
 mod timeline;
 
 use std::process::ExitCode;

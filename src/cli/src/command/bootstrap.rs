@@ -12,11 +12,10 @@ mod removal;
 mod render;
 mod stack;
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
 use karpenter_bootstrap::apply::apply;
 use karpenter_bootstrap::destroy::InUse;
 use karpenter_bootstrap::permissions::{self, Action as Need};
@@ -28,6 +27,7 @@ use karpenter_bootstrap::step::Step;
 use self::account::Account;
 use self::removal::Removal;
 use crate::flags::bootstrap::BootstrapFlags;
+use crate::output::{Output, print};
 
 /// Exit code of `plan` and `check` when the account is not yet as it should be; 1 is kept for failures.
 const DIFFERENCES: u8 = 2;
@@ -109,14 +109,6 @@ struct Permissions {
     /// Print the IAM policy that this command needs, and do nothing
     #[arg(long)]
     print_required_permissions: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// One line per step or check.
-    Text,
-    /// An object for tools.
-    Json,
 }
 
 impl Taking {
@@ -215,8 +207,4 @@ async fn carry_out(account: &Account, plan: &Plan) -> Result<ExitCode> {
     };
     apply(&account.clients, &account.settings.cluster, plan, &mut progress).await?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn print(text: &str) -> Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }

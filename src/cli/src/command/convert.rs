@@ -6,8 +6,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::output::{Output, print};
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use karpenter_convert::{Conversion, Input, Options, convert, convert_values, read};
 
 /// Arguments of `karpenter convert`.
@@ -43,16 +44,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     instance_profile: Option<String>,
     /// How to print the report
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    report: Form,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Form {
-    /// For people
-    Text,
-    /// An object for tools
-    Json,
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    report: Output,
 }
 
 /// Converts, prints manifests and report, and says by the exit code how it went.
@@ -66,10 +59,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         None => convert(&read(&arguments.filename)?, &arguments.options()),
     };
-    std::io::stdout().write_all(manifests.as_bytes()).context("cannot write to standard output")?;
+    print(&manifests)?;
     let said = match arguments.report {
-        Form::Text => report.text(),
-        Form::Json => report.json() + "\n",
+        Output::Text => report.text(),
+        Output::Json => report.json() + "\n",
     };
     std::io::stderr().write_all(said.as_bytes()).context("cannot write to standard error")?;
     Ok(ExitCode::from(report.exit_code()))

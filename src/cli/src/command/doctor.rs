@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_bootstrap::names::{QUEUE_NAME_MAX, ROLE_NAME_MAX, bounded};
@@ -17,6 +17,8 @@ use karpenter_doctor::facts::{Account, Cluster, Names, export, import, unseen};
 use karpenter_doctor::repair::{Hands, repair};
 use karpenter_doctor::{Facts, Severity, gather, show};
 use karpenter_model::Clock;
+
+use crate::output::{Output, print};
 
 /// How long the first question may take before no further one is asked.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
@@ -64,14 +66,6 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people.
-    Text,
-    /// An object for tools.
-    Json,
-}
-
 impl Arguments {
     /// Names of the checks to run; none is all. Before an installation those of the cluster have nothing to say.
     fn checks(&self, account_only: bool) -> Vec<String> {
@@ -103,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Output::Text => show::text(&report),
         Output::Json => show::json(&report) + "\n",
     };
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    print(&text)?;
     Ok(exit_code(report.verdict()))
 }
 

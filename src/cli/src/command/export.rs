@@ -8,6 +8,7 @@ use clap::Args;
 use karpenter_plan::{About, WhatIf};
 
 use super::plan::{Gathered, Sources};
+use crate::output::print;
 
 /// Arguments of `karpenter export`.
 #[derive(Args)]
@@ -27,7 +28,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (text, notes) = runtime.block_on(exported(arguments))?;
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    print(&text)?;
     let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
     std::io::stderr().write_all(notes.as_bytes()).context("cannot write to standard error")?;
     Ok(ExitCode::SUCCESS)

@@ -1,14 +1,14 @@
 //! `karpenter lint`: what manifests or a cluster say that cannot be meant.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use anyhow::Result;
+use clap::Args;
 use karpenter_aws::registry::label_registry;
 use karpenter_plan::{WhatIf, lint, lint_text};
 
 use super::plan::{Gathered, Sources};
+use crate::output::{Output, print};
 
 /// Arguments of `karpenter lint`.
 #[derive(Args)]
@@ -24,19 +24,11 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// A list for tools
-    Json,
-}
-
 /// Looks, prints, and says by the exit code whether something was found.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (text, code) = runtime.block_on(linted(arguments))?;
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    print(&text)?;
     Ok(ExitCode::from(code))
 }
 

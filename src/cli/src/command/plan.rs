@@ -4,15 +4,15 @@ mod cluster;
 mod gather;
 mod settings;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use anyhow::Result;
+use clap::Args;
 use karpenter_model::Zone;
 use karpenter_plan::{PriceChange, WhatIf, forecast};
 
+use crate::output::{Output, print};
 use gather::read_files;
 pub(crate) use gather::{Gathered, Sources};
 
@@ -40,19 +40,11 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Text,
-    /// An object for tools
-    Json,
-}
-
 /// Plans, prints, and says by the exit code whether something would change.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (text, code) = runtime.block_on(planned(arguments))?;
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    print(&text)?;
     Ok(ExitCode::from(code))
 }
 
