@@ -323,13 +323,14 @@ impl Provider for AwsProvider {
         if launched.as_ref().map_or_else(|error| error.token_spent, |_| true) {
             self.asked.heard(request);
         }
-        let mut launched = match (launched, self.asked.answered(request)) {
-            (Err(error), Some(machine)) if error.code.as_deref() == Some(OTHER_CONTENTS) => {
-                tracing::info!(claim, instance = %machine.provider_id, "launched a moment ago, not again");
-                return Ok(machine);
-            }
-            (launched, _) => launched?,
-        };
+        if let Err(error) = &launched
+            && error.code.as_deref() == Some(OTHER_CONTENTS)
+            && let Some(machine) = self.asked.answered(request)
+        {
+            tracing::info!(claim, instance = %machine.provider_id, "launched a moment ago, not again");
+            return Ok(machine);
+        }
+        let mut launched = launched?;
         let id = InstanceId::from(launched.instance.as_str());
         self.instances.launched(&id);
         let wants_efa = !request.requests.amount(EFA).is_zero();
