@@ -12,13 +12,12 @@ use futures::future::FutureExt;
 use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::ec2::Instance;
 use karpenter_model::names::condition;
-use kube::ResourceExt;
 use kube::api::Api;
 use serde_json::{Value, json};
 
 use super::behaviour::{self, Behaviour, Only};
 use super::corner::{Corner, class_like_default, class_says, refers_to};
-use super::facts::{instance_of, instances};
+use super::facts::instance_behind;
 use crate::manifests;
 use crate::world::World;
 
@@ -92,9 +91,5 @@ async fn launched(corner: &Corner<'_>, pool: &str) -> Result<Instance> {
     let its_nodes = json!({"spec": {"nodeSelector": {(karpenter_model::names::label::NODE_POOL): pool}}});
     corner.pods(pool, 1, its_nodes).await?;
     let node = corner.running(pool, 1).await?.remove(0);
-    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
-    let found = instances(corner.world).await?.into_iter().find(|one| one.id.as_str() == instance_of(id));
-    found.with_context(|| {
-        format!("node `{}` says that it is `{id}`, which EC2 does not have", node.name_any())
-    })
+    instance_behind(corner.world, &node).await
 }

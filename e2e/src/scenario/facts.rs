@@ -81,6 +81,15 @@ pub(super) async fn instances(world: &World) -> Result<Vec<Instance>> {
     Ok(world.aws.ec2.describe_instances(&query).await?)
 }
 
+/// The instance behind a Node, as EC2 describes it.
+pub(super) async fn instance_behind(world: &World, node: &Node) -> Result<Instance> {
+    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
+    let found = instances(world).await?.into_iter().find(|one| one.id.as_str() == instance_of(id));
+    found.with_context(|| {
+        format!("node `{}` says that it is `{id}`, which EC2 does not have", node.name_any())
+    })
+}
+
 /// The instance that a provider id names.
 pub(super) fn instance_of(provider_id: &str) -> &str {
     provider_id.rsplit('/').next().unwrap_or(provider_id)

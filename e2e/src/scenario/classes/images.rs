@@ -32,8 +32,7 @@ pub(super) async fn by_id(world: &World) -> Result<()> {
         let class =
             class_with_pool(&corner, name, json!({"amiFamily": "AL2023", "amiSelectorTerms": terms})).await?;
         ensure!(listed(&class) == BTreeSet::from([expected.to_string()]), "{name}: {:?}", class.status);
-        let image = launched(&corner, name).await?.image;
-        ensure!(image == *expected, "`{name}` launched {image}, expected {expected}");
+        boots(&corner, name, expected).await?;
     }
     Ok(())
 }
@@ -48,15 +47,13 @@ pub(super) async fn by_name(world: &World) -> Result<()> {
         [("image-name", named(RELEASES[0], EKS)), ("image-of-any", family(json!({"name": RELEASES[0]})))]
     {
         class_with_pool(&corner, class, selection).await?;
-        let image = launched(&corner, class).await?.image;
-        ensure!(image == old, "`{class}` launched {image}, expected {old}");
+        boots(&corner, class, &old).await?;
     }
 
     let wildcard = "amazon-eks-node-al2023-x86_64-standard-1.35-*";
     let class = class_with_pool(&corner, "image-wildcard", named(wildcard, EKS)).await?;
     ensure!(listed(&class) == BTreeSet::from([new.to_string()]), "{:?}", class.status);
-    let image = launched(&corner, "image-wildcard").await?.image;
-    ensure!(image == new, "launched {image}, expected {new}");
+    boots(&corner, "image-wildcard", &new).await?;
 
     let class = class_like_default(world, "image-stranger", named(RELEASES[0], "123456789012")).await?;
     manifests::apply_json(&world.client, class).await?;
@@ -73,9 +70,7 @@ pub(super) async fn by_tags(world: &World) -> Result<()> {
         json!({"amiFamily": "AL2023", "amiSelectorTerms": [{"tags": {"example.com/approved": "yes"}}]});
     let class = class_with_pool(&corner, "image-tags", tagged).await?;
     ensure!(listed(&class) == BTreeSet::from([old.to_string()]), "{:?}", class.status);
-    let image = launched(&corner, "image-tags").await?.image;
-    ensure!(image == old, "launched {image}, expected {old}");
-    Ok(())
+    boots(&corner, "image-tags", &old).await
 }
 
 pub(super) async fn by_parameter(world: &World) -> Result<()> {
@@ -88,9 +83,7 @@ pub(super) async fn by_parameter(world: &World) -> Result<()> {
     let parameter = json!({"amiFamily": "AL2023", "amiSelectorTerms": [{"ssmParameter": path}]});
     let class = class_with_pool(&corner, "image-parameter", parameter).await?;
     ensure!(listed(&class) == BTreeSet::from([old.to_string()]), "{:?}", class.status);
-    let image = launched(&corner, "image-parameter").await?.image;
-    ensure!(image == old, "launched {image}, expected {old}");
-    Ok(())
+    boots(&corner, "image-parameter", &old).await
 }
 
 /// Of Bottlerocket, which no other behaviour here lists by name.
@@ -105,9 +98,7 @@ pub(super) async fn deprecated(world: &World) -> Result<()> {
         status.amis.iter().map(|ami| (ami.id.as_str(), ami.deprecated)).eq([(image.as_str(), true)]),
         "{status:?}"
     );
-    let launched = launched(&corner, "image-deprecated").await?.image;
-    ensure!(launched == image, "launched {launched}, expected {image}");
-    Ok(())
+    boots(&corner, "image-deprecated", &image).await
 }
 
 pub(super) async fn pinned_bottlerocket(world: &World) -> Result<()> {
@@ -116,8 +107,7 @@ pub(super) async fn pinned_bottlerocket(world: &World) -> Result<()> {
     for (name, alias) in [("with-letter", "bottlerocket@v1.52.0"), ("without-letter", "bottlerocket@1.52.0")]
     {
         class_with_pool(&corner, name, json!({"amiSelectorTerms": [{"alias": alias}]})).await?;
-        let image = launched(&corner, name).await?.image;
-        ensure!(image == expected, "`{alias}` launched {image}, expected {expected}");
+        boots(&corner, name, &expected).await?;
     }
     Ok(())
 }
@@ -158,6 +148,13 @@ spec:
     let node = corner.nodes().await?.pop().context("there is no node")?;
     let label = crate::scenario::facts::label(&node, "example.com/built-by").to_owned();
     ensure!(label == "hand", "the node joined with example.com/built-by={label}");
+    Ok(())
+}
+
+/// A pod of the class with this name gets an instance of this image.
+async fn boots(corner: &Corner<'_>, class: &str, expected: &ImageId) -> Result<()> {
+    let image = launched(corner, class).await?.image;
+    ensure!(image == *expected, "`{class}` launched {image}, expected {expected}");
     Ok(())
 }
 

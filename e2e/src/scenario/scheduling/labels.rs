@@ -13,7 +13,7 @@ use kube::api::Api;
 use serde_json::json;
 
 use crate::scenario::corner::{Corner, needs, requiring};
-use crate::scenario::facts::{self, instance_of};
+use crate::scenario::facts;
 use crate::world::World;
 
 /// A label, the value a pod selects, and whether an instance is what that means.
@@ -135,10 +135,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
 /// The instance a pod runs on, and what its node says of a label.
 async fn launched(corner: &Corner<'_>, app: &str, key: &str) -> Result<(Instance, String)> {
     let node = corner.running(app, 1).await?.remove(0);
-    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
-    let found = facts::instances(corner.world).await?;
-    let found = found.into_iter().find(|one| one.id.as_str() == instance_of(id));
-    let instance = found.with_context(|| format!("EC2 does not have `{id}`"))?;
+    let instance = facts::instance_behind(corner.world, &node).await?;
     Ok((instance, facts::label(&node, key).to_owned()))
 }
 

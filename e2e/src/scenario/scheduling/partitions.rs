@@ -1,7 +1,7 @@
 //! A class that places its machines in a group of three partitions: every node says in which it is, once EC2 has
 //! chosen, and a pod that wants a certain one gets it.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use karpenter_aws_api::id::PlacementGroupId;
 use karpenter_model::names::label::aws;
 use serde_json::json;
@@ -27,11 +27,9 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let partition = label(&second, aws::PLACEMENT_GROUP_PARTITION);
     ensure!(partition == "2", "a pod that wants the second partition is in {partition}");
     nodes.push(second);
-    let instances = facts::instances(world).await?;
     for node in &nodes {
-        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
-        let instance = instances.iter().find(|instance| id.ends_with(instance.id.as_str()));
-        let instance = instance.with_context(|| format!("there is no instance `{id}`"))?;
+        let instance = facts::instance_behind(world, node).await?;
+        let id = &instance.id;
         let found = label(node, aws::PLACEMENT_GROUP_ID);
         ensure!(found == group, "the node of `{id}` has group {found}, expected {group}");
         let placed = instance.placement_group.as_ref().map(PlacementGroupId::as_str);
