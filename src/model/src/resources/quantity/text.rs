@@ -144,10 +144,10 @@ impl fmt::Display for Quantity {
         if self.nanos == 0 {
             return f.pad("0");
         }
-        // Small binary amounts are written in decimal, so that nothing is rounded.
-        let small = self.nanos.abs() < 1024 * UNIT;
+        // Binary notation has no fractions: small amounts and fractions of a unit are written in decimal.
+        let whole = self.nanos.abs() >= 1024 * UNIT && self.nanos % UNIT == 0;
         let text = match self.notation {
-            Notation::Binary if !small => binary(self.nanos),
+            Notation::Binary if whole => binary(self.nanos / UNIT),
             Notation::Exponent => decimal(self.nanos, |power| match power {
                 0 => String::new(),
                 power => format!("e{power}"),
@@ -175,12 +175,9 @@ fn decimal(nanos: i128, suffix: impl Fn(i32) -> String) -> String {
     format!("{value}{}", suffix(power))
 }
 
-/// The largest power of 1024 that leaves no fraction; fractions of a unit are rounded away from zero.
-fn binary(nanos: i128) -> String {
-    let sign = nanos.signum();
-    let magnitude = nanos.abs();
-    let mut value = magnitude / UNIT + i128::from(magnitude % UNIT != 0);
-    let mut suffix = "";
+/// The largest power of 1024 that leaves no fraction.
+fn binary(units: i128) -> String {
+    let (mut value, mut suffix) = (units, "");
     for next in BINARY {
         if value % 1024 != 0 {
             break;
@@ -188,5 +185,5 @@ fn binary(nanos: i128) -> String {
         value /= 1024;
         suffix = next;
     }
-    format!("{}{suffix}", sign * value)
+    format!("{value}{suffix}")
 }
