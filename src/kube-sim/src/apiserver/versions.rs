@@ -3,6 +3,8 @@
 //! Versions of a custom kind differ in `apiVersion` only (conversion strategy `None`). Events are stored in the
 //! form of the core API and shown in either of their two APIs.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::{object::text, refusal::Refusal, resource::Resource};
@@ -35,17 +37,18 @@ pub(crate) fn to_stored(resource: &Resource, mut object: Value) -> Value {
     if resource.group == "events.k8s.io" { to_core_event(object) } else { object }
 }
 
-/// A stored object as `resource` shows it.
-pub(crate) fn to_served(resource: &Resource, stored: &Value) -> Value {
+/// A stored object as `resource` shows it; most often that is how it is stored.
+pub(crate) fn to_served<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, Value> {
     if resource.group == "events.k8s.io" {
-        return from_core_event(stored);
+        return Cow::Owned(from_core_event(stored));
+    }
+    let version = resource.api_version();
+    if text(stored, "/apiVersion") == version {
+        return Cow::Borrowed(stored);
     }
     let mut object = stored.clone();
-    let version = resource.api_version();
-    if text(&object, "/apiVersion") != version {
-        object["apiVersion"] = json!(version);
-    }
-    object
+    object["apiVersion"] = json!(version);
+    Cow::Owned(object)
 }
 
 /// Field names that differ: new API, core API.

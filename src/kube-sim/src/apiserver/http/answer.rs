@@ -5,19 +5,24 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::apiserver::refusal::Refusal;
 
 /// The body of every response: whole, or a stream of watch events.
 pub(in crate::apiserver) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-pub(super) fn json(code: StatusCode, value: &Value) -> Response<Body> {
-    with_type(code, "application/json", value.to_string())
+pub(super) fn json(code: StatusCode, value: &impl Serialize) -> Response<Body> {
+    with_type(code, "application/json", bytes_of(value))
+}
+
+/// A value as JSON.
+pub(super) fn bytes_of(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("invariant: what is answered has only text as keys")
 }
 
 pub(super) fn text(value: &'static str) -> Response<Body> {
-    with_type(StatusCode::OK, "text/plain; charset=utf-8", value.to_owned())
+    with_type(StatusCode::OK, "text/plain; charset=utf-8", value.into())
 }
 
 pub(super) fn stream(body: Body) -> Response<Body> {
@@ -35,7 +40,7 @@ pub(super) fn refused(refusal: &Refusal) -> Response<Body> {
     response
 }
 
-fn with_type(code: StatusCode, kind: &'static str, body: String) -> Response<Body> {
+fn with_type(code: StatusCode, kind: &'static str, body: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Full::new(Bytes::from(body)).boxed_unsync());
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));

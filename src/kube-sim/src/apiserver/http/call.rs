@@ -1,6 +1,9 @@
 //! One request about objects: which verb it is, what may go wrong on purpose, and what the store says.
 
+use std::borrow::Cow;
+
 use http::{Method, Response, StatusCode};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -109,16 +112,28 @@ fn read(store: &Store, target: &Target, incoming: &Incoming) -> Result<Response<
     let resource = &*target.resource;
     let view = View::wanted(&incoming.accept);
     let key = Key::new(&target.namespace, &target.name);
-    let value = match (target.name.as_str(), target.subresource.as_str()) {
-        ("", _) => list(store, target, incoming, view)?,
-        (_, "" | "status") => view.one(resource, &*store.get(resource, &key)?, store),
-        (_, "scale") => store.scale(resource, &key)?,
-        _ => return Err(Refusal::no_such_path()),
-    };
-    Ok(answer::json(StatusCode::OK, &value))
+    match (target.name.as_str(), target.subresource.as_str()) {
+        ("", _) => list(store, target, incoming, view),
+        (_, "" | "status") => {
+            let stored = store.get(resource, &key)?;
+            Ok(answer::json(StatusCode::OK, &view.one(resource, &stored, store)))
+        }
+        (_, "scale") => Ok(answer::json(StatusCode::OK, &store.scale(resource, &key)?)),
+        _ => Err(Refusal::no_such_path()),
+    }
 }
 
-fn list(store: &Store, target: &Target, incoming: &Incoming, view: View) -> Result<Value, Refusal> {
+/// A list, written from the stored objects: it may be every pod there is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'a> {
+    kind: String,
+    api_version: String,
+    metadata: Value,
+    items: Vec<Cow<'a, Value>>,
+}
+
+fn list(store: &Store, target: &Target, incoming: &Incoming, view: View) -> Result<Response<Body>, Refusal> {
     let resource = &*target.resource;
     let page = store.list(resource, &list_query(target, incoming)?)?;
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
@@ -126,22 +141,23 @@ fn list(store: &Store, target: &Target, incoming: &Incoming, view: View) -> Resu
         metadata["continue"] = json!(page.resume);
         metadata["remainingItemCount"] = json!(page.remaining);
     }
-    let mut value = match view {
+    let (kind, api_version, items) = match view {
         View::Table => {
             let objects: Vec<&Value> = page.items.iter().map(AsRef::as_ref).collect();
-            columns::table(&resource.columns, &objects, store.now(), page.revision)
+            let mut table = columns::table(&resource.columns, &objects, store.now(), page.revision);
+            table["metadata"] = metadata;
+            return Ok(answer::json(StatusCode::OK, &table));
         }
-        View::Metadata => json!({
-            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-            "items": page.items.iter().map(|o| metadata_only(o)).collect::<Vec<_>>(),
-        }),
-        View::Full => json!({
-            "kind": format!("{}List", resource.kind), "apiVersion": resource.api_version(),
-            "items": page.items.iter().map(|o| versions::to_served(resource, o)).collect::<Vec<_>>(),
-        }),
+        View::Metadata => {
+            let items = page.items.iter().map(|o| Cow::Owned(metadata_only(o)));
+            ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned(), items.collect())
+        }
+        View::Full => {
+            let items = page.items.iter().map(|o| versions::to_served(resource, o));
+            (format!("{}List", resource.kind), resource.api_version(), items.collect())
+        }
     };
-    value["metadata"] = metadata;
-    Ok(value)
+    Ok(answer::json(StatusCode::OK, &List { kind, api_version, metadata, items }))
 }
 
 fn list_query(target: &Target, incoming: &Incoming) -> Result<ListQuery, Refusal> {
@@ -182,11 +198,12 @@ fn write(
         ("deletecollection", "") => {
             let query = list_query(target, incoming)?;
             let deleted = store.delete_collection(resource, &query, &delete_options(incoming, &body))?;
-            let items: Vec<Value> = deleted.iter().map(|o| versions::to_served(resource, o)).collect();
-            let list = json!({
-                "kind": format!("{}List", resource.kind), "apiVersion": resource.api_version(),
-                "metadata": {"resourceVersion": store.revision().to_string()}, "items": items,
-            });
+            let list = List {
+                kind: format!("{}List", resource.kind),
+                api_version: resource.api_version(),
+                metadata: json!({"resourceVersion": store.revision().to_string()}),
+                items: deleted.iter().map(|o| versions::to_served(resource, o)).collect(),
+            };
             return Ok(answer::json(StatusCode::OK, &list));
         }
         _ => return write_subresource(store, verb, target, incoming, &body, &options),
@@ -227,7 +244,7 @@ fn write_subresource(
             store.patch_scale(resource, &key, &patch, options)?
         }
         ("update", "finalize") if resource.is_core("namespaces") => {
-            versions::to_served(resource, &*store.get(resource, &key)?)
+            versions::to_served(resource, &*store.get(resource, &key)?).into_owned()
         }
         _ => return Err(Refusal::no_such_path()),
     };
@@ -252,9 +269,11 @@ fn delete(store: &mut Store, target: &Target, options: &DeleteOptions) -> Result
     let resource = &*target.resource;
     let key = Key::new(&target.namespace, &target.name);
     let value = match store.delete(resource, &key, options)? {
-        Deleted::Begun(object) => versions::to_served(resource, &object),
+        Deleted::Begun(object) => versions::to_served(resource, &object).into_owned(),
         // Pods answer with themselves even when they are gone at once.
-        Deleted::Gone(object) if resource.is_core("pods") => versions::to_served(resource, &object),
+        Deleted::Gone(object) if resource.is_core("pods") => {
+            versions::to_served(resource, &object).into_owned()
+        }
         Deleted::Gone(object) => json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
             "details": {

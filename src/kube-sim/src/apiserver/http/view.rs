@@ -1,5 +1,7 @@
 //! Objects as the client wants to see them: whole, as rows of a table, or without spec and status.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use crate::apiserver::{columns, object, resource::Resource, store::Store, versions};
@@ -24,13 +26,14 @@ impl View {
     }
 
     /// One object in this view.
-    pub(super) fn one(self, resource: &Resource, stored: &Value, store: &Store) -> Value {
+    pub(super) fn one<'a>(self, resource: &Resource, stored: &'a Value, store: &Store) -> Cow<'a, Value> {
         match self {
             Self::Full => versions::to_served(resource, stored),
             Self::Table => {
-                columns::table(&resource.columns, &[stored], store.now(), object::revision(stored))
+                let revision = object::revision(stored);
+                Cow::Owned(columns::table(&resource.columns, &[stored], store.now(), revision))
             }
-            Self::Metadata => metadata_only(stored),
+            Self::Metadata => Cow::Owned(metadata_only(stored)),
         }
     }
 }

@@ -197,5 +197,8 @@ async fn broken(breaks: &mut Waiter<String>, plural: &str) {
 }
 
 fn event(kind: &str, object: &Value) -> Bytes {
-    Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"))
+    let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+    line.extend(answer::bytes_of(object));
+    line.extend(b"}\n");
+    line.into()
 }

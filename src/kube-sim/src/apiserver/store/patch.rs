@@ -68,7 +68,8 @@ impl Store {
                 "strategic merge patch is not supported for custom resources; send a merge patch or a JSON patch",
             ));
         }
-        let current = versions::to_served(resource, &*self.find(resource, key)?);
+        let stored = self.find(resource, key)?;
+        let current = versions::to_served(resource, &stored);
         let mut patched = match patch.kind {
             PatchKind::Merge => merge::merged(&current, &patch.body),
             PatchKind::Json => json_patch::patched(resource, &key.name, &current, &patch.body)?,

@@ -41,7 +41,7 @@ impl Store {
         }
         let mut object = Value::clone(&current);
         set(&mut object, &paths.spec, json!(replicas));
-        let object = crate::apiserver::versions::to_served(resource, &object);
+        let object = crate::apiserver::versions::to_served(resource, &object).into_owned();
         let stored = self.update(resource, key, object, Part::Main, options)?;
         Ok(view(paths, &stored))
     }

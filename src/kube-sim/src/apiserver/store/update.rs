@@ -1,6 +1,6 @@
 //! The verb update, also the second half of every patch.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
@@ -153,22 +153,20 @@ fn set_or_remove(object: &mut Value, field: &str, value: Option<&Value>) {
 
 /// A write that changes nothing gets no revision, so watchers are not woken by it.
 fn same_but_for_managers(left: &Value, right: &Value) -> bool {
-    let strip = |value: &Value| {
-        let mut value = value.clone();
-        let metadata = object::metadata_mut(&mut value);
-        metadata.shift_remove("managedFields");
-        for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
-            let is_empty = |v: &Value| {
-                v.as_object().is_some_and(Map::is_empty) || v.as_array().is_some_and(Vec::is_empty)
-            };
-            if metadata.get(field).is_some_and(is_empty) {
-                metadata.shift_remove(field);
-            }
-        }
-        value
-    };
     let managers = |value: &Value| value["metadata"].get("managedFields").is_some();
-    managers(left) == managers(right) && strip(left) == strip(right)
+    managers(left) == managers(right) && fields(left) == fields(right)
+}
+
+/// Fields of the object and of its metadata that a write can change, without those that are as good as absent.
+fn fields(value: &Value) -> (BTreeMap<&String, &Value>, BTreeMap<&String, &Value>) {
+    const MAY_BE_EMPTY: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
+    let rest = value.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
+    let metadata = value["metadata"].as_object().into_iter().flatten().filter(|(field, value)| {
+        let is_empty =
+            value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
+        *field != "managedFields" && !(is_empty && MAY_BE_EMPTY.contains(&field.as_str()))
+    });
+    (rest.collect(), metadata.collect())
 }
 
 /// What counts for the generation: everything but metadata and, when it has its own subresource, status.
