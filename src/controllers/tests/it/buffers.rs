@@ -63,22 +63,22 @@ fn buffers(world: &World) -> Api<CapacityBuffer> {
     Api::namespaced(world.client.clone(), "default")
 }
 
-async fn status(world: &World, name: &str) -> CapacityBufferStatus {
-    let buffers = world.list::<CapacityBuffer>().await;
+fn status(world: &World, name: &str) -> CapacityBufferStatus {
+    let buffers = world.list::<CapacityBuffer>();
     let found = buffers.into_iter().find(|buffer| buffer.name_any() == name);
     found.and_then(|buffer| buffer.status).unwrap_or_default()
 }
 
 /// The reason of a condition, empty while there is none.
-async fn reason(world: &World, name: &str, kind: &str) -> String {
-    let conditions = status(world, name).await.conditions;
+fn reason(world: &World, name: &str, kind: &str) -> String {
+    let conditions = status(world, name).conditions;
     conditions.into_iter().find(|one| one.kind == kind).map(|one| one.reason).unwrap_or_default()
 }
 
 /// Waits until a condition has this reason.
 async fn says(world: &World, name: &str, kind: &str, wanted: &str, limit: Duration) {
     let what = format!("{kind} of {name} says {wanted}");
-    world.until(&what, limit, || async { reason(world, name, kind).await == wanted }).await;
+    world.until(&what, limit, || async { reason(world, name, kind) == wanted }).await;
 }
 
 /// Waits until every node is initialized and the room of the buffer is there.
@@ -86,8 +86,8 @@ async fn has_room(world: &World, name: &str) {
     says(world, name, "Provisioning", "FitsExistingCapacity", 5 * MINUTE).await;
     world
         .until("every node is initialized", 5 * MINUTE, || async {
-            let nodes = world.nodes().await;
-            nodes.len() == world.claims().await.len()
+            let nodes = world.nodes();
+            nodes.len() == world.claims().len()
                 && nodes.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
         })
         .await;
@@ -103,8 +103,8 @@ async fn with_room(pods: u32, pool: &Value) -> (World, Process) {
     (world, process)
 }
 
-async fn claim_names(world: &World) -> Vec<String> {
-    world.claims().await.iter().map(ResourceExt::name_any).collect()
+fn claim_names(world: &World) -> Vec<String> {
+    world.claims().iter().map(ResourceExt::name_any).collect()
 }
 
 async fn change(world: &World, name: &str, spec: &Value) {
@@ -127,16 +127,16 @@ async fn room_is_launched_for_pods_that_do_not_exist_and_nobody_is_sent_there() 
     let process = start(&world);
     says(&world, "spare", "Provisioning", "RequiresNewCapacity", MINUTE).await;
     has_room(&world, "spare").await;
-    let status = status(&world, "spare").await;
+    let status = status(&world, "spare");
     assert_eq!(status.replicas, Some(3));
     assert_eq!(status.pod_template_ref.unwrap().name, "spare");
     assert_eq!(status.pod_template_generation, Some(1));
     assert_eq!(status.provisioning_strategy.as_deref(), Some("buffer.x-k8s.io/active-capacity"));
     assert!(status.conditions.iter().all(|one| one.kind != "Ready"), "the kind has no root condition");
-    assert!(world.pods().await.is_empty(), "virtual pods exist nowhere");
+    assert!(world.pods().is_empty(), "virtual pods exist nowhere");
     assert!(process.events.messages("Nominated").is_empty());
     assert!(process.events.messages("FailedScheduling").is_empty());
-    let cpu: u64 = world.nodes().await.iter().map(cores).sum();
+    let cpu: u64 = world.nodes().iter().map(cores).sum();
     assert!(cpu >= 5, "three times 1.5 cores fit: {cpu}");
     process.stop().await;
 }
@@ -155,31 +155,31 @@ async fn room_that_is_there_is_not_launched() {
     world.pod("web", "3");
     let process = start(&world);
     world.all_running().await;
-    let before = claim_names(&world).await;
+    let before = claim_names(&world);
     spare(&world, 2, "100m");
     says(&world, "spare", "Provisioning", "FitsExistingCapacity", MINUTE).await;
-    assert_eq!(claim_names(&world).await, before);
+    assert_eq!(claim_names(&world), before);
     process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_exist_take_the_room_and_it_is_bought_again() {
     let (world, process) = with_room(1, &json!({})).await;
-    let first = claim_names(&world).await;
+    let first = claim_names(&world);
     assert_eq!(first.len(), 1);
     world.pod("web", "1500m");
     world
         .until("the pod runs at once", Duration::from_secs(10), || async {
-            world.pods().await.iter().all(is_running)
+            world.pods().iter().all(is_running)
         })
         .await;
-    world.until("another node holds the room", 2 * MINUTE, || async { world.nodes().await.len() == 2 }).await;
+    world.until("another node holds the room", 2 * MINUTE, || async { world.nodes().len() == 2 }).await;
     has_room(&world, "spare").await;
     // What was taken is not needed twice once it is given back.
     world.delete_pod("web").await;
-    world.until("one node is left", 5 * MINUTE, || async { world.claims().await.len() == 1 }).await;
+    world.until("one node is left", 5 * MINUTE, || async { world.claims().len() == 1 }).await;
     tokio::time::sleep(10 * MINUTE).await;
-    assert_eq!(world.claims().await.len(), 1);
+    assert_eq!(world.claims().len(), 1);
     process.stop().await;
 }
 
@@ -238,8 +238,8 @@ async fn without_the_gate_nothing_is_watched_and_nothing_happens() {
             .count()
     };
     assert_eq!(about_buffers(&closed), 0);
-    assert!(world.claims().await.is_empty());
-    assert_eq!(status(&world, "spare").await, CapacityBufferStatus::default());
+    assert!(world.claims().is_empty());
+    assert_eq!(status(&world, "spare"), CapacityBufferStatus::default());
     closed.stop().await;
     let open = start(&world);
     has_room(&world, "spare").await;
@@ -260,7 +260,7 @@ async fn two_buffers_have_room_each_and_pods_of_one_keep_their_distance() {
     let process = start(&world);
     has_room(&world, "spare").await;
     has_room(&world, "apart").await;
-    assert!(world.nodes().await.len() >= 3);
+    assert!(world.nodes().len() >= 3);
     process.stop().await;
 }
 
@@ -272,7 +272,7 @@ async fn room_is_where_the_template_wants_it() {
     buffer(&world, "spare", &json!({"podTemplateRef": {"name": "spare"}, "replicas": 1}));
     let process = start(&world);
     has_room(&world, "spare").await;
-    for node in world.nodes().await {
+    for node in world.nodes() {
         assert_eq!(node.labels()["topology.kubernetes.io/zone"], "zone-b");
     }
     process.stop().await;
@@ -287,13 +287,13 @@ async fn limits_of_the_pool_hold_and_pods_without_room_are_told_and_counted() {
     let unschedulable = || process.metrics.scheduler.unschedulable_pods_count.value(["provisioner"]);
     world.until("some have no room", 2 * MINUTE, || async { unschedulable() > 0.0 }).await;
     tokio::time::sleep(10 * MINUTE).await;
-    let cpu: u64 = world.nodes().await.iter().map(cores).sum();
+    let cpu: u64 = world.nodes().iter().map(cores).sum();
     assert!((1..=4).contains(&cpu), "{cpu} cores");
     let failed = process.events.events();
     let failed = failed.iter().find(|event| event.reason.name() == "FailedScheduling").unwrap();
     assert!(failed.object.name.starts_with("capacity-buffer-spare-"), "{failed:?}");
     assert_eq!(failed.object.namespace.as_deref(), Some("default"));
-    assert_eq!(reason(&world, "spare", "Provisioning").await, "RequiresNewCapacity");
+    assert_eq!(reason(&world, "spare", "Provisioning"), "RequiresNewCapacity");
     assert!(
         (process.metrics.scheduler.held_pods_count.value([])).abs() < f64::EPSILON,
         "nothing was learned"
@@ -304,21 +304,21 @@ async fn limits_of_the_pool_hold_and_pods_without_room_are_told_and_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_drifts_or_is_deleted_is_made_up_for() {
     let (world, process) = with_room(1, &json!({})).await;
-    let first = claim_names(&world).await;
+    let first = claim_names(&world);
     world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "a"}}}})).await;
     world
         .until("another node took its place", 10 * MINUTE, || async {
-            let now = claim_names(&world).await;
+            let now = claim_names(&world);
             now.len() == 1 && now != first
         })
         .await;
     has_room(&world, "spare").await;
-    let second = claim_names(&world).await;
+    let second = claim_names(&world);
     let claims: Api<NodeClaim> = Api::all(world.client.clone());
     claims.delete(&second[0], &DeleteParams::default()).await.unwrap();
     world
         .until("another node again", 10 * MINUTE, || async {
-            let now = claim_names(&world).await;
+            let now = claim_names(&world);
             now.len() == 1 && now != second
         })
         .await;

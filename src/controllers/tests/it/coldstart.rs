@@ -12,7 +12,7 @@ const SOON: Duration = Duration::from_secs(3);
 
 async fn claimed_soon(world: &World) {
     let since = Instant::now();
-    world.until("a claim is there", SOON, || async { !world.claims().await.is_empty() }).await;
+    world.until("a claim is there", SOON, || async { !world.claims().is_empty() }).await;
     assert!(since.elapsed() <= SOON, "{:?}", since.elapsed());
 }
 
@@ -28,7 +28,7 @@ async fn pods_are_planned_for_as_soon_as_the_class_of_their_pool_is_ready() {
     let process = world.start();
     // Just after one of the rounds, which are ten seconds apart.
     sleep(Duration::from_secs(21)).await;
-    assert!(world.claims().await.is_empty());
+    assert!(world.claims().is_empty());
     world.load(&json!({
         "apiVersion": "karpenter.memory/v1", "kind": "MemoryNodeClass", "metadata": {"name": "late"},
         "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]},
@@ -69,7 +69,7 @@ async fn a_replica_that_watches_while_it_waits_tells_nothing_and_acts_at_once_wh
     world.pod("web", "1");
     let process = world.start_waiting(Duration::from_mins(1));
     sleep(Duration::from_secs(59)).await;
-    assert!(world.claims().await.is_empty());
+    assert!(world.claims().is_empty());
     assert!(!process.metrics.render().contains("karpenter_pods_state{"));
     sleep(Duration::from_secs(2)).await;
     claimed_soon(&world).await;
@@ -91,6 +91,6 @@ async fn a_backlog_too_large_for_one_pass_is_planned_in_slices_that_follow_at_on
     let process = world.start_slicing(2);
     // Three slices, each after the quiet time of a batch; the next round would be later.
     let soon = Duration::from_secs(8);
-    world.until("every pod has a claim", soon, || async { world.claims().await.len() == 5 }).await;
+    world.until("every pod has a claim", soon, || async { world.claims().len() == 5 }).await;
     process.stop().await;
 }

@@ -16,7 +16,7 @@ const QUARANTINE: &str = "example.com/quarantine";
 /// Plays the foreign controller: every node of the pool `default` is tainted as soon as it is there.
 async fn quarantine(world: &World) {
     let nodes: Api<Node> = Api::all(world.client.clone());
-    for node in world.nodes().await {
+    for node in world.nodes() {
         let mut taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
         let ours = node.labels().get("karpenter.sh/nodepool").is_some_and(|pool| pool == "default");
         if !ours || taints.iter().any(|taint| taint.key == QUARANTINE) {
@@ -61,7 +61,7 @@ async fn a_hold_names_the_node_concerns_its_own_workload_and_ends_with_what_it_r
 
     // The explanation says which node it is, what it has that was not announced, and when the next try is.
     let text = ask("pod/web").reasons[0].text.clone();
-    let named = world.nodes().await.iter().any(|node| text.contains(&node.name_any()));
+    let named = world.nodes().iter().any(|node| text.contains(&node.name_any()));
     assert!(named && text.contains("taint `example.com/quarantine:NoExecute`"), "{text}");
     assert!(text.contains("; next try at 2026-01-01T12:"), "{text}");
     let facts = ask("all").facts;
@@ -74,7 +74,7 @@ async fn a_hold_names_the_node_concerns_its_own_workload_and_ends_with_what_it_r
     pod_of(&world, "api", "other");
     let runs = |name: &'static str| {
         let world = &world;
-        move || async move { world.pods().await.iter().any(|pod| pod.name_any() == name && is_running(pod)) }
+        move || async move { world.pods().iter().any(|pod| pod.name_any() == name && is_running(pod)) }
     };
     world.until("the other workload runs", MINUTE, runs("api")).await;
     assert!(held(), "that settles nothing about the first");

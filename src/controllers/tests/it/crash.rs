@@ -27,7 +27,7 @@ async fn survives(crash: Crash) -> bool {
         return false;
     }
     let second = world.start();
-    if !world.pods().await.is_empty() {
+    if !world.pods().is_empty() {
         world.all_running().await;
         world.one_machine_per_claim().await;
         assert_eq!(world.account.machines().len(), 1, "{crash:?}: one pod needs one machine");

@@ -59,10 +59,10 @@ async fn a_machine_is_bought_where_the_devices_of_a_claim_are() {
     let process = start(&world);
     world
         .until("there is a node and an event on the other pod", Duration::from_mins(5), || async {
-            world.nodes().await.len() == 1 && !process.events.messages("FailedScheduling").is_empty()
+            world.nodes().len() == 1 && !process.events.messages("FailedScheduling").is_empty()
         })
         .await;
-    let nodes = world.nodes().await;
+    let nodes = world.nodes();
     assert_eq!(nodes[0].metadata.labels.as_ref().unwrap()["topology.kubernetes.io/zone"], "zone-b");
     let told = process.events.messages("FailedScheduling").remove(0);
     assert!(told.contains("resource claim `default/two` does not exist"), "{told}");
@@ -82,13 +82,13 @@ async fn a_machine_is_complete_once_the_drivers_it_waits_for_have_published_thei
     world.pool("default", &json!({"template": {"metadata": {"annotations": waits}}}));
     world.pod("plain", "1");
     let process = start(&world);
-    let shown = || async { world.claims().await.first().and_then(initialized) };
+    let shown = || async { world.claims().first().and_then(initialized) };
     world
         .until("it waits for the driver", Duration::from_mins(5), || async {
             shown().await.is_some_and(|(_, reason)| reason == "DRADriverPoolsNotPublished")
         })
         .await;
-    let node = world.nodes().await[0].metadata.name.clone().unwrap();
+    let node = world.nodes()[0].metadata.name.clone().unwrap();
     world.load(&slice("elsewhere", &json!({"allNodes": true})));
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(

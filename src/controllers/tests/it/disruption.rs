@@ -75,12 +75,12 @@ pub(crate) async fn scale(world: &World, name: &str, replicas: u32) {
 
 /// So many pods exist, and all of them run.
 async fn running(world: &World, pods: usize) -> bool {
-    let there = world.pods().await;
+    let there = world.pods();
     there.len() == pods && there.iter().all(is_running)
 }
 
 async fn initialized(world: &World, nodes: usize) -> bool {
-    let claims = world.claims().await;
+    let claims = world.claims();
     claims.len() == nodes && claims.iter().all(|claim| condition(claim, "Initialized") == "True")
 }
 
@@ -88,9 +88,7 @@ async fn settled(world: &World, pods: usize, nodes: usize) {
     let what = format!("{pods} pods run on {nodes} machines");
     world
         .until(&what, Duration::from_mins(20), || async {
-            running(world, pods).await
-                && initialized(world, nodes).await
-                && world.nodes().await.len() == nodes
+            running(world, pods).await && initialized(world, nodes).await && world.nodes().len() == nodes
         })
         .await;
 }
@@ -123,17 +121,17 @@ fn drift_all(world: &World) {
 }
 
 async fn claim_names(world: &World) -> BTreeSet<String> {
-    world.claims().await.iter().map(ResourceExt::name_any).collect()
+    world.claims().iter().map(ResourceExt::name_any).collect()
 }
 
 /// Whether a claim or Node carries anything of a command.
-async fn untouched(world: &World) -> bool {
+fn untouched(world: &World) -> bool {
     let tainted = |node: &Node| {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         taints.into_iter().any(|taint| taint.key == "karpenter.sh/disrupted")
     };
-    !world.nodes().await.iter().any(tainted)
-        && world.claims().await.iter().all(|claim| condition(claim, "DisruptionReason").is_empty())
+    !world.nodes().iter().any(tainted)
+        && world.claims().iter().all(|claim| condition(claim, "DisruptionReason").is_empty())
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +146,7 @@ async fn a_machine_that_is_too_large_is_replaced_before_it_goes() {
     scale(&world, "big", 0).await;
     world
         .until("the pod runs on a small machine", Duration::from_mins(10), || async {
-            let nodes = world.nodes().await;
+            let nodes = world.nodes();
             let small = |node: &Node| node.labels()["node.kubernetes.io/instance-type"] == "small";
             running(&world, 1).await && nodes.len() == 1 && nodes.iter().all(small)
         })
@@ -199,7 +197,7 @@ async fn a_command_of_several_that_is_refused_tells_every_machine() {
     settled(&world, 6, 3).await;
     let old = claim_names(&world).await;
     scale(&world, "big", 0).await;
-    let nodes = world.nodes().await;
+    let nodes = world.nodes();
     let proposed = |node: &Node| {
         let question = format!("node/{}", node.name_any()).parse().unwrap();
         process.explanations.answer(&question).reasons.iter().any(|why| why.code == "SecondLook")
@@ -318,9 +316,9 @@ async fn a_replacement_that_never_joins_is_given_up_and_the_old_machine_stays() 
             failures.value(["replace", "drifted", ""]) == 1
         })
         .await;
-    assert!(world.claims().await.iter().any(|claim| old.contains(&claim.name_any())));
+    assert!(world.claims().iter().any(|claim| old.contains(&claim.name_any())));
     assert!(running(&world, 1).await, "no pod was evicted");
-    let given_back = || async { untouched(&world).await };
+    let given_back = || async { untouched(&world) };
     world.until("taint and condition are taken back", Duration::from_mins(1), given_back).await;
     process.stop().await;
 }
@@ -343,7 +341,7 @@ async fn what_a_command_leaves_over_is_used_by_the_next() {
                 && running(&world, 2).await
         })
         .await;
-    assert_eq!(world.claims().await.len(), 2, "nothing is left over");
+    assert_eq!(world.claims().len(), 2, "nothing is left over");
     assert_eq!(process.metrics.nodeclaims.created_total.value(["drifted", "default", "false"]), 2);
     process.stop().await;
 }
@@ -376,7 +374,7 @@ async fn a_candidate_deleted_by_hand_holds_up_no_other() {
     claims.delete(first, &DeleteParams::default()).await.unwrap();
     world
         .until("both are gone", Duration::from_mins(20), || async {
-            claim_names(&world).await.is_disjoint(&old) && running(&world, 2).await && untouched(&world).await
+            claim_names(&world).await.is_disjoint(&old) && running(&world, 2).await && untouched(&world)
         })
         .await;
     process.stop().await;
@@ -413,7 +411,7 @@ async fn one_machine_that_cannot_be_written_delays_no_other() {
     let process = world.start();
     settled(&world, 2, 2).await;
     let old = claim_names(&world).await;
-    let stuck = world.claims().await.remove(0);
+    let stuck = world.claims().remove(0);
     let node = stuck.status.as_ref().and_then(|status| status.node_name.clone()).unwrap();
     world.server.faults().inject(Rule::on("patch").resource("nodes").name(&node), ApiFault::InternalError);
     drift_all(&world);
@@ -452,7 +450,7 @@ async fn a_pod_that_comes_before_the_second_look_calls_it_off() {
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(claim_names(&world).await, old, "the machine is in use again");
     assert!(running(&world, 1).await);
-    assert!(untouched(&world).await);
+    assert!(untouched(&world));
     assert_eq!(process.metrics.disruption.decisions_total.value(["delete", "empty", "empty"]), 0);
     process.stop().await;
 }
@@ -460,7 +458,7 @@ async fn a_pod_that_comes_before_the_second_look_calls_it_off() {
 #[tokio::test(start_paused = true)]
 async fn marks_of_no_command_are_taken_back() {
     let (world, process) = about_to_drift(&drift_only("100%")).await;
-    let (node, claim) = (world.nodes().await.remove(0), world.claims().await.remove(0));
+    let (node, claim) = (world.nodes().remove(0), world.claims().remove(0));
     let nodes: Api<Node> = Api::all(world.client.clone());
     let taint = json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}});
     nodes.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(taint)).await.unwrap();
@@ -472,8 +470,8 @@ async fn marks_of_no_command_are_taken_back() {
     let claims: Api<NodeClaim> = Api::all(world.client.clone());
     let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
     claims.patch_status(&claim.name_any(), &PatchParams::default(), &patch).await.unwrap();
-    assert!(!untouched(&world).await);
-    world.until("both are gone", MINUTE, || async { untouched(&world).await }).await;
+    assert!(!untouched(&world));
+    world.until("both are gone", MINUTE, || async { untouched(&world) }).await;
     assert_eq!(claim_names(&world).await.len(), 1);
     process.stop().await;
 }
@@ -481,7 +479,7 @@ async fn marks_of_no_command_are_taken_back() {
 #[tokio::test(start_paused = true)]
 async fn whoever_asks_hears_why_a_node_stays() {
     let (world, process) = about_to_drift(&drift_only("100%")).await;
-    let node = world.nodes().await.remove(0).name_any();
+    let node = world.nodes().remove(0).name_any();
     let ask = |question: String| process.explanations.answer(&question.parse().unwrap());
     world
         .until("the reason is known", MINUTE, || async {
@@ -508,7 +506,7 @@ async fn survives(crash: Crash) -> bool {
                     && initialized(&world, 1).await
                     && running(&world, 1).await
                     && world.account.machines().len() == 1
-                    && untouched(&world).await
+                    && untouched(&world)
             })
             .await;
     };

@@ -27,17 +27,15 @@ fn pool(template: &Value) -> Value {
 }
 
 /// Status, reason and message of the condition of the only claim.
-async fn drifted(world: &World) -> Option<(String, String, String)> {
-    let claim = world.claims().await.remove(0);
+fn drifted(world: &World) -> Option<(String, String, String)> {
+    let claim = world.claims().remove(0);
     let condition = claim.status?.conditions.into_iter().find(|condition| condition.kind == "Drifted")?;
     Some((condition.status.as_str().to_owned(), condition.reason, condition.message))
 }
 
 async fn becomes(world: &World, reason: Option<&str>, limit: Duration) {
     let expected = reason.map(|reason| ("True".to_owned(), reason.to_owned(), reason.to_owned()));
-    world
-        .until(&format!("drifted is {reason:?}"), limit, || async { drifted(world).await == expected })
-        .await;
+    world.until(&format!("drifted is {reason:?}"), limit, || async { drifted(world) == expected }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +54,7 @@ async fn behaviour_of_the_pool_is_no_drift_and_its_requirements_are() {
     let (world, process) = running().await;
     world.change_pool("default", &json!({"weight": 7, "disruption": {"consolidateAfter": "5m"}})).await;
     tokio::time::sleep(Duration::from_mins(11)).await;
-    assert_eq!(drifted(&world).await, None);
+    assert_eq!(drifted(&world), None);
     let elsewhere = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-z"]}]);
     world.change_pool("default", &json!({"template": {"spec": {"requirements": elsewhere}}})).await;
     becomes(&world, Some("RequirementsDrifted"), MINUTE).await;
@@ -85,7 +83,7 @@ async fn a_provider_that_cannot_tell_changes_nothing() {
         world.account.fail(Operation::Drift, Fault::Refused(Kind::Throttled));
     }
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert_eq!(drifted(&world).await.map(|drifted| drifted.1).as_deref(), Some("ImageDrift"));
+    assert_eq!(drifted(&world).map(|drifted| drifted.1).as_deref(), Some("ImageDrift"));
     becomes(&world, None, Duration::from_mins(40)).await;
     process.stop().await;
 }
@@ -98,7 +96,7 @@ async fn types_that_cannot_be_listed_are_not_gone() {
     }
     // Older than the age from which the type is looked for.
     tokio::time::sleep(Duration::from_mins(75)).await;
-    assert_eq!(drifted(&world).await, None);
+    assert_eq!(drifted(&world), None);
     process.stop().await;
 }
 
@@ -119,17 +117,17 @@ async fn a_restart_neither_loses_nor_invents_drift() {
     let (world, process) = running().await;
     world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "a"}}}})).await;
     becomes(&world, Some("NodePoolDrifted"), MINUTE).await;
-    let since = transition(&world).await;
+    let since = transition(&world);
     process.kill();
     let process = world.start();
     tokio::time::sleep(Duration::from_mins(6)).await;
-    assert_eq!(drifted(&world).await.map(|drifted| drifted.1).as_deref(), Some("NodePoolDrifted"));
-    assert_eq!(transition(&world).await, since);
+    assert_eq!(drifted(&world).map(|drifted| drifted.1).as_deref(), Some("NodePoolDrifted"));
+    assert_eq!(transition(&world), since);
     process.stop().await;
 }
 
-async fn transition(world: &World) -> Option<jiff::Timestamp> {
-    let conditions = world.claims().await.remove(0).status?.conditions;
+fn transition(world: &World) -> Option<jiff::Timestamp> {
+    let conditions = world.claims().remove(0).status?.conditions;
     let condition = conditions.into_iter().find(|condition| condition.kind == "Drifted")?;
     Some(condition.last_transition_time.0)
 }

@@ -56,10 +56,8 @@ async fn one_claim_that_cannot_be_written_delays_no_other() {
     world.pool("default", &json!({}));
     world.pod("stuck", "1");
     let process = world.start();
-    world
-        .until("there is a claim", Duration::from_mins(1), || async { !world.claims().await.is_empty() })
-        .await;
-    let stuck = world.claims().await.remove(0).metadata.name.unwrap();
+    world.until("there is a claim", Duration::from_mins(1), || async { !world.claims().is_empty() }).await;
+    let stuck = world.claims().remove(0).metadata.name.unwrap();
     let faults = world.server.faults();
     faults.inject(Rule::on("patch").resource("nodeclaims").name(&stuck), Fault::InternalError);
     faults.inject(Rule::on("patch").resource("nodeclaims/status").name(&stuck), Fault::InternalError);
@@ -67,7 +65,7 @@ async fn one_claim_that_cannot_be_written_delays_no_other() {
         world.pod(&format!("web-{pod}"), "14");
     }
     let others_run = || async {
-        let pods = world.pods().await;
+        let pods = world.pods();
         let others = pods.iter().filter(|pod| pod.metadata.name.as_deref() != Some("stuck"));
         others.filter(|pod| crate::world::is_running(pod)).count() == 3
     };

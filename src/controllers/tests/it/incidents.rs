@@ -46,19 +46,19 @@ fn budget(world: &World, app: &str, allows: &Value) {
     }));
 }
 
-async fn pods_of(world: &World, app: &str) -> Vec<Pod> {
-    let mut pods = world.pods().await;
+fn pods_of(world: &World, app: &str) -> Vec<Pod> {
+    let mut pods = world.pods();
     pods.retain(|pod| pod.labels().get("app").is_some_and(|of| of == app));
     pods
 }
 
-async fn running(world: &World, app: &str) -> usize {
-    pods_of(world, app).await.iter().filter(|pod| is_running(pod)).count()
+fn running(world: &World, app: &str) -> usize {
+    pods_of(world, app).iter().filter(|pod| is_running(pod)).count()
 }
 
 async fn until_running(world: &World, app: &str, count: usize, limit: Duration) {
     let what = format!("{count} pods of {app} run");
-    world.until(&what, limit, || async { running(world, app).await == count }).await;
+    world.until(&what, limit, || async { running(world, app) == count }).await;
 }
 
 fn created(process: &Process, pool: &str) -> u64 {
@@ -115,7 +115,7 @@ async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_poo
     let (claims, calls) = (created(&process, "sold-out"), launches());
     assert!((10..=200).contains(&claims), "{claims} claims in an hour");
     assert!(calls <= 210, "{calls} launches in an hour");
-    assert!(world.claims().await.len() <= 16, "none is left over");
+    assert!(world.claims().len() <= 16, "none is left over");
     for offering in offerings_of("small") {
         world.account.restock(&offering);
     }
@@ -128,7 +128,7 @@ async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_poo
 async fn taint(world: &World, on: bool) {
     const KEY: &str = "example.com/agent-not-ready";
     let nodes: Api<Node> = Api::all(world.client.clone());
-    for node in world.nodes().await {
+    for node in world.nodes() {
         let mut taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
         if taints.iter().any(|taint| taint.key == KEY) == on {
             continue;
@@ -151,14 +151,14 @@ async fn bought_while_tainted(span: Duration) -> u64 {
     world.pool("default", &pool(&json!({})));
     one_per_node(&world, "web", 1, &json!({}));
     let process = world.start();
-    world.until("a node is there", 5 * MINUTE, || async { !world.nodes().await.is_empty() }).await;
-    assert_eq!(running(&world, "web").await, 0, "nodes take some seconds to be ready");
+    world.until("a node is there", 5 * MINUTE, || async { !world.nodes().is_empty() }).await;
+    assert_eq!(running(&world, "web"), 0, "nodes take some seconds to be ready");
     let until = tokio::time::Instant::now() + span;
     while tokio::time::Instant::now() < until {
         taint(&world, true).await;
         tokio::time::sleep(SECOND).await;
     }
-    assert_eq!(running(&world, "web").await, 0, "the taint keeps the pod away");
+    assert_eq!(running(&world, "web"), 0, "the taint keeps the pod away");
     taint(&world, false).await;
     until_running(&world, "web", 1, MINUTE).await;
     let bought = created(&process, "default");
@@ -191,13 +191,13 @@ async fn a_scheduler_that_binds_late_gets_no_second_node() {
     pods.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     let process = world.start();
     let initialized = || async {
-        let nodes = world.nodes().await;
+        let nodes = world.nodes();
         nodes.iter().any(|node| node.labels().contains_key("karpenter.sh/initialized"))
     };
     world.until("the node is up", 5 * MINUTE, initialized).await;
     tokio::time::sleep(50 * SECOND).await;
     assert_eq!(created(&process, "default"), 1);
-    assert_eq!(world.nodes().await.len(), 1);
+    assert_eq!(world.nodes().len(), 1);
     process.stop().await;
 }
 
@@ -212,8 +212,8 @@ async fn held_on_expiring_nodes(allows: &Value) -> (usize, u64) {
     until_running(&world, "web", 3, 5 * MINUTE).await;
     let most = Cell::new(0);
     every(5 * SECOND, 70 * MINUTE, async || {
-        most.set(most.get().max(world.claims().await.len()));
-        assert_eq!(running(&world, "web").await, 3, "the budget is kept");
+        most.set(most.get().max(world.claims().len()));
+        assert_eq!(running(&world, "web"), 3, "the budget is kept");
     })
     .await;
     let bought = created(&process, "default");
@@ -243,16 +243,16 @@ async fn fifty_nodes_born_together_expire_together_and_budgets_of_pods_hold() {
     budget(&world, "web", &json!({"maxUnavailable": "10%"}));
     let process = world.start();
     until_running(&world, "web", 50, 5 * MINUTE).await;
-    let old: BTreeSet<String> = world.nodes().await.iter().map(ResourceExt::name_any).collect();
+    let old: BTreeSet<String> = world.nodes().iter().map(ResourceExt::name_any).collect();
     let (most, least, left) = (Cell::new(0), Cell::new(50), Cell::new(50));
     every(5 * SECOND, 9 * MINUTE, async || {
-        assert_eq!(running(&world, "web").await, 50, "not before they expire");
+        assert_eq!(running(&world, "web"), 50, "not before they expire");
     })
     .await;
     every(5 * SECOND, 14 * MINUTE, async || {
-        most.set(most.get().max(world.claims().await.len()));
-        least.set(least.get().min(running(&world, "web").await));
-        left.set(world.nodes().await.iter().filter(|node| old.contains(&node.name_any())).count());
+        most.set(most.get().max(world.claims().len()));
+        least.set(least.get().min(running(&world, "web")));
+        left.set(world.nodes().iter().filter(|node| old.contains(&node.name_any())).count());
     })
     .await;
     assert_eq!(left.get(), 0, "old nodes are left");
@@ -271,12 +271,12 @@ async fn six_in_ten_nodes_that_turn_unhealthy_at_once_all_stay() {
     let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };
     let process = world.start_gated(Crash::Never, gates);
     until_running(&world, "web", 10, 5 * MINUTE).await;
-    let before: BTreeSet<String> = world.claims().await.iter().map(ResourceExt::name_any).collect();
+    let before: BTreeSet<String> = world.claims().iter().map(ResourceExt::name_any).collect();
     for machine in world.account.machines().iter().take(6) {
         world.agent.behave(machine.instance_id.as_str(), Behaviour::NotReady);
     }
     every(10 * SECOND, 60 * MINUTE, async || {
-        let now = world.claims().await;
+        let now = world.claims();
         let staying = now.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
         let staying: BTreeSet<String> = staying.map(ResourceExt::name_any).collect();
         assert!(before.is_subset(&staying), "a node was given up");
@@ -297,12 +297,12 @@ async fn creations_side_by_side_do_not_overrun_a_limit() {
     for batch in 0..4 {
         one_per_node(&world, &format!("web-{batch}"), 10, &json!({}));
         every(SECOND, MINUTE / 4, async || {
-            let claims = world.claims().await.len();
+            let claims = world.claims().len();
             assert!(claims <= 5, "{claims} claims under a limit of 5");
         })
         .await;
     }
-    assert_eq!(world.claims().await.len(), 5, "and all of it is used");
+    assert_eq!(world.claims().len(), 5, "and all of it is used");
     process.stop().await;
 }
 

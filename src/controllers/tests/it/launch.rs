@@ -39,9 +39,7 @@ async fn without_capacity_for_one_type_the_claim_goes_and_another_type_is_bought
     assert_eq!(process.events.messages("InsufficientCapacityError").len(), 1);
     assert_eq!(process.metrics.nodeclaims.disrupted_total.value(["insufficient_capacity", "first", ""]), 1);
     world
-        .until("the first claim is gone", Duration::from_mins(1), || async {
-            world.claims().await.len() == 1
-        })
+        .until("the first claim is gone", Duration::from_mins(1), || async { world.claims().len() == 1 })
         .await;
     assert_ne!(world.account.machines()[0].instance_type.as_str(), "small");
     world.one_machine_per_claim().await;
@@ -58,7 +56,7 @@ async fn a_lost_answer_does_not_buy_a_second_machine() {
     world.pod("web", "1");
     let process = world.start();
     world.all_running().await;
-    assert_eq!(world.claims().await.len(), 1);
+    assert_eq!(world.claims().len(), 1);
     world.one_machine_per_claim().await;
     process.stop().await;
 }
@@ -87,18 +85,18 @@ async fn a_machine_that_never_joins_is_given_up_after_fifteen_minutes_and_replac
     let process = world.start();
     world
         .until("the claim is launched", Duration::from_mins(1), || async {
-            world.claims().await.first().is_some_and(|claim| condition(claim, "Launched") == "True")
+            world.claims().first().is_some_and(|claim| condition(claim, "Launched") == "True")
         })
         .await;
-    let first = world.claims().await.remove(0).metadata.name.unwrap();
+    let first = world.claims().remove(0).metadata.name.unwrap();
     world.agent.behave_all(Behaviour::Healthy);
     world.agent.behave(world.account.machines()[0].instance_id.as_str(), Behaviour::NeverJoins);
     tokio::time::sleep(Duration::from_mins(14)).await;
-    assert!(world.claims().await.iter().any(|claim| claim.metadata.name.as_ref() == Some(&first)));
+    assert!(world.claims().iter().any(|claim| claim.metadata.name.as_ref() == Some(&first)));
     world.all_running().await;
     world
         .until("the first claim is gone", Duration::from_mins(3), || async {
-            !world.claims().await.iter().any(|claim| claim.metadata.name.as_ref() == Some(&first))
+            !world.claims().iter().any(|claim| claim.metadata.name.as_ref() == Some(&first))
         })
         .await;
     world.one_machine_per_claim().await;
@@ -117,7 +115,7 @@ async fn a_claim_of_a_foreign_node_class_is_not_touched() {
     }));
     let process = world.start();
     tokio::time::sleep(Duration::from_mins(20)).await;
-    let claim = world.claims().await.remove(0);
+    let claim = world.claims().remove(0);
     assert_eq!(claim.metadata.finalizers, None);
     assert!(claim.status.is_none());
     assert!(world.account.machines().is_empty());

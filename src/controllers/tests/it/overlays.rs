@@ -34,7 +34,7 @@ impl World {
     /// Waits until the overlay says `Ready` with this status and `ValidationSucceeded` with this reason.
     async fn overlay_says(&self, name: &str, ready: &str, reason: &str) {
         self.until(&format!("{name} is {ready} for {reason}"), Duration::from_mins(1), || async {
-            let overlays: Vec<NodeOverlay> = self.list().await;
+            let overlays: Vec<NodeOverlay> = self.list();
             let overlay = overlays.into_iter().find(|one| one.name_any() == name).unwrap();
             let conditions = overlay.status.unwrap_or_default().conditions;
             let find = |kind: &str| conditions.iter().find(|one| one.kind == kind);
@@ -67,7 +67,7 @@ async fn a_price_decides_which_type_is_launched() {
     let process = world.start_overlaying();
     world.all_running().await;
     assert_eq!(world.types(), ["large"]);
-    let claim = world.claims().await.remove(0);
+    let claim = world.claims().remove(0);
     assert!(says(&claim, PRICE_OVERLAY_APPLIED) && !says(&claim, CAPACITY_OVERLAY_APPLIED), "{claim:?}");
     world.overlay_says("large", "True", "ValidationSucceeded").await;
     process.stop().await;
@@ -86,19 +86,19 @@ async fn an_amount_makes_pods_fit_that_ask_for_an_extended_resource() {
     );
     let process = world.start_overlaying();
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert!(world.claims().await.is_empty(), "no type has such a resource");
+    assert!(world.claims().is_empty(), "no type has such a resource");
     // Plans are made as soon as the overlay is in force.
     let overlay = json!({"requirements": of_types(&["medium"]), "capacity": {"smarter-devices/fuse": "2"}});
     world.overlay("fuse", &overlay);
     world.all_running().await;
     assert_eq!(world.types(), ["medium"]);
-    let claim = world.claims().await.remove(0);
+    let claim = world.claims().remove(0);
     assert!(says(&claim, CAPACITY_OVERLAY_APPLIED) && !says(&claim, PRICE_OVERLAY_APPLIED), "{claim:?}");
     let capacity = claim.status.clone().unwrap().capacity.unwrap();
     assert_eq!(capacity["smarter-devices/fuse"].to_string(), "2");
     world
         .until("the device counts as registered", Duration::from_mins(2), || async {
-            condition(&world.claims().await[0], "Initialized") == "True"
+            condition(&world.claims()[0], "Initialized") == "True"
         })
         .await;
     process.stop().await;
@@ -114,7 +114,7 @@ async fn machines_move_to_the_type_an_overlay_makes_cheaper() {
     let process = world.start_overlaying();
     world
         .until("the pod runs", Duration::from_mins(5), || async {
-            let pods = world.pods().await;
+            let pods = world.pods();
             pods.len() == 1 && is_running(&pods[0])
         })
         .await;
@@ -177,7 +177,7 @@ async fn nothing_is_planned_until_overlays_are_known() {
     forbid(&world, "nodeoverlays");
     let process = world.start_overlaying();
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert!(world.claims().await.is_empty());
+    assert!(world.claims().is_empty());
     world.server.faults().clear();
     world.all_running().await;
     assert_eq!(world.types(), ["large"]);
@@ -212,7 +212,7 @@ async fn with_the_gate_closed_overlays_are_not_even_read() {
     assert_eq!(world.types(), ["small"]);
     let asked = |(_, path): &(String, String)| path.contains("nodeoverlays");
     assert!(!process.calls.seen().iter().any(asked));
-    let overlays: Vec<NodeOverlay> = world.list().await;
+    let overlays: Vec<NodeOverlay> = world.list();
     assert_eq!(overlays[0].status, None);
     process.stop().await;
 }

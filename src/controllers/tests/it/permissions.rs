@@ -81,7 +81,7 @@ async fn a_right_that_is_missing_is_named_by_the_probe_and_granting_it_is_enough
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(text.starts_with("the view of the cluster is not complete yet: StorageClass ("), "{text}");
     assert!(text.contains("storageclasses is forbidden"), "{text}");
-    assert!(world.claims().await.is_empty(), "nothing is decided on half a view");
+    assert!(world.claims().is_empty(), "nothing is decided on half a view");
     world.server.faults().clear();
     world.all_running().await;
     assert_eq!(probe().await, (StatusCode::OK, "ok".to_owned()));
@@ -133,7 +133,7 @@ async fn every_call_is_allowed_and_every_permission_to_write_is_used() {
     // Gone because another client deletes it, pods and all.
     world.pod("api", "1");
     world.all_running().await;
-    for claim in world.claims().await {
+    for claim in world.claims() {
         let claims: Api<karpenter_api::NodeClaim> = Api::all(world.client.clone());
         claims.delete(claim.metadata.name.as_deref().unwrap(), &DeleteParams::default()).await.unwrap();
     }

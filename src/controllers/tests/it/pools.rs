@@ -49,7 +49,7 @@ async fn pods_and_their_pool_hear_that_its_requirements_leave_no_type() {
     }
     let pool = process.events.messages("NoCompatibleInstanceTypes");
     assert!(pool[0].starts_with("NodePool requirements filtered out all compatible"), "{pool:?}");
-    assert!(world.claims().await.is_empty());
+    assert!(world.claims().is_empty());
     process.stop().await;
 }
 

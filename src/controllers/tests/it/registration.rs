@@ -32,7 +32,7 @@ async fn a_node_takes_pods_only_when_every_hook_is_ready() {
     let process = world.start();
     world
         .until("the hooks are waited for", 5 * MINUTE, || async {
-            let claims = world.claims().await;
+            let claims = world.claims();
             let conditions =
                 claims.iter().flat_map(|claim| &claim.status).flat_map(|status| &status.conditions);
             conditions
@@ -41,10 +41,10 @@ async fn a_node_takes_pods_only_when_every_hook_is_ready() {
         })
         .await;
     tokio::time::sleep(2 * MINUTE).await;
-    assert!(!world.pods().await.iter().any(is_running), "the taint is still there");
+    assert!(!world.pods().iter().any(is_running), "the taint is still there");
     world.account.answer_hooks(vec![hook("partition", HookState::Ready)]);
     world.all_running().await;
-    let (claim, node) = (world.claims().await.remove(0), world.nodes().await.remove(0));
+    let (claim, node) = (world.claims().remove(0), world.nodes().remove(0));
     assert_eq!(condition(&claim, "Registered"), "True");
     assert_eq!(claim.labels().get("cloud/partition").map(String::as_str), Some("3"));
     assert_eq!(node.labels().get("cloud/partition").map(String::as_str), Some("3"));

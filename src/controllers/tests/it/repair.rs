@@ -30,7 +30,7 @@ async fn running(nodes: usize, repair: bool) -> (World, Process) {
     let gates = FeatureGates { node_repair: repair, ..FeatureGates::default() };
     let process = world.start_gated(Crash::Never, gates);
     world.all_running().await;
-    assert_eq!(world.nodes().await.len(), nodes);
+    assert_eq!(world.nodes().len(), nodes);
     (world, process)
 }
 
@@ -43,8 +43,8 @@ fn break_machines(world: &World, count: usize) -> Vec<String> {
     broken
 }
 
-async fn is_there(world: &World, broken: &str) -> bool {
-    world.nodes().await.iter().any(|node| node.name_any().ends_with(broken))
+fn is_there(world: &World, broken: &str) -> bool {
+    world.nodes().iter().any(|node| node.name_any().ends_with(broken))
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,8 +52,8 @@ async fn a_broken_node_goes_after_its_toleration_whatever_protects_it() {
     let (world, process) = running(5, true).await;
     let broken = break_machines(&world, 1).remove(0);
     tokio::time::sleep(29 * MINUTE).await;
-    assert!(is_there(&world, &broken).await, "it may recover");
-    world.until("the broken node is gone", 10 * MINUTE, || async { !is_there(&world, &broken).await }).await;
+    assert!(is_there(&world, &broken), "it may recover");
+    world.until("the broken node is gone", 10 * MINUTE, || async { !is_there(&world, &broken) }).await;
     let metrics = &process.metrics.nodeclaims;
     assert_eq!(metrics.disrupted_total.value(["unhealthy", "default", "spot"]), 1);
     assert_eq!(metrics.unhealthy_disrupted_total.value(["ready", "default", "spot", "image-1"]), 1);
@@ -66,14 +66,14 @@ async fn more_than_a_fifth_is_not_the_fault_of_the_machines() {
     let broken = break_machines(&world, 2);
     tokio::time::sleep(120 * MINUTE).await;
     for one in &broken {
-        assert!(is_there(&world, one).await, "{one}");
+        assert!(is_there(&world, one), "{one}");
     }
     let told = process.events.messages("NodeRepairBlocked");
     assert!(told.iter().all(|text| text.contains("2 of 5")) && told.len() >= 3, "{told:?}");
     // One of them recovers by itself: the other is one of five.
     world.agent.behave(&broken[0], Behaviour::Healthy);
-    world.until("the other is gone", 15 * MINUTE, || async { !is_there(&world, &broken[1]).await }).await;
-    assert!(is_there(&world, &broken[0]).await);
+    world.until("the other is gone", 15 * MINUTE, || async { !is_there(&world, &broken[1]) }).await;
+    assert!(is_there(&world, &broken[0]));
     process.stop().await;
 }
 
@@ -82,7 +82,7 @@ async fn without_the_gate_nothing_is_repaired() {
     let (world, process) = running(1, false).await;
     let broken = break_machines(&world, 1).remove(0);
     tokio::time::sleep(120 * MINUTE).await;
-    assert!(is_there(&world, &broken).await);
+    assert!(is_there(&world, &broken));
     process.stop().await;
 }
 
@@ -93,8 +93,8 @@ async fn nodes_in_a_zone_the_cluster_is_shifted_away_from_are_left_alone_until_i
     world.account.shift_away([zone]);
     let broken = break_machines(&world, 1).remove(0);
     tokio::time::sleep(120 * MINUTE).await;
-    assert!(is_there(&world, &broken).await);
+    assert!(is_there(&world, &broken));
     world.account.shift_away([]);
-    world.until("the broken node is gone", 15 * MINUTE, || async { !is_there(&world, &broken).await }).await;
+    world.until("the broken node is gone", 15 * MINUTE, || async { !is_there(&world, &broken) }).await;
     process.stop().await;
 }

@@ -14,14 +14,14 @@ async fn a_pending_pod_gets_a_machine_and_runs() {
     world.pod("web", "1");
     let process = world.start();
     world.all_running().await;
-    let claims = world.claims().await;
+    let claims = world.claims();
     assert_eq!(claims.len(), 1);
     world
         .until("the claim is ready", Duration::from_mins(1), || async {
-            condition(&world.claims().await[0], "Ready") == "True"
+            condition(&world.claims()[0], "Ready") == "True"
         })
         .await;
-    let nodes = world.nodes().await;
+    let nodes = world.nodes();
     assert_eq!(nodes.len(), 1);
     let labels = nodes[0].metadata.labels.clone().unwrap();
     assert_eq!(labels["karpenter.sh/registered"], "true");

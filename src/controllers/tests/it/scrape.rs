@@ -53,7 +53,7 @@ async fn a_scrape_shows_only_what_is_declared_with_its_type_and_labels() {
     world.pod_with("nowhere", "1", &json!({"nodeSelector": {"kubernetes.io/arch": "sparc"}}));
     let process = world.start();
     let running = || async {
-        let pods = world.pods().await;
+        let pods = world.pods();
         pods.iter().any(|pod| pod.metadata.name.as_deref() == Some("web") && crate::world::is_running(pod))
     };
     world.until("the pod runs", Duration::from_mins(5), running).await;
@@ -154,7 +154,7 @@ async fn label_values_are_spelt_as_dashboards_know_them() {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(world.claims().await.is_empty());
+    assert!(world.claims().is_empty());
     let differing: Vec<_> = SPELT
         .iter()
         .filter_map(|(family, label, values)| {

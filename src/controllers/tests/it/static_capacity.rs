@@ -27,7 +27,7 @@ fn start(world: &World, crash: Crash) -> Process {
 async fn settles(world: &World, nodes: usize) {
     world
         .until(&format!("{nodes} nodes"), 10 * MINUTE, || async {
-            let there = world.nodes().await;
+            let there = world.nodes();
             there.len() == nodes
                 && there.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
                 && world.account.machines().len() == nodes
@@ -48,12 +48,12 @@ async fn the_number_is_kept_whatever_happens_to_single_nodes() {
     let process = start(&world, Crash::Never);
     settled(&world, 3).await;
     assert_eq!(process.metrics.nodeclaims.created_total.value(["provisioned", "fixed", "false"]), 3);
-    let claim = world.claims().await.remove(0).name_any();
+    let claim = world.claims().remove(0).name_any();
     let claims: Api<NodeClaim> = Api::all(world.client.clone());
     claims.delete(&claim, &DeleteParams::default()).await.unwrap();
     tokio::time::sleep(MINUTE).await;
     settled(&world, 3).await;
-    assert!(!world.claims().await.iter().any(|one| one.name_any() == claim));
+    assert!(!world.claims().iter().any(|one| one.name_any() == claim));
     process.stop().await;
 }
 
@@ -86,7 +86,7 @@ async fn scaling_down_takes_empty_nodes_first_and_protected_ones_last() {
     let world = world(&json!({"replicas": 4})).await;
     let process = start(&world, Crash::Never);
     settles(&world, 4).await;
-    let nodes: Vec<String> = world.nodes().await.iter().map(ResourceExt::name_any).collect();
+    let nodes: Vec<String> = world.nodes().iter().map(ResourceExt::name_any).collect();
     let on = |node: &str| json!({"nodeName": node});
     world.pod_with("busy", "1", &on(&nodes[0]));
     world.pod_with("more", "1", &on(&nodes[1]));
@@ -98,11 +98,11 @@ async fn scaling_down_takes_empty_nodes_first_and_protected_ones_last() {
         },
         "spec": {"nodeName": nodes[2], "containers": [{"name": "c", "image": "i"}]},
     }));
-    world.until("the pods run", 2 * MINUTE, || async { world.pods().await.iter().all(is_running) }).await;
+    world.until("the pods run", 2 * MINUTE, || async { world.pods().iter().all(is_running) }).await;
     for (replicas, gone) in [(3, &nodes[3]), (2, &nodes[0]), (1, &nodes[1])] {
         world.change_pool("fixed", &json!({"replicas": replicas})).await;
         settled(&world, replicas).await;
-        assert!(!world.nodes().await.iter().any(|node| node.name_any() == *gone), "{replicas} left");
+        assert!(!world.nodes().iter().any(|node| node.name_any() == *gone), "{replicas} left");
     }
     process.stop().await;
 }
@@ -112,7 +112,7 @@ async fn zero_is_a_number_and_without_the_gate_nobody_counts() {
     let world = world(&json!({"replicas": 2})).await;
     let process = world.start();
     tokio::time::sleep(5 * MINUTE).await;
-    assert!(world.claims().await.is_empty(), "the gate is closed");
+    assert!(world.claims().is_empty(), "the gate is closed");
     process.stop().await;
     let process = start(&world, Crash::Never);
     settles(&world, 2).await;

@@ -21,7 +21,7 @@ async fn fixed(nodes: usize, template: &Value) -> (World, Process) {
     let process = world.start_gated(Crash::Never, gates);
     world
         .until("all nodes are initialized", 10 * MINUTE, || async {
-            let there = world.nodes().await;
+            let there = world.nodes();
             there.len() == nodes
                 && there.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
         })
@@ -48,12 +48,12 @@ fn place_with_grace(world: &World, name: &str, node: &str, annotations: &Value, 
 }
 
 async fn all_run(world: &World) {
-    world.until("all pods run", 2 * MINUTE, || async { world.pods().await.iter().all(is_running) }).await;
+    world.until("all pods run", 2 * MINUTE, || async { world.pods().iter().all(is_running) }).await;
 }
 
 async fn delete_nodes(world: &World) -> Vec<String> {
     let nodes: Api<Node> = Api::all(world.client.clone());
-    let names: Vec<String> = world.nodes().await.iter().map(ResourceExt::name_any).collect();
+    let names: Vec<String> = world.nodes().iter().map(ResourceExt::name_any).collect();
     for name in &names {
         nodes.delete(name, &DeleteParams::default()).await.unwrap();
     }
@@ -65,7 +65,7 @@ async fn gone_after(world: &World, nodes: &[String], limit: Duration) -> Duratio
     let started = tokio::time::Instant::now();
     world
         .until("the old nodes are gone", limit, || async {
-            !world.nodes().await.iter().any(|node| nodes.contains(&node.name_any()))
+            !world.nodes().iter().any(|node| nodes.contains(&node.name_any()))
         })
         .await;
     started.elapsed()
@@ -76,12 +76,12 @@ async fn many_nodes_drain_side_by_side() {
     let wanted = std::env::var("DRAIN_NODES");
     let count: u16 = wanted.map_or(200, |text| text.parse().expect("`DRAIN_NODES` is a number"));
     let (world, process) = fixed(count.into(), &json!({})).await;
-    for (number, node) in world.nodes().await.iter().enumerate() {
+    for (number, node) in world.nodes().iter().enumerate() {
         place_with_grace(&world, &format!("web-{number}"), &node.name_any(), &json!({}), 5);
     }
     all_run(&world).await;
     world.change_pool("fixed", &json!({"replicas": 0})).await;
-    let nodes: Vec<String> = world.nodes().await.iter().map(ResourceExt::name_any).collect();
+    let nodes: Vec<String> = world.nodes().iter().map(ResourceExt::name_any).collect();
     // One node takes the 5 s of its pod and the 30 s of its machine.
     let elapsed = gone_after(&world, &nodes, 10 * MINUTE).await;
     assert!(elapsed < 2 * MINUTE, "{elapsed:?}");
@@ -104,7 +104,7 @@ async fn many_nodes_drain_side_by_side() {
 #[tokio::test(start_paused = true)]
 async fn a_budget_for_pods_is_kept_while_many_nodes_drain() {
     let (world, process) = fixed(12, &json!({})).await;
-    for (number, node) in world.nodes().await.iter().enumerate() {
+    for (number, node) in world.nodes().iter().enumerate() {
         place(&world, &format!("web-{number}"), &node.name_any(), &json!({}));
     }
     all_run(&world).await;
@@ -117,19 +117,19 @@ async fn a_budget_for_pods_is_kept_while_many_nodes_drain() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     delete_nodes(&world).await;
     tokio::time::sleep(5 * MINUTE).await;
-    assert_eq!(world.pods().await.len(), 8, "the budget is kept");
+    assert_eq!(world.pods().len(), 8, "the budget is kept");
     assert!(!process.events.messages("FailedDraining").is_empty());
     assert!(process.metrics.pods.eviction_requests_total.value(["429"]) > 0);
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "default");
     budgets.delete("web", &DeleteParams::default()).await.unwrap();
-    world.until("the others follow", 5 * MINUTE, || async { world.pods().await.is_empty() }).await;
+    world.until("the others follow", 5 * MINUTE, || async { world.pods().is_empty() }).await;
     process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_budgets_over_one_pod_hold_it_until_one_is_taken_away() {
     let (world, process) = fixed(1, &json!({})).await;
-    let node = world.nodes().await.remove(0).name_any();
+    let node = world.nodes().remove(0).name_any();
     place(&world, "web", &node, &json!({}));
     all_run(&world).await;
     for name in ["one", "two"] {
@@ -142,7 +142,7 @@ async fn two_budgets_over_one_pod_hold_it_until_one_is_taken_away() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     let nodes = delete_nodes(&world).await;
     tokio::time::sleep(2 * MINUTE).await;
-    assert_eq!(world.pods().await.len(), 1);
+    assert_eq!(world.pods().len(), 1);
     let told = process.events.messages("FailedDraining");
     assert!(told.iter().any(|text| text.contains("PDB")), "{told:?}");
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "default");
@@ -154,12 +154,12 @@ async fn two_budgets_over_one_pod_hold_it_until_one_is_taken_away() {
 #[tokio::test(start_paused = true)]
 async fn a_protection_for_a_while_holds_for_that_while() {
     let (world, process) = fixed(1, &json!({})).await;
-    let node = world.nodes().await.remove(0).name_any();
+    let node = world.nodes().remove(0).name_any();
     place(&world, "web", &node, &json!({"karpenter.sh/do-not-disrupt": "6m"}));
     all_run(&world).await;
     let nodes = delete_nodes(&world).await;
     tokio::time::sleep(4 * MINUTE).await;
-    assert!(is_running(&world.pods().await[0]), "it is protected");
+    assert!(is_running(&world.pods()[0]), "it is protected");
     gone_after(&world, &nodes, 5 * MINUTE).await;
     assert!(!process.events.messages("DoNotDisruptUntil").is_empty());
     process.stop().await;
@@ -168,7 +168,7 @@ async fn a_protection_for_a_while_holds_for_that_while() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_gives_every_pod_its_grace_and_ends_the_rest() {
     let (world, process) = fixed(1, &json!({"terminationGracePeriod": "10m"})).await;
-    let node = world.nodes().await.remove(0).name_any();
+    let node = world.nodes().remove(0).name_any();
     place(&world, "web", &node, &json!({"karpenter.sh/do-not-disrupt": "true"}));
     all_run(&world).await;
     world.load(&json!({
@@ -191,7 +191,7 @@ async fn a_deadline_gives_every_pod_its_grace_and_ends_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn a_node_without_claim_is_counted_for_its_own_pool() {
     let (world, process) = fixed(1, &json!({})).await;
-    let node = world.nodes().await.remove(0);
+    let node = world.nodes().remove(0);
     world.account.vanish(&world.account.machines()[0].provider_id.clone());
     // The claim goes by itself; what is left is a Node with our finalizer.
     let nodes = vec![node.name_any()];

@@ -39,10 +39,8 @@ async fn a_machine_is_bought_in_the_zone_of_the_volume() {
         world.pod_with(&format!("db-{zone}"), "1", &mounts(zone));
     }
     let process = world.start();
-    world
-        .until("there are two nodes", Duration::from_mins(5), || async { world.nodes().await.len() == 2 })
-        .await;
-    let nodes = world.nodes().await;
+    world.until("there are two nodes", Duration::from_mins(5), || async { world.nodes().len() == 2 }).await;
+    let nodes = world.nodes();
     let mut zones: Vec<_> = nodes
         .iter()
         .map(|node| node.metadata.labels.as_ref().unwrap()["topology.kubernetes.io/zone"].as_str())
@@ -69,7 +67,7 @@ async fn a_pod_whose_claim_is_missing_is_told_so_and_runs_once_it_exists() {
         .await;
     let told = process.events.messages("FailedScheduling").remove(0);
     assert!(told.contains("`data`: it does not exist"), "{told}");
-    assert!(world.claims().await.is_empty());
+    assert!(world.claims().is_empty());
     world.load(&claim("data", &json!({"storageClassName": "gp3"})));
     world.all_running().await;
     assert_eq!(process.events.messages("FailedScheduling").len(), 1);

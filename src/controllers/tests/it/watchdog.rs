@@ -58,8 +58,8 @@ async fn a_write_that_hangs_fails_the_probe_with_its_name_and_one_that_ends_does
     world.pod("web", "1");
     let hanging = Rule::on("patch").resource("nodeclaims/status").times(1);
     world.server.faults().inject(hanging, Fault::Delay(20 * MINUTE));
-    world.until("there is a claim", MINUTE, || async { !world.claims().await.is_empty() }).await;
-    let claim = world.claims().await.remove(0).metadata.name.unwrap();
+    world.until("there is a claim", MINUTE, || async { !world.claims().is_empty() }).await;
+    let claim = world.claims().remove(0).metadata.name.unwrap();
     stays_live(&process, 9 * MINUTE).await;
     tokio::time::sleep(2 * MINUTE).await;
     let told = live(&process).await.unwrap_err();

@@ -4,6 +4,7 @@
 //! the state does not come.
 
 mod calls;
+mod listing;
 mod machines;
 mod slow;
 
@@ -29,9 +30,12 @@ use kube::ResourceExt;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use listing::Listing;
 
 pub(crate) use calls::{Calls, Crash};
 
@@ -45,6 +49,7 @@ pub(crate) struct World {
     /// How long after its machine is there a launch is answered.
     pub(crate) launches_take: Duration,
     catalogue: Arc<Catalogue>,
+    listing: Listing,
     stop: CancellationToken,
 }
 
@@ -84,8 +89,8 @@ impl World {
         tokio::spawn(
             async move { kube_system::run(&system, kube_system::Options::default(), stopped).await },
         );
-        let launches_take = Duration::ZERO;
-        let world = Self { server, client, account, agent, clock, launches_take, catalogue, stop };
+        let (launches_take, listing) = (Duration::ZERO, Listing::default());
+        let world = Self { server, client, account, agent, clock, launches_take, catalogue, listing, stop };
         world.class("default");
         world
     }
@@ -259,29 +264,24 @@ impl World {
         pods.delete(name, &kube::api::DeleteParams::default()).await.unwrap();
     }
 
-    pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
-        self.list().await
+    pub(crate) fn claims(&self) -> Vec<NodeClaim> {
+        self.list()
     }
 
-    pub(crate) async fn nodes(&self) -> Vec<Node> {
-        self.list().await
+    pub(crate) fn nodes(&self) -> Vec<Node> {
+        self.list()
     }
 
-    pub(crate) async fn pods(&self) -> Vec<Pod> {
-        self.list().await
+    pub(crate) fn pods(&self) -> Vec<Pod> {
+        self.list()
     }
 
-    /// Lists until the API server answers: tests inject faults into it.
-    pub(crate) async fn list<K>(&self) -> Vec<K>
+    /// All objects of a kind, as they are stored: faults that tests inject into requests do not reach it.
+    pub(crate) fn list<K>(&self) -> Vec<K>
     where
-        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+        K: kube::Resource<DynamicType = ()> + Clone + Send + DeserializeOwned + 'static,
     {
-        loop {
-            if let Ok(list) = Api::<K>::all(self.client.clone()).list(&ListParams::default()).await {
-                return list.items;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        self.listing.of(&self.server)
     }
 
     /// Waits until `reached`, at most `limit` of virtual time.
@@ -294,7 +294,7 @@ impl World {
         let started = tokio::time::Instant::now();
         while !reached().await {
             if started.elapsed() > limit {
-                self.dump().await;
+                self.dump();
                 panic!("not reached in {limit:?}: {what}");
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -303,18 +303,14 @@ impl World {
 
     /// Waits until every pod runs.
     pub(crate) async fn all_running(&self) {
-        self.until("all pods run", Duration::from_mins(10), || async {
-            self.pods().await.iter().all(is_running)
-        })
-        .await;
+        self.until("all pods run", Duration::from_mins(10), || async { self.pods().iter().all(is_running) })
+            .await;
     }
 
     /// Waits until no claim, node or machine is left.
     pub(crate) async fn all_gone(&self) {
         self.until("no claim, node or machine is left", Duration::from_mins(20), || async {
-            self.claims().await.is_empty()
-                && self.nodes().await.is_empty()
-                && self.account.machines().is_empty()
+            self.claims().is_empty() && self.nodes().is_empty() && self.account.machines().is_empty()
         })
         .await;
     }
@@ -323,12 +319,12 @@ impl World {
     /// a while is not at rest yet; the collector of forgotten machines would take longer to hide a leak.
     pub(crate) async fn one_machine_per_claim(&self) {
         let rest = Duration::from_secs(90);
-        let one_to_one = || async { self.machines_of_claims().await == self.machines() };
+        let one_to_one = || async { self.machines_of_claims() == self.machines() };
         self.until("machines and claims are one to one", rest, one_to_one).await;
     }
 
-    async fn machines_of_claims(&self) -> Vec<String> {
-        let claims = self.claims().await;
+    fn machines_of_claims(&self) -> Vec<String> {
+        let claims = self.claims();
         let mut ids: Vec<String> = claims
             .iter()
             .map(|claim| claim.status.clone().unwrap_or_default().provider_id.unwrap_or_default())
@@ -344,16 +340,16 @@ impl World {
         ids
     }
 
-    async fn dump(&self) {
+    fn dump(&self) {
         let text = |value: Value| serde_json::to_string(&value).unwrap();
-        for claim in self.claims().await {
+        for claim in self.claims() {
             eprintln!("claim {}", text(json!(claim)));
         }
-        for mut node in self.nodes().await {
+        for mut node in self.nodes() {
             node.metadata.managed_fields = None;
             eprintln!("node {}", text(json!(node)));
         }
-        for pod in self.pods().await {
+        for pod in self.pods() {
             eprintln!("pod {} {}", text(json!(pod.metadata)), text(json!(pod.status)));
         }
         for machine in self.account.machines() {

@@ -48,7 +48,7 @@ async fn references_that_lead_nowhere_are_named_and_followed_once_they_lead_some
         ("job", "ResolutionFailed"),
     ] {
         says(&world, name, "ReadyForProvisioning", wanted, MINUTE).await;
-        assert_eq!(status(&world, name).await.replicas, None, "{name}");
+        assert_eq!(status(&world, name).replicas, None, "{name}");
     }
     tokio::time::sleep(2 * MINUTE).await;
     let errors = process.metrics.runtime.reconcile_errors_total.value(["capacitybuffer"]);
@@ -74,13 +74,11 @@ async fn a_share_of_a_workload_follows_it_at_once() {
         let world = &world;
         async move {
             let what = format!("{wanted} replicas");
-            world
-                .until(&what, limit, || async { status(world, "share").await.replicas == Some(wanted) })
-                .await;
+            world.until(&what, limit, || async { status(world, "share").replicas == Some(wanted) }).await;
         }
     };
     replicas(2, MINUTE).await;
-    let share = status(&world, "share").await;
+    let share = status(&world, "share");
     assert_eq!((share.pod_template_ref, share.pod_template_generation), (None, None));
     let api: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(world.client.clone(), "default");
     let scaled = Patch::Merge(json!({"spec": {"replicas": 5}}));
@@ -100,12 +98,12 @@ async fn another_template_is_read_at_once_and_room_for_it_is_bought() {
     template_takes(&world, "spare", "12").await;
     world
         .until("the status shows it", Duration::from_secs(3), || async {
-            status(&world, "spare").await.pod_template_generation == Some(2)
+            status(&world, "spare").pod_template_generation == Some(2)
         })
         .await;
     world
         .until("a large node holds the room and the small one is gone", 10 * MINUTE, || async {
-            let nodes = world.nodes().await;
+            let nodes = world.nodes();
             nodes.len() == 1 && cores(&nodes[0]) >= 12
         })
         .await;
@@ -200,7 +198,7 @@ async fn a_buffer_that_names_another_workload_follows_that_one() {
         let world = &world;
         async move {
             let what = format!("{wanted} replicas");
-            let reached = || async { status(world, "share").await.replicas == Some(wanted) };
+            let reached = || async { status(world, "share").replicas == Some(wanted) };
             world.until(&what, Duration::from_secs(3), reached).await;
         }
     };

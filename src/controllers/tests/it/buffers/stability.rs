@@ -13,14 +13,14 @@ async fn a_node_with_nothing_but_room_is_neither_removed_nor_bought_again() {
         spare(&world, 3, "1500m");
         let process = start(&world);
         has_room(&world, "spare").await;
-        let (nodes, bought) = (claim_names(&world).await, launched(&process));
+        let (nodes, bought) = (claim_names(&world), launched(&process));
         assert_eq!(u64::try_from(nodes.len()).unwrap(), bought, "none was bought in vain");
         for _ in 0..4 {
             tokio::time::sleep(15 * MINUTE).await;
-            assert_eq!(claim_names(&world).await, nodes, "{policy} {after}");
+            assert_eq!(claim_names(&world), nodes, "{policy} {after}");
             assert_eq!(launched(&process), bought, "{policy} {after}");
         }
-        assert_eq!(reason(&world, "spare", "Provisioning").await, "FitsExistingCapacity");
+        assert_eq!(reason(&world, "spare", "Provisioning"), "FitsExistingCapacity");
         let told = process.events.messages("Unconsolidatable");
         assert!(told.iter().any(|text| text.starts_with("Node has buffer pods")), "{told:?}");
         assert!(process.events.messages("PromisedNodeNotUsed").is_empty());
@@ -31,12 +31,12 @@ async fn a_node_with_nothing_but_room_is_neither_removed_nor_bought_again() {
 #[tokio::test(start_paused = true)]
 async fn a_restart_neither_loses_nor_doubles_room() {
     let (world, first) = with_room(3, &json!({"disruption": {"consolidateAfter": "0s"}})).await;
-    let nodes = claim_names(&world).await;
+    let nodes = claim_names(&world);
     tokio::time::sleep(5 * MINUTE).await;
     first.kill();
     let second = start(&world);
     tokio::time::sleep(30 * MINUTE).await;
-    assert_eq!(claim_names(&world).await, nodes);
+    assert_eq!(claim_names(&world), nodes);
     assert_eq!(launched(&second), 0);
     second.stop().await;
 }
@@ -71,7 +71,7 @@ async fn a_crash_at_any_write_neither_loses_nor_doubles_room() {
             let second = start(&world);
             has_room(&world, "spare").await;
             world.one_machine_per_claim().await;
-            assert_eq!(world.claims().await.len(), 1);
+            assert_eq!(world.claims().len(), 1);
             second.stop().await;
         }
     }
@@ -80,14 +80,14 @@ async fn a_crash_at_any_write_neither_loses_nor_doubles_room() {
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_room_is_found_beside_pods_is_empty_and_goes() {
     let (world, process) = with_room(1, &json!({"disruption": {"consolidationPolicy": "WhenEmpty"}})).await;
-    let small = claim_names(&world).await;
+    let small = claim_names(&world);
     world.pod("web", "12");
     world.all_running().await;
     // Too large for the small node, and there is that much left beside the pod.
     template_takes(&world, "spare", "2500m").await;
     world
         .until("the small node is gone", 5 * MINUTE, || async {
-            let left = claim_names(&world).await;
+            let left = claim_names(&world);
             left.len() == 1 && left != small
         })
         .await;
@@ -100,11 +100,11 @@ async fn an_api_server_that_does_not_answer_takes_no_room_away() {
     use karpenter_kube_sim::apiserver::{Fault, Rule};
 
     let (world, process) = with_room(1, &json!({"disruption": {"consolidateAfter": "0s"}})).await;
-    let nodes = claim_names(&world).await;
+    let nodes = claim_names(&world);
     world.server.faults().inject(Rule::on("get").resource("podtemplates"), Fault::InternalError);
     tokio::time::sleep(20 * MINUTE).await;
-    assert_eq!(reason(&world, "spare", "ReadyForProvisioning").await, "Resolved");
-    assert_eq!(claim_names(&world).await, nodes);
+    assert_eq!(reason(&world, "spare", "ReadyForProvisioning"), "Resolved");
+    assert_eq!(claim_names(&world), nodes);
     assert!(process.metrics.runtime.reconcile_errors_total.value(["capacitybuffer"]) > 0);
     process.stop().await;
 }

@@ -40,7 +40,7 @@ async fn delete_during_launch(world: &World, machines: usize) {
 /// Waits until no claim and no machine is left. The Node of a machine that joined while it was being
 /// terminated is the business of the cloud's own controller.
 async fn nothing_runs(world: &World) {
-    let gone = || async { world.claims().await.is_empty() && world.account.machines().is_empty() };
+    let gone = || async { world.claims().is_empty() && world.account.machines().is_empty() };
     world.until("no claim and no machine is left", Duration::from_mins(20), gone).await;
 }
 
@@ -119,17 +119,17 @@ async fn machines_that_no_claim_is_left_of_are_terminated() {
     let (world, process) = wanting(3, Crash::Never).await;
     world.all_running().await;
     process.kill();
-    for pod in world.pods().await {
+    for pod in world.pods() {
         world.delete_pod(&pod.name_any()).await;
     }
     let claims: Api<NodeClaim> = Api::all(world.client.clone());
-    for claim in world.claims().await {
+    for claim in world.claims() {
         let name = claim.name_any();
         let bare = json!({"metadata": {"finalizers": null}});
         claims.patch(&name, &PatchParams::default(), &Patch::Merge(bare)).await.unwrap();
         claims.delete(&name, &DeleteParams::default()).await.unwrap();
     }
-    assert_eq!((world.claims().await.len(), world.account.machines().len()), (0, 3));
+    assert_eq!((world.claims().len(), world.account.machines().len()), (0, 3));
     let process = world.start();
     let gone = || async { world.account.machines().is_empty() };
     world.until("the machines are gone", Duration::from_mins(5), gone).await;

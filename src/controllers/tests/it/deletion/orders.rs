@@ -100,13 +100,13 @@ async fn subjects(world: &World, orders: &[Vec<Part>]) -> Vec<Subject> {
     }
     world
         .until("all nodes are initialized and all pods run", Duration::from_mins(10), || async {
-            let nodes = world.nodes().await;
+            let nodes = world.nodes();
             nodes.len() == planned.len()
                 && nodes.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
-                && world.pods().await.iter().all(crate::world::is_running)
+                && world.pods().iter().all(crate::world::is_running)
         })
         .await;
-    let claims = world.claims().await;
+    let claims = world.claims();
     let subject = |(name, order): (String, Vec<Part>)| {
         let claim = claims.iter().find(|claim| claim.labels()["karpenter.sh/nodepool"] == name).unwrap();
         let status = claim.status.as_ref().unwrap();
@@ -128,7 +128,7 @@ async fn nothing_is_left_of_any_order_that_starts_with(first: Part) {
     assert_eq!(subjects.len(), 24);
     futures::future::join_all(subjects.iter().map(|subject| subject.delete_in_order(&world))).await;
     world.all_gone().await;
-    let pools: Vec<NodePool> = world.list().await;
+    let pools: Vec<NodePool> = world.list();
     assert!(pools.is_empty(), "left: {:?}", pools.iter().map(ResourceExt::name_any).collect::<Vec<_>>());
     assert_eq!(world.class_names().await, ["default"]);
     let evicted: Vec<String> = process

@@ -35,10 +35,10 @@ fn holds(process: &Process, brake: &str, machines: u32) -> bool {
 }
 
 /// Checks that event and explanation report the brake, by this reason and text.
-async fn told(world: &World, process: &Process, code: &str, text: &str) {
+fn told(world: &World, process: &Process, code: &str, text: &str) {
     let events = process.events.messages("DisruptionHeld");
     assert!(events.iter().any(|message| message.contains(text)), "{events:?}");
-    let nodes = world.nodes().await;
+    let nodes = world.nodes();
     let answers = nodes
         .iter()
         .map(|node| process.explanations.answer(&format!("node/{}", node.name_any()).parse().unwrap()));
@@ -72,7 +72,7 @@ async fn drift_of_most_machines_after_a_start_waits_until_it_has_lasted() {
     let brakes = Brakes { mass_drift_least: 3, ..Brakes::default() };
     let (world, process, old) = three_drift(brakes.clone()).await;
     world.until("drift is held", 6 * MINUTE, || async { holds(&process, "mass_drift", 3) }).await;
-    told(&world, &process, "MassDrift", "3 of 3 nodes").await;
+    told(&world, &process, "MassDrift", "3 of 3 nodes");
     tokio::time::sleep(brakes.mass_drift_hold - 2 * MINUTE).await;
     assert_eq!(claim_names(&world).await, old, "it has not lasted yet");
     all_new(&world, &old, 3, 20 * MINUTE).await;
@@ -133,7 +133,7 @@ async fn a_pool_whose_replacements_do_not_come_up_keeps_its_machines_but_for_one
     let (world, process, old) = no_replacement_joins(brakes.clone()).await;
     // The replacement that hangs is deleted after a quarter of an hour; until then pods could go there.
     world.until("the gate is closed", 10 * MINUTE, || async { holds(&process, "health_gate", 1) }).await;
-    told(&world, &process, "HealthGate", "pool default").await;
+    told(&world, &process, "HealthGate", "pool default");
     // It was closed when the command failed, before the claim that hung was gone.
     tokio::time::sleep(brakes.health_gate_pause - 12 * MINUTE).await;
     assert_eq!(drift_commands(&process), 1, "none is tried meanwhile");
@@ -160,7 +160,7 @@ fn offerings(capacity_type: CapacityType) -> impl Iterator<Item = OfferingKey> {
 }
 
 async fn is_of(world: &World, capacity_type: &str) -> bool {
-    let nodes = world.nodes().await;
+    let nodes = world.nodes();
     nodes.len() == 1
         && initialized(world, 1).await
         && running(world, 1).await
@@ -189,7 +189,7 @@ async fn a_machine_does_not_go_back_to_what_it_just_was() {
     let brakes = Brakes::default();
     let (world, process) = went_from_spot_to_on_demand(brakes.clone()).await;
     world.until("going back is held", 5 * MINUTE, || async { holds(&process, "anti_flap", 1) }).await;
-    told(&world, &process, "AntiFlap", "from small (spot)").await;
+    told(&world, &process, "AntiFlap", "from small (spot)");
     assert!(is_of(&world, "on-demand").await);
     let began = Instant::now();
     world.until("later it may", 30 * MINUTE, || is_of(&world, "spot")).await;
@@ -216,7 +216,7 @@ async fn no_more_commands_start_within_a_minute_than_are_allowed() {
         at.push(Instant::now());
         if count == 1 {
             world.until("the others wait", MINUTE, || async { holds(&process, "command_rate", 2) }).await;
-            told(&world, &process, "CommandRate", "1 per minute").await;
+            told(&world, &process, "CommandRate", "1 per minute");
         }
     }
     // Looked at every second.
@@ -245,7 +245,7 @@ async fn nothing_to_be_had(brakes: Brakes) -> (World, Process, BTreeSet<String>)
 async fn a_machine_of_a_fixed_pool_stays_while_nothing_can_be_launched_in_its_place() {
     let (world, process, old) = nothing_to_be_had(Brakes::default()).await;
     world.until("drift is held", 10 * MINUTE, || async { holds(&process, "no_capacity", 1) }).await;
-    told(&world, &process, "NoCapacity", "pool fixed").await;
+    told(&world, &process, "NoCapacity", "pool fixed");
     tokio::time::sleep(10 * MINUTE).await;
     assert!(old.is_subset(&claim_names(&world).await), "the machine stays");
     // A lack of capacity is believed for three minutes, and then there is one more try.

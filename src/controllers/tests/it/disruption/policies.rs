@@ -12,8 +12,8 @@ use super::{MINUTE, claim_names, drift_all, initialized, pool, running, scale, s
 use crate::world::{Process, World};
 
 /// Instance types of the Nodes, in order.
-async fn types(world: &World) -> Vec<String> {
-    let nodes = world.nodes().await;
+fn types(world: &World) -> Vec<String> {
+    let nodes = world.nodes();
     let label =
         |node: &k8s_openapi::api::core::v1::Node| node.labels()["node.kubernetes.io/instance-type"].clone();
     let mut types: Vec<String> = nodes.iter().map(label).collect();
@@ -46,20 +46,15 @@ async fn a_balanced_pool_leaves_a_tenth_alone_when_it_takes_a_third_of_the_pods(
     let metrics = &process.metrics.disruption;
     assert!(metrics.consolidation_moves_total.value(["rejected", "default", "Balanced"]) > 0);
     assert_eq!(metrics.consolidation_moves_total.value(["approved", "default", "Balanced"]), 0);
-    let node = world
-        .nodes()
-        .await
-        .into_iter()
-        .find(|node| node.labels()["node.kubernetes.io/instance-type"] == "medium");
+    let node =
+        world.nodes().into_iter().find(|node| node.labels()["node.kubernetes.io/instance-type"] == "medium");
     let question = format!("node/{}", node.unwrap().name_any()).parse().unwrap();
     let answer = process.explanations.answer(&question);
     assert_eq!((answer.verdict.as_str(), answer.reasons[0].code.as_str()), ("stays", "Score"), "{answer:?}");
 
     let eager = json!({"disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized"}});
     world.change_pool("default", &eager).await;
-    world
-        .until("every saving counts", 20 * MINUTE, || async { types(&world).await == ["large", "small"] })
-        .await;
+    world.until("every saving counts", 20 * MINUTE, || async { types(&world) == ["large", "small"] }).await;
     process.stop().await;
 }
 
@@ -68,7 +63,7 @@ async fn a_balanced_pool_takes_a_tenth_when_it_takes_as_little_of_the_pods() {
     let (world, process) = one_tenth_to_save(10, "1500m").await;
     world
         .until("the medium machine is a small one", 20 * MINUTE, || async {
-            types(&world).await == ["large", "small"] && running(&world, 11).await
+            types(&world) == ["large", "small"] && running(&world, 11).await
         })
         .await;
     let metrics = &process.metrics.disruption;
@@ -101,7 +96,7 @@ async fn drift_of_a_fixed_pool_replaces_as_many_at_once_as_its_node_limit_leaves
     drift_all(&world);
     world
         .until("both machines are new", 60 * MINUTE, || async {
-            assert!(world.claims().await.len() <= 3, "the limit is three nodes");
+            assert!(world.claims().len() <= 3, "the limit is three nodes");
             claim_names(&world).await.is_disjoint(&old) && initialized(&world, 2).await
         })
         .await;
@@ -120,7 +115,7 @@ async fn drift_of_a_fixed_pool_without_headroom_waits_and_says_so() {
     drift_all(&world);
     tokio::time::sleep(20 * MINUTE).await;
     assert_eq!(claim_names(&world).await, old);
-    let node = world.nodes().await.remove(0).name_any();
+    let node = world.nodes().remove(0).name_any();
     let answer = process.explanations.answer(&format!("node/{node}").parse().unwrap());
     assert_eq!(answer.reasons[0].code, "NoHeadroom", "{answer:?}");
     process.stop().await;
@@ -152,7 +147,7 @@ async fn many_machines_are_replaced_by_many_once_that_is_asked_for() {
     let since = revision(&world);
     world
         .until("the pods run on medium machines", 20 * MINUTE, || async {
-            types(&world).await == ["medium"; 4] && running(&world, 4).await
+            types(&world) == ["medium"; 4] && running(&world, 4).await
         })
         .await;
     assert_eq!(check(&world, &Rules { since, budget: 2, one_at_a_time: true }), 2, "both at once");
@@ -167,7 +162,7 @@ async fn many_machines_are_not_replaced_by_many_unless_asked_for_or_when_it_save
     for settings in [ManyToMany::default(), picky] {
         let (world, process) = four_would_be_cheaper_than_two(settings).await;
         tokio::time::sleep(Duration::from_mins(15)).await;
-        assert_eq!(types(&world).await, ["large"; 2]);
+        assert_eq!(types(&world), ["large"; 2]);
         process.stop().await;
     }
 }
