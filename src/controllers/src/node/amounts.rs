@@ -1,12 +1,15 @@
 //! Publishes what each Node offers and what is asked of it (spec scheduling 30).
+//!
+//! A Node that did not change costs one value, its age: the index keeps what did not change where it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::resources;
 use karpenter_model::{LabelKey, Node, Quantity, Resources};
-use karpenter_telemetry::metrics::Metrics;
+use karpenter_telemetry::metrics::{Metrics, NodeFamilies};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +25,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
         shutdown.cancelled().await;
         return;
     }
+    let mut published = Published::default();
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -32,37 +36,73 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
         }
         if let Some(snapshot) = context.snapshot() {
             let keys = by_name(&snapshot.registry.well_known);
-            let nodes = snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| node.name.is_some());
-            publish(&context.metrics, &keys, &nodes.collect::<Vec<_>>(), snapshot.now);
+            published.publish(&context.metrics, &keys, &snapshot.nodes, snapshot.now);
         }
     }
 }
 
-fn publish(metrics: &Metrics, keys: &Keys, nodes: &[&Node], now: Timestamp) {
-    let families = metrics.node_families(&keys.keys().cloned().collect::<Vec<_>>());
-    let each = |of: fn(&Node) -> Resources| -> BTreeMap<Vec<String>, f64> {
-        nodes.iter().flat_map(|node| samples(keys, node, &of(node))).collect()
-    };
-    families.allocatable.publish(each(Node::effective_allocatable));
-    families.total_pod_requests.publish(each(Node::requested));
-    families.total_pod_limits.publish(each(Node::limited));
-    families.total_daemon_requests.publish(each(Node::daemon_requested));
-    families.total_daemon_limits.publish(each(Node::daemon_limited));
-    families
-        .system_overhead
-        .publish(each(|node| node.effective_capacity().subtract(&node.effective_allocatable())));
-    let age = |node: &&Node| {
-        let age = Duration::try_from(now.duration_since(node.created_at)).unwrap_or_default();
-        (labels(keys, node), age.as_secs_f64())
-    };
-    families.current_lifetime_seconds.publish(nodes.iter().map(age).collect());
-    for resource in [resources::CPU, resources::MEMORY] {
-        let total = |of: fn(&Node) -> Resources| {
-            nodes.iter().map(|node| of(node).amount(resource)).fold(Quantity::ZERO, Quantity::saturating_add)
-        };
-        let (asked, there) = (total(Node::requested), total(Node::effective_allocatable));
-        let percent = if there == Quantity::ZERO { 0.0 } else { units(asked) / units(there) * 100.0 };
-        metrics.nodes.utilization_percent.set([resource], percent);
+/// The Nodes as they were published last.
+#[derive(Default)]
+struct Published {
+    nodes: HashMap<String, Known>,
+}
+
+struct Known {
+    node: Arc<Node>,
+    allocatable: Resources,
+    requested: Resources,
+}
+
+impl Published {
+    /// Publishes what changed since the last time, and every age.
+    fn publish(&mut self, metrics: &Metrics, keys: &Keys, nodes: &[Arc<Node>], now: Timestamp) {
+        let families = metrics.node_families(&keys.keys().cloned().collect::<Vec<_>>());
+        let mut before = std::mem::take(&mut self.nodes);
+        for node in nodes.iter().filter(|node| node.name.is_some()) {
+            let name = node.display_name();
+            let age = Duration::try_from(now.duration_since(node.created_at)).unwrap_or_default();
+            let known = match before.remove(name) {
+                Some(known) if Arc::ptr_eq(&known.node, node) => {
+                    families.current_lifetime_seconds.update(name, [age.as_secs_f64()]);
+                    known
+                }
+                _ => {
+                    amounts(families, keys, node);
+                    let age = (labels(keys, node), age.as_secs_f64());
+                    families.current_lifetime_seconds.set(name, [age]);
+                    let (allocatable, requested) = (node.effective_allocatable(), node.requested());
+                    Known { node: Arc::clone(node), allocatable, requested }
+                }
+            };
+            self.nodes.insert(name.to_owned(), known);
+        }
+        if !before.is_empty() {
+            families.each().for_each(|family| family.retain(|name| self.nodes.contains_key(name)));
+        }
+        for resource in [resources::CPU, resources::MEMORY] {
+            let total = |of: fn(&Known) -> &Resources| {
+                let amounts = self.nodes.values().map(|known| of(known).amount(resource));
+                amounts.fold(Quantity::ZERO, Quantity::saturating_add)
+            };
+            let (asked, there) = (total(|known| &known.requested), total(|known| &known.allocatable));
+            let percent = if there == Quantity::ZERO { 0.0 } else { units(asked) / units(there) * 100.0 };
+            metrics.nodes.utilization_percent.set([resource], percent);
+        }
+    }
+}
+
+fn amounts(families: &NodeFamilies, keys: &Keys, node: &Node) {
+    let (name, allocatable) = (node.display_name(), node.effective_allocatable());
+    let overhead = node.effective_capacity().subtract(&allocatable);
+    for (family, resources) in [
+        (&families.allocatable, allocatable),
+        (&families.total_pod_requests, node.requested()),
+        (&families.total_pod_limits, node.limited()),
+        (&families.total_daemon_requests, node.daemon_requested()),
+        (&families.total_daemon_limits, node.daemon_limited()),
+        (&families.system_overhead, overhead),
+    ] {
+        family.set(name, samples(keys, node, &resources));
     }
 }
 
@@ -108,7 +148,10 @@ mod tests {
         node.capacity = Resources::new().with("cpu", Quantity::from_millis(2000));
         node.allocatable = Resources::new().with("cpu", Quantity::from_millis(1500));
         let keys = by_name(&["topology.example.com/zone".into(), "topology.kubernetes.io/zone".into()]);
-        publish(&metrics, &keys, &[&node], Timestamp::from_second(60).unwrap());
+        let mut published = Published::default();
+        let node = Arc::new(node);
+        published.publish(&metrics, &keys, &[Arc::clone(&node)], Timestamp::UNIX_EPOCH);
+        published.publish(&metrics, &keys, &[Arc::clone(&node)], Timestamp::from_second(60).unwrap());
         let text = metrics.render();
         for want in [
             "karpenter_nodes_allocatable{managed=\"false\",node_name=\"n\",phase=\"\",resource_type=\"cpu\",zone=\"a\"} 1.5",
@@ -118,7 +161,12 @@ mod tests {
         ] {
             assert!(text.lines().any(|line| line == want), "missing `{want}` in:\n{text}");
         }
-        publish(&metrics, &keys, &[], Timestamp::UNIX_EPOCH);
+        let mut changed = Node::clone(&node);
+        changed.labels = [("topology.kubernetes.io/zone".into(), "b".into())].into();
+        published.publish(&metrics, &keys, &[Arc::new(changed)], Timestamp::UNIX_EPOCH);
+        let text = metrics.render();
+        assert!(text.contains("zone=\"b\"") && !text.contains("zone=\"a\""), "{text}");
+        published.publish(&metrics, &keys, &[], Timestamp::UNIX_EPOCH);
         assert!(!metrics.render().contains("node_name=\"n\""));
     }
 }

@@ -1,9 +1,9 @@
 //! Tells about status conditions and deletions: events for people, metrics for dashboards
 //! (spec disruption 6 and 7).
 //!
-//! Changes are reported as the watches bring them; the gauges of what is are published every ten seconds as a
-//! whole, so nothing of an object outlives it.
+//! Changes are reported as the watches bring them; the gauges of what is are published every ten seconds.
 
+mod gauges;
 mod subject;
 
 use std::collections::BTreeMap;
@@ -11,11 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use karpenter_kube_harness::watch::Seen;
 use karpenter_model::names::finalizer;
 use karpenter_telemetry::events::{Event, Reason, reason};
-use karpenter_telemetry::metrics::{StatusFamilies, Statuses, Watched};
+use karpenter_telemetry::metrics::{Statuses, Watched};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use tokio::time::{MissedTickBehavior, interval};
@@ -23,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Context;
 use crate::view::{Conditioned, StatusSeen};
+use gauges::Gauges;
 use subject::{State, Subject};
 
 /// How often the gauges are published.
@@ -124,70 +124,28 @@ fn gone(context: &Context, subject: &Subject) {
 
 /// Publishes gauges until `shutdown`.
 pub(crate) async fn run(classes: Classes, context: Context, shutdown: CancellationToken) {
+    let mut gauges = Gauges::default();
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            _ = ticks.tick() => publish(&context, &classes),
+            _ = ticks.tick() => gauges.publish(&context, objects(&context, &classes)),
         }
     }
 }
 
-fn publish(context: &Context, classes: &Classes) {
-    let (view, now, families) = (&context.view, context.now(), families(context));
-    let mut all: BTreeMap<Watched, Vec<Subject>> = BTreeMap::new();
-    let mut add = |object: &Conditioned| {
-        let subject = Subject::of(context, object);
-        all.entry(subject.kind).or_default().push(subject);
-    };
-    view.claims().into_iter().for_each(|known| add(&Conditioned::Claim(known.object)));
-    view.pools().into_iter().for_each(|known| add(&Conditioned::Pool(known.object)));
-    view.nodes().into_iter().for_each(|known| add(&Conditioned::Node(known.object)));
-    classes.lock().values().for_each(|object| add(&Conditioned::Class(Arc::clone(object))));
-    view.buffers().into_iter().for_each(|known| add(&Conditioned::Buffer(known.object)));
-    for kind in Watched::ALL {
-        let subjects = all.get(&kind).map(Vec::as_slice).unwrap_or_default();
-        let further = |subject: &Subject| subject.further.clone();
-        publish_family(families.of(kind), subjects, now, further, |_| Vec::new());
-    }
-    let last = |subject: &Subject| -> Option<Vec<String>> {
-        Some(subject.deprecated()?.map(ToOwned::to_owned).into())
-    };
-    let shared: Vec<Subject> = all.into_values().flatten().filter(|one| last(one).is_some()).collect();
-    let last = |subject: &Subject| last(subject).unwrap_or_default();
-    publish_family(&families.deprecated, &shared, now, |_| Vec::new(), last);
-}
-
-fn publish_family(
-    families: &StatusFamilies,
-    subjects: &[Subject],
-    now: Timestamp,
-    first: impl Fn(&Subject) -> Vec<String>,
-    last: impl Fn(&Subject) -> Vec<String>,
-) {
-    let (mut count, mut current, mut ending) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let seconds =
-        |since: Timestamp| Duration::try_from(now.duration_since(since)).unwrap_or_default().as_secs_f64();
-    for subject in subjects {
-        let name = [subject.about.namespace.clone().unwrap_or_default(), subject.about.name.clone()];
-        let labels = |own: &[&String]| -> Vec<String> {
-            let own = name.iter().chain(own.iter().copied()).cloned();
-            first(subject).into_iter().chain(own).chain(last(subject)).collect()
-        };
-        for state in &subject.conditions {
-            let labels = labels(&[&state.kind, &state.status, &state.reason]);
-            count.insert(labels.clone(), 1.0);
-            current.insert(labels, seconds(state.since));
-        }
-        if let Some(deleted) = subject.deleted {
-            ending.insert(labels(&[]), seconds(deleted));
-        }
-    }
-    families.count.publish(count);
-    families.current_status_seconds.publish(current);
-    families.termination_current_time_seconds.publish(ending);
+/// Every object with conditions.
+fn objects(context: &Context, classes: &Classes) -> Vec<Conditioned> {
+    let view = &context.view;
+    let mut all: Vec<Conditioned> = Vec::new();
+    all.extend(view.claims().into_iter().map(|known| Conditioned::Claim(known.object)));
+    all.extend(view.pools().into_iter().map(|known| Conditioned::Pool(known.object)));
+    all.extend(view.nodes().into_iter().map(|known| Conditioned::Node(known.object)));
+    all.extend(classes.lock().values().map(|object| Conditioned::Class(Arc::clone(object))));
+    all.extend(view.buffers().into_iter().map(|known| Conditioned::Buffer(known.object)));
+    all
 }
 
 /// The families, with the labels that claims and Nodes of this provider have.

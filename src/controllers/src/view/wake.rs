@@ -50,6 +50,35 @@ pub enum Conditioned {
     Buffer(Arc<CapacityBuffer>),
 }
 
+impl Conditioned {
+    /// Kind, namespace and name as one text.
+    pub(crate) fn key(&self) -> String {
+        let (kind, metadata) = match self {
+            Self::Claim(claim) => ("NodeClaim", &claim.metadata),
+            Self::Pool(pool) => ("NodePool", &pool.metadata),
+            Self::Node(node) => ("Node", &node.metadata),
+            Self::Class(class) => {
+                (class.types.as_ref().map_or("", |types| types.kind.as_str()), &class.metadata)
+            }
+            Self::Buffer(buffer) => ("CapacityBuffer", &buffer.metadata),
+        };
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        format!("{kind}/{}/{}", text(&metadata.namespace), text(&metadata.name))
+    }
+
+    /// Whether this is the same object in the same state: what changed lies elsewhere.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Claim(one), Self::Claim(other)) => Arc::ptr_eq(one, other),
+            (Self::Pool(one), Self::Pool(other)) => Arc::ptr_eq(one, other),
+            (Self::Node(one), Self::Node(other)) => Arc::ptr_eq(one, other),
+            (Self::Class(one), Self::Class(other)) => Arc::ptr_eq(one, other),
+            (Self::Buffer(one), Self::Buffer(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
 /// What happened to an object with status conditions, for those who tell people about it.
 #[derive(Clone, Debug)]
 pub enum StatusSeen {

@@ -1,7 +1,6 @@
 //! Metrics per Node, whose labels depend on what the provider knows about machines: every well-known label is one.
 //!
-//! Label names are known only at start-up, so these families are registered when they are first asked for. A family
-//! is published as a whole: what is not in the new set is gone, with no moment in which anything is missing.
+//! Label names are known only at start-up, so these families are registered when they are first asked for.
 
 use super::area::{Descriptor, Kind, Stability};
 use super::family::Family;
@@ -25,6 +24,11 @@ macro_rules! families {
                 help: $help,
                 buckets: &[],
             },)*];
+
+            /// All families.
+            pub fn each(&self) -> impl Iterator<Item = &Family> {
+                [$(&self.$field),*].into_iter()
+            }
 
             /// Registers the families; `well_known` are the names of the labels of machines.
             pub(super) fn register(registry: &super::registry::Registry, well_known: &[String]) -> Self {
