@@ -1,22 +1,10 @@
 //! Labels, annotations and tags of older versions, and what each is called or why it is gone (spec aws-operations 4.6).
 
 use karpenter_model::LabelRegistry;
-use karpenter_model::names::{annotation, label, taint};
+use karpenter_model::names::{annotation, label, taint, today};
 
-/// The label of nodes that a Provisioner made.
-pub(crate) const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
 /// The taint of nodes that v1beta1 was disrupting.
 pub(crate) const DISRUPTION_TAINT: &str = "karpenter.sh/disruption";
-
-/// Labels with another name today, in workloads and in pools.
-const RENAMED_LABELS: [(&str, &str); 2] =
-    [(PROVISIONER_NAME, label::NODE_POOL), ("node.k8s.aws/capacity-type", label::CAPACITY_TYPE)];
-
-/// Annotations with another name today.
-const RENAMED_ANNOTATIONS: [(&str, &str); 2] = [
-    ("karpenter.sh/do-not-evict", annotation::DO_NOT_DISRUPT),
-    ("karpenter.sh/do-not-consolidate", annotation::DO_NOT_DISRUPT),
-];
 
 /// Taints with another name today.
 const RENAMED_TAINTS: [(&str, &str); 1] = [(DISRUPTION_TAINT, taint::DISRUPTED)];
@@ -47,7 +35,7 @@ pub(crate) enum Fate {
 
 /// The fate of a label key in labels and requirements of a pool, or in requirements of a claim.
 pub(crate) fn fate(key: &str, is_in_claim: bool) -> Fate {
-    if !is_in_claim && (key == PROVISIONER_NAME || key == label::NODE_POOL) {
+    if !is_in_claim && (key == label::PROVISIONER_NAME || key == label::NODE_POOL) {
         return Fate::Gone("the controller labels nodes with the name of their NodePool by itself");
     }
     if key == label::HOSTNAME {
@@ -56,7 +44,7 @@ pub(crate) fn fate(key: &str, is_in_claim: bool) -> Fate {
     if GONE_LABELS.contains(&key) {
         return Fate::Gone("no version since v1beta1 sets this label; use instance types or sizes instead");
     }
-    if let Some(name) = today(key, &RENAMED_LABELS).or_else(|| today(key, &label::NORMALIZED)) {
+    if let Some(name) = today(key, &label::RENAMED).or_else(|| today(key, &label::NORMALIZED)) {
         return Fate::Renamed(name);
     }
     if registry().is_restricted(key) {
@@ -69,12 +57,12 @@ pub(crate) fn fate(key: &str, is_in_claim: bool) -> Fate {
 
 /// The name that a label of workloads has today, if it has another.
 pub(crate) fn label_today(key: &str) -> Option<&'static str> {
-    today(key, &RENAMED_LABELS)
+    today(key, &label::RENAMED)
 }
 
 /// The name that an annotation has today, if it has another.
 pub(crate) fn annotation_today(key: &str) -> Option<&'static str> {
-    today(key, &RENAMED_ANNOTATIONS)
+    today(key, &annotation::RENAMED)
 }
 
 /// The name that a taint has today, if it has another.
@@ -95,12 +83,8 @@ pub(crate) fn registry() -> LabelRegistry {
     registry
 }
 
-fn today(key: &str, table: &[(&str, &'static str)]) -> Option<&'static str> {
-    table.iter().find(|(old, _)| *old == key).map(|(_, name)| *name)
-}
-
 /// A text with every old name of workloads replaced.
 pub(crate) fn renamed(text: &str) -> String {
-    let tables = RENAMED_LABELS.iter().chain(&RENAMED_ANNOTATIONS).chain(&RENAMED_TAINTS);
+    let tables = label::RENAMED.iter().chain(&annotation::RENAMED).chain(&RENAMED_TAINTS);
     tables.fold(text.to_owned(), |text, (old, name)| text.replace(old, name))
 }

@@ -2,9 +2,10 @@
 //!
 //! A pod template is looked for where Kubernetes' own kinds have it, so that other kinds of the same form are served too.
 
+use karpenter_model::names::label;
 use serde_json::{Value, json};
 
-use crate::names::{self, PROVISIONER_NAME};
+use crate::names;
 
 /// Where kinds keep the pod.
 const PODS: [&str; 3] = ["", "/spec/template", "/spec/jobTemplate/spec/template"];
@@ -127,6 +128,6 @@ fn rename_keys(
 
 /// Lines of a text that still name the old label, counted from 1.
 pub(crate) fn mentions(text: &str) -> Vec<usize> {
-    let lines = text.lines().enumerate().filter(|(_, line)| line.contains(PROVISIONER_NAME));
+    let lines = text.lines().enumerate().filter(|(_, line)| line.contains(label::PROVISIONER_NAME));
     lines.map(|(index, _)| index + 1).collect()
 }

@@ -10,3 +10,8 @@ pub mod label;
 pub mod reason;
 pub mod tag;
 pub mod taint;
+
+/// The present name of `key` in a table of old and present names.
+pub fn today(key: &str, table: &[(&str, &'static str)]) -> Option<&'static str> {
+    table.iter().find(|(old, _)| *old == key).map(|(_, name)| *name)
+}

@@ -77,7 +77,7 @@ pub(crate) fn labels(fields: &mut Fields, to: &str, log: &Log) -> Option<BTreeMa
             }
             Fate::Gone(why) => {
                 // Nodes have this label again, under its name of today.
-                let kind = if key == names::PROVISIONER_NAME { Kind::Noted } else { Kind::Dropped };
+                let kind = if key == label::PROVISIONER_NAME { Kind::Noted } else { Kind::Dropped };
                 log.at(kind, &value.path, value.line, why);
             }
         }

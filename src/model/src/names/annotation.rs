@@ -22,3 +22,7 @@ pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applie
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Volume claims: set once claim and volume are bound to each other.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
+/// Names of versions before v1 and present names. Nothing reads the old ones any more.
+pub const RENAMED: [(&str, &str); 2] =
+    [("karpenter.sh/do-not-evict", DO_NOT_DISRUPT), ("karpenter.sh/do-not-consolidate", DO_NOT_DISRUPT)];

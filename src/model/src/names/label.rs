@@ -51,6 +51,13 @@ pub const NORMALIZED: [(&str, &str); 5] = [
     ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
 ];
 
+/// The label of nodes that a Provisioner of a version before v1beta1 made.
+pub const PROVISIONER_NAME: &str = "karpenter.sh/provisioner-name";
+
+/// Names of versions before v1 and present names. No node has the old ones any more.
+pub const RENAMED: [(&str, &str); 2] =
+    [(PROVISIONER_NAME, NODE_POOL), ("node.k8s.aws/capacity-type", CAPACITY_TYPE)];
+
 /// The part of a key before the first `/`; empty for keys without one.
 pub fn domain(key: &str) -> &str {
     key.split_once('/').map_or("", |(domain, _)| domain)

@@ -1,6 +1,7 @@
-//! Label keys with a letter wrong, which select nothing or make pods wait for ever, and values the key does not have.
+//! Label keys of older versions or with a letter wrong, which select nothing or make pods wait for ever, values the key does
+//! not have, and annotations of older versions, which protect nothing.
 
-use karpenter_model::names::label;
+use karpenter_model::names::{annotation, label, today};
 use serde_json::Value;
 
 use super::near::near;
@@ -27,6 +28,14 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
             for one in used {
                 judge(linted, &name, &one, found);
             }
+            for at in ["metadata", "spec/template/metadata"] {
+                let annotations = object.pointer(&format!("/{at}/annotations")).and_then(Value::as_object);
+                for key in annotations.into_iter().flat_map(serde_json::Map::keys) {
+                    let field = format!("{}.annotations.{key}", at.replace('/', "."));
+                    let present = today(key, &annotation::RENAMED);
+                    found.extend(present.map(|present| old_key(&name, field, key, present)));
+                }
+            }
         }
     }
 }
@@ -39,6 +48,10 @@ struct Use<'a> {
 }
 
 fn judge(linted: &Linted<'_>, object: &str, used: &Use<'_>, found: &mut Vec<LintFinding>) {
+    if let Some(name) = today(used.key, &label::RENAMED) {
+        found.push(old_key(object, used.field.clone(), used.key, name));
+        return;
+    }
     let mut report = |rule, problem, remedy| {
         let (object, field) = (object.to_owned(), used.field.clone());
         found.push(LintFinding { object, field, rule, severity: LintSeverity::Warning, problem, remedy });
@@ -60,6 +73,17 @@ fn judge(linted: &Linted<'_>, object: &str, used: &Use<'_>, found: &mut Vec<Lint
             None => format!("use one of {}", closed.join(", ")),
         };
         report("value-typo", problem, remedy);
+    }
+}
+
+fn old_key(object: &str, field: String, key: &str, today: &str) -> LintFinding {
+    LintFinding {
+        object: object.to_owned(),
+        field,
+        rule: "old-key",
+        severity: LintSeverity::Warning,
+        problem: format!("`{key}` is of an older version, so it has no effect or is met by no node"),
+        remedy: format!("write `{today}`; `karpenter convert` does"),
     }
 }
 

@@ -211,3 +211,22 @@ error: NodePool/a spec.weigth (unknown-field)
     assert_eq!(text, expected);
     assert_eq!(lint_text(&[]), "Nothing found.\n");
 }
+
+#[test]
+fn keys_of_older_versions_are_told_apart_from_misspelt_ones() {
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "api", "namespace": "shop", "annotations": {"team": "shop"}},
+        "spec": {"template": {
+            "metadata": {"annotations": {"karpenter.sh/do-not-evict": "true"}},
+            "spec": {"nodeSelector": {"karpenter.sh/provisioner-name": "default"}},
+        }},
+    });
+    assert_eq!(
+        found(vec![deployment]),
+        [
+            "Deployment/shop/api spec.template.metadata.annotations.karpenter.sh/do-not-evict old-key",
+            "Deployment/shop/api spec.template.spec.nodeSelector.karpenter.sh/provisioner-name old-key",
+        ]
+    );
+}
