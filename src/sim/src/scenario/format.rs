@@ -148,7 +148,7 @@ pub(crate) struct Step {
     /// So many of the next instances end while they boot.
     #[serde(default)]
     pub(crate) doomed_boots: Option<u32>,
-    /// New machines boot and do not join.
+    /// Machines that boot do not join, as long as it lasts.
     #[serde(default)]
     pub(crate) never_join: Option<For>,
     /// The controller dies and is started again.
