@@ -47,6 +47,9 @@ enum Command {
     Lint(Box<command::lint::Arguments>),
     /// Look at a cluster: nodes, what they cost and hold, pods that wait; or its timeline
     View(command::view::Arguments),
+    /// Play scenario files in virtual time: what a change costs, how long pods wait, what is disrupted
+    #[cfg(feature = "demo")]
+    Test(karpenter_sim::scenario::Arguments),
     /// Watch pods become nodes and disappear again, all in memory
     #[cfg(feature = "demo")]
     Demo(command::demo::Arguments),
@@ -65,6 +68,8 @@ fn main() -> ExitCode {
         Command::Export(arguments) => command::export::run(&arguments),
         Command::Lint(arguments) => command::lint::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
+        #[cfg(feature = "demo")]
+        Command::Test(arguments) => karpenter_sim::scenario::run(&arguments),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => command::demo::run(arguments),
     };

@@ -23,7 +23,7 @@ mod world;
 
 pub use export::{About, is_export, settings_of};
 pub use forecast::{Forecast, Verdict, forecast};
-pub use lint::{LintFinding, LintSeverity, lint, lint_text};
+pub use lint::{LintFinding, LintSeverity, lint, lint_text, near};
 pub use objects::{Objects, Unreadable};
 pub use offerings::Offerings;
 pub use stand_in::{region_of, resolve};

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 use crate::objects::Objects;
 use crate::offerings::Offerings;
+pub use near::near;
 
 /// Something that cannot be meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -200,6 +200,13 @@ impl Truth {
         self.report(&mut state, vec![(rule, what)]);
     }
 
+    /// Nodes and pods now.
+    pub(crate) fn nodes_and_pods(&self) -> (Vec<Arc<Value>>, Vec<Arc<Value>>) {
+        self.look();
+        let state = self.lock();
+        (state.scene.nodes.values().cloned().collect(), state.scene.pods.values().cloned().collect())
+    }
+
     /// What is missing until everything is as it should be at rest.
     pub(crate) fn unfinished(&self) -> Unfinished {
         self.look();

@@ -185,6 +185,20 @@ impl History {
         draw::history(seed)
     }
 
+    /// A history of this length in which nothing happens.
+    pub(crate) fn quiet(seed: u64, trouble: Duration) -> Self {
+        Self {
+            seed,
+            faults: BTreeSet::new(),
+            replicas: 1,
+            pools: Vec::new(),
+            workloads: Vec::new(),
+            events: Vec::new(),
+            trouble,
+            defect: None,
+        }
+    }
+
     /// The same with a defect planted.
     #[must_use]
     pub fn with_defect(self, defect: Defect) -> Self {

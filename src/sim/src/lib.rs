@@ -5,6 +5,8 @@
 //! and [`aws_port`], where it may be late, refused, carried out without an answer, or the last thing the process ever did.
 //! A [`History`] says what happens and which faults are possible; [`check`] reads the truth and says what was wrong.
 //!
+//! [`scenario`] plays the same world, and the same controller, from files with expectations instead of from a seed.
+//!
 //! The same seed gives the same [`Outcome::hash`]; docs/simulation.md says how to use that.
 
 mod aws_port;
@@ -16,6 +18,7 @@ mod life;
 mod play;
 mod process;
 mod run;
+pub mod scenario;
 mod seed;
 mod shrink;
 mod target;

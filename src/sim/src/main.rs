@@ -1,4 +1,4 @@
-//! `karpenter-sim`: plays histories by seed. Development only.
+//! `karpenter-sim`: plays histories by seed, and scenario files as `karpenter test` does, without the AWS SDK.
 
 #![expect(clippy::print_stdout, reason = "what a command prints is its result")]
 
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
+use karpenter_sim::scenario;
 use karpenter_sim::{Defect, History, Outcome, run, shrink};
 
 /// Deterministic simulation of the controller
@@ -26,6 +27,8 @@ enum Command {
     Swarm(Swarm),
     /// Plant each defect, and say which seed finds it and how long that takes
     Defects(Budget),
+    /// Play scenario files, as `karpenter test` does
+    Test(scenario::Arguments),
 }
 
 #[derive(Args)]
@@ -84,6 +87,7 @@ fn main() -> Result<ExitCode> {
         Command::Run(arguments) => one(&arguments),
         Command::Swarm(arguments) => swarm(&arguments),
         Command::Defects(arguments) => defects(&arguments),
+        Command::Test(arguments) => scenario::run(&arguments),
     }
 }
 

@@ -1,5 +1,6 @@
 //! One replica: the composition of the program, started, killed, and started again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::aws_port::AwsPort;
 use crate::kube_port::{self, KubePort};
 use crate::life::Life;
 use crate::seed::Seed;
-use crate::world::{CLUSTER, World};
+use crate::world::World;
 
 /// Keeps replica number `replica` running until `stop`.
 pub(crate) async fn keep_running(world: Arc<World>, replica: usize, stop: CancellationToken) {
@@ -72,7 +73,7 @@ fn outcome(world: &World, ended: Result<Result<()>, tokio::task::JoinError>) -> 
 }
 
 fn parts(world: &Arc<World>, who: &str, life: &Life) -> Result<Parts> {
-    let settings = settings()?;
+    let settings = settings(&world.settings)?;
     let metrics = Arc::new(Metrics::new());
     let defect = world.history.defect;
     let (truth, trace) = (world.truth.clone(), world.trace.clone());
@@ -106,15 +107,18 @@ fn parts(world: &Arc<World>, who: &str, life: &Life) -> Result<Parts> {
         aws_settings: karpenter_aws::Settings {
             cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
             kube_dns_ip: Some("10.100.0.10".to_owned()),
-            interruption_queue: Some(CLUSTER.to_owned()),
-            ..karpenter_aws::Settings::new(CLUSTER, "https://sim.invalid")
+            interruption_queue: Some(world.cluster.clone()),
+            ..karpenter_aws::Settings::new(&world.cluster, "https://sim.invalid")
         },
         lease_namespace: "kube-system".to_owned(),
     })
 }
 
-/// The defaults of the program, on any port.
-fn settings() -> Result<Settings> {
-    let given = |flag: &Flag| flag.name.ends_with("-port").then_some(("0", Source::Flag));
+/// The defaults of the program but for what `differs`, on any port.
+fn settings(differs: &BTreeMap<String, String>) -> Result<Settings> {
+    let given = |flag: &Flag| {
+        let named = differs.get(flag.name).map(String::as_str);
+        named.or_else(|| flag.name.ends_with("-port").then_some("0")).map(|text| (text, Source::Flag))
+    };
     Settings::resolve(Home::Machine, given).map_err(|errors| anyhow!("{errors:?}"))
 }

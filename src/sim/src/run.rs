@@ -43,16 +43,24 @@ pub struct Outcome {
 /// Plays a history. With `print`, the trace goes to standard output line by line.
 pub fn run(history: &History, print: bool) -> Result<Outcome> {
     let history = Arc::new(history.clone());
-    // A thread of its own: what libraries keep for a thread must not depend on what ran before.
+    alone(history.seed, move || async move { play_through(&history, print).await })
+}
+
+/// Does something on a thread and a paused clock of its own: what libraries keep for a thread must not depend on what ran
+/// before.
+pub(crate) fn alone<T: Send + 'static, F: Future<Output = Result<T>>>(
+    seed: u64,
+    work: impl FnOnce() -> F + Send + 'static,
+) -> Result<T> {
     let running = std::thread::spawn(move || {
         // Back-off of libraries is drawn from here, as are the identities of candidates.
-        fastrand::seed(history.seed);
+        fastrand::seed(seed);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(true)
             .build()
             .context("cannot start the async runtime")?;
-        runtime.block_on(play_through(&history, print))
+        runtime.block_on(work())
     });
     running.join().map_err(|_| anyhow::anyhow!("the simulation itself has panicked"))?
 }

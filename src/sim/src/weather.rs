@@ -1,7 +1,7 @@
 //! What happens to one request: drawn from the stream of the port it passes, and nothing at all once the weather is calm.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -9,32 +9,46 @@ use fastrand::Rng;
 use crate::history::{Fault, History};
 use crate::seed::{Seed, one_in};
 
-/// Whether faults are possible at the moment. Clones share it.
+/// Which faults are possible at the moment. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Weather {
-    history: Arc<History>,
-    calm: Arc<AtomicBool>,
+    seed: Seed,
+    possible: Arc<Mutex<BTreeSet<Fault>>>,
 }
 
 impl Weather {
     /// The weather of a history.
     pub(crate) fn of(history: &Arc<History>) -> Self {
-        Self { history: Arc::clone(history), calm: Arc::default() }
+        Self { seed: Seed(history.seed), possible: Arc::new(Mutex::new(history.faults.clone())) }
+    }
+
+    /// From now on a fault is possible, or not.
+    pub(crate) fn allow(&self, fault: Fault, possible: bool) {
+        let mut faults = self.possible();
+        if possible {
+            faults.insert(fault);
+        } else {
+            faults.remove(&fault);
+        }
     }
 
     /// From now on nothing goes wrong any more.
     pub(crate) fn calm_down(&self) {
-        self.calm.store(true, Ordering::Relaxed);
+        self.possible().clear();
     }
 
     /// Chance of a fault: one in `n`, or 0 for never.
     fn chance(&self, fault: Fault, n: u32) -> u32 {
-        if self.history.has(fault) && !self.calm.load(Ordering::Relaxed) { n } else { 0 }
+        if self.possible().contains(&fault) { n } else { 0 }
+    }
+
+    fn possible(&self) -> MutexGuard<'_, BTreeSet<Fault>> {
+        self.possible.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The chances of a port of its own.
     pub(crate) fn port(&self, name: &str) -> Chances {
-        let random = Seed(self.history.seed).stream(name);
+        let random = self.seed.stream(name);
         Chances { weather: self.clone(), random: Arc::new(Mutex::new(random)) }
     }
 }

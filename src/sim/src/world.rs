@@ -1,10 +1,14 @@
 //! The world of one run: a cluster and an account in memory on one virtual clock, made ready by the product's own bootstrap.
+//!
+//! Its [`Ground`] says how large it is and how fast its machines are: small and busy for random histories, what a file asks
+//! for in scenarios.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
+use jiff::Timestamp;
 use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan};
 use karpenter_kube_sim::apiserver::{self, ApiServer};
@@ -22,10 +26,28 @@ use crate::life::Life;
 use crate::trace::Trace;
 use crate::weather::Weather;
 
-/// Name of the cluster, and of its interruption queue.
-pub(crate) const CLUSTER: &str = "sim";
+/// Name of the cluster of random histories, and of its interruption queue.
+const CLUSTER: &str = "sim";
+/// When random histories begin.
+const START: &str = "2026-01-01T12:00:00Z";
 /// Instance types on sale: the smallest number that has a few of every family.
 const TYPES: usize = 40;
+
+/// What a world stands on.
+pub(crate) struct Ground {
+    /// Name of the cluster, and of its interruption queue.
+    pub(crate) cluster: String,
+    /// When it begins.
+    pub(crate) start: Timestamp,
+    pub(crate) account: Options,
+    pub(crate) machines: kubelet::Options,
+    /// Between two looks of the checkers.
+    pub(crate) look: Duration,
+    /// Objects the cluster begins with, besides the definitions.
+    pub(crate) objects: Vec<Value>,
+    /// Settings of the controller that differ from their defaults.
+    pub(crate) settings: BTreeMap<String, String>,
+}
 
 /// Everything but the controllers; it survives their crashes.
 pub(crate) struct World {
@@ -37,40 +59,65 @@ pub(crate) struct World {
     pub(crate) weather: Weather,
     pub(crate) truth: Truth,
     pub(crate) trace: Trace,
+    /// Name of the cluster, and of its interruption queue.
+    pub(crate) cluster: String,
+    /// Settings of the controller that differ from their defaults.
+    pub(crate) settings: BTreeMap<String, String>,
+    look: Duration,
     lives: Mutex<BTreeMap<usize, Life>>,
 }
 
 impl World {
-    /// A world at its beginning. Must be called within a runtime whose clock is paused.
+    /// The world of a random history at its beginning. Must be called within a runtime whose clock is paused.
     pub(crate) async fn new(history: &Arc<History>, trace: Trace) -> Result<Self> {
-        let clock = Arc::new(VirtualClock::starting_at("2026-01-01T12:00:00Z".parse()?));
+        let mut objects = vec![class()];
+        objects.extend(history.pools.iter().map(pool_object));
+        for workload in &history.workloads {
+            objects.extend(objects_of(workload));
+        }
+        let ground = Ground {
+            cluster: CLUSTER.to_owned(),
+            start: START.parse()?,
+            account: options_of(history),
+            machines: kubelet::Options {
+                boot: Duration::from_secs(15),
+                ready: Duration::from_secs(5),
+                // Heartbeats are most of what there is to compute, and decide nothing here.
+                heartbeat: Duration::from_secs(40),
+                poll: Duration::from_secs(5),
+                ..kubelet::Options::default()
+            },
+            look: Duration::from_secs(1),
+            objects,
+            settings: BTreeMap::new(),
+        };
+        Self::on(history, ground, trace).await
+    }
+
+    /// A world on `ground` at its beginning, with the faults and the seed of `history`. Must be called within a runtime
+    /// whose clock is paused.
+    pub(crate) async fn on(history: &Arc<History>, ground: Ground, trace: Trace) -> Result<Self> {
+        let Ground { cluster, start, account, machines, look, objects, settings: differing } = ground;
+        let clock = Arc::new(VirtualClock::starting_at(start));
         let time: Arc<dyn Clock> = clock.clone();
         let options = apiserver::Options { seed: history.seed, ..apiserver::Options::new(Arc::clone(&time)) };
         let server = ApiServer::with_options(options);
-        let account = Account::with_clock(options_of(history), Arc::clone(&time));
+        let account = Account::with_clock(account, Arc::clone(&time));
         let clients = account.clients();
         let identity = clients.sts.get_caller_identity().await?;
         let settings = karpenter_bootstrap::Settings::new(
-            CLUSTER,
+            &cluster,
             &clients.region,
             &identity.account,
             clients.partition,
         );
         let wanted = desired(&settings);
         let steps = plan(&settings, &wanted, &observe(&clients, &settings, &wanted).await?);
-        apply(&clients, CLUSTER, &steps, &mut |_| {}).await.context("cannot make the account ready")?;
+        apply(&clients, &cluster, &steps, &mut |_| {}).await.context("cannot make the account ready")?;
         let types = clients.ec2.describe_instance_types(&Default::default()).await?.items;
         let cores = types.into_iter().map(|info| (info.name.to_string(), info.vcpus)).collect();
-        let options = kubelet::Options {
-            cluster_name: CLUSTER.to_owned(),
-            boot: Duration::from_secs(15),
-            ready: Duration::from_secs(5),
-            // Heartbeats are most of what there is to compute, and decide nothing here.
-            heartbeat: Duration::from_secs(40),
-            poll: Duration::from_secs(5),
-            ..kubelet::Options::default()
-        };
-        let machines = Arc::new(Ec2Machines::new(clients, CLUSTER));
+        let options = kubelet::Options { cluster_name: cluster.clone(), ..machines };
+        let machines = Arc::new(Ec2Machines::new(clients, &cluster));
         let agent = Arc::new(Agent::new(server.client(), machines, time, options));
         let truth = Truth::new(server.clone(), account.clone(), trace.clone(), cores);
         let weather = Weather::of(history);
@@ -83,9 +130,14 @@ impl World {
             weather,
             truth,
             trace,
+            cluster,
+            settings: differing,
+            look,
             lives: Mutex::default(),
         };
-        world.fill()?;
+        for object in karpenter_api::crd_values().iter().chain(&objects) {
+            world.load(object)?;
+        }
         Ok(world)
     }
 
@@ -102,36 +154,18 @@ impl World {
         });
         let (agent, stopped) = (Arc::clone(&self.agent), stop.clone());
         tasks.spawn(async move { agent.run(stopped).await });
-        let (truth, stopped) = (self.truth.clone(), stop.clone());
+        let (truth, stopped, look) = (self.truth.clone(), stop.clone(), self.look);
         tasks.spawn(async move {
             while !stopped.is_cancelled() {
                 truth.look();
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                tokio::time::sleep(look).await;
             }
         });
     }
 
-    fn fill(&self) -> Result<()> {
-        for definition in karpenter_api::crd_values() {
-            self.load(&definition)?;
-        }
-        self.load(&class())?;
-        for pool in &self.history.pools {
-            self.load(&pool_object(pool))?;
-        }
-        for workload in &self.history.workloads {
-            self.deploy(workload)?;
-        }
-        Ok(())
-    }
-
     /// Loads a deployment, and its budget.
     pub(crate) fn deploy(&self, workload: &Workload) -> Result<()> {
-        self.load(&deployment(workload))?;
-        if workload.guarded {
-            self.load(&budget(workload))?;
-        }
-        Ok(())
+        objects_of(workload).iter().try_for_each(|object| self.load(object))
     }
 
     fn load(&self, object: &Value) -> Result<()> {
@@ -196,6 +230,12 @@ fn pool_object(pool: &Pool) -> Value {
         object["spec"]["limits"] = json!({"cpu": cores.to_string()});
     }
     object
+}
+
+/// A deployment, and its budget.
+fn objects_of(workload: &Workload) -> Vec<Value> {
+    let budget = workload.guarded.then(|| budget(workload));
+    std::iter::once(deployment(workload)).chain(budget).collect()
 }
 
 fn deployment(workload: &Workload) -> Value {

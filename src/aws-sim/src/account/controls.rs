@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_aws_api::eks::Cluster;
 use karpenter_aws_api::iam::OidcProvider;
-use karpenter_aws_api::id::{Arn, InstanceId, ReservationId, SubnetId, Zone};
+use karpenter_aws_api::id::{Arn, ImageId, InstanceId, ReservationId, SubnetId, Zone};
 use karpenter_aws_api::{Result, Secret};
 
 use super::ec2::{OfferingSelector, Template, Vm};
@@ -69,6 +69,48 @@ impl Account {
     /// Spot price in billionths of a dollar per hour.
     pub fn set_spot_price(&self, instance_type: &str, zone: &str, nanos: u64) {
         self.truth(|state, _| state.catalogue.spot.insert((instance_type.into(), zone.into()), nanos));
+    }
+
+    /// Changes the prices of offerings: `percent` of what each costs now.
+    pub fn scale_prices(&self, offerings: &OfferingSelector, percent: u64) {
+        self.truth(|state, _| {
+            let catalogue = &mut state.catalogue;
+            for (name, price) in &mut catalogue.on_demand {
+                let of_type = offerings.instance_type.as_ref().is_none_or(|wanted| wanted == name);
+                // What is on demand costs the same in every zone.
+                if of_type && offerings.zone.is_none() && offerings.spot != Some(true) {
+                    *price = price.saturating_mul(percent) / 100;
+                }
+            }
+            for ((name, zone), price) in &mut catalogue.spot {
+                if offerings.matches(name, zone, true) {
+                    *price = price.saturating_mul(percent) / 100;
+                }
+            }
+        });
+    }
+
+    /// Publishes a newer release of every image AWS names `recommended` or `latest`, called `release` from now on.
+    pub fn release_images(&self, release: &str) {
+        self.truth(|state, now| {
+            let names = |path: &&String| {
+                path.ends_with("/recommended/image_id") || path.ends_with("/latest/image_id")
+            };
+            let named: Vec<String> = state.parameters.keys().filter(names).cloned().collect();
+            for path in named {
+                let old = state.parameters.get(&path).map(|id| ImageId::from(id.as_str()));
+                let Some(mut image) = old.and_then(|id| state.compute.images.get(&id)).cloned() else {
+                    continue;
+                };
+                let base = image.name.rsplit_once('-').map_or(image.name.as_str(), |(base, _)| base);
+                image.name = format!("{base}-{release}");
+                // The images of the account's first day have lower numbers.
+                image.id = ImageId::from(format!("ami-{:017x}", state.compute.images.len() + 0x0b00));
+                image.created_at = now;
+                state.parameters.insert(path, image.id.to_string());
+                state.compute.images.insert(image.id.clone(), image);
+            }
+        });
     }
 
     /// Free addresses of a subnet from now on; `false` when there is no such subnet.
@@ -309,6 +351,11 @@ impl Account {
     /// On-demand price in billionths of a dollar per hour.
     pub fn on_demand_price(&self, instance_type: &str) -> Option<u64> {
         self.truth(|state, _| state.catalogue.on_demand.get(instance_type).copied())
+    }
+
+    /// Spot price in billionths of a dollar per hour.
+    pub fn spot_price(&self, instance_type: &str, zone: &str) -> Option<u64> {
+        self.truth(|state, _| state.catalogue.spot.get(&(instance_type.into(), zone.into())).copied())
     }
 
     /// All calls so far.

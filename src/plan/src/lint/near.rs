@@ -2,7 +2,7 @@
 
 /// The known word that differs from `written` by at most two letters, fewer for short words; `None` when it is known itself
 /// or nothing is near.
-pub(super) fn near<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn near<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = if written.len() < 6 { 1 } else { 2 };
     let mut nearest: Option<(usize, &str)> = None;
     for word in known {

@@ -48,9 +48,10 @@ impl Budgets {
     }
 }
 
-/// The least a pool allows; `None` where a budget is no plain number.
+/// The least a pool allows at any time and for any reason; `None` where no budget of it is that plain.
 fn budget(pool: &Value) -> Option<usize> {
-    let budgets = list(pool, "/spec/disruption/budgets").iter();
+    let plain = |budget: &&Value| ["reasons", "schedule"].iter().all(|field| budget.get(field).is_none());
+    let budgets = list(pool, "/spec/disruption/budgets").iter().filter(plain);
     budgets.filter_map(|budget| budget["nodes"].as_str()?.parse().ok()).min()
 }
 

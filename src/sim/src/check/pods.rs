@@ -1,5 +1,5 @@
-//! Pods: no controller of ours takes one away that must not be disrupted, or that its budget does not let go. No pool of
-//! these worlds has a termination grace period, which would end both.
+//! Pods: no controller of ours takes one away that must not be disrupted, or that its budget does not let go. On a
+//! node with a termination grace period, which ends both, it may.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) fn leaving(store: &Store, target: &Target, deletes: bool) -> Found {
     let mut found = Found::new();
     let pods = resource(store, "", "pods");
     let Ok(pod) = store.get(&pods, &Key::new(&target.namespace, &target.name)) else { return found };
-    if object::is_deleting(&pod) {
+    if object::is_deleting(&pod) || is_patience_limited(store, object::text(&pod, "/spec/nodeName")) {
         return found;
     }
     let protected = pod.pointer("/metadata/annotations").and_then(|all| all.get(annotation::DO_NOT_DISRUPT));
@@ -43,6 +43,16 @@ pub(super) fn leaving(store: &Store, target: &Target, deletes: bool) -> Found {
         }
     }
     found
+}
+
+/// Whether the claim of a node says how long its pods may keep it.
+fn is_patience_limited(store: &Store, node: &str) -> bool {
+    let claims = store.registry().get("karpenter.sh", "v1", "nodeclaims");
+    let page = claims.and_then(|claims| store.list(&claims, &ListQuery::default()).ok());
+    page.into_iter().flat_map(|page| page.items).any(|claim| {
+        object::text(&claim, "/status/nodeName") == node
+            && claim.pointer("/spec/terminationGracePeriod").is_some()
+    })
 }
 
 fn objects(store: &Store, group: &str, plural: &str) -> Vec<Arc<Value>> {

@@ -72,6 +72,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
             "kube-harness",
             "kube-sim",
             "model",
+            "plan",
             "telemetry",
         ],
     ),

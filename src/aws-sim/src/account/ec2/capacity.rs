@@ -23,7 +23,7 @@ impl OfferingSelector {
         Self { instance_type: Some(instance_type.into()), zone: Some(zone.into()), spot: Some(spot) }
     }
 
-    fn matches(&self, instance_type: &InstanceType, zone: &Zone, spot: bool) -> bool {
+    pub(crate) fn matches(&self, instance_type: &InstanceType, zone: &Zone, spot: bool) -> bool {
         self.instance_type.as_ref().is_none_or(|wanted| wanted == instance_type)
             && self.zone.as_ref().is_none_or(|wanted| wanted == zone)
             && self.spot.is_none_or(|wanted| wanted == spot)

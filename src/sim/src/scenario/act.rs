@@ -1,0 +1,184 @@
+//! Does what a timeline says, past every port: what people, other clients and EC2 do to the world.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use karpenter_aws_api::ec2::{Instance, Lifecycle};
+use karpenter_aws_sim::OfferingSelector;
+use karpenter_kube_sim::apiserver::object;
+use karpenter_kube_sim::kubelet::Behaviour;
+use karpenter_model::names::{label, tag};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::format::{CapacityLoss, CapacityType, Machines, Object, Scale};
+use super::judge::is_of_type;
+use super::read::{Action, Manifest};
+use super::record::Recorder;
+use crate::world::World;
+
+/// Does one thing.
+pub(crate) async fn act(world: &Arc<World>, recorder: &mut Recorder, action: &Action) -> Result<()> {
+    let account = &world.account;
+    match action {
+        Action::Scale(scale) => scale_to(world, scale).await?,
+        Action::Apply(manifests) => apply(world, manifests).await?,
+        Action::Delete(object) => delete(world, object).await?,
+        Action::Interrupt(which) => {
+            let which = Machines { capacity_type: Some(CapacityType::Spot), ..which.clone() };
+            for instance in machines(world, &which) {
+                recorder.taken([instance.id.to_string()]);
+                account.interrupt_spot(&instance.id)?;
+            }
+        }
+        Action::Terminate(which) => {
+            for instance in machines(world, which) {
+                recorder.taken([instance.id.to_string()]);
+                account.terminate_behind_our_back(&instance.id)?;
+            }
+        }
+        Action::Silence(which) => {
+            for instance in machines(world, which) {
+                world.agent.behave(instance.id.as_str(), Behaviour::Silent);
+            }
+        }
+        Action::LoseCapacity(loss) => {
+            let offerings = offerings(loss);
+            account.limit_capacity(offerings.clone(), 0);
+            if let Some(lasts) = loss.r#for {
+                later(world, lasts.0, move |world| world.account.unlimit_capacity(&offerings));
+            }
+        }
+        Action::ChangePrice(change) => {
+            let (capacity_type, zone) = (change.capacity_type, change.zone.clone());
+            let loss = CapacityLoss {
+                capacity_type,
+                zone,
+                instance_type: change.instance_type.clone(),
+                r#for: None,
+            };
+            account.scale_prices(&offerings(&loss), change.percent);
+        }
+        Action::ReleaseImages(release) => account.release_images(&release.version),
+        Action::DoomBoots(count) => account.doom_next_boots(*count),
+        Action::NeverJoin(lasts) => {
+            world.agent.behave_all(Behaviour::NeverJoins);
+            later(world, lasts.r#for.0, |world| world.agent.behave_all(Behaviour::Healthy));
+        }
+        Action::Restart => {
+            let _none_at_the_moment = world.lives().get(&0).map(crate::life::Life::die);
+        }
+        Action::Disconnect(lasts) => {
+            let until = Instant::now() + lasts.r#for.0;
+            let _none_at_the_moment = world.lives().get(&0).map(|life| life.hold(until));
+        }
+    }
+    Ok(())
+}
+
+/// Applies objects as `kubectl apply --server-side` does.
+pub(crate) async fn apply(world: &World, manifests: &[Manifest]) -> Result<()> {
+    for Manifest { line, what } in manifests {
+        let (kind, name) = (object::text(what, "/kind"), object::name(what));
+        let applied = async {
+            let api = api_of(world, object::text(what, "/apiVersion"), kind, object::namespace(what))?;
+            let by = PatchParams::apply("karpenter-test").force();
+            api.patch(name, &by, &Patch::Apply(what)).await.map_err(refusal)
+        };
+        let applied = applied.await;
+        applied
+            .with_context(|| format!("cannot apply {kind} `{name}` of line {line}; correct the manifest"))?;
+    }
+    Ok(())
+}
+
+async fn scale_to(world: &World, scale: &Scale) -> Result<()> {
+    let Scale { deployment, namespace, replicas } = scale;
+    let api = api_of(world, "apps/v1", "Deployment", namespace)?;
+    let change = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    let scaled = api.patch(deployment, &PatchParams::default(), &change).await.map_err(refusal);
+    let hint = "name one of the manifests";
+    scaled.with_context(|| format!("cannot scale Deployment `{namespace}/{deployment}`; {hint}")).map(drop)
+}
+
+async fn delete(world: &World, object: &Object) -> Result<()> {
+    let Object { kind, name, namespace } = object;
+    let api = api_of(world, "", kind, namespace)?;
+    let deleted = api.delete(name, &DeleteParams::background()).await.map_err(refusal);
+    deleted.with_context(|| format!("cannot delete {kind} `{name}`; name an object that exists")).map(drop)
+}
+
+/// What the API server said, without what only programs read.
+fn refusal(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow!("{}", status.message),
+        other => other.into(),
+    }
+}
+
+/// The objects of a kind, of `version` if one is given.
+fn api_of(world: &World, version: &str, kind: &str, namespace: &str) -> Result<Api<DynamicObject>> {
+    let (group, number) = version.rsplit_once('/').unwrap_or(("", version));
+    let found = world.server.read(|store| {
+        let mut all = store.registry().iter();
+        let named = |group_of: &str, version_of: &str| {
+            version.is_empty() || (group_of == group && version_of == number)
+        };
+        all.find(|resource| resource.kind == kind && named(&resource.group, &resource.version)).cloned()
+    });
+    let Some(resource) = found else {
+        bail!(
+            "the API server has no kind `{kind}` in `{version}`; the kinds of autoscaling and apps are there"
+        );
+    };
+    let about = ApiResource {
+        group: resource.group.clone(),
+        version: resource.version.clone(),
+        api_version: resource.api_version(),
+        kind: resource.kind.clone(),
+        plural: resource.plural.clone(),
+    };
+    let client = world.server.client();
+    let namespace = if namespace.is_empty() { "default" } else { namespace };
+    Ok(if resource.namespaced {
+        Api::namespaced_with(client, namespace, &about)
+    } else {
+        Api::all_with(client, &about)
+    })
+}
+
+/// Instances of nodes that are meant, the oldest first.
+fn machines(world: &World, which: &Machines) -> Vec<Instance> {
+    let tagged = |instance: &Instance, key: &str| instance.tags.get(key).cloned().unwrap_or_default();
+    let mut found = world.account.live_instances();
+    found.retain(|instance| {
+        let spot = instance.lifecycle == Some(Lifecycle::Spot);
+        let capacity = if spot { CapacityType::Spot } else { CapacityType::OnDemand };
+        !tagged(instance, tag::NODE_CLAIM).is_empty()
+            && which.pool.as_ref().is_none_or(|pool| *pool == tagged(instance, label::NODE_POOL))
+            && which.zone.as_ref().is_none_or(|zone| zone == instance.zone.as_str())
+            && which.instance_type.as_ref().is_none_or(|of| is_of_type(of, instance.instance_type.as_str()))
+            && which.capacity_type.is_none_or(|of| of == capacity)
+    });
+    found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
+    found.truncate(which.count.unwrap_or(usize::MAX));
+    found
+}
+
+fn offerings(loss: &CapacityLoss) -> OfferingSelector {
+    OfferingSelector {
+        instance_type: loss.instance_type.as_deref().map(Into::into),
+        zone: loss.zone.as_deref().map(Into::into),
+        spot: loss.capacity_type.map(|of| of == CapacityType::Spot),
+    }
+}
+
+fn later(world: &Arc<World>, lasts: Duration, then: impl FnOnce(&World) + Send + 'static) {
+    let world = Arc::clone(world);
+    tokio::spawn(async move {
+        sleep(lasts).await;
+        then(&world);
+    });
+}

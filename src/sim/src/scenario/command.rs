@@ -1,0 +1,140 @@
+//! `karpenter test`: plays scenario files and says by the exit code whether all went as expected.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use super::format::File;
+use super::player::play;
+use super::read::{Scenario, read};
+use super::report::{Case, junit, line, timeline, total};
+
+/// Arguments of `karpenter test`.
+#[derive(Args, Debug)]
+#[command(after_help = "Exit codes: 0 all went as expected, 1 a scenario failed, or a file is none.\n\n\
+                        In CI: karpenter test --junit report.xml scenarios/\n\
+                        In an editor: karpenter test --schema > scenario.schema.json, and at the top of a scenario\n  \
+                        # yaml-language-server: $schema=scenario.schema.json")]
+pub struct Arguments {
+    /// Scenarios: files, or folders with .yaml files in them
+    #[arg(required_unless_present = "schema", value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Play each with so many seeds: its own and those that follow
+    #[arg(long, default_value = "1", value_name = "N")]
+    seeds: NonZero<u32>,
+    /// Play each from this seed on instead of its own
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write what was found as XML of `JUnit` too
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// How many at once [default: as many as there are cores]
+    #[arg(long)]
+    jobs: Option<NonZero<usize>>,
+    /// Print when what ran and cost how much
+    #[arg(long)]
+    timeline: bool,
+    /// Print every request and event of a watch
+    #[arg(long)]
+    trace: bool,
+    /// Print the JSON schema of scenarios instead, for editors
+    #[arg(long)]
+    schema: bool,
+}
+
+/// Plays what the arguments name.
+#[expect(clippy::print_stdout, reason = "what a command prints is its result")]
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.schema {
+        println!("{}", schema()?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut work = Vec::new();
+    for path in files(&arguments.paths)? {
+        let scenario = read(&path)?;
+        let first = arguments.seed.unwrap_or(scenario.file.seed);
+        for number in 0..u64::from(arguments.seeds.get()) {
+            work.push((scenario.clone(), first.wrapping_add(number)));
+        }
+    }
+    let cases = played(&work, arguments);
+    print!("{}", total(&cases));
+    if let Some(path) = &arguments.junit {
+        std::fs::write(path, junit(&cases)?).with_context(|| {
+            format!("cannot write the report to `{}`; name a file in a folder that exists", path.display())
+        })?;
+    }
+    let failed = cases.iter().any(|case| !case.failures().is_empty());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The schema of scenario files.
+fn schema() -> Result<String> {
+    serde_json::to_string_pretty(&schemars::schema_for!(File)).context("cannot write the schema")
+}
+
+/// Plays everything, several at once, and prints each as it ends.
+#[expect(clippy::print_stdout, reason = "what a command prints is its result")]
+fn played(work: &[(Scenario, u64)], arguments: &Arguments) -> Vec<Case> {
+    let jobs = arguments.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
+    let (next, cases) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(work.len()) {
+            scope.spawn(|| {
+                while let Some((number, (scenario, seed))) = Some(next.fetch_add(1, Ordering::Relaxed))
+                    .and_then(|number| Some((number, work.get(number)?)))
+                {
+                    let case = case(scenario, *seed, arguments.trace);
+                    let more = case.played.as_ref().map_or_else(|_| String::new(), timeline);
+                    print!("{}{}", line(&case), if arguments.timeline { &more } else { "" });
+                    cases.lock().unwrap_or_else(PoisonError::into_inner).push((number, case));
+                }
+            });
+        }
+    });
+    let mut cases = cases.into_inner().unwrap_or_else(PoisonError::into_inner);
+    cases.sort_by_key(|(number, _)| *number);
+    cases.into_iter().map(|(_, case)| case).collect()
+}
+
+fn case(scenario: &Scenario, seed: u64, trace: bool) -> Case {
+    let began = Instant::now();
+    let played = play(scenario, seed, trace).map_err(|error| format!("{error:#}"));
+    let (path, name) = (scenario.path.clone(), scenario.file.name.clone());
+    Case { path, name, seed, took: began.elapsed(), played }
+}
+
+/// The files of paths in their order. Of a folder its .yaml files by name, not those of its folders: those have manifests.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let mut found = scenarios_in(path)
+            .with_context(|| format!("cannot read folder `{}`; name one that exists", path.display()))?;
+        if found.is_empty() {
+            bail!("folder `{}` has no scenario; name one with .yaml files in it", path.display());
+        }
+        found.sort();
+        all.append(&mut found);
+    }
+    Ok(all)
+}
+
+fn scenarios_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found =
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    found.retain(|path| path.is_file() && path.extension().is_some_and(|end| end == "yaml" || end == "yml"));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

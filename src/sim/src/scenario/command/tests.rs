@@ -1,0 +1,134 @@
+//! The command, and the scenarios of the repository: every one is played here.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
+}
+
+/// What playing a file says: nothing when all went as expected.
+fn failures(path: &Path) -> Vec<String> {
+    let scenario = read(path).unwrap();
+    let case = case(&scenario, scenario.file.seed, false);
+    case.failures()
+}
+
+/// A scenario of the repository with something else in it, seen from the same folder.
+fn changed(name: &str, as_name: &str, changes: &[(&str, &str)]) -> Vec<String> {
+    let path = folder().join(name);
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{name} has no `{from}`");
+        text = text.replace(from, to);
+    }
+    text = text.replace("manifests/", &format!("{}/manifests/", folder().display()));
+    let file = tempfile::Builder::new().prefix(as_name).suffix(".yaml").tempfile().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    failures(file.path())
+}
+
+/// The longest one has a test of its own, beside which the others are played.
+const DAY: &str = "day-of-traffic.yaml";
+
+#[test]
+fn every_scenario_of_the_repository_goes_as_it_says() {
+    let paths = files(&[folder()]).unwrap();
+    assert!(paths.len() >= 12, "{paths:?}");
+    for path in paths.iter().filter(|path| !path.ends_with(DAY)) {
+        let failures = failures(path);
+        assert!(failures.is_empty(), "{}: {failures:#?}", path.display());
+    }
+}
+
+#[test]
+fn a_day_of_traffic_goes_as_it_says() {
+    assert_eq!(failures(&folder().join(DAY)), Vec::<String>::new());
+}
+
+#[test]
+fn a_change_that_raises_cost_beyond_the_scenario_fails_it() {
+    // What a pull request would do to the manifests: no spot any more.
+    let found = changed("zone-spread.yaml", "cost", &[("manifests/spot.yaml", "manifests/general.yaml")]);
+    let cost = "line 25: `cost.perHour` at the end: expected at most $0.1600, actual $0.4590, for 3 c6a.xlarge on-demand";
+    assert!(found.iter().any(|failure| failure == cost), "{found:#?}");
+}
+
+#[test]
+fn a_step_that_cannot_be_done_fails_the_scenario() {
+    let found = changed("limits.yaml", "step", &[("{deployment: web,", "{deployment: wep,")]);
+    let failure = "line 21: `timeline` at 2m: expected to happen, actual cannot scale Deployment `default/wep`; name one of \
+                   the manifests: deployments.apps \"wep\" not found";
+    assert_eq!(found, [failure]);
+}
+
+#[test]
+fn a_manifest_that_the_api_server_refuses_is_named_with_its_line() {
+    let found = changed(
+        "limits.yaml",
+        "manifest",
+        &[("consolidationPolicy: WhenEmpty,", "consolidationPolicy: Sometimes,")],
+    );
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("cannot apply NodePool `small` of line 6; correct the manifest"), "{found:#?}");
+    assert!(found[0].contains("consolidationPolicy"), "{found:#?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run_and_another_seed_another() {
+    let scenario = read(&folder().join("zone-spread.yaml")).unwrap();
+    let hash = |seed| play(&scenario, seed, false).unwrap().hash;
+    assert_eq!(hash(1), hash(1));
+    assert_ne!(hash(1), hash(2));
+}
+
+#[test]
+fn junit_has_a_case_for_each_seed_with_what_was_expected_and_found() {
+    let scenario = read(&folder().join("zone-spread.yaml")).unwrap();
+    let mut cases: Vec<Case> = (1..=2).map(|seed| case(&scenario, seed, false)).collect();
+    cases[1].played = Err("the account is on fire".to_owned());
+    let report = quick_junit::Report::deserialize_from_str(&junit(&cases).unwrap()).unwrap();
+    assert_eq!((report.tests, report.failures), (2, 1));
+    assert_eq!(report.test_suites[0].name.as_str(), scenario.path);
+    let names: Vec<&str> = report.test_suites[0].test_cases.iter().map(|case| case.name.as_str()).collect();
+    assert!(names[1].ends_with("(seed 2)"), "{names:?}");
+    assert_eq!(total(&cases), "1 passed, 1 failed\n");
+    assert!(line(&cases[1]).contains("cannot be played: the account is on fire"));
+}
+
+#[test]
+fn the_schema_knows_every_field_and_closes_every_object() {
+    let schema: serde_json::Value = serde_json::from_str(&schema().unwrap()).unwrap();
+    assert_eq!(schema["additionalProperties"], false);
+    let top: BTreeSet<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert!(
+        top.is_superset(&["name", "manifests", "duration", "timeline", "faults", "expect"].into()),
+        "{top:?}"
+    );
+    for name in ["Step", "Expectation", "Nodes", "Machines"] {
+        let part = &schema["$defs"][name];
+        assert_eq!(part["additionalProperties"], false, "{name}");
+        let described = part["properties"].as_object().unwrap();
+        assert!(described.len() > 3, "{name}: {part}");
+    }
+    // Every field of a step but its time and its repetition is something it may do.
+    let alternatives = |name: &str| schema["$defs"][name]["oneOf"].as_array().map_or(0, Vec::len);
+    let fields = |name: &str| schema["$defs"][name]["properties"].as_object().map_or(0, serde_json::Map::len);
+    assert_eq!(alternatives("Step"), fields("Step") - 2);
+    assert_eq!(alternatives("Expectation"), fields("Expectation") - 5);
+    // The file editors use is the one the program prints.
+    let stored = std::fs::read_to_string(folder().join("scenario.schema.json")).unwrap();
+    let hint = "stale, run `karpenter-sim test --schema > scenarios/scenario.schema.json`";
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&stored).unwrap(), schema, "{hint}");
+}
+
+#[test]
+fn the_example_of_the_page_is_played() {
+    let page = include_str!("../../../../../docs/scenarios.md");
+    let example = page.split("```yaml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let example = example.replace("deploy/", &format!("{}/manifests/", folder().display()));
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(file.path(), example).unwrap();
+    assert_eq!(failures(file.path()), Vec::<String>::new());
+}

@@ -1,0 +1,559 @@
+//! The format of scenario files: a field for everything a file may say, with the words that editors show.
+//!
+//! One of several fields is meant to be given in [`Step`] and [`Expectation`]; which is checked when a file is read
+//! (`read`), because serde refuses unknown fields only where every field is known.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use serde_saphyr::Spanned;
+
+use super::value::{Dollars, Span};
+use crate::history::Fault;
+
+/// A scenario: a cluster with its manifests, what happens to it and when, and what has to be true of it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct File {
+    /// What it is called, in a sentence.
+    pub(crate) name: String,
+    /// Why it is there, for those who read it.
+    #[serde(default)]
+    #[expect(dead_code, reason = "read by people")]
+    pub(crate) about: Option<String>,
+    /// What the cluster begins with: files beside this one, or objects in place.
+    #[schemars(with = "Vec<Manifest>")]
+    pub(crate) manifests: Vec<Spanned<Value>>,
+    /// Virtual time it takes.
+    pub(crate) duration: Span,
+    /// Decides delays, names and what faults strike.
+    #[serde(default = "one")]
+    pub(crate) seed: u64,
+    /// When it begins, as an RFC 3339 time; schedules of budgets go by it.
+    #[serde(default = "start")]
+    #[schemars(with = "String")]
+    pub(crate) start: jiff::Timestamp,
+    /// Name of the cluster; by default what the EC2NodeClasses have in their `karpenter.sh/discovery` tags, or demo.
+    #[serde(default)]
+    pub(crate) cluster: Option<String>,
+    /// Region of the account, of which there are zones a, b and c; by default that of the zones the manifests name, or us-west-2.
+    #[serde(default)]
+    pub(crate) region: Option<String>,
+    /// Settings of the controller that differ from their defaults, by the names of docs/settings.md without dashes in front.
+    #[serde(default)]
+    pub(crate) settings: BTreeMap<String, String>,
+    /// What happens.
+    #[serde(default)]
+    #[schemars(with = "Vec<Step>")]
+    pub(crate) timeline: Vec<Spanned<Step>>,
+    /// What goes wrong between the controller and its surroundings, drawn request by request.
+    #[serde(default)]
+    #[schemars(with = "Vec<FaultSpan>")]
+    pub(crate) faults: Vec<Spanned<FaultSpan>>,
+    /// What has to be true.
+    #[schemars(with = "Vec<Expectation>")]
+    pub(crate) expect: Vec<Spanned<Expectation>>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn start() -> jiff::Timestamp {
+    // 2026-01-01T12:00:00Z, a Thursday.
+    jiff::Timestamp::constant(1_767_268_800, 0)
+}
+
+/// A path, or an object.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Manifest {
+    /// A file or folder, seen from the folder of the scenario
+    Path(String),
+    /// A Kubernetes object
+    Object(serde_json::Map<String, Value>),
+}
+
+/// What a step may do, one of them.
+const ACTIONS: [&str; 14] = [
+    "scale",
+    "wave",
+    "apply",
+    "delete",
+    "interrupt",
+    "terminate",
+    "silence",
+    "capacityLoss",
+    "price",
+    "imageRelease",
+    "doomedBoots",
+    "neverJoin",
+    "restart",
+    "disconnect",
+];
+
+/// What may be expected, one of them.
+const SUBJECTS: [&str; 6] = ["cost", "nodes", "pods", "pendingTime", "disruptions", "events"];
+
+/// Tells editors that one of some fields is meant to be there.
+fn one_of(schema: &mut Schema, fields: &[&str]) {
+    let each: Vec<Value> = fields.iter().map(|field| json!({"required": [field]})).collect();
+    schema.insert("oneOf".to_owned(), each.into());
+}
+
+/// Something happens at a time.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = |schema: &mut Schema| one_of(schema, &ACTIONS))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Step {
+    /// Since the beginning.
+    pub(crate) at: Span,
+    /// It happens again, so long after, so many times in all.
+    #[serde(default)]
+    pub(crate) repeat: Option<Repeat>,
+    /// A Deployment gets another number of replicas.
+    #[serde(default)]
+    pub(crate) scale: Option<Scale>,
+    /// A Deployment gets one number of replicas after the other: traffic.
+    #[serde(default)]
+    pub(crate) wave: Option<Wave>,
+    /// Manifests are applied: files, or objects in place.
+    #[serde(default)]
+    #[schemars(with = "Option<Vec<Manifest>>")]
+    pub(crate) apply: Option<Vec<Spanned<Value>>>,
+    /// An object is deleted.
+    #[serde(default)]
+    pub(crate) delete: Option<Object>,
+    /// EC2 takes spot instances back, with the usual two minutes of notice.
+    #[serde(default)]
+    pub(crate) interrupt: Option<Machines>,
+    /// Instances end without notice.
+    #[serde(default)]
+    pub(crate) terminate: Option<Machines>,
+    /// Kubelets of instances fall silent.
+    #[serde(default)]
+    pub(crate) silence: Option<Machines>,
+    /// EC2 has none of these to sell.
+    #[serde(default)]
+    pub(crate) capacity_loss: Option<CapacityLoss>,
+    /// Prices change.
+    #[serde(default)]
+    pub(crate) price: Option<PriceChange>,
+    /// AWS publishes a newer release of the images that aliases with `@latest` follow.
+    #[serde(default)]
+    pub(crate) image_release: Option<ImageRelease>,
+    /// So many of the next instances end while they boot.
+    #[serde(default)]
+    pub(crate) doomed_boots: Option<u32>,
+    /// Machines that boot do not join, as long as it lasts.
+    #[serde(default)]
+    pub(crate) never_join: Option<For>,
+    /// The controller dies and is started again.
+    #[serde(default)]
+    pub(crate) restart: Option<Nothing>,
+    /// The controller is cut off from API server and AWS.
+    #[serde(default)]
+    pub(crate) disconnect: Option<For>,
+}
+
+/// Again and again.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Repeat {
+    /// From one time to the next.
+    pub(crate) every: Span,
+    /// In all, the first included.
+    pub(crate) times: u32,
+}
+
+/// Nothing more to say: `{}`.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// For how long.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct For {
+    /// How long it lasts.
+    pub(crate) r#for: Span,
+}
+
+/// Replicas of a Deployment.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Scale {
+    /// Its name.
+    pub(crate) deployment: String,
+    /// Its namespace.
+    #[serde(default = "default_namespace")]
+    pub(crate) namespace: String,
+    /// How many.
+    pub(crate) replicas: u32,
+}
+
+/// Replicas of a Deployment over time.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Wave {
+    /// Its name.
+    pub(crate) deployment: String,
+    /// Its namespace.
+    #[serde(default = "default_namespace")]
+    pub(crate) namespace: String,
+    /// One number after the other.
+    pub(crate) replicas: Vec<u32>,
+    /// From one to the next.
+    pub(crate) every: Span,
+}
+
+/// An object.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Object {
+    /// Its kind, as in manifests.
+    pub(crate) kind: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its namespace, for kinds that have one.
+    #[serde(default = "default_namespace")]
+    pub(crate) namespace: String,
+}
+
+fn default_namespace() -> String {
+    "default".to_owned()
+}
+
+/// Instances of nodes, the oldest first.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Machines {
+    /// At most so many; all of them by default.
+    #[serde(default)]
+    pub(crate) count: Option<usize>,
+    #[serde(default)]
+    pub(crate) pool: Option<String>,
+    #[serde(default)]
+    pub(crate) zone: Option<String>,
+    /// A type, or a family with a star: m7i.*
+    #[serde(default)]
+    pub(crate) instance_type: Option<String>,
+    #[serde(default)]
+    pub(crate) capacity_type: Option<CapacityType>,
+}
+
+/// How capacity is paid for.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CapacityType {
+    Spot,
+    OnDemand,
+}
+
+/// Offerings without capacity. What is left out is any.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CapacityLoss {
+    #[serde(default)]
+    pub(crate) capacity_type: Option<CapacityType>,
+    #[serde(default)]
+    pub(crate) zone: Option<String>,
+    #[serde(default)]
+    pub(crate) instance_type: Option<String>,
+    /// How long it lasts; to the end by default.
+    #[serde(default)]
+    pub(crate) r#for: Option<Span>,
+}
+
+/// Prices of offerings. What is left out is any.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PriceChange {
+    #[serde(default)]
+    pub(crate) capacity_type: Option<CapacityType>,
+    /// Spot prices alone differ by zone.
+    #[serde(default)]
+    pub(crate) zone: Option<String>,
+    #[serde(default)]
+    pub(crate) instance_type: Option<String>,
+    /// Of what each costs now: 150 is half as much again.
+    pub(crate) percent: u64,
+}
+
+/// A release of images.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ImageRelease {
+    /// What it is called: v20260115
+    pub(crate) version: String,
+}
+
+/// A fault, and when it is possible.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct FaultSpan {
+    /// Which one.
+    pub(crate) fault: FaultName,
+    /// From then on; the beginning by default.
+    #[serde(default)]
+    pub(crate) from: Span,
+    /// Until then; the end by default.
+    #[serde(default)]
+    pub(crate) until: Option<Span>,
+}
+
+/// What can go wrong with requests. The rest of what can is said in the timeline.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum FaultName {
+    /// Requests to the API server and their answers take up to two seconds each.
+    KubeLatency,
+    /// The API server answers 409, 429, 500 or 503 instead of doing what was asked.
+    KubeErrors,
+    /// The API server does what was asked; the connection ends before the answer.
+    KubeLostAnswers,
+    /// The API server does what was asked and answers after more than a minute.
+    KubeHangs,
+    /// Watches end, in the middle of an event or after it.
+    WatchCuts,
+    /// Events of a watch arrive up to ten seconds late.
+    WatchLate,
+    /// Events of a watch arrive twice.
+    WatchRepeats,
+    /// Bookmarks do not arrive.
+    WatchSilence,
+    /// Calls of AWS take up to five seconds.
+    AwsLatency,
+    /// AWS throttles or answers with errors of its own.
+    AwsErrors,
+    /// AWS does what was asked; the connection ends before the answer.
+    AwsLostAnswers,
+    /// Descriptions of instances are out of date, and new instances are not known yet.
+    AwsStale,
+}
+
+impl From<FaultName> for Fault {
+    fn from(name: FaultName) -> Self {
+        match name {
+            FaultName::KubeLatency => Self::KubeLatency,
+            FaultName::KubeErrors => Self::KubeErrors,
+            FaultName::KubeLostAnswers => Self::KubeLostAnswers,
+            FaultName::KubeHangs => Self::KubeHangs,
+            FaultName::WatchCuts => Self::WatchCuts,
+            FaultName::WatchLate => Self::WatchLate,
+            FaultName::WatchRepeats => Self::WatchRepeats,
+            FaultName::WatchSilence => Self::WatchSilence,
+            FaultName::AwsLatency => Self::AwsLatency,
+            FaultName::AwsErrors => Self::AwsErrors,
+            FaultName::AwsLostAnswers => Self::AwsLostAnswers,
+            FaultName::AwsStale => Self::AwsStale,
+        }
+    }
+}
+
+/// Something has to be true: of the end, unless `at` or `when` says otherwise.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = |schema: &mut Schema| one_of(schema, &SUBJECTS))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Expectation {
+    /// What it is for; part of the message when it is not met.
+    #[serde(default)]
+    pub(crate) because: Option<String>,
+    /// At this time.
+    #[serde(default)]
+    pub(crate) at: Option<Span>,
+    /// All the time, or at some time.
+    #[serde(default)]
+    pub(crate) when: Option<When>,
+    /// With `when`, and for what is counted: from then on.
+    #[serde(default)]
+    pub(crate) from: Option<Span>,
+    /// With `when`, and for what is counted: until then.
+    #[serde(default)]
+    pub(crate) until: Option<Span>,
+    /// What the instances of the account cost.
+    #[serde(default)]
+    pub(crate) cost: Option<Cost>,
+    /// Number of nodes.
+    #[serde(default)]
+    pub(crate) nodes: Option<Nodes>,
+    /// Number of pods.
+    #[serde(default)]
+    pub(crate) pods: Option<Pods>,
+    /// How long pods waited from their creation until they ran; those that still wait count with the time so far.
+    #[serde(default)]
+    pub(crate) pending_time: Option<PendingTime>,
+    /// Nodes that were removed.
+    #[serde(default)]
+    pub(crate) disruptions: Option<Disruptions>,
+    /// Events of Kubernetes that were written.
+    #[serde(default)]
+    pub(crate) events: Option<Events>,
+}
+
+/// All the time, or at some time.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum When {
+    Always,
+    Eventually,
+}
+
+/// What instances cost: list prices of the account in memory, for what is pending or running.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Cost {
+    /// Dollars per hour at one time.
+    #[serde(default)]
+    pub(crate) per_hour: Option<Money>,
+    /// Dollars from the beginning on.
+    #[serde(default)]
+    pub(crate) total: Option<Money>,
+}
+
+/// Bounds of an amount of money.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Money {
+    #[serde(default)]
+    pub(crate) at_most: Option<Dollars>,
+    #[serde(default)]
+    pub(crate) at_least: Option<Dollars>,
+}
+
+/// Number of nodes that are registered. What is left out is any.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Nodes {
+    #[serde(default)]
+    pub(crate) pool: Option<String>,
+    #[serde(default)]
+    pub(crate) zone: Option<String>,
+    /// A type, or a family with a star: m7i.*
+    #[serde(default)]
+    pub(crate) instance_type: Option<String>,
+    #[serde(default)]
+    pub(crate) capacity_type: Option<CapacityType>,
+    /// amd64 or arm64
+    #[serde(default)]
+    pub(crate) arch: Option<String>,
+    #[serde(default)]
+    pub(crate) exactly: Option<u64>,
+    #[serde(default)]
+    pub(crate) at_most: Option<u64>,
+    #[serde(default)]
+    pub(crate) at_least: Option<u64>,
+}
+
+/// Number of pods. What is left out is any.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Pods {
+    /// Running by default.
+    #[serde(default)]
+    pub(crate) phase: Phase,
+    #[serde(default)]
+    pub(crate) namespace: Option<String>,
+    /// Name of the Deployment, DaemonSet or pod.
+    #[serde(default)]
+    pub(crate) workload: Option<String>,
+    #[serde(default)]
+    pub(crate) pool: Option<String>,
+    #[serde(default)]
+    pub(crate) zone: Option<String>,
+    /// A type, or a family with a star: m7i.*
+    #[serde(default)]
+    pub(crate) instance_type: Option<String>,
+    #[serde(default)]
+    pub(crate) capacity_type: Option<CapacityType>,
+    #[serde(default)]
+    pub(crate) exactly: Option<u64>,
+    #[serde(default)]
+    pub(crate) at_most: Option<u64>,
+    #[serde(default)]
+    pub(crate) at_least: Option<u64>,
+}
+
+/// Whether a pod runs.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Phase {
+    #[default]
+    Running,
+    Pending,
+}
+
+/// Longest times: of half of the pods, of 90 and 99 in a hundred, of all.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PendingTime {
+    #[serde(default)]
+    pub(crate) namespace: Option<String>,
+    /// Name of the Deployment or pod; pods of a DaemonSet never count.
+    #[serde(default)]
+    pub(crate) workload: Option<String>,
+    #[serde(default)]
+    pub(crate) p50: Option<Span>,
+    #[serde(default)]
+    pub(crate) p90: Option<Span>,
+    #[serde(default)]
+    pub(crate) p99: Option<Span>,
+    #[serde(default)]
+    pub(crate) max: Option<Span>,
+}
+
+/// Number of nodes that were removed. What is left out is any.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Disruptions {
+    #[serde(default)]
+    pub(crate) reason: Option<Reason>,
+    #[serde(default)]
+    pub(crate) pool: Option<String>,
+    #[serde(default)]
+    pub(crate) exactly: Option<u64>,
+    #[serde(default)]
+    pub(crate) at_most: Option<u64>,
+    #[serde(default)]
+    pub(crate) at_least: Option<u64>,
+}
+
+/// Why a node is removed.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Empty,
+    Underutilized,
+    Drifted,
+    /// Its time was up.
+    Expired,
+    /// EC2 took it back, or it ended.
+    Interrupted,
+    /// Anything else: deleted by another client, never joined, its machine is gone.
+    Other,
+}
+
+/// How often events were written. What is left out is any.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Events {
+    /// docs/events.md has them all.
+    pub(crate) reason: String,
+    /// Kind of the object it is about.
+    #[serde(default)]
+    pub(crate) kind: Option<String>,
+    /// Name of the object it is about.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    /// Part of its message.
+    #[serde(default)]
+    pub(crate) message: Option<String>,
+    #[serde(default)]
+    pub(crate) exactly: Option<u64>,
+    #[serde(default)]
+    pub(crate) at_most: Option<u64>,
+    #[serde(default)]
+    pub(crate) at_least: Option<u64>,
+}

@@ -1,0 +1,396 @@
+//! Whether what was expected is true of a recording. Pure: the same recording gives the same answers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use karpenter_model::Price;
+
+use super::format::{
+    CapacityType, Cost, Disruptions, Events, Expectation, Nodes, PendingTime, Phase, Pods, When,
+};
+use super::read::Line;
+use super::record::{NodeFact, Picture, PodFact, Recording};
+use super::value::{Dollars, Span};
+
+/// An expectation that was not met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// Line of the file; `None` for what is expected of every scenario.
+    pub(crate) line: Option<u64>,
+    /// What was looked at.
+    pub(crate) subject: String,
+    pub(crate) expected: String,
+    pub(crate) actual: String,
+    /// What the file says it is for.
+    pub(crate) because: Option<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        write!(f, "{}: expected {}, actual {}", self.subject, self.expected, self.actual)?;
+        self.because.as_ref().map_or(Ok(()), |because| write!(f, " ({because})"))
+    }
+}
+
+/// Every expectation that is not met, in the order of the file.
+pub(crate) fn judge(expectations: &[Line<Expectation>], recording: &Recording) -> Vec<Failure> {
+    expectations.iter().filter_map(|one| judge_one(one, recording)).collect()
+}
+
+fn judge_one(one: &Line<Expectation>, recording: &Recording) -> Option<Failure> {
+    let what = &one.what;
+    let wrong = if let Some(cost) = &what.cost {
+        of_cost(cost, what, recording)
+    } else if let Some(nodes) = &what.nodes {
+        of_nodes(nodes, what, recording)
+    } else if let Some(pods) = &what.pods {
+        of_pods(pods, what, recording)
+    } else if let Some(times) = &what.pending_time {
+        of_pending_time(times, recording)
+    } else if let Some(disruptions) = &what.disruptions {
+        of_disruptions(disruptions, what, recording)
+    } else {
+        what.events.as_ref().and_then(|events| of_events(events, what, recording))
+    };
+    wrong.map(|Wrong { subject, expected, actual }| Failure {
+        line: Some(one.line),
+        subject,
+        expected,
+        actual,
+        because: what.because.clone(),
+    })
+}
+
+struct Wrong {
+    subject: String,
+    expected: String,
+    actual: String,
+}
+
+/// What a number has to be.
+struct Bounds<T> {
+    exactly: Option<T>,
+    at_most: Option<T>,
+    at_least: Option<T>,
+}
+
+impl<T: PartialOrd + Copy + fmt::Display> Bounds<T> {
+    fn hold(&self, number: T) -> bool {
+        self.exactly.is_none_or(|bound| number == bound)
+            && self.at_most.is_none_or(|bound| number <= bound)
+            && self.at_least.is_none_or(|bound| number >= bound)
+    }
+
+    fn text(&self) -> String {
+        let bounds = [("exactly", self.exactly), ("at most", self.at_most), ("at least", self.at_least)];
+        let said = bounds.into_iter().filter_map(|(word, bound)| Some(format!("{word} {}", bound?)));
+        said.collect::<Vec<_>>().join(" and ")
+    }
+}
+
+/// Looks at pictures as an expectation says: of one time, always, or eventually.
+fn of_pictures<T: PartialOrd + Copy + fmt::Display>(
+    what: &Expectation,
+    recording: &Recording,
+    subject: &str,
+    bounds: &Bounds<T>,
+    number: impl Fn(&Picture) -> (T, String),
+) -> Option<Wrong> {
+    let end = recording.took;
+    let failed = |when: String, expected: String, (number, more): (T, String), at: String| {
+        let actual = format!("{number}{at}{more}");
+        Some(Wrong { subject: format!("{subject} {when}"), expected, actual })
+    };
+    let Some(when) = what.when else {
+        let at = what.at.map_or(end, |at| at.0);
+        let seen = number(picture_at(recording, at)?);
+        let when = what.at.map_or("at the end".to_owned(), |at| format!("at {at}"));
+        return if bounds.hold(seen.0) { None } else { failed(when, bounds.text(), seen, String::new()) };
+    };
+    let (from, until) = stretch(what, end);
+    let first = picture_at(recording, from).into_iter();
+    let within = recording.pictures.iter().filter(|picture| picture.at > from && picture.at <= until);
+    let mut seen = first.chain(within).map(|picture| (picture.at.max(from), number(picture)));
+    let span = between(what);
+    match when {
+        When::Always => {
+            let (at, seen) = seen.find(|(_, (number, _))| !bounds.hold(*number))?;
+            failed(format!("always{span}"), bounds.text(), seen, format!(" at {}", Span(at)))
+        }
+        When::Eventually => {
+            let seen: Vec<_> = seen.collect();
+            if seen.iter().any(|(_, (number, _))| bounds.hold(*number)) {
+                return None;
+            }
+            let mut numbers: Vec<T> = seen.iter().map(|(_, (number, _))| *number).collect();
+            numbers.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+            let actual = match (numbers.first(), numbers.last()) {
+                (Some(least), Some(most)) if least != most => format!("from {least} to {most}"),
+                (Some(one), _) => format!("{one} all the time"),
+                _ => "nothing".to_owned(),
+            };
+            Some(Wrong { subject: format!("{subject} eventually{span}"), expected: bounds.text(), actual })
+        }
+    }
+}
+
+/// The picture of a time.
+fn picture_at(recording: &Recording, at: Duration) -> Option<&Picture> {
+    recording.pictures.iter().rfind(|picture| picture.at <= at).or_else(|| recording.pictures.first())
+}
+
+fn stretch(what: &Expectation, end: Duration) -> (Duration, Duration) {
+    (what.from.unwrap_or_default().0, what.until.map_or(end, |until| until.0))
+}
+
+fn between(what: &Expectation) -> String {
+    match (what.from, what.until) {
+        (None, None) => String::new(),
+        (Some(from), None) => format!(" from {from}"),
+        (None, Some(until)) => format!(" until {until}"),
+        (Some(from), Some(until)) => format!(" from {from} until {until}"),
+    }
+}
+
+fn of_cost(cost: &Cost, what: &Expectation, recording: &Recording) -> Option<Wrong> {
+    let price = |dollars: Dollars| dollars.0;
+    let money = cost.per_hour.or(cost.total)?;
+    let bounds =
+        Bounds { exactly: None, at_most: money.at_most.map(price), at_least: money.at_least.map(price) };
+    if cost.per_hour.is_some() {
+        let subject = "`cost.perHour`";
+        return of_pictures(what, recording, subject, &bounds, |picture| {
+            (picture.per_hour, nodes_of(picture))
+        });
+    }
+    let end = what.at.map_or(recording.took, |at| at.0);
+    let spent = spent(recording, end);
+    let when = what.at.map_or("at the end".to_owned(), |at| format!("at {at}"));
+    (!bounds.hold(spent)).then(|| {
+        let most = recording.pictures.iter().max_by_key(|picture| picture.per_hour);
+        let most = most.map_or_else(String::new, |most| {
+            format!("; most of it an hour at {}: {}{}", Span(most.at), most.per_hour, nodes_of(most))
+        });
+        Wrong {
+            subject: format!("`cost.total` {when}"),
+            expected: bounds.text(),
+            actual: format!("{spent}{most}"),
+        }
+    })
+}
+
+/// Dollars spent until a time.
+pub(crate) fn spent(recording: &Recording, end: Duration) -> Price {
+    let mut nanos = 0_i128;
+    for (index, picture) in recording.pictures.iter().enumerate() {
+        let until = recording.pictures.get(index + 1).map_or(end, |next| next.at.min(end));
+        let millis = until.saturating_sub(picture.at).as_millis();
+        nanos += i128::from(picture.per_hour.nanos()) * i128::try_from(millis).unwrap_or(i128::MAX);
+    }
+    Price::from_nanos(i64::try_from(nanos / 3_600_000).unwrap_or(i64::MAX))
+}
+
+/// The nodes of a picture, in words: `, for 2 m7i.large on-demand`.
+fn nodes_of(picture: &Picture) -> String {
+    let mut kinds: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for node in &picture.nodes {
+        *kinds.entry((&node.instance_type, &node.capacity_type)).or_default() += 1;
+    }
+    if kinds.is_empty() {
+        return String::new();
+    }
+    let kinds: Vec<String> =
+        kinds.into_iter().map(|((name, capacity), count)| format!("{count} {name} {capacity}")).collect();
+    format!(", for {}", kinds.join(", "))
+}
+
+/// What nodes are asked for.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    pool: Option<&'a str>,
+    zone: Option<&'a str>,
+    instance_type: Option<&'a str>,
+    capacity_type: Option<CapacityType>,
+    arch: Option<&'a str>,
+}
+
+impl Asked<'_> {
+    fn matches(&self, node: &NodeFact) -> bool {
+        self.pool.is_none_or(|pool| pool == node.pool)
+            && self.zone.is_none_or(|zone| zone == node.zone)
+            && self.instance_type.is_none_or(|pattern| is_of_type(pattern, &node.instance_type))
+            && self.capacity_type.is_none_or(|of| word(of) == node.capacity_type)
+            && self.arch.is_none_or(|arch| arch == node.arch)
+    }
+
+    fn is_any(&self) -> bool {
+        let texts = [self.pool, self.zone, self.instance_type, self.arch];
+        texts.iter().all(Option::is_none) && self.capacity_type.is_none()
+    }
+
+    fn words(&self) -> Vec<String> {
+        let texts = [
+            ("pool", self.pool),
+            ("zone", self.zone),
+            ("instanceType", self.instance_type),
+            ("capacityType", self.capacity_type.map(word)),
+            ("arch", self.arch),
+        ];
+        texts.into_iter().filter_map(|(field, value)| Some(format!("{field} {}", value?))).collect()
+    }
+}
+
+/// Whether a type is meant by a name or a family with a star.
+pub(crate) fn is_of_type(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |family| name.starts_with(family))
+}
+
+/// A capacity type as labels have it.
+pub(crate) fn word(of: CapacityType) -> &'static str {
+    match of {
+        CapacityType::Spot => "spot",
+        CapacityType::OnDemand => "on-demand",
+    }
+}
+
+fn subject(what: &str, words: &[String]) -> String {
+    if words.is_empty() { format!("`{what}`") } else { format!("`{what}` of {}", words.join(", ")) }
+}
+
+fn of_nodes(nodes: &Nodes, what: &Expectation, recording: &Recording) -> Option<Wrong> {
+    let asked = Asked {
+        pool: nodes.pool.as_deref(),
+        zone: nodes.zone.as_deref(),
+        instance_type: nodes.instance_type.as_deref(),
+        capacity_type: nodes.capacity_type,
+        arch: nodes.arch.as_deref(),
+    };
+    let bounds = Bounds { exactly: nodes.exactly, at_most: nodes.at_most, at_least: nodes.at_least };
+    of_pictures(what, recording, &subject("nodes", &asked.words()), &bounds, |picture| {
+        let count = count(picture.nodes.iter().filter(|node| asked.matches(node)).count());
+        (count, nodes_of(picture).replacen(", for", ", of", 1))
+    })
+}
+
+fn of_pods(pods: &Pods, what: &Expectation, recording: &Recording) -> Option<Wrong> {
+    let asked = Asked {
+        pool: pods.pool.as_deref(),
+        zone: pods.zone.as_deref(),
+        instance_type: pods.instance_type.as_deref(),
+        capacity_type: pods.capacity_type,
+        arch: None,
+    };
+    let phase = if pods.phase == Phase::Running { "running" } else { "pending" };
+    let mut words = vec![format!("phase {phase}")];
+    words.extend(pods.namespace.as_ref().map(|namespace| format!("namespace {namespace}")));
+    words.extend(pods.workload.as_ref().map(|workload| format!("workload {workload}")));
+    words.extend(asked.words());
+    let matches = |pod: &PodFact| {
+        pod.running == (pods.phase == Phase::Running)
+            && pods.namespace.as_ref().is_none_or(|namespace| *namespace == pod.namespace)
+            && pods.workload.as_ref().is_none_or(|workload| *workload == pod.workload)
+            && (asked.is_any() || pod.node.as_ref().is_some_and(|node| asked.matches(node)))
+    };
+    let bounds = Bounds { exactly: pods.exactly, at_most: pods.at_most, at_least: pods.at_least };
+    of_pictures(what, recording, &subject("pods", &words), &bounds, |picture| {
+        let found = picture.pods.iter().filter(|(pod, _)| matches(pod));
+        (found.map(|(_, count)| count).sum(), String::new())
+    })
+}
+
+fn of_pending_time(times: &PendingTime, recording: &Recording) -> Option<Wrong> {
+    let mut waits: Vec<Duration> = recording
+        .waits
+        .values()
+        .filter(|wait| times.namespace.as_ref().is_none_or(|namespace| *namespace == wait.namespace))
+        .filter(|wait| times.workload.as_ref().is_none_or(|workload| *workload == wait.workload))
+        .map(super::record::Wait::lasted)
+        .collect();
+    waits.sort_unstable();
+    let mut words = Vec::new();
+    words.extend(times.namespace.as_ref().map(|namespace| format!("namespace {namespace}")));
+    words.extend(times.workload.as_ref().map(|workload| format!("workload {workload}")));
+    let bounds =
+        [("p50", 50, times.p50), ("p90", 90, times.p90), ("p99", 99, times.p99), ("max", 100, times.max)];
+    for (name, percent, bound) in bounds {
+        let Some(bound) = bound else { continue };
+        let subject = subject(&format!("pendingTime.{name}"), &words);
+        let expected = format!("at most {bound}");
+        let Some(actual) = percentile(&waits, percent) else {
+            return Some(Wrong { subject, expected, actual: "no pod at all".to_owned() });
+        };
+        if actual > bound.0 {
+            let actual = format!("{} of {} pods", Span(actual), waits.len());
+            return Some(Wrong { subject, expected, actual });
+        }
+    }
+    None
+}
+
+/// The longest of the shortest `percent` in a hundred of what is sorted.
+pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+fn of_disruptions(disruptions: &Disruptions, what: &Expectation, recording: &Recording) -> Option<Wrong> {
+    let (from, until) = stretch(what, recording.took);
+    let reason = disruptions.reason.map(|reason| format!("{reason:?}"));
+    let found: Vec<_> = recording
+        .removals
+        .iter()
+        .filter(|removal| (from..=until).contains(&removal.at))
+        .filter(|removal| reason.as_ref().is_none_or(|reason| *reason == removal.reason))
+        .filter(|removal| disruptions.pool.as_ref().is_none_or(|pool| *pool == removal.pool))
+        .collect();
+    let bounds =
+        Bounds { exactly: disruptions.exactly, at_most: disruptions.at_most, at_least: disruptions.at_least };
+    let number = count(found.len());
+    (!bounds.hold(number)).then(|| {
+        let mut words = Vec::new();
+        words.extend(reason.map(|reason| format!("reason {reason}")));
+        words.extend(disruptions.pool.as_ref().map(|pool| format!("pool {pool}")));
+        let subject = format!("{}{}", subject("disruptions", &words), between(what));
+        let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+        for removal in &recording.removals {
+            *all.entry(removal.reason.as_str()).or_default() += 1;
+        }
+        let all: Vec<String> = all.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        let all = if all.is_empty() { String::new() } else { format!(" (of all: {})", all.join(", ")) };
+        Wrong { subject, expected: bounds.text(), actual: format!("{number}{all}") }
+    })
+}
+
+fn of_events(events: &Events, what: &Expectation, recording: &Recording) -> Option<Wrong> {
+    let (from, until) = stretch(what, recording.took);
+    let number = recording
+        .events
+        .values()
+        .filter(|one| one.reason == events.reason)
+        .filter(|one| events.kind.as_ref().is_none_or(|kind| *kind == one.kind))
+        .filter(|one| events.name.as_ref().is_none_or(|name| *name == one.name))
+        .filter(|one| events.message.as_ref().is_none_or(|part| one.message.contains(part)))
+        .map(|one| count(one.times.iter().filter(|at| (from..=until).contains(*at)).count()))
+        .sum();
+    let bounds = Bounds { exactly: events.exactly, at_most: events.at_most, at_least: events.at_least };
+    (!bounds.hold(number)).then(|| {
+        let mut words = vec![format!("reason {}", events.reason)];
+        let more = [("kind", &events.kind), ("name", &events.name), ("message", &events.message)];
+        words.extend(
+            more.into_iter().filter_map(|(field, value)| Some(format!("{field} {}", value.as_ref()?))),
+        );
+        let subject = format!("{}{}", subject("events", &words), between(what));
+        Wrong { subject, expected: bounds.text(), actual: number.to_string() }
+    })
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

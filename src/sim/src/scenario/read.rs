@@ -1,0 +1,511 @@
+//! Reads scenario files. What is wrong with one is said with its line and its field, and with the field that was probably
+//! meant.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use karpenter_controllers::Settings;
+use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
+use karpenter_kube_sim::apiserver::object;
+use karpenter_plan::{Objects, near};
+use serde_json::Value;
+use serde_saphyr::{Error, Spanned};
+
+use super::format::{
+    CapacityLoss, Expectation, File, For, ImageRelease, Machines, Object, PriceChange, Scale, Step,
+};
+use super::value::Span;
+
+/// A scenario that can be played.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    /// The file, as it was named.
+    pub(crate) path: String,
+    pub(crate) file: File,
+    /// Objects the cluster begins with.
+    pub(crate) manifests: Vec<Manifest>,
+    /// What happens, in the order of time.
+    pub(crate) events: Vec<Event>,
+    pub(crate) expectations: Vec<Line<Expectation>>,
+}
+
+/// Something of a line of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Line<T> {
+    pub(crate) line: u64,
+    pub(crate) what: T,
+}
+
+/// An object, and the line of the file that brings it.
+pub(crate) type Manifest = Line<Value>;
+
+/// Something happens.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) at: Duration,
+    pub(crate) line: u64,
+    pub(crate) action: Action,
+}
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Scale(Scale),
+    Apply(Vec<Manifest>),
+    Delete(Object),
+    Interrupt(Machines),
+    Terminate(Machines),
+    Silence(Machines),
+    LoseCapacity(CapacityLoss),
+    ChangePrice(PriceChange),
+    ReleaseImages(ImageRelease),
+    DoomBoots(u32),
+    NeverJoin(For),
+    Restart,
+    Disconnect(For),
+}
+
+/// Why a file is no scenario.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read scenario `{path}`, line {line}{}: {problem}", of_field(.field))]
+pub(crate) struct Malformed {
+    path: String,
+    line: u64,
+    /// Empty where it is about no single field.
+    field: String,
+    problem: String,
+}
+
+fn of_field(field: &str) -> String {
+    if field.is_empty() { String::new() } else { format!(", field `{field}`") }
+}
+
+/// What is wrong at a place: line, field, problem.
+type Wrong = (u64, String, String);
+
+/// Reads a file, and the manifests it names.
+pub(crate) fn read(path: &Path) -> Result<Scenario, Malformed> {
+    let name = path.display().to_string();
+    let malformed = |(line, field, problem)| Malformed { path: name.clone(), line, field, problem };
+    let text = fs::read_to_string(path)
+        .map_err(|error| malformed((1, String::new(), format!("{error}; give a file of YAML"))))?;
+    parse(&name, &text, path.parent().unwrap_or(Path::new(""))).map_err(malformed)
+}
+
+/// Reads a scenario whose manifests are seen from `folder`.
+fn parse(path: &str, text: &str, folder: &Path) -> Result<Scenario, Wrong> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    let file: File =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| said(text, &error))?;
+    if file.duration.0.is_zero() {
+        return Err((line_of(text, "duration:"), "duration".to_owned(), "must be more than 0s".to_owned()));
+    }
+    settings(&file).map_err(|(name, problem)| (line_of(text, "settings:"), name, problem))?;
+    let manifests = objects(&file.manifests, "manifests", folder)?;
+    let mut events = Vec::new();
+    for step in &file.timeline {
+        happen(step, file.duration.0, folder, &mut events)?;
+    }
+    events.sort_by_key(|event| event.at);
+    for fault in &file.faults {
+        let until = fault.value.until.unwrap_or(file.duration);
+        if until <= fault.value.from {
+            let problem = format!("ends at {until}, and begins at {} only", fault.value.from);
+            return Err((fault.referenced.line(), "until".to_owned(), problem));
+        }
+    }
+    if file.expect.is_empty() {
+        let problem =
+            "expects nothing; name what has to be true, for example `pods: {phase: pending, exactly: 0}`";
+        return Err((line_of(text, "expect:"), "expect".to_owned(), problem.to_owned()));
+    }
+    let expectations =
+        file.expect.iter().map(|one| expectation(one, file.duration)).collect::<Result<_, _>>()?;
+    Ok(Scenario { path: path.to_owned(), file, manifests, events, expectations })
+}
+
+/// Checks the names and values of settings.
+fn settings(file: &File) -> Result<(), (String, String)> {
+    let known: Vec<&'static str> = FLAGS.iter().chain(OWN).map(|flag| flag.name).collect();
+    if let Some(name) = file.settings.keys().find(|name| !known.contains(&name.as_str())) {
+        return Err((name.clone(), unknown("setting", name, &known)));
+    }
+    let given = |flag: &Flag| file.settings.get(flag.name).map(|text| (text.as_str(), Source::Flag));
+    let refused = Settings::resolve(Home::Machine, given).err();
+    refused.map_or(Ok(()), |errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Err(("settings".to_owned(), errors.join("; ")))
+    })
+}
+
+/// The line that begins with a word; 1 when there is none.
+fn line_of(text: &str, word: &str) -> u64 {
+    text.lines().zip(1..).find(|(line, _)| line.starts_with(word)).map_or(1, |(_, number)| number)
+}
+
+/// What the reader of YAML says.
+fn said(text: &str, error: &Error) -> Wrong {
+    let error = error.without_snippet();
+    let place = error.location();
+    let line = place.map_or(1, |place| place.line());
+    match error {
+        Error::SerdeUnknownField { field, expected, .. } => {
+            (line, field.clone(), unknown("field", field, expected))
+        }
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            let field = place.map_or_else(String::new, |place| field_at(text, line, place.column()));
+            (line, field, unknown("value", variant, expected))
+        }
+        Error::SerdeMissingField { field, .. } => {
+            // The reader names the last key it has seen, which for the file as a whole is any.
+            let of_file = ["name", "manifests", "duration", "expect"].contains(field)
+                && !text
+                    .lines()
+                    .any(|line| line.strip_prefix(field).is_some_and(|rest| rest.starts_with(':')));
+            let line = if of_file { 1 } else { line };
+            (line, (*field).to_owned(), "is missing, and a scenario needs it here".to_owned())
+        }
+        other => {
+            let field = place.map_or_else(String::new, |place| field_at(text, line, place.column()));
+            let problem = other.to_string();
+            // The place is said already.
+            let problem = problem.rsplit_once(" at line ").map_or(problem.as_str(), |(problem, _)| problem);
+            (line, field, problem.to_owned())
+        }
+    }
+}
+
+fn unknown(what: &str, word: &str, known: &[&'static str]) -> String {
+    let all = known.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
+    let lower = word.to_lowercase();
+    // Written in another case, it is near enough to no word by letters.
+    let same = known.iter().copied().find(|one| one.to_lowercase() == lower);
+    match same.or_else(|| near(word, known.iter().copied())) {
+        Some(near) => format!("there is no {what} `{word}`; `{near}` is probably meant"),
+        None => format!("there is no {what} `{word}`; there are {all}"),
+    }
+}
+
+/// The field whose value begins at a place: the word before the last colon before it.
+fn field_at(text: &str, line: u64, column: u64) -> String {
+    let number = usize::try_from(line).unwrap_or(1);
+    let column = usize::try_from(column).unwrap_or(1);
+    let line = text.lines().nth(number.saturating_sub(1)).unwrap_or_default();
+    let before: String = line.chars().take(column.saturating_sub(1)).collect();
+    let Some((before, _)) = before.rsplit_once(':') else { return String::new() };
+    let word = |letter: char| !(letter.is_alphanumeric() || letter == '_');
+    before.rsplit(word).next().unwrap_or_default().to_owned()
+}
+
+/// Objects of files and of the scenario itself.
+fn objects(given: &[Spanned<Value>], field: &str, folder: &Path) -> Result<Vec<Manifest>, Wrong> {
+    let mut all = Vec::new();
+    for (index, one) in given.iter().enumerate() {
+        let line = one.referenced.line();
+        let wrong = |problem: String| (line, format!("{field}[{index}]"), problem);
+        match &one.value {
+            Value::String(path) => {
+                let file = folder.join(path);
+                for file in files(&file)
+                    .map_err(|error| wrong(format!("cannot read `{}`: {error}", file.display())))?
+                {
+                    let name = file.display().to_string();
+                    let text = fs::read_to_string(&file)
+                        .map_err(|error| wrong(format!("cannot read `{name}`: {error}")))?;
+                    let found = Objects::read(&name, &text).map_err(|error| wrong(error.to_string()))?;
+                    all.extend(found.into_iter().map(|what| Line { line, what }));
+                }
+            }
+            Value::Object(_)
+                if !object::text(&one.value, "/kind").is_empty() && !object::name(&one.value).is_empty() =>
+            {
+                all.push(Line { line, what: one.value.clone() });
+            }
+            Value::Object(_) => return Err(wrong("the object needs `kind` and `metadata.name`".to_owned())),
+            _ => return Err(wrong("must be the path of a file or an object".to_owned())),
+        }
+    }
+    Ok(all)
+}
+
+/// A file, or the manifests of a folder by name.
+fn files(path: &Path) -> std::io::Result<Vec<std::path::PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found =
+        fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    found.retain(|file| {
+        file.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|one| end == *one))
+    });
+    found.sort();
+    Ok(found)
+}
+
+/// Puts in what a step makes happen, each time.
+fn happen(
+    given: &Spanned<Step>,
+    duration: Duration,
+    folder: &Path,
+    events: &mut Vec<Event>,
+) -> Result<(), Wrong> {
+    let (line, step) = (given.referenced.line(), &given.value);
+    let wrong = |field: &str, problem: &str| (line, field.to_owned(), problem.to_owned());
+    let actions = actions(step, line, folder)?;
+    let repeat = step.repeat.map_or((Duration::ZERO, 1), |repeat| (repeat.every.0, repeat.times));
+    if step.repeat.is_some() && (repeat.0.is_zero() || repeat.1 == 0) {
+        return Err(wrong("repeat", "needs `every` and `times` of more than 0"));
+    }
+    for time in 0..repeat.1 {
+        for (after, action) in &actions {
+            let at = step.at.0 + repeat.0 * time + *after;
+            if at >= duration {
+                let problem = format!("happens at {}, when the scenario is over", Span(at));
+                return Err((line, "at".to_owned(), problem));
+            }
+            events.push(Event { at, line, action: action.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// What one step does, and how long after its time.
+fn actions(step: &Step, line: u64, folder: &Path) -> Result<Vec<(Duration, Action)>, Wrong> {
+    let mut all: Vec<(Duration, Action)> = Vec::new();
+    let mut kinds = 0;
+    if let Some(wave) = &step.wave {
+        kinds += 1;
+        for (number, replicas) in (0..).zip(&wave.replicas) {
+            let (deployment, namespace) = (wave.deployment.clone(), wave.namespace.clone());
+            let scale = Scale { deployment, namespace, replicas: *replicas };
+            all.push((wave.every.0 * number, Action::Scale(scale)));
+        }
+    }
+    let mut one = |action: Option<Action>| {
+        kinds += usize::from(action.is_some());
+        all.extend(action.map(|action| (Duration::ZERO, action)));
+    };
+    let apply = step.apply.as_ref().map(|given| objects(given, "apply", folder)).transpose()?;
+    one(apply.map(Action::Apply));
+    one(step.scale.clone().map(Action::Scale));
+    one(step.delete.clone().map(Action::Delete));
+    one(step.interrupt.clone().map(Action::Interrupt));
+    one(step.terminate.clone().map(Action::Terminate));
+    one(step.silence.clone().map(Action::Silence));
+    one(step.capacity_loss.clone().map(Action::LoseCapacity));
+    one(step.price.clone().map(Action::ChangePrice));
+    one(step.image_release.clone().map(Action::ReleaseImages));
+    one(step.doomed_boots.map(Action::DoomBoots));
+    one(step.never_join.map(Action::NeverJoin));
+    one(step.restart.map(|_| Action::Restart));
+    one(step.disconnect.map(Action::Disconnect));
+    if kinds == 1 {
+        return Ok(all);
+    }
+    let problem = if kinds == 0 {
+        "says when and not what"
+    } else {
+        "says more than one thing; make each a step of its own"
+    };
+    Err((line, "timeline".to_owned(), problem.to_owned()))
+}
+
+/// Checks what serde cannot: that one thing is expected, with bounds, of times that exist.
+fn expectation(given: &Spanned<Expectation>, duration: Span) -> Result<Line<Expectation>, Wrong> {
+    let (line, what) = (given.referenced.line(), given.value.clone());
+    let wrong = |field: &str, problem: &str| Err((line, field.to_owned(), problem.to_owned()));
+    let Expectation { cost, nodes, pods, pending_time, disruptions, events, .. } = &what;
+    let given = [
+        cost.is_some(),
+        nodes.is_some(),
+        pods.is_some(),
+        pending_time.is_some(),
+        disruptions.is_some(),
+        events.is_some(),
+    ];
+    let number = given.into_iter().filter(|given| *given).count();
+    if number != 1 {
+        let problem = "must expect one of `cost`, `nodes`, `pods`, `pendingTime`, `disruptions` and `events`";
+        return wrong("expect", problem);
+    }
+    let counted = |exactly: &Option<u64>, most: &Option<u64>, least: &Option<u64>| {
+        exactly.is_some() || most.is_some() || least.is_some()
+    };
+    let (field, bounded) = match (cost, nodes, pods, pending_time, disruptions, events) {
+        (Some(cost), ..) => {
+            if cost.per_hour.is_some() == cost.total.is_some() {
+                return wrong("cost", "must have one of `perHour` and `total`");
+            }
+            let money = cost.per_hour.or(cost.total);
+            ("cost", money.is_some_and(|money| money.at_most.is_some() || money.at_least.is_some()))
+        }
+        (_, Some(it), ..) => ("nodes", counted(&it.exactly, &it.at_most, &it.at_least)),
+        (_, _, Some(it), ..) => ("pods", counted(&it.exactly, &it.at_most, &it.at_least)),
+        (_, _, _, Some(it), ..) => {
+            ("pendingTime", [it.p50, it.p90, it.p99, it.max].iter().any(Option::is_some))
+        }
+        (_, _, _, _, Some(it), _) => ("disruptions", counted(&it.exactly, &it.at_most, &it.at_least)),
+        (.., Some(it)) => ("events", counted(&it.exactly, &it.at_most, &it.at_least)),
+        _ => return wrong("expect", "expects nothing"),
+    };
+    if !bounded {
+        let bounds = match field {
+            "cost" => "`atMost` or `atLeast`",
+            "pendingTime" => "`p50`, `p90`, `p99` or `max`",
+            _ => "`exactly`, `atMost` or `atLeast`",
+        };
+        return wrong(field, &format!("has no bound; add {bounds}"));
+    }
+    times(&what, field, duration).map_err(|(field, problem)| (line, field.to_owned(), problem))?;
+    Ok(Line { line, what })
+}
+
+/// Checks the times of an expectation.
+fn times(what: &Expectation, field: &str, duration: Span) -> Result<(), (&'static str, String)> {
+    let moment = match field {
+        "nodes" | "pods" => true,
+        "cost" => what.cost.as_ref().is_some_and(|cost| cost.per_hour.is_some()),
+        _ => false,
+    };
+    let counted = matches!(field, "disruptions" | "events");
+    if !moment && what.when.is_some() {
+        return Err(("when", format!("means nothing for `{field}`, which is about a stretch of time")));
+    }
+    if !moment && field != "cost" && what.at.is_some() {
+        return Err(("at", format!("means nothing for `{field}`, which is about a stretch of time")));
+    }
+    if what.at.is_some() && what.when.is_some() {
+        return Err(("when", "is given together with `at`; leave one of them out".to_owned()));
+    }
+    if (what.from.is_some() || what.until.is_some()) && what.when.is_none() && !counted {
+        return Err(("from", "needs `when: always` or `when: eventually`".to_owned()));
+    }
+    if let Some(late) = [what.at, what.from, what.until].into_iter().flatten().find(|time| *time > duration) {
+        return Err(("at", format!("is {late}, when the scenario is over after {duration}")));
+    }
+    if what.until.is_some_and(|until| until <= what.from.unwrap_or_default()) {
+        return Err(("until", "is not after `from`".to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+name: a scenario
+manifests: []
+duration: 10m
+timeline:
+  - at: 1m
+    scale: {deployment: web, replicas: 3}
+faults:
+  - {fault: awsErrors, until: 5m}
+expect:
+  - nodes: {atMost: 3}
+";
+
+    fn wrong(text: &str) -> Malformed {
+        let (line, field, problem) = parse("a.yaml", text, Path::new("")).unwrap_err();
+        Malformed { path: "a.yaml".to_owned(), line, field, problem }
+    }
+
+    #[test]
+    fn a_good_file_is_read() {
+        let scenario = parse("a.yaml", GOOD, Path::new("")).unwrap();
+        assert_eq!((scenario.file.name.as_str(), scenario.file.seed), ("a scenario", 1));
+        assert_eq!(scenario.file.start.to_string(), "2026-01-01T12:00:00Z");
+        assert_eq!(scenario.events.len(), 1);
+        assert_eq!(scenario.expectations[0].line, 10);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_line_and_field() {
+        let cases = [
+            (
+                "duration: 10m",
+                "duraton: 10m",
+                3,
+                "duraton",
+                "there is no field `duraton`; `duration` is probably meant",
+            ),
+            (
+                "duration: 10m",
+                "duration: ten",
+                3,
+                "duration",
+                "`ten` is no duration; write it as 90s, 5m or 1h30m",
+            ),
+            ("replicas: 3}", "replicas: many}", 6, "replicas", ""),
+            (
+                "replicas: 3}",
+                "replica: 3}",
+                6,
+                "replica",
+                "there is no field `replica`; `replicas` is probably meant",
+            ),
+            (
+                "awsErrors",
+                "awsError",
+                8,
+                "fault",
+                "there is no value `awsError`; `awsErrors` is probably meant",
+            ),
+            ("until: 5m", "until: 0s", 8, "until", "ends at 0s, and begins at 0s only"),
+            (
+                "atMost: 3",
+                "atmost: 3",
+                10,
+                "atmost",
+                "there is no field `atmost`; `atMost` is probably meant",
+            ),
+            ("{atMost: 3}", "{pool: a}", 10, "nodes", "has no bound; add `exactly`, `atMost` or `atLeast`"),
+            ("at: 1m", "at: 11m", 5, "at", "happens at 11m, when the scenario is over"),
+            ("manifests: []", "manifests: [none.yaml]", 2, "manifests[0]", ""),
+            (
+                "manifests: []",
+                "manifests: [{kind: Pod}]",
+                2,
+                "manifests[0]",
+                "the object needs `kind` and `metadata.name`",
+            ),
+            ("    scale: {deployment: web, replicas: 3}\n", "", 5, "timeline", "says when and not what"),
+            ("name: a scenario\n", "", 1, "name", "is missing, and a scenario needs it here"),
+            (
+                "  - nodes: {atMost: 3}",
+                "  - pendingTime: {max: 1m}\n    at: 5m",
+                10,
+                "at",
+                "means nothing for `pendingTime`, which is about a stretch of time",
+            ),
+            ("  - nodes: {atMost: 3}", "  []", 9, "expect", ""),
+        ];
+        for (good, bad, line, field, problem) in cases {
+            let found = wrong(&GOOD.replacen(good, bad, 1));
+            assert_eq!((found.line, found.field.as_str()), (line, field), "{bad}: {found}");
+            assert!(problem.is_empty() || found.problem == problem, "{bad}: {found}");
+        }
+    }
+
+    #[test]
+    fn the_whole_message_names_file_line_and_field() {
+        let found = wrong(&GOOD.replace("expect:", "expectations:")).to_string();
+        assert_eq!(
+            found.split("; there are").next().unwrap(),
+            "cannot read scenario `a.yaml`, line 9, field `expectations`: there is no field `expectations`"
+        );
+    }
+
+    #[test]
+    fn waves_and_repetitions_are_spelled_out_in_the_order_of_time() {
+        let text = GOOD.replace("duration: 10m", "duration: 50h").replace(
+            "    scale: {deployment: web, replicas: 3}\n",
+            "    wave: {deployment: web, replicas: [1, 2, 3], every: 1h}\n    repeat: {every: 24h, times: 2}\n",
+        );
+        let scenario = parse("a.yaml", &text, Path::new("")).unwrap();
+        let times: Vec<u64> = scenario.events.iter().map(|event| event.at.as_secs() / 60).collect();
+        assert_eq!(times, [1, 61, 121, 1441, 1501, 1561]);
+    }
+}

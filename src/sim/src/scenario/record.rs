@@ -1,0 +1,291 @@
+//! What happened while a scenario was played, as far as expectations may ask for it: read from the store of the API server
+//! and the instances of the account, as the checkers do.
+//!
+//! A [`Picture`] is taken every few seconds and kept when it differs from the one before, so a quiet day is short.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use karpenter_aws_api::ec2::{Instance, InstanceState, Lifecycle};
+use karpenter_kube_sim::apiserver::TableName;
+use karpenter_kube_sim::apiserver::object::{self, text};
+use karpenter_kube_sim::apiserver::store::ChangeKind;
+use karpenter_model::names::label;
+use karpenter_model::{Clock as _, Price};
+use serde_json::Value;
+
+use crate::world::World;
+
+/// Everything that is known of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recording {
+    pub(crate) pictures: Vec<Picture>,
+    /// By uid.
+    pub(crate) waits: BTreeMap<String, Wait>,
+    pub(crate) removals: Vec<Removal>,
+    /// By uid.
+    pub(crate) events: BTreeMap<String, Occurrence>,
+    pub(crate) took: Duration,
+}
+
+/// Cluster and account at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Picture {
+    /// Since the beginning.
+    pub(crate) at: Duration,
+    pub(crate) per_hour: Price,
+    pub(crate) nodes: Vec<NodeFact>,
+    pub(crate) pods: BTreeMap<PodFact, u64>,
+}
+
+/// A registered node of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NodeFact {
+    pub(crate) pool: String,
+    pub(crate) zone: String,
+    pub(crate) instance_type: String,
+    pub(crate) capacity_type: String,
+    pub(crate) arch: String,
+}
+
+/// What is asked of pods.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PodFact {
+    pub(crate) namespace: String,
+    pub(crate) workload: String,
+    pub(crate) running: bool,
+    pub(crate) node: Option<NodeFact>,
+}
+
+/// How long a pod waited.
+#[derive(Clone, Debug)]
+pub(crate) struct Wait {
+    pub(crate) namespace: String,
+    pub(crate) workload: String,
+    created: Timestamp,
+    running: Option<Timestamp>,
+    /// It is gone, or the run is over.
+    ended: Timestamp,
+}
+
+impl Wait {
+    /// From its creation until it ran, or as long as it was seen.
+    pub(crate) fn lasted(&self) -> Duration {
+        let until = self.running.unwrap_or(self.ended);
+        Duration::try_from(until.duration_since(self.created)).unwrap_or_default()
+    }
+}
+
+/// A node that was removed.
+#[derive(Clone, Debug)]
+pub(crate) struct Removal {
+    pub(crate) at: Duration,
+    pub(crate) pool: String,
+    /// As the controller or what happened says it; see [`super::format::Reason`].
+    pub(crate) reason: String,
+}
+
+/// An event that was written, once or more often.
+#[derive(Clone, Debug)]
+pub(crate) struct Occurrence {
+    pub(crate) reason: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) message: String,
+    /// Since the beginning, of each time it was written.
+    pub(crate) times: Vec<Duration>,
+}
+
+/// Groups and plural names of what is followed.
+const TABLES: [(&str, &str); 3] = [("", "pods"), ("", "events"), ("karpenter.sh", "nodeclaims")];
+
+/// Follows a world.
+pub(crate) struct Recorder {
+    world: Arc<World>,
+    began: tokio::time::Instant,
+    cursor: u64,
+    /// Claims whose removal was seen, by uid.
+    removed: BTreeSet<String>,
+    /// Instances that the scenario ended.
+    ended: BTreeSet<String>,
+    recording: Recording,
+}
+
+impl Recorder {
+    /// Begins now.
+    pub(crate) fn new(world: Arc<World>) -> Self {
+        let (cursor, recording) = (0, Recording::default());
+        let (removed, ended) = (BTreeSet::new(), BTreeSet::new());
+        Self { world, began: tokio::time::Instant::now(), cursor, removed, ended, recording }
+    }
+
+    /// The scenario takes these instances back.
+    pub(crate) fn taken(&mut self, ids: impl IntoIterator<Item = String>) {
+        self.ended.extend(ids);
+    }
+
+    /// Reads what was written since the last time, and takes a picture.
+    pub(crate) fn look(&mut self) {
+        let at = self.began.elapsed();
+        let cursor = self.cursor;
+        let (changes, revision) = self.world.server.read(|store| {
+            let mut changes = Vec::new();
+            for (group, plural) in TABLES {
+                let of_table = store.changes_since(&TableName::new(group, plural), cursor);
+                changes.extend(of_table.unwrap_or_default().into_iter().map(|change| (plural, change)));
+            }
+            (changes, store.revision())
+        });
+        self.cursor = revision;
+        for (plural, change) in changes {
+            let gone = change.kind == ChangeKind::Deleted;
+            match plural {
+                "pods" => self.pod(&change.object, gone),
+                "events" => self.event(at, &change.object),
+                _ => self.claim(at, &change.object, gone),
+            }
+        }
+        let picture = self.picture(at);
+        let last = self.recording.pictures.last();
+        if last.is_none_or(|last| Picture { at, ..last.clone() } != picture) {
+            self.recording.pictures.push(picture);
+        }
+    }
+
+    /// The end.
+    pub(crate) fn finish(mut self) -> Recording {
+        self.look();
+        let now = self.world.clock.now();
+        for wait in self.recording.waits.values_mut().filter(|wait| wait.ended == Timestamp::MAX) {
+            wait.ended = now;
+        }
+        self.recording.took = self.began.elapsed();
+        self.recording
+    }
+
+    fn pod(&mut self, pod: &Value, gone: bool) {
+        if owner_kind(pod) == "DaemonSet" {
+            return;
+        }
+        let created = object::time(pod, "/metadata/creationTimestamp").unwrap_or(Timestamp::MIN);
+        let wait = self.recording.waits.entry(object::uid(pod).to_owned()).or_insert_with(|| Wait {
+            namespace: object::namespace(pod).to_owned(),
+            workload: workload(pod),
+            created,
+            running: None,
+            ended: Timestamp::MAX,
+        });
+        if wait.running.is_none() && text(pod, "/status/phase") == "Running" {
+            wait.running = object::time(pod, "/status/startTime");
+        }
+        if gone || object::is_deleting(pod) {
+            wait.ended = self.world.clock.now().min(wait.ended);
+        }
+    }
+
+    fn event(&mut self, at: Duration, event: &Value) {
+        let count = event["count"].as_u64().unwrap_or(1);
+        let occurrence =
+            self.recording.events.entry(object::uid(event).to_owned()).or_insert_with(|| Occurrence {
+                reason: text(event, "/reason").to_owned(),
+                kind: text(event, "/involvedObject/kind").to_owned(),
+                name: text(event, "/involvedObject/name").to_owned(),
+                message: text(event, "/message").to_owned(),
+                times: Vec::new(),
+            });
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(100_000);
+        occurrence.times.resize(count.max(occurrence.times.len()), at);
+    }
+
+    /// A claim that is being deleted and had a node is a node that is removed.
+    fn claim(&mut self, at: Duration, claim: &Value, gone: bool) {
+        let registered = !text(claim, "/status/nodeName").is_empty();
+        if !registered
+            || !(gone || object::is_deleting(claim))
+            || !self.removed.insert(object::uid(claim).to_owned())
+        {
+            return;
+        }
+        let reason = self.reason(claim);
+        let pool = object::label(claim, label::NODE_POOL).unwrap_or_default().to_owned();
+        self.recording.removals.push(Removal { at, pool, reason });
+    }
+
+    fn reason(&self, claim: &Value) -> String {
+        let conditions = object::list(claim, "/status/conditions").iter();
+        let mut disrupted =
+            conditions.filter(|one| one["type"] == "DisruptionReason" && one["status"] == "True");
+        if let Some(reason) = disrupted.next().and_then(|one| one["reason"].as_str()) {
+            return reason.to_owned();
+        }
+        let id = text(claim, "/status/providerID").rsplit('/').next().unwrap_or_default();
+        if self.ended.contains(id) {
+            return "Interrupted".to_owned();
+        }
+        let created = object::time(claim, "/metadata/creationTimestamp");
+        let expires = text(claim, "/spec/expireAfter").parse::<jiff::SignedDuration>().ok();
+        let expired = created.zip(expires).is_some_and(|(created, after)| {
+            let deleted = object::time(claim, "/metadata/deletionTimestamp").unwrap_or(Timestamp::MAX);
+            created.saturating_add(after).is_ok_and(|end| end <= deleted)
+        });
+        if expired { "Expired" } else { "Other" }.to_owned()
+    }
+
+    fn picture(&self, at: Duration) -> Picture {
+        let world = &self.world;
+        let (nodes, pods) = world.truth.nodes_and_pods();
+        let facts: BTreeMap<&str, NodeFact> =
+            nodes.iter().filter_map(|node| Some((object::name(node), fact(node)?))).collect();
+        let mut counted = BTreeMap::new();
+        for pod in pods.iter().filter(|pod| !object::is_deleting(pod)) {
+            let running = text(pod, "/status/phase") == "Running";
+            let node = facts.get(text(pod, "/spec/nodeName")).cloned();
+            let namespace = object::namespace(pod).to_owned();
+            *counted.entry(PodFact { namespace, workload: workload(pod), running, node }).or_default() += 1;
+        }
+        let mut nodes: Vec<NodeFact> = facts.into_values().collect();
+        nodes.sort();
+        let paid =
+            |instance: &Instance| matches!(instance.state, InstanceState::Pending | InstanceState::Running);
+        let instances = world.account.instances();
+        let per_hour = instances.iter().filter(|instance| paid(instance)).map(|one| price(world, one)).sum();
+        Picture { at, per_hour, nodes, pods: counted }
+    }
+}
+
+/// Dollars per hour of an instance.
+fn price(world: &World, instance: &Instance) -> Price {
+    let (name, zone) = (instance.instance_type.as_str(), instance.zone.as_str());
+    let nanos = match instance.lifecycle {
+        Some(Lifecycle::Spot) => world.account.spot_price(name, zone),
+        _ => world.account.on_demand_price(name),
+    };
+    Price::from_nanos(nanos.and_then(|nanos| i64::try_from(nanos).ok()).unwrap_or_default())
+}
+
+/// What is asked of a node; `None` for one of no pool.
+fn fact(node: &Value) -> Option<NodeFact> {
+    let of = |key: &str| object::label(node, key).unwrap_or_default().to_owned();
+    Some(NodeFact {
+        pool: object::label(node, label::NODE_POOL)?.to_owned(),
+        zone: of(label::ZONE),
+        instance_type: of(label::INSTANCE_TYPE),
+        capacity_type: of(label::CAPACITY_TYPE),
+        arch: of(label::ARCH),
+    })
+}
+
+fn owner_kind(pod: &Value) -> &str {
+    object::controller(pod).map(|owner| text(owner, "/kind")).unwrap_or_default()
+}
+
+/// The Deployment, DaemonSet or other owner of a pod, or its own name.
+fn workload(pod: &Value) -> String {
+    let Some(owner) = object::controller(pod) else { return object::name(pod).to_owned() };
+    let name = text(owner, "/name");
+    // A ReplicaSet has the name of its Deployment and the hash of its template.
+    let deployment = (text(owner, "/kind") == "ReplicaSet").then(|| name.rsplit_once('-')).flatten();
+    deployment.map_or(name, |(deployment, _)| deployment).to_owned()
+}
