@@ -6,6 +6,7 @@
 //! pods get nodes are followed where a controller and machines are at work.
 
 mod guides;
+mod walkthroughs;
 
 use std::fs;
 use std::os::unix::fs::symlink;
